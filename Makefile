@@ -1,0 +1,50 @@
+# `make demo` and `make test` do all of their own set-up below .venv and can be repeated.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+# Leave `mpich` out where the machine's own MPI is to be used: make test MPI=
+MPI ?= mpich
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test test-all lint format clean
+
+help:
+	@echo "make demo      run the pulse at a few splits and recommend one (about two minutes, emulated load)"
+	@echo "make test      lint, type check and test"
+	@echo "make test-all  the same with full counts (kills, random instances)"
+	@echo "make format    let ruff format the tree"
+	@echo "make clean     remove the environment and the demo's results"
+
+$(BIN)/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/run.stamp: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[$(MPI)]"
+	touch $@
+
+$(VENV)/dev.stamp: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[dev,$(MPI)]"
+	touch $@ $(VENV)/run.stamp
+
+demo: $(VENV)/run.stamp
+	@$(BIN)/python -m compileall -q precice_lb tutorials
+	$(BIN)/precice-lb demo
+
+lint: $(VENV)/dev.stamp
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/codespell --toml pyproject.toml precice_lb tests tutorials configs README.md CHANGELOG.md
+
+test: lint
+	$(BIN)/python -m pytest
+
+test-all: lint
+	PRECICE_LB_FULL_COUNTS=1 $(BIN)/python -m pytest
+
+format: $(VENV)/dev.stamp
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+clean:
+	rm -rf $(VENV) demo build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,0 +1,55 @@
+"""Shared fixtures: libprecice or a skip with the reason, the MPI launcher, counts reduced outside ``make test-all``."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+FULL_COUNTS = os.environ.get("PRECICE_LB_FULL_COUNTS") == "1"
+
+settings.register_profile(
+    "reduced", derandomize=True, deadline=None, max_examples=50, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.register_profile("full", parent=settings.get_profile("reduced"), max_examples=1000)
+settings.load_profile("full" if FULL_COUNTS else "reduced")
+
+
+def _libprecice_problem() -> str | None:
+    try:
+        importlib.import_module("precice")
+    except ImportError as error:
+        return f"libprecice is not usable here: {error}"
+    return None
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Skip tests marked ``precice`` with the reason where libprecice is missing."""
+    if not any(item.get_closest_marker("precice") for item in items):
+        return
+    if problem := _libprecice_problem():
+        for item in items:
+            if item.get_closest_marker("precice"):
+                item.add_marker(pytest.mark.skip(reason=problem))
+
+
+@pytest.fixture(scope="session")
+def mpiexec() -> str:
+    """Path of the MPI launcher that belongs to this environment's mpi4py."""
+    beside = Path(sys.executable).parent / "mpiexec"
+    found = str(beside) if beside.exists() else shutil.which("mpiexec")
+    if found is None:
+        pytest.skip("no mpiexec: install the extra mpich or an MPI of the system")
+    return found
+
+
+@pytest.fixture(autouse=True)
+def _no_settings_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in list(os.environ):
+        if name.startswith("PRECICE_LB_") and name != "PRECICE_LB_FULL_COUNTS":
+            monkeypatch.delenv(name)
