@@ -6,29 +6,31 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 __all__ = [
+    "M2N",
     "Configuration",
     "CouplingScheme",
     "Data",
     "Element",
     "Exchange",
-    "M2N",
     "Mapping",
     "Mesh",
     "Participant",
     "ReceivedMesh",
-    "patch_configuration",
-    "read_configuration",
 ]
 
 
 @dataclass(frozen=True)
 class Element:
-    """One XML element as it stands in the file: the raw material for checks that name tag and line."""
+    """One XML element as it stands in the file: the raw material for checks that name tag and line.
+
+    ``span`` holds the positions of its start tag in the file's text, from ``<`` to just behind ``>``.
+    """
 
     tag: str
     line: int
     attributes: dict[str, str] = field(default_factory=dict)
     children: tuple[Element, ...] = ()
+    span: tuple[int, int] = (0, 0)
 
 
 @dataclass(frozen=True)
@@ -118,8 +120,9 @@ class CouplingScheme:
     """One ``<coupling-scheme:…>``; ``participants`` in the order first, second (multi: as listed).
 
     ``kind`` is one of ``serial-explicit``, ``parallel-explicit``, ``serial-implicit``, ``parallel-implicit``,
-    ``multi``. ``window_seconds_from_first`` is True for ``method="first-participant"``. ``max_iterations`` is None
-    for explicit schemes.
+    ``multi``. ``window_size_from_first`` is True for ``method="first-participant"``; ``time_window_size`` is NaN then.
+    ``max_iterations`` is None for explicit schemes and where the file sets no limit. Without a convergence measure an
+    implicit scheme does exactly ``max_iterations`` in every window.
     """
 
     kind: str
@@ -133,6 +136,7 @@ class CouplingScheme:
     max_iterations: int | None
     acceleration: str | None
     line: int
+    has_convergence_measure: bool = False
 
     @property
     def is_implicit(self) -> bool:

@@ -1,0 +1,118 @@
+"""Patched copies of a ``precice-config.xml``: edits in the text itself, so that everything else stays as it was."""
+
+from __future__ import annotations
+
+import math
+import re
+from pathlib import Path
+from xml.sax.saxutils import quoteattr
+
+from precice_lb.exceptions import ConfigurationError
+from precice_lb.precice_xml.markup import fail, load
+from precice_lb.precice_xml.reader import read_configuration
+from precice_lb.precice_xml.records import Configuration, CouplingScheme, Element
+
+__all__ = ["patch_configuration"]
+
+_ATTRIBUTE = re.compile(r"""\s+(?P<name>[^\s=/>]+)\s*=\s*(?P<value>"[^"]*"|'[^']*')""")
+_TAG_NAME = re.compile(r"<[^\s/>]+")
+
+# One replacement: begin and end in the text, and what comes in between.
+_Edit = tuple[int, int, str]
+
+
+def patch_configuration(
+    source: str | Path,
+    target: str | Path,
+    *,
+    max_time_windows: int | None = None,
+    exchange_directory: str | None = None,
+) -> None:
+    """Write a copy of `source` that ends early or meets elsewhere; all the rest stays as it is, byte for byte.
+
+    Parameters
+    ----------
+    source, target
+        Paths of the configuration to read and of the copy to write. They may be the same.
+    max_time_windows
+        Number of time windows after which the coupling ends. Where coupling schemes have windows of different size,
+        it counts the longest ones and the others get as many as fit, so that all end at the same time. A
+        ``<max-time>`` is kept: preCICE stops at whichever limit comes first.
+    exchange_directory
+        Directory that every ``<m2n:…>`` gets for meeting its partner.
+
+    Raises
+    ------
+    ConfigurationError
+        If `source` cannot be read, if the limit is not positive, or if the windows of the schemes do not fit into
+        one another.
+    """
+    path = Path(source)
+    configuration = read_configuration(path)
+    edits: list[_Edit] = []
+    if max_time_windows is not None:
+        if max_time_windows < 1:
+            raise ConfigurationError(f"expected at least 1 as max_time_windows, found {max_time_windows}")
+        edits += _limit_edits(configuration, max_time_windows)
+    if exchange_directory is not None:
+        edits += [
+            _set_attribute(configuration.text, element, "exchange-directory", exchange_directory)
+            for element in configuration.root.children
+            if element.tag.startswith("m2n:")
+        ]
+    text = configuration.text
+    for begin, end, replacement in sorted(edits, reverse=True):
+        text = text[:begin] + replacement + text[end:]
+    _, encoding = load(path)
+    Path(target).write_bytes(text.encode(encoding))
+
+
+def _limit_edits(configuration: Configuration, windows: int) -> list[_Edit]:
+    elements = [e for e in configuration.root.children if e.tag.startswith("coupling-scheme:")]
+    sizes = [s.time_window_size for s in configuration.coupling_schemes if not s.window_size_from_first]
+    longest = max(sizes, default=math.nan)
+    return [
+        _limit_edit(configuration.text, element, str(_windows_of(configuration.path, scheme, longest, windows)))
+        for element, scheme in zip(elements, configuration.coupling_schemes, strict=True)
+    ]
+
+
+def _windows_of(path: Path, scheme: CouplingScheme, longest: float, windows: int) -> int:
+    """Count the scheme's own windows until `windows` of the longest ones are over."""
+    if scheme.window_size_from_first:
+        return windows
+    count = windows * longest / scheme.time_window_size
+    if abs(count - round(count)) > 1e-6 * count:
+        fail(
+            path,
+            scheme.line,
+            f"time windows that fit {windows} times into the longest of {longest:g}",
+            f"a time-window-size of {scheme.time_window_size:g}",
+            "choose another number of time windows",
+        )
+    return round(count)
+
+
+def _limit_edit(text: str, scheme: Element, value: str) -> _Edit:
+    for child in scheme.children:
+        if child.tag == "max-time-windows":
+            return _set_attribute(text, child, "value", value)
+    # The element to stand in front of: a limit is there, or the reader would have refused the file.
+    behind = next(child for child in scheme.children if child.tag == "max-time")
+    begin = behind.span[0]
+    line_start = text.rfind("\n", 0, begin) + 1
+    lead = text[line_start:begin]
+    newline = "\r\n" if text[:line_start].endswith("\r\n") else "\n"
+    gap = newline + lead if lead.isspace() else " "
+    return begin, begin, f'<max-time-windows value="{value}" />{gap}'
+
+
+def _set_attribute(text: str, element: Element, name: str, value: str) -> _Edit:
+    begin, end = element.span
+    position = _TAG_NAME.match(text, begin)
+    cursor = position.end() if position else begin
+    while (attribute := _ATTRIBUTE.match(text, cursor, end)) is not None:
+        if attribute["name"] == name:
+            return attribute.start("value"), attribute.end("value"), quoteattr(value)
+        cursor = attribute.end()
+    return cursor, cursor, f" {name}={quoteattr(value)}"

@@ -1,0 +1,192 @@
+"""Reading a ``precice-config.xml``: the rules and defaults of preCICE 3.4 (its ``*Configuration.cpp`` files)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from precice_lb.precice_xml import markup
+from precice_lb.precice_xml.coupling import read_coupling_scheme
+from precice_lb.precice_xml.fields import Reader
+from precice_lb.precice_xml.records import (
+    M2N,
+    Configuration,
+    Data,
+    Element,
+    Mesh,
+    Participant,
+    ReceivedMesh,
+)
+from precice_lb.precice_xml.records import Mapping as MeshMapping
+
+__all__ = ["parse_configuration", "read_configuration"]
+
+_ROOT_TAGS = ("log", "profiling", "data:scalar", "data:vector", "mesh", "participant")
+_ROOT_PREFIXES = ("m2n", "coupling-scheme")
+_PARTICIPANT_TAGS = ("provide-mesh", "receive-mesh", "read-data", "write-data", "watch-point", "watch-integral")
+_PARTICIPANT_PREFIXES = ("mapping", "action", "export", "intra-comm")
+_FILTERS = ("no-filter", "on-primary-rank", "on-secondary-ranks")
+
+
+def read_configuration(path: str | Path) -> Configuration:
+    """Read what a preCICE 3 configuration says.
+
+    Everything that preCICE 3 allows is read, with its defaults; whether a backend or a schedule supports it is theirs
+    to say. Names are checked: of participants, meshes and data, wherever one is used.
+
+    Parameters
+    ----------
+    path
+        The ``precice-config.xml``.
+
+    Returns
+    -------
+    Configuration
+        The records, in the order of the file, and the element tree for everything else.
+
+    Raises
+    ------
+    ConfigurationError
+        If the file is missing, is no well-formed XML, belongs to preCICE 2, or contradicts itself: one line with what
+        was expected, what was found, where, and what to do.
+    """
+    path = Path(path)
+    text, _ = markup.load(path)
+    return parse_configuration(text, path)
+
+
+def parse_configuration(text: str, path: str | Path = "precice-config.xml") -> Configuration:
+    """Read a configuration whose text is at hand, as `read_configuration` does; `path` serves for messages."""
+    path = Path(path)
+    root = markup.parse(path, text)
+    reader = Reader(path)
+    _check_root(reader, root)
+    data: dict[str, Data] = {}
+    meshes: dict[str, Mesh] = {}
+    participants: dict[str, Participant] = {}
+    for element in _children(root, "data:scalar", "data:vector"):
+        record = _read_data(reader, element)
+        reader.add(data, record.name, record, element)
+    for element in _children(root, "mesh"):
+        mesh = _read_mesh(reader, element, data)
+        reader.add(meshes, mesh.name, mesh, element)
+    names = [reader.text(element, "name") for element in _children(root, "participant")]
+    for element in _children(root, "participant"):
+        participant = _read_participant(reader, element, meshes, names)
+        reader.add(participants, participant.name, participant, element)
+    if not participants:
+        reader.fail(root, "participants", "none", "add <participant name=…> elements")
+    _check_received(reader, root, participants)
+    m2ns: list[M2N] = []
+    for element in _children(root, prefix="m2n"):
+        m2ns.append(_read_m2n(reader, element, names, m2ns))
+    schemes = tuple(
+        read_coupling_scheme(reader, element, meshes, participants, m2ns)
+        for element in _children(root, prefix="coupling-scheme")
+    )
+    return Configuration(path, text, data, meshes, participants, tuple(m2ns), schemes, root)
+
+
+def _children(parent: Element, *tags: str, prefix: str | None = None) -> list[Element]:
+    return [c for c in parent.children if c.tag in tags or (prefix is not None and c.tag.startswith(f"{prefix}:"))]
+
+
+def _check_root(reader: Reader, root: Element) -> None:
+    old = [e for e in (root, *root.children) if e.tag == "solver-interface"]
+    if old:
+        reader.fail(old[0], "a configuration of preCICE 3", "one of preCICE 2", "port it to preCICE 3")
+    if root.tag != "precice-configuration":
+        reader.fail(root, "<precice-configuration>", "another root element", "give a preCICE configuration")
+    reader.check_tags(root, _ROOT_TAGS, _ROOT_PREFIXES)
+
+
+def _read_data(reader: Reader, element: Element) -> Data:
+    degree = reader.integer(element, "waveform-degree", "1", least=0)
+    return Data(reader.text(element, "name"), element.tag == "data:vector", degree, element.line)
+
+
+def _read_mesh(reader: Reader, element: Element, data: Mapping[str, Data]) -> Mesh:
+    reader.check_tags(element, ("use-data",))
+    dimensions = int(reader.choice(element, "dimensions", ("2", "3")))
+    used = tuple(reader.known(child, "name", "data", data) for child in element.children)
+    return Mesh(reader.text(element, "name"), dimensions, used, element.line)
+
+
+def _read_participant(
+    reader: Reader, element: Element, meshes: Mapping[str, Mesh], participants: list[str]
+) -> Participant:
+    reader.check_tags(element, _PARTICIPANT_TAGS, _PARTICIPANT_PREFIXES)
+    provides = tuple(reader.known(child, "name", "mesh", meshes) for child in _children(element, "provide-mesh"))
+    receives = tuple(
+        ReceivedMesh(
+            name=reader.known(child, "name", "mesh", meshes),
+            provider=reader.known(child, "from", "participant", participants),
+            safety_factor=reader.number(child, "safety-factor", "0.5"),
+            geometric_filter=reader.choice(child, "geometric-filter", _FILTERS, "on-secondary-ranks"),
+            api_access=reader.boolean(child, "api-access") or reader.boolean(child, "direct-access"),
+            line=child.line,
+        )
+        for child in _children(element, "receive-mesh")
+    )
+    used = (*provides, *(mesh.name for mesh in receives))
+
+    def pair(child: Element) -> tuple[str, str]:
+        mesh = reader.known(child, "mesh", "mesh of this participant", used)
+        return mesh, reader.known(child, "name", f'data of mesh "{mesh}"', meshes[mesh].data)
+
+    return Participant(
+        name=reader.text(element, "name"),
+        provides=provides,
+        receives=receives,
+        reads=tuple(pair(child) for child in _children(element, "read-data")),
+        writes=tuple(pair(child) for child in _children(element, "write-data")),
+        mappings=tuple(_read_mapping(reader, child, used) for child in _children(element, prefix="mapping")),
+        line=element.line,
+    )
+
+
+def _read_mapping(reader: Reader, element: Element, meshes: tuple[str, ...]) -> MeshMapping:
+    def mesh(name: str) -> str | None:
+        # preCICE takes an empty name for none at all: a just-in-time mapping.
+        if not element.attributes.get(name):
+            return None
+        return reader.known(element, name, "mesh of this participant", meshes)
+
+    source, target = mesh("from"), mesh("to")
+    if source is None and target is None:
+        reader.fail(element, 'a mesh as "from" or "to"', "neither", "name the meshes")
+    return MeshMapping(
+        kind=element.tag.partition(":")[2],
+        direction=reader.choice(element, "direction", ("read", "write")),
+        constraint=reader.text(element, "constraint"),
+        source=source,
+        target=target,
+        line=element.line,
+    )
+
+
+def _check_received(reader: Reader, root: Element, participants: Mapping[str, Participant]) -> None:
+    for owner in _children(root, "participant"):
+        for element in _children(owner, "receive-mesh"):
+            mesh, provider = element.attributes["name"], element.attributes["from"]
+            if mesh not in participants[provider].provides:
+                reader.fail(
+                    element, f'a participant that provides mesh "{mesh}"', f'"{provider}"', "add <provide-mesh> there"
+                )
+
+
+def _read_m2n(reader: Reader, element: Element, participants: list[str], before: list[M2N]) -> M2N:
+    acceptor = reader.known(element, "acceptor", "participant", participants)
+    connector = reader.known(element, "connector", "participant", participants)
+    if acceptor == connector:
+        reader.fail(element, "two participants", f'"{acceptor}" twice', "correct it")
+    if any({m.acceptor, m.connector} == {acceptor, connector} for m in before):
+        reader.fail(element, "one m2n for a pair", f'a second for "{acceptor}" and "{connector}"', "remove one")
+    return M2N(
+        kind=element.tag.partition(":")[2],
+        acceptor=acceptor,
+        connector=connector,
+        exchange_directory=reader.text(element, "exchange-directory", "."),
+        use_two_level_initialization=reader.boolean(element, "use-two-level-initialization"),
+        line=element.line,
+    )
