@@ -1,0 +1,151 @@
+"""Cost laws of emulated loads: what a solver that only sleeps would cost on any number of ranks.
+
+A law with known coefficients makes the true optimum of a split known, so that a recommendation can be judged by its
+regret. Sleeping in place of computing is how Kim, Larson and Chiu (2013, section VI) emulate a climate model.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from precice_lb.exceptions import ModelError, StudyError
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+__all__ = ["CostLaw", "read_laws"]
+
+_REQUIRED = ("serial", "work", "surface", "logarithmic")
+_WHOLE = ("dimensions", "seed")
+
+
+@dataclass(frozen=True)
+class CostLaw:
+    """Seconds per time window of one participant as a function of its number of ranks p.
+
+    ``serial + work / p + surface / p^((d - 1) / d) + logarithmic * log2(p)``: work that cannot be divided, work that
+    can, halo exchange over the surface of a rank's part of a d-dimensional domain, and collective communication.
+
+    Parameters
+    ----------
+    serial, work, surface, logarithmic
+        Coefficients in seconds, not negative, not all zero.
+    dimensions
+        Dimensions d of the domain, at least 1.
+    noise
+        Relative standard deviation of a time window's cost, in [0, 1).
+    seed
+        Seed of the noise.
+    participant
+        Name of the participant; participants of one seed differ in their noise.
+
+    Raises
+    ------
+    ModelError
+        A coefficient is out of its range.
+    """
+
+    serial: float
+    work: float
+    surface: float
+    logarithmic: float
+    dimensions: int = 2
+    noise: float = 0.0
+    seed: int = 0
+    participant: str = ""
+
+    def __post_init__(self) -> None:
+        for name in _REQUIRED:
+            value = getattr(self, name)
+            if not (math.isfinite(value) and value >= 0.0):
+                raise ModelError(f"cost law: {name} must be seconds >= 0, found {value!r}")
+        if not any(getattr(self, name) for name in _REQUIRED):
+            raise ModelError(f"cost law: one of {', '.join(_REQUIRED)} must be above 0 seconds, found only zeros")
+        if self.dimensions < 1:
+            raise ModelError(f"cost law: dimensions must be at least 1, found {self.dimensions!r}")
+        if not 0.0 <= self.noise < 1.0:
+            raise ModelError(f"cost law: noise must be a relative deviation in [0, 1), found {self.noise!r}")
+
+    def seconds(self, ranks: ArrayLike) -> NDArray[np.float64]:
+        """Return the seconds per time window, without noise, for any array of rank counts; same shape.
+
+        Raises
+        ------
+        ModelError
+            A rank count is below 1.
+        """
+        p = np.asarray(ranks, dtype=np.float64)
+        if not np.all(p >= 1.0):
+            raise ModelError("cost law: ranks must be at least 1")
+        surface = self.surface / p ** ((self.dimensions - 1) / self.dimensions)
+        return np.asarray(self.serial + self.work / p + surface + self.logarithmic * np.log2(p))
+
+    def factor(self, window: int) -> float:
+        """Return the noise factor of a time window, the same on every rank and every machine.
+
+        Log-normal with mean 1 and standard deviation ``noise``, so always positive.
+        """
+        # A hash, because it is stable across numpy versions and costs no import of numpy.random in the solver.
+        digest = hashlib.blake2b(f"{self.seed}/{self.participant}/{window}".encode(), digest_size=16).digest()
+        first, second = (int.from_bytes(half, "big") for half in (digest[:8], digest[8:]))
+        radius = math.sqrt(-2.0 * math.log((first + 1) / 2.0**64))  # Box and Muller
+        variance = math.log1p(self.noise**2)
+        normal = radius * math.cos(2.0 * math.pi * second / 2.0**64)
+        return math.exp(math.sqrt(variance) * normal - 0.5 * variance)
+
+
+def read_laws(path: str | Path) -> dict[str, CostLaw]:
+    """Read the cost law of each participant from a JSON file, in the order of the file.
+
+    The file is an object from participant to an object with ``serial``, ``work``, ``surface``, ``logarithmic`` and
+    perhaps ``dimensions``, ``noise`` and ``seed``, as in :class:`CostLaw`.
+
+    Raises
+    ------
+    StudyError
+        The file is missing, is not such an object, or a value is out of its range.
+    """
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise StudyError(f"{path}: expected a JSON file of cost laws, cannot read it: {error}") from error
+    try:
+        content = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise StudyError(f"{path}, line {error.lineno}: not JSON: {error.msg}") from error
+    if not isinstance(content, dict) or not content:
+        raise StudyError(f"{path}: expected an object from participant to its cost law, found {_shorten(content)}")
+    return {name: _read_law(path, name, entry) for name, entry in content.items()}
+
+
+def _read_law(path: str | Path, participant: str, entry: Any) -> CostLaw:
+    where = f"{path}, participant {participant!r}"
+    if not isinstance(entry, dict):
+        raise StudyError(f"{where}: expected an object of coefficients, found {_shorten(entry)}")
+    known = [field.name for field in fields(CostLaw) if field.name != "participant"]
+    for key, value in entry.items():
+        if key not in known:
+            raise StudyError(f"{where}: unknown key {key!r}, expected {', '.join(known)}")
+        expected: type | tuple[type, ...] = int if key in _WHOLE else (int, float)
+        if isinstance(value, bool) or not isinstance(value, expected):
+            kind = "a whole number" if key in _WHOLE else "a number"
+            raise StudyError(f"{where}: {key} must be {kind}, found {_shorten(value)}")
+    missing = [key for key in _REQUIRED if key not in entry]
+    if missing:
+        raise StudyError(f"{where}: missing {', '.join(missing)} (seconds; 0 for none)")
+    try:
+        return CostLaw(**entry, participant=participant)
+    except ModelError as error:
+        raise StudyError(f"{where}: {error}") from error
+
+
+def _shorten(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 40 else f"{text[:37]}..."

@@ -1,0 +1,133 @@
+"""Cost laws of emulated loads: the formula, its noise, and the file they are read from."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from precice_lb.emulation import CostLaw, read_laws
+from precice_lb.exceptions import ModelError, StudyError
+
+PULSE_LAW = Path(__file__).parents[1] / "tutorials" / "pulse" / "law.json"
+COEFFICIENTS = {"serial": 0.1, "work": 8.0, "surface": 2.0, "logarithmic": 0.5}
+
+
+def test_seconds_follow_the_formula_term_by_term():
+    # By hand at 4 ranks: 0.1 + 8 / 4 + 2 / 4^(1/2) + 0.5 * 2 in two dimensions, 2 / 4^(2/3) in three.
+    assert CostLaw(**COEFFICIENTS).seconds(4) == pytest.approx(0.1 + 2.0 + 1.0 + 1.0)
+    assert CostLaw(**COEFFICIENTS, dimensions=3).seconds(4) == pytest.approx(3.1 + 2.0 / 4.0 ** (2.0 / 3.0))
+    # In one dimension the surface of a part does not shrink.
+    assert CostLaw(**COEFFICIENTS, dimensions=1).seconds(4) == pytest.approx(3.1 + 2.0)
+
+
+def test_seconds_keep_the_shape_and_know_no_noise():
+    law = CostLaw(**COEFFICIENTS, noise=0.5)
+    ranks = np.array([[1, 2, 3], [8, 16, 1000]])
+    seconds = law.seconds(ranks)
+    assert seconds.shape == ranks.shape
+    assert seconds[0, 0] == pytest.approx(10.1)
+    np.testing.assert_array_equal(seconds, law.seconds(ranks))
+    with pytest.raises(ModelError, match="at least 1"):
+        law.seconds([4, 0])
+
+
+def test_noise_has_the_planted_mean_and_deviation():
+    law = CostLaw(**COEFFICIENTS, noise=0.1, seed=3, participant="A")
+    factors = np.array([law.factor(window) for window in range(20_000)])
+    assert factors.min() > 0.0
+    assert factors.mean() == pytest.approx(1.0, abs=0.003)  # four standard errors
+    assert factors.std() == pytest.approx(0.1, rel=0.03)
+    assert abs(np.corrcoef(factors[:-1], factors[1:])[0, 1]) < 0.03
+
+
+def test_noise_depends_on_seed_participant_and_window_alone():
+    def factors(seed: int, participant: str) -> list[float]:
+        law = CostLaw(**COEFFICIENTS, noise=0.02, seed=seed, participant=participant)
+        return [law.factor(window) for window in range(5)]
+
+    assert factors(1, "A") == factors(1, "A")
+    assert len({*factors(1, "A"), *factors(2, "A"), *factors(1, "B")}) == 15
+    assert CostLaw(**COEFFICIENTS).factor(7) == 1.0
+
+
+def test_noise_is_the_same_in_another_process():
+    code = (
+        "from precice_lb.emulation import CostLaw; "
+        "print(repr(CostLaw(1.0, 0.0, 0.0, 0.0, noise=0.02, seed=5, participant='Inner').factor(11)))"
+    )
+    printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert float(printed) == CostLaw(2.0, 1.0, 0.0, 0.0, noise=0.02, seed=5, participant="Inner").factor(11)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"work": -1.0}, "work must be seconds >= 0, found -1.0"),
+        ({"surface": float("nan")}, "surface must be seconds >= 0"),
+        ({"dimensions": 0}, "dimensions must be at least 1"),
+        ({"noise": 1.0}, r"noise must be a relative deviation in \[0, 1\)"),
+        (dict.fromkeys(COEFFICIENTS, 0.0), "found only zeros"),
+    ],
+)
+def test_a_law_out_of_range_is_refused(change, message):
+    with pytest.raises(ModelError, match=message):
+        CostLaw(**{**COEFFICIENTS, **change})
+
+
+def test_laws_come_back_as_planted_and_in_order(tmp_path):
+    path = tmp_path / "law.json"
+    planted = {"Zebra": {**COEFFICIENTS, "noise": 0.02, "seed": 9}, "Ape": {**COEFFICIENTS, "dimensions": 3}}
+    path.write_text(json.dumps(planted))
+    laws = read_laws(path)
+    assert list(laws) == ["Zebra", "Ape"]
+    assert laws["Zebra"] == CostLaw(**COEFFICIENTS, noise=0.02, seed=9, participant="Zebra")
+    assert laws["Ape"] == CostLaw(**COEFFICIENTS, dimensions=3, participant="Ape")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('{"A": {"serial": 1.0,\n "work" 2}}', "line 2: not JSON"),
+        ("[1, 2]", r"expected an object from participant to its cost law, found \[1, 2\]"),
+        ("{}", "expected an object from participant"),
+        ('{"A": 3}', "participant 'A': expected an object of coefficients, found 3"),
+        ('{"A": {"serial": 1, "werk": 2}}', "participant 'A': unknown key 'werk', expected serial, work"),
+        ('{"A": {"serial": 1, "work": "2"}}', "work must be a number, found '2'"),
+        ('{"A": {"serial": 1, "work": true}}', "work must be a number, found True"),
+        ('{"A": {"dimensions": 2.5}}', "dimensions must be a whole number, found 2.5"),
+        ('{"A": {"serial": 1, "work": 2}}', r"missing surface, logarithmic \(seconds; 0 for none\)"),
+        ('{"A": {"serial": -1, "work": 2, "surface": 0, "logarithmic": 0}}', "participant 'A': .*serial .* found -1"),
+    ],
+)
+def test_a_bad_law_file_is_refused_in_one_line(tmp_path, text, message):
+    path = tmp_path / "law.json"
+    path.write_text(text)
+    with pytest.raises(StudyError, match=message) as caught:
+        read_laws(path)
+    assert str(path) in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_missing_law_file_is_refused(tmp_path):
+    with pytest.raises(StudyError, match="cannot read it"):
+        read_laws(tmp_path / "none.json")
+
+
+def test_the_tutorial_s_law_has_an_optimum_worth_looking_for():
+    laws = read_laws(PULSE_LAW)
+    inner = np.arange(1, 16)
+    window = np.maximum(laws["Inner"].seconds(inner), laws["Outer"].seconds(16 - inner))
+    best = inner[window.argmin()]
+    degrees_of_freedom = {"Inner": 27_648, "Outer": 41_472}  # test_pulse.py counts them in the meshes
+    proportional = round(16 * degrees_of_freedom["Inner"] / sum(degrees_of_freedom.values()))
+    assert best == 12
+    assert 0.1 < window.min() < 0.25
+    assert window[8 - 1] > 1.3 * window.min()
+    assert window[proportional - 1] > 1.3 * window.min()
+    # One rank more or less costs more than the noise of a dozen windows, so the optimum can be found.
+    assert np.partition(window, 1)[1] > 1.03 * window.min()

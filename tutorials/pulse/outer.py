@@ -1,0 +1,6 @@
+"""Solver of the outer domain: python outer.py --help."""
+
+import pulse
+
+if __name__ == "__main__":
+    pulse.main("Outer")
