@@ -1,0 +1,1 @@
+"""Foreign measurements, brought into the same table as recorded ones."""

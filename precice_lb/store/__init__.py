@@ -1,0 +1,1 @@
+"""HDF5 files of recorded runs: schema, writer, reader and how files belong together."""

@@ -1,0 +1,23 @@
+"""What coupled runs did: per participant and time window, and as samples for performance models.
+
+A participant's own cost per time window is the window's wall time without the wait for its partners. Ranks without
+interface vertices do not wait in ``advance`` but in their solver's next collective, where waiting looks like
+solving; so the wait is taken from the ranks that receive data and subtracted from the wall time of the window.
+"""
+
+from __future__ import annotations
+
+from precice_lb.dataset.records import CoupledRun, Measurements, ParticipantRun, load_imbalance
+from precice_lb.dataset.runs import DEFAULT_WARMUP_WINDOWS, load_runs
+from precice_lb.dataset.samples import load_measurements, measurements_from_runs
+
+__all__ = [
+    "DEFAULT_WARMUP_WINDOWS",
+    "CoupledRun",
+    "Measurements",
+    "ParticipantRun",
+    "load_imbalance",
+    "load_measurements",
+    "load_runs",
+    "measurements_from_runs",
+]

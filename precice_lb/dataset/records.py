@@ -1,0 +1,164 @@
+"""The records of coupled runs and of samples for performance models."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["CoupledRun", "Measurements", "ParticipantRun", "load_imbalance"]
+
+
+@dataclass(frozen=True, eq=False)
+class ParticipantRun:
+    """One participant in one coupled run.
+
+    Attributes
+    ----------
+    participant : str
+        Its name.
+    ranks : int
+        Ranks it ran on.
+    windows : ndarray of int64, shape (W,)
+        Completed time windows, from 1, that every rank recorded.
+    window_seconds : ndarray, shape (W,)
+        Wall seconds of each window.
+    own_seconds : ndarray, shape (W,)
+        Wall seconds without waiting for partners, all coupling iterations together; NaN where waits were not measured.
+    wait_seconds : ndarray, shape (W,)
+        Seconds the participant waited for partners; NaN where not measured.
+    iterations : ndarray, shape (W,)
+        Coupling iterations of each window.
+    rank_solve, rank_mapping, rank_wait, rank_overhead : ndarray, shape (ranks,)
+        Mean seconds per window after warm-up; NaN for what was not measured and for ranks without a store.
+    metadata : dict
+        Metadata of the lowest recorded rank.
+    """
+
+    participant: str
+    ranks: int
+    windows: NDArray[np.int64]
+    window_seconds: NDArray[np.float64]
+    own_seconds: NDArray[np.float64]
+    wait_seconds: NDArray[np.float64]
+    iterations: NDArray[np.float64]
+    rank_solve: NDArray[np.float64]
+    rank_mapping: NDArray[np.float64]
+    rank_wait: NDArray[np.float64]
+    rank_overhead: NDArray[np.float64]
+    metadata: dict[str, Any]
+
+    @property
+    def own_measured(self) -> bool:
+        """Whether the backend told the waits, so that the own cost is known."""
+        return not bool(np.isnan(self.own_seconds).any())
+
+    @property
+    def imbalance(self) -> float:
+        """Load imbalance (max - min) / max between the ranks' solve times."""
+        return load_imbalance(self.rank_solve)
+
+
+@dataclass(frozen=True, eq=False)
+class CoupledRun:
+    """One coupled run.
+
+    Attributes
+    ----------
+    name : str
+        Its name: the metadata ``run``, or one made from participants and ranks.
+    participants : dict of str to ParticipantRun
+        By name, sorted.
+    configuration : str
+        Text of ``precice-config.xml``.
+    case : str
+        Fingerprint of the case.
+    degrees_of_freedom : dict of str to float
+        Unknowns by participant, where given.
+    warmup_windows : int
+        Windows up to this index are warm-up.
+    """
+
+    name: str
+    participants: dict[str, ParticipantRun]
+    configuration: str
+    case: str
+    degrees_of_freedom: dict[str, float]
+    warmup_windows: int
+
+    def steady(self, participant: str) -> NDArray[np.bool_]:
+        """Which windows of a participant come after the warm-up.
+
+        Parameters
+        ----------
+        participant : str
+            Its name.
+
+        Returns
+        -------
+        ndarray of bool, shape (W,)
+        """
+        return self.participants[participant].windows > self.warmup_windows
+
+    @property
+    def imbalance(self) -> float:
+        """Load imbalance (max - min) / max between the participants' median own seconds; NaN if unknown."""
+        costs = [_median(run.own_seconds[self.steady(name)]) for name, run in self.participants.items()]
+        return load_imbalance(np.array(costs)) if np.isfinite(costs).all() else math.nan
+
+
+@dataclass(frozen=True, eq=False)
+class Measurements:
+    """Samples for performance models.
+
+    Attributes
+    ----------
+    samples : dict of str to ndarray, shape (n, 2)
+        By participant: ranks and seconds per time window, one row per run.
+    spread : dict of str to ndarray, shape (n,)
+        Standard error of each row's seconds; NaN where unknown.
+    configuration : str or None
+        Text of ``precice-config.xml``, if known.
+    degrees_of_freedom : dict of str to float
+        Unknowns by participant, where given.
+    iterations : dict of str to float
+        Mean coupling iterations per window by participant, where known.
+    sources : tuple of str
+        Where the samples come from.
+    parameters : dict of str to dict of str to ndarray, shape (n,)
+        By participant, further parameters of each row, by column.
+    """
+
+    samples: dict[str, NDArray[np.float64]]
+    spread: dict[str, NDArray[np.float64]]
+    configuration: str | None
+    degrees_of_freedom: dict[str, float]
+    iterations: dict[str, float]
+    sources: tuple[str, ...]
+    parameters: dict[str, dict[str, NDArray[Any]]] = field(default_factory=dict)
+
+
+def load_imbalance(costs: NDArray[np.float64]) -> float:
+    """Load imbalance (max - min) / max.
+
+    Parameters
+    ----------
+    costs : ndarray
+        Seconds of ranks or participants; NaN is left out.
+
+    Returns
+    -------
+    float
+        Between 0 and 1; NaN if nothing is known.
+    """
+    known = costs[np.isfinite(costs)]
+    if not len(known) or known.max() <= 0:
+        return math.nan
+    return float((known.max() - known.min()) / known.max())
+
+
+def _median(values: NDArray[np.float64]) -> float:
+    return float(np.median(values)) if len(values) else math.nan

@@ -1,0 +1,118 @@
+"""From coupled runs to samples for performance models."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from precice_lb.dataset.records import CoupledRun, Measurements
+from precice_lb.dataset.runs import load_runs
+from precice_lb.exceptions import DataError
+
+__all__ = ["load_measurements", "measurements_from_runs"]
+
+
+def load_measurements(sources: Sequence[str | Path], *, warmup: int | None = None) -> Measurements:
+    """Read samples from the stores of coupled runs of one case.
+
+    Parameters
+    ----------
+    sources : sequence of path
+        Store files or directories of them.
+    warmup : int, optional
+        As in `load_runs`.
+
+    Returns
+    -------
+    Measurements
+
+    Raises
+    ------
+    StoreError
+        As in `load_runs`.
+    DataError
+        As in `measurements_from_runs`.
+    """
+    return measurements_from_runs(load_runs(sources, warmup=warmup))
+
+
+def measurements_from_runs(runs: Sequence[CoupledRun]) -> Measurements:
+    """Reduce runs to one sample per run and participant: the median own seconds per window after warm-up.
+
+    Parameters
+    ----------
+    runs : sequence of CoupledRun
+        Runs of one case.
+
+    Returns
+    -------
+    Measurements
+        The spread is the standard error of a median, 1.2533 times that of the mean (exact for Gaussian noise).
+
+    Raises
+    ------
+    DataError
+        If there is no run, the runs are of different cases, no time window is left after warm-up, or the backend did
+        not tell the waits.
+    """
+    if not runs:
+        raise DataError("measurements: expected at least one coupled run, found none")
+    for other in runs[1:]:
+        _require_same_case(runs[0], other)
+    rows: dict[str, list[tuple[float, float, float]]] = {}
+    iterations: dict[str, list[float]] = {}
+    for run in runs:
+        for name, part in run.participants.items():
+            steady = run.steady(name)
+            own = part.own_seconds[steady]
+            if not len(own):
+                continue
+            if np.isnan(own).any():
+                raise DataError(
+                    f"run {run.name}: expected waits of participant {name} to be measured, found none from backend "
+                    f"{part.metadata['backend']}; record with PRECICE_LB_BACKEND=embedded or give seconds in a CSV file"
+                )
+            error = 1.2533 * float(np.std(own, ddof=1)) / math.sqrt(len(own)) if len(own) > 1 else math.nan
+            rows.setdefault(name, []).append((float(part.ranks), float(np.median(own)), error))
+            iterations.setdefault(name, []).append(float(np.mean(part.iterations[steady])))
+    if not rows:
+        raise DataError(
+            f"run {runs[0].name}: expected time windows after a warm-up of {runs[0].warmup_windows}, found none; "
+            "record more windows or leave out fewer"
+        )
+    table = {name: np.array(sorted(row)) for name, row in sorted(rows.items())}
+    degrees: dict[str, float] = {}
+    for run in runs:
+        degrees.update(run.degrees_of_freedom)
+    return Measurements(
+        samples={name: data[:, :2] for name, data in table.items()},
+        spread={name: data[:, 2] for name, data in table.items()},
+        configuration=runs[0].configuration,
+        degrees_of_freedom=degrees,
+        iterations={name: float(np.mean(values)) for name, values in sorted(iterations.items())},
+        sources=tuple(dict.fromkeys(run.name for run in runs)),
+    )
+
+
+def _require_same_case(first: CoupledRun, other: CoupledRun) -> None:
+    """Refuse runs that must not be mixed."""
+    remedy = "give the runs of one case at a time"
+    if first.case != other.case:
+        raise DataError(
+            f"expected runs of one case, found two: run {first.name} ({_origin(first)}) and run {other.name} "
+            f"({_origin(other)}) have different coupling configurations; {remedy}"
+        )
+    for name in first.degrees_of_freedom.keys() & other.degrees_of_freedom.keys():
+        if first.degrees_of_freedom[name] != other.degrees_of_freedom[name]:
+            raise DataError(
+                f"expected runs of one case, found {name} with {first.degrees_of_freedom[name]:g} degrees of freedom "
+                f"in run {first.name} and {other.degrees_of_freedom[name]:g} in run {other.name}; {remedy}"
+            )
+
+
+def _origin(run: CoupledRun) -> str:
+    metadata = next(iter(run.participants.values())).metadata
+    return str(metadata.get("configuration_path", f"case {run.case[:12]}"))

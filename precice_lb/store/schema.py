@@ -1,0 +1,156 @@
+"""What a store file holds: format version, tables with their units, and the case fingerprint.
+
+One HDF5 file per rank. ``/advances`` has one row per ``advance``, ``/initialize`` one row per ``initialize``,
+``/configuration`` the text of ``precice-config.xml``; attributes of the root are the metadata. A row of zeros has
+been reserved but not written, which is why windows and iterations count from 1.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+from xml.parsers import expat
+
+import numpy as np
+
+from precice_lb.store.metadata import METADATA, USER_KEYS, MetadataKey, validate
+
+__all__ = [
+    "ADVANCE_DTYPE",
+    "ADVANCE_STRUCT",
+    "FORMAT",
+    "FORMAT_VERSION",
+    "INITIALIZE_DTYPE",
+    "METADATA",
+    "NOT_MEASURED",
+    "SUFFIX",
+    "UNITS",
+    "USER_KEYS",
+    "MetadataKey",
+    "case_fingerprint",
+    "store_filename",
+    "validate",
+]
+
+FORMAT = "precice-lb-store"
+"""Value of the root attribute ``format``."""
+
+FORMAT_VERSION = 1
+"""Value of the root attribute ``format_version`` that this package writes."""
+
+SUFFIX = ".h5"
+"""Ending of every store file."""
+
+NOT_MEASURED = -1
+"""What a duration holds that the backend does not tell (never zero)."""
+
+ADVANCE_DTYPE = np.dtype(
+    [
+        ("window", "<i8"),
+        ("iteration", "<i4"),
+        ("begin_ns", "<i8"),
+        ("solve_ns", "<i8"),
+        ("advance_ns", "<i8"),
+        ("mapping_ns", "<i8"),
+        ("wait_ns", "<i8"),
+        ("computed_dt", "<f8"),
+        ("window_complete", "?"),
+    ]
+)
+"""One row per ``advance``: the time window and coupling iteration it belongs to (both from 1), the clock when it
+began, the solver's time since the call before, its own duration, the mapping and wait within it, the computed
+time step in simulated seconds, and whether it completed the window."""
+
+ADVANCE_STRUCT = struct.Struct("<qiqqqqqd?")
+"""Packs one row of `ADVANCE_DTYPE`, several times faster than assigning to a structured array."""
+
+INITIALIZE_DTYPE = np.dtype([("begin_ns", "<i8"), ("initialize_ns", "<i8"), ("mapping_ns", "<i8"), ("wait_ns", "<i8")])
+"""One row per ``initialize``: when it began, its duration, and the mapping and wait within it."""
+
+UNITS = {
+    "window": "1",
+    "iteration": "1",
+    "begin_ns": "ns",
+    "solve_ns": "ns",
+    "advance_ns": "ns",
+    "initialize_ns": "ns",
+    "mapping_ns": "ns",
+    "wait_ns": "ns",
+    "computed_dt": "simulated s",
+    "window_complete": "1",
+}
+"""Unit of each column."""
+
+# What may differ between a calibration run and the production run of one case.
+_IGNORED_TAGS = frozenset({"max-time", "max-time-windows", "log", "profiling", "watch-point", "watch-integral"})
+_IGNORED_PREFIXES = ("export:",)
+_IGNORED_ATTRIBUTES = frozenset({"exchange-directory", "network"})
+
+
+def store_filename(participant: str, rank: int, size: int, attempt: int = 1) -> str:
+    """Path of a rank's file below the store directory.
+
+    Parameters
+    ----------
+    participant : str
+        Name of the participant; characters a file name cannot hold are percent-encoded.
+    rank, size : int
+        Rank and number of ranks of the participant.
+    attempt : int
+        Counts the runs into the same directory, from 1.
+
+    Returns
+    -------
+    str
+        ``<two hexadecimal digits>/<participant>-<rank>-<size>[.<attempt>].h5``. The digits hash the name, so that no
+        directory has to hold the files of all ranks.
+    """
+    safe = "".join(c if c.isascii() and (c.isalnum() or c in "_-") else f"%{ord(c):02X}" for c in participant)
+    stem = f"{safe}-{rank}-{size}"
+    digits = hashlib.sha256(stem.encode()).hexdigest()[:2]
+    return f"{digits}/{stem}{'' if attempt == 1 else f'.{attempt}'}{SUFFIX}"
+
+
+def case_fingerprint(configuration_text: str) -> str:
+    """Fingerprint of the coupled case a configuration describes.
+
+    Left out is what may differ between calibration and production runs of one case: comments, white space, the end
+    of the simulation, exchange directories, networks, log, profiling, exports and watch-points.
+
+    Parameters
+    ----------
+    configuration_text : str
+        The text of ``precice-config.xml``.
+
+    Returns
+    -------
+    str
+        64 hexadecimal digits (SHA-256). Text that is not XML is hashed as it stands.
+    """
+    digest = hashlib.sha256()
+    skipped = 0
+
+    def start(tag: str, attributes: dict[str, str]) -> None:
+        nonlocal skipped
+        if skipped or tag in _IGNORED_TAGS or tag.startswith(_IGNORED_PREFIXES):
+            skipped += 1
+            return
+        kept = sorted((name, value) for name, value in attributes.items() if name not in _IGNORED_ATTRIBUTES)
+        digest.update(repr(("start", tag, kept)).encode())
+
+    def end(tag: str) -> None:
+        nonlocal skipped
+        if skipped:
+            skipped -= 1
+        else:
+            digest.update(repr(("end", tag)).encode())
+
+    # Without a namespace separator expat takes preCICE's undeclared prefixes as plain names.
+    parser = expat.ParserCreate()
+    parser.StartElementHandler = start
+    parser.EndElementHandler = end
+    try:
+        parser.Parse(configuration_text, True)
+    except (expat.ExpatError, ValueError):
+        return hashlib.sha256(configuration_text.encode("utf-8", "surrogateescape")).hexdigest()
+    return digest.hexdigest()
