@@ -1,0 +1,53 @@
+"""Running the command line: exit codes, and errors as one line."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+
+from cyclopts import CycloptsError
+
+from precice_lb.cli.commands import app
+from precice_lb.exceptions import PreciceLBError
+
+__all__ = ["main"]
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line.
+
+    Parameters
+    ----------
+    argv
+        Arguments without the program's name; by default those of the process.
+
+    Returns
+    -------
+    int
+        The exit code: 0 done, 2 refused, 130 interrupted.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        # A name in another script must not end the program where the terminal cannot show it.
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
+    try:
+        return _dispatch(sys.argv[1:] if argv is None else list(argv))
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:
+        # The reader has seen enough (| head); nothing may complain when the interpreter flushes at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except (PreciceLBError, CycloptsError, OSError) as error:
+        if os.environ.get("PRECICE_LB_DEBUG") == "1":
+            raise
+        print(f"precice-lb: error: {' '.join(str(error).split())}", file=sys.stderr)
+        return 2
+
+
+def _dispatch(tokens: list[str]) -> int:
+    command, bound, _ = app.parse_args(tokens, print_error=False, exit_on_error=False)
+    code = command(*bound.args, **bound.kwargs)
+    sys.stdout.flush()
+    return code if isinstance(code, int) else 0

@@ -1,0 +1,107 @@
+"""What several subcommands do: measure and recommend, and show a recommendation."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TextIO
+
+from precice_lb.cli.options import schedule_of
+
+if TYPE_CHECKING:
+    from precice_lb.calibrate import Study
+    from precice_lb.recommend import Recommendation
+    from precice_lb.report.truth import Truth
+    from precice_lb.schedule import Schedule
+
+__all__ = ["name_files", "run_and_recommend", "show"]
+
+
+def run_and_recommend(
+    study: Study, directory: Path | None, *, learner: str | None = None, seed: int = 0, evidence: bool = False
+) -> None:
+    """Measure what a study asks for, recommend, compare with the law of an emulated load, and write the report.
+
+    Parameters
+    ----------
+    study
+        The study.
+    directory
+        Where the campaign and the report go; by default what the study says.
+    learner, seed
+        As of ``recommend``.
+    evidence
+        Whether to list every measurement on the screen.
+
+    Raises
+    ------
+    PreciceLBError
+        Whatever stops the campaign or the recommendation.
+    """
+    from precice_lb.calibrate import run_campaign
+    from precice_lb.emulation import read_laws
+    from precice_lb.recommend import load_sources
+    from precice_lb.recommend import recommend as recommend_measured
+    from precice_lb.report.progress import CampaignProgress
+    from precice_lb.report.terminal import console
+    from precice_lb.report.truth import judge
+
+    with CampaignProgress(console(sys.stderr)) as progress:
+        result = run_campaign(study, directory or study.campaign_directory, report=progress)
+    measurements = load_sources(result.stores)
+    schedule = schedule_of(measurements, None, None)
+    bounds: dict[str, Any] = {
+        "minimum_ranks": {each.name: each.minimum_ranks for each in study.participants},
+        "maximum_ranks": {each.name: most for each in study.participants if (most := each.maximum_ranks) is not None},
+    }
+    recommendation = recommend_measured(
+        measurements, study.budget.ranks, schedule=schedule, learner=learner, random_state=seed, **bounds
+    )
+    truth = None
+    if study.law_path is not None:
+        truth = judge(recommendation, read_laws(study.law_path), schedule, **bounds)
+    show(recommendation, schedule, result.directory, truth=truth, evidence=evidence)
+
+
+def show(
+    recommendation: Recommendation,
+    schedule: Schedule,
+    output: Path | None,
+    *,
+    as_json: bool = False,
+    truth: Truth | None = None,
+    evidence: bool = False,
+) -> None:
+    """Print a recommendation, and write it where asked to.
+
+    Parameters
+    ----------
+    recommendation, schedule
+        The recommendation and the coupling it is for.
+    output
+        Directory for the files; None writes none.
+    as_json
+        Print JSON and nothing else on standard output.
+    truth
+        For an emulated load: the comparison with its law.
+    evidence
+        Whether to list every measurement on the screen.
+    """
+    from precice_lb.report.documents import json_text, write_documents
+
+    if as_json:
+        sys.stdout.write(json_text(recommendation.to_dict()))
+    else:
+        from precice_lb.report.terminal import console, recommendation_view
+
+        console().print(recommendation_view(recommendation, truth=truth, evidence=evidence))
+    if output is not None:
+        written = write_documents(recommendation, output, schedule=schedule, truth=truth)
+        name_files(written, sys.stderr if as_json else sys.stdout)
+
+
+def name_files(paths: Sequence[Path], stream: TextIO) -> None:
+    """Say which files were written, one per line."""
+    for path in paths:
+        print(f"wrote {path}", file=stream)

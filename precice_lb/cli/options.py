@@ -1,0 +1,109 @@
+"""Reading the values of options that are more than a number or a path."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from precice_lb.exceptions import DataError
+
+if TYPE_CHECKING:
+    from precice_lb.dataset import Measurements
+    from precice_lb.schedule import Schedule
+
+__all__ = ["by_participant", "required", "schedule_of"]
+
+
+def required(sources: Sequence[Path], what: str) -> Sequence[Path]:
+    """Return the sources, or refuse if there is none of ``what``.
+
+    Raises
+    ------
+    DataError
+        When there is none.
+    """
+    if not sources:
+        raise DataError(f"expected at least one {what}, found none; precice-lb --help names the commands")
+    return sources
+
+
+def schedule_of(
+    measurements: Measurements, coupling: Literal["parallel", "serial"] | None, config: Path | None
+) -> Schedule:
+    """Take the coupling from the option, else from the recorded configuration, else assume it parallel.
+
+    Parameters
+    ----------
+    measurements
+        What was measured, with the configuration where a store has kept it.
+    coupling, config
+        The options; at most one.
+
+    Raises
+    ------
+    DataError
+        When both options are given.
+    ConfigurationError, ScheduleError
+        When the configuration cannot be read or scheduled.
+    """
+    from precice_lb.precice_xml import parse_configuration
+    from precice_lb.schedule import Schedule
+
+    if coupling is not None and config is not None:
+        raise DataError("expected either --coupling or --config, found both; --config says more")
+    if config is not None:
+        return Schedule.from_config(config, measurements.iterations)
+    names = list(measurements.samples)
+    if coupling == "serial":
+        return Schedule.serial(names)
+    if coupling == "parallel" or measurements.configuration is None:
+        return Schedule.parallel(names)
+    return Schedule.from_config(parse_configuration(measurements.configuration), measurements.iterations)
+
+
+def by_participant(
+    texts: Sequence[str], names: Sequence[str], option: str, kind: Callable[[Any], float]
+) -> dict[str, Any]:
+    """Read ``Inner=2,Outer=4`` or a JSON object, given once or several times.
+
+    Parameters
+    ----------
+    texts
+        What stands behind the option.
+    names
+        The participants there are.
+    option
+        The option's name, for messages.
+    kind
+        ``int`` or ``float``.
+
+    Raises
+    ------
+    DataError
+        When a text does not read so, a number is not above 0, or a name is unknown.
+    """
+    values: dict[str, Any] = {}
+    for text in texts:
+        try:
+            if text.lstrip().startswith("{"):
+                pairs = [(str(name), value) for name, value in json.loads(text).items()]
+            else:
+                pairs = [(name, value) for name, _, value in (part.rpartition("=") for part in text.split(","))]
+            for name, value in pairs:
+                number = kind(value)
+                if not (math.isfinite(number) and number > 0):
+                    raise ValueError(value)
+                values[name.strip()] = number
+        except (ValueError, TypeError):
+            wanted = "a whole number" if kind is int else "a number"
+            raise DataError(
+                f"{option}: expected participant={wanted} above 0 for each participant, such as "
+                f"{names[0]}=2, found {text!r}"
+            ) from None
+    for name in values:
+        if name not in names:
+            raise DataError(f"{option}: expected one of the participants {', '.join(names)}, found {name!r}")
+    return values

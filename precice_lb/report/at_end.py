@@ -1,0 +1,154 @@
+"""A recommendation at the end of a run, written by whichever participant ends last.
+
+Every participant's primary rank starts this in a process of its own after its solver's last call. The participant
+that finds all others finished writes; if two find so at once, a lock lets one after the other in and the second sees
+that the work is done.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from precice_lb.dataset import load_runs, measurements_from_runs
+from precice_lb.exceptions import DataError, StoreError
+from precice_lb.precice_xml import parse_configuration
+from precice_lb.recommend import recommend
+from precice_lb.report.documents import JSON_NAME, write_documents
+from precice_lb.schedule import Schedule
+from precice_lb.store.groups import group_ranks, group_runs
+from precice_lb.store.reader import RankStore, find_stores, read_store
+
+__all__ = ["PATIENCE_SECONDS", "recommend_at_end"]
+
+PATIENCE_SECONDS = 30.0
+"""How long to wait for the ranks of one's own participant to close their stores."""
+
+_LOCK_SECONDS = 120.0
+_LOCK_NAME = ".precice-lb-at-end.lock"
+
+
+def recommend_at_end(
+    case_directory: str | Path, store: str | Path, participant: str, *, patience: float = PATIENCE_SECONDS
+) -> list[Path]:
+    """Write a recommendation into the case directory if all participants of the run that just ended have finished.
+
+    Parameters
+    ----------
+    case_directory
+        Directory of the case; the stores of all its runs lie below it.
+    store
+        Directory of the stores of the participant that ends now.
+    participant
+        Its name.
+    patience
+        Seconds to wait until all its ranks have closed their stores.
+
+    Returns
+    -------
+    list of pathlib.Path
+        The files written; empty where another participant still runs or has written the same already.
+
+    Raises
+    ------
+    PreciceLBError
+        When the ranks do not close their stores in time, or the measurements do not allow a recommendation.
+    """
+    case_directory = Path(case_directory)
+    own = _wait_until_closed(Path(store), participant, patience)
+    run = _run_of(own, [case_directory, Path(store)])
+    configuration = parse_configuration(own[0].configuration, own[0].metadata.get("configuration_path", case_directory))
+    finished = {str(group[0].metadata["participant"]) for group in run if _complete(group)}
+    if finished != set(configuration.participants):
+        return []
+    case_directory.mkdir(parents=True, exist_ok=True)
+    with _lock(case_directory / _LOCK_NAME) as lock:
+        runs = [each for each in load_runs([case_directory, store]) if each.case == own[0].metadata["case"]]
+        state = _state(run)
+        if lock.read_text() == state and (case_directory / JSON_NAME).exists():
+            return []
+        measurements = measurements_from_runs(runs)
+        schedule = Schedule.from_config(configuration, measurements.iterations)
+        total = sum(int(group[0].metadata["size"]) for group in run)
+        written = write_documents(recommend(measurements, total, schedule=schedule), case_directory, schedule=schedule)
+        lock.write_text(state)
+    return written
+
+
+def _wait_until_closed(directory: Path, participant: str, patience: float) -> list[RankStore]:
+    """Wait for all ranks of the participant's latest launch to close their stores."""
+    deadline, pause = time.monotonic() + patience, 0.05
+    while True:
+        groups = group_ranks(store for store in _readable([directory]) if store.metadata["participant"] == participant)
+        latest = max(groups, key=lambda group: group[0].metadata["started_unix_ns"], default=[])
+        if latest and _closed(latest):
+            return latest
+        if time.monotonic() > deadline:
+            ranks = latest[0].metadata["size"] if latest else "any"
+            closed = sum("ended_unix_ns" in store.metadata for store in latest)
+            raise StoreError(
+                f"{directory}: expected {ranks} ranks of participant {participant!r} to close their stores within "
+                f"{patience:g} s, found {closed}; run precice-lb recommend when they have ended"
+            )
+        time.sleep(pause)
+        pause = min(2.0 * pause, 1.0)
+
+
+def _readable(sources: Sequence[Path]) -> Iterator[RankStore]:
+    """Read what can be read: a file that is being created cannot yet."""
+    for source in sources:
+        try:
+            paths = find_stores([source])
+        except StoreError:
+            continue
+        for path in paths:
+            try:
+                yield read_store(path)
+            except StoreError:
+                continue
+
+
+def _closed(group: Sequence[RankStore]) -> bool:
+    return len(group) == group[0].metadata["size"] and all("ended_unix_ns" in store.metadata for store in group)
+
+
+def _complete(group: Sequence[RankStore]) -> bool:
+    return _closed(group) and all(store.metadata["finished"] for store in group)
+
+
+def _run_of(own: Sequence[RankStore], sources: Sequence[Path]) -> Sequence[Sequence[RankStore]]:
+    """Find the coupled run that a participant's stores belong to."""
+    stores = {store.path: store for store in _readable(sources)}
+    for run in group_runs(group_ranks(stores.values())):
+        if any(store.path == own[0].path for group in run for store in group):
+            return run
+    raise StoreError(f"{own[0].path}: expected the store to be still there, found it gone")
+
+
+def _state(run: Sequence[Sequence[RankStore]]) -> str:
+    """Name a coupled run: the same for all of its participants, another one for every further run."""
+    files = sorted((str(store.path), store.metadata["ended_unix_ns"]) for group in run for store in group)
+    return hashlib.sha256(repr(files).encode()).hexdigest()
+
+
+@contextmanager
+def _lock(path: Path) -> Iterator[Path]:
+    """Hold the lock; the system frees it when the process ends, however it ends."""
+    deadline = time.monotonic() + _LOCK_SECONDS
+    with path.open("a") as file:
+        while True:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() > deadline:
+                    raise DataError(
+                        f"{path}: expected the lock to be free within {_LOCK_SECONDS:g} s, found it held; "
+                        "run precice-lb recommend instead"
+                    ) from None
+                time.sleep(0.1)
+        yield path

@@ -1,0 +1,167 @@
+"""``recommendation.json``, ``report.md`` and the figure: a recommendation as files."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from precice_lb.exceptions import DataError
+from precice_lb.report import view
+from precice_lb.report.text import markdown
+
+if TYPE_CHECKING:
+    from precice_lb.recommend import Recommendation
+    from precice_lb.report.truth import Truth
+    from precice_lb.schedule import Schedule
+
+__all__ = ["JSON_NAME", "json_text", "report_markdown", "write_documents"]
+
+JSON_NAME = "recommendation.json"
+"""Written last: where it is new, the others are too."""
+
+_REPORT_NAME = "report.md"
+_FIGURE_STEM = "scaling"
+
+
+def json_text(value: Any) -> str:
+    """Write a value as JSON that every reader takes.
+
+    Parameters
+    ----------
+    value
+        Nested mappings, sequences, numbers (numpy's too), texts. Numbers that JSON lacks become null.
+
+    Returns
+    -------
+    str
+        Indented text of ASCII characters, ended by a line break.
+    """
+    return json.dumps(_plain(value), indent=2, allow_nan=False) + "\n"
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, np.ndarray | np.generic):
+        value = value.tolist()
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {str(key): _plain(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(each) for each in value]
+    return value
+
+
+def report_markdown(recommendation: Recommendation, *, truth: Truth | None = None) -> str:
+    """Write a recommendation as Markdown.
+
+    Parameters
+    ----------
+    recommendation
+        The recommendation.
+    truth
+        For an emulated load: the comparison with its law.
+
+    Returns
+    -------
+    str
+        GitHub-flavoured Markdown. Nothing out of the user's files is markup in it.
+    """
+    names = {who: who for who in recommendation.split}
+    parts = ["# Recommended split"]
+    parts += [markdown(sentence) for sentence in view.statement(recommendation, names)]
+    if truth is not None:
+        parts.append(markdown(view.truth_statement(truth)))
+    parts += [f"- **Warning:** {markdown(warning)}" for warning in recommendation.warnings]
+    parts.append(f"![Scaling curves, measured points and the recommended split]({_FIGURE_STEM}.svg)")
+    grids = [view.split_grid(recommendation, names)]
+    if recommendation.alternatives:
+        grids.append(view.comparison_grid(recommendation))
+    if truth is not None:
+        grids.append(view.truth_grid(truth))
+    grids.append(view.evidence_grid(recommendation, names))
+    for grid in grids:
+        parts += [f"## {markdown(grid.title)}", _table(grid)]
+    parts.append("## What this rests on")
+    parts.append("\n".join(f"- {markdown(key)}: {markdown(text)}" for key, text in view.facts(recommendation, names)))
+    sources = ", ".join(markdown(source) for source in recommendation.measurements.sources)
+    if sources:
+        parts.append(f"Measurements from: {sources}")
+    return "\n\n".join(parts) + "\n"
+
+
+def _table(grid: view.Grid) -> str:
+    rows = [[markdown(cell) for cell in row] for row in (grid.header, *grid.rows)]
+    rows.insert(1, ["---:" if numeric else ":---" for numeric in grid.numeric])
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+
+
+def write_documents(
+    recommendation: Recommendation,
+    directory: str | Path,
+    *,
+    schedule: Schedule | None = None,
+    truth: Truth | None = None,
+) -> list[Path]:
+    """Write ``recommendation.json``, ``report.md`` and the figure (SVG and PNG) into a directory.
+
+    Each file is replaced as a whole, so that a reader never sees half of one.
+
+    Parameters
+    ----------
+    recommendation
+        The recommendation.
+    directory
+        Where to write; made if it is not there.
+    schedule
+        The coupling, for the figure of the window time over the split.
+    truth
+        For an emulated load: the comparison with its law.
+
+    Returns
+    -------
+    list of pathlib.Path
+        The files: JSON, Markdown, SVG, PNG.
+
+    Raises
+    ------
+    DataError
+        When the directory cannot be written to.
+    """
+    # Drawing loads matplotlib, which takes longer than everything else here.
+    from precice_lb.report.figure import draw_recommendation, figure_bytes
+
+    figure = draw_recommendation(recommendation, schedule)
+    values = dict(recommendation.to_dict())
+    if truth is not None:
+        values["emulation"] = truth.to_dict()
+    contents = {
+        f"{_FIGURE_STEM}.png": figure_bytes(figure, "png"),
+        f"{_FIGURE_STEM}.svg": figure_bytes(figure, "svg"),
+        _REPORT_NAME: report_markdown(recommendation, truth=truth).encode(),
+        JSON_NAME: json_text(values).encode(),
+    }
+    target = Path(directory)
+    try:
+        target.mkdir(parents=True, exist_ok=True)
+        for name, content in contents.items():
+            _replace(target / name, content)
+    except OSError as error:
+        raise DataError(
+            f"{target}: expected a directory to write the report to, found: {error.strerror}; name another one"
+        ) from error
+    return [target / name for name in reversed(contents)]
+
+
+def _replace(path: Path, content: bytes) -> None:
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        temporary.write_bytes(content)
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)

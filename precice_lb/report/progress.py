@@ -1,0 +1,61 @@
+"""How a calibration campaign goes, on a terminal as a bar and elsewhere as plain lines."""
+
+from __future__ import annotations
+
+from types import TracebackType
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+from rich.text import Text
+
+from precice_lb.calibrate import CampaignStarted, Event, RunFinished, RunStarted
+from precice_lb.report.text import visible
+
+__all__ = ["CampaignProgress"]
+
+
+class CampaignProgress:
+    """Shows the events of a campaign; use it as a context manager and give it as ``report``.
+
+    Parameters
+    ----------
+    console
+        Where to show them. Without a terminal every event is one plain line.
+    """
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._progress: Progress | None = None
+        self._task: TaskID | None = None
+
+    def __enter__(self) -> CampaignProgress:
+        if self._console.is_terminal:
+            columns = (
+                TextColumn("{task.description}", markup=False),
+                BarColumn(),
+                MofNCompleteColumn(),
+                TimeElapsedColumn(),
+            )
+            self._progress = Progress(*columns, console=self._console, transient=True)
+            self._progress.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if self._progress is not None:
+            self._progress.stop()
+
+    def __call__(self, event: Event) -> None:
+        """Show one event of the campaign."""
+        if self._progress is None or not isinstance(event, RunStarted):
+            self._console.print(Text(visible(str(event)), overflow="ignore", no_wrap=True), soft_wrap=True)
+        if self._progress is None:
+            return
+        if isinstance(event, CampaignStarted):
+            self._task = self._progress.add_task("runs", total=event.total, completed=event.finished)
+        elif self._task is not None and isinstance(event, RunStarted):
+            split = " + ".join(str(count) for count in event.split.values())
+            self._progress.update(self._task, description=f"run {event.number}: {split} ranks")
+        elif self._task is not None and isinstance(event, RunFinished):
+            self._progress.update(self._task, completed=event.number)

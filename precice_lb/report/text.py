@@ -1,0 +1,139 @@
+"""Texts and numbers for people: nothing from a user's file becomes markup, numbers carry their unit."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+__all__ = ["SecondsUnit", "listed", "markdown", "percent", "ranks_text", "seconds_unit", "short_names", "visible"]
+
+_MARKDOWN = re.compile(r"([\\`*_\[\]{}()#!|~$:@^])")
+
+
+def visible(text: str) -> str:
+    r"""Text with every control or invisible formatting character written out.
+
+    Parameters
+    ----------
+    text
+        Any text, for example a participant's name out of a user's file.
+
+    Returns
+    -------
+    str
+        The same text in one line, where a line break reads ``\n`` and an escape ``\x1b``.
+    """
+    return "".join(char if char.isprintable() else repr(char)[1:-1] for char in text)
+
+
+def markdown(text: str) -> str:
+    """Text that Markdown, and the HTML inside Markdown, show as it is.
+
+    Parameters
+    ----------
+    text
+        Any text.
+
+    Returns
+    -------
+    str
+        One line in which ``&``, ``<`` and ``>`` are entities and punctuation with a meaning is escaped.
+    """
+    escaped = _MARKDOWN.sub(r"\\\1", visible(text))
+    escaped = escaped.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    # GitHub links a bare "www." without any other markup.
+    return re.sub(r"(?i)\b(www)\.", r"\1\\.", escaped)
+
+
+def short_names(names: Iterable[str], width: int) -> dict[str, str]:
+    """Printable names of at most ``width`` characters that stay different from each other.
+
+    Parameters
+    ----------
+    names
+        Names as they stand in the user's files.
+    width
+        Characters per name, at least 8.
+
+    Returns
+    -------
+    dict
+        Short name by full name, in the given order. What is too long loses its middle.
+    """
+    short: dict[str, str] = {}
+    for name in names:
+        text = visible(name)
+        if len(text) > width:
+            text = f"{text[: (width - 1) // 2]}…{text[len(text) - width // 2 :]}"
+        candidate, number = text, 2
+        while candidate in short.values():
+            suffix = f"#{number}"
+            candidate, number = f"{text[: width - len(suffix)]}{suffix}", number + 1
+        short[name] = candidate
+    return short
+
+
+@dataclass(frozen=True)
+class SecondsUnit:
+    """One unit for all times of a table or an axis: its symbol, how many make a second, and the decimals."""
+
+    symbol: str
+    per_second: float
+    decimals: int
+
+    def number(self, seconds: float) -> str:
+        """Write seconds in this unit, without its symbol; an unmeasured time (NaN) is a dash."""
+        return "–" if math.isnan(seconds) else f"{seconds * self.per_second:.{self.decimals}f}"
+
+    def text(self, seconds: float) -> str:
+        """Write seconds in this unit with its symbol."""
+        return f"{self.number(seconds)} {self.symbol}"
+
+
+def seconds_unit(values: Iterable[float]) -> SecondsUnit:
+    """Choose the unit in which the largest of some times has four significant digits.
+
+    Parameters
+    ----------
+    values
+        Times in seconds; those that are not finite are ignored.
+
+    Returns
+    -------
+    SecondsUnit
+        Seconds, milliseconds or microseconds.
+    """
+    largest = max((abs(value) for value in values if math.isfinite(value)), default=0.0)
+    # Tenths of a second still read best as seconds.
+    if largest >= 0.1 or largest == 0.0:
+        symbol, per_second = "s", 1.0
+    else:
+        symbol, per_second = ("ms", 1e3) if largest >= 1e-3 else ("µs", 1e6)
+    digits = math.floor(math.log10(largest * per_second)) if largest > 0.0 else 0
+    return SecondsUnit(symbol, per_second, min(max(3 - digits, 0), 6))
+
+
+def percent(share: float, digits: int = 1) -> str:
+    """Write a share of one as per cent; an unknown share (NaN) is a dash."""
+    return "–" if math.isnan(share) else f"{100.0 * share:.{digits}f} %"
+
+
+def listed(parts: Iterable[str]) -> str:
+    """Join words as a sentence does: ``a, b and c``."""
+    words = list(parts)
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}" if words else ""
+
+
+def ranks_text(split: Mapping[str, int], name: Callable[[str], str] = visible) -> str:
+    """Write a split as a sentence does: ``Inner 9 ranks and Outer 1 rank``.
+
+    Parameters
+    ----------
+    split
+        Ranks by participant.
+    name
+        How a participant's name is made safe for where the text goes.
+    """
+    return listed(f"{name(who)} {count} rank{'s' if count != 1 else ''}" for who, count in split.items())

@@ -1,0 +1,192 @@
+"""What a recommendation says, as plain sentences and tables; terminal and Markdown render the same ones."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from precice_lb.report.text import SecondsUnit, listed, percent, ranks_text, seconds_unit, visible
+
+if TYPE_CHECKING:
+    from precice_lb.recommend import Recommendation
+    from precice_lb.report.truth import Truth
+
+__all__ = [
+    "Grid",
+    "comparison_grid",
+    "evidence_grid",
+    "facts",
+    "label",
+    "split_grid",
+    "statement",
+    "truth_grid",
+    "truth_statement",
+]
+
+_LABELS = {"equal": "equal split", "degrees-of-freedom": "DoF-proportional split", "recommended": "recommended split"}
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A table of plain text: whoever renders it escapes every cell. ``numeric`` columns are set flush right."""
+
+    title: str
+    header: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    numeric: tuple[bool, ...]
+
+
+def label(kind: str) -> str:
+    """Name a split as people read it: ``equal`` is "equal split"."""
+    return _LABELS.get(kind, kind)
+
+
+def statement(recommendation: Recommendation, names: Mapping[str, str]) -> tuple[str, str]:
+    """Say in two sentences what to do, how sure that is, and what it gains.
+
+    Parameters
+    ----------
+    recommendation
+        The recommendation.
+    names
+        How to write each participant's name.
+
+    Returns
+    -------
+    tuple of str
+        Both sentences, plain text.
+    """
+    unit = seconds_unit([recommendation.window_seconds])
+    low, high = recommendation.interval
+    first = (
+        f"Run {ranks_text({names[who]: count for who, count in recommendation.split.items()})}: one time window should "
+        f"take {unit.text(recommendation.window_seconds)} ({percent(recommendation.level, 0)} interval "
+        f"{unit.number(low)} to {unit.text(high)}) at a load imbalance of {percent(recommendation.imbalance)}."
+    )
+    counts = listed(f"{len(rows)} of {names[who]}" for who, rows in recommendation.measurements.samples.items())
+    basis = f"judged from measurements ({counts}) and the coupling {visible(recommendation.schedule)}"
+    comparisons = [
+        f"{_compared(recommendation.window_seconds, other.window_seconds)} the {label(kind)}"
+        for kind, other in recommendation.alternatives.items()
+    ]
+    if not comparisons:
+        return first, f"This is {basis}."
+    return first, f"This takes {listed(comparisons)}, {basis}."
+
+
+def _compared(ours: float, theirs: float) -> str:
+    saved = 1.0 - ours / theirs
+    if abs(saved) < 5e-4:
+        return "the same time as"
+    return f"{percent(abs(saved))} {'less' if saved > 0.0 else 'more'} time than"
+
+
+def split_grid(recommendation: Recommendation, names: Mapping[str, str]) -> Grid:
+    """Tabulate ranks with predicted own time and wait per window of each participant, and the window time below."""
+    unit = seconds_unit([recommendation.window_seconds])
+    window = recommendation.window_seconds
+    rows = [
+        (
+            names[who],
+            str(count),
+            unit.number(recommendation.own_seconds[who]),
+            unit.number(recommendation.waits[who]),
+            percent(recommendation.waits[who] / window),
+        )
+        for who, count in recommendation.split.items()
+    ]
+    total = sum(recommendation.split.values())
+    rows.append(("window time", str(total), unit.number(window), "", ""))
+    header = ("participant", "ranks", f"solve ({unit.symbol})", f"wait ({unit.symbol})", "wait share")
+    return Grid(
+        "Predicted per time window (solve with own mapping and overhead)",
+        header,
+        tuple(rows),
+        (False, True, True, True, True),
+    )
+
+
+def comparison_grid(recommendation: Recommendation) -> Grid:
+    """Set the recommended split beside the equal and the DoF-proportional one."""
+    unit = seconds_unit([recommendation.window_seconds])
+    rows = [(label("recommended"), _split(recommendation.split), unit.number(recommendation.window_seconds), "")]
+    for kind, other in recommendation.alternatives.items():
+        saved = 1.0 - recommendation.window_seconds / other.window_seconds
+        rows.append((label(kind), _split(other.split), unit.number(other.window_seconds), percent(saved)))
+    header = ("split", "ranks in the order above", f"window ({unit.symbol})", "time saved")
+    return Grid("Compared with", header, tuple(rows), (False, False, True, True))
+
+
+def _split(split: Mapping[str, int]) -> str:
+    return " + ".join(str(count) for count in split.values())
+
+
+def evidence_grid(recommendation: Recommendation, names: Mapping[str, str]) -> Grid:
+    """Tabulate every measurement with what the model says about it."""
+    samples = recommendation.measurements.samples
+    unit = seconds_unit(float(value) for rows in samples.values() for value in rows[:, 1])
+    rows = []
+    for who in recommendation.split:
+        measured = np.asarray(samples[who], dtype=float)
+        predicted = _predict(recommendation.models[who], measured[:, 0])
+        for position in np.argsort(measured[:, 0], kind="stable"):
+            ranks, seconds = measured[position]
+            model = float(predicted[position])
+            rows.append(
+                (names[who], f"{ranks:g}", unit.number(seconds), unit.number(model), percent(model / seconds - 1))
+            )
+    header = ("participant", "ranks", f"measured ({unit.symbol})", f"model ({unit.symbol})", "model off by")
+    return Grid("Measured own time per window, and the model", header, tuple(rows), (False, True, True, True, True))
+
+
+def _predict(model: Any, ranks: Any) -> Any:
+    return np.asarray(model.predict(np.asarray(ranks, dtype=float)[:, np.newaxis]), dtype=float)
+
+
+def facts(recommendation: Recommendation, names: Mapping[str, str]) -> list[tuple[str, str]]:
+    """List what the recommendation rests on, as (key, text) pairs."""
+    used = sum(recommendation.split.values())
+    idle = recommendation.total_ranks - used
+    budget = f"{used} of {recommendation.total_ranks} ranks"
+    pairs = [
+        ("coupling", recommendation.schedule),
+        ("budget", budget if idle == 0 else f"{budget}; {idle} more would not shorten the window"),
+        ("load imbalance", f"{percent(recommendation.imbalance)} between the participants"),
+        ("learner", recommendation.learner),
+    ]
+    for who in recommendation.split:
+        measured = recommendation.measurements.samples[who][:, 0]
+        count, low, high = len(measured), measured.min(), measured.max()
+        where = f"at {low:g} to {high:g} ranks" if low < high else f"at {low:g} ranks"
+        formula = recommendation.models[who].formula().text()
+        pairs.append((f"model of {names[who]}", f"{formula} seconds; {count} measurement{'s' * (count != 1)} {where}"))
+    return pairs
+
+
+def truth_statement(truth: Truth) -> str:
+    """Say how far the recommended split is from the law's own optimum."""
+    unit = seconds_unit([truth.optimum_seconds])
+    return (
+        "The load is emulated (every rank sleeps for what a stated cost law says; no hardware is measured), so "
+        f"the best split is known: {_split(truth.optimum)} ranks at {unit.text(truth.optimum_seconds)} per window. "
+        f"The recommended split's true window time is {percent(truth.regret['recommended'])} above it."
+    )
+
+
+def truth_grid(truth: Truth) -> Grid:
+    """Tabulate true window times and regrets under the law."""
+    unit = seconds_unit([truth.optimum_seconds])
+    rows = [("optimum of the law", _split(truth.optimum), unit.number(truth.optimum_seconds), percent(0.0))]
+    rows += [
+        (label(kind), _split(truth.splits[kind]), _true(unit, truth, kind), percent(truth.regret[kind]))
+        for kind in truth.splits
+    ]
+    header = ("split", "ranks in the order above", f"true window ({unit.symbol})", "regret")
+    return Grid("Under the law of the emulated load", header, tuple(rows), (False, False, True, True))
+
+
+def _true(unit: SecondsUnit, truth: Truth, kind: str) -> str:
+    return unit.number(truth.window_seconds[kind])
