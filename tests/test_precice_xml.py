@@ -6,7 +6,7 @@ import string
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from precice_lb.exceptions import ConfigurationError
@@ -290,7 +290,6 @@ def test_patch_lets_windows_of_different_size_end_together(tmp_path: Path) -> No
         patch_configuration(path, target, max_time_windows=3)
 
 
-@settings(derandomize=True, max_examples=60, deadline=None)
 @given(st.integers(0, len(FULL) - 1), st.integers(0, 40), st.text(string.printable, max_size=6))
 def test_damaged_text_gives_a_configuration_or_one_line(position: int, length: int, replacement: str) -> None:
     text = FULL[:position] + replacement + FULL[position + length :]

@@ -1,0 +1,279 @@
+"""The periodic event graph of coupled programs, its max-plus matrix and its maximum cycle mean.
+
+Nodes are the steps of the programs, an edge says "not before", and carries how many time windows lie between (its
+delay). The steady seconds per window are the maximum over all cycles of the summed work divided by the summed delay
+(F. Baccelli, G. Cohen, G. J. Olsder, J.-P. Quadrat: Synchronization and Linearity, Wiley 1992, sections 2.5 and 3.2).
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from precice_lb.exceptions import ScheduleError
+from precice_lb.schedule.program import Program
+
+__all__ = ["EventGraph", "maximum_cycle_mean"]
+
+Floats = NDArray[np.float64]
+
+
+class _Edge(NamedTuple):
+    source: int
+    target: int
+    delay: int
+
+
+class EventGraph:
+    """The event graph of one period, with all delays 0 or 1.
+
+    Attributes
+    ----------
+    names : tuple of str
+        The participants, in the order of the columns of every cost array.
+    """
+
+    def __init__(self, programs: Mapping[str, Program]) -> None:
+        self.names = tuple(programs)
+        # Per node the column of the participant whose work it is, or -1 for a step that takes no time.
+        self._work: list[int] = []
+        self._owner: list[int] = []
+        edges = _retimed(self._add_nodes(programs), len(self._work))
+        self._edges = self._split_long_delays(edges)
+        self._order = self._topological_order()
+        self._states = sorted({e.source for e in self._edges if e.delay})
+        upstream = self._upstream()
+        #: Participants that each participant depends on, itself included.
+        self.upstream = {name: frozenset(self.names[i] for i in upstream[p]) for p, name in enumerate(self.names)}
+
+    def _add_nodes(self, programs: Mapping[str, Program]) -> list[_Edge]:
+        edges: list[_Edge] = []
+        sends: dict[object, list[int]] = defaultdict(list)
+        receives: dict[object, list[int]] = defaultdict(list)
+        offset: dict[object, int] = defaultdict(int)
+        for column, program in enumerate(programs.values()):
+            for step in program.initial:
+                offset[step.channel] += 1 if step.kind == "receive" else -1
+            begin = len(self._work)
+            for step in program.window:
+                node = len(self._work)
+                self._work.append(column if step.kind == "work" else -1)
+                self._owner.append(column)
+                if step.kind != "work":
+                    (sends if step.kind == "send" else receives)[step.channel].append(node)
+                if node > begin:
+                    edges.append(_Edge(node - 1, node, 0))
+            edges.append(_Edge(len(self._work) - 1, begin, 1))
+        for channel, targets in receives.items():
+            sources = sends[channel]
+            if len(sources) != len(targets):
+                raise ScheduleError(
+                    f"expected as many messages sent as received per window on {channel}, "
+                    f"found {len(sources)} and {len(targets)}"
+                )
+            for i, target in enumerate(targets):
+                later, j = divmod(i + offset[channel], len(targets))
+                edges.append(_Edge(sources[j], target, -later))
+        return edges
+
+    def _split_long_delays(self, edges: Sequence[_Edge]) -> list[_Edge]:
+        split = []
+        for source, target, delay in edges:
+            before = source
+            for _ in range(delay - 1):
+                node = len(self._work)
+                self._work.append(-1)
+                self._owner.append(self._owner[source])
+                split.append(_Edge(before, node, 1))
+                before = node
+            split.append(_Edge(before, target, min(delay, 1)))
+        return split
+
+    def _topological_order(self) -> list[int]:
+        waiting = [0] * len(self._work)
+        followers: dict[int, list[int]] = defaultdict(list)
+        for source, target, delay in self._edges:
+            if delay == 0:
+                waiting[target] += 1
+                followers[source].append(target)
+        ready = [node for node, count in enumerate(waiting) if count == 0]
+        order = []
+        while ready:
+            node = ready.pop()
+            order.append(node)
+            for follower in followers[node]:
+                waiting[follower] -= 1
+                if waiting[follower] == 0:
+                    ready.append(follower)
+        if len(order) < len(self._work):
+            stuck = {self.names[self._owner[n]] for n, count in enumerate(waiting) if count}
+            raise _deadlock([name for name in self.names if name in stuck])
+        return order
+
+    def _upstream(self) -> list[set[int]]:
+        reach = [{p} for p in range(len(self.names))]
+        changed = True
+        while changed:
+            changed = False
+            for source, target, _ in self._edges:
+                new = reach[self._owner[source]] - reach[self._owner[target]]
+                if new:
+                    reach[self._owner[target]] |= new
+                    changed = True
+        return reach
+
+    def matrix(self, costs: Floats) -> Floats:
+        """Max-plus matrix over the edges with delay.
+
+        Parameters
+        ----------
+        costs
+            Seconds of one piece of work, shape (batch, participants).
+
+        Returns
+        -------
+        ndarray of shape (batch, states, states)
+            Entry (b, i, j): longest way in seconds from state j of one window to state i of the next, ``-inf`` where
+            there is none.
+        """
+        batch, states = len(costs), len(self._states)
+        state_of = {node: s for s, node in enumerate(self._states)}
+        before: dict[int, list[_Edge]] = defaultdict(list)
+        for edge in self._edges:
+            before[edge.target].append(edge)
+        lengths: dict[int, Floats] = {}
+        for node in self._order:
+            length = np.full((batch, states), -np.inf)
+            for source, _, delay in before[node]:
+                if delay:
+                    column = length[:, state_of[source]]
+                    np.maximum(column, 0.0, out=column)
+                else:
+                    np.maximum(length, lengths[source], out=length)
+            if self._work[node] >= 0:
+                length += costs[:, self._work[node], None]
+            lengths[node] = length
+        return np.stack([lengths[node] for node in self._states], axis=1)
+
+    def window_seconds(self, costs: Floats, participants: frozenset[str] | None = None) -> Floats:
+        """Steady seconds per window, shape (batch,), for costs of shape (batch, participants).
+
+        With `participants` only the cycles within these count; they must contain all that they depend on.
+        """
+        matrix = self.matrix(costs)
+        if participants is not None:
+            keep = [s for s, n in enumerate(self._states) if self.names[self._owner[n]] in participants]
+            matrix = matrix[:, keep][:, :, keep]
+        return maximum_cycle_mean(matrix)
+
+    def critical_cycle(self, costs: Floats) -> tuple[str, ...]:
+        """Participants whose work makes up a cycle that sets the window time, for costs of shape (participants,)."""
+        mean = float(self.window_seconds(costs[None])[0])
+        weights = np.array([costs[w] if w >= 0 else 0.0 for w in self._work])
+        potential = np.zeros(len(self._work))
+        # Longest walks under weights reduced by the mean have no positive cycle, so that they settle.
+        for _ in range(len(self._work) + 1):
+            before = potential.copy()
+            for source, target, delay in self._edges:
+                potential[target] = max(potential[target], potential[source] + weights[target] - mean * delay)
+            if np.array_equal(before, potential):
+                break
+        slack = 1e-9 * max(mean, float(weights.max()), np.finfo(float).tiny)
+        tight: dict[int, list[int]] = defaultdict(list)
+        for source, target, delay in self._edges:
+            if potential[source] + weights[target] - mean * delay >= potential[target] - slack:
+                tight[source].append(target)
+        nodes = _find_cycle(tight, len(self._work))
+        return _canonical([self._work[n] for n in nodes if self._work[n] >= 0], self.names)
+
+
+def maximum_cycle_mean(matrix: Floats) -> Floats:
+    """Largest mean weight of a cycle in each of a batch of max-plus matrices.
+
+    R. M. Karp, A characterization of the minimum cycle mean in a digraph, Discrete Mathematics 23 (1978), theorem 1,
+    for maxima and started from all nodes at once, so that the graph need not be strongly connected.
+
+    Parameters
+    ----------
+    matrix
+        Shape (batch, n, n); entry (b, i, j) is the weight of the edge from j to i, ``-inf`` where there is none.
+
+    Returns
+    -------
+    ndarray of shape (batch,)
+        The means, ``-inf`` where there is no cycle.
+    """
+    batch, size, _ = matrix.shape
+    walks = np.empty((size + 1, batch, size))
+    walks[0] = 0.0
+    for k in range(size):
+        walks[k + 1] = (matrix + walks[k][:, None, :]).max(axis=2)
+    steps = np.arange(size, 0, -1.0)[:, None, None]
+    final = walks[-1]
+    reached = np.isfinite(final)
+    # A walk of n edges ends in a walk of k edges: where the former exists, so do all of the latter.
+    difference = np.where(reached, final, 0.0) - np.where(reached, walks[:-1], 0.0)
+    means = np.where(reached, (difference / steps).min(axis=0), -np.inf)
+    return np.asarray(means.max(axis=1))
+
+
+def _retimed(edges: Sequence[_Edge], size: int) -> list[_Edge]:
+    """Shift nodes by whole windows until no delay is negative; the cycles keep their delays."""
+    shift = [0] * size
+    for _ in range(size + 1):
+        changed = False
+        for source, target, delay in edges:
+            if shift[source] - delay > shift[target]:
+                shift[target] = shift[source] - delay
+                changed = True
+        if not changed:
+            return [_Edge(s, t, d + shift[t] - shift[s]) for s, t, d in edges]
+    raise _deadlock([])
+
+
+def _deadlock(names: Sequence[str]) -> ScheduleError:
+    among = f" among {', '.join(names)}" if names else ""
+    return ScheduleError(
+        f"expected a coupling in which every receive follows its send, found participants{among} that wait for each "
+        "other in a circle; preCICE would hang: change the order of the coupling schemes or make one of them parallel"
+    )
+
+
+def _find_cycle(followers: Mapping[int, Sequence[int]], size: int) -> list[int]:
+    """Any cycle of a graph that has one, by depth-first search."""
+    done = [False] * size
+    for root in range(size):
+        if done[root]:
+            continue
+        path, position = [root], {root: 0}
+        pending = [iter(followers.get(root, ()))]
+        while pending:
+            follower = next(pending[-1], None)
+            if follower is None:
+                done[path[-1]] = True
+                del position[path.pop()]
+                pending.pop()
+            elif follower in position:
+                return path[position[follower] :]
+            elif not done[follower]:
+                position[follower] = len(path)
+                path.append(follower)
+                pending.append(iter(followers.get(follower, ())))
+    return []
+
+
+def _canonical(columns: Sequence[int], names: Sequence[str]) -> tuple[str, ...]:
+    """Name the participants of a cycle: neighbours merged, repetitions dropped, the first participant in front."""
+    cycle = [c for i, c in enumerate(columns) if c != columns[i - 1] or len(set(columns)) == 1]
+    if len(set(cycle)) == 1:
+        cycle = cycle[:1]
+    for length in range(1, len(cycle)):
+        if len(cycle) % length == 0 and cycle == cycle[:length] * (len(cycle) // length):
+            cycle = cycle[:length]
+            break
+    rotations = [cycle[i:] + cycle[:i] for i in range(len(cycle))]
+    return tuple(names[c] for c in min(rotations, default=[]))
