@@ -113,10 +113,9 @@ class _RankTable:
     @property
     def receiving(self) -> NDArray[np.bool_]:
         """Ranks that ever waited, hence receive data; all that were measured if none did (nothing is received)."""
-        measured = np.isfinite(self.waits).any(axis=1)
-        waited = measured & (np.nan_to_num(self.waits).sum(axis=1) > 0)
-        result: NDArray[np.bool_] = waited if waited.any() else measured
-        return result
+        measured: NDArray[np.bool_] = np.asarray(np.isfinite(self.waits).any(axis=1))
+        waited: NDArray[np.bool_] = measured & (np.nan_to_num(self.waits).sum(axis=1) > 0)
+        return waited if waited.any() else measured
 
     @property
     def receives(self) -> bool:

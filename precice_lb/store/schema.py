@@ -13,7 +13,7 @@ from xml.parsers import expat
 
 import numpy as np
 
-from precice_lb.store.metadata import METADATA, USER_KEYS, MetadataKey, validate
+from precice_lb.store.metadata import METADATA, USER_KEYS, MetadataKey, encode, validate
 
 __all__ = [
     "ADVANCE_DTYPE",
@@ -28,6 +28,7 @@ __all__ = [
     "USER_KEYS",
     "MetadataKey",
     "case_fingerprint",
+    "encode",
     "store_filename",
     "validate",
 ]

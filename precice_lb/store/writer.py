@@ -1,0 +1,196 @@
+"""Writing the store file of one rank, in blocks and readable after a kill at any moment."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+from numpy.typing import NDArray
+
+from precice_lb.store.guarded import GuardedFile
+from precice_lb.store.schema import (
+    ADVANCE_DTYPE,
+    FORMAT,
+    FORMAT_VERSION,
+    INITIALIZE_DTYPE,
+    UNITS,
+    encode,
+    store_filename,
+    validate,
+)
+
+__all__ = ["StoreWriter"]
+
+_CHUNK_ROWS = 1024
+
+
+class StoreWriter:
+    """The store file of one rank.
+
+    Parameters
+    ----------
+    directory : path
+        The store directory; made if missing.
+    metadata : mapping
+        Values by key, without ``attempt``, ``finished`` and ``ended_unix_ns``, which this class sets.
+    configuration : str
+        Text of ``precice-config.xml``.
+
+    Attributes
+    ----------
+    path : Path
+        The file, of the first attempt whose name is free: nothing is ever overwritten.
+    metadata : dict
+        All metadata as written.
+
+    Raises
+    ------
+    OSError
+        If the file cannot be created or written.
+    StoreError
+        If the metadata are not what the registry says.
+    """
+
+    def __init__(self, directory: str | Path, metadata: Mapping[str, Any], configuration: str) -> None:
+        self.metadata = {**metadata, "attempt": 1, "finished": False}
+        validate(self.metadata, complete=True)
+        self.path = self._attempt_path(Path(directory))
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        # The name appears only once the file can be read; whoever comes second takes the next attempt.
+        draft = self.path.with_name(f".{self.path.name}.{os.getpid()}")
+        self._raw = GuardedFile(draft)
+        self._rows = 0
+        try:
+            self._file = h5py.File(self._raw, "w")
+            self._create(configuration)
+            while not self._publish(draft):
+                self.metadata["attempt"] += 1
+                self.path = self._attempt_path(Path(directory))
+                self._file.attrs["attempt"] = self.metadata["attempt"]
+                self.flush()
+        except BaseException:
+            self._give_up()
+            raise
+        finally:
+            draft.unlink(missing_ok=True)
+
+    def write_initialize(self, row: NDArray[np.void]) -> None:
+        """Write the row of ``initialize`` to disk.
+
+        Parameters
+        ----------
+        row : ndarray of INITIALIZE_DTYPE, shape (1,)
+
+        Raises
+        ------
+        OSError
+            If it cannot be written.
+        """
+        table = self._file["initialize"]
+        table.resize((1,))
+        table[:] = row
+        self.flush()
+
+    def append(self, rows: NDArray[np.void]) -> None:
+        """Append rows of ``advance`` and write them to disk.
+
+        Parameters
+        ----------
+        rows : ndarray of ADVANCE_DTYPE, shape (n,)
+
+        Raises
+        ------
+        OSError
+            If they cannot be written.
+        """
+        table = self._file["advances"]
+        end = self._rows + len(rows)
+        if end > len(table):
+            # Whole chunks of zeros first: most appends then change no structure of the file, only data in place.
+            table.resize((-(-end // _CHUNK_ROWS) * _CHUNK_ROWS,))
+        table[self._rows : end] = rows
+        self._rows = end
+        self.flush()
+
+    def flush(self) -> None:
+        """Hand everything to the operating system.
+
+        Raises
+        ------
+        OSError
+            If that failed now or before.
+        """
+        self._file.flush()
+        self._raise_failure()
+
+    def close(self, *, finished: bool, ended_unix_ns: int) -> None:
+        """Complete the metadata and close the file; it is closed too if that fails.
+
+        Parameters
+        ----------
+        finished : bool
+            Whether the coupling came to its end.
+        ended_unix_ns : int
+            Unix time in ns.
+
+        Raises
+        ------
+        OSError
+            If it could not be written to the end.
+        """
+        try:
+            self.metadata.update(finished=finished, ended_unix_ns=ended_unix_ns)
+            self._file["advances"].resize((self._rows,))
+            self._file.attrs["ended_unix_ns"] = ended_unix_ns
+            self._file.attrs["finished"] = finished
+        finally:
+            self._give_up()
+        self._raise_failure()
+
+    def _attempt_path(self, directory: Path) -> Path:
+        data = self.metadata
+        path = directory / store_filename(data["participant"], data["rank"], data["size"], data["attempt"])
+        while path.exists():
+            data["attempt"] += 1
+            path = directory / store_filename(data["participant"], data["rank"], data["size"], data["attempt"])
+        return path
+
+    def _create(self, configuration: str) -> None:
+        file = self._file
+        file.attrs["format"] = FORMAT
+        file.attrs["format_version"] = FORMAT_VERSION
+        for name, value in self.metadata.items():
+            file.attrs[name] = encode(name, value)
+        file.create_dataset("configuration", data=configuration, dtype=h5py.string_dtype())
+        for name, dtype in (("advances", ADVANCE_DTYPE), ("initialize", INITIALIZE_DTYPE)):
+            table = file.create_dataset(name, (0,), dtype, maxshape=(None,), chunks=(_CHUNK_ROWS,))
+            table.attrs["units"] = json.dumps({column: UNITS[column] for column in dtype.names or ()})
+        self.flush()
+
+    def _publish(self, draft: Path) -> bool:
+        """Give the draft its name; False if another rank's file took it meanwhile."""
+        try:
+            os.link(draft, self.path)
+        except FileExistsError:
+            return False
+        except OSError:
+            # A file system without hard links.
+            if self.path.exists():
+                return False
+            os.rename(draft, self.path)
+        return True
+
+    def _give_up(self) -> None:
+        """Close without asking whether writing works."""
+        if hasattr(self, "_file"):
+            self._file.close()
+        self._raw.close()
+
+    def _raise_failure(self) -> None:
+        if self._raw.failure is not None:
+            raise self._raw.failure

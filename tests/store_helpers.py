@@ -1,0 +1,66 @@
+"""Synthetic stores with planted times, through the real writer."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from precice_lb.store.schema import ADVANCE_DTYPE, INITIALIZE_DTYPE, case_fingerprint
+from precice_lb.store.writer import StoreWriter
+
+PARALLEL = "<precice-configuration><coupling-scheme:parallel-explicit/></precice-configuration>"
+SERIAL = "<precice-configuration><coupling-scheme:serial-explicit/></precice-configuration>"
+START = 1_700_000_000_000_000_000
+
+
+def metadata(participant: str = "A", rank: int = 0, size: int = 1, **more: Any) -> dict[str, Any]:
+    configuration = more.pop("configuration", PARALLEL)
+    return {
+        "participant": participant,
+        "rank": rank,
+        "size": size,
+        "backend": "embedded",
+        "case": case_fingerprint(configuration),
+        "configuration_hash": hashlib.sha256(configuration.encode()).hexdigest(),
+        "clock": "clock_gettime(CLOCK_MONOTONIC)",
+        "started_clock_ns": 1_000,
+        "started_unix_ns": START,
+        **more,
+    }
+
+
+def row(window: int, solve: float, advance: float, wait: float, mapping: float = 0.0, **more: Any) -> tuple[Any, ...]:
+    """One row; seconds, where None means not measured."""
+
+    def ns(seconds: float | None) -> int:
+        return -1 if seconds is None else round(seconds * 1e9)
+
+    iteration, complete = more.get("iteration", 1), more.get("complete", True)
+    return window, iteration, window * 1000, ns(solve), ns(advance), ns(mapping), ns(wait), 0.1, complete
+
+
+def rows(tuples: Iterable[tuple[Any, ...]]) -> np.ndarray:
+    return np.array(list(tuples), dtype=ADVANCE_DTYPE)
+
+
+def write_store(
+    directory: Path,
+    advances: Iterable[tuple[Any, ...]],
+    participant: str = "A",
+    rank: int = 0,
+    size: int = 1,
+    *,
+    seconds: float = 10.0,
+    **more: Any,
+) -> Path:
+    configuration = more.get("configuration", PARALLEL)
+    data = metadata(participant, rank, size, **more)
+    writer = StoreWriter(directory, data, configuration)
+    writer.write_initialize(np.array([(500, 1000, 0, 0)], dtype=INITIALIZE_DTYPE))
+    writer.append(rows(advances))
+    writer.close(finished=True, ended_unix_ns=data["started_unix_ns"] + round(seconds * 1e9))
+    return writer.path

@@ -1,0 +1,320 @@
+"""The store: what is written is read, whatever kills the writer, and foreign files are refused."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from store_helpers import PARALLEL, metadata, row, rows, write_store
+
+from precice_lb.exceptions import StoreError
+from precice_lb.store.metadata import METADATA, USER_KEYS, decode, encode, validate
+from precice_lb.store.reader import find_stores, read_store
+from precice_lb.store.schema import (
+    ADVANCE_DTYPE,
+    ADVANCE_STRUCT,
+    INITIALIZE_DTYPE,
+    UNITS,
+    case_fingerprint,
+    store_filename,
+)
+from precice_lb.store.writer import StoreWriter
+
+
+def test_what_was_written_is_read(tmp_path: Path) -> None:
+    more = {"degrees_of_freedom": {"A": 1e6}, "parameters": {"order": [1, 2]}, "run": "r", "warmup_windows": 3}
+    path = write_store(tmp_path, [row(1, 0.1, 0.2, 0.05), row(2, 0.3, 0.4, None)], **more)
+    store = read_store(path)
+    assert path.relative_to(tmp_path).as_posix() == store_filename("A", 0, 1)
+    np.testing.assert_array_equal(store.advances, rows([row(1, 0.1, 0.2, 0.05), row(2, 0.3, 0.4, None)]))
+    assert store.advances["wait_ns"].tolist() == [50_000_000, -1]
+    assert store.initialize["initialize_ns"].tolist() == [1000]
+    assert store.configuration == PARALLEL
+    assert store.metadata["finished"] is True
+    assert {key: store.metadata[key] for key in more} == more
+    assert store.interval_unix_ns[1] - store.interval_unix_ns[0] == 10_000_000_000
+    with h5py.File(path) as file:
+        units = json.loads(file["advances"].attrs["units"])
+        assert units["wait_ns"] == "ns"
+        assert set(units) == set(ADVANCE_DTYPE.names)
+    assert set(UNITS) == {*ADVANCE_DTYPE.names, *INITIALIZE_DTYPE.names}
+
+
+def test_the_struct_packs_exactly_the_table_row() -> None:
+    values = (7, 3, -5, 1, 2, -1, 4, 0.25, True)
+    packed = np.frombuffer(ADVANCE_STRUCT.pack(*values), dtype=ADVANCE_DTYPE)
+    assert packed[0].tolist() == values
+
+
+def test_many_appends_over_several_chunks(tmp_path: Path) -> None:
+    writer = StoreWriter(tmp_path, metadata(), PARALLEL)
+    table = rows(row(window, window * 1e-6, 0, 0) for window in range(1, 3001))
+    for start in range(0, 3000, 700):
+        writer.append(table[start : start + 700])
+        np.testing.assert_array_equal(read_store(writer.path).advances, table[: start + 700])
+    writer.close(finished=True, ended_unix_ns=metadata()["started_unix_ns"])
+    np.testing.assert_array_equal(read_store(writer.path).advances, table)
+
+
+def test_nothing_is_overwritten(tmp_path: Path) -> None:
+    first = write_store(tmp_path, [row(1, 0.1, 0.2, 0.0)])
+    second = write_store(tmp_path, [row(1, 0.3, 0.4, 0.0)])
+    third = write_store(tmp_path, [])
+    assert [path.name for path in (first, second, third)] == ["A-0-1.h5", "A-0-1.2.h5", "A-0-1.3.h5"]
+    assert [read_store(path).metadata["attempt"] for path in (first, second, third)] == [1, 2, 3]
+    assert read_store(first).advances["solve_ns"].tolist() == [100_000_000]
+    assert sorted(path.name for path in tmp_path.rglob(".*")) == []
+
+
+def test_two_writers_at_once_take_two_names(tmp_path: Path) -> None:
+    one, two = StoreWriter(tmp_path, metadata(), PARALLEL), StoreWriter(tmp_path, metadata(), PARALLEL)
+    assert one.path != two.path
+    for writer in (one, two):
+        writer.close(finished=False, ended_unix_ns=metadata()["started_unix_ns"])
+    assert len(find_stores([tmp_path, one.path])) == 2
+
+
+def test_every_write_of_a_flush_may_be_the_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Replay each prefix of the writes: after any of them the file opens with all rows flushed before."""
+    log: list[tuple[str, bytes, int]] = []
+    pwrite, ftruncate = os.pwrite, os.ftruncate
+
+    def logged_pwrite(descriptor: int, data: bytes, offset: int) -> int:
+        log.append(("write", bytes(data), offset))
+        return pwrite(descriptor, data, offset)
+
+    def logged_ftruncate(descriptor: int, size: int) -> None:
+        log.append(("truncate", b"", size))
+        ftruncate(descriptor, size)
+
+    monkeypatch.setattr("precice_lb.store.guarded.os.pwrite", logged_pwrite)
+    monkeypatch.setattr("precice_lb.store.guarded.os.ftruncate", logged_ftruncate)
+    writer = StoreWriter(tmp_path / "real", metadata(), PARALLEL)
+    flushed = [(len(log), 0)]
+    writer.write_initialize(np.array([(500, 1000, 0, 0)], dtype=INITIALIZE_DTYPE))
+    table = rows(row(window, window * 1e-6, 0, 0) for window in range(1, 2501))
+    total = 0
+    for count in (1, 1, 2, 4, 8, 16, 32, 900, 64, 1000, 472):
+        writer.append(table[total : total + count])
+        total += count
+        flushed.append((len(log), total))
+    writer.close(finished=True, ended_unix_ns=metadata()["started_unix_ns"])
+    monkeypatch.undo()
+    assert len(log) > 40
+
+    replay = tmp_path / "replayed.h5"
+    descriptor = os.open(replay, os.O_RDWR | os.O_CREAT)
+    for index, (kind, data, offset) in enumerate(log, start=1):
+        if kind == "write":
+            os.pwrite(descriptor, data, offset)
+        else:
+            os.ftruncate(descriptor, offset)
+        if index >= flushed[0][0]:
+            expected = max(rows for writes, rows in flushed if writes <= index)
+            found = read_store(replay).advances
+            assert len(found) >= expected
+            np.testing.assert_array_equal(found, table[: len(found)])
+    os.close(descriptor)
+    assert read_store(replay).metadata["finished"] is True
+
+
+_WRITER = """
+import sys
+from precice_lb.store.writer import StoreWriter
+from store_helpers import PARALLEL, metadata, row, rows
+writer = StoreWriter(sys.argv[1], metadata(), PARALLEL)
+print(writer.path, flush=True)
+window = 0
+while True:
+    writer.append(rows(row(window + i, 1e-6, 0, 0) for i in range(1, 9)))
+    window += 8
+    print(window, flush=True)
+"""
+
+
+def test_a_killed_writer_leaves_every_flushed_row(tmp_path: Path) -> None:
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), *sys.path])}
+    generator = np.random.default_rng(1)
+    for attempt in range(1, 11):
+        process = subprocess.Popen(
+            [sys.executable, "-c", _WRITER, str(tmp_path)], stdout=subprocess.PIPE, text=True, env=environment
+        )
+        assert process.stdout is not None
+        path = process.stdout.readline().strip()
+        time.sleep(generator.uniform(0.0, 0.1))
+        process.send_signal(signal.SIGKILL)
+        reported = [
+            int(line) for line in process.stdout.read().splitlines() if line.endswith(("0", "2", "4", "6", "8"))
+        ]
+        process.stdout.close()
+        assert process.wait() == -signal.SIGKILL
+        store = read_store(path)
+        assert store.metadata["attempt"] == attempt
+        assert store.metadata["finished"] is False
+        assert len(store.advances) >= (reported[-1] if reported else 0)
+        np.testing.assert_array_equal(store.advances["window"], np.arange(1, len(store.advances) + 1))
+
+
+def test_a_failing_disk_raises_once_and_leaves_what_was_flushed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writer = StoreWriter(tmp_path, metadata(), PARALLEL)
+    writer.append(rows([row(1, 0.1, 0.2, 0.0)]))
+
+    def full(descriptor: int, data: bytes, offset: int) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr("precice_lb.store.guarded.os.pwrite", full)
+    with pytest.raises(OSError, match="No space left"):
+        writer.append(rows([row(2, 0.1, 0.2, 0.0)]))
+    monkeypatch.undo()
+    with pytest.raises(OSError, match="No space left"):
+        writer.close(finished=True, ended_unix_ns=metadata()["started_unix_ns"])
+    assert read_store(writer.path).advances["window"].tolist() == [1]
+
+
+def test_metadata_that_the_registry_does_not_know_are_refused(tmp_path: Path) -> None:
+    for wrong, words in (
+        ({"colour": "red"}, "colour: expected one of"),
+        ({"rank": "zero"}, "rank: expected a value of type integer, found 'zero'"),
+        ({"rank": True}, "rank: expected a value of type integer"),
+        ({"rank": -1}, "rank: expected at least 0, found -1"),
+        ({"degrees_of_freedom": {"A": -3}}, "positive numbers"),
+        ({"parameters": {"a": float("nan")}}, "JSON"),
+        ({"case": "short"}, "64 hexadecimal digits"),
+        ({"run": ""}, "not empty"),
+    ):
+        with pytest.raises(StoreError, match=words):
+            StoreWriter(tmp_path, metadata() | wrong, PARALLEL)
+    incomplete = metadata()
+    del incomplete["case"]
+    with pytest.raises(StoreError, match="metadata case: expected a value, found none"):
+        StoreWriter(tmp_path, incomplete, PARALLEL)
+    with pytest.raises(StoreError, match="rank: expected one of run, warmup_windows"):
+        validate({"rank": 1}, keys=USER_KEYS)
+    assert list(tmp_path.iterdir()) == []
+
+
+@given(
+    st.fixed_dictionaries(
+        {},
+        optional={
+            "run": st.text(min_size=1, max_size=5),
+            "warmup_windows": st.integers(0, 10**9),
+            "degrees_of_freedom": st.dictionaries(st.text(max_size=5), st.floats(1e-3, 1e12)),
+            "parameters": st.dictionaries(st.text(max_size=5), st.integers() | st.text(max_size=3) | st.booleans()),
+        },
+    )
+)
+def test_metadata_survive_encoding(values: dict[str, object]) -> None:
+    validate(values, keys=USER_KEYS)
+    assert {name: decode(name, encode(name, value)) for name, value in values.items()} == values
+
+
+def test_registry_keys_are_described() -> None:
+    for name, key in METADATA.items():
+        assert name == key.name
+        assert key.description
+
+
+@pytest.mark.parametrize(
+    "kind", ["text", "empty", "foreign", "version", "columns", "truncated", "attribute", "missing"]
+)
+def test_what_is_no_store_is_refused_with_its_name(tmp_path: Path, kind: str) -> None:
+    path = write_store(tmp_path, [row(1, 0.1, 0.2, 0.0)])
+    expected = "store written by precice_lb"
+    if kind == "text":
+        path.write_text("participant,ranks\n")
+    elif kind == "empty":
+        path.write_bytes(b"")
+    elif kind == "truncated":
+        path.write_bytes(path.read_bytes()[:1000])
+    elif kind == "foreign":
+        path.unlink()
+        h5py.File(path, "w").close()
+        expected = "format='precice-lb-store', found None"
+    else:
+        with h5py.File(path, "a") as file:
+            if kind == "version":
+                file.attrs["format_version"] = 99
+                expected = "expected format version 1, found 99"
+            elif kind == "columns":
+                del file["advances"]
+                file["advances"] = np.zeros(3)
+                expected = "expected columns"
+            elif kind == "attribute":
+                file.attrs["rank"] = "zero"
+                expected = "metadata rank: expected a value of type integer"
+            else:
+                del file.attrs["participant"]
+                expected = "metadata participant: expected a value, found none"
+    with pytest.raises(StoreError) as caught:
+        read_store(path)
+    assert str(path) in str(caught.value)
+    assert expected in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_sources_without_stores_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match="found nothing there"):
+        find_stores([tmp_path / "nowhere"])
+    with pytest.raises(StoreError, match="found none"):
+        find_stores([tmp_path])
+
+
+def test_file_names_are_safe_and_spread() -> None:
+    assert store_filename("Fluid/../x", 0, 1).count("/") == 1
+    assert ".." not in store_filename("..", 0, 1)
+    directories = {store_filename("Fluid", rank, 4096).split("/")[0] for rank in range(4096)}
+    assert len(directories) == 256
+
+
+BASE = """<?xml version="1.0"?>
+<precice-configuration>
+  <log enabled="true"><sink type="stream"/></log>
+  <data:scalar name="p"/>
+  <participant name="A"><provide-mesh name="M"/><watch-point mesh="M" name="w" coordinate="0;0"/></participant>
+  <m2n:sockets acceptor="A" connector="B" exchange-directory=".." network="lo"/>
+  <coupling-scheme:serial-explicit><max-time value="1"/>
+  <time-window-size value="0.1"/></coupling-scheme:serial-explicit>
+</precice-configuration>
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ('<max-time value="1"/>', '<max-time value="9"/><max-time-windows value="5"/>'),
+        ('exchange-directory=".." network="lo"', 'exchange-directory="/x"'),
+        ('<log enabled="true"><sink type="stream"/></log>', "<!-- quiet -->"),
+        ('<watch-point mesh="M" name="w" coordinate="0;0"/>', '<export:vtu directory="o"/>'),
+        ('<data:scalar name="p"/>', '\n\n<profiling mode="all"/> <data:scalar   name="p" ></data:scalar>'),
+        ('acceptor="A" connector="B"', 'connector="B" acceptor="A"'),
+    ],
+)
+def test_the_fingerprint_ignores_what_calibration_changes(old: str, new: str) -> None:
+    assert old in BASE
+    assert case_fingerprint(BASE.replace(old, new)) == case_fingerprint(BASE)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [("serial-explicit", "parallel-explicit"), ('value="0.1"', 'value="0.2"'), ('name="M"', 'name="N"')],
+)
+def test_the_fingerprint_sees_another_case(old: str, new: str) -> None:
+    assert case_fingerprint(BASE.replace(old, new)) != case_fingerprint(BASE)
+
+
+def test_the_fingerprint_of_what_is_not_xml_is_that_of_the_text() -> None:
+    assert case_fingerprint("<a>") != case_fingerprint("<a><b>")
