@@ -28,9 +28,9 @@ _CHUNK = 8192
 class Schedule:
     """How a coupling turns the costs of its participants into seconds per time window.
 
-    A cost is what one participant needs on its own for one coupling iteration, in seconds: solve, own mapping and
-    overhead without waiting. In explicit schemes an iteration is a time window. Acceleration is part of the cost of
-    the participant that does it. `iterations` says how many iterations a window has.
+    A cost is what one participant needs on its own for one time window, in seconds: solve, own mapping and overhead of
+    all its coupling iterations, without waiting. The iterations of a window are taken to cost the same; acceleration
+    is part of the cost of the participant that does it.
 
     Make one by `from_config`, `parallel` or `serial`.
 
@@ -55,6 +55,7 @@ class Schedule:
         self.participants: tuple[str, ...] = tuple(variants[0][1])
         self.description = description
         self.iterations: dict[str, float] = {name: float(iterations[name]) for name in self.participants}
+        self._per_iteration = np.array([1.0 / self.iterations[name] for name in self.participants])
 
     def __repr__(self) -> str:
         return f"<Schedule {self.description}>"
@@ -70,8 +71,9 @@ class Schedule:
         iterations
             Mean coupling iterations per time window as measured, by participant; where the members of one implicit
             scheme differ, their mean counts, and for participants without an implicit scheme it has no meaning.
-            Without it a scheme that has no convergence measure takes its ``max-iterations``; a coupling that is one
-            implicit scheme is taken with one iteration, so that costs are per window; anything else is refused.
+            Without it a scheme that has no convergence measure takes its ``max-iterations``. A coupling that is one
+            implicit scheme does without, since the window time of given costs does not depend on it; several schemes
+            are refused.
 
         Raises
         ------
@@ -120,7 +122,7 @@ class Schedule:
 
     @cached_property
     def weights(self) -> dict[str, float]:
-        """Seconds per window when only that participant costs 1 second per iteration and the others nothing."""
+        """Seconds per window when only that participant costs 1 second per window and the others nothing."""
         unit = np.eye(len(self.participants))
         seconds = self._evaluate(unit)
         return dict(zip(self.participants, seconds.tolist(), strict=True))
@@ -141,7 +143,7 @@ class Schedule:
         Parameters
         ----------
         costs
-            Own seconds per iteration of each participant; arrays are broadcast against each other.
+            Own seconds per window of each participant; arrays are broadcast against each other.
 
         Returns
         -------
@@ -168,11 +170,11 @@ class Schedule:
         return {name: self._evaluate(rows, name).reshape(shape) for name in self.participants}
 
     def waits(self, costs: Mapping[str, ArrayLike]) -> dict[str, Floats]:
-        """Seconds per window that each participant waits: its seconds per window less its own cost times iterations."""
+        """Seconds that each participant waits per window: its seconds per window less its own cost."""
         _, shape = self._rows(costs)
         seconds = self.participant_seconds(costs)
         return {
-            name: np.maximum(seconds[name] - np.broadcast_to(costs[name], shape) * self.iterations[name], 0.0)
+            name: np.maximum(seconds[name] - np.broadcast_to(np.asarray(costs[name], float), shape), 0.0)
             for name in self.participants
         }
 
@@ -182,7 +184,7 @@ class Schedule:
         if len(rows) != 1:
             raise ScheduleError(f"expected one cost per participant, found {len(rows)}")
         heaviest = max(self._variants, key=lambda variant: variant[0])
-        return heaviest[2].critical_cycle(rows[0])
+        return heaviest[2].critical_cycle(rows[0] * self._per_iteration)
 
     def replay(self, costs: Mapping[str, ArrayLike]) -> Floats:
         """Completion time of each window when every window has costs of its own.
@@ -192,8 +194,8 @@ class Schedule:
         Parameters
         ----------
         costs
-            Own seconds per iteration of each participant in each window, shape (windows,), or (..., windows) for
-            several replays at once.
+            Own seconds of each participant in each window, shape (windows,), or (..., windows) for several replays
+            at once.
 
         Returns
         -------
@@ -208,6 +210,7 @@ class Schedule:
         rows, shape = self._rows(costs)
         if not shape:
             raise ScheduleError("expected one cost per window, found a single number")
+        rows = rows * self._per_iteration
         columns = {name: rows[:, i].reshape(shape) for i, name in enumerate(self.participants)}
         return np.asarray(sum(weight * replay(programs, columns) for weight, programs, _ in self._variants))
 
@@ -223,6 +226,7 @@ class Schedule:
         return rows, arrays[0].shape
 
     def _evaluate(self, rows: Floats, participant: str | None = None) -> Floats:
+        rows = rows * self._per_iteration
         result = np.zeros(len(rows))
         for weight, _, graph in self._variants:
             within = None if participant is None else graph.upstream[participant]
