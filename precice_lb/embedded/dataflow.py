@@ -1,0 +1,187 @@
+"""Every field that is exchanged, mapped or read must come from somewhere, and from one place only.
+
+What preCICE finds while it configures or initialises (``precice/config/ParticipantConfiguration.cpp``,
+``cplscheme/BaseCouplingScheme.cpp``), and combinations that this backend refuses; all of it before anything runs.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import NoReturn
+
+from precice_lb.exceptions import ConfigurationError, UnsupportedConfigurationError
+from precice_lb.precice_xml import Configuration, CouplingScheme, Exchange, Participant
+
+__all__ = ["check_data_flow", "schemes_of"]
+
+
+def schemes_of(configuration: Configuration, participant: str) -> list[CouplingScheme]:
+    """List the coupling schemes that a participant takes part in, in the order of the file."""
+    return [scheme for scheme in configuration.coupling_schemes if participant in scheme.participants]
+
+
+def check_data_flow(configuration: Configuration, participant: str, size: int) -> None:
+    """Check the data flow of all participants.
+
+    Parameters
+    ----------
+    configuration
+        The whole configuration.
+    participant, size
+        The participant that is about to run and the number of its ranks: some rules depend on it.
+
+    Raises
+    ------
+    ConfigurationError
+        If preCICE would refuse it, too.
+    UnsupportedConfigurationError
+        If libprecice does it and this backend does not.
+    """
+    for one in configuration.participants.values():
+        _Flow(configuration, one).check()
+    if size > 1:
+        _Flow(configuration, configuration.participants[participant]).check_parallel()
+
+
+class _Flow:
+    """The data flow at one participant."""
+
+    def __init__(self, configuration: Configuration, participant: Participant) -> None:
+        self._configuration = configuration
+        self._me = participant
+        self._received = {mesh.name: mesh.provider for mesh in participant.receives}
+        self._schemes = schemes_of(configuration, participant.name)
+        self._exchanges = [exchange for scheme in self._schemes for exchange in scheme.exchanges]
+
+    def _refuse(self, line: int, what: str) -> NoReturn:
+        raise ConfigurationError(f'{self._configuration.path}, line {line}: participant "{self._me.name}" {what}')
+
+    def _unsupported(self, line: int, what: str) -> NoReturn:
+        raise UnsupportedConfigurationError(
+            f'{self._configuration.path}, line {line}: participant "{self._me.name}" {what}, which the embedded '
+            "backend does not know; libprecice does it"
+        )
+
+    def check(self) -> None:
+        self._check_schemes()
+        self._check_meshes()
+        self._check_mappings()
+        for mesh, data in (*self._me.reads, *self._me.writes):
+            if mesh not in self._me.provides:
+                self._refuse(
+                    self._me.line,
+                    f'has read-data or write-data "{data}" on mesh "{mesh}", which it does not provide: add '
+                    f'<provide-mesh name="{mesh}" /> to it',
+                )
+        for exchange in self._exchanges:
+            self._check_exchange(exchange)
+
+    def check_parallel(self) -> None:
+        mapped = {mesh for mapping in self._me.mappings for mesh in (mapping.source, mapping.target)}
+        for mapping in self._me.mappings:
+            if mapping.direction == "write":
+                self._refuse(
+                    mapping.line,
+                    "runs on several ranks, which cannot write with a consistent mapping: move the mapping to the "
+                    "other participant as a read mapping",
+                )
+        for received in self._me.receives:
+            if received.name not in mapped:
+                self._refuse(
+                    received.line,
+                    f'receives mesh "{received.name}" without mapping from or to it: add a mapping or remove it',
+                )
+
+    def _check_schemes(self) -> None:
+        if not self._schemes:
+            self._refuse(self._me.line, "takes part in no coupling scheme: add a <coupling-scheme:…> with it")
+        first = self._schemes[0]
+        for other in self._schemes[1:]:
+            if (other.time_window_size, other.max_time, other.max_time_windows) != (
+                first.time_window_size,
+                first.max_time,
+                first.max_time_windows,
+            ):
+                self._unsupported(
+                    other.line,
+                    f"has coupling schemes with different time windows or ends (see <coupling-scheme:{first.kind}> in "
+                    f"line {first.line})",
+                )
+
+    def _check_meshes(self) -> None:
+        partners = {
+            name
+            for m2n in self._configuration.m2ns
+            for name in (m2n.acceptor, m2n.connector)
+            if self._me.name in (m2n.acceptor, m2n.connector)
+        }
+        for received in self._me.receives:
+            if received.name in self._me.provides:
+                self._refuse(received.line, f'both provides and receives mesh "{received.name}": remove one')
+            if received.provider not in partners:
+                self._refuse(
+                    received.line,
+                    f'receives mesh "{received.name}" from "{received.provider}" without an m2n with it: add one',
+                )
+
+    def _check_mappings(self) -> None:
+        reached: Counter[tuple[str, str]] = Counter()
+        for mapping in self._me.mappings:
+            # check_values has refused mappings without both meshes.
+            source, target = str(mapping.source), str(mapping.target)
+            reads = mapping.direction == "read"
+            received, provided = (source, target) if reads else (target, source)
+            if received not in self._received or provided not in self._me.provides:
+                self._refuse(
+                    mapping.line,
+                    f'maps in {mapping.direction} direction from "{source}" to "{target}", where "{received}" must be '
+                    f'a received and "{provided}" a provided mesh: correct the mapping or the meshes',
+                )
+            if self._configuration.meshes[source].dimensions != self._configuration.meshes[target].dimensions:
+                self._refuse(
+                    mapping.line, f'maps between "{source}" and "{target}" of different dimensions: correct it'
+                )
+            data = self._mapped_data(mapping.direction, source, target)
+            if not data:
+                self._refuse(
+                    mapping.line,
+                    f'maps from "{source}" to "{target}", but no {mapping.direction}-data of mesh "{provided}" is data '
+                    "of both meshes: add it",
+                )
+            reached.update((target, name) for name in data)
+            for name in data if reads else ():
+                if not any((e.mesh, e.data, e.target) == (source, name, self._me.name) for e in self._exchanges):
+                    self._refuse(
+                        mapping.line,
+                        f'maps data "{name}" from mesh "{source}", but nobody sends it: add <exchange data="{name}" '
+                        f'mesh="{source}" to="{self._me.name}" … />',
+                    )
+            for (mesh, name), count in reached.items():
+                if count > 1:
+                    self._refuse(mapping.line, f'maps data "{name}" to mesh "{mesh}" twice: remove one mapping')
+
+    def _mapped_data(self, direction: str, source: str, target: str) -> list[str]:
+        pairs = self._me.reads if direction == "read" else self._me.writes
+        here, there = (target, source) if direction == "read" else (source, target)
+        return [data for mesh, data in pairs if mesh == here and data in self._configuration.meshes[there].data]
+
+    def _check_exchange(self, exchange: Exchange) -> None:
+        mesh, data = exchange.mesh, exchange.data
+        provider = self._me.name if mesh in self._me.provides else self._received.get(mesh)
+        if provider not in (exchange.source, exchange.target):
+            self._unsupported(exchange.line, f'exchanges data on mesh "{mesh}", which neither of the two provides')
+        if exchange.source == self._me.name:
+            mapped = any(
+                m.direction == "write" and m.target == mesh and data in self._mapped_data("write", str(m.source), mesh)
+                for m in self._me.mappings
+            )
+            if not mapped and (mesh, data) not in self._me.writes:
+                self._refuse(
+                    exchange.line,
+                    f'sends data "{data}" on mesh "{mesh}" that it neither writes nor maps: add <write-data '
+                    f'name="{data}" mesh="{mesh}" /> or a write mapping to "{mesh}"',
+                )
+        elif (mesh, data) in self._me.writes or [(e.mesh, e.data, e.target) for e in self._exchanges].count(
+            (mesh, data, self._me.name)
+        ) > 1:
+            self._unsupported(exchange.line, f'gets data "{data}" on mesh "{mesh}" from more than one place')

@@ -1,0 +1,118 @@
+"""Nearest-neighbour mapping and the geometric filter that goes with it in parallel.
+
+As preCICE's ``mapping/NearestNeighborMapping.cpp`` and ``partition/ReceivedPartition.cpp``. Of vertices at the same
+distance the one with the lowest index is taken; preCICE takes any, depending on its search tree.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from precice_lb.embedded.mesh import Field, Mesh
+
+__all__ = ["MappedField", "NearestNeighbour", "expanded_box", "inside", "nearest_neighbours"]
+
+#: Relative distance within which two neighbours count as equally near.
+_TIE = 1e-12
+
+
+def nearest_neighbours(origins: NDArray[np.float64], candidates: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Index of the nearest candidate for each origin.
+
+    Parameters
+    ----------
+    origins
+        Shape (n, dimensions).
+    candidates
+        Shape (m, dimensions), m > 0 unless n = 0.
+
+    Returns
+    -------
+    array
+        Shape (n,), indices into `candidates`.
+    """
+    if len(origins) == 0:
+        return np.empty(0, dtype=np.int64)
+    # scipy costs a tenth of a second and more: only participants that map pay for it.
+    from scipy.spatial import cKDTree
+
+    tree = cKDTree(candidates)
+    distances, indices = tree.query(origins, k=1)
+    nearest: NDArray[np.int64] = indices.astype(np.int64)
+    if len(candidates) > 1:
+        second = tree.query(origins, k=2)[0][:, 1]
+        for row in np.flatnonzero(second <= distances * (1.0 + _TIE)):
+            ball = tree.query_ball_point(origins[row], distances[row] * (1.0 + _TIE))
+            nearest[row] = min(ball, default=nearest[row])
+    return nearest
+
+
+def expanded_box(coordinates: NDArray[np.float64], safety_factor: float) -> NDArray[np.float64] | None:
+    """Bounding box of a rank's vertices, every side moved out by the safety factor times its longest edge.
+
+    Parameters
+    ----------
+    coordinates
+        Shape (n, dimensions).
+    safety_factor
+        ``safety-factor`` of the ``<receive-mesh>``.
+
+    Returns
+    -------
+    array or None
+        Shape (2, dimensions), lower and upper corner; None for a rank without vertices, which contains nothing.
+    """
+    if len(coordinates) == 0:
+        return None
+    box = np.stack([coordinates.min(axis=0), coordinates.max(axis=0)])
+    margin = safety_factor * float((box[1] - box[0]).max())
+    box[0] -= margin
+    box[1] += margin
+    return box
+
+
+def inside(coordinates: NDArray[np.float64], box: NDArray[np.float64] | None) -> NDArray[np.bool_]:
+    """Which vertices, shape (n, dimensions), lie in a closed box; None contains nothing."""
+    if box is None:
+        return np.zeros(len(coordinates), dtype=bool)
+    result: NDArray[np.bool_] = ((coordinates >= box[0]) & (coordinates <= box[1])).all(axis=1)
+    return result
+
+
+class NearestNeighbour:
+    """Consistent nearest-neighbour mapping between two meshes of a participant: each target takes its nearest source.
+
+    Parameters
+    ----------
+    source, target
+        The meshes; one of them is provided and the other one received.
+    """
+
+    def __init__(self, source: Mesh, target: Mesh) -> None:
+        self.source = source
+        self.target = target
+        self._nearest = np.empty(0, dtype=np.int64)
+
+    def compute(self) -> None:
+        """Find the neighbours, once both meshes are known."""
+        self._nearest = nearest_neighbours(self.target.coordinates, self.source.coordinates)
+
+    def apply(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Values at the targets, from values at the sources, shape (vertices, components)."""
+        return values[self._nearest]
+
+
+class MappedField:
+    """One data that a mapping carries from one mesh to another."""
+
+    def __init__(self, mapping: NearestNeighbour, source: Field, target: Field) -> None:
+        self._mapping = mapping
+        self._source = source
+        self._target = target
+
+    def run(self) -> None:
+        """Map all samples that the target does not have yet."""
+        for time, sample in self._source.waveform.samples():
+            if not self._target.waveform.has(time):
+                self._target.waveform.put(time, self._mapping.apply(sample))

@@ -1,0 +1,155 @@
+"""Meshes as one participant sees them, with their fields and where their vertices are among the ranks."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from precice_lb.embedded.errors import CouplingError
+from precice_lb.embedded.intracomm import IntraComm
+from precice_lb.embedded.waveform import Waveform
+
+__all__ = ["Field", "Mesh", "Partition"]
+
+
+class Partition:
+    """Which of a mesh's vertices this rank holds, and how they travel to and from the primary rank.
+
+    Parameters
+    ----------
+    intra
+        The ranks of this participant.
+    mine
+        Global indices of this rank's vertices, shape (n,), rising; None for the provider of the mesh, whose vertices
+        are numbered rank after rank.
+    size
+        Number of this rank's vertices.
+    whole_size
+        Number of vertices of the whole mesh, None to count them (provider).
+    """
+
+    def __init__(
+        self, intra: IntraComm, mine: NDArray[np.int64] | None, size: int, whole_size: int | None = None
+    ) -> None:
+        self._intra = intra
+        self.size = size
+        self.whole_size = whole_size or 0
+        self._counts: NDArray[np.int64] | None = None
+        self._order: NDArray[np.int64] | None = None
+        if (gathered := intra.gather(size if mine is None else mine)) is not None:
+            sizes = gathered if mine is None else [len(part) for part in gathered]
+            self._counts = np.array(sizes, dtype=np.int64)
+            if whole_size is None:
+                self.whole_size = int(self._counts.sum())
+            if mine is not None and intra.is_parallel:
+                self._order = np.concatenate(gathered)
+
+    def gather(self, local: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Rows of all ranks at the primary rank (provider of the mesh, or a single rank)."""
+        return self._intra.gather_rows(local, self._counts)
+
+    def scatter(self, whole: NDArray[np.float64] | None, components: int) -> NDArray[np.float64]:
+        """Hand every rank its rows of what the primary rank received."""
+        if whole is not None and self._order is not None:
+            whole = whole[self._order]
+        return self._intra.scatter_rows(whole, self._counts, self.size, components)
+
+
+class Field:
+    """One data on one mesh: its values in time, and what the solver has written since the last ``advance``.
+
+    Parameters
+    ----------
+    mesh, data
+        Names.
+    components
+        Numbers per vertex.
+    degree
+        ``waveform-degree`` of the data.
+    """
+
+    def __init__(self, mesh: str, data: str, components: int, degree: int) -> None:
+        self.mesh = mesh
+        self.data = data
+        self.components = components
+        self.vertices = 0
+        self.waveform = Waveform(degree)
+        self._written = np.zeros((0, components))
+
+    @property
+    def written(self) -> NDArray[np.float64]:
+        """What the solver has written, shape (vertices, components), zero where it has not."""
+        if (missing := self.vertices - len(self._written)) > 0:
+            self._written = np.concatenate([self._written, np.zeros((missing, self.components))])
+        return self._written
+
+    def store_written(self, time: float) -> None:
+        """Turn what was written into the sample at a time."""
+        self.waveform.put(time, self.written)
+
+    def forget_written(self) -> None:
+        """Start from zeros again: preCICE resets what was written in every ``advance``."""
+        # A new array, since the old one may be the sample of a waveform or on its way to a partner.
+        self._written = np.zeros((self.vertices, self.components))
+
+
+class Mesh:
+    """One mesh that this participant provides or receives.
+
+    Parameters
+    ----------
+    name, dimensions
+        As configured.
+    provider
+        Name of the participant that provides it.
+    provided
+        Whether that is this participant.
+
+    Attributes
+    ----------
+    size
+        Number of this rank's vertices; of a received mesh only those that this rank needs.
+    """
+
+    def __init__(self, name: str, dimensions: int, provider: str, provided: bool) -> None:
+        self.name = name
+        self.dimensions = dimensions
+        self.provider = provider
+        self.provided = provided
+        self.locked = False
+        self.fields: dict[str, Field] = {}
+        self.partition: Partition | None = None
+        self.size = 0
+        # Pieces, joined when they are needed: solvers may set thousands of vertices one by one.
+        self._pieces = [np.zeros((0, dimensions))]
+
+    @property
+    def coordinates(self) -> NDArray[np.float64]:
+        """Vertices of this rank, shape (size, dimensions)."""
+        if len(self._pieces) > 1:
+            self._pieces = [np.concatenate(self._pieces)]
+        return self._pieces[0]
+
+    def add_vertices(self, positions: NDArray[np.float64]) -> NDArray[np.int32]:
+        """Append vertices, shape (n, dimensions), and return their ids, shape (n,)."""
+        first = self.size
+        self.size += len(positions)
+        self._pieces.append(positions)
+        for field in self.fields.values():
+            field.vertices = self.size
+        return np.arange(first, self.size, dtype=np.int32)
+
+    def check_ids(self, vertex_ids: NDArray[np.int32], call: str, data: str) -> None:
+        """Refuse ids that this rank's mesh does not have.
+
+        Raises
+        ------
+        CouplingError
+            Naming the first invalid position.
+        """
+        if len(vertex_ids) and (vertex_ids.min() < 0 or vertex_ids.max() >= self.size):
+            position = int(np.flatnonzero((vertex_ids < 0) | (vertex_ids >= self.size))[0])
+            raise CouplingError(
+                f'cannot {call} data "{data}" on mesh "{self.name}": invalid vertex id {vertex_ids[position]} at '
+                f"vertices[{position}], expected ids in [0, {self.size}) from set_mesh_vertex or set_mesh_vertices"
+            )

@@ -1,0 +1,280 @@
+"""preCICE's ``Participant`` (pyprecice 3.4) on the embedded backend."""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+import weakref
+from typing import Any
+
+from precice_lb.embedded.access import Access, State
+from precice_lb.embedded.assemble import assemble
+from precice_lb.embedded.calls import as_text
+from precice_lb.embedded.check import check_supported
+from precice_lb.embedded.clock import TOLERANCE
+from precice_lb.embedded.errors import CouplingError
+from precice_lb.embedded.intracomm import IntraComm
+from precice_lb.embedded.m2n import Links
+from precice_lb.embedded.mapping import MappedField
+from precice_lb.embedded.partition import exchange_meshes
+from precice_lb.embedded.rendezvous import configuration_hash, connect
+from precice_lb.embedded.sockets import Channel
+from precice_lb.precice_xml import read_configuration
+
+__all__ = ["Participant"]
+
+_DEFAULT_TIMEOUT = 60.0
+
+
+class Participant(Access):
+    """A solver's side of a coupled simulation, with the calls and the behaviour of pyprecice's class.
+
+    Parameters
+    ----------
+    solver_name
+        Name of the participant in the configuration.
+    configuration_file_name
+        Path of the ``precice-config.xml``.
+    solver_process_index, solver_process_size
+        Rank of this process and number of ranks of the solver.
+    communicator
+        An mpi4py communicator of these ranks; ``MPI.COMM_WORLD`` if not given.
+
+    Attributes
+    ----------
+    timing_ns
+        Nanoseconds that the last ``initialize`` or ``advance`` spent in mapping and in waiting for partners' data. On
+        a rank other than the primary rank the wait is for the primary rank to have the data.
+
+    Raises
+    ------
+    ConfigurationError
+        If the configuration is missing, malformed or contradicts itself.
+    UnsupportedConfigurationError
+        If it asks for what libprecice does and this backend does not: tag and line are named.
+    CouplingError
+        If rank and size are not those of the communicator.
+
+    Notes
+    -----
+    It is for trying, testing and teaching, not for production, and says so once. `advance` reports what is wrong on
+    all ranks at the same call.
+    """
+
+    def __init__(
+        self,
+        solver_name: str,
+        configuration_file_name: str,
+        solver_process_index: int,
+        solver_process_size: int,
+        communicator: Any = None,
+    ) -> None:
+        name = as_text(solver_name)
+        self._configuration = read_configuration(as_text(configuration_file_name))
+        check_supported(self._configuration, name, solver_process_size)
+        self._timeout = _timeout_seconds()
+        self._intra = IntraComm(solver_process_index, solver_process_size, communicator)
+        super().__init__(name, assemble(self._configuration, name))
+        self.timing_ns: tuple[int, int] = (0, 0)
+        self._channels: dict[str, Channel] = {}
+        self._links = Links(self._intra, self._channels, self._parts.meshes)
+        self._initial_data_asked = False
+        # Serves as destructor and at interpreter exit, whichever comes first.
+        self._close = weakref.finalize(self, _close, self._channels, self._parts.waits_in_finalize)
+        if self._intra.is_primary:
+            print(
+                f'precice_lb: participant "{self._name}" is coupled by the embedded backend, which is for trying, '
+                "testing and teaching, not for production",
+                flush=True,
+            )
+
+    # Steering.
+
+    def initialize(self) -> None:
+        """Meet the partners, exchange meshes and initial data, and map.
+
+        In a serial scheme the second participant also waits for the first one's first time window.
+
+        Raises
+        ------
+        CouplingError
+            If it was called before, if initial data is missing, or if a partner does not come.
+        """
+        if self._state is not State.CONSTRUCTED:
+            raise CouplingError(f"initialize() may only be called once, found a call {self._state.value}")
+        if self._parts.coupling.needs_initial_data and not self._initial_data_asked:
+            raise CouplingError(
+                "initial data has to be written before initialize(): call requires_initial_data() after the mesh is "
+                "defined, and write_data() if it is true"
+            )
+        self._check_no_sections("initialize")
+        mapping_ns = 0
+        self._links.wait_ns = 0
+        try:
+            self._links.begin()
+            self._meet_partners()
+            exchange_meshes(self._configuration, self._name, self._links, self._parts.mappings)
+            for mesh in self._parts.meshes.values():
+                mesh.locked = True
+            # The wait that counts is for data: connecting and receiving meshes happens once.
+            self._links.wait_ns = 0
+            begin = time.perf_counter_ns()
+            for mapping in self._parts.mappings:
+                mapping.compute()
+            mapping_ns += time.perf_counter_ns() - begin
+            for field in self._parts.writes.values():
+                field.store_written(0.0)
+            mapping_ns += _map(self._parts.write_maps)
+            links = {
+                appointment.partner: self._links.link(appointment.partner) for appointment in self._parts.appointments
+            }
+            self._parts.coupling.initialize(links)
+            mapping_ns += _map(self._parts.read_maps)
+            self._forget_written()
+            self._links.end()
+        except BaseException:
+            self._fail()
+            raise
+        self._state = State.INITIALIZED
+        self.timing_ns = (mapping_ns, self._links.wait_ns)
+
+    def advance(self, computed_timestep_length: float) -> None:
+        """Tell that a time step is done; at the end of a time window exchange and map data.
+
+        Parameters
+        ----------
+        computed_timestep_length
+            Length of the solver's time step (simulated seconds), at most `get_max_time_step_size`.
+
+        Raises
+        ------
+        CouplingError
+            If it is called out of order, if the step is not positive or leaves the time window, or if a partner is
+            gone.
+        """
+        self._check_no_sections("advance")
+        coupling = self._parts.coupling
+        step = float(computed_timestep_length)
+        self._require_initialized("advance")
+        if not coupling.is_ongoing:
+            raise CouplingError("advance() cannot be called when is_coupling_ongoing() is false")
+        if not math.isfinite(step) or step <= TOLERANCE:
+            raise CouplingError(f"expected a positive, finite time step in advance(), found {step:g}")
+        mapping_ns = 0
+        self._links.wait_ns = 0
+        at_window_end = coupling.add_step(step)
+        if at_window_end:
+            for field in self._parts.writes.values():
+                field.store_written(coupling.time)
+        # Also in the middle of a time window: what was written for a step before its last is lost, as in preCICE.
+        self._forget_written()
+        if at_window_end:
+            try:
+                self._links.begin()
+                mapping_ns += _map(self._parts.write_maps)
+                coupling.exchange()
+                for mesh in self._parts.meshes.values():
+                    for field in mesh.fields.values():
+                        field.waveform.trim_before(coupling.window_start)
+                mapping_ns += _map(self._parts.read_maps)
+                self._links.end()
+            except BaseException:
+                self._fail()
+                raise
+        else:
+            coupling.stay_in_window()
+        self.timing_ns = (mapping_ns, self._links.wait_ns)
+
+    def finalize(self) -> None:
+        """Say goodbye to the partners; the destructor does it, too.
+
+        Raises
+        ------
+        CouplingError
+            If it was called before.
+        """
+        if self._state is State.FINALIZED:
+            raise CouplingError("finalize() may only be called once")
+        self._close()
+        self._state = State.FINALIZED
+
+    def _meet_partners(self) -> None:
+        failure = None
+        if self._intra.is_primary:
+            try:
+                digest = configuration_hash(self._configuration.text)
+                self._channels.update(connect(self._name, self._parts.appointments, digest, self._timeout))
+            except CouplingError as error:
+                failure = str(error)
+        self._intra.agree(failure)
+
+    def _forget_written(self) -> None:
+        for field in self._parts.writes.values():
+            field.forget_written()
+
+    def _fail(self) -> None:
+        """Let the partners notice at once, whatever this process does next."""
+        self._state = State.FAILED
+        self._close.detach()
+        for channel in self._channels.values():
+            channel.abort()
+
+    # Status.
+
+    def is_coupling_ongoing(self) -> bool:
+        """Whether there is anything left to simulate."""
+        self._require_initialized("is_coupling_ongoing")
+        return self._parts.coupling.is_ongoing
+
+    def is_time_window_complete(self) -> bool:
+        """Whether the last `advance` completed a time window."""
+        self._require_initialized("is_time_window_complete")
+        return self._parts.coupling.window_complete
+
+    def get_max_time_step_size(self) -> float:
+        """Largest time step that stays in this time window (simulated seconds); 0 after the end."""
+        self._require_initialized("get_max_time_step_size")
+        return self._parts.coupling.max_step
+
+    def requires_initial_data(self) -> bool:
+        """Whether the solver must write initial data before `initialize`."""
+        if self._state is not State.CONSTRUCTED:
+            raise CouplingError("requires_initial_data() has to be called before initialize()")
+        self._initial_data_asked = True
+        return self._parts.coupling.needs_initial_data
+
+    def requires_writing_checkpoint(self) -> bool:
+        """Whether the solver must save its state: never in explicit schemes."""
+        self._require_initialized("requires_writing_checkpoint")
+        return False
+
+    def requires_reading_checkpoint(self) -> bool:
+        """Whether the solver must go back to its saved state: never in explicit schemes."""
+        self._require_initialized("requires_reading_checkpoint")
+        return False
+
+
+def _close(channels: dict[str, Channel], wait_for_partner: bool) -> None:
+    for channel in channels.values():
+        channel.finish(wait_for_partner=wait_for_partner)
+
+
+def _map(fields: list[MappedField]) -> int:
+    if not fields:
+        return 0
+    begin = time.perf_counter_ns()
+    for field in fields:
+        field.run()
+    return time.perf_counter_ns() - begin
+
+
+def _timeout_seconds() -> float:
+    text = os.environ.get("PRECICE_LB_TIMEOUT", str(_DEFAULT_TIMEOUT))
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = math.nan
+    if not seconds > 0:
+        raise CouplingError(f'expected a positive number of seconds in PRECICE_LB_TIMEOUT, found "{text}"')
+    return seconds

@@ -1,0 +1,223 @@
+"""Cases for the embedded backend: a configuration writer, a launcher, and (run as a script) a small solver.
+
+``python embedded_helpers.py case.json PARTICIPANT`` is the solver: on either backend it does what the case says and
+saves everything that the coupling answered, per rank.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+SECONDS = 60
+
+
+def write_configuration(
+    path: Path,
+    *,
+    participants: Mapping[str, Sequence[str]],
+    exchanges: Sequence[tuple[str, str, str, str]],
+    dimensions: int = 2,
+    vector: Sequence[str] = (),
+    degrees: Mapping[str, int] | None = None,
+    end: str = '<max-time-windows value="3" />',
+    window: float = 0.1,
+    write_direction: bool = False,
+    initialize: Sequence[str] = (),
+    receive: str = "",
+    directory: str = ".",
+) -> Path:
+    """Write a configuration in which each participant has one mesh ``<P>-Mesh``.
+
+    ``exchanges`` are (kind of scheme, first, second, "Data:first>second Data:second>first"). Each data is read by a
+    read mapping at its receiver, or, with ``write_direction``, written by a write mapping at its sender.
+    """
+    data: list[str] = []
+    tags: dict[str, list[str]] = {name: [] for name in participants}
+    meshes: dict[str, list[str]] = {name: [] for name in participants}
+    received: set[tuple[str, str]] = set()
+    m2ns, schemes = [], []
+    for kind, first, second, what in exchanges:
+        lines = []
+        for item in what.split():
+            name, direction = item.split(":")
+            sender, receiver = direction.split(">")
+            data += [name] if name not in data else []
+            for end_of_it in (sender, receiver):
+                meshes[end_of_it] += [name] if name not in meshes[end_of_it] else []
+            write = f'<write-data name="{name}" mesh="{sender}-Mesh" />'
+            tags[sender] += [write] if write not in tags[sender] else []
+            tags[receiver].append(f'<read-data name="{name}" mesh="{receiver}-Mesh" />')
+            mapper, other = (sender, receiver) if write_direction else (receiver, sender)
+            if (mapper, other) not in received:
+                received.add((mapper, other))
+                tags[mapper].insert(0, f'<receive-mesh name="{other}-Mesh" from="{other}" {receive}/>')
+                tags[mapper].append(
+                    f'<mapping:nearest-neighbor direction="{"write" if write_direction else "read"}" '
+                    f'from="{sender}-Mesh" to="{receiver}-Mesh" constraint="consistent" />'
+                )
+            mesh = receiver if write_direction else sender
+            initial = ' initialize="true"' if item in initialize or name in initialize else ""
+            lines.append(f'<exchange data="{name}" mesh="{mesh}-Mesh" from="{sender}" to="{receiver}"{initial} />')
+        m2ns.append(f'<m2n:sockets acceptor="{first}" connector="{second}" exchange-directory="{directory}" />')
+        schemes.append(
+            f'<coupling-scheme:{kind}>\n<participants first="{first}" second="{second}" />\n'
+            f'<time-window-size value="{window}" />\n{end}\n' + "\n".join(lines) + f"\n</coupling-scheme:{kind}>"
+        )
+    text = ["<precice-configuration>", '<log enabled="false" />']
+    for name in data:
+        degree = f' waveform-degree="{degrees[name]}"' if degrees and name in degrees else ""
+        text.append(f'<data:{"vector" if name in vector else "scalar"} name="{name}"{degree} />')
+    for name, used in meshes.items():
+        uses = "".join(f'<use-data name="{one}" />' for one in used)
+        text.append(f'<mesh name="{name}-Mesh" dimensions="{dimensions}">{uses}</mesh>')
+    for name, inside in tags.items():
+        body = "\n".join([f'<provide-mesh name="{name}-Mesh" />', *inside, *participants[name]])
+        text.append(f'<participant name="{name}">\n{body}\n</participant>')
+    path.write_text("\n".join([*text, *m2ns, *schemes, "</precice-configuration>", ""]))
+    return path
+
+
+def points(count: int, dimensions: int, seed: int) -> list[list[float]]:
+    """Vertices along the first axis with some scatter: contiguous parts of them overlap between participants."""
+    rng = np.random.default_rng(seed)
+    result = rng.uniform(-0.03, 0.03, (count, dimensions))
+    result[:, 0] += np.linspace(0.0, 1.0, count)
+    return result.tolist()
+
+
+def case(
+    directory: Path, configuration: Path, roles: Mapping[str, Mapping[str, Any]], backend: str = "embedded"
+) -> Path:
+    """Write a case file: what each participant's solver does."""
+    directory.mkdir(parents=True, exist_ok=True)
+    path = directory / f"case-{backend}.json"
+    content = {"backend": backend, "configuration": str(configuration), "roles": roles}
+    path.write_text(json.dumps(content))
+    return path
+
+
+def start(
+    mpiexec: str, case_file: Path, participant: str, ranks: int, extra: Mapping[str, str] | None = None
+) -> subprocess.Popen[str]:
+    """Start one participant's solver in the directory of the case file."""
+    command = [sys.executable, "-W", "error", str(Path(__file__).resolve()), str(case_file), participant]
+    if ranks > 1:
+        command = [mpiexec, "-n", str(ranks), *command]
+    root = str(Path(__file__).resolve().parent.parent)
+    environment = {**os.environ, "PYTHONPATH": root, "PRECICE_LB_TIMEOUT": "30", **(extra or {})}
+    return subprocess.Popen(
+        command,
+        cwd=case_file.parent,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def finish(process: subprocess.Popen[str], seconds: float = SECONDS) -> tuple[int, str]:
+    """Wait for a solver; kill all its ranks if it does not end."""
+    try:
+        output, _ = process.communicate(timeout=seconds)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        output, _ = process.communicate()
+        raise AssertionError(f"did not end within {seconds} s:\n{output}") from None
+    return process.returncode, output
+
+
+def run(mpiexec: str, case_file: Path, ranks: Mapping[str, int]) -> dict[str, dict[str, np.ndarray]]:
+    """Run all participants of a case and return what each rank saved, by ``P-rank``."""
+    processes = {name: start(mpiexec, case_file, name, count) for name, count in ranks.items()}
+    outputs = {name: finish(process) for name, process in processes.items()}
+    assert all(code == 0 for code, _ in outputs.values()), "\n".join(output for _, output in outputs.values())
+    saved = {}
+    for name, count in ranks.items():
+        for rank in range(count):
+            with np.load(case_file.with_name(f"{case_file.stem}-{name}-{rank}.npz")) as file:
+                saved[f"{name}-{rank}"] = dict(file)
+    return saved
+
+
+def solver(case_file: Path, name: str) -> None:
+    """Couple as the case file says, and save what came back."""
+    content = json.loads(case_file.read_text())
+    role = content["roles"][name]
+    precice = importlib.import_module("precice" if content["backend"] == "libprecice" else "precice_lb.embedded")
+    rank, size = 0, 1
+    if "PMI_RANK" in os.environ or "OMPI_COMM_WORLD_RANK" in os.environ or content["backend"] == "libprecice":
+        from mpi4py import MPI
+
+        rank, size = MPI.COMM_WORLD.Get_rank(), MPI.COMM_WORLD.Get_size()
+    participant = precice.Participant(name, content["configuration"], rank, size)
+    mesh = f"{name}-Mesh"
+    owners = role.get("owners", size)
+    mine = np.zeros((0, participant.get_mesh_dimensions(mesh)))
+    if rank < owners:
+        mine = np.array_split(np.array(role["points"]), owners)[rank]
+    ids = participant.set_mesh_vertices(mesh, mine)
+    saved: dict[str, list[Any]] = {}
+
+    def save(key: str, value: Any) -> None:
+        saved.setdefault(key, []).append(value)
+
+    def field(data: str, now: float, feedback: np.ndarray) -> np.ndarray:
+        components = participant.get_data_dimensions(mesh, data)
+        phase = mine.sum(axis=1) * 3.0 + now + len(data) + sum(map(ord, data)) % 7
+        values = np.stack([np.sin(phase + axis) for axis in range(components)], axis=1) + 0.25 * feedback[:, None]
+        return values[:, 0] if components == 1 else values
+
+    if participant.requires_initial_data():
+        for data in role["writes"]:
+            participant.write_data(mesh, data, ids, field(data, -1.0, np.zeros(len(mine))))
+    participant.initialize()
+    now = 0.0
+    steps = 0
+    while participant.is_coupling_ongoing():
+        limit = participant.get_max_time_step_size()
+        step = min(limit, role.get("step", limit))
+        save("limit", limit)
+        feedback = np.zeros(len(mine))
+        for data in role["reads"]:
+            for fraction in (0.0, 0.5, 1.0):
+                got = participant.read_data(mesh, data, ids, fraction * step)
+                save(f"{data}@{fraction}", got)
+            feedback += (got if got.ndim == 1 else got[:, 0]) if len(got) else 0.0
+        now += step
+        if not role.get("write_first_only") or steps % role["write_first_only"] == 0:
+            for data in role["writes"]:
+                participant.write_data(mesh, data, ids, field(data, now, feedback))
+        time.sleep(role.get("sleep", 0.0))
+        assert not participant.requires_writing_checkpoint()
+        participant.advance(step)
+        assert not participant.requires_reading_checkpoint()
+        save("complete", participant.is_time_window_complete())
+        if content["backend"] == "embedded":
+            save("mapping_ns", participant.timing_ns[0])
+            save("wait_ns", participant.timing_ns[1])
+        steps += 1
+        if steps == role.get("kill_at"):
+            os.kill(os.getpid(), signal.SIGKILL)
+        if steps == role.get("leave_at"):
+            break
+    for data in role["reads"]:
+        save(f"{data}@end", participant.read_data(mesh, data, ids, 0.0))
+    if role.get("finalize", True):
+        participant.finalize()
+    np.savez(case_file.with_name(f"{case_file.stem}-{name}-{rank}.npz"), **{k: np.array(v) for k, v in saved.items()})
+
+
+if __name__ == "__main__":
+    solver(Path(sys.argv[1]), sys.argv[2])
