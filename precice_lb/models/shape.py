@@ -1,0 +1,266 @@
+"""The default learner: falling and rising terms with non-negative coefficients, averaged over their exponents.
+
+A member of the family is f(p) = w p^-α + s + g r(p) with w, s, g ≥ 0 and a rise r out of a few. Each is fitted by
+non-negative least squares on residuals relative to the measured seconds. Members are weighed by how well they explain
+the measurements for their number of terms, because three to seven noisy points do not tell them apart; the prediction
+is the weighted mean curve. It is a sum of the same terms, so it is positive and finite for every p ≥ 1 and, being
+convex in log p, it falls, then rises, and never turns again.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from precice_lb.exceptions import ModelError
+from precice_lb.models.base import Learner
+from precice_lb.models.formula import Formula, Term, term_values
+from precice_lb.models.inputs import check_level, check_measurements, check_ranks
+from precice_lb.models.least_squares import solve_nonnegative
+
+__all__ = ["FALLS", "RISES", "SampledCurves", "ShapeRegressor"]
+
+Array = NDArray[np.float64]
+
+#: α of the falling terms p^-α: from poor scaling over ideal (1) to superlinear (caches); with a constant beside them.
+FALLS: tuple[float, ...] = tuple(k / 8 for k in range(3, 17))
+#: (exponent, log_exponent) of the rising terms: collectives in log p, and communication that grows with p.
+RISES: tuple[tuple[float, float], ...] = ((0.0, 1.0), (0.5, 0.0), (1.0, 0.0))
+
+# Share of prior probability for curves without a falling part: a solver that does not scale at all.
+NEVER_FALLS = 0.02
+# Curves drawn for an interval, and the seed they are drawn with: the same question gets the same answer.
+INTERVAL_CURVES, INTERVAL_SEED = 1000, 20190
+# Terms of the mean curve below this share everywhere up to four times the measured ranks are left out.
+NEGLIGIBLE = 1e-3
+# A drawn noise level above this (a factor of e) says no more than that nothing is known.
+LARGEST_NOISE = 1.0
+
+
+class SampledCurves:
+    """Curves drawn from a fitted `ShapeRegressor`: sums of terms with one row of coefficients per curve."""
+
+    def __init__(self, exponents: Array, coefficients: Array) -> None:
+        self.exponents = exponents
+        self.coefficients = coefficients
+
+    def __call__(self, ranks: ArrayLike) -> Array:
+        """Seconds of every curve at every rank count, shape (curves, len(ranks))."""
+        values = term_values(check_ranks(ranks), self.exponents[:, 0], self.exponents[:, 1])
+        return np.asarray(self.coefficients @ values, dtype=np.float64)
+
+
+class ShapeRegressor(Learner):
+    """Weighted mean of curves that fall, then rise.
+
+    Parameters
+    ----------
+    falls : sequence of float
+        α > 0 of the falling terms p^-α.
+    rises : sequence of (float, float)
+        i and j ≥ 0 of the rising terms p^i log2(p)^j.
+    fall_mean, fall_spread : float
+        Normal prior of α: solvers fall nearly as 1/p. With a single measurement it is all there is to go by.
+    noise : float
+        Prior guess of the relative noise of one measurement.
+    noise_measurements : float
+        How many measurements that guess is worth (degrees of freedom of its scaled inverse χ² distribution).
+    complexity : float
+        Weight of the price of each further term, ½ log(n + 1) as in the Bayesian information criterion.
+
+    Attributes
+    ----------
+    formula_ : Formula
+        The mean curve.
+    exponents_ : array of shape (T, 2)
+        Exponents i, j of the T terms of the family.
+    mixing_ : array of shape (T, T)
+        Row k holds the terms that part k of the family is made of.
+    members_ : array of shape (M, 3)
+        Indices of the parts of each member (falling, constant, rising), -1 for none.
+    weights_ : array of shape (M,)
+        Probability of each member, adding up to 1.
+    coefficients_ : array of shape (M, 3)
+        Non-negative coefficients of each member, in seconds.
+    residuals_ : array of shape (M,)
+        Sum of squared relative residuals of each member.
+    ranks_, seconds_ : arrays of shape (n,)
+        The measurements.
+    """
+
+    learner_name: ClassVar[str] = "shape"
+
+    def __init__(
+        self,
+        *,
+        falls: Sequence[float] = FALLS,
+        rises: Sequence[tuple[float, float]] = RISES,
+        fall_mean: float = 0.95,
+        fall_spread: float = 0.2,
+        noise: float = 0.05,
+        noise_measurements: float = 2.0,
+        complexity: float = 1.0,
+    ) -> None:
+        self.falls = falls
+        self.rises = rises
+        self.fall_mean = fall_mean
+        self.fall_spread = fall_spread
+        self.noise = noise
+        self.noise_measurements = noise_measurements
+        self.complexity = complexity
+
+    def fit(self, X: ArrayLike, y: ArrayLike) -> ShapeRegressor:
+        """Fit and weigh every member of the family.
+
+        Raises
+        ------
+        ModelError
+            Bad input or parameters.
+        """
+        self.ranks_, self.seconds_ = check_measurements(X, y)
+        self._check_parameters()
+        self.exponents_, self.mixing_, members, log_prior = self._family()
+        # No more terms than different rank counts, else they are not determined. What does not fall for ever needs one
+        # more, because an exact fit to two or three points would carry an accidental rise far beyond them.
+        needed = (members >= 0).sum(axis=1) + ((members[:, 0] < 0) | (members[:, 2] >= 0))
+        kept = needed <= len(np.unique(self.ranks_))
+        members, log_prior = members[kept], log_prior[kept]
+        columns = self._columns(members)
+        coefficients, residuals = solve_nonnegative(columns, np.ones(columns.shape[1:]))
+        # A member with a coefficient of zero is a smaller member, which is in the list itself.
+        kept = ((coefficients > 0) == (members.T >= 0)).all(axis=0)
+        self.members_, self.residuals_ = members[kept], residuals[kept]
+        self.coefficients_ = coefficients.T[kept]
+        self.weights_ = self._weights(log_prior[kept])
+        self.formula_ = self._mean_curve()
+        return self
+
+    def predict(self, X: ArrayLike) -> Array:
+        """Positive, finite seconds at each row of X: the mean curve."""
+        self._require_fitted()
+        return self.formula_(check_ranks(X))
+
+    def predict_interval(self, X: ArrayLike, level: float = 0.8) -> tuple[Array, Array]:
+        """Quantiles of drawn curves; see `draw`."""
+        level = check_level(level)
+        curves = self.draw(INTERVAL_CURVES, INTERVAL_SEED)(X)
+        low, high = np.quantile(curves, [(1 - level) / 2, (1 + level) / 2], axis=0)
+        return np.asarray(low, dtype=np.float64), np.asarray(high, dtype=np.float64)
+
+    def sample(self, X: ArrayLike, n: int, random_state: int | np.random.Generator | None = None) -> Array:
+        """Draw curves and give their seconds at the rows of X, shape (n, len(X)).
+
+        The same seed draws the same curves, whatever X.
+        """
+        return self.draw(n, random_state)(X)
+
+    def draw(self, n: int, random_state: int | np.random.Generator | None = None) -> SampledCurves:
+        """Draw n whole curves.
+
+        For each, a member by its weight, a noise level from the scaled inverse χ² distribution that its residuals and
+        the prior guess leave (so that few measurements give heavy tails, as in Student's t), and the member's
+        fit to measurements planted on its curve with that noise (parametric bootstrap).
+        """
+        self._require_fitted()
+        rng = np.random.default_rng(random_state)
+        chosen = rng.choice(len(self.weights_), size=n, p=self.weights_)
+        members, m = self.members_[chosen], len(self.ranks_)
+        known = self.noise_measurements + m - 1
+        left = self.noise_measurements * self.noise**2 + self.residuals_[chosen]
+        noise = np.minimum(np.sqrt(left / rng.chisquare(known, size=n)), LARGEST_NOISE)
+        columns = self._columns(members)
+        curves = np.einsum("krh,hk->rh", columns, self.coefficients_[chosen])
+        # Noise as a factor keeps the planted times positive.
+        planted = curves * np.exp(noise * rng.standard_normal((m, n)))
+        coefficients, _ = solve_nonnegative(columns, planted)
+        return SampledCurves(self.exponents_, self._by_term(members, coefficients.T))
+
+    def formula(self) -> Formula:
+        """Give the mean curve as a formula."""
+        self._require_fitted()
+        return self.formula_
+
+    def _family(self) -> tuple[Array, Array, NDArray[np.intp], Array]:
+        """Exponents of the terms, what parts they make, members as indices of parts, and their log prior probability."""
+        falls, rises = list(self.falls), list(self.rises)
+        exponents = np.array([(-a, 0.0) for a in falls] + [(0.0, 0.0)] + [tuple(r) for r in rises], dtype=np.float64)
+        constant, first_rise = len(falls), len(falls) + 1
+        mixing = np.eye(len(exponents))
+        # log(1) = 0: a rise in the logarithm is one of 1 + log(p), so that every curve is positive at 1 rank too.
+        mixing[first_rise:, constant] = exponents[first_rise:, 1] > 0
+        log_fall = -0.5 * ((np.asarray(falls) - self.fall_mean) / self.fall_spread) ** 2
+        log_fall += np.log1p(-NEVER_FALLS) - np.log(np.exp(log_fall).sum())
+        members, prior = [], []
+        options = itertools.product([*range(len(falls)), -1], [-1, constant], [-1, *range(first_rise, len(exponents))])
+        for fall, flat, rise in options:
+            if fall == flat == rise:
+                continue
+            members.append((fall, flat, rise))
+            prior.append(
+                (log_fall[fall] if fall >= 0 else np.log(NEVER_FALLS)) - (np.log(len(rises)) if rise >= 0 else 0.0)
+            )
+        return exponents, mixing, np.array(members, dtype=np.intp), np.array(prior)
+
+    def _columns(self, members: NDArray[np.intp]) -> Array:
+        """Parts of each member relative to the measured seconds, shape (3, n, members); zero for no part."""
+        values = self.mixing_ @ term_values(self.ranks_, self.exponents_[:, 0], self.exponents_[:, 1])
+        values = np.vstack([values / self.seconds_, np.zeros_like(self.ranks_)])
+        return np.ascontiguousarray(values[members.T].transpose(0, 2, 1))
+
+    def _weights(self, log_prior: Array) -> Array:
+        m, terms = len(self.ranks_), (self.members_ >= 0).sum(axis=1)
+        left = self.noise_measurements * self.noise**2 + self.residuals_
+        # The scale is integrated over: m - 1 measurements are left to speak about the shape.
+        log_weight = log_prior - 0.5 * (self.noise_measurements + m - 1) * np.log(left)
+        log_weight -= self.complexity * 0.5 * (terms - 1) * np.log(m + 1)
+        weights = np.exp(log_weight - log_weight.max())
+        return np.asarray(weights / weights.sum(), dtype=np.float64)
+
+    def _by_term(self, members: NDArray[np.intp], coefficients: Array) -> Array:
+        """Spread coefficients (h, 3) of members (h, 3) over all terms, shape (h, T)."""
+        spread = np.zeros((len(members), len(self.exponents_) + 1))
+        np.put_along_axis(spread, members, coefficients, axis=1)
+        return np.asarray(spread[:, :-1] @ self.mixing_, dtype=np.float64)
+
+    def _mean_curve(self) -> Formula:
+        mean = self.weights_ @ self._by_term(self.members_, self.coefficients_)
+        # Terms that are nowhere seen would only make the formula longer.
+        ranks = np.geomspace(1.0, 4.0 * self.ranks_.max(), 33)
+        parts = mean[:, None] * term_values(ranks, self.exponents_[:, 0], self.exponents_[:, 1])
+        seen = (parts >= NEGLIGIBLE * parts.sum(axis=0)).any(axis=1) & (mean > 0)
+        terms = zip(mean[seen], self.exponents_[seen], strict=True)
+        return Formula(tuple(Term(float(c), float(i), float(j)) for c, (i, j) in terms))
+
+    def _check_parameters(self) -> None:
+        falls = np.asarray(self.falls, dtype=np.float64)
+        if falls.ndim != 1 or not falls.size or not (np.isfinite(falls) & (falls > 0)).all():
+            raise ModelError(f"expected falls as positive numbers, found {self.falls!r:.60}")
+        rises = np.asarray(self.rises, dtype=np.float64).reshape(-1, 2)
+        if not (np.isfinite(rises) & (rises >= 0)).all() or not rises.any(axis=1).all():
+            raise ModelError(f"expected rises as pairs of exponents of which one is positive, found {self.rises!r:.60}")
+        for name in ("fall_spread", "noise", "noise_measurements"):
+            if not getattr(self, name) > 0:
+                raise ModelError(f"expected {name} above 0, found {getattr(self, name)!r}")
+
+    def _state(self) -> dict[str, Any]:
+        return {
+            "formula": self.formula_.to_dict(),
+            "exponents": self.exponents_.tolist(),
+            "mixing": self.mixing_.tolist(),
+            "members": self.members_.tolist(),
+            "coefficients": self.coefficients_.tolist(),
+            "weights": self.weights_.tolist(),
+            "residuals": self.residuals_.tolist(),
+            "ranks": self.ranks_.tolist(),
+            "seconds": self.seconds_.tolist(),
+        }
+
+    def _restore(self, state: Mapping[str, Any]) -> None:
+        self.formula_ = Formula.from_dict(state["formula"])
+        self.members_ = np.asarray(state["members"], dtype=np.intp)
+        for name in ("exponents", "mixing", "coefficients", "weights", "residuals", "ranks", "seconds"):
+            setattr(self, f"{name}_", np.asarray(state[name], dtype=np.float64))
