@@ -1,0 +1,47 @@
+"""Find the rank split of a coupled preCICE simulation: record, calibrate, model, split, report.
+
+``import precice_lb as precice`` gives the whole of preCICE's Python API with a ``Participant`` that records where the
+time goes. ``precice_lb.__version__`` is therefore that of the coupling backend, as preCICE's; the version of this
+package is ``importlib.metadata.version("precice_lb")``.
+
+Nothing is loaded before it is asked for.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from precice_lb.recommend import recommend_split as recommend_split
+    from precice_lb.split import optimize_split as optimize_split
+
+    Participant: Any
+    __version__: str
+
+_OWN = {"recommend_split": "precice_lb.recommend", "optimize_split": "precice_lb.split"}
+
+
+def __getattr__(name: str) -> Any:
+    """Look up our own functions, then preCICE's API."""
+    if name in _OWN:
+        return getattr(importlib.import_module(_OWN[name]), name)
+    private = name.startswith("_") and name != "__version__"
+    # A submodule not imported yet is for the import system: no reason to load a backend.
+    if private or importlib.util.find_spec(f"{__name__}.{name}") is not None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from precice_lb.record.api import attribute
+
+    try:
+        return attribute(name)
+    except AttributeError:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}, nor has preCICE's API") from None
+
+
+def __dir__() -> list[str]:
+    """Names of preCICE's API and our own."""
+    from precice_lb.record.api import names
+
+    own = {name for name in globals() if name.startswith("__")}
+    return sorted({*own, *_OWN, *names()})

@@ -38,6 +38,7 @@ class GuardedFile:
 
     def __init__(self, path: Path) -> None:
         self.failure: BaseException | None = None
+        self._pid = os.getpid()
         self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666)
         self._position = 0
         self._size = 0
@@ -82,7 +83,8 @@ class GuardedFile:
 
     def flush(self) -> None:
         """Write what was taken since the last flush, or do nothing once that has failed."""
-        if self.failure is None:
+        # A forked child shares the descriptor and must leave the file alone.
+        if self.failure is None and os.getpid() == self._pid:
             try:
                 self._commit()
             except BaseException as error:

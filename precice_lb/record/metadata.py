@@ -1,0 +1,138 @@
+"""What a store says about the run it belongs to."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import json
+import os
+import platform
+import shlex
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from precice_lb.exceptions import StoreError
+from precice_lb.record.backend import Backend
+from precice_lb.record.notes import warn_once
+from precice_lb.store.schema import USER_KEYS, case_fingerprint, validate
+
+__all__ = ["run_metadata", "user_metadata"]
+
+_LONGEST_COMMAND = 4096
+
+
+def run_metadata(
+    participant: str, configuration: str | Path, rank: int, size: int, backend: Backend
+) -> tuple[dict[str, Any], str]:
+    """Collect the metadata of this process.
+
+    Parameters
+    ----------
+    participant : str
+        Name of the participant.
+    configuration : path
+        The ``precice-config.xml`` as the solver names it.
+    rank, size : int
+        Rank and number of ranks of the participant.
+    backend : Backend
+        The coupling backend.
+
+    Returns
+    -------
+    metadata : dict
+        Values by key of `precice_lb.store.metadata.METADATA`.
+    text : str
+        The configuration.
+
+    Raises
+    ------
+    OSError
+        If the configuration cannot be read or the working directory is gone.
+    """
+    path = Path(configuration).absolute()
+    data = path.read_bytes()
+    text = data.decode("utf-8", "replace")
+    clock = time.get_clock_info("perf_counter")
+    metadata = {
+        "participant": participant,
+        "rank": int(rank),
+        "size": int(size),
+        "hostname": platform.node(),
+        "cpu_model": _cpu_model(),
+        "backend": backend.name,
+        "precice_version": _backend_version(backend),
+        "precice_lb_version": _own_version(),
+        "python_version": platform.python_version(),
+        "configuration_path": str(path),
+        "configuration_hash": hashlib.sha256(data).hexdigest(),
+        "case": case_fingerprint(text),
+        "clock": clock.implementation,
+        "clock_resolution": clock.resolution,
+        "started_clock_ns": time.perf_counter_ns(),
+        "started_unix_ns": time.time_ns(),
+        "pid": os.getpid(),
+        "working_directory": os.getcwd(),
+        "command": shlex.join(sys.argv)[:_LONGEST_COMMAND],
+    }
+    return {name: _clean(value) for name, value in metadata.items()}, text
+
+
+def user_metadata(given: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Metadata from whoever starts the run; what is wrong becomes one warning and is left out.
+
+    Parameters
+    ----------
+    given : mapping or None
+        Values from the solver, which come before those of ``PRECICE_LB_METADATA``.
+
+    Returns
+    -------
+    dict
+        Values of the keys `precice_lb.store.metadata.USER_KEYS`.
+    """
+    result: dict[str, Any] = {}
+    text = os.environ.get("PRECICE_LB_METADATA")
+    if text:
+        try:
+            values = json.loads(text)
+            if not isinstance(values, dict):
+                raise StoreError(f"expected a JSON object, found {text[:80]!r}")
+            result.update(validate(values, keys=USER_KEYS))
+        except (ValueError, StoreError) as error:
+            warn_once(f"PRECICE_LB_METADATA is ignored: {error}")
+    if given is not None:
+        try:
+            result.update(validate(given, keys=USER_KEYS))
+        except (AttributeError, TypeError, StoreError) as error:
+            warn_once(f"the metadata given to Participant are ignored: {error}")
+    return result
+
+
+def _cpu_model() -> str:
+    try:
+        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    except OSError:
+        pass
+    return platform.processor() or platform.machine()
+
+
+def _backend_version(backend: Backend) -> str:
+    version = backend.module.get_version_information()
+    return version.decode("utf-8", "replace") if isinstance(version, bytes) else str(version)
+
+
+def _own_version() -> str:
+    try:
+        return importlib.metadata.version("precice_lb")
+    except importlib.metadata.PackageNotFoundError:
+        return "unknown"
+
+
+def _clean(value: Any) -> Any:
+    """Replace what UTF-8 cannot hold, as in file names of another encoding."""
+    return value.encode("utf-8", "replace").decode() if isinstance(value, str) else value

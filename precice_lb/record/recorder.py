@@ -1,0 +1,185 @@
+"""The recorder of one rank: rows in preallocated memory, to disk in blocks, never an exception."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from precice_lb.record.notes import warn_once
+from precice_lb.store.schema import ADVANCE_DTYPE, ADVANCE_STRUCT, INITIALIZE_DTYPE
+from precice_lb.store.writer import StoreWriter
+
+__all__ = ["Recorder"]
+
+_BUFFER_ROWS = 4096
+_FLUSH_EVERY = 64
+_HELD = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGALRM, signal.SIGUSR1, signal.SIGUSR2, signal.SIGCHLD}
+
+
+class Recorder:
+    """Takes the times of one participant on one rank.
+
+    All ranks flush after the same time windows, 1, 2, 4, …, 64 and every 64th from there on: unaligned flushes of many
+    ranks would delay every window. A failure is one warning; after it nothing is recorded any more.
+
+    Parameters
+    ----------
+    directory : path
+        The store directory.
+    metadata : mapping
+        As for `StoreWriter`.
+    configuration : str
+        Text of ``precice-config.xml``.
+    after_close : callable, optional
+        Called with the path of the store file once it is complete.
+
+    Raises
+    ------
+    OSError, StoreError
+        If the store file cannot be made.
+    """
+
+    def __init__(
+        self,
+        directory: str | Path,
+        metadata: Mapping[str, Any],
+        configuration: str,
+        after_close: Callable[[Path], None] | None = None,
+    ) -> None:
+        self._writer: StoreWriter | None = StoreWriter(directory, metadata, configuration)
+        self._after_close = after_close
+        self._pid = os.getpid()
+        self._memory = bytearray(_BUFFER_ROWS * ADVANCE_DTYPE.itemsize)
+        self._table = np.frombuffer(self._memory, dtype=ADVANCE_DTYPE)
+        self._rows = 0
+        self._window = 1
+        self._iteration = 1
+        self._repeated = False
+        self._next_flush = 1
+        self._previous_end = time.perf_counter_ns()
+        self._finished = False
+
+    def initialized(self, begin: int, end: int, mapping: int, wait: int) -> None:
+        """Take the times of ``initialize``, in ns of the clock; -1 for a duration that is not known."""
+        try:
+            row = np.array([(begin, end - begin, mapping, wait)], dtype=INITIALIZE_DTYPE)
+            if self._writer is not None:
+                with _signals_held():
+                    self._writer.write_initialize(row)
+        except Exception as error:
+            self.fail(error)
+        self._previous_end = time.perf_counter_ns()
+
+    def advanced(self, begin: int, end: int, dt: float, complete: bool, ended: bool, mapping: int, wait: int) -> None:
+        """Take the times of one ``advance``.
+
+        Parameters
+        ----------
+        begin, end : int
+            The clock before and after it, in ns.
+        dt : float
+            The computed time step, in simulated seconds.
+        complete : bool
+            Whether the time window is complete.
+        ended : bool
+            Whether the coupling is over.
+        mapping, wait : int
+            Durations within, in ns; -1 if not known.
+        """
+        rows = self._rows
+        ADVANCE_STRUCT.pack_into(
+            self._memory,
+            rows * ADVANCE_STRUCT.size,
+            self._window,
+            self._iteration,
+            begin,
+            begin - self._previous_end,
+            end - begin,
+            mapping,
+            wait,
+            dt,
+            complete,
+        )
+        self._rows = rows = rows + 1
+        self._previous_end = end
+        self._repeated = False
+        if complete:
+            self._finished = ended
+            if self._window == self._next_flush:
+                self._next_flush += min(self._window, _FLUSH_EVERY)
+                rows = _BUFFER_ROWS
+            self._window += 1
+            self._iteration = 1
+        if rows == _BUFFER_ROWS:
+            self._flush()
+            # Our own time on disk is no solver time.
+            self._previous_end = time.perf_counter_ns()
+
+    def repeated(self) -> None:
+        """Count a coupling iteration: the solver goes back to its checkpoint."""
+        if not self._repeated:
+            self._repeated = True
+            self._iteration += 1
+
+    def finalized(self) -> None:
+        """Close the store: the solver has finalised the participant."""
+        self._finished = True
+        self.close()
+
+    def close(self) -> None:
+        """Complete and close the store, once; in a forked child do nothing."""
+        writer = self._writer
+        if writer is None or os.getpid() != self._pid:
+            return
+        self._flush()
+        if self._writer is None:
+            return
+        self._writer = None
+        try:
+            with _signals_held():
+                writer.close(finished=self._finished, ended_unix_ns=time.time_ns())
+            if self._after_close is not None:
+                self._after_close(writer.path)
+        except Exception as error:
+            warn_once(f"the recording {writer.path} is not complete: {error}")
+
+    def fail(self, error: Exception) -> None:
+        """Stop recording with one warning.
+
+        Parameters
+        ----------
+        error : Exception
+            What went wrong.
+        """
+        writer, self._writer = self._writer, None
+        if writer is not None:
+            warn_once(f"recording stops before window {self._window} of {writer.path}: {error}")
+            with contextlib.suppress(Exception):
+                writer.close(finished=False, ended_unix_ns=time.time_ns())
+
+    def _flush(self) -> None:
+        rows, self._rows = self._rows, 0
+        if self._writer is None or not rows:
+            return
+        try:
+            with _signals_held():
+                self._writer.append(self._table[:rows])
+        except Exception as error:
+            self.fail(error)
+
+
+@contextlib.contextmanager
+def _signals_held() -> Iterator[None]:
+    """Let the solver's signal handlers run before or after HDF5, which their exceptions would break."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, _HELD)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)

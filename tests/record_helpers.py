@@ -1,0 +1,134 @@
+"""Two small coupled solvers and their configuration, to be run with and without recording."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+WINDOWS = 7
+
+SOLVER = '''
+"""A solver of a scalar that follows its partner's; writes every value it read, bit for bit."""
+import sys
+import numpy as np
+import precice
+
+name, partner, ranks = sys.argv[1], sys.argv[2], int(sys.argv[3]) if len(sys.argv) > 3 else 1
+rank = 0
+if ranks > 1:
+    from mpi4py import MPI
+    rank = MPI.COMM_WORLD.Get_rank()
+participant = precice.Participant(name, "precice-config.xml", rank, ranks)
+mesh = f"{name}-Mesh"
+x = np.linspace(0.0, 1.0, 11)[rank::ranks]
+ids = participant.set_mesh_vertices(mesh, np.stack([x, np.zeros_like(x)], axis=1))
+if participant.requires_initial_data():
+    participant.write_data(mesh, f"{name}-Data", ids, x)
+participant.initialize()
+value, log, saved = x.copy(), [], None
+while participant.is_coupling_ongoing():
+    if participant.requires_writing_checkpoint():
+        saved = value.copy()
+    dt = participant.get_max_time_step_size()
+    if "subcycle" in sys.argv:
+        dt = min(dt, 0.05)
+    read = participant.read_data(mesh, f"{partner}-Data", ids, dt)
+    value = np.cos(0.3 * value + 0.1 * read + dt)
+    participant.write_data(mesh, f"{name}-Data", ids, value)
+    participant.advance(dt)
+    if participant.requires_reading_checkpoint():
+        value = saved.copy()
+    log.append(read.copy())
+participant.finalize()
+np.save(f"{name}-{rank}.npy", np.array(log))
+print(f"{name} ends with {value.sum()!r}")
+'''
+
+_SCHEMES = {
+    "explicit": "",
+    "implicit": """
+    <max-iterations value="20"/>
+    <relative-convergence-measure limit="1e-6" data="A-Data" mesh="A-Mesh"/>""",
+}
+
+
+def configuration(kind: str, windows: int = WINDOWS) -> str:
+    """Text of precice-config.xml of two participants A and B with a scheme such as ``serial-implicit``."""
+    return f"""<?xml version="1.0"?>
+<precice-configuration>
+  <log enabled="false"/>
+  <data:scalar name="A-Data"/>
+  <data:scalar name="B-Data"/>
+  <mesh name="A-Mesh" dimensions="2"><use-data name="A-Data"/><use-data name="B-Data"/></mesh>
+  <mesh name="B-Mesh" dimensions="2"><use-data name="A-Data"/><use-data name="B-Data"/></mesh>
+  <participant name="A">
+    <provide-mesh name="A-Mesh"/>
+    <write-data name="A-Data" mesh="A-Mesh"/>
+    <read-data name="B-Data" mesh="A-Mesh"/>
+  </participant>
+  <participant name="B">
+    <provide-mesh name="B-Mesh"/>
+    <receive-mesh name="A-Mesh" from="A"/>
+    <write-data name="B-Data" mesh="B-Mesh"/>
+    <read-data name="A-Data" mesh="B-Mesh"/>
+    <mapping:nearest-neighbor direction="read" from="A-Mesh" to="B-Mesh" constraint="consistent"/>
+    <mapping:nearest-neighbor direction="write" from="B-Mesh" to="A-Mesh" constraint="consistent"/>
+  </participant>
+  <m2n:sockets acceptor="A" connector="B" exchange-directory="."/>
+  <coupling-scheme:{kind}>
+    <participants first="A" second="B"/>
+    <max-time-windows value="{windows}"/>
+    <time-window-size value="0.1"/>
+    <exchange data="A-Data" mesh="A-Mesh" from="A" to="B"/>
+    <exchange data="B-Data" mesh="A-Mesh" from="B" to="A"/>{_SCHEMES[kind.rpartition("-")[2]]}
+  </coupling-scheme:{kind}>
+</precice-configuration>
+"""
+
+
+def environment(**variables: str) -> dict[str, str]:
+    """This process's environment with its import path, and with more variables."""
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path), **variables}
+
+
+def run_pair(
+    directory: Path,
+    kind: str = "serial-explicit",
+    *,
+    recorded: bool = True,
+    windows: int = WINDOWS,
+    solver: str = SOLVER,
+    launch: Sequence[str] = (),
+    arguments: Sequence[str] = (),
+    **variables: str,
+) -> dict[str, subprocess.CompletedProcess[str]]:
+    """Run A and B to their end in a directory; unrecorded they run by plain python."""
+    directory.mkdir(parents=True, exist_ok=True)
+    (directory / "precice-config.xml").write_text(configuration(kind, windows))
+    (directory / "solver.py").write_text(solver)
+    command = [*launch, sys.executable, *(["-m", "precice_lb", "run"] if recorded else []), "solver.py"]
+    started = {
+        name: subprocess.Popen(
+            [*command, *names, *arguments],
+            cwd=directory,
+            env=environment(**variables),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for name, names in (("A", ["A", "B"]), ("B", ["B", "A"]))
+    }
+    results = {}
+    try:
+        for name, process in started.items():
+            output, errors = process.communicate(timeout=60)
+            results[name] = subprocess.CompletedProcess(process.args, process.returncode, output, errors)
+    finally:
+        for process in started.values():
+            if process.poll() is None:
+                process.kill()
+                process.communicate()
+    return results
