@@ -8,6 +8,7 @@ stepping is the classical Runge-Kutta method of order four.
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -46,7 +47,7 @@ class Mesh:
         cells = round(2 * half_width / size)
         ix, iy = (index.ravel() for index in np.meshgrid(np.arange(cells), np.arange(cells), indexing="ij"))
         middle = np.stack([ix, iy], axis=1) * size + 0.5 * size - half_width
-        keep = np.abs(middle).max(axis=1) > hole
+        keep = np.abs(middle).max(axis=1) >= hole
         ix, iy = ix[keep], iy[keep]
         bits = range(cells.bit_length())
         morton = sum(((ix >> bit) & 1) << (2 * bit) | ((iy >> bit) & 1) << (2 * bit + 1) for bit in bits)
@@ -123,13 +124,16 @@ class Domain:
     ``state`` (3, elements, order^2) holds p, u, v. Faces live in one array (3, faces, order): first this rank's own
     (four per element), then copies of other ranks' faces, then the coupling partner's, last a zero state for open
     boundaries: an upwind flux with nothing outside lets waves out.
+
+    MPI libraries poll while they wait. A ``patient`` domain sleeps between its own polls, so that more ranks than cores
+    leave the cores to whoever has work.
     """
 
-    def __init__(self, mesh: Mesh, comm: MPI.Comm | None = None) -> None:
+    def __init__(self, mesh: Mesh, comm: MPI.Comm | None = None, *, patient: bool = False) -> None:
         rank, ranks = (0, 1) if comm is None else (comm.Get_rank(), comm.Get_size())
         if ranks > mesh.elements:
             raise ValueError(f"{ranks} ranks for {mesh.elements} elements: start at most {mesh.elements} ranks")
-        self.mesh, self.comm, self.operators = mesh, comm, Operators(mesh)
+        self.mesh, self.comm, self.patient, self.operators = mesh, comm, patient, Operators(mesh)
         bounds = np.arange(ranks + 1) * mesh.elements // ranks
         begin, end = int(bounds[rank]), int(bounds[rank + 1])
         self.own = slice(begin, end)
@@ -192,6 +196,10 @@ class Domain:
         for other, mine, _, send, _ in self._messages:
             send[...] = self._faces[:, mine]
             requests.append(self.comm.Isend(send, other))
+        pause = 5e-5
+        while self.patient and not MPI.Request.Testall(requests):
+            time.sleep(pause)
+            pause = min(2.0 * pause, 2e-3)
         MPI.Request.Waitall(requests)
         for _, _, here, _, receive in self._messages:
             self._faces[:, here] = receive

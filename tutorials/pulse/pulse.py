@@ -1,8 +1,7 @@
 """A Gaussian pressure pulse that spreads from an inner into an outer domain, two solvers coupled by preCICE.
 
-The inner domain is a fine mesh of low order, the outer a coarse mesh of high order around it. Both write pressure and
-velocity at the Gauss nodes of their faces on the interface and read the partner's, which is the state outside their
-upwind flux for the whole time window.
+Both solvers write pressure and velocity at the Gauss nodes of their faces on the interface and read the partner's
+there, which is the state outside their upwind flux for the whole time window.
 """
 
 from __future__ import annotations
@@ -10,48 +9,36 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import numpy as np
 import precice
-from acoustics import COUPLED, OPEN, Domain, Mesh
+from acoustics import Domain
+from domains import build_mesh, initial_pressure
 from mpi4py import MPI
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
-HALF_WIDTH = 0.25  # the pulse has fallen to a half here
-ELEMENT_SIZE = {  # (real load, emulated load)
-    "Inner": (1 / 32, 1 / 8),
-    "Outer": (1 / 4, 1 / 2),
-}
-
-
-def build_mesh(name: str, *, emulated: bool = False, refine: int = 1) -> Mesh:
-    """Mesh a participant's domain: third order in [-0.5, 0.5]^2, sixth order in the rest of [-2.5, 2.5]^2.
-
-    No vertex of one mesh lies midway between two of the other, so that the nearest neighbour never hangs on rounding.
-    """
-    size = ELEMENT_SIZE[name][emulated] / refine
-    if name == "Inner":
-        return Mesh.box(0.5, size, 3, border=COUPLED)
-    return Mesh.box(2.5, size, 6, hole=0.5, border=OPEN)
-
-
-def initial_pressure(nodes: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the Gaussian pulse of height 1 around the origin at nodes (..., 2)."""
-    return np.exp2(-(nodes**2).sum(axis=-1) / HALF_WIDTH**2)
-
 
 class EmulatedLoad:
-    """Makes every window's solve last as long as the participant's cost law says for its number of ranks."""
+    """Makes every window's solve last as long as the participant's cost law says for its number of ranks.
+
+    A rank that is late says so in the end, if it has waited for the partner in every window: one without coupling
+    vertices waits in the halo exchange instead, and cannot tell that from being late.
+    """
 
     def __init__(self, name: str, path: str, ranks: int) -> None:
         from precice_lb.emulation import read_laws
+        from precice_lb.exceptions import StudyError
 
-        self.law = read_laws(path)[name]
+        try:
+            laws = read_laws(path)
+        except StudyError as error:
+            refuse(str(error))
+        if name not in laws:
+            refuse(f"{path}: no cost law of {name}")
+        self.law = laws[name]
         self.base = float(self.law.seconds(ranks))
         self.late: list[float] = []
 
@@ -63,21 +50,27 @@ class EmulatedLoad:
         else:
             self.late.append(-left)
 
+    def report(self) -> None:
+        """Print a warning if windows took longer than the law says."""
+        if self.late:
+            print(
+                f"{self.law.participant}: {len(self.late)} windows took longer than their cost law says, by up to"
+                f" {max(self.late):.3f} s: the machine is too busy, or the law too fast, for this many ranks",
+                file=sys.stderr,
+            )
 
-def solve(name: str, mesh: Mesh, load: EmulatedLoad | None) -> tuple[Domain, float]:
-    """Run a participant to the end of the coupling; return its domain and the time reached."""
-    comm = MPI.COMM_WORLD
-    domain = Domain(mesh, comm)
+
+def solve(name: str, domain: Domain, load: EmulatedLoad | None) -> float:
+    """Run a participant from the pulse to the end of the coupling; return the time reached."""
     domain.state[0] = initial_pressure(domain.nodes)
-    partner, mine = "Outer" if name == "Inner" else "Inner", f"{name}-Mesh"
-
-    participant = precice.Participant(name, "precice-config.xml", comm.Get_rank(), comm.Get_size())
-    ids = participant.set_mesh_vertices(mine, domain.vertices)
+    partner, mesh = "Outer" if name == "Inner" else "Inner", f"{name}-Mesh"
+    participant = precice.Participant(name, "precice-config.xml", domain.comm.Get_rank(), domain.comm.Get_size())
+    ids = participant.set_mesh_vertices(mesh, domain.vertices)
 
     def write() -> None:
         pressure, velocity = domain.boundary()
-        participant.write_data(mine, f"{name}-Pressure", ids, pressure)
-        participant.write_data(mine, f"{name}-Velocity", ids, velocity)
+        participant.write_data(mesh, f"{name}-Pressure", ids, pressure)
+        participant.write_data(mesh, f"{name}-Velocity", ids, velocity)
 
     if participant.requires_initial_data():
         write()
@@ -87,8 +80,8 @@ def solve(name: str, mesh: Mesh, load: EmulatedLoad | None) -> tuple[Domain, flo
         begin = time.perf_counter()
         dt = participant.get_max_time_step_size()
         domain.partner(
-            participant.read_data(mine, f"{partner}-Pressure", ids, 0.0),
-            participant.read_data(mine, f"{partner}-Velocity", ids, 0.0),
+            participant.read_data(mesh, f"{partner}-Pressure", ids, 0.0),
+            participant.read_data(mesh, f"{partner}-Velocity", ids, 0.0),
         )
         domain.advance(dt)
         write()
@@ -98,7 +91,7 @@ def solve(name: str, mesh: Mesh, load: EmulatedLoad | None) -> tuple[Domain, flo
         reached += dt
         window += 1
     participant.finalize()
-    return domain, reached
+    return reached
 
 
 def save(path: str, domain: Domain, reached: float) -> None:
@@ -109,6 +102,13 @@ def save(path: str, domain: Domain, reached: float) -> None:
         np.savez_compressed(path, x=x, y=y, pressure=fields[0], velocity=fields[1:], time=reached)
 
 
+def refuse(message: str) -> NoReturn:
+    """End all ranks; the first of them says why."""
+    if MPI.COMM_WORLD.Get_rank() == 0:
+        print(message, file=sys.stderr)
+    sys.exit(2)
+
+
 def main(name: str, arguments: Sequence[str] | None = None) -> None:
     """Solve one participant's domain as the command line asks."""
     parser = argparse.ArgumentParser(description=f"The {name.lower()} domain of the coupled pressure pulse.")
@@ -117,20 +117,16 @@ def main(name: str, arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--refine", type=int, default=1, metavar="N", help="split every element into N x N")
     parser.add_argument("--output", metavar="FILE.npz", help="write the fields at the end")
     options = parser.parse_args(arguments)
-    rank, ranks = MPI.COMM_WORLD.Get_rank(), MPI.COMM_WORLD.Get_size()
-    emulated = options.load == "emulated"
-    mesh = build_mesh(name, emulated=emulated, refine=options.refine)
-    if ranks > mesh.elements:
-        if rank == 0:
-            print(f"{name}: {ranks} ranks, but {mesh.elements} elements; use fewer ranks or --refine", file=sys.stderr)
-        sys.exit(2)
-    load = EmulatedLoad(name, options.law, ranks) if emulated else None
-    domain, reached = solve(name, mesh, load)
-    if load is not None and load.late:
-        print(
-            f"{name}, rank {rank}: {len(load.late)} windows took longer than the cost law says,"
-            f" by up to {max(load.late):.3f} s: this machine is too busy for the emulated load",
-            file=sys.stderr,
-        )
+    if options.refine < 1:
+        parser.error(f"--refine must be at least 1, found {options.refine}")
+    emulated, comm = options.load == "emulated", MPI.COMM_WORLD
+    try:
+        domain = Domain(build_mesh(name, emulated=emulated, refine=options.refine), comm, patient=emulated)
+    except ValueError as error:
+        refuse(f"{name}: {error}")
+    load = EmulatedLoad(name, options.law, comm.Get_size()) if emulated else None
+    reached = solve(name, domain, load)
+    if load is not None and len(domain.vertices):
+        load.report()
     if options.output:
         save(options.output, domain, reached)
