@@ -1,0 +1,34 @@
+"""Calibration: which splits to measure, how to start them, and the campaign that does it."""
+
+from __future__ import annotations
+
+from precice_lb.calibrate.campaign import CampaignResult, design_of, run_campaign
+from precice_lb.calibrate.design import Design, FixedDesign, Proposal, spread_splits
+from precice_lb.calibrate.events import CampaignStarted, Event, Report, RunFinished, RunStarted, print_event
+from precice_lb.calibrate.launch import Launcher, launcher, launcher_names, make_launcher
+from precice_lb.calibrate.read import read_study
+from precice_lb.calibrate.state import RunRecord
+from precice_lb.calibrate.study import Study
+
+__all__ = [
+    "CampaignResult",
+    "CampaignStarted",
+    "Design",
+    "Event",
+    "FixedDesign",
+    "Launcher",
+    "Proposal",
+    "Report",
+    "RunFinished",
+    "RunRecord",
+    "RunStarted",
+    "Study",
+    "design_of",
+    "launcher",
+    "launcher_names",
+    "make_launcher",
+    "print_event",
+    "read_study",
+    "run_campaign",
+    "spread_splits",
+]

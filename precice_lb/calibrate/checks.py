@@ -1,0 +1,102 @@
+"""What the sections of a study say of each other, of the case and of this machine."""
+
+from __future__ import annotations
+
+from precice_lb.calibrate.choices import choices
+from precice_lb.calibrate.commands import check_command
+from precice_lb.calibrate.study import RUN_VARIABLES, Study
+from precice_lb.exceptions import ConfigurationError, StudyError
+from precice_lb.precice_xml import read_configuration
+
+__all__ = ["check_study"]
+
+
+def check_study(study: Study) -> None:
+    """Check everything that can be known before the first run.
+
+    Raises
+    ------
+    StudyError
+        Naming the key, what was expected and what was found.
+    """
+    runs = study.runs
+    if runs.windows <= runs.warmup_windows:
+        raise StudyError(
+            f"runs.windows: expected more than the {runs.warmup_windows} warm-up windows, found {runs.windows}"
+        )
+    for name in study.environment:
+        if name in RUN_VARIABLES:
+            raise StudyError(f"environment.{name}: the campaign itself sets this variable for each run")
+    for index, participant in enumerate(study.participants, start=1):
+        if study.names.index(participant.name) != index - 1:
+            raise StudyError(f"participants[{index}].name: {participant.name!r} stands in the study twice")
+        if participant.maximum_ranks is not None and participant.maximum_ranks < participant.minimum_ranks:
+            raise StudyError(
+                f"participants[{index}].maximum_ranks: expected at least minimum_ranks = {participant.minimum_ranks}, "
+                f"found {participant.maximum_ranks}"
+            )
+    needed = sum(low for low, _ in study.bounds.values())
+    if study.budget.ranks < needed:
+        raise StudyError(
+            f"budget.ranks: {study.budget.ranks} ranks are too few: the {len(study.names)} participants need "
+            f"at least {needed}"
+        )
+    _check_splits(study)
+    _check_case(study)
+
+
+def _check_splits(study: Study) -> None:
+    for index, split in enumerate(study.runs.splits or (), start=1):
+        key = f"runs.splits[{index}]"
+        for name in split:
+            if name not in study.names:
+                raise StudyError(f"{key}: unknown participant {name!r}{choices(name, list(study.names))}")
+        for name, (least, most) in study.bounds.items():
+            if name not in split:
+                raise StudyError(f"{key}: no ranks for participant {name!r}")
+            if not least <= split[name] <= most:
+                raise StudyError(f"{key}: expected {least} to {most} ranks for {name!r}, found {split[name]}")
+        if sum(split.values()) > study.budget.ranks:
+            raise StudyError(f"{key}: {sum(split.values())} ranks exceed the budget of {study.budget.ranks}")
+    if study.runs.splits == ():
+        raise StudyError("runs.splits: expected at least one split; leave the key out to have them chosen")
+
+
+def _check_case(study: Study) -> None:
+    case = study.case_directory
+    if not case.is_dir():
+        raise StudyError(f"case.directory: no such directory: {case}")
+    if not study.configuration_path.is_file():
+        raise StudyError(f"case.configuration: no such file: {study.configuration_path}")
+    if not study.configuration_path.parent.resolve().is_relative_to(case):
+        raise StudyError(
+            f"case.configuration: expected a file inside the case {case}, found {study.configuration_path}"
+        )
+    try:
+        configured = list(read_configuration(study.configuration_path).participants)
+    except ConfigurationError as error:
+        raise StudyError(f"case.configuration: {error}") from error
+    for index, participant in enumerate(study.participants, start=1):
+        key = f"participants[{index}]"
+        if participant.name not in configured:
+            raise StudyError(
+                f"{key}.name: {participant.name!r} is no participant of {study.configuration_path.name}"
+                f"{choices(participant.name, configured)}"
+            )
+        directory = case / participant.directory
+        if not directory.is_dir():
+            raise StudyError(f"{key}.directory: no such directory: {directory}")
+        if not directory.resolve().is_relative_to(case):
+            raise StudyError(f"{key}.directory: expected a directory inside the case {case}, found {directory}")
+        try:
+            check_command(participant.command, directory, case)
+        except StudyError as error:
+            raise StudyError(f"{key}.command: {error}") from error
+    missing = [name for name in configured if name not in study.names]
+    if missing:
+        raise StudyError(
+            f"participants: {', '.join(missing)} of {study.configuration_path.name} missing: "
+            "every participant of the coupled simulation needs its [[participants]] table"
+        )
+    if study.law_path is not None and not study.law_path.is_file():
+        raise StudyError(f"emulation.law: no such file: {study.law_path}")

@@ -1,0 +1,99 @@
+"""A participant's command in a study: which program it starts, and whether that exists."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import sys
+from pathlib import Path
+
+from precice_lb.exceptions import StudyError
+
+__all__ = ["check_command", "command_tokens"]
+
+# Options of the Python interpreter that take their value as the next token.
+_VALUED = frozenset({"-W", "-X", "--check-hash-based-pycs"})
+
+
+def command_tokens(command: str, directory: Path, case: Path) -> tuple[str, ...]:
+    """Split a command as a shell would and put the program it starts in place of its name.
+
+    ``python`` and ``python3`` are the interpreter that runs the campaign; a name with a slash is relative to the
+    participant's ``directory`` in the ``case``, of which a run takes a copy; any other name is looked for beside the
+    interpreter, then on the path.
+
+    Raises
+    ------
+    StudyError
+        When the command is empty or its program is not an executable file.
+    """
+    try:
+        tokens = shlex.split(command)
+    except ValueError as error:
+        raise StudyError(f"expected a command, found {command!r}: {error}") from error
+    if not tokens:
+        raise StudyError("expected a command, found an empty text")
+    return (_program(tokens[0], directory, case), *tokens[1:])
+
+
+def _program(name: str, directory: Path, case: Path) -> str:
+    if name in {"python", "python3"}:
+        return sys.executable
+    if "/" in name:
+        path = directory / os.path.expanduser(name)
+        if not path.is_file():
+            raise StudyError(f"no such program: {path}")
+        if not os.access(path, os.X_OK):
+            raise StudyError(f"{path} is not executable: chmod +x it, or name its interpreter in the command")
+        # What lies in the case is started from the run's copy of it.
+        return name if _copied(name, directory, case) else str(path.resolve())
+    found = shutil.which(name, path=os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")]))
+    if found is None:
+        raise StudyError(f"no program {name!r} beside {sys.executable} or on the path")
+    return found
+
+
+def _copied(name: str, directory: Path, case: Path) -> bool:
+    """Whether a name is relative and stays inside the case."""
+    if os.path.isabs(os.path.expanduser(name)):
+        return False
+    return Path(os.path.normpath(directory / name)).is_relative_to(os.path.normpath(case))
+
+
+def check_command(command: str, directory: Path, case: Path) -> None:
+    """Check that a command's program exists, and its script where it is one of Python's.
+
+    Raises
+    ------
+    StudyError
+        Naming what is missing.
+    """
+    tokens = command_tokens(command, directory, case)
+    script = _script(tokens)
+    if script is None:
+        return
+    if not (directory / script).exists():
+        raise StudyError(f"no such script: {directory / script}")
+    if not os.path.isabs(script) and not _copied(script, directory, case):
+        raise StudyError(
+            f"{script} lies outside the case {case}, of which each run takes a copy: give its absolute path"
+        )
+
+
+def _script(tokens: tuple[str, ...]) -> str | None:
+    """Return the script of ``python S``, ``python -m precice_lb run S`` or ``precice-lb run S``, None for others."""
+    rest = list(tokens[1:])
+    if tokens[0] == sys.executable:
+        while rest and rest[0].startswith("-") and rest[0] not in {"-m", "-c", "-"}:
+            del rest[: 2 if rest[0] in _VALUED else 1]
+        if rest[:1] != ["-m"]:
+            return rest[0] if rest and rest[0] not in {"-c", "-"} else None
+        if rest[:2] != ["-m", "precice_lb"]:
+            return None
+        rest = rest[2:]
+    elif Path(tokens[0]).name != "precice-lb":
+        return None
+    if rest[:1] != ["run"]:
+        return None
+    return rest[1] if len(rest) > 1 and not rest[1].startswith("-") else None

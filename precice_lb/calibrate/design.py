@@ -1,0 +1,267 @@
+"""Which splits a campaign measures.
+
+A design is asked for the next split and answers with a proposal or with None. `FixedDesign` works off a list;
+`spread_splits` makes such a list from nothing but the budget and the bounds.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice, product
+from random import Random
+from typing import Protocol
+
+from precice_lb.exceptions import InfeasibleError
+
+__all__ = ["Bounds", "Design", "FixedDesign", "Proposal", "Split", "split_key", "spread_splits"]
+
+Split = dict[str, int]
+Bounds = Mapping[str, tuple[int, int]]
+
+# Splits looked at per selection: more of them move the chosen ones by less than one part in ten.
+_CANDIDATES = 1000
+# Distance, in parts of a participant's logarithmic range, below which two counts are nearly the same measurement.
+_RESOLUTION = 0.01
+_EXCHANGES = 200
+# The smallest count tried first is the budget over this many times the number of participants.
+_SMALLEST_SHARE = 8
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """The next split to measure (ranks per participant) and why, in one line."""
+
+    split: Split
+    reason: str
+
+
+class Design(Protocol):
+    """Chooses what to measure next from what has been tried."""
+
+    @property
+    def total(self) -> int:
+        """Largest number of runs this design can still ask for, finished ones included."""
+
+    def ask(self, tried: Collection[Mapping[str, int]]) -> Proposal | None:
+        """Return the next split, or None when nothing more is worth a run."""
+
+
+@dataclass(frozen=True)
+class FixedDesign:
+    """Splits fixed beforehand, measured in order; ``reason`` is given for each of them."""
+
+    splits: tuple[Split, ...]
+    reason: str
+
+    @property
+    def total(self) -> int:
+        """Number of splits."""
+        return len(self.splits)
+
+    def ask(self, tried: Collection[Mapping[str, int]]) -> Proposal | None:
+        """Return the first split that is not among ``tried``, or None."""
+        known = {split_key(split) for split in tried}
+        for number, split in enumerate(self.splits, start=1):
+            if split_key(split) not in known:
+                return Proposal(dict(split), f"{self.reason} {number} of {self.total}")
+        return None
+
+
+def split_key(split: Mapping[str, int]) -> tuple[tuple[str, int], ...]:
+    """Return a hashable form of a split that does not depend on the order of the participants."""
+    return tuple(sorted(split.items()))
+
+
+def spread_splits(bounds: Bounds, budget: int, count: int) -> list[Split]:
+    """Choose splits that vary all participants at once, from few to many ranks each.
+
+    Every participant is to be seen at ``count`` different rank counts that lie apart on a logarithmic axis. This
+    minimises, over designs, the sum over participants and pairs of runs of ``1 / (distance + resolution)²``: the
+    energy criterion of Morris and Mitchell (1995, doi:10.1016/0378-3758(94)00035-T, eq. 2 with p = 2), applied to
+    each participant's axis alone, as MaxPro designs do (Joseph, Gul, Ba 2015, doi:10.1093/biomet/asv002), because
+    each participant gets a model of its own. Whole budgets are preferred; smaller totals fill up where the bounds
+    leave too few of them. Deterministic.
+
+    Parameters
+    ----------
+    bounds
+        Smallest and largest number of ranks of each participant.
+    budget
+        Largest total number of ranks.
+    count
+        Number of splits wanted.
+
+    The smallest counts are the budget divided by eight times the number of participants (P/16 for two of them),
+    unless the minimum is above that or too few splits are left.
+
+    Returns
+    -------
+    list of dict
+        Distinct splits, the most even one first, then each as far from the earlier ones as possible. Fewer than
+        ``count`` only where the bounds and the budget allow no more.
+
+    Raises
+    ------
+    InfeasibleError
+        When the minimum ranks exceed the budget or a participant's maximum is below its minimum.
+    """
+    names = tuple(bounds)
+    low = [bounds[name][0] for name in names]
+    needed = sum(low)
+    if needed > budget:
+        raise InfeasibleError(
+            f"a budget of {budget} ranks is too small for {', '.join(names)}: they need at least {needed}"
+        )
+    for name, (least, most) in bounds.items():
+        if most < least or least < 1:
+            raise InfeasibleError(
+                f"participant {name!r}: expected 1 <= minimum <= maximum ranks, found {least}, {most}"
+            )
+    high = [min(bounds[name][1], budget - needed + bounds[name][0]) for name in names]
+    total = min(budget, sum(high))
+    # Far below the budget's share a run costs most and says least about the splits that come into question.
+    share = budget // (_SMALLEST_SHARE * len(names))
+    floor = [min(max(least, share), most) for least, most in zip(low, high, strict=True)]
+    candidates = _exact_candidates(floor, high, total)
+    if len(candidates) < count:
+        low_box = product(*_box(low, high))
+        candidates = sorted({*candidates, *(split for split in low_box if sum(split) <= budget)})
+        floor = low
+    chosen = _spread(candidates, floor, high, count)
+    return [dict(zip(names, split, strict=True)) for split in chosen]
+
+
+def _exact_candidates(low: Sequence[int], high: Sequence[int], total: int) -> list[tuple[int, ...]]:
+    """List splits of exactly ``total`` ranks: all of them where they are few, otherwise drawn log-uniformly."""
+    few = list(islice(_compositions(low, high, total), _CANDIDATES + 1))
+    if len(few) <= _CANDIDATES:
+        return few
+    random = Random(0)
+    ranges = list(zip(low, high, strict=True))
+    weights = [[least * (most / least) ** random.random() for least, most in ranges] for _ in range(_CANDIDATES)]
+    # The corners too: each participant with as many ranks as the others leave it.
+    weights += [[most if i == j else least for j, (least, most) in enumerate(ranges)] for i in range(len(ranges))]
+    return sorted({_scaled(shares, low, high, total) for shares in weights})
+
+
+def _compositions(low: Sequence[int], high: Sequence[int], total: int) -> Iterator[tuple[int, ...]]:
+    """Yield every split of exactly ``total`` ranks inside the bounds."""
+    if len(low) == 1:
+        if low[0] <= total <= high[0]:
+            yield (total,)
+        return
+    least, most = sum(low[1:]), sum(high[1:])
+    for first in range(max(low[0], total - most), min(high[0], total - least) + 1):
+        for rest in _compositions(low[1:], high[1:], total - first):
+            yield (first, *rest)
+
+
+def _box(low: Sequence[int], high: Sequence[int]) -> list[list[int]]:
+    """Levels per participant, geometric where there is no room for all counts, about `_CANDIDATES` in the product."""
+    widths = [most - least + 1 for least, most in zip(low, high, strict=True)]
+    levels = 2
+    while levels < max(widths) and math.prod(min(levels + 1, width) for width in widths) <= _CANDIDATES:
+        levels += 1
+    return [_levels(least, most, levels) for least, most in zip(low, high, strict=True)]
+
+
+def _levels(least: int, most: int, number: int) -> list[int]:
+    if most - least + 1 <= number:
+        return list(range(least, most + 1))
+    ratio = math.log(most / least) / (number - 1)
+    return sorted({round(least * math.exp(ratio * step)) for step in range(number)})
+
+
+def _scaled(weights: Sequence[float], low: Sequence[int], high: Sequence[int], total: int) -> tuple[int, ...]:
+    """Scale weights to a split of exactly ``total`` ranks inside the bounds, largest remainders rounded up."""
+    below, above = 0.0, max(most / weight for most, weight in zip(high, weights, strict=True))
+    for _ in range(60):
+        scale = (below + above) / 2
+        shares = [min(max(scale * weight, least), most) for weight, least, most in zip(weights, low, high, strict=True)]
+        below, above = (scale, above) if sum(shares) < total else (below, scale)
+    ranks = [math.floor(share + 1e-9) for share in shares]
+    order = sorted(range(len(ranks)), key=lambda i: (ranks[i] - shares[i], i))
+    while sum(ranks) < total:
+        for i in order:
+            if sum(ranks) < total and ranks[i] < high[i]:
+                ranks[i] += 1
+    return tuple(ranks)
+
+
+def _spread(
+    candidates: Sequence[tuple[int, ...]], low: Sequence[int], high: Sequence[int], count: int
+) -> list[tuple[int, ...]]:
+    """Pick ``count`` candidates of least energy: greedily, then by exchange until nothing improves."""
+    axes = [_Axis({split[i] for split in candidates}, low[i], high[i]) for i in range(len(low))]
+    even = min(
+        candidates, key=lambda split: (sum(axis.middle(p) ** 2 for axis, p in zip(axes, split, strict=True)), split)
+    )
+    chosen = [even]
+    _add(axes, even, 1)
+    while len(chosen) < min(count, len(candidates)):
+        best = _least_energy(candidates, axes, chosen)
+        chosen.append(best)
+        _add(axes, best, 1)
+    for _ in range(max(1, _EXCHANGES // count)):
+        improved = False
+        for position, current in enumerate(chosen):
+            _add(axes, current, -1)
+            others = chosen[:position] + chosen[position + 1 :]
+            best = _least_energy(candidates, axes, others)
+            if _energy(axes, best) < _energy(axes, current) * (1 - 1e-9):
+                chosen[position] = best
+                improved = True
+            _add(axes, chosen[position], 1)
+        if not improved:
+            break
+    return _ordered(chosen, axes)
+
+
+class _Axis:
+    """One participant's rank counts on a logarithmic axis from 0 to 1, with the energy each would add."""
+
+    def __init__(self, counts: Collection[int], least: int, most: int) -> None:
+        span = math.log(most / least) or 1.0
+        self.position = {count: math.log(count / least) / span for count in counts}
+        self.energy = dict.fromkeys(self.position, 0.0)
+
+    def middle(self, count: int) -> float:
+        return self.position[count] - 0.5
+
+    def add(self, count: int, sign: int) -> None:
+        here = self.position[count]
+        for other, there in self.position.items():
+            self.energy[other] += sign / (abs(there - here) + _RESOLUTION) ** 2
+
+
+def _add(axes: Sequence[_Axis], split: tuple[int, ...], sign: int) -> None:
+    for axis, count in zip(axes, split, strict=True):
+        axis.add(count, sign)
+
+
+def _energy(axes: Sequence[_Axis], split: tuple[int, ...]) -> float:
+    return sum(axis.energy[count] for axis, count in zip(axes, split, strict=True))
+
+
+def _least_energy(
+    candidates: Sequence[tuple[int, ...]], axes: Sequence[_Axis], taken: Collection[tuple[int, ...]]
+) -> tuple[int, ...]:
+    free = (split for split in candidates if split not in taken)
+    return min(free, key=lambda split: (_energy(axes, split), split))
+
+
+def _ordered(chosen: Sequence[tuple[int, ...]], axes: Sequence[_Axis]) -> list[tuple[int, ...]]:
+    """Put the most even split first, then each time the one farthest from all before it."""
+
+    def distance(one: tuple[int, ...], other: tuple[int, ...]) -> float:
+        return sum(abs(axis.position[p] - axis.position[q]) for axis, p, q in zip(axes, one, other, strict=True))
+
+    rest = sorted(chosen, key=lambda split: (sum(a.middle(p) ** 2 for a, p in zip(axes, split, strict=True)), split))
+    order = [rest.pop(0)]
+    while rest:
+        farthest = max(rest, key=lambda split: (min(distance(split, done) for done in order), split))
+        rest.remove(farthest)
+        order.append(farthest)
+    return order

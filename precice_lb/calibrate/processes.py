@@ -1,0 +1,179 @@
+"""The processes of one run: started together, watched, and stopped to the last rank.
+
+An MPI launcher's ranks may live in sessions of their own (Hydra's do) and outlive it. So every process of a run carries
+a token in its environment, by which ``/proc`` finds it whatever became of its parents.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from precice_lb.exceptions import CalibrationError
+
+__all__ = ["TOKEN_VARIABLE", "Outcome", "ProcessSpec", "log_tail", "run_processes", "stop_token"]
+
+TOKEN_VARIABLE = "PRECICE_LB_CALIBRATION_TOKEN"
+
+_POLL_SECONDS = 0.03
+# A participant whose partner failed may end, and say so in its log, by itself before it is stopped.
+_GRACE_SECONDS = 2.0
+_TERM_SECONDS = 3.0
+_KILL_SECONDS = 10.0
+
+
+@dataclass(frozen=True)
+class ProcessSpec:
+    """One participant's command line, working directory, environment and log file."""
+
+    participant: str
+    tokens: tuple[str, ...]
+    directory: Path
+    environment: Mapping[str, str]
+    log: Path
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a run ended: ``seconds`` of wall time; ``error`` is None for a good end.
+
+    ``participants`` are those to blame: that failed first, or that still ran at the time limit.
+    """
+
+    seconds: float
+    error: str | None = None
+    participants: tuple[str, ...] = ()
+    timed_out: bool = False
+
+
+def run_processes(specs: Sequence[ProcessSpec], token: str, time_limit: float) -> Outcome:
+    """Run all participants until each has ended well, one fails, or ``time_limit`` seconds are over.
+
+    However it ends, by an exception such as `KeyboardInterrupt` too, no process that carries ``token`` is left.
+    """
+    started = time.monotonic()
+    running: dict[str, subprocess.Popen[bytes]] = {}
+    try:
+        for spec in specs:
+            try:
+                running[spec.participant] = _start(spec, token)
+            except OSError as error:
+                seconds = time.monotonic() - started
+                return Outcome(seconds, f"{spec.participant} could not be started: {error}", (spec.participant,))
+        return _watch(running, started, time_limit)
+    finally:
+        _stop(list(running.values()), token)
+
+
+def _start(spec: ProcessSpec, token: str) -> subprocess.Popen[bytes]:
+    with spec.log.open("ab") as log:
+        return subprocess.Popen(
+            spec.tokens,
+            cwd=spec.directory,
+            env={**spec.environment, TOKEN_VARIABLE: token},
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            # An interrupt typed at the terminal goes to the campaign alone, which then stops its run in order.
+            start_new_session=True,
+        )
+
+
+def _watch(processes: Mapping[str, subprocess.Popen[bytes]], started: float, time_limit: float) -> Outcome:
+    running = dict(processes)
+    while True:
+        codes = {name: process.poll() for name, process in running.items()}
+        seconds = time.monotonic() - started
+        running = {name: process for name, process in running.items() if codes[name] is None}
+        if failed := {name: code for name, code in codes.items() if code}:
+            _wait(list(running.values()), min(_GRACE_SECONDS, max(0.0, time_limit - seconds)))
+            error = ", ".join(f"{name} {_ending(code)}" for name, code in failed.items())
+            return Outcome(seconds, error, tuple(failed))
+        if not running:
+            return Outcome(seconds)
+        if seconds > time_limit:
+            error = f"{' and '.join(running)} still ran at the time limit of {time_limit:g} s"
+            return Outcome(seconds, error, tuple(running), timed_out=True)
+        time.sleep(_POLL_SECONDS)
+
+
+def _ending(code: int) -> str:
+    if code < 0:
+        return f"was ended by signal {-code}"
+    return f"ended with exit code {code}"
+
+
+def _wait(processes: Sequence[subprocess.Popen[bytes]], seconds: float) -> None:
+    """Wait until all have ended or the time is over."""
+    end = time.monotonic() + seconds
+    while any(process.poll() is None for process in processes) and time.monotonic() < end:
+        time.sleep(_POLL_SECONDS)
+
+
+def _stop(processes: Sequence[subprocess.Popen[bytes]], token: str) -> None:
+    """Ask the launchers to end, since they clean up after themselves, then kill whatever is left."""
+    alive = [process for process in processes if process.poll() is None]
+    for process in alive:
+        _signal(process.pid, signal.SIGTERM)
+    _wait(alive, _TERM_SECONDS)
+    left = stop_token(token)
+    for process in processes:
+        if process.poll() is None:
+            process.kill()
+        process.wait()
+    if left:
+        raise CalibrationError(
+            f"processes {', '.join(map(str, left))} of the last run cannot be stopped: end them first"
+        )
+
+
+def stop_token(token: str) -> list[int]:
+    """Kill every process that carries ``token`` in its environment; return those that could not be ended.
+
+    Only processes whose environment this user may read are found, which is so for all that a campaign starts.
+    """
+    end = time.monotonic() + _KILL_SECONDS
+    while (found := _with_token(token)) and time.monotonic() < end:
+        for pid in found:
+            _signal(pid, signal.SIGKILL)
+        time.sleep(_POLL_SECONDS)
+    return found
+
+
+def _signal(pid: int, number: signal.Signals) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.kill(pid, number)
+
+
+def _with_token(token: str) -> list[int]:
+    needle = f"{TOKEN_VARIABLE}={token}".encode()
+    found = []
+    for entry in os.listdir("/proc"):
+        if not entry.isdigit() or int(entry) == os.getpid():
+            continue
+        try:
+            with open(f"/proc/{entry}/environ", "rb") as file:
+                environment = file.read()
+        except OSError:
+            continue
+        if needle in environment.split(b"\0"):
+            found.append(int(entry))
+    return found
+
+
+def log_tail(path: Path, lines: int = 20, limit: int = 16_384) -> list[str]:
+    """Return the last non-empty lines of a log file, without reading more than its last ``limit`` bytes."""
+    try:
+        with path.open("rb") as file:
+            file.seek(0, os.SEEK_END)
+            file.seek(max(0, file.tell() - limit))
+            text = file.read().decode("utf-8", errors="replace")
+    except OSError:
+        return []
+    return [line.rstrip() for line in text.splitlines() if line.strip()][-lines:]

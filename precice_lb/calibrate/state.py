@@ -1,0 +1,174 @@
+"""What a campaign knows of itself: ``campaign.json``, written so that a kill at any moment leaves it readable."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import json
+import os
+import socket
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from precice_lb.exceptions import CalibrationError
+
+__all__ = ["CampaignState", "RunRecord", "campaign_lock", "identity_hash"]
+
+FORMAT = "precice-lb-campaign"
+FORMAT_VERSION = 1
+STATE_FILE = "campaign.json"
+LOCK_FILE = "campaign.lock"
+
+OUTCOMES = ("running", "finished", "failed", "timeout", "interrupted")
+
+
+@dataclass
+class RunRecord:
+    """One run: its split (ranks per participant), outcome, and where its files are.
+
+    ``outcome`` is one of ``running``, ``finished``, ``failed``, ``timeout``, ``interrupted``; ``directory`` is
+    relative to the campaign's; ``seconds`` is wall time; ``started`` is ISO 8601 in UTC; ``token`` marks the run's
+    processes; ``log_tail`` holds the last lines of the logs of the participants that
+    failed first, each after its participant's name.
+    """
+
+    number: int
+    name: str
+    split: dict[str, int]
+    directory: str
+    token: str
+    started: str
+    reason: str = ""
+    outcome: str = "running"
+    seconds: float = 0.0
+    error: str | None = None
+    log_tail: list[str] = field(default_factory=list)
+
+
+@dataclass
+class CampaignState:
+    """All runs of a campaign, finished or not, and the identity of the study they belong to."""
+
+    identity: dict[str, Any]
+    runs: list[RunRecord] = field(default_factory=list)
+
+    @classmethod
+    def load(cls, directory: Path) -> CampaignState | None:
+        """Read ``campaign.json``; None where there is none yet.
+
+        Raises
+        ------
+        CalibrationError
+            When the file is not a campaign of a known format version.
+        """
+        path = directory / STATE_FILE
+        try:
+            raw = json.loads(path.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError) as error:
+            raise CalibrationError(
+                f"{path}: expected the state of a campaign, but it cannot be read: {error}"
+            ) from error
+        if not isinstance(raw, dict) or raw.get("format") != FORMAT:
+            raise CalibrationError(f'{path}: expected "format": "{FORMAT}"; this is not the state of a campaign')
+        if raw.get("format_version") != FORMAT_VERSION:
+            raise CalibrationError(
+                f"{path}: format version {raw.get('format_version')} is not known, only {FORMAT_VERSION}: "
+                "use the version of precice_lb that wrote it, or another directory"
+            )
+        try:
+            state = cls(identity=dict(raw["study"]), runs=[_record(run) for run in raw["runs"]])
+        except (KeyError, TypeError, ValueError) as error:
+            raise CalibrationError(f"{path}: damaged state of a campaign: {error!r}") from error
+        return state
+
+    def save(self, directory: Path) -> None:
+        """Replace ``campaign.json`` in one step."""
+        path = directory / STATE_FILE
+        content = {
+            "format": FORMAT,
+            "format_version": FORMAT_VERSION,
+            "study_hash": identity_hash(self.identity),
+            "study": self.identity,
+            "runs": [asdict(run) for run in self.runs],
+        }
+        temporary = path.with_suffix(".json.new")
+        try:
+            with temporary.open("w", encoding="utf-8") as file:
+                json.dump(content, file, indent=1)
+                file.write("\n")
+                file.flush()
+                os.fsync(file.fileno())
+            temporary.replace(path)
+        except OSError as error:
+            raise CalibrationError(f"{path}: the campaign's state cannot be written: {error}") from error
+
+    def check_identity(self, identity: dict[str, Any], directory: Path) -> None:
+        """Refuse to mix runs of two studies.
+
+        Raises
+        ------
+        CalibrationError
+            Naming what differs.
+        """
+        if identity_hash(identity) == identity_hash(self.identity):
+            return
+        keys = sorted({*identity, *self.identity})
+        changed = [key for key in keys if identity.get(key) != self.identity.get(key)]
+        raise CalibrationError(
+            f"{directory}: holds a campaign of another study ({', '.join(changed)} changed): "
+            "choose another directory, or remove this one to measure again"
+        )
+
+    @property
+    def finished(self) -> list[RunRecord]:
+        """Runs that ended well."""
+        return [run for run in self.runs if run.outcome == "finished"]
+
+
+def _record(raw: dict[str, Any]) -> RunRecord:
+    known = {item.name for item in fields(RunRecord)}
+    if unknown := set(raw) - known:
+        raise ValueError(f"unknown keys {', '.join(sorted(unknown))}")
+    record = RunRecord(**raw)
+    if record.outcome not in OUTCOMES:
+        raise ValueError(f"unknown outcome {record.outcome!r}")
+    return record
+
+
+def identity_hash(identity: dict[str, Any]) -> str:
+    """Return the SHA-256 of a study's identity."""
+    return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()
+
+
+@contextlib.contextmanager
+def campaign_lock(directory: Path) -> Iterator[None]:
+    """Hold the campaign's directory; the lock ends with the process, so that a kill leaves none behind.
+
+    Raises
+    ------
+    CalibrationError
+        When another campaign runs in it.
+    """
+    path = directory / LOCK_FILE
+    try:
+        file = path.open("a+", encoding="utf-8")
+    except OSError as error:
+        raise CalibrationError(f"{directory}: the campaign's directory cannot be written: {error}") from error
+    with file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            file.seek(0)
+            holder = file.read().strip() or "unknown process"
+            raise CalibrationError(
+                f"{directory}: another campaign runs here ({holder}): wait for it, or use another directory"
+            ) from None
+        file.truncate(0)
+        file.write(f"process {os.getpid()} on {socket.gethostname()}")
+        file.flush()
+        yield

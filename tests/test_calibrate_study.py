@@ -1,0 +1,170 @@
+"""The study file: what it accepts, and the one line it answers to everything else."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+from calibrate_helpers import write_case, write_study
+
+from precice_lb.calibrate import read_study
+from precice_lb.calibrate.commands import command_tokens
+from precice_lb.exceptions import StudyError
+
+
+def test_a_study_is_read_with_its_defaults(tmp_path: Path) -> None:
+    case = write_case(tmp_path)
+    study = read_study(write_study(tmp_path, left="maximum_ranks = 2", extra="[parameters]\nmesh_width = 1"))
+    assert study.case_directory == case
+    assert study.configuration_path == case / "precice-config.xml"
+    assert study.campaign_directory == tmp_path / "study-campaign"
+    assert study.names == ("Left", "Right")
+    assert study.bounds == {"Left": (1, 2), "Right": (1, 4)}
+    assert study.degrees_of_freedom == {"Left": 1000.0}
+    assert study.parameters == {"mesh_width": 1.0}
+    assert study.runs.maximum == 5
+    assert study.launcher.name == "mpiexec"
+    assert study.law_path is None
+
+
+def test_paths_are_relative_to_the_study_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_case(tmp_path)
+    path = write_study(tmp_path, runs='directory = "../elsewhere"')
+    monkeypatch.chdir(tmp_path.parent)
+    study = read_study(os.path.relpath(path))
+    assert study.case_directory == tmp_path / "case"
+    assert study.campaign_directory == tmp_path.parent / "elsewhere"
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        (("windows = 7", "windoes = 7"), r"runs\.windoes: unknown key; did you mean 'windows'\? \(known: windows, "),
+        (("[budget]", "[bugdet]"), r"bugdet: unknown key; did you mean 'budget'\?.*\(and 1 more\)"),
+        (
+            ("minimum_ranks = 1", "minimal_ranks = 1"),
+            r"participants\[1\]\.minimal_ranks: .*did you mean 'minimum_ranks'",
+        ),
+        (("[case]", 'path = "x"\n[case]'), r"path: unknown key"),
+        (("windows = 7", 'windows = "many"'), r"runs\.windows: expected a valid integer, found 'many'"),
+        (("windows = 7", "windows = 7.5"), r"runs\.windows: expected a valid integer, found 7\.5"),
+        (("windows = 7", "windows = true"), r"runs\.windows: expected a valid integer, found True"),
+        (("windows = 7", "windows = 2"), r"runs\.windows: expected more than the 2 warm-up windows, found 2"),
+        (
+            ("time_limit_seconds = 30", "time_limit_seconds = 0"),
+            r"time_limit_seconds: expected greater than 0, found 0",
+        ),
+        (("time_limit_seconds = 30", "time_limit_seconds = inf"), r"time_limit_seconds: expected a finite number"),
+        (("ranks = 4\n", "ranks = 1\n"), r"budget\.ranks: 1 ranks are too few: the 2 participants need at least 2"),
+        (("ranks = 4\n", "\n"), r"budget\.ranks: this key is missing"),
+        (('directory = "case"', 'directory = "cake"'), r"case\.directory: no such directory: .*cake"),
+        (('directory = "case"', 'directory = "case"\nconfiguration = "c.xml"'), r"case\.configuration: no such file"),
+        (('name = "Left"', 'name = "Leftt"'), r"participants\[1\]\.name: 'Leftt' is no participant of .*mean 'Left'\?"),
+        (('name = "Left"', 'name = "Right"'), r"participants\[2\]\.name: 'Right' stands in the study twice"),
+        (("python solver.py Left", "pyhton solver.py"), r"participants\[1\]\.command: no program 'pyhton' beside "),
+        (("python solver.py Left", "./solve"), r"participants\[1\]\.command: no such program: .*solve"),
+        (("python solver.py Left", "./solver.py"), r"participants\[1\]\.command: .*solver\.py is not executable"),
+        (("python solver.py Left", "python sover.py"), r"participants\[1\]\.command: no such script: .*sover\.py"),
+        (("python solver.py Left", "python -m precice_lb run sover.py"), r"no such script: .*sover\.py"),
+        (("python solver.py Left", "python ../study.toml"), r"lies outside the case"),
+        (("python solver.py Left", "python 'solver.py"), r"participants\[1\]\.command: expected a command.*quotation"),
+        (("python solver.py Left", " "), r"participants\[1\]\.command: expected a command, found an empty text"),
+        (("minimum_ranks = 1", 'directory = "sub"'), r"participants\[1\]\.directory: no such directory: .*sub"),
+        (
+            ("minimum_ranks = 1", 'directory = ".."'),
+            r"participants\[1\]\.directory: expected a directory inside the case",
+        ),
+        (("minimum_ranks = 1", "minimum_ranks = 3\nmaximum_ranks = 2"), r"maximum_ranks: expected at least .* = 3"),
+        (("minimum_ranks = 1", "minimum_ranks = 0"), r"minimum_ranks: expected greater than or equal to 1, found 0"),
+        (
+            ("[budget]", '[launcher]\nname = "mpirun"\n[budget]'),
+            r"launcher\.name: expected one of mpiexec, found 'mpirun'",
+        ),
+        (("[budget]", '[emulation]\nlaw = "law.json"\n[budget]'), r"emulation\.law: no such file"),
+        (("windows = 7", "windows = 7\nsplits = []"), r"runs\.splits: expected at least one split"),
+        (("windows = 7", "windows = 7\nsplits = [{Left=1}]"), r"runs\.splits\[1\]: no ranks for participant 'Right'"),
+        (("windows = 7", "windows = 7\nsplits = [{Left=4, Right=1}]"), r"runs\.splits\[1\]: 5 ranks exceed the budget"),
+        (("windows = 7", "windows = 7\nsplits = [{Left=2, Right=9}]"), r"expected 1 to 4 ranks for 'Right', found 9"),
+        (
+            ("windows = 7", "windows = 7\nsplits = [{Left=2, Rihgt=2}]"),
+            r"unknown participant 'Rihgt'; did you mean 'Right'",
+        ),
+        (
+            ("[budget]", "[environment]\n1X = 'a'\n[budget]"),
+            r"environment\.1X.*: expected .*pattern|String should match",
+        ),
+        (("[budget]", "[environment]\nPRECICE_LB_DIR = 'a'\n[budget]"), r"environment\.PRECICE_LB_DIR: the campaign"),
+        (("[budget]", "[environment]\nTHREADS = 1\n[budget]"), r"environment\.THREADS: .*valid string, found 1"),
+        (("[budget]", "[budget"), r"not a TOML file: .*line \d+"),
+    ],
+)
+def test_every_mistake_is_one_line_that_names_the_place(tmp_path: Path, change: tuple[str, str], expected: str) -> None:
+    write_case(tmp_path)
+    path = write_study(tmp_path, left="minimum_ranks = 1")
+    text = path.read_text()
+    assert change[0] in text
+    path.write_text(text.replace(change[0], change[1], 1))
+    with pytest.raises(StudyError, match=expected) as caught:
+        read_study(path)
+    message = str(caught.value)
+    assert message.startswith(f"{path}: ")
+    assert "\n" not in message
+
+
+def test_a_missing_study_file(tmp_path: Path) -> None:
+    with pytest.raises(StudyError, match=r"nothing\.toml: no such study file"):
+        read_study(tmp_path / "nothing.toml")
+
+
+def test_a_participant_of_the_configuration_without_a_table(tmp_path: Path) -> None:
+    write_case(tmp_path)
+    path = write_study(tmp_path)
+    path.write_text(path.read_text().split('[[participants]]\nname = "Right"')[0])
+    with pytest.raises(StudyError, match=r"participants: Right of precice-config\.xml missing"):
+        read_study(path)
+
+
+def test_a_broken_configuration_is_named_with_its_place(tmp_path: Path) -> None:
+    case = write_case(tmp_path)
+    (case / "precice-config.xml").write_text("<precice-configuration>\n")
+    with pytest.raises(StudyError, match=r"case\.configuration: ") as caught:
+        read_study(write_study(tmp_path))
+    assert "\n" not in str(caught.value)
+
+
+def test_programs_of_commands(tmp_path: Path) -> None:
+    case = write_case(tmp_path)
+    solver = case / "solve"
+    solver.write_text("#!/bin/sh\n")
+    solver.chmod(0o755)
+    outside = tmp_path / "outside"
+    outside.write_text("#!/bin/sh\n")
+    outside.chmod(0o755)
+    assert command_tokens("python a.py 'x y'", case, case) == (sys.executable, "a.py", "x y")
+    assert command_tokens("python3 -m m", case, case)[0] == sys.executable
+    assert command_tokens("./solve -n 2", case, case) == ("./solve", "-n", "2")
+    assert command_tokens("../outside", case, case) == (str(outside),)
+    assert command_tokens(str(solver), case, case) == (str(solver),)
+    assert Path(command_tokens("sh -c true", case, case)[0]).name == "sh"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "python -W error -u solver.py x",
+        "python -m precice_lb run solver.py --flag",
+        "python -m precice_lb run -m some.module",
+        "python -c 'print(1)'",
+        "python -m json.tool",
+        "sh run.sh",
+        "python SCRIPT",
+    ],
+)
+def test_commands_that_can_be_started_are_accepted(tmp_path: Path, command: str) -> None:
+    case = write_case(tmp_path)
+    path = write_study(tmp_path)
+    command = command.replace("SCRIPT", str(case / "solver.py"))
+    path.write_text(path.read_text().replace("python solver.py Left", command))
+    assert read_study(path).participants[0].command == command
