@@ -32,7 +32,8 @@ class Schedule:
     all its coupling iterations, without waiting. The iterations of a window are taken to cost the same; acceleration
     is part of the cost of the participant that does it.
 
-    Make one by `from_config`, `parallel` or `serial`.
+    Make one by `from_config`, `parallel` or `serial`. The maximum and the sum by which Schröder (2019, table 1.1) and
+    Totounferoush (2022, equations 3.10 and 3.12) stand for parallel and serial schemes are special cases.
 
     Parameters
     ----------
@@ -189,7 +190,8 @@ class Schedule:
     def replay(self, costs: Mapping[str, ArrayLike]) -> Floats:
         """Completion time of each window when every window has costs of its own.
 
-        With costs that vary the steady window time of the mean costs is only a lower bound.
+        With costs that vary the steady window time of the mean costs is only a lower bound. This is the recursion of
+        Kim, Larson and Chiu (2013, equations 8 and 9), in the order in which preCICE sends and receives.
 
         Parameters
         ----------
