@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from sklearn.base import RegressorMixin, clone
+
 from precice_lb.exceptions import ModelError
 from precice_lb.models.base import Curves, CurveSampler, Learner
 from precice_lb.models.formula import Formula, Term
@@ -35,6 +37,7 @@ __all__ = [
     "believable_ranks",
     "make_learner",
     "model_from_dict",
+    "new_learner",
 ]
 
 LEARNERS: dict[str, type[Learner]] = {learner.learner_name: learner for learner in (ShapeRegressor, PMNFRegressor)}
@@ -57,6 +60,30 @@ def make_learner(name: str, **parameters: Any) -> Learner:
         if parameter not in known:
             raise ModelError(f"expected a parameter of {name} out of {', '.join(known)}, found {parameter!r}")
     return kind(**parameters)
+
+
+def new_learner(learner: str | RegressorMixin | None, parameters: Mapping[str, Any] | None = None) -> RegressorMixin:
+    """Make an unfitted learner of whatever a caller may give: a name, an estimator, or nothing for the default.
+
+    Parameters
+    ----------
+    learner : str, estimator or None
+        An estimator is cloned and not changed.
+    parameters : mapping, optional
+        Parameters of a learner given by name.
+
+    Raises
+    ------
+    ModelError
+        As in `make_learner`; not an estimator; an estimator and parameters.
+    """
+    if learner is None or isinstance(learner, str):
+        return make_learner(DEFAULT_LEARNER if learner is None else learner, **(parameters or {}))
+    if not (hasattr(learner, "fit") and hasattr(learner, "predict") and hasattr(learner, "get_params")):
+        raise ModelError(f"expected the name of a learner or a scikit-learn regressor, found {learner!r:.60}")
+    if parameters:
+        raise ModelError(f"expected no parameters beside a learner that has its own, found {', '.join(parameters)}")
+    return clone(learner)
 
 
 def model_from_dict(data: Mapping[str, Any]) -> Learner:

@@ -185,7 +185,7 @@ class ShapeRegressor(Learner):
         return self.formula_
 
     def _family(self) -> tuple[Array, Array, NDArray[np.intp], Array]:
-        """Exponents of the terms, what parts they make, members as indices of parts, and their log prior probability."""
+        """Exponents of the terms, parts made of them, members as indices of parts, and their log prior probability."""
         falls, rises = list(self.falls), list(self.rises)
         exponents = np.array([(-a, 0.0) for a in falls] + [(0.0, 0.0)] + [tuple(r) for r in rises], dtype=np.float64)
         constant, first_rise = len(falls), len(falls) + 1

@@ -1,0 +1,70 @@
+"""What speaks against trusting a recommendation blindly."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from precice_lb.dataset import Measurements
+
+__all__ = ["caveats"]
+
+
+def caveats(
+    measurements: Measurements,
+    samples: Mapping[str, NDArray[np.float64]],
+    split: Mapping[str, int],
+    lowest: Mapping[str, int],
+    highest: Mapping[str, int],
+    believed: Mapping[str, tuple[int, int]],
+) -> list[str]:
+    """Find reasons for doubt.
+
+    Parameters
+    ----------
+    measurements : Measurements
+        As given; its parameters are looked at.
+    samples : mapping from participant to array of shape (n, 2)
+        Ranks and seconds.
+    split : mapping from participant to int
+        The recommended one.
+    lowest, highest : mappings from participant to int
+        Bounds without regard to the models.
+    believed : mapping from participant to (int, int)
+        Range in which each model can be believed.
+
+    Returns
+    -------
+    list of str
+        One sentence or two each.
+    """
+    found = []
+    for name, rows in samples.items():
+        ranks = np.unique(rows[:, 0]).astype(int)
+        if len(ranks) == 1:
+            found.append(
+                f"{name} was measured at {ranks[0]} ranks only: how it scales is assumed (nearly ideally), not "
+                "measured; measure at other rank counts."
+            )
+        elif len(ranks) == 2:
+            found.append(f"{name} was measured at two rank counts only: measure at a third to see its curve bend.")
+        if not ranks[0] <= split[name] <= ranks[-1] and len(ranks) > 1:
+            found.append(
+                f"{name}: {split[name]} ranks are outside of the measured range of {ranks[0]} to {ranks[-1]}; "
+                "the prediction is an extrapolation."
+            )
+        low, high = believed[name]
+        if split[name] == low > lowest[name] or split[name] == high < highest[name]:
+            found.append(
+                f"{name}: its model can be believed from {low} to {high} ranks only (elsewhere it is not positive or "
+                "bends as no run time does), and that bound decided; measure beyond it or choose another learner."
+            )
+        for column, values in measurements.parameters.get(name, {}).items():
+            if len(np.unique(values)) > 1:
+                found.append(
+                    f"{name}: the column {column} varies between measurements; it is not modelled, the rows count as "
+                    "measurements of one case."
+                )
+    return found

@@ -1,0 +1,247 @@
+"""`recommend` and `recommend_split`: measurements in, recommended split out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from precice_lb.dataset import Measurements, load_imbalance
+from precice_lb.exceptions import DataError, ModelError, PreciceLBError, ScheduleError
+from precice_lb.models import believable_ranks, new_learner
+from precice_lb.recommend.bounds import rank_bounds, require_room, whole_number
+from precice_lb.recommend.caveats import caveats
+from precice_lb.recommend.outlook import Outlook, curves_of
+from precice_lb.recommend.result import Alternative, Recommendation
+from precice_lb.recommend.sources import check_samples, measurements_from_arrays
+from precice_lb.schedule import Schedule
+from precice_lb.split import equal_split, optimize_split, proportional_split
+
+__all__ = ["recommend", "recommend_split"]
+
+
+def recommend_split(
+    measurements: Mapping[str, Any],
+    total_ranks: int,
+    *,
+    coupling: str | Path | Schedule = "parallel",
+    minimum_ranks: int | Mapping[str, int] = 1,
+    learner: Any = None,
+    random_state: int = 0,
+) -> Recommendation:
+    """Recommend how many ranks each participant should get.
+
+    Parameters
+    ----------
+    measurements : mapping from participant to array of shape (n, 2)
+        Ranks and seconds per time window (own cost, without waiting).
+    total_ranks : int
+        Ranks to give out in all.
+    coupling : {"parallel", "serial"}, path of a ``precice-config.xml``, or Schedule
+        How the participants wait for each other.
+    minimum_ranks : int or mapping from participant to int
+        Ranks that a participant gets at least.
+    learner : str or scikit-learn regressor, optional
+        A name out of `precice_lb.models.LEARNERS`, or an estimator.
+    random_state : int
+        Seed; the same call gives the same result.
+
+    Returns
+    -------
+    Recommendation
+        With ``split``, ``window_seconds``, ``interval`` and ``to_dict()``.
+
+    Raises
+    ------
+    PreciceLBError
+        Unusable measurements, too few ranks, or a coupling that cannot be read; the message says what to do.
+    """
+    table = measurements_from_arrays(measurements)
+    return recommend(
+        table,
+        total_ranks,
+        schedule=_schedule(coupling, tuple(table.samples)),
+        minimum_ranks=minimum_ranks,
+        learner=learner,
+        random_state=random_state,
+    )
+
+
+def recommend(
+    measurements: Measurements,
+    total_ranks: int,
+    *,
+    schedule: Schedule,
+    minimum_ranks: int | Mapping[str, int] = 1,
+    maximum_ranks: Mapping[str, int] | None = None,
+    learner: Any = None,
+    learner_parameters: Mapping[str, Any] | None = None,
+    random_state: int = 0,
+    level: float = 0.8,
+) -> Recommendation:
+    """Learn a model for each participant and find the split with the shortest expected time window.
+
+    Parameters
+    ----------
+    measurements : Measurements
+        Of all participants of the coupling.
+    total_ranks : int
+        Ranks to give out in all.
+    schedule : Schedule
+        The coupling.
+    minimum_ranks, maximum_ranks : int or mapping from participant to int; mapping
+        Bounds.
+    learner, learner_parameters : str or scikit-learn regressor, mapping; optional
+        Who learns, and its parameters where it is given by name.
+    random_state : int
+        Seed of the drawn curves.
+    level : float
+        Of the interval, between 0 and 1.
+
+    Returns
+    -------
+    Recommendation
+        A learner that draws curves (the default does) is asked for the least *mean* window time over them; one that
+        only predicts, for the least predicted one, exactly.
+
+    Raises
+    ------
+    DataError, ModelError, InfeasibleError, ScheduleError
+        Unusable measurements; a model that cannot be fitted or believed; bounds that leave no split.
+
+    Notes
+    -----
+    A prediction that is negative, zero, not finite, or of a shape that run times do not have is never considered; see
+    `precice_lb.models.trust`. Where that bound decides the split, a warning says so.
+    """
+    names = schedule.participants
+    samples = _check(measurements, names)
+    budget = whole_number(total_ranks, "total_ranks", 1)
+    seed = whole_number(random_state, "random_state", 0)
+    if not 0 < level < 1:
+        raise ModelError(f"expected an interval's level between 0 and 1, found {level!r}")
+    lowest, highest = rank_bounds(names, budget, minimum_ranks, maximum_ranks)
+    models = {name: _fitted(name, rows, learner, learner_parameters) for name, rows in samples.items()}
+    room = budget - sum(lowest.values())
+    times = {name: _times(models[name], lowest[name] + room) for name in names}
+    believed = {name: _believed(name, times[name], samples[name]) for name in names}
+    first = {name: max(lowest[name], believed[name][0]) for name in names}
+    last = {name: min(highest[name], believed[name][1]) for name in names}
+    require_room(first, last, lowest, budget)
+    found = optimize_split(times, budget, schedule=schedule, minimum_ranks=first, maximum_ranks=last)
+    outlook = Outlook(schedule, {name: curves_of(models[name], [seed, index]) for index, name in enumerate(names)})
+    split = outlook.improve(found.split, budget, first, last) if outlook.is_uncertain else found.split
+
+    own = outlook.own(split)
+    own_seconds = {name: float(own[name].mean()) for name in names}
+    window = float(schedule.window_seconds(own).mean())
+    warnings = caveats(measurements, samples, split, lowest, highest, believed)
+    others = _alternatives(measurements, names, budget, lowest)
+    alternatives = {}
+    for kind, other in others.items():
+        doubtful = [n for n in names if not believed[n][0] <= other[n] <= believed[n][1]]
+        if doubtful:
+            warnings.append(f"The {kind} split is not compared: the model of {doubtful[0]} does not reach that far.")
+        else:
+            seconds = float(outlook.window(other).mean())
+            alternatives[kind] = Alternative(other, seconds, seconds / window - 1)
+    return Recommendation(
+        split=split,
+        window_seconds=window,
+        interval=_interval(models, outlook, split, level),
+        level=float(level),
+        own_seconds=own_seconds,
+        waits={name: float(wait.mean()) for name, wait in schedule.waits(own).items()},
+        imbalance=load_imbalance(np.array(list(own_seconds.values()))),
+        total_ranks=budget,
+        schedule=schedule.description,
+        learner=_learner_name(models[names[0]]),
+        models=models,
+        measurements=measurements,
+        alternatives=alternatives,
+        warnings=tuple(warnings),
+    )
+
+
+def _schedule(coupling: str | Path | Schedule, names: tuple[str, ...]) -> Schedule:
+    if isinstance(coupling, Schedule):
+        return coupling
+    if coupling == "parallel":
+        return Schedule.parallel(names)
+    if coupling == "serial":
+        return Schedule.serial(names)
+    if not isinstance(coupling, str | Path) or not Path(coupling).is_file():
+        raise ScheduleError(
+            f'expected the coupling as "parallel", "serial" or the path of a configuration, found {coupling!r:.200}'
+        )
+    return Schedule.from_config(coupling)
+
+
+def _check(measurements: Measurements, names: tuple[str, ...]) -> dict[str, NDArray[np.float64]]:
+    """Give samples in the coupling's order, sorted by ranks so that the order of rows never matters."""
+    if not set(names) <= set(measurements.samples):
+        missing = ", ".join(name for name in names if name not in measurements.samples)
+        raise DataError(
+            f"expected measurements of all participants of the coupling ({', '.join(names)}), found none of {missing}"
+        )
+    unknown = [name for name in measurements.samples if name not in names]
+    if unknown:
+        raise DataError(f"expected measurements of {', '.join(names)}, found some of {unknown[0]}, not in the coupling")
+    checked = check_samples(measurements.samples)
+    return {name: checked[name][np.lexsort(checked[name].T[::-1])] for name in names}
+
+
+def _fitted(name: str, rows: NDArray[np.float64], learner: Any, parameters: Mapping[str, Any] | None) -> Any:
+    model = new_learner(learner, parameters)
+    try:
+        return model.fit(rows[:, :1], rows[:, 1])
+    except PreciceLBError as error:
+        raise type(error)(f"model of {name}: {error}") from error
+    except ValueError as error:
+        raise ModelError(f"model of {name}: {type(model).__name__} cannot be fitted: {error}") from error
+
+
+def _times(model: Any, highest: int) -> NDArray[np.float64]:
+    ranks = np.arange(1, highest + 1, dtype=np.float64)
+    return np.asarray(model.predict(ranks[:, None]), dtype=np.float64).reshape(highest)
+
+
+def _believed(name: str, times: NDArray[np.float64], rows: NDArray[np.float64]) -> tuple[int, int]:
+    try:
+        return believable_ranks(times, rows[:, 0])
+    except ModelError as error:
+        raise ModelError(f"model of {name}: {error}") from error
+
+
+def _alternatives(
+    measurements: Measurements, names: tuple[str, ...], budget: int, lowest: Mapping[str, int]
+) -> dict[str, dict[str, int]]:
+    others = {"equal": equal_split(names, budget, lowest)}
+    unknowns = measurements.degrees_of_freedom
+    if all(unknowns.get(name, 0) > 0 for name in names):
+        others["degrees-of-freedom"] = proportional_split({name: unknowns[name] for name in names}, budget, lowest)
+    return others
+
+
+def _interval(
+    models: Mapping[str, Any], outlook: Outlook, split: Mapping[str, int], level: float
+) -> tuple[float, float]:
+    """Give quantiles over drawn curves; else the window times of all low and all high bounds, as it is monotone."""
+    if outlook.is_uncertain:
+        low, high = np.quantile(outlook.window(split), [(1 - level) / 2, (1 + level) / 2])
+        return float(low), float(high)
+    if not all(hasattr(model, "predict_interval") for model in models.values()):
+        return float("nan"), float("nan")
+    bounds = {n: model.predict_interval(np.array([[split[n]]], dtype=np.float64), level) for n, model in models.items()}
+    low, high = (
+        outlook.schedule.window_seconds({name: max(float(pair[side][0]), 0.0) for name, pair in bounds.items()})
+        for side in (0, 1)
+    )
+    return float(low), float(high)
+
+
+def _learner_name(model: Any) -> str:
+    return str(getattr(model, "learner_name", type(model).__name__))

@@ -1,0 +1,135 @@
+"""A recommendation and its evidence."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from precice_lb.dataset import Measurements
+
+__all__ = ["FORMAT_VERSION", "Alternative", "Recommendation"]
+
+#: Version of what `Recommendation.to_dict` gives.
+FORMAT_VERSION = 1
+
+
+@dataclass(frozen=True)
+class Alternative:
+    """A split that needs no model, with what the models predict for it.
+
+    Attributes
+    ----------
+    split : dict of str to int
+        Ranks by participant.
+    window_seconds : float
+        Predicted seconds per time window.
+    gain : float
+        This window time over the recommended one's, minus 1: 0.25 says that the recommended split is 25 % faster,
+        counted in time windows per second.
+    """
+
+    split: dict[str, int]
+    window_seconds: float
+    gain: float
+
+
+@dataclass(frozen=True, eq=False)
+class Recommendation:
+    """The recommended split, what it should give, and what that rests on.
+
+    Attributes
+    ----------
+    split : dict of str to int
+        Ranks by participant, in the coupling's order. Their sum is below ``total_ranks`` where more ranks do not help.
+    window_seconds : float
+        Predicted seconds per time window. With a learner that draws curves, the mean over them.
+    interval : (float, float)
+        Bounds of the window time that hold it with probability ``level``, in seconds; NaN for a learner that has none.
+    level : float
+        Of the interval, between 0 and 1.
+    own_seconds, waits : dict of str to float
+        Predicted seconds per time window that each participant works on its own and waits for others (means again).
+    imbalance : float
+        Load imbalance (max - min) / max of ``own_seconds``.
+    total_ranks : int
+        The budget.
+    schedule : str
+        The coupling, in words.
+    learner : str
+        Name of the learner.
+    models : dict of str to estimator
+        The fitted models: seconds per time window over ranks.
+    measurements : Measurements
+        What was learned from.
+    alternatives : dict of str to Alternative
+        ``"equal"``, and ``"degrees-of-freedom"`` where those of all participants are known.
+    warnings : tuple of str
+        What speaks against trusting this blindly, in sentences.
+    """
+
+    split: dict[str, int]
+    window_seconds: float
+    interval: tuple[float, float]
+    level: float
+    own_seconds: dict[str, float]
+    waits: dict[str, float]
+    imbalance: float
+    total_ranks: int
+    schedule: str
+    learner: str
+    models: dict[str, Any]
+    measurements: Measurements
+    alternatives: dict[str, Alternative]
+    warnings: tuple[str, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give plain JSON types (times in seconds; null where something is not known)."""
+        return {
+            "format": "precice-lb-recommendation",
+            "format_version": FORMAT_VERSION,
+            "total_ranks": self.total_ranks,
+            "split": dict(self.split),
+            "window_seconds": self.window_seconds,
+            "interval": {"low": _known(self.interval[0]), "high": _known(self.interval[1]), "level": self.level},
+            "own_seconds": dict(self.own_seconds),
+            "wait_seconds": dict(self.waits),
+            "imbalance": _known(self.imbalance),
+            "schedule": self.schedule,
+            "learner": self.learner,
+            "models": {name: _describe(model) for name, model in self.models.items()},
+            "alternatives": {
+                name: {"split": dict(other.split), "window_seconds": other.window_seconds, "gain": other.gain}
+                for name, other in self.alternatives.items()
+            },
+            "warnings": list(self.warnings),
+            "measurements": {
+                "sources": list(self.measurements.sources),
+                "degrees_of_freedom": {k: float(v) for k, v in self.measurements.degrees_of_freedom.items()},
+                "iterations": {k: float(v) for k, v in self.measurements.iterations.items()},
+                "samples": {
+                    name: [
+                        {"ranks": int(ranks), "seconds": float(seconds), "standard_error": _known(float(error))}
+                        for (ranks, seconds), error in zip(rows, self.measurements.spread[name], strict=True)
+                    ]
+                    for name, rows in self.measurements.samples.items()
+                },
+            },
+        }
+
+
+def _known(value: float) -> float | None:
+    return float(value) if math.isfinite(value) else None
+
+
+def _describe(model: Any) -> dict[str, Any]:
+    if not hasattr(model, "formula"):
+        return {"estimator": type(model).__name__}
+    formula = model.formula()
+    return {
+        "estimator": type(model).__name__,
+        "formula": formula.to_dict(),
+        "text": formula.text(),
+        "latex": formula.latex(),
+        "python": formula.python(),
+    }

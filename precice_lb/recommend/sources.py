@@ -1,0 +1,142 @@
+"""Measurements from wherever they are: stores, CSV files, arrays; checked before anything is learned from them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from precice_lb.dataset import Measurements, load_measurements
+from precice_lb.exceptions import DataError
+from precice_lb.ingest.csv import read_csv
+
+__all__ = ["check_samples", "load_sources", "measurements_from_arrays"]
+
+
+def load_sources(sources: Sequence[str | Path], *, warmup: int | None = None) -> Measurements:
+    """Read measurements from directories of stores and CSV files, all of one case.
+
+    Parameters
+    ----------
+    sources : sequence of path
+        A file that ends in ``.csv`` has the columns participant, ranks, seconds; everything else holds stores.
+    warmup : int, optional
+        Time windows to leave out at the beginning of each recorded run.
+
+    Returns
+    -------
+    Measurements
+        The rows of all sources; configuration and degrees of freedom from the stores.
+
+    Raises
+    ------
+    DataError, StoreError
+        No source, or one cannot be read.
+    """
+    paths = [Path(source) for source in sources]
+    if not paths:
+        raise DataError("expected at least one directory of stores or CSV file, found none")
+    missing = [path for path in paths if not path.exists()]
+    if missing:
+        raise DataError(f"expected a directory of stores or a CSV file, found nothing at {missing[0]}")
+    tables = [path for path in paths if path.is_file() and path.suffix.lower() == ".csv"]
+    stores = [path for path in paths if path not in tables]
+    parts = [load_measurements(stores, warmup=warmup)] if stores else []
+    parts += [read_csv(path) for path in tables]
+    return parts[0] if len(parts) == 1 else _joined(parts)
+
+
+def measurements_from_arrays(samples: Mapping[str, Any]) -> Measurements:
+    """Make measurements of a mapping from participant to an array of shape (n, 2), ranks and seconds.
+
+    Raises
+    ------
+    DataError
+        Not such a mapping, or `check_samples` finds something.
+    """
+    if not isinstance(samples, Mapping):
+        raise DataError(
+            "expected measurements as a mapping from participant to an array of ranks and seconds, "
+            f"found {type(samples).__name__}"
+        )
+    checked = check_samples(samples)
+    spread = {name: np.full(len(rows), np.nan) for name, rows in checked.items()}
+    return Measurements(checked, spread, None, {}, {}, ())
+
+
+def check_samples(samples: Mapping[str, Any]) -> dict[str, NDArray[np.float64]]:
+    """Check samples row by row.
+
+    Parameters
+    ----------
+    samples : mapping from str to array of shape (n, 2)
+        Ranks and seconds per time window by participant.
+
+    Returns
+    -------
+    dict of str to array of shape (n, 2)
+        As floats, in the order given.
+
+    Raises
+    ------
+    DataError
+        No participant, no row, another shape, ranks that are not whole numbers from 1, seconds that are not positive
+        and finite; with participant and row.
+    """
+    if not samples:
+        raise DataError("expected measurements of at least one participant, found none")
+    checked = {}
+    for name, rows in samples.items():
+        try:
+            values = np.asarray(rows, dtype=np.float64)
+        except (TypeError, ValueError):
+            raise DataError(f'measurements of "{name}": expected numbers, found something else') from None
+        if values.ndim != 2 or values.shape[1] != 2 or not len(values):
+            raise DataError(
+                f'measurements of "{name}": expected at least one row of ranks and seconds, found shape {values.shape}'
+            )
+        ranks, seconds = values.T
+        bad = ~(np.isfinite(ranks) & (ranks >= 1) & (ranks == np.floor(ranks)))
+        if bad.any():
+            row = int(np.argmax(bad))
+            raise DataError(
+                f'measurements of "{name}", row {row + 1}: expected a whole number of ranks from 1, '
+                f"found {ranks[row]:g}"
+            )
+        bad = ~(np.isfinite(seconds) & (seconds > 0))
+        if bad.any():
+            row = int(np.argmax(bad))
+            raise DataError(
+                f'measurements of "{name}", row {row + 1}: expected seconds per time window above 0, '
+                f"found {seconds[row]:g}"
+            )
+        checked[str(name)] = values
+    return checked
+
+
+def _joined(parts: Sequence[Measurements]) -> Measurements:
+    names = list(dict.fromkeys(name for part in parts for name in part.samples))
+    samples, spread, parameters = {}, {}, {}
+    for name in names:
+        having = [part for part in parts if name in part.samples]
+        rows = np.concatenate([part.samples[name] for part in having])
+        order = np.lexsort((rows[:, 1], rows[:, 0]))
+        samples[name] = rows[order]
+        spread[name] = np.concatenate([part.spread[name] for part in having])[order]
+        # A column that only some sources have says nothing about the rows of the others.
+        shared = set.intersection(*(set(part.parameters.get(name, {})) for part in having))
+        parameters[name] = {
+            key: np.concatenate([part.parameters[name][key] for part in having])[order] for key in sorted(shared)
+        }
+    return Measurements(
+        samples,
+        spread,
+        next((part.configuration for part in parts if part.configuration is not None), None),
+        {k: v for part in parts for k, v in part.degrees_of_freedom.items()},
+        {k: v for part in parts for k, v in part.iterations.items()},
+        tuple(source for part in parts for source in part.sources),
+        parameters,
+    )
