@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import subprocess
+import sys
 from itertools import pairwise, permutations
 from pathlib import Path
 
@@ -278,3 +280,43 @@ def test_the_worked_example_of_kim_larson_and_chiu() -> None:
     """Two constituents that synchronise after each interval (2013, equations 1 to 4): 26 s per cycle."""
     completed = Schedule.parallel("AB").replay({"A": [0.0, 4.0, 8.0, 4.0], "B": [6.0, 6.0, 6.0, 6.0]})
     assert completed[-1] == 26.0
+
+
+@pytest.mark.precice
+@pytest.mark.parametrize(
+    ("names", "schemes", "costs"),
+    [
+        # 0.4 s per window; a graph of participants instead of steps says 0.3.
+        (
+            "ABCD",
+            [("serial-implicit", "AB"), ("serial-explicit", "AD"), ("serial-explicit", "BC")],
+            {"A": 0.05, "B": 0.025, "C": 0.1, "D": 0.15},
+        ),
+        ("ABC", [("parallel-implicit", "BA"), ("serial-explicit", "CB")], {"A": 0.1, "B": 0.04, "C": 0.12}),
+    ],
+)
+def test_sleeping_participants_of_a_real_precice(
+    tmp_path: Path, names: str, schemes: list[Scheme], costs: dict[str, float]
+) -> None:
+    text = configuration(names, [scheme(*s) for s in schemes])
+    text = text.replace('<max-time value="10" />', '<max-time value="1.4" />').replace('".."', '"."')
+    text = text.replace("<precice-configuration>", '<precice-configuration experimental="true">')
+    path = tmp_path / "precice-config.xml"
+    path.write_text(text)
+    schedule = Schedule.from_config(path)
+    script = Path(__file__).with_name("schedule_sleeper.py")
+    commands = {n: [sys.executable, str(script), n, str(costs[n]), names.replace(n, ""), str(path)] for n in names}
+    runs = {
+        n: subprocess.Popen(c, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        for n, c in commands.items()
+    }
+    try:
+        output = {name: run.communicate(timeout=60)[0] for name, run in runs.items()}
+    finally:
+        for run in runs.values():
+            run.kill()
+    predicted = float(schedule.window_seconds(per_window(schedule, costs)))
+    for name, said in output.items():
+        assert "seconds per window: " in said, said
+        measured = float(said.rpartition("seconds per window: ")[2])
+        assert 0.99 * predicted < measured < 1.25 * predicted, name
