@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from random import Random
 
 import pytest
 from calibrate_helpers import CONFIGURATION, SOLVER, write_case, write_study
@@ -24,12 +25,15 @@ from precice_lb.calibrate import (
     read_study,
     run_campaign,
 )
+from precice_lb.calibrate.design import split_key
 from precice_lb.calibrate.processes import TOKEN_VARIABLE, log_tail, stop_token
+from precice_lb.calibrate.state import CampaignState
 from precice_lb.exceptions import CalibrationError
 from precice_lb.precice_xml import read_configuration
 
 pytestmark = [pytest.mark.mpi, pytest.mark.usefixtures("mpiexec")]
 
+FULL_COUNTS = os.environ.get("PRECICE_LB_FULL_COUNTS") == "1"
 TWO_SPLITS = "splits = [{Left=1, Right=3}, {Left=2, Right=1}]"
 ONE_SPLIT = "splits = [{Left=1, Right=2}]"
 
@@ -278,6 +282,30 @@ def test_an_interrupted_campaign_resumes_with_a_new_run(tmp_path: Path, marker: 
     assert [run.outcome for run in result.runs] == ["interrupted", "finished"]
     assert result.runs[1].directory == "runs/002-Left1-Right2"
     assert list(first.glob("**/*.h5")) == []
+
+
+def test_campaigns_killed_at_random_moments_lose_and_repeat_nothing(tmp_path: Path, marker: str) -> None:
+    write_case(tmp_path)
+    splits = [{"Left": 1, "Right": 1}, {"Left": 1, "Right": 2}, {"Left": 2, "Right": 1}]
+    listed = ", ".join(f"{{Left={split['Left']}, Right={split['Right']}}}" for split in splits)
+    path = with_marker(write_study(tmp_path, runs=f"splits = [{listed}]"), marker)
+    random = Random(0)
+    for number in range(20 if FULL_COUNTS else 4):
+        directory = tmp_path / f"campaign-{number}"
+        campaign = start_campaign(path, directory)
+        time.sleep(random.uniform(0.1, 0.9))
+        campaign.kill()
+        campaign.wait(timeout=30)
+        before = CampaignState.load(directory)
+        done = before.finished if before is not None else []
+        result = run_campaign(read_study(path), directory, report=quiet)
+        assert sorted(map(split_key, (run.split for run in result.finished))) == sorted(map(split_key, splits))
+        assert all(run in result.runs for run in done)
+        assert len(result.runs) <= len(splits) + 1
+        assert len({run.directory for run in result.runs}) == len(result.runs)
+        stores = {path.parents[2].name for path in directory.glob("runs/**/*.h5")}
+        assert stores == {run.name for run in result.finished}
+        assert processes_of(marker) == []
 
 
 def test_two_campaigns_in_one_directory_refuse_each_other(tmp_path: Path, marker: str) -> None:

@@ -41,7 +41,7 @@ def test_paths_are_relative_to_the_study_file(tmp_path: Path, monkeypatch: pytes
 @pytest.mark.parametrize(
     ("change", "expected"),
     [
-        (("windows = 7", "windoes = 7"), r"runs\.windoes: unknown key; did you mean 'windows'\? \(known: windows, "),
+        (("windows = 7", "windws = 7"), r"runs\.windws: unknown key; did you mean 'windows'\? \(known: windows, "),
         (("[budget]", "[bugdet]"), r"bugdet: unknown key; did you mean 'budget'\?.*\(and 1 more\)"),
         (
             ("minimum_ranks = 1", "minimal_ranks = 1"),
@@ -63,11 +63,11 @@ def test_paths_are_relative_to_the_study_file(tmp_path: Path, monkeypatch: pytes
         (('directory = "case"', 'directory = "case"\nconfiguration = "c.xml"'), r"case\.configuration: no such file"),
         (('name = "Left"', 'name = "Leftt"'), r"participants\[1\]\.name: 'Leftt' is no participant of .*mean 'Left'\?"),
         (('name = "Left"', 'name = "Right"'), r"participants\[2\]\.name: 'Right' stands in the study twice"),
-        (("python solver.py Left", "pyhton solver.py"), r"participants\[1\]\.command: no program 'pyhton' beside "),
+        (("python solver.py Left", "pythn solver.py"), r"participants\[1\]\.command: no program 'pythn' beside "),
         (("python solver.py Left", "./solve"), r"participants\[1\]\.command: no such program: .*solve"),
         (("python solver.py Left", "./solver.py"), r"participants\[1\]\.command: .*solver\.py is not executable"),
-        (("python solver.py Left", "python sover.py"), r"participants\[1\]\.command: no such script: .*sover\.py"),
-        (("python solver.py Left", "python -m precice_lb run sover.py"), r"no such script: .*sover\.py"),
+        (("python solver.py Left", "python solvr.py"), r"participants\[1\]\.command: no such script: .*solvr\.py"),
+        (("python solver.py Left", "python -m precice_lb run solvr.py"), r"no such script: .*solvr\.py"),
         (("python solver.py Left", "python ../study.toml"), r"lies outside the case"),
         (("python solver.py Left", "python 'solver.py"), r"participants\[1\]\.command: expected a command.*quotation"),
         (("python solver.py Left", " "), r"participants\[1\]\.command: expected a command, found an empty text"),

@@ -1,0 +1,66 @@
+"""A campaign with solvers that really couple, on the embedded backend: what was planted is what is measured."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from calibrate_helpers import write_case, write_study
+
+from precice_lb.calibrate import Event, read_study, run_campaign
+from precice_lb.dataset import load_measurements, load_runs
+
+# Knows nothing of us; a rank sleeps for a cost that falls with the number of ranks.
+SOLVER = """\
+import sys, time
+import numpy as np
+import precice
+from mpi4py import MPI
+
+name, work = sys.argv[1], float(sys.argv[2])
+comm = MPI.COMM_WORLD
+mesh, reads, writes = ("A-Mesh", "Flux", "Heat") if name == "Left" else ("B-Mesh", "Heat", "Flux")
+participant = precice.Participant(name, "precice-config.xml", comm.rank, comm.size)
+y = np.linspace(0.0, 1.0, 12)[comm.rank :: comm.size]
+ids = participant.set_mesh_vertices(mesh, np.column_stack([np.zeros_like(y), y]))
+participant.initialize()
+while participant.is_coupling_ongoing():
+    dt = participant.get_max_time_step_size()
+    participant.read_data(mesh, reads, ids, 0.0)
+    time.sleep(work / comm.size)
+    participant.write_data(mesh, writes, ids, np.ones_like(y))
+    participant.advance(dt)
+participant.finalize()
+"""
+
+
+def quiet(event: Event) -> None:
+    """Take an event and say nothing."""
+
+
+@pytest.mark.mpi
+@pytest.mark.usefixtures("mpiexec")
+def test_a_campaign_measures_the_costs_that_were_planted(tmp_path: Path) -> None:
+    write_case(tmp_path, SOLVER)
+    backend = '[environment]\nPRECICE_LB_BACKEND = "embedded"\n[parameters]\nmesh_width = 0.25'
+    path = write_study(tmp_path, runs="splits = [{Left=1, Right=3}, {Left=3, Right=1}]", extra=backend)
+    text = path.read_text()
+    for name, work in (("Left", 0.6), ("Right", 0.3)):
+        text = text.replace(f"python solver.py {name}", f"python -m precice_lb run solver.py {name} {work}")
+    path.write_text(text)
+    result = run_campaign(read_study(path), tmp_path / "campaign", report=quiet)
+    assert len(result.finished) == 2, result.runs
+
+    runs = load_runs(result.stores)
+    assert [run.name for run in runs] == [f"{run.name}-{run.token}" for run in result.runs]
+    assert {run.warmup_windows for run in runs} == {2}
+    assert all(len(run.participants["Left"].windows) == 7 for run in runs)
+    measured = load_measurements(result.stores)
+    assert measured.degrees_of_freedom == {"Left": 1000.0}
+    for name, work in (("Left", 0.6), ("Right", 0.3)):
+        samples = measured.samples[name][np.argsort(measured.samples[name][:, 0])]
+        np.testing.assert_array_equal(samples[:, 0], [1, 3])
+        # Ranks on a busy machine may be late, never early.
+        assert np.all(samples[:, 1] >= work / samples[:, 0] * 0.999)
+        assert np.all(samples[:, 1] <= work / samples[:, 0] + 0.25)
