@@ -96,6 +96,13 @@ def points(count: int, dimensions: int, seed: int) -> list[list[float]]:
     return result.tolist()
 
 
+def field(vertices: np.ndarray, components: int, data: str, now: float, feedback: np.ndarray | float) -> np.ndarray:
+    """Return what the solver writes for a data at a time, given the first component of what it has read."""
+    phase = vertices.sum(axis=1) * 3.0 + now + sum(map(ord, data)) % 7
+    values = np.stack([np.sin(phase + axis) + 0.25 * feedback for axis in range(components)], axis=1)
+    return values[:, 0] if components == 1 else values
+
+
 def case(
     directory: Path, configuration: Path, roles: Mapping[str, Mapping[str, Any]], backend: str = "embedded"
 ) -> Path:
@@ -173,15 +180,12 @@ def solver(case_file: Path, name: str) -> None:
     def save(key: str, value: Any) -> None:
         saved.setdefault(key, []).append(value)
 
-    def field(data: str, now: float, feedback: np.ndarray) -> np.ndarray:
-        components = participant.get_data_dimensions(mesh, data)
-        phase = mine.sum(axis=1) * 3.0 + now + len(data) + sum(map(ord, data)) % 7
-        values = np.stack([np.sin(phase + axis) for axis in range(components)], axis=1) + 0.25 * feedback[:, None]
-        return values[:, 0] if components == 1 else values
+    def value(data: str, now: float, feedback: np.ndarray) -> np.ndarray:
+        return field(mine, participant.get_data_dimensions(mesh, data), data, now, feedback)
 
     if participant.requires_initial_data():
         for data in role["writes"]:
-            participant.write_data(mesh, data, ids, field(data, -1.0, np.zeros(len(mine))))
+            participant.write_data(mesh, data, ids, value(data, -1.0, np.zeros(len(mine))))
     participant.initialize()
     now = 0.0
     steps = 0
@@ -198,7 +202,7 @@ def solver(case_file: Path, name: str) -> None:
         now += step
         if not role.get("write_first_only") or steps % role["write_first_only"] == 0:
             for data in role["writes"]:
-                participant.write_data(mesh, data, ids, field(data, now, feedback))
+                participant.write_data(mesh, data, ids, value(data, now, feedback))
         time.sleep(role.get("sleep", 0.0))
         assert not participant.requires_writing_checkpoint()
         participant.advance(step)

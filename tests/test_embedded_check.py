@@ -1,0 +1,154 @@
+"""What the embedded backend refuses, before anything runs, and that preCICE's own rules hold."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from embedded_helpers import write_configuration
+
+from precice_lb.embedded import Participant
+from precice_lb.embedded.check import check_supported
+from precice_lb.exceptions import ConfigurationError, UnsupportedConfigurationError
+from precice_lb.precice_xml import parse_configuration
+
+EXPLICIT = [("parallel-explicit", "A", "B", "Heat:A>B Force:B>A")]
+
+
+@pytest.fixture
+def text(tmp_path: Path) -> str:
+    path = write_configuration(tmp_path / "c.xml", participants={"A": [], "B": []}, exchanges=EXPLICIT)
+    return path.read_text()
+
+
+def check(text: str, participant: str = "A", size: int = 1) -> None:
+    check_supported(parse_configuration(text), participant, size)
+
+
+def test_the_supported_is_accepted(text: str) -> None:
+    check(text)
+    harmless = text.replace(
+        '<log enabled="false" />',
+        '<log><sink type="stream" output="stdout" filter="%Severity% > debug" enabled="true" /></log>\n'
+        '<profiling mode="all" flush-every="10" />',
+    ).replace(
+        '<provide-mesh name="A-Mesh" />',
+        '<intra-comm:sockets network="eth0" />\n<provide-mesh name="A-Mesh" />',
+    )
+    assert harmless.count("\n") > text.count("\n") + 1
+    check(harmless, size=4)
+
+
+UNSUPPORTED = {
+    "implicit scheme": ("parallel-explicit", "parallel-implicit", "coupling-scheme:parallel-implicit"),
+    "other mapping": ("mapping:nearest-neighbor", "mapping:nearest-projection", "mapping:nearest-projection"),
+    "conservative": ('constraint="consistent"', 'constraint="conservative"', 'constraint="conservative"'),
+    "scaled": ('constraint="consistent"', 'constraint="scaled-consistent-surface"', "scaled-consistent-surface"),
+    "just in time": ('from="B-Mesh" to="A-Mesh"', 'from="B-Mesh"', "just-in-time"),
+    "MPI ports": ("m2n:sockets", "m2n:mpi", "m2n:mpi"),
+    "two-level": ("<m2n:sockets", '<m2n:sockets use-two-level-initialization="on"', "use-two-level-initialization"),
+    "substeps": ('data="Heat" mesh', 'substeps="true" data="Heat" mesh', "substeps"),
+    "degree": ('<data:scalar name="Heat"', '<data:scalar waveform-degree="2" name="Heat"', "waveform-degree"),
+    "API access": ("<receive-mesh", '<receive-mesh api-access="true"', "api-access"),
+    "remeshing": (
+        "<precice-configuration>",
+        '<precice-configuration experimental="1" allow-remeshing="1">',
+        "allow-remeshing",
+    ),
+    "watch point": (
+        '<provide-mesh name="B-Mesh" />',
+        '<provide-mesh name="B-Mesh" />\n<watch-point mesh="B-Mesh" name="here" coordinate="0;0" />',
+        "watch-point",
+    ),
+    "export": ('<provide-mesh name="A-Mesh" />', '<provide-mesh name="A-Mesh" />\n<export:vtu />', "export:vtu"),
+    "action": (
+        '<provide-mesh name="A-Mesh" />',
+        '<provide-mesh name="A-Mesh" />\n<action:multiply-by-area mesh="A-Mesh" timing="read-mapping-post" />',
+        "action:multiply-by-area",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", UNSUPPORTED)
+def test_what_only_libprecice_does_is_refused_with_tag_and_line(name: str, text: str, tmp_path: Path) -> None:
+    before, after, tag = UNSUPPORTED[name]
+    changed = text.replace(before, after)
+    assert changed != text
+    if name == "implicit scheme":
+        changed = changed.replace("<participants", '<max-iterations value="2" />\n<participants')
+    path = tmp_path / "changed.xml"
+    path.write_text(changed)
+    with pytest.raises(UnsupportedConfigurationError) as caught:
+        Participant("A", str(path), 0, 1)
+    lines = [number for number, line in enumerate(changed.splitlines(), 1) if after.splitlines()[-1] in line]
+    message = str(caught.value)
+    assert tag in message
+    assert "libprecice does it" in message
+    assert any(f"line {line}:" in message for line in lines)
+    assert "\n" not in message
+
+
+def test_window_sizes_of_the_first_participant_are_refused(text: str) -> None:
+    changed = text.replace("parallel-explicit", "serial-explicit").replace(
+        '<time-window-size value="0.1" />', '<time-window-size value="-1" method="first-participant" />'
+    )
+    with pytest.raises(UnsupportedConfigurationError, match='method="first-participant"'):
+        check(changed)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "found"),
+    [
+        ('<data:scalar name="Heat"', '<data:scalar colour="red" name="Heat"', "colour"),
+        ('<max-time-windows value="3" />', '<max-time-windows value="3" /><max-time-windows value="4" />', "second"),
+        ('<read-data name="Force" mesh="A-Mesh" />', "", 'no read-data of mesh "A-Mesh"'),
+        ('<write-data name="Heat" mesh="A-Mesh" />', "", 'sends data "Heat"'),
+        ('<exchange data="Force" mesh="B-Mesh" from="B" to="A" />', "", "nobody sends it"),
+        (
+            "</participant>\n<participant",
+            '<write-data name="Force" mesh="B-Mesh" /></participant><participant',
+            "B-Mesh",
+        ),
+        ('direction="read" from="B-Mesh" to="A-Mesh"', 'direction="write" from="B-Mesh" to="A-Mesh"', "direction"),
+        (
+            "</participant>",
+            '<mapping:nearest-neighbor direction="read" from="B-Mesh" to="A-Mesh" constraint="consistent" />\n'
+            "</participant>",
+            "twice",
+        ),
+    ],
+)
+def test_what_precice_refuses_is_refused(before: str, after: str, found: str, text: str) -> None:
+    changed = text.replace(before, after, 1)
+    assert changed != text
+    with pytest.raises(ConfigurationError) as caught:
+        check(changed)
+    assert not isinstance(caught.value, UnsupportedConfigurationError)
+    assert found in str(caught.value)
+
+
+def test_unknown_participants_are_named(text: str) -> None:
+    with pytest.raises(ConfigurationError, match=r'"A", "B".*found "Aa"'):
+        check(text, "Aa")
+
+
+def test_parallel_participants_do_not_write_consistently(tmp_path: Path) -> None:
+    path = write_configuration(
+        tmp_path / "c.xml", participants={"A": [], "B": []}, exchanges=EXPLICIT, write_direction=True
+    )
+    check(path.read_text())
+    with pytest.raises(ConfigurationError, match="several ranks"):
+        check(path.read_text(), size=2)
+
+
+def test_composed_schemes_share_their_windows(tmp_path: Path) -> None:
+    path = write_configuration(
+        tmp_path / "c.xml",
+        participants={"A": [], "B": [], "C": []},
+        exchanges=[*EXPLICIT, ("serial-explicit", "B", "C", "Load:B>C")],
+    )
+    text = path.read_text()
+    check(text, "C")
+    head, tail = text.rsplit('<time-window-size value="0.1" />', 1)
+    with pytest.raises(UnsupportedConfigurationError, match=r'participant "B".*different time windows'):
+        check(head + '<time-window-size value="0.2" />' + tail, "C")
