@@ -13,7 +13,7 @@ TABLE: dict[str, tuple[set[str], set[str]]] = {
     "store": (set(), {"numpy", "h5py"}),
     "record": ({"store.schema", "store.writer", "embedded"}, {"numpy", "h5py", "mpi4py", "precice", "cyprecice"}),
     "embedded": ({"precice_xml"}, {"numpy", "scipy", "mpi4py"}),
-    "precice_xml": (set(), {"lxml"}),
+    "precice_xml": (set(), set()),
     "dataset": ({"store.reader", "store.schema"}, {"numpy"}),
     "ingest": ({"store", "dataset"}, {"numpy"}),
     "models": (set(), {"numpy", "scipy", "sklearn"}),
