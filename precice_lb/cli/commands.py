@@ -21,7 +21,10 @@ _DEMO_STUDY = Path("configs", "pulse.toml")
 def _version() -> str:
     from importlib import metadata
 
-    return metadata.version("precice_lb")
+    try:
+        return metadata.version("precice_lb")
+    except metadata.PackageNotFoundError:
+        return "unknown: not installed, imported from its source"
 
 
 app = App(
@@ -44,9 +47,9 @@ def run(*arguments: Annotated[str, Parameter(allow_leading_hyphen=True)]) -> int
     arguments
         The solver's script (or -m and a module) and its own arguments.
     """
-    from precice_lb.record.run import main as run_solver
+    from precice_lb.record.run import run as run_solver
 
-    return int(run_solver(list(arguments)) or 0)
+    return run_solver(arguments)
 
 
 @app.command

@@ -16,6 +16,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from numpy.typing import NDArray
 
+from precice_lb.recommend.outlook import curves_of
 from precice_lb.report.style import GREY, drawing, legend_below, look, plain_log_ticks
 from precice_lb.report.text import seconds_unit, short_names
 
@@ -27,8 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = ["draw_recommendation", "figure_bytes"]
 
-_GRID_POINTS = 400
-_DRAWS = 400
+_GRID_POINTS = 200
 
 
 def draw_recommendation(recommendation: Recommendation, schedule: Schedule | None = None) -> Figure:
@@ -89,6 +89,10 @@ def _predict(model: Any, ranks: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.asarray(model.predict(ranks[:, np.newaxis]), dtype=float)
 
 
+def _own_times(recommendation: Recommendation, grids: dict[str, NDArray[np.float64]]) -> dict[str, NDArray[np.float64]]:
+    return {who: _predict(recommendation.models[who], grid) for who, grid in grids.items()}
+
+
 def _draw_scaling(axes: Axes, recommendation: Recommendation, names: dict[str, str]) -> None:
     samples = recommendation.measurements.samples
     unit = seconds_unit(float(value) for rows in samples.values() for value in rows[:, 1])
@@ -102,11 +106,10 @@ def _draw_scaling(axes: Axes, recommendation: Recommendation, names: dict[str, s
         low_rank, high_rank = min(low_rank, start), max(high_rank, stop)
         ranks = np.unique(np.concatenate([np.geomspace(start, stop, _GRID_POINTS), [first, last]]))
         curve = _predict(model, ranks) * unit.per_second
-        low, high = (
-            np.asarray(edge) * unit.per_second
-            for edge in model.predict_interval(ranks[:, np.newaxis], level=recommendation.level)
-        )
-        axes.fill_between(ranks, low, high, color=colour, alpha=0.18, linewidth=0)
+        interval = _interval(recommendation, who, ranks)
+        if interval is not None:
+            low, high = (edge * unit.per_second for edge in interval)
+            axes.fill_between(ranks, low, high, color=colour, alpha=0.18, linewidth=0)
         axes.plot(ranks, curve, color=colour, linestyle=(0, (4, 2)), linewidth=1.2)
         inside = (ranks >= first) & (ranks <= last)
         axes.plot(ranks[inside], curve[inside], color=colour, linewidth=1.8)
@@ -146,14 +149,18 @@ def _draw_landscape(axes: Axes, recommendation: Recommendation, names: dict[str,
     total = sum(recommendation.split.values())
     ranks = np.unique(np.linspace(1, total - 1, _GRID_POINTS).round())
     ranks = np.union1d(ranks, [float(recommendation.split[first])])
+    # A model may have no value, or none above zero, far from what was measured.
+    usable = [
+        np.isfinite(t) & (t > 0) for t in _own_times(recommendation, {first: ranks, second: total - ranks}).values()
+    ]
+    ranks = ranks[usable[0] & usable[1]]
     grids = {first: ranks, second: total - ranks}
-    own = {who: _predict(recommendation.models[who], grid) for who, grid in grids.items()}
-    window = np.asarray(schedule.window_seconds(own), dtype=float)
+    own = _own_times(recommendation, grids)
+    window, band = _windows(recommendation, grids, schedule)
     unit = seconds_unit([recommendation.window_seconds])
     for index, who in enumerate(grids):
         axes.plot(ranks, own[who] * unit.per_second, color=look(index)[0], linewidth=1.2)
     axes.plot(ranks, window * unit.per_second, color="black", linewidth=2)
-    band = _window_band(recommendation, grids, schedule)
     if band is not None:
         axes.fill_between(
             ranks, band[0] * unit.per_second, band[1] * unit.per_second, color="black", alpha=0.14, linewidth=0
@@ -193,19 +200,38 @@ def _draw_landscape(axes: Axes, recommendation: Recommendation, names: dict[str,
     legend_below(axes, entries)
 
 
-def _window_band(
+def _windows(
     recommendation: Recommendation, grids: dict[str, NDArray[np.float64]], schedule: Schedule
-) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
-    if not all(hasattr(model, "sample") for model in recommendation.models.values()):
-        return None
-    draws = {
-        who: np.asarray(recommendation.models[who].sample(grid[:, np.newaxis], _DRAWS, index))
+) -> tuple[NDArray[np.float64], tuple[NDArray[np.float64], NDArray[np.float64]] | None]:
+    """Mean window times over the drawn curves, as the split was chosen by them, and their interval where known."""
+    drawn = {
+        who: curves_of(recommendation.models[who], [0, index])(grid.astype(np.int64))
         for index, (who, grid) in enumerate(grids.items())
     }
-    windows = np.asarray(schedule.window_seconds(draws), dtype=float)
-    edge = (1.0 - recommendation.level) / 2.0
-    low, high = np.quantile(windows, [edge, 1.0 - edge], axis=0)
-    return low, high
+    windows = np.asarray(schedule.window_seconds(drawn), dtype=float)
+    if len(windows) > 1:
+        edge = (1.0 - recommendation.level) / 2.0
+        low, high = np.quantile(windows, [edge, 1.0 - edge], axis=0)
+        return windows.mean(axis=0), (low, high)
+    intervals = {who: _interval(recommendation, who, grid) for who, grid in grids.items()}
+    known = {who: pair for who, pair in intervals.items() if pair is not None}
+    if len(known) < len(grids):
+        return windows[0], None
+    # The window time never falls when a cost rises, so all low and all high bounds hold it between them.
+    low, high = (np.asarray(schedule.window_seconds({w: pair[side] for w, pair in known.items()})) for side in (0, 1))
+    return windows[0], (low, high)
+
+
+def _interval(
+    recommendation: Recommendation, who: str, ranks: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
+    model = recommendation.models[who]
+    if not hasattr(model, "predict_interval"):
+        return None
+    low, high = model.predict_interval(ranks[:, np.newaxis], recommendation.level)
+    if not np.isfinite([low, high]).all():
+        return None
+    return np.maximum(low, 0.0), np.asarray(high, dtype=float)
 
 
 def _draw_window(axes: Axes, recommendation: Recommendation, names: dict[str, str]) -> None:

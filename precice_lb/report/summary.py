@@ -105,24 +105,22 @@ class RunSummary:
         unit = self._unit()
         rows: list[tuple[str, ...]] = []
         for each in self.participants:
-            values = [each.quantities[name] for name in QUANTITIES]
-            window = unit.number(each.window_seconds)
-            rows.append((names[each.participant], str(each.ranks), *(_cell(unit, value) for value in values), window))
-            if each.ranks > 1:
-                rows.append(("  slowest rank", "", *(_rank_cell(unit, v.slowest, v.slowest_rank) for v in values), ""))
-                rows.append(("  fastest rank", "", *(_rank_cell(unit, v.fastest, v.fastest_rank) for v in values), ""))
-        header = ("participant", "ranks", *QUANTITIES, "window")
+            who = f"{names[each.participant]}, {each.ranks} rank{'s' * (each.ranks != 1)}"
+            rows.append((who, "window", unit.number(each.window_seconds), "", "", ""))
+            rows += [("", name, *_cells(unit, quantity, each.ranks)) for name, quantity in each.quantities.items()]
         windows = max(each.windows for each in self.participants)
         title = (
-            f"Run {self.name}: {unit.symbol} per time window (share of it), {windows} windows after a warm-up "
-            f"of {self.warmup_windows}"
+            f"Run {self.name}: time per time window, over {windows} windows after a warm-up of {self.warmup_windows}"
         )
-        return Grid(title, header, tuple(rows), (False, True, True, True, True, True, True))
+        header = ("participant", "time", f"mean ({unit.symbol})", "share", "slowest rank", "fastest rank")
+        return Grid(title, header, tuple(rows), (False, False, True, True, True, True))
 
     def notes(self, names: Mapping[str, str]) -> list[tuple[str, str]]:
         """Imbalances, and what was not measured with the remedy, as (key, text) pairs."""
         unit = self._unit()
-        if math.isnan(self.imbalance):
+        if len(self.participants) == 1:
+            notes = [("load imbalance between participants", "only one participant was recorded")]
+        elif math.isnan(self.imbalance):
             notes = [("load imbalance between participants", _NOT_MEASURED)]
         else:
             own = ", ".join(f"{names[each.participant]} {unit.text(each.own_seconds)}" for each in self.participants)
@@ -136,7 +134,7 @@ class RunSummary:
         return notes
 
     def _unit(self) -> SecondsUnit:
-        return seconds_unit(each.window_seconds for each in self.participants)
+        return seconds_unit((each.window_seconds for each in self.participants), digits=5)
 
     def to_dict(self) -> dict[str, Any]:
         """Give the same as JSON-ready values; None where not measured."""
@@ -267,12 +265,14 @@ def _mean(seconds: NDArray[np.float64]) -> float:
     return float(np.mean(seconds)) if len(seconds) else math.nan
 
 
-def _cell(unit: SecondsUnit, quantity: Quantity) -> str:
-    return f"{unit.number(quantity.mean)} ({percent(quantity.share, 0)})" if quantity.measured else _NOT_MEASURED
-
-
-def _rank_cell(unit: SecondsUnit, seconds: float, rank: int | None) -> str:
-    return "" if rank is None else f"{unit.number(seconds)} (#{rank})"
+def _cells(unit: SecondsUnit, quantity: Quantity, ranks: int) -> tuple[str, ...]:
+    if not quantity.measured:
+        return _NOT_MEASURED, "", "", ""
+    cells = unit.number(quantity.mean), percent(quantity.share)
+    if ranks == 1:
+        return *cells, "", ""
+    slowest = f"{unit.number(quantity.slowest)} (#{quantity.slowest_rank})"
+    return *cells, slowest, f"{unit.number(quantity.fastest)} (#{quantity.fastest_rank})"
 
 
 def _reason(each: ParticipantSummary, warmup: int) -> str:

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from precice_lb.report.summary import RunSummary
     from precice_lb.report.truth import Truth
 
-__all__ = ["console", "grid_table", "recommendation_view", "summary_view"]
+__all__ = ["console", "grid_view", "recommendation_view", "summary_view"]
 
-_NAME_WIDTH = 28
+_NAME_WIDTH = 24
 
 
 def console(stream: TextIO | None = None) -> Console:
@@ -31,24 +31,23 @@ def console(stream: TextIO | None = None) -> Console:
     stream
         Where to write; standard output by default.
     """
-    return Console(file=stream, markup=False, emoji=False, highlight=False)
+    return _Console(file=stream, markup=False, emoji=False, highlight=False)
 
 
-def grid_table(grid: view.Grid) -> Table:
-    """Turn a table of plain text into one of rich's."""
-    table = Table(
-        title=Text(grid.title),
-        title_justify="left",
-        title_style="bold",
-        box=box.SIMPLE_HEAD,
-        pad_edge=False,
-        min_width=40,
-    )
+class _Console(Console):
+    def on_broken_pipe(self) -> None:
+        """Leave it to the command line, instead of ending the program with exit code 1."""
+        raise BrokenPipeError
+
+
+def grid_view(grid: view.Grid) -> RenderableType:
+    """Set a table of plain text under its title, a blank line below."""
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, collapse_padding=True)
     for head, numeric in zip(grid.header, grid.numeric, strict=True):
         table.add_column(Text(head), justify="right" if numeric else "left", no_wrap=numeric, overflow="fold")
     for row in grid.rows:
         table.add_row(*(Text(visible(cell)) for cell in row))
-    return table
+    return Group(Text(visible(grid.title), style="bold", overflow="fold"), table, Text())
 
 
 def recommendation_view(
@@ -72,15 +71,15 @@ def recommendation_view(
     """
     names = short_names(recommendation.split, _NAME_WIDTH)
     parts: list[RenderableType] = []
-    if evidence:
-        parts.append(grid_table(view.evidence_grid(recommendation, names)))
     parts += [Text(sentence, style="bold") for sentence in view.statement(recommendation, names)]
-    parts += [Text(), grid_table(view.split_grid(recommendation, names))]
+    parts += [Text(), grid_view(view.split_grid(recommendation, names))]
     if recommendation.alternatives:
-        parts.append(grid_table(view.comparison_grid(recommendation)))
+        parts.append(grid_view(view.comparison_grid(recommendation)))
+    if evidence:
+        parts.append(grid_view(view.evidence_grid(recommendation, names)))
     if truth is not None:
-        parts += [grid_table(view.truth_grid(truth)), Text(view.truth_statement(truth)), Text()]
-    parts += _pairs(view.facts(recommendation, names))
+        parts += [grid_view(view.truth_grid(truth)), Text(view.truth_statement(truth)), Text()]
+    parts += _pairs(view.facts(recommendation, names, brief=True))
     parts += [_pair("warning: ", warning, "yellow") for warning in recommendation.warnings]
     return Group(*parts)
 
@@ -101,7 +100,7 @@ def summary_view(runs: Sequence[RunSummary]) -> RenderableType:
     parts: list[RenderableType] = []
     for run in runs:
         names = short_names([each.participant for each in run.participants], _NAME_WIDTH)
-        parts.append(grid_table(run.grid(names)))
+        parts.append(grid_view(run.grid(names)))
         parts += _pairs(run.notes(names))
         parts.append(Text())
     return Group(*parts[:-1])

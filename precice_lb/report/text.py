@@ -9,7 +9,8 @@ from dataclasses import dataclass
 
 __all__ = ["SecondsUnit", "listed", "markdown", "percent", "ranks_text", "seconds_unit", "short_names", "visible"]
 
-_MARKDOWN = re.compile(r"([\\`*_\[\]{}()#!|~$:@^])")
+# A colon with text right behind it may begin an address or a symbol; "(" means something only behind "]".
+_MARKDOWN = re.compile(r"([\\`*_\[\]{}#!|~$@^]|:(?=\S))")
 
 
 def visible(text: str) -> str:
@@ -92,13 +93,15 @@ class SecondsUnit:
         return f"{self.number(seconds)} {self.symbol}"
 
 
-def seconds_unit(values: Iterable[float]) -> SecondsUnit:
-    """Choose the unit in which the largest of some times has four significant digits.
+def seconds_unit(values: Iterable[float], digits: int = 4) -> SecondsUnit:
+    """Choose the unit, and the decimals that the largest of some times needs.
 
     Parameters
     ----------
     values
         Times in seconds; those that are not finite are ignored.
+    digits
+        Significant digits of the largest.
 
     Returns
     -------
@@ -111,8 +114,8 @@ def seconds_unit(values: Iterable[float]) -> SecondsUnit:
         symbol, per_second = "s", 1.0
     else:
         symbol, per_second = ("ms", 1e3) if largest >= 1e-3 else ("µs", 1e6)
-    digits = math.floor(math.log10(largest * per_second)) if largest > 0.0 else 0
-    return SecondsUnit(symbol, per_second, min(max(3 - digits, 0), 6))
+    before_point = math.floor(math.log10(largest * per_second)) + 1 if largest > 0.0 else 1
+    return SecondsUnit(symbol, per_second, min(max(digits - before_point, 0), 6))
 
 
 def percent(share: float, digits: int = 1) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -27,6 +28,8 @@ __all__ = [
 ]
 
 _LABELS = {"equal": "equal split", "degrees-of-freedom": "DoF-proportional split", "recommended": "recommended split"}
+# Longer formulas are for programs.
+_TERMS_ON_SCREEN = 4
 
 
 @dataclass(frozen=True)
@@ -61,27 +64,27 @@ def statement(recommendation: Recommendation, names: Mapping[str, str]) -> tuple
     """
     unit = seconds_unit([recommendation.window_seconds])
     low, high = recommendation.interval
+    split = ranks_text({names[who]: count for who, count in recommendation.split.items()})
+    certainty = "interval unknown"
+    if math.isfinite(low) and math.isfinite(high):
+        certainty = f"{percent(recommendation.level, 0)} interval {unit.number(low)} to {unit.text(high)}"
     first = (
-        f"Run {ranks_text({names[who]: count for who, count in recommendation.split.items()})}: one time window should "
-        f"take {unit.text(recommendation.window_seconds)} ({percent(recommendation.level, 0)} interval "
-        f"{unit.number(low)} to {unit.text(high)}) at a load imbalance of {percent(recommendation.imbalance)}."
+        f"Give {split}: one time window should take {unit.text(recommendation.window_seconds)} ({certainty}) "
+        f"at a load imbalance of {percent(recommendation.imbalance)}."
     )
     counts = listed(f"{len(rows)} of {names[who]}" for who, rows in recommendation.measurements.samples.items())
     basis = f"judged from measurements ({counts}) and the coupling {visible(recommendation.schedule)}"
-    comparisons = [
-        f"{_compared(recommendation.window_seconds, other.window_seconds)} the {label(kind)}"
-        for kind, other in recommendation.alternatives.items()
-    ]
-    if not comparisons:
+    if not recommendation.alternatives:
         return first, f"This is {basis}."
-    return first, f"This takes {listed(comparisons)}, {basis}."
+    comparisons = [f"the {label(kind)} {_longer(other.gain)}" for kind, other in recommendation.alternatives.items()]
+    comparison = listed(comparisons)
+    return first, f"{comparison[0].upper()}{comparison[1:]}, {basis}."
 
 
-def _compared(ours: float, theirs: float) -> str:
-    saved = 1.0 - ours / theirs
-    if abs(saved) < 5e-4:
-        return "the same time as"
-    return f"{percent(abs(saved))} {'less' if saved > 0.0 else 'more'} time than"
+def _longer(gain: float) -> str:
+    if abs(gain) < 5e-4:
+        return "would take as long"
+    return f"would take {percent(abs(gain))} {'longer' if gain > 0.0 else 'less'}"
 
 
 def split_grid(recommendation: Recommendation, names: Mapping[str, str]) -> Grid:
@@ -114,9 +117,8 @@ def comparison_grid(recommendation: Recommendation) -> Grid:
     unit = seconds_unit([recommendation.window_seconds])
     rows = [(label("recommended"), _split(recommendation.split), unit.number(recommendation.window_seconds), "")]
     for kind, other in recommendation.alternatives.items():
-        saved = 1.0 - recommendation.window_seconds / other.window_seconds
-        rows.append((label(kind), _split(other.split), unit.number(other.window_seconds), percent(saved)))
-    header = ("split", "ranks in the order above", f"window ({unit.symbol})", "time saved")
+        rows.append((label(kind), _split(other.split), unit.number(other.window_seconds), percent(other.gain)))
+    header = ("split", "ranks in the order above", f"window ({unit.symbol})", "gain over it")
     return Grid("Compared with", header, tuple(rows), (False, False, True, True))
 
 
@@ -146,8 +148,8 @@ def _predict(model: Any, ranks: Any) -> Any:
     return np.asarray(model.predict(np.asarray(ranks, dtype=float)[:, np.newaxis]), dtype=float)
 
 
-def facts(recommendation: Recommendation, names: Mapping[str, str]) -> list[tuple[str, str]]:
-    """List what the recommendation rests on, as (key, text) pairs."""
+def facts(recommendation: Recommendation, names: Mapping[str, str], *, brief: bool = False) -> list[tuple[str, str]]:
+    """List what the recommendation rests on, as (key, text) pairs; ``brief`` counts the terms of a long formula."""
     used = sum(recommendation.split.values())
     idle = recommendation.total_ranks - used
     budget = f"{used} of {recommendation.total_ranks} ranks"
@@ -161,9 +163,19 @@ def facts(recommendation: Recommendation, names: Mapping[str, str]) -> list[tupl
         measured = recommendation.measurements.samples[who][:, 0]
         count, low, high = len(measured), measured.min(), measured.max()
         where = f"at {low:g} to {high:g} ranks" if low < high else f"at {low:g} ranks"
-        formula = recommendation.models[who].formula().text()
-        pairs.append((f"model of {names[who]}", f"{formula} seconds; {count} measurement{'s' * (count != 1)} {where}"))
+        model = recommendation.models[who]
+        text = _formula(model, brief)
+        pairs.append((f"model of {names[who]}", f"{text}; {count} measurement{'s' * (count != 1)} {where}"))
     return pairs
+
+
+def _formula(model: Any, brief: bool) -> str:
+    if not hasattr(model, "formula"):
+        return type(model).__name__
+    formula = model.formula()
+    if brief and len(formula.terms) > _TERMS_ON_SCREEN:
+        return f"{len(formula.terms)} terms, in full in report.md and in the JSON"
+    return f"{formula.text()} seconds"
 
 
 def truth_statement(truth: Truth) -> str:
