@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -326,3 +327,50 @@ def test_demo_outside_a_clone_says_where_it_looked(tmp_path: Path) -> None:
     assert done.returncode == 2
     assert "configs/pulse.toml" in done.stderr
     assert str(tmp_path) in done.stderr
+
+
+@pytest.mark.mpi
+def test_calibrate_measures_recommends_and_judges(tmp_path: Path, mpiexec: str) -> None:
+    case = tmp_path / "case"
+    shutil.copytree(
+        CLONE / "tutorials" / "pulse",
+        case,
+        ignore=shutil.ignore_patterns("precice-run", "precice-lb-store", "__pycache__"),
+    )
+    law = json.loads((case / "law.json").read_text())
+    for coefficients in law.values():
+        # A fifth of the seconds keeps the test short.
+        coefficients.update({key: coefficients[key] / 5 for key in ("serial", "work", "surface", "logarithmic")})
+    (case / "law.json").write_text(json.dumps(law))
+    study = tmp_path / "study.toml"
+    study.write_text(
+        """
+        case = { directory = "case" }
+        runs = { windows = 5, warmup_windows = 1, maximum = 3, time_limit_seconds = 60 }
+        budget = { ranks = 6 }
+        environment = { PRECICE_LB_BACKEND = "embedded" }
+        emulation = { law = "law.json" }
+        [[participants]]
+        name = "Inner"
+        command = "python -m precice_lb run inner.py --load emulated"
+        degrees_of_freedom = 27648
+        [[participants]]
+        name = "Outer"
+        command = "python -m precice_lb run outer.py --load emulated"
+        degrees_of_freedom = 41472
+        """
+    )
+    campaign = tmp_path / "campaign"
+    done = precice_lb("calibrate", study, "--directory", campaign)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("Give Inner ")
+    assert "run 3 of 3: finished" in done.stderr
+    assert "\\x1b" not in done.stdout + done.stderr
+    values = json.loads((campaign / "recommendation.json").read_text())
+    assert sum(values["split"].values()) == 6
+    assert values["emulation"]["splits"]["recommended"]["regret"] <= 0.05
+    assert values["emulation"]["splits"]["degrees-of-freedom"]["regret"] >= 0.2
+    assert {"report.md", "scaling.svg", "scaling.png"} <= {path.name for path in campaign.iterdir()}
+    again = precice_lb("calibrate", study, "--directory", campaign)
+    assert again.stdout == done.stdout
+    assert "3 finished before" in again.stderr
