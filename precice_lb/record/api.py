@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import importlib.abc
 import importlib.machinery
+import sys
 from collections.abc import Sequence
 from types import ModuleType
 from typing import Any
@@ -78,11 +79,13 @@ class ImportHook(importlib.abc.MetaPathFinder, importlib.abc.Loader):
                 module = ModuleType(spec.name, backend.module.__doc__)
                 for name in names():
                     setattr(module, name, getattr(backend.module, name))
+                modules = [module]
             else:
-                importlib.import_module("cyprecice").Participant = replacement  # type: ignore[attr-defined]
-                module = importlib.import_module(spec.name)
+                modules = [importlib.import_module(name) for name in _MODULES]
+                module = sys.modules[spec.name]
                 self._real_spec = module.__spec__
-            module.Participant = replacement  # type: ignore[attr-defined]
+            for each in modules:
+                each.Participant = replacement  # type: ignore[attr-defined]
         finally:
             self._busy = False
         return module

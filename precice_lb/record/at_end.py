@@ -50,7 +50,7 @@ def at_end_action(metadata: dict[str, Any], directory: Path) -> Callable[[Path],
             if name != "PRECICE_LB_AT_END" and not name.startswith(_LAUNCHER_PREFIXES)
         }
         with log.open("ab") as output:
-            subprocess.Popen(
+            process = subprocess.Popen(
                 [sys.executable, "-m", "precice_lb", *arguments],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
@@ -58,6 +58,8 @@ def at_end_action(metadata: dict[str, Any], directory: Path) -> Callable[[Path],
                 env=environment,
                 start_new_session=True,
             )
+        # It is meant to be running still when this process ends; Popen would warn of that.
+        process.returncode = 0
         files = f"{case}/recommendation.json and report.md"
         note(f"when the last participant has finished, {files} will be written (log: {log})", sys.stdout)
 

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import os
-import signal
+import struct
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from precice_lb.record.notes import warn_once
+from precice_lb.record.signals import SignalsHeld
 from precice_lb.store.schema import ADVANCE_DTYPE, ADVANCE_STRUCT, INITIALIZE_DTYPE
 from precice_lb.store.writer import StoreWriter
 
@@ -20,7 +21,6 @@ __all__ = ["Recorder"]
 
 _BUFFER_ROWS = 4096
 _FLUSH_EVERY = 64
-_HELD = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGALRM, signal.SIGUSR1, signal.SIGUSR2, signal.SIGCHLD}
 
 
 class Recorder:
@@ -68,13 +68,13 @@ class Recorder:
 
     def initialized(self, begin: int, end: int, mapping: int, wait: int) -> None:
         """Take the times of ``initialize``, in ns of the clock; -1 for a duration that is not known."""
-        try:
-            row = np.array([(begin, end - begin, mapping, wait)], dtype=INITIALIZE_DTYPE)
+        row = np.array([(begin, end - begin, mapping, wait)], dtype=INITIALIZE_DTYPE)
+        with SignalsHeld():
             if self._writer is not None:
-                with _signals_held():
+                try:
                     self._writer.write_initialize(row)
-        except Exception as error:
-            self.fail(error)
+                except Exception as error:
+                    self.fail(error)
         self._previous_end = time.perf_counter_ns()
 
     def advanced(self, begin: int, end: int, dt: float, complete: bool, ended: bool, mapping: int, wait: int) -> None:
@@ -94,19 +94,23 @@ class Recorder:
             Durations within, in ns; -1 if not known.
         """
         rows = self._rows
-        ADVANCE_STRUCT.pack_into(
-            self._memory,
-            rows * ADVANCE_STRUCT.size,
-            self._window,
-            self._iteration,
-            begin,
-            begin - self._previous_end,
-            end - begin,
-            mapping,
-            wait,
-            dt,
-            complete,
-        )
+        try:
+            ADVANCE_STRUCT.pack_into(
+                self._memory,
+                rows * ADVANCE_STRUCT.size,
+                self._window,
+                self._iteration,
+                begin,
+                begin - self._previous_end,
+                end - begin,
+                mapping,
+                wait,
+                dt,
+                complete,
+            )
+        except (struct.error, TypeError) as error:
+            self.fail(error)
+            return
         self._rows = rows = rows + 1
         self._previous_end = end
         self._repeated = False
@@ -135,20 +139,11 @@ class Recorder:
 
     def close(self) -> None:
         """Complete and close the store, once; in a forked child do nothing."""
-        writer = self._writer
-        if writer is None or os.getpid() != self._pid:
+        if self._writer is None or os.getpid() != self._pid:
             return
         self._flush()
-        if self._writer is None:
-            return
-        self._writer = None
-        try:
-            with _signals_held():
-                writer.close(finished=self._finished, ended_unix_ns=time.time_ns())
-            if self._after_close is not None:
-                self._after_close(writer.path)
-        except Exception as error:
-            warn_once(f"the recording {writer.path} is not complete: {error}")
+        with SignalsHeld():
+            self._complete()
 
     def fail(self, error: Exception) -> None:
         """Stop recording with one warning.
@@ -159,27 +154,27 @@ class Recorder:
             What went wrong.
         """
         writer, self._writer = self._writer, None
+        self._rows = 0
         if writer is not None:
             warn_once(f"recording stops before window {self._window} of {writer.path}: {error}")
             with contextlib.suppress(Exception):
                 writer.close(finished=False, ended_unix_ns=time.time_ns())
 
+    def _complete(self) -> None:
+        writer, self._writer = self._writer, None
+        if writer is not None:
+            try:
+                writer.close(finished=self._finished, ended_unix_ns=time.time_ns())
+                if self._after_close is not None:
+                    self._after_close(writer.path)
+            except Exception as error:
+                warn_once(f"the recording {writer.path} is not complete: {error}")
+
     def _flush(self) -> None:
-        rows, self._rows = self._rows, 0
-        if self._writer is None or not rows:
-            return
-        try:
-            with _signals_held():
-                self._writer.append(self._table[:rows])
-        except Exception as error:
-            self.fail(error)
-
-
-@contextlib.contextmanager
-def _signals_held() -> Iterator[None]:
-    """Let the solver's signal handlers run before or after HDF5, which their exceptions would break."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, _HELD)
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        with SignalsHeld():
+            if self._writer is not None and self._rows:
+                try:
+                    self._writer.append(self._table[: self._rows])
+                except Exception as error:
+                    self.fail(error)
+            self._rows = 0

@@ -58,7 +58,7 @@ def run(arguments: Sequence[str]) -> int:
             code, module = _script(arguments[0])
             sys.argv = list(arguments)
     except SyntaxError as error:
-        sys.excepthook(type(error), error, None)
+        sys.excepthook(type(error), error.with_traceback(None), None)
         return 1
     except PreciceLBError as error:
         print(f"precice-lb: error: {error}", file=sys.stderr)

@@ -26,7 +26,7 @@ from precice_lb.store.schema import (
 
 __all__ = ["StoreWriter"]
 
-_CHUNK_ROWS = 1024
+_CHUNK_ROWS = 256
 
 
 class StoreWriter:
@@ -167,8 +167,8 @@ class StoreWriter:
         for name, value in self.metadata.items():
             file.attrs[name] = encode(name, value)
         file.create_dataset("configuration", data=configuration, dtype=h5py.string_dtype())
-        for name, dtype in (("advances", ADVANCE_DTYPE), ("initialize", INITIALIZE_DTYPE)):
-            table = file.create_dataset(name, (0,), dtype, maxshape=(None,), chunks=(_CHUNK_ROWS,))
+        for name, dtype, chunk in (("advances", ADVANCE_DTYPE, _CHUNK_ROWS), ("initialize", INITIALIZE_DTYPE, 1)):
+            table = file.create_dataset(name, (0,), dtype, maxshape=(None,), chunks=(chunk,))
             table.attrs["units"] = json.dumps({column: UNITS[column] for column in dtype.names or ()})
         self.flush()
 

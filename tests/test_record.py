@@ -1,0 +1,502 @@
+"""Recording: the same results as without, the right windows and iterations, and nothing of ours ever hurts the run."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from record_helpers import SOLVER, WINDOWS, configuration, environment, run_pair
+
+from precice_lb.record.at_end import at_end_action
+from precice_lb.store.reader import find_stores, read_store
+from precice_lb.store.records import RankStore
+
+SCHEMES = ["serial-explicit", "parallel-explicit", "serial-implicit", "parallel-implicit"]
+UNFINALIZED = SOLVER.replace("participant.finalize()", "")
+
+
+def _indented(text: str) -> str:
+    return "".join(f"    {line}\n" for line in text.splitlines())
+
+
+_HEAD, _BODY = UNFINALIZED.split("participant = ")
+IN_FUNCTION = f"{_HEAD}def work():\n{_indented('participant = ' + _BODY)}work()\n"
+
+
+def _results(directory: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in sorted(directory.glob("*.npy"))}
+
+
+def _stores(directory: Path) -> dict[tuple[str, int], RankStore]:
+    stores = [read_store(path) for path in find_stores([directory / "precice-lb-store"])]
+    return {(store.metadata["participant"], store.metadata["rank"]): store for store in stores}
+
+
+def _assert_fine(results: dict[str, subprocess.CompletedProcess[str]]) -> None:
+    for name, result in results.items():
+        assert result.returncode == 0, result.stderr
+        assert f"{name} ends with" in result.stdout
+
+
+def _warnings(result: subprocess.CompletedProcess[str]) -> list[str]:
+    return [line for line in result.stderr.splitlines() if line.startswith("precice-lb: warning:")]
+
+
+@pytest.mark.precice
+@pytest.mark.parametrize("kind", SCHEMES)
+def test_results_are_the_same_and_iterations_are_counted(tmp_path: Path, kind: str) -> None:
+    arguments = ["1", "subcycle"] if kind.startswith("parallel") else []
+    for recorded in (False, True):
+        where = tmp_path / str(recorded)
+        _assert_fine(run_pair(where, kind, recorded=recorded, arguments=arguments, PRECICE_LB_BACKEND="libprecice"))
+    assert len(_results(tmp_path / "True")) == 2
+    assert _results(tmp_path / "True") == _results(tmp_path / "False")
+    assert not (tmp_path / "False" / "precice-lb-store").exists()
+    for (name, _), store in _stores(tmp_path / "True").items():
+        rows = store.advances
+        assert store.metadata["finished"] is True
+        assert store.metadata["backend"] == "libprecice"
+        assert np.unique(rows["window"]).tolist() == list(range(1, WINDOWS + 1))
+        ends = np.flatnonzero(rows["window_complete"])
+        assert rows["window"][ends].tolist() == list(range(1, WINDOWS + 1))
+        assert (rows["solve_ns"] > 0).all()
+        assert (rows["advance_ns"] > 0).all()
+        assert (rows[["mapping_ns", "wait_ns"]] == np.array((-1, -1), rows[["mapping_ns", "wait_ns"]].dtype)).all()
+        per_window = 2 if arguments else 1
+        if kind.endswith("explicit"):
+            assert (rows["iteration"] == 1).all()
+            assert len(rows) == WINDOWS * per_window
+        else:
+            log = np.loadtxt(tmp_path / "True" / f"precice-{name}-iterations.log", skiprows=1)
+            assert rows["iteration"][ends].tolist() == log[:, 2].astype(int).tolist()
+            assert len(rows) == per_window * log[:, 2].sum()
+
+
+def test_the_embedded_backend_tells_mapping_and_wait_and_gives_the_same_results(tmp_path: Path) -> None:
+    slow = SOLVER.replace(
+        "    participant.advance(dt)", "    if name == 'A': time.sleep(0.05)\n    participant.advance(dt)"
+    )
+    slow = slow.replace("import sys\n", "import sys, time\n")
+    for switch in ("0", "1"):
+        _assert_fine(
+            run_pair(
+                tmp_path / switch,
+                "parallel-explicit",
+                solver=slow,
+                PRECICE_LB_RECORD=switch,
+                PRECICE_LB_BACKEND="embedded",
+                PRECICE_LB_METADATA=json.dumps({"run": "first", "degrees_of_freedom": {"A": 11, "B": 11}}),
+            )
+        )
+    assert _results(tmp_path / "0") == _results(tmp_path / "1")
+    assert not (tmp_path / "0" / "precice-lb-store").exists()
+    stores = _stores(tmp_path / "1")
+    assert set(stores) == {("A", 0), ("B", 0)}
+    for store in stores.values():
+        rows = store.advances
+        assert rows["window"].tolist() == list(range(1, WINDOWS + 1))
+        assert (rows["mapping_ns"] >= 0).all()
+        assert (rows["wait_ns"] + rows["mapping_ns"] <= rows["advance_ns"]).all()
+        assert store.metadata["run"] == "first"
+        assert store.metadata["degrees_of_freedom"] == {"A": 11, "B": 11}
+        assert store.initialize["initialize_ns"][0] > 0
+        assert store.configuration == configuration("parallel-explicit")
+    a, b = stores["A", 0].advances[1:], stores["B", 0].advances[1:]
+    assert np.median(a["solve_ns"]) >= 50e6
+    assert np.median(b["solve_ns"]) < 25e6
+    assert 40e6 < np.median(b["wait_ns"]) < 200e6
+
+
+@pytest.mark.mpi
+def test_every_rank_has_a_store(tmp_path: Path, mpiexec: str) -> None:
+    results = run_pair(
+        tmp_path,
+        "parallel-explicit",
+        launch=[mpiexec, "-n", "2"],
+        arguments=["2"],
+        PRECICE_LB_BACKEND="embedded",
+    )
+    for result in results.values():
+        assert result.returncode == 0, result.stderr
+    stores = _stores(tmp_path)
+    assert set(stores) == {("A", 0), ("A", 1), ("B", 0), ("B", 1)}
+    for store in stores.values():
+        assert store.metadata["size"] == 2
+        assert store.metadata["finished"] is True
+        assert store.advances["window"].tolist() == list(range(1, WINDOWS + 1))
+
+
+@pytest.mark.parametrize("backend", ["embedded", pytest.param("libprecice", marks=pytest.mark.precice)])
+@pytest.mark.parametrize("solver", [UNFINALIZED, IN_FUNCTION])
+def test_a_solver_without_finalize_leaves_finished_stores(tmp_path: Path, backend: str, solver: str) -> None:
+    assert "finalize" not in solver
+    _assert_fine(run_pair(tmp_path, solver=solver, PRECICE_LB_BACKEND=backend))
+    for store in _stores(tmp_path).values():
+        assert store.metadata["finished"] is True
+        assert store.metadata["ended_unix_ns"] > store.metadata["started_unix_ns"]
+        assert len(store.advances) == WINDOWS
+
+
+@pytest.mark.parametrize("ending", ["raise RuntimeError('diverged')", "sys.exit(7)"])
+def test_a_solver_that_dies_leaves_an_unfinished_store_and_its_own_exit_code(tmp_path: Path, ending: str) -> None:
+    solver = SOLVER.replace("    log.append", f"    if len(log) == 4: {ending}\n    log.append")
+    results = run_pair(tmp_path, solver=solver, PRECICE_LB_BACKEND="embedded", PRECICE_LB_TIMEOUT="10")
+    assert results["A"].returncode == (7 if "exit" in ending else 1)
+    assert ("RuntimeError: diverged" in results["A"].stderr) == ("raise" in ending)
+    store = _stores(tmp_path)["A", 0]
+    assert store.metadata["finished"] is False
+    assert "ended_unix_ns" in store.metadata
+    assert store.advances["window"].tolist() == [1, 2, 3, 4, 5]
+
+
+def test_killed_solvers_leave_every_window_before_the_last_flush(tmp_path: Path) -> None:
+    solver = SOLVER.replace("    log.append", "    print(len(log) + 1, flush=True)\n    log.append")
+    generator = np.random.default_rng(3)
+    for attempt in range(3):
+        where = tmp_path / str(attempt)
+        where.mkdir()
+        (where / "precice-config.xml").write_text(configuration("serial-explicit", 10**6))
+        (where / "solver.py").write_text(solver)
+        outputs = {name: (where / f"{name}.log").open("w+") for name in "AB"}
+        started = [
+            subprocess.Popen(
+                [sys.executable, "-m", "precice_lb", "run", "solver.py", *names],
+                cwd=where,
+                env=environment(PRECICE_LB_BACKEND="embedded"),
+                stdout=outputs[names[0]],
+                stderr=subprocess.DEVNULL,
+            )
+            for names in ("AB", "BA")
+        ]
+        limit = time.monotonic() + 60
+        while not re.search(r"^\d+$", (where / "B.log").read_text(), re.MULTILINE) and time.monotonic() < limit:
+            time.sleep(0.01)
+        time.sleep(generator.uniform(0.0, 0.3))
+        for process in started:
+            process.send_signal(signal.SIGKILL)
+        assert [process.wait(timeout=30) for process in started] == [-signal.SIGKILL] * 2
+        for (name, _), store in _stores(where).items():
+            outputs[name].seek(0)
+            done = max((int(line) for line in outputs[name].read().splitlines() if line.isdigit()), default=0)
+            outputs[name].close()
+            # The window that was being flushed when the kill came may be missing.
+            flushed = [w for w in (*(2**k for k in range(6)), *range(64, done + 1, 64)) if w < done]
+            assert len(store.advances) >= max(flushed, default=0)
+            assert store.advances["window"].tolist() == list(range(1, len(store.advances) + 1))
+            assert store.metadata["finished"] is False
+
+
+def test_a_second_run_into_one_directory_is_a_second_attempt(tmp_path: Path) -> None:
+    for _ in range(2):
+        _assert_fine(run_pair(tmp_path, PRECICE_LB_BACKEND="embedded"))
+    stores = [read_store(path) for path in find_stores([tmp_path / "precice-lb-store"])]
+    assert sorted((store.metadata["participant"], store.metadata["attempt"]) for store in stores) == [
+        ("A", 1),
+        ("A", 2),
+        ("B", 1),
+        ("B", 2),
+    ]
+    assert all(len(store.advances) == WINDOWS for store in stores)
+
+
+@pytest.mark.parametrize(
+    ("variables", "words"),
+    [
+        ({"PRECICE_LB_DIR": "solver.py"}, "this run is not recorded"),
+        ({"PRECICE_LB_DIR": "/proc/nowhere"}, "this run is not recorded"),
+        ({"PRECICE_LB_METADATA": "{broken"}, "PRECICE_LB_METADATA is ignored"),
+        ({"PRECICE_LB_METADATA": "[1]"}, "expected a JSON object"),
+        ({"PRECICE_LB_METADATA": '{"rank": 5}'}, "rank: expected one of run"),
+        ({"PRECICE_LB_METADATA": '{"warmup_windows": -1}'}, "at least 0"),
+        ({"PRECICE_LB_RECORD": "maybe"}, "PRECICE_LB_RECORD is ignored: expected 0 or 1"),
+        ({"PRECICE_LB_AT_END": "celebrate"}, "PRECICE_LB_AT_END is ignored: expected recommend"),
+    ],
+)
+def test_wrong_settings_are_one_warning(tmp_path: Path, variables: dict[str, str], words: str) -> None:
+    results = run_pair(tmp_path, PRECICE_LB_BACKEND="embedded", PYTHONWARNINGS="error", **variables)
+    _assert_fine(results)
+    for result in results.values():
+        assert len(_warnings(result)) == 1
+        assert words in _warnings(result)[0]
+    assert len(_results(tmp_path)) == 2
+    if "this run" not in words:
+        assert all(len(store.advances) == WINDOWS for store in _stores(tmp_path).values())
+
+
+# Files may not grow over the limit, which is what a full disk or a quota does to writes.
+FULL_DISK = """import resource
+resource.setrlimit(resource.RLIMIT_FSIZE, (BYTES, BYTES))
+"""
+
+
+@pytest.mark.parametrize("backend", ["embedded", pytest.param("libprecice", marks=pytest.mark.precice)])
+@pytest.mark.parametrize("limit", [2_000, 40_000, 100_000])
+def test_a_full_disk_is_one_warning_and_the_results_are_the_same(tmp_path: Path, backend: str, limit: int) -> None:
+    # preCICE's own files have to fit too.
+    solver = SOLVER.replace("participant.initialize()", "participant.initialize()\n" + FULL_DISK) + "print('end')\n"
+    solver = solver.replace("BYTES", str(limit)).replace('np.save(f"{name}-{rank}.npy", np.array(log))', "")
+    windows = 2500
+    config = configuration("parallel-explicit", windows)
+    assert len(config) < 2_000
+    results = {}
+    for switch in ("0", "1"):
+        results[switch] = run_pair(
+            tmp_path / switch,
+            "parallel-explicit",
+            windows=windows,
+            solver=solver,
+            PRECICE_LB_RECORD=switch,
+            PRECICE_LB_BACKEND=backend,
+        )
+        _assert_fine(results[switch])
+    for name in "AB":
+        assert results["1"][name].stdout == results["0"][name].stdout
+        assert len(_warnings(results["1"][name])) == 1
+        assert "File too large" in _warnings(results["1"][name])[0]
+    for store in _stores(tmp_path / "1").values():
+        assert store.metadata["finished"] is False
+        assert len(store.advances) < windows
+        if limit == 100_000:
+            assert len(store.advances) >= 1024
+        assert store.advances["window"].tolist() == list(range(1, len(store.advances) + 1))
+
+
+def test_a_solver_that_cannot_load_hdf5_runs_without_recording(tmp_path: Path) -> None:
+    tmp_path.joinpath("h5py.py").write_text("raise ImportError('libhdf5.so: cannot open shared object file')")
+    results = run_pair(tmp_path, PRECICE_LB_BACKEND="embedded")
+    _assert_fine(results)
+    for result in results.values():
+        assert _warnings(result) == [
+            "precice-lb: warning: this run is not recorded: libhdf5.so: cannot open shared object file"
+        ]
+
+
+FORKED = """
+import os, sys
+from precice_lb.record.recorder import Recorder
+from store_helpers import PARALLEL, metadata
+
+recorder = Recorder(sys.argv[1], metadata(), PARALLEL)
+for window in range(1, 101):
+    recorder.advanced(1, 2, 0.1, True, window == 100, 0, 0)
+    if window == 50:
+        if os.fork() == 0:
+            for _ in range(100):
+                recorder.advanced(5, 6, 0.1, True, False, 0, 0)
+            recorder.close()
+            sys.exit(0)
+        os.wait()
+recorder.close()
+"""
+
+
+def _python(code: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    variables = {"PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), *sys.path])}
+    command = [sys.executable, "-c", code, *arguments]
+    return subprocess.run(
+        command, env=environment(**variables), capture_output=True, text=True, timeout=60, check=False
+    )
+
+
+def test_a_forked_child_leaves_the_store_alone(tmp_path: Path) -> None:
+    result = _python(FORKED, str(tmp_path))
+    assert (result.returncode, result.stderr) == (0, "")
+    (path,) = find_stores([tmp_path])
+    store = read_store(path)
+    assert store.metadata["finished"] is True
+    assert store.advances["window"].tolist() == list(range(1, 101))
+    assert (store.advances["begin_ns"] == 1).all()
+
+
+SIGNALLED = """
+import random, signal, sys, time
+from precice_lb.record.recorder import Recorder
+from store_helpers import PARALLEL, metadata
+
+class Stop(Exception):
+    pass
+
+def work():
+    while time.monotonic() < end:
+        recorder.advanced(1, 2, 0.1, True, False, 0, 0)
+        recorder._next_flush = recorder._window
+
+def stop(number, frame):
+    # Raise in the solver only; what python calls back from its garbage collection would swallow it.
+    names = set()
+    while frame is not None:
+        names.add(frame.f_code if frame.f_globals["__name__"] != "weakref" else "weakref")
+        frame = frame.f_back
+    if work.__code__ in names and "weakref" not in names:
+        raise Stop
+
+signal.signal(signal.SIGALRM, stop)
+recorder = Recorder(sys.argv[1], metadata(), PARALLEL)
+end = time.monotonic() + 2.0
+caught = 0
+signal.setitimer(signal.ITIMER_REAL, 0.001, 0.0007)
+while time.monotonic() < end:
+    try:
+        work()
+    except Stop:
+        caught += 1
+signal.setitimer(signal.ITIMER_REAL, 0)
+recorder.close()
+print(caught, recorder._window - 1)
+"""
+
+
+def test_exceptions_of_signal_handlers_reach_the_solver_and_not_a_flush(tmp_path: Path) -> None:
+    result = _python(SIGNALLED, str(tmp_path))
+    assert (result.returncode, result.stderr) == (0, "")
+    caught, windows = map(int, result.stdout.split())
+    store = read_store(find_stores([tmp_path])[0])
+    assert caught > 50
+    # An exception between two lines of our bookkeeping may cost a row, as it costs the solver its step.
+    assert windows - caught <= len(store.advances) <= windows + caught
+    assert np.unique(store.advances["window"]).size >= windows - caught
+    assert "ended_unix_ns" in store.metadata
+
+
+def test_only_what_recording_needs_is_loaded(tmp_path: Path) -> None:
+    solver = (
+        SOLVER
+        + """
+heavy = {"scipy", "sklearn", "pandas", "matplotlib", "cyclopts", "rich", "pydantic", "lxml"}
+heavy &= set(sys.modules)
+print("loaded", sorted(heavy))
+"""
+    )
+    results = run_pair(tmp_path, solver=solver, PRECICE_LB_BACKEND="embedded")
+    _assert_fine(results)
+    for result in results.values():
+        assert result.stdout.splitlines()[-1] in ("loaded []", "loaded ['scipy']")
+    try:
+        import precice  # noqa: F401
+    except ImportError:
+        return
+    results = run_pair(tmp_path, solver=solver, PRECICE_LB_BACKEND="libprecice")
+    _assert_fine(results)
+    for result in results.values():
+        assert result.stdout.splitlines()[-1] == "loaded []"
+
+
+def test_metadata_can_be_given_by_the_solver(tmp_path: Path) -> None:
+    solver = SOLVER.replace(
+        '"precice-config.xml", rank, ranks)',
+        '"precice-config.xml", rank, ranks, metadata={"parameters": {"order": 3}})',
+    ).replace("import precice\n", "import precice_lb as precice\n")
+    results = run_pair(
+        tmp_path, solver=solver, recorded=False, PRECICE_LB_BACKEND="embedded", PRECICE_LB_METADATA='{"run": "r7"}'
+    )
+    _assert_fine(results)
+    for store in _stores(tmp_path).values():
+        assert store.metadata["parameters"] == {"order": 3}
+        assert store.metadata["run"] == "r7"
+        assert "metadata" not in store.metadata["command"]
+
+
+@pytest.mark.precice
+def test_a_communicator_is_refused_where_it_would_crash(tmp_path: Path) -> None:
+    solver = SOLVER.replace("rank, ranks)", "rank, ranks, communicator=object())")
+    results = run_pair(tmp_path, solver=solver, PRECICE_LB_BACKEND="libprecice")
+    for result in results.values():
+        assert result.returncode == 1
+        assert "BackendError: Participant: expected no communicator= with pyprecice" in result.stderr.splitlines()[-1]
+
+
+@pytest.mark.parametrize("backend", ["embedded", pytest.param("libprecice", marks=pytest.mark.precice)])
+def test_keywords_and_no_communicator_are_passed_on(tmp_path: Path, backend: str) -> None:
+    call = """solver_name=name, configuration_file_name="precice-config.xml", solver_process_index=rank,
+    solver_process_size=ranks, communicator=None)"""
+    solver = SOLVER.replace('name, "precice-config.xml", rank, ranks)', call)
+    assert solver != SOLVER
+    _assert_fine(run_pair(tmp_path, solver=solver, PRECICE_LB_BACKEND=backend))
+    assert len(_stores(tmp_path)) == 2
+
+
+def test_a_communicator_reaches_the_embedded_backend(tmp_path: Path) -> None:
+    solver = SOLVER.replace("rank, ranks)", "rank, ranks, MPI.COMM_SELF)").replace(
+        "import precice\n", "from mpi4py import MPI\nimport precice\n"
+    )
+    _assert_fine(run_pair(tmp_path, solver=solver, PRECICE_LB_BACKEND="embedded"))
+
+
+def test_the_recommendation_is_started_by_the_primary_rank_in_its_own_session(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    python = tmp_path / "python"
+    counted = 'env | grep -c -E "^(PMI_|PRECICE_LB_AT_END)"'
+    python.write_text(f'#!/bin/sh\necho "$@"\necho $(ps -o sid= -p $$) $$\n{counted}\necho done\n')
+    python.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(python))
+    data = {"rank": 0, "participant": "Fluid", "configuration_path": "/case/precice-config.xml"}
+    assert at_end_action(data, tmp_path) is None
+    monkeypatch.setenv("PRECICE_LB_AT_END", "recommend")
+    monkeypatch.setenv("PMI_RANK", "0")
+    assert at_end_action(data | {"rank": 1}, tmp_path) is None
+    start = at_end_action(data, tmp_path)
+    assert start is not None
+    start(tmp_path / "store.h5")
+    log = tmp_path / "at-end-Fluid.log"
+    printed = capsys.readouterr().out
+    assert printed.count("\n") == 1
+    assert "/case/recommendation.json" in printed
+    assert str(log) in printed
+    limit = time.monotonic() + 20
+    while "done" not in (log.read_text() if log.exists() else "") and time.monotonic() < limit:
+        time.sleep(0.02)
+    command, session, count, _ = log.read_text().splitlines()
+    assert command == f"-m precice_lb at-end /case --store {tmp_path} --participant Fluid"
+    assert session.split()[0] == session.split()[-1]
+    assert count == "0"
+
+
+def test_a_flush_takes_no_time_from_the_solver(tmp_path: Path) -> None:
+    from store_helpers import PARALLEL, metadata
+
+    from precice_lb.record.recorder import Recorder
+
+    recorder = Recorder(tmp_path, metadata(), PARALLEL)
+    clock = time.perf_counter_ns
+    recorder.initialized(clock(), clock(), -1, -1)
+    flushed = []
+    for window in range(1, 301):
+        before = len(read_store(recorder._writer.path).advances) if window in (2, 3, 64, 65, 129) else None
+        begin = clock()
+        recorder.advanced(begin, begin + 10, 0.1, True, window == 300, 3, 4)
+        if before is not None:
+            flushed.append(before)
+    recorder.close()
+    assert flushed == [1, 2, 32, 64, 128]
+    store = read_store(find_stores([tmp_path])[0])
+    assert store.metadata["finished"] is True
+    assert len(store.advances) == 300
+    assert (store.advances["solve_ns"] >= 0).all()
+
+
+def test_a_window_of_many_small_steps_is_kept_whole(tmp_path: Path) -> None:
+    from store_helpers import PARALLEL, metadata
+
+    from precice_lb.record.recorder import Recorder
+
+    recorder = Recorder(tmp_path, metadata(), PARALLEL)
+    for step in range(1, 10_001):
+        recorder.advanced(step * 10, step * 10 + 5, 0.1, step == 10_000, False, 0, 0)
+        if step % 1000 == 0:
+            recorder.repeated()
+            recorder.repeated()
+    recorder.close()
+    store = read_store(find_stores([tmp_path])[0])
+    assert store.metadata["finished"] is False
+    assert store.advances["begin_ns"].tolist() == list(range(10, 100_001, 10))
+    assert store.advances["iteration"].tolist() == np.repeat(np.arange(1, 11), 1000).tolist()
+    assert (store.advances["window"] == 1).all()

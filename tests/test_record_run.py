@@ -1,0 +1,217 @@
+"""``run`` is to a solver what ``python`` is: arguments, paths, endings, tracebacks; and every way to import preCICE."""
+
+from __future__ import annotations
+
+import importlib.util
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from record_helpers import environment
+
+PROBE = '''
+"""Says how it was started."""
+import atexit, os, pickle, sys
+
+class Thing:
+    def __eq__(self, other): return True
+
+kept = ["global"]
+atexit.register(lambda: print("at exit", kept, sys.modules["__main__"].__dict__["kept"] is kept))
+print(__name__, __doc__, sys.argv, os.path.abspath(sys.path[0]), __file__, __package__)
+print(type(__loader__).__name__, __spec__ and (__spec__.name, __spec__.origin), type(__builtins__).__name__)
+print(sorted(globals()), sys.modules["__main__"].__dict__ is globals(), pickle.loads(pickle.dumps(Thing())) == Thing())
+print("numpy" in sys.modules, "precice" in sys.modules, "mpi4py" in sys.modules)
+print(sys.path.count(sys.path[0]), __annotations__ if "__annotations__" in globals() else {})
+'''
+
+ENDINGS = {
+    "returns": "print('fine')",
+    "exit code": "import sys; sys.exit(3)",
+    "exit text": "import sys; sys.exit('over')",
+    "exit true": "import sys; sys.exit(True)",
+    "hard exit": "import os; os._exit(5)",
+    "exception": "def work(x):\n    return 1 / x\n\nwork(0)",
+    "chained": "try:\n    {}['a']\nexcept KeyError as error:\n    raise RuntimeError('worse') from error",
+    "interrupt": "raise KeyboardInterrupt",
+    "abort": "import os; os.abort()",
+    "syntax": "print('no'\nx = = 1",
+    "own hook": "import sys\nsys.excepthook = lambda *a: print('hook', a[0], a[2].tb_frame.f_code.co_name)\n1 / 0",
+    "thread": "import threading\nt = threading.Thread(target=lambda: print('thread'))\nt.start()",
+    "encoding": "# -*- coding: latin-1 -*-\nprint('fine')",
+}
+
+
+def _both(directory: Path, *arguments: str) -> list[subprocess.CompletedProcess[str]]:
+    """Run by plain python and by us."""
+    return [
+        subprocess.run(
+            [sys.executable, *options, *arguments],
+            cwd=directory,
+            env=environment(),
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        for options in ([], ["-m", "precice_lb", "run"])
+    ]
+
+
+@pytest.mark.parametrize("where", ["file", "directory", "link", "module", "package", "submodule"])
+def test_a_solver_sees_what_python_shows_it(tmp_path: Path, where: str) -> None:
+    (tmp_path / "sub" / "deep").mkdir(parents=True)
+    for path in ("probe.py", "sub/probe.py", "sub/__main__.py", "sub/deep/inner.py"):
+        (tmp_path / path).write_text(PROBE)
+    (tmp_path / "link.py").symlink_to(tmp_path / "sub" / "probe.py")
+    arguments = {
+        "file": ["probe.py"],
+        "directory": ["sub/probe.py"],
+        "link": ["link.py"],
+        "module": ["-m", "probe"],
+        "package": ["-m", "sub"],
+        "submodule": ["-m", "sub.deep.inner"],
+    }[where]
+    plain, ours = _both(tmp_path, *arguments, "-x", "--flag=1", "-m", "a b")
+    assert plain.returncode == 0, plain.stderr
+    assert (ours.stdout, ours.stderr, ours.returncode) == (plain.stdout, plain.stderr, 0)
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_a_solver_ends_as_under_python(tmp_path: Path, ending: str) -> None:
+    (tmp_path / "solver.py").write_text(ENDINGS[ending])
+    plain, ours = _both(tmp_path, "solver.py")
+    assert (ours.returncode, ours.stdout, ours.stderr) == (plain.returncode, plain.stdout, plain.stderr)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["nowhere.py"], "nowhere.py: expected a Python script"),
+        (["."], "expected a Python script"),
+        (["-m"], "after -m"),
+        (["-m", "nowhere"], "-m nowhere: expected a module"),
+        (["-m", "nowhere.inner"], "-m nowhere.inner: expected a module"),
+        (["-c", "print()"], "found the option -c"),
+        ([], "usage: precice-lb run"),
+    ],
+)
+def test_nothing_to_run_is_one_line_and_exit_code_2(tmp_path: Path, arguments: list[str], words: str) -> None:
+    _, ours = _both(tmp_path, *arguments) if arguments else (None, _ours(tmp_path))
+    assert ours.returncode == 2
+    assert ours.stdout == ""
+    assert words in ours.stderr
+    assert ours.stderr.count("\n") == 1
+
+
+def _ours(directory: Path, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "precice_lb", "run", *arguments],
+        cwd=directory,
+        env=environment(**variables),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+IDIOMS = """
+import sys
+{imports}
+assert {name}.__module__ == "precice_lb", {name}
+def annotated(p: {name}) -> None: ...
+import precice, cyprecice, precice_lb
+assert precice.Participant is cyprecice.Participant is precice_lb.Participant is {name}
+assert precice.get_version_information() == precice_lb.get_version_information()
+assert isinstance(precice.get_version_information(), bytes)
+assert precice.__version__ == precice_lb.__version__
+assert precice.__spec__.name == "precice" and cyprecice.__spec__.name == "cyprecice"
+from enum import Enum
+class Participant(Enum):
+    MASS_LEFT = "Mass-Left"
+print(precice.__version__, {name}.__mro__[1].__module__)
+"""
+
+
+@pytest.mark.parametrize("backend", ["embedded", pytest.param("libprecice", marks=pytest.mark.precice)])
+@pytest.mark.parametrize(
+    ("imports", "name"),
+    [
+        ("import precice", "precice.Participant"),
+        ("import precice as p", "p.Participant"),
+        ("from precice import Participant as P", "P"),
+        ("import cyprecice", "cyprecice.Participant"),
+        ("from cyprecice import Participant as P", "P"),
+        ("import precice_lb as precice", "precice.Participant"),
+        ("from precice_lb import Participant as P", "P"),
+        ("import adapter", "adapter.kept"),
+    ],
+)
+def test_every_way_to_import_precice_gives_the_recording_participant(
+    tmp_path: Path, backend: str, imports: str, name: str
+) -> None:
+    (tmp_path / "adapter.py").write_text("from precice import Participant as kept\n")
+    (tmp_path / "solver.py").write_text(IDIOMS.format(imports=imports, name=name))
+    ours = _ours(tmp_path, "solver.py", PRECICE_LB_BACKEND=backend)
+    assert (ours.returncode, ours.stderr) == (0, "")
+    assert ("cyprecice" if backend == "libprecice" else "precice_lb.embedded") in ours.stdout
+
+
+def test_an_unusable_pyprecice_is_replaced_by_the_embedded_backend(tmp_path: Path) -> None:
+    (tmp_path / "precice.py").write_text("raise ImportError('libprecice.so.3: cannot open shared object file')")
+    (tmp_path / "solver.py").write_text("import precice; print(precice.__version__, precice.Participant.__mro__[1])")
+    ours = _ours(tmp_path, "solver.py")
+    assert (ours.returncode, ours.stderr) == (0, "")
+    assert "embedded" in ours.stdout
+    ours = _ours(tmp_path, "solver.py", PRECICE_LB_BACKEND="libprecice")
+    assert ours.returncode == 1
+    last = ours.stderr.splitlines()[-1]
+    assert "BackendError: PRECICE_LB_BACKEND=libprecice: expected an importable pyprecice" in last
+    assert "libprecice.so.3" in last
+
+
+def test_a_directory_called_precice_is_no_pyprecice(tmp_path: Path) -> None:
+    if importlib.util.find_spec("precice") is not None:
+        pytest.skip("pyprecice is installed and comes before an empty namespace package")
+    (tmp_path / "precice").mkdir()
+    (tmp_path / "solver.py").write_text("import precice; print(precice.__version__)")
+    ours = _ours(tmp_path, "solver.py")
+    assert (ours.returncode, ours.stderr) == (0, "")
+    assert "embedded" in ours.stdout
+
+
+def test_an_unknown_backend_is_an_error_that_names_the_choices(tmp_path: Path) -> None:
+    (tmp_path / "solver.py").write_text("import precice")
+    ours = _ours(tmp_path, "solver.py", PRECICE_LB_BACKEND="openmp")
+    assert ours.returncode == 1
+    assert "expected one of libprecice, embedded, found 'openmp'" in ours.stderr.splitlines()[-1]
+
+
+def test_the_package_alone_loads_nothing_and_offers_everything() -> None:
+    code = """
+import sys
+before = set(sys.modules)
+import precice_lb
+loaded = {name.split(".")[0] for name in set(sys.modules) - before} - set(sys.stdlib_module_names)
+assert loaded == {"precice_lb"}, loaded
+from precice_lb import exceptions
+assert "precice_lb.record.api" not in sys.modules
+try:
+    precice_lb.nonsense
+except AttributeError as error:
+    assert "nonsense" in str(error)
+else:
+    raise SystemExit("found nonsense")
+names = dir(precice_lb)
+assert names == sorted(names)
+assert {"Participant", "get_version_information", "__version__", "recommend_split", "optimize_split"} <= set(names)
+for name in names:
+    getattr(precice_lb, name)
+"""
+    result = subprocess.run(
+        [sys.executable, "-c", code], env=environment(), capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (result.returncode, result.stderr) == (0, "")
