@@ -152,3 +152,22 @@ def test_composed_schemes_share_their_windows(tmp_path: Path) -> None:
     head, tail = text.rsplit('<time-window-size value="0.1" />', 1)
     with pytest.raises(UnsupportedConfigurationError, match=r'participant "B".*different time windows'):
         check(head + '<time-window-size value="0.2" />' + tail, "C")
+
+
+@pytest.mark.parametrize(
+    "tag", ['<provide-mesh name="A-Mesh" />', '<read-data name="Force" mesh="A-Mesh" />', '<log enabled="false" />']
+)
+def test_nothing_is_said_twice(tag: str, text: str) -> None:
+    with pytest.raises(ConfigurationError, match="found a second"):
+        check(text.replace(tag, tag + tag))
+
+
+@pytest.mark.parametrize("port", ["", "x", "-1", "65536", "1.5"])
+def test_ports_are_numbers(port: str, text: str) -> None:
+    with pytest.raises(ConfigurationError, match="a port number"):
+        check(text.replace("<m2n:sockets", f'<m2n:sockets port="{port}"'))
+
+
+def test_safety_factors_are_not_negative(text: str) -> None:
+    with pytest.raises(ConfigurationError, match="safety-factor of at least 0"):
+        check(text.replace("<receive-mesh", '<receive-mesh safety-factor="-0.5"'))

@@ -86,9 +86,9 @@ def test_box_moves_out_by_the_longest_edge() -> None:
 
 def test_rank_and_size_are_checked() -> None:
     with pytest.raises(CouplingError, match=r"index 2 of size 2"):
-        IntraComm(2, 2)
+        IntraComm("A", 2, 2)
     with pytest.raises(CouplingError, match=r"index 0 of size 0"):
-        IntraComm(0, 0)
+        IntraComm("A", 0, 0)
 
 
 @pytest.fixture

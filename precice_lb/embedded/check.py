@@ -6,6 +6,7 @@ the simulation (``log``, ``profiling``, ``intra-comm``) are accepted and without
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import NoReturn
 
@@ -15,7 +16,6 @@ from precice_lb.precice_xml import Configuration, Element
 
 __all__ = ["check_supported", "is_true"]
 
-_WITHOUT_EFFECT = {"log", "profiling", "intra-comm"}
 _BOUNDS = {f"{side}-bound" for side in ("lower", "upper")}
 _SCHEME = {"participants", "max-time", "max-time-windows", "time-window-size", "exchange"}
 
@@ -24,10 +24,15 @@ _TAGS: dict[str, tuple[set[str], set[str]]] = {
     "precice-configuration": (
         {"experimental", "allow-remeshing", "wait-in-finalize"},
         {
-            *("data:scalar", "data:vector", "mesh", "participant", "m2n:sockets"),
+            *("log", "profiling", "data:scalar", "data:vector", "mesh", "participant", "m2n:sockets"),
             *("coupling-scheme:serial-explicit", "coupling-scheme:parallel-explicit"),
         },
     ),
+    "log": ({"enabled"}, {"sink"}),
+    "sink": ({"type", "output", "format", "filter", "enabled"}, set()),
+    "profiling": ({"mode", "flush-every", "directory", "synchronize"}, set()),
+    "intra-comm:sockets": ({"port", "network", "exchange-directory"}, set()),
+    "intra-comm:mpi": ({"exchange-directory"}, set()),
     # Bounds serve quasi-Newton acceleration alone: explicit schemes do not look at them.
     "data:scalar": ({"name", "waveform-degree", *_BOUNDS}, set()),
     "data:vector": ({"name", "waveform-degree", *(f"{b}-{axis}" for b in _BOUNDS for axis in "xyz")}, set()),
@@ -35,7 +40,10 @@ _TAGS: dict[str, tuple[set[str], set[str]]] = {
     "use-data": ({"name"}, set()),
     "participant": (
         {"name"},
-        {"provide-mesh", "receive-mesh", "read-data", "write-data", "mapping:nearest-neighbor"},
+        {
+            *("provide-mesh", "receive-mesh", "read-data", "write-data", "mapping:nearest-neighbor"),
+            *("intra-comm:sockets", "intra-comm:mpi"),
+        },
     ),
     "provide-mesh": ({"name"}, set()),
     "receive-mesh": ({"name", "from", "safety-factor", "geometric-filter", "api-access", "direct-access"}, set()),
@@ -57,7 +65,16 @@ _TAGS: dict[str, tuple[set[str], set[str]]] = {
     "time-window-size": ({"value", "method"}, set()),
     "exchange": ({"data", "mesh", "from", "to", "initialize", "substeps"}, set()),
 }
-_ONCE = _SCHEME - {"exchange"}
+_ONCE = (_SCHEME - {"exchange"}) | {"log", "profiling", "intra-comm:sockets", "intra-comm:mpi"}
+
+#: Tags that may not name the same thing twice inside their parent, and what tells them apart.
+_DISTINCT = {
+    "use-data": ("use-data", "name"),
+    "provide-mesh": ("mesh", "name"),
+    "receive-mesh": ("mesh", "name"),
+    "read-data": ("read-data", "name", "mesh"),
+    "write-data": ("write-data", "name", "mesh"),
+}
 
 
 def is_true(value: str | None) -> bool:
@@ -110,6 +127,12 @@ class _Judge:
             "does it: install libprecice and pyprecice, or change the configuration"
         )
 
+    def _wrong(self, element: Element, expected: str, found: str) -> NoReturn:
+        raise ConfigurationError(
+            f"{self._configuration.path}, line {element.line}: expected {expected} in <{element.tag}>, found "
+            f'"{found}": correct it'
+        )
+
     def check_tags(self, element: Element) -> None:
         attributes, inside = _TAGS[element.tag]
         if unknown := set(element.attributes) - attributes:
@@ -118,18 +141,17 @@ class _Judge:
                 f"{', '.join(sorted(attributes)) or 'none'} in <{element.tag}>, found {', '.join(sorted(unknown))}: "
                 "correct or remove it"
             )
-        seen: set[str] = set()
+        seen: set[tuple[str, ...]] = set()
         for child in element.children:
-            if child.tag.partition(":")[0] in _WITHOUT_EFFECT:
-                continue
             if child.tag not in inside:
                 self._unsupported(child.tag, child.line)
-            if child.tag in _ONCE and child.tag in seen:
+            if (key := _identity(child)) in seen:
                 raise ConfigurationError(
-                    f"{self._configuration.path}, line {child.line}: expected one <{child.tag}> in <{element.tag}>, "
-                    "found a second: remove one"
+                    f"{self._configuration.path}, line {child.line}: expected one such <{child.tag}> in "
+                    f"<{element.tag}>, found a second: remove one"
                 )
-            seen.add(child.tag)
+            if key:
+                seen.add(key)
             self.check_tags(child)
 
     def check_values(self) -> None:
@@ -137,6 +159,9 @@ class _Judge:
             for name in ("allow-remeshing", "use-two-level-initialization", "api-access", "direct-access", "substeps"):
                 if is_true(element.attributes.get(name)):
                     self._unsupported(f'{element.tag} {name}="{element.attributes[name]}" …', element.line)
+            port = element.attributes.get("port", "0")
+            if not (port.isdecimal() and int(port) < 65536):
+                self._wrong(element, "a port number", port)
             if element.attributes.get("method", "fixed") != "fixed":
                 self._unsupported(f'{element.tag} method="{element.attributes["method"]}" …', element.line)
         for data in self._configuration.data.values():
@@ -144,6 +169,12 @@ class _Judge:
                 tag = "data:vector" if data.is_vector else "data:scalar"
                 self._unsupported(f'{tag} waveform-degree="{data.waveform_degree}" …', data.line)
         for participant in self._configuration.participants.values():
+            for received in participant.receives:
+                if not 0.0 <= received.safety_factor < math.inf:
+                    raise ConfigurationError(
+                        f"{self._configuration.path}, line {received.line}: expected a safety-factor of at least 0, "
+                        f"found {received.safety_factor:g}: correct it"
+                    )
             for mapping in participant.mappings:
                 tag = f"mapping:{mapping.kind}"
                 if mapping.constraint != "consistent":
@@ -152,9 +183,16 @@ class _Judge:
                     self._unsupported(tag, mapping.line, " without both from and to (just-in-time mapping)")
 
 
+def _identity(element: Element) -> tuple[str, ...]:
+    """Return what may occur only once beside this element; empty if any number may."""
+    if element.tag in _ONCE:
+        return (element.tag,)
+    if (distinct := _DISTINCT.get(element.tag)) is None:
+        return ()
+    return (distinct[0], *(element.attributes.get(name, "") for name in distinct[1:]))
+
+
 def _walk(element: Element) -> Iterator[Element]:
-    if element.tag.partition(":")[0] in _WITHOUT_EFFECT:
-        return
     yield element
     for child in element.children:
         yield from _walk(child)

@@ -1,18 +1,29 @@
-"""Communication between the ranks of one participant: gather to and scatter from the primary rank, over MPI.
+"""Communication between the ranks of one participant: gather to and scatter from the primary rank.
 
-Plain blocking calls on purpose: with more ranks than cores they disturb the solver least.
+MPI tells the ranks apart and serves while initialising. In the time loop the ranks talk over sockets to the primary
+rank, as with preCICE's ``<intra-comm:sockets>``: whoever waits there sleeps, while a rank that waits in MPI keeps a
+core busy, which with more ranks than cores disturbs every other rank.
 """
 
 from __future__ import annotations
 
+import contextlib
+import secrets
+import socket
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from precice_lb.embedded.errors import CouplingError
+from precice_lb.embedded.sockets import HELLO, Channel, read_frame, write_frame
 
 __all__ = ["IntraComm"]
+
+_CONNECT_SECONDS = 60.0
+
+Arrays = Sequence[NDArray[np.float64]]
 
 
 class IntraComm:
@@ -20,6 +31,8 @@ class IntraComm:
 
     Parameters
     ----------
+    name
+        Name of the participant, for messages.
     rank, size
         This rank and the number of ranks, as the solver passed them.
     communicator
@@ -32,7 +45,7 @@ class IntraComm:
         If rank and size are not those of the communicator.
     """
 
-    def __init__(self, rank: int, size: int, communicator: Any = None) -> None:
+    def __init__(self, name: str, rank: int, size: int, communicator: Any = None) -> None:
         if size < 1 or not 0 <= rank < size:
             raise CouplingError(
                 f"expected a process index in [0, process size), found index {rank} of size {size}: "
@@ -40,7 +53,10 @@ class IntraComm:
             )
         self.rank = rank
         self.size = size
+        self._name = name
         self._comm: Any = None
+        #: By rank: all other ranks at the primary rank, the primary rank elsewhere.
+        self._channels: dict[int, Channel] = {}
         if size == 1 and communicator is None:
             return
         from mpi4py import MPI
@@ -54,7 +70,8 @@ class IntraComm:
         if size > 1:
             # A duplicate, so that no message of ours can meet one of the solver's.
             self._comm = given.Dup()
-            self._double = MPI.DOUBLE
+            hosts = self._comm.allgather(MPI.Get_processor_name())
+            self._connect("127.0.0.1" if len(set(hosts)) == 1 else hosts[0])
 
     @property
     def is_primary(self) -> bool:
@@ -66,30 +83,7 @@ class IntraComm:
         """Whether there is more than one rank."""
         return self.size > 1
 
-    def agree(self, failure: str | None) -> None:
-        """Raise the primary rank's failure on every rank, or return on every rank.
-
-        Parameters
-        ----------
-        failure
-            What went wrong at the primary rank, None if nothing did; other ranks' values are not looked at.
-
-        Raises
-        ------
-        CouplingError
-            On all ranks, if the primary rank failed.
-        """
-        if self.is_parallel:
-            length = np.array([len(failure.encode()) if failure else 0], dtype=np.int64)
-            self._comm.Bcast(length, root=0)
-            if length[0] and not self.is_primary:
-                failure = self._comm.bcast(None, root=0)
-            elif length[0]:
-                self._comm.bcast(failure, root=0)
-            elif not self.is_primary:
-                failure = None
-        if failure:
-            raise CouplingError(failure)
+    # While initialising, over MPI.
 
     def agree_all(self, failure: str | None) -> None:
         """Raise the first rank's failure on every rank, or return on every rank.
@@ -105,71 +99,125 @@ class IntraComm:
                 raise CouplingError(found)
 
     def broadcast(self, value: Any) -> Any:
-        """Return the primary rank's value on every rank (any picklable object; used while initialising)."""
+        """Return the primary rank's value on every rank (any picklable object)."""
         return self._comm.bcast(value, root=0) if self.is_parallel else value
 
-    def gather(self, value: Any) -> list[Any] | None:
-        """Return every rank's value at the primary rank, None elsewhere (used while initialising)."""
+    def collect(self, value: Any) -> list[Any] | None:
+        """Return every rank's value at the primary rank, None elsewhere (any picklable objects)."""
         result: list[Any] | None = self._comm.gather(value, root=0) if self.is_parallel else [value]
         return result
 
-    def gather_rows(self, local: NDArray[np.float64], counts: NDArray[np.int64] | None) -> NDArray[np.float64]:
-        """Stack the ranks' rows at the primary rank.
+    # At any time, over sockets.
+
+    def agree(self, failure: str | None) -> None:
+        """Raise the primary rank's failure on every rank, or return on every rank.
+
+        Parameters
+        ----------
+        failure
+            What went wrong at the primary rank, None if nothing did; other ranks' values are not looked at.
+
+        Raises
+        ------
+        CouplingError
+            On all ranks, if the primary rank failed.
+        """
+        if not self.is_primary:
+            self._channels[0].receive([])
+            return
+        for channel in self._channels.values():
+            if failure is None:
+                channel.send([])
+            else:
+                channel.send_failure(failure)
+        if failure is not None:
+            raise CouplingError(failure)
+
+    def gather(self, local: Arrays, parts: Callable[[int], Arrays]) -> None:
+        """Bring arrays of every rank to the primary rank; only the primary rank waits.
 
         Parameters
         ----------
         local
-            Shape (rows of this rank, components).
-        counts
-            Rows of each rank, shape (ranks,); needed at the primary rank of a parallel participant only.
-
-        Returns
-        -------
-        array
-            Shape (sum of counts, components) at the primary rank; shape (0, components) elsewhere. A single rank
-            gets its own array back, not a copy.
+            C-contiguous arrays of this rank, not changed afterwards.
+        parts
+            Where the arrays of a given rank go at the primary rank; called there only.
         """
-        if not self.is_parallel:
-            return local
-        components = local.shape[1]
-        send = np.ascontiguousarray(local, dtype=np.float64)
         if not self.is_primary:
-            self._comm.Gatherv(send, None, root=0)
-            return np.empty((0, components))
-        assert counts is not None
-        whole = np.empty((int(counts.sum()), components))
-        self._comm.Gatherv(send, [whole, counts * components, None, self._double], root=0)
-        return whole
+            self._channels[0].send(local)
+            return
+        for part, own in zip(parts(0), local, strict=True):
+            part[...] = own
+        for rank, channel in self._channels.items():
+            channel.receive(parts(rank))
 
-    def scatter_rows(
-        self, whole: NDArray[np.float64] | None, counts: NDArray[np.int64] | None, rows: int, components: int
-    ) -> NDArray[np.float64]:
-        """Hand each rank its rows of an array that the primary rank holds.
+    def scatter(self, local: Arrays, parts: Callable[[int], Arrays]) -> None:
+        """Hand every rank its arrays; the other ranks wait for the primary rank.
 
         Parameters
         ----------
-        whole
-            Shape (sum of counts, components) at the primary rank, rank after rank; not looked at elsewhere.
-        counts
-            Rows of each rank, shape (ranks,); needed at the primary rank of a parallel participant only.
-        rows
-            Rows of this rank.
-        components
-            Numbers per row.
+        local
+            Arrays of this rank, to be filled.
+        parts
+            The C-contiguous arrays of a given rank at the primary rank, not changed afterwards; called there only.
 
-        Returns
-        -------
-        array
-            Shape (rows, components).
+        Raises
+        ------
+        CouplingError
+            On the other ranks, if the primary rank called `agree` with a failure instead.
         """
-        if not self.is_parallel:
-            assert whole is not None
-            return whole
-        local = np.empty((rows, components))
-        if self.is_primary:
-            assert whole is not None
-            assert counts is not None
-            self._comm.Scatterv([whole, counts * components, None, self._double], local, root=0)
-        else:
-            self._comm.Scatterv(None, local, root=0)
-        return local
+        if not self.is_primary:
+            self._channels[0].receive(local)
+            return
+        for rank, channel in self._channels.items():
+            channel.send(parts(rank))
+        for part, own in zip(parts(0), local, strict=True):
+            own[...] = part
+
+    def close(self) -> None:
+        """Close the sockets once everything has been sent."""
+        for channel in self._channels.values():
+            channel.finish()
+
+    def _connect(self, host: str) -> None:
+        try:
+            if self.is_primary:
+                self._accept(host)
+            else:
+                self._introduce()
+        except OSError as error:
+            raise CouplingError(
+                f'the ranks of "{self._name}" cannot connect over TCP: {error} (the primary rank listens on {host}); '
+                "run them on one machine, or let that name resolve on all"
+            ) from error
+
+    def _accept(self, host: str) -> None:
+        try:
+            listener = socket.create_server((host, 0), backlog=self.size)
+        except OSError:
+            self._comm.bcast(None, root=0)
+            raise
+        token = secrets.token_hex(16)
+        with listener:
+            listener.settimeout(_CONNECT_SECONDS)
+            self._comm.bcast((listener.getsockname(), token), root=0)
+            while len(self._channels) < self.size - 1:
+                sock, _ = listener.accept()
+                sock.settimeout(_CONNECT_SECONDS)
+                hello = ""
+                with contextlib.suppress(OSError, UnicodeDecodeError):
+                    hello = read_frame(sock, HELLO, len(token) + 20).decode()
+                if not hello.startswith(token):
+                    sock.close()
+                    continue
+                rank = int(hello[len(token) :])
+                self._channels[rank] = Channel(sock, f"{self._name}, rank 0", f"{self._name}, rank {rank}")
+
+    def _introduce(self) -> None:
+        published = self._comm.bcast(None, root=0)
+        if published is None:
+            raise ConnectionError("the primary rank cannot listen")
+        address, token = published
+        sock = socket.create_connection(address, timeout=_CONNECT_SECONDS)
+        write_frame(sock, HELLO, f"{token}{self.rank}".encode())
+        self._channels[0] = Channel(sock, f"{self._name}, rank {self.rank}", f"{self._name}, rank 0")

@@ -5,8 +5,8 @@ preCICE calls this gather-scatter (``m2n/GatherScatterCommunication.cpp``).
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
+from time import perf_counter_ns
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,7 +54,7 @@ class Links:
             On all ranks, if a partner is gone.
         """
         if not self._agreed:
-            self._agree()
+            self.intra.agree(self._failure)
 
     def send(self, partner: str, arrays: Sequence[NDArray[np.float64]]) -> None:
         """Send from the primary rank to a partner's, without waiting; a failure is kept for all ranks."""
@@ -65,25 +65,26 @@ class Links:
                 self._failure = str(error)
 
     def receive(self, partner: str, arrays: Sequence[NDArray[np.float64]]) -> None:
-        """Wait for a partner's message, at the primary rank, and for the primary rank, elsewhere.
+        """Wait for a partner's message at the primary rank.
+
+        The other ranks go on at once: they must wait for the primary rank next, in ``scatter`` or ``agree``, which
+        raises there what is raised here.
 
         Raises
         ------
         CouplingError
-            On all ranks, if the partner is gone.
+            If the partner is gone.
         """
-        begin = time.perf_counter_ns()
-        if self.intra.is_primary and self._failure is None:
+        self._agreed = True
+        if not self.intra.is_primary:
+            return
+        if self._failure is None:
             try:
                 self._channels[partner].receive(arrays)
             except CouplingError as error:
                 self._failure = str(error)
-        self._agree()
-        self.wait_ns += time.perf_counter_ns() - begin
-
-    def _agree(self) -> None:
-        self._agreed = True
-        self.intra.agree(self._failure)
+        if self._failure is not None:
+            self.intra.agree(self._failure)
 
 
 class Link:
@@ -97,8 +98,14 @@ class Link:
         """Send the latest sample of each field."""
         if not fields:
             return
-        arrays = [self._partition(field).gather(field.waveform.last) for field in fields]
-        self._links.send(self._partner, arrays)
+        local = [field.waveform.last for field in fields]
+        if not self._links.intra.is_parallel:
+            self._links.send(self._partner, local)
+            return
+        partitions = [self._partition(field) for field in fields]
+        wholes = self._wholes(fields)
+        self._links.intra.gather(local, lambda rank: [p.part(w, rank) for p, w in zip(partitions, wholes, strict=True)])
+        self._links.send(self._partner, wholes)
 
     def receive(self, fields: Sequence[Field], time: float) -> None:
         """Wait for a sample of each field and store it at a time (simulated seconds).
@@ -110,14 +117,24 @@ class Link:
         """
         if not fields:
             return
-        primary = self._links.intra.is_primary
-        arrays = (
-            [np.empty((self._partition(field).whole_size, field.components)) for field in fields] if primary else []
-        )
-        self._links.receive(self._partner, arrays)
-        for number, field in enumerate(fields):
-            whole = arrays[number] if primary else None
-            field.waveform.put(time, self._partition(field).scatter(whole, field.components))
+        intra = self._links.intra
+        partitions = [self._partition(field) for field in fields]
+        wholes = self._wholes(fields)
+        local = wholes
+        begin = perf_counter_ns()
+        self._links.receive(self._partner, wholes)
+        received = perf_counter_ns()
+        if intra.is_parallel:
+            local = [np.empty((p.size, field.components)) for p, field in zip(partitions, fields, strict=True)]
+            intra.scatter(local, lambda rank: [p.part(w, rank) for p, w in zip(partitions, wholes, strict=True)])
+            if not intra.is_primary:
+                received = perf_counter_ns()
+        self._links.wait_ns += received - begin
+        for field, sample in zip(fields, local, strict=True):
+            field.waveform.put(time, sample)
+
+    def _wholes(self, fields: Sequence[Field]) -> list[NDArray[np.float64]]:
+        return [np.empty((self._partition(field).whole_size, field.components)) for field in fields]
 
     def _partition(self, field: Field) -> Partition:
         partition = self._links.meshes[field.mesh].partition

@@ -13,7 +13,7 @@ __all__ = ["Field", "Mesh", "Partition"]
 
 
 class Partition:
-    """Which of a mesh's vertices this rank holds, and how they travel to and from the primary rank.
+    """Which of a mesh's vertices each rank holds.
 
     Parameters
     ----------
@@ -26,33 +26,34 @@ class Partition:
         Number of this rank's vertices.
     whole_size
         Number of vertices of the whole mesh, None to count them (provider).
+
+    Attributes
+    ----------
+    whole_size
+        Number of vertices of the whole mesh; at the primary rank.
     """
 
     def __init__(
         self, intra: IntraComm, mine: NDArray[np.int64] | None, size: int, whole_size: int | None = None
     ) -> None:
-        self._intra = intra
         self.size = size
         self.whole_size = whole_size or 0
-        self._counts: NDArray[np.int64] | None = None
-        self._order: NDArray[np.int64] | None = None
-        if (gathered := intra.gather(size if mine is None else mine)) is not None:
-            sizes = gathered if mine is None else [len(part) for part in gathered]
-            self._counts = np.array(sizes, dtype=np.int64)
-            if whole_size is None:
-                self.whole_size = int(self._counts.sum())
-            if mine is not None and intra.is_parallel:
-                self._order = np.concatenate(gathered)
+        self._ends: list[int] = []
+        self._indices: list[NDArray[np.int64]] | None = None
+        collected = intra.collect(size if mine is None else mine)
+        if collected is None:
+            return
+        if mine is None:
+            self._ends = [0, *np.cumsum(collected).tolist()]
+            self.whole_size = self._ends[-1]
+        else:
+            self._indices = collected
 
-    def gather(self, local: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Rows of all ranks at the primary rank (provider of the mesh, or a single rank)."""
-        return self._intra.gather_rows(local, self._counts)
-
-    def scatter(self, whole: NDArray[np.float64] | None, components: int) -> NDArray[np.float64]:
-        """Hand every rank its rows of what the primary rank received."""
-        if whole is not None and self._order is not None:
-            whole = whole[self._order]
-        return self._intra.scatter_rows(whole, self._counts, self.size, components)
+    def part(self, whole: NDArray[np.float64], rank: int) -> NDArray[np.float64]:
+        """Rows of a rank in an array of all vertices, at the primary rank; a view for the provider of the mesh."""
+        if self._indices is None:
+            return whole[self._ends[rank] : self._ends[rank + 1]]
+        return whole[self._indices[rank]]
 
 
 class Field:

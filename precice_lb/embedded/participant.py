@@ -74,14 +74,14 @@ class Participant(Access):
         self._configuration = read_configuration(as_text(configuration_file_name))
         check_supported(self._configuration, name, solver_process_size)
         self._timeout = _timeout_seconds()
-        self._intra = IntraComm(solver_process_index, solver_process_size, communicator)
+        self._intra = IntraComm(name, solver_process_index, solver_process_size, communicator)
         super().__init__(name, assemble(self._configuration, name))
         self.timing_ns: tuple[int, int] = (0, 0)
         self._channels: dict[str, Channel] = {}
         self._links = Links(self._intra, self._channels, self._parts.meshes)
         self._initial_data_asked = False
         # Serves as destructor and at interpreter exit, whichever comes first.
-        self._close = weakref.finalize(self, _close, self._channels, self._parts.waits_in_finalize)
+        self._close = weakref.finalize(self, _close, self._channels, self._intra, self._parts.waits_in_finalize)
         if self._intra.is_primary:
             print(
                 f'precice_lb: participant "{self._name}" is coupled by the embedded backend, which is for trying, '
@@ -255,9 +255,10 @@ class Participant(Access):
         return False
 
 
-def _close(channels: dict[str, Channel], wait_for_partner: bool) -> None:
+def _close(channels: dict[str, Channel], intra: IntraComm, wait_for_partner: bool) -> None:
     for channel in channels.values():
         channel.finish(wait_for_partner=wait_for_partner)
+    intra.close()
 
 
 def _map(fields: list[MappedField]) -> int:

@@ -57,7 +57,8 @@ def exchange_meshes(
 
 
 def _send(mesh: Mesh, partition: Partition, receivers: list[str], links: Links) -> None:
-    whole = np.ascontiguousarray(partition.gather(mesh.coordinates))
+    whole = np.empty((partition.whole_size, mesh.dimensions))
+    links.intra.gather([mesh.coordinates], lambda rank: [partition.part(whole, rank)])
     empty = bool(receivers) and links.intra.is_primary and len(whole) == 0
     links.intra.agree(
         f'the provided mesh "{mesh.name}" is empty: set its vertices on some rank before initialize()'
@@ -74,6 +75,8 @@ def _receive(mesh: Mesh, links: Links) -> NDArray[np.float64]:
     links.receive(mesh.provider, [size])
     whole = np.empty((int(size[0, 0]), mesh.dimensions))
     links.receive(mesh.provider, [whole])
+    # Waiting here, not in the broadcast, costs the other ranks no processor time.
+    links.intra.agree(None)
     result: NDArray[np.float64] = links.intra.broadcast(whole)
     return result
 

@@ -18,11 +18,12 @@ from numpy.typing import NDArray
 
 from precice_lb.embedded.errors import CouplingError
 
-__all__ = ["DATA", "END", "HELLO", "Channel", "read_frame", "write_frame"]
+__all__ = ["HELLO", "Channel", "read_frame", "write_frame"]
 
 HELLO = b"H"
-DATA = b"D"
-END = b"E"
+_DATA = b"D"
+_FAILURE = b"F"
+_END = b"E"
 _HEADER = struct.Struct("!cQ")
 
 
@@ -113,7 +114,12 @@ class Channel:
             If the partner is known to be gone.
         """
         parts = [array.data.cast("B") for array in arrays if array.size]
-        self._put(DATA, parts)
+        self._put(_DATA, parts)
+
+    def send_failure(self, message: str) -> None:
+        """Let the other side's next `receive` raise an error with this message; one that is gone needs none."""
+        with contextlib.suppress(CouplingError):
+            self._put(_FAILURE, [memoryview(message.encode())])
 
     def receive(self, arrays: Sequence[NDArray[np.float64]]) -> None:
         """Wait for the partner's next message and fill C-contiguous arrays with it.
@@ -121,17 +127,19 @@ class Channel:
         Raises
         ------
         CouplingError
-            If the partner ended, or sends something else than expected.
+            If the partner ended, sent a failure, or sends something else than expected.
         """
         expected = sum(array.nbytes for array in arrays)
         try:
             kind, length = _HEADER.unpack(_receive_exactly(self._sock, _HEADER.size))
-            if kind == END:
+            if kind == _FAILURE:
+                raise CouplingError(_receive_exactly(self._sock, length).decode())
+            if kind == _END:
                 raise CouplingError(
                     f'partner "{self.partner}" finalised while "{self._me}" still expected data from it: both solvers '
                     "must run until is_coupling_ongoing() is false"
                 )
-            if kind != DATA or length != expected:
+            if kind != _DATA or length != expected:
                 raise CouplingError(
                     f'expected {expected} bytes of data from partner "{self.partner}", found {length}: '
                     "do both solvers run the same version of precice_lb?"
@@ -151,14 +159,14 @@ class Channel:
             Also wait for the partner's goodbye (``wait-in-finalize`` of the configuration).
         """
         try:
-            self._put(END, [], in_background=False)
+            self._put(_END, [], in_background=False)
             if (sender := self._sender) is not None:
                 sender.join()
             # At interpreter exit no thread can be started any more.
             self._drain()
             self._sock.shutdown(socket.SHUT_WR)
             if wait_for_partner:
-                read_frame(self._sock, END, 0)
+                read_frame(self._sock, _END, 0)
         except (CouplingError, OSError):
             # The partner left first: there is nobody to say goodbye to.
             pass

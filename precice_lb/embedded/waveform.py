@@ -28,11 +28,6 @@ class Waveform:
         return len(self._times)
 
     @property
-    def times(self) -> tuple[float, ...]:
-        """Times of the samples (simulated seconds), rising."""
-        return tuple(self._times)
-
-    @property
     def last(self) -> NDArray[np.float64]:
         """The latest sample."""
         return self._samples[-1]
