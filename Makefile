@@ -34,7 +34,7 @@ lint: $(VENV)/dev.stamp
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	$(BIN)/codespell --toml pyproject.toml precice_lb tests tutorials configs README.md CHANGELOG.md
+	$(BIN)/codespell --toml pyproject.toml precice_lb tutorials configs docs README.md CHANGELOG.md
 
 test: lint
 	$(BIN)/python -m pytest

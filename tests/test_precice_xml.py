@@ -238,7 +238,7 @@ def test_patch_changes_nothing_else(tmp_path: Path) -> None:
         '    <max-time value="1" />', '    <max-time-windows value="5" />\n    <max-time value="1" />'
     )
     expected = expected.replace(
-        'initialization="yes" />', """initialization="yes" exchange-directory='../"x" &amp; y' />"""
+        'initialization="yes" />', 'initialization="yes" exchange-directory="../&quot;x&quot; &amp; y" />'
     )
     assert target.read_bytes() == expected.replace("\n", "\r\n").encode()
     patched = read_configuration(target)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import re
 from pathlib import Path
-from xml.sax.saxutils import quoteattr
 
 from precice_lb.exceptions import ConfigurationError
 from precice_lb.precice_xml.markup import fail, load
@@ -113,6 +112,13 @@ def _set_attribute(text: str, element: Element, name: str, value: str) -> _Edit:
     cursor = position.end() if position else begin
     while (attribute := _ATTRIBUTE.match(text, cursor, end)) is not None:
         if attribute["name"] == name:
-            return attribute.start("value"), attribute.end("value"), quoteattr(value)
+            return attribute.start("value"), attribute.end("value"), _quoted(value)
         cursor = attribute.end()
-    return cursor, cursor, f" {name}={quoteattr(value)}"
+    return cursor, cursor, f" {name}={_quoted(value)}"
+
+
+def _quoted(value: str) -> str:
+    """Write an attribute's value; the standard library's ``quoteattr`` would load its network modules."""
+    for character, entity in ("&", "&amp;"), ("<", "&lt;"), (">", "&gt;"), ('"', "&quot;"):
+        value = value.replace(character, entity)
+    return f'"{value}"'
