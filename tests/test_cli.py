@@ -199,7 +199,7 @@ def test_the_traceback_is_there_on_request(tmp_path: Path) -> None:
 
 
 def test_an_unknown_command_or_option_is_refused(capsys: pytest.CaptureFixture[str], table: Path) -> None:
-    assert "recommand" in refused(capsys, "recommand", table)
+    assert "frobnicate" in refused(capsys, "frobnicate", table)
     assert "--rank" in refused(capsys, "recommend", table, "--rank", "3")
     assert "--ranks" in refused(capsys, "recommend", table)
     assert "xml" in refused(capsys, "recommend", table, "--ranks", "24", "--format", "xml")

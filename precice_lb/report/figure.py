@@ -14,6 +14,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
+from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
 from precice_lb.recommend.outlook import curves_of
@@ -174,6 +175,8 @@ def _draw_landscape(axes: Axes, recommendation: Recommendation, names: dict[str,
     marks += [
         (f"{kind} split", other.split, other.window_seconds, marker, 7)
         for (kind, other), marker in zip(recommendation.alternatives.items(), ("D", "s", "^", "v"), strict=False)
+        # A split of more ranks, where not all were worth giving out, has no place on this axis.
+        if sum(other.split.values()) == total
     ]
     for label, split, seconds, marker, size in marks:
         shape: dict[str, Any] = {"marker": marker, "markersize": size, "color": "#F0E442", "markeredgecolor": "black"}
@@ -197,6 +200,7 @@ def _draw_landscape(axes: Axes, recommendation: Recommendation, names: dict[str,
     axes.set_ylabel(f"time per window ({unit.symbol})")
     axes.set_title(f"Window time over the split of {total} ranks", loc="left")
     plain_log_ticks(axes, x=False)
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     legend_below(axes, entries)
 
 
