@@ -66,8 +66,10 @@ def configuration(kind: str, windows: int = WINDOWS) -> str:
   <mesh name="B-Mesh" dimensions="2"><use-data name="A-Data"/><use-data name="B-Data"/></mesh>
   <participant name="A">
     <provide-mesh name="A-Mesh"/>
+    <receive-mesh name="B-Mesh" from="B"/>
     <write-data name="A-Data" mesh="A-Mesh"/>
     <read-data name="B-Data" mesh="A-Mesh"/>
+    <mapping:nearest-neighbor direction="read" from="B-Mesh" to="A-Mesh" constraint="consistent"/>
   </participant>
   <participant name="B">
     <provide-mesh name="B-Mesh"/>
@@ -75,7 +77,6 @@ def configuration(kind: str, windows: int = WINDOWS) -> str:
     <write-data name="B-Data" mesh="B-Mesh"/>
     <read-data name="A-Data" mesh="B-Mesh"/>
     <mapping:nearest-neighbor direction="read" from="A-Mesh" to="B-Mesh" constraint="consistent"/>
-    <mapping:nearest-neighbor direction="write" from="B-Mesh" to="A-Mesh" constraint="consistent"/>
   </participant>
   <m2n:sockets acceptor="A" connector="B" exchange-directory="."/>
   <coupling-scheme:{kind}>
@@ -83,7 +84,7 @@ def configuration(kind: str, windows: int = WINDOWS) -> str:
     <max-time-windows value="{windows}"/>
     <time-window-size value="0.1"/>
     <exchange data="A-Data" mesh="A-Mesh" from="A" to="B"/>
-    <exchange data="B-Data" mesh="A-Mesh" from="B" to="A"/>{_SCHEMES[kind.rpartition("-")[2]]}
+    <exchange data="B-Data" mesh="B-Mesh" from="B" to="A"/>{_SCHEMES[kind.rpartition("-")[2]]}
   </coupling-scheme:{kind}>
 </precice-configuration>
 """
