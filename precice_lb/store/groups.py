@@ -16,7 +16,7 @@ def group_ranks(stores: Iterable[RankStore]) -> list[list[RankStore]]:
     """Group store files to participants of one launch.
 
     Ranks belong together when participant, size, case and name of the run are the same and they ran at the same
-    time; where two launches overlap, the attempt tells them apart.
+    time; where two launches overlap, store directory and attempt tell them apart.
 
     Parameters
     ----------
@@ -39,8 +39,7 @@ def group_ranks(stores: Iterable[RankStore]) -> list[list[RankStore]]:
         if len(set(ranks)) == len(ranks):
             groups.append(cluster)
             continue
-        for attempt in sorted({store.metadata["attempt"] for store in cluster}):
-            groups.append([store for store in cluster if store.metadata["attempt"] == attempt])
+        groups.extend(_by(cluster, _place))
     return [sorted(group, key=lambda store: store.metadata["rank"]) for group in groups]
 
 
@@ -56,7 +55,7 @@ def group_runs(participants: Iterable[Sequence[RankStore]]) -> list[list[Sequenc
     -------
     list of list of sequence of RankStore
         Coupled runs in the order they started. A participant occurs once in each: where two coupled runs of the
-        same case overlap without a name, they are told apart by the directory of their stores.
+        same case overlap without a name, they are told apart by the directory of their stores and the attempt.
     """
 
     def key(group: Sequence[RankStore]) -> Hashable:
@@ -68,11 +67,7 @@ def group_runs(participants: Iterable[Sequence[RankStore]]) -> list[list[Sequenc
         if len(set(names)) == len(names):
             runs.append(cluster)
             continue
-        places: dict[Hashable, list[Sequence[RankStore]]] = {}
-        for group in cluster:
-            place = group[0].path.parent.parent, group[0].metadata["attempt"]
-            places.setdefault(place, []).append(group)
-        runs.extend(places.values())
+        runs.extend(_by(cluster, lambda group: _place(group[0])))
     return sorted(runs, key=lambda run: min(group_interval(group)[0] for group in run))
 
 
@@ -93,15 +88,24 @@ def group_interval(group: Iterable[RankStore]) -> tuple[int, int]:
     return min(start for start, _ in intervals), max(end for _, end in intervals)
 
 
+def _place(store: RankStore) -> Hashable:
+    """Store directory and attempt."""
+    return store.path.parent.parent, store.metadata["attempt"]
+
+
+def _by(items: Iterable[T], key: Callable[[T], Hashable]) -> list[list[T]]:
+    groups: dict[Hashable, list[T]] = {}
+    for item in items:
+        groups.setdefault(key(item), []).append(item)
+    return list(groups.values())
+
+
 def _overlapping(
     items: Iterable[T], key: Callable[[T], Hashable], interval: Callable[[T], tuple[int, int]]
 ) -> list[list[T]]:
     """Partition items into those with the same key whose closed intervals are connected by overlaps."""
-    by_key: dict[Hashable, list[T]] = {}
-    for item in items:
-        by_key.setdefault(key(item), []).append(item)
     clusters: list[list[T]] = []
-    for group in by_key.values():
+    for group in _by(items, key):
         latest = None
         for item in sorted(group, key=interval):
             start, end = interval(item)
