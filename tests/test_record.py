@@ -16,6 +16,7 @@ import pytest
 from record_helpers import SOLVER, WINDOWS, configuration, environment, run_pair
 
 from precice_lb.record.at_end import at_end_action
+from precice_lb.record.metadata import user_metadata
 from precice_lb.store.reader import find_stores, read_store
 from precice_lb.store.records import RankStore
 
@@ -116,14 +117,10 @@ def test_the_embedded_backend_tells_mapping_and_wait_and_gives_the_same_results(
 
 
 @pytest.mark.mpi
-def test_every_rank_has_a_store(tmp_path: Path, mpiexec: str) -> None:
-    results = run_pair(
-        tmp_path,
-        "parallel-explicit",
-        launch=[mpiexec, "-n", "2"],
-        arguments=["2"],
-        PRECICE_LB_BACKEND="embedded",
-    )
+@pytest.mark.parametrize("backend", ["embedded", pytest.param("libprecice", marks=pytest.mark.precice)])
+def test_every_rank_has_a_store(tmp_path: Path, mpiexec: str, backend: str) -> None:
+    launch = [mpiexec, "-n", "2"]
+    results = run_pair(tmp_path, "parallel-explicit", launch=launch, arguments=["2"], PRECICE_LB_BACKEND=backend)
     for result in results.values():
         assert result.returncode == 0, result.stderr
     stores = _stores(tmp_path)
@@ -132,6 +129,20 @@ def test_every_rank_has_a_store(tmp_path: Path, mpiexec: str) -> None:
         assert store.metadata["size"] == 2
         assert store.metadata["finished"] is True
         assert store.advances["window"].tolist() == list(range(1, WINDOWS + 1))
+
+
+@pytest.mark.mpi
+def test_the_embedded_backend_stands_in_for_an_unusable_pyprecice_and_rank_0_says_so(
+    tmp_path: Path, mpiexec: str
+) -> None:
+    (tmp_path / "precice.py").write_text("raise ImportError('libprecice.so.3: cannot open shared object file')")
+    results = run_pair(tmp_path, "parallel-explicit", launch=[mpiexec, "-n", "2"], arguments=["2"])
+    for result in results.values():
+        assert result.returncode == 0, result.stderr
+        lines = [line for line in result.stderr.splitlines() if "pyprecice cannot be imported" in line]
+        assert len(lines) == 1
+        assert "libprecice.so.3" in lines[0]
+    assert {store.metadata["backend"] for store in _stores(tmp_path).values()} == {"embedded"}
 
 
 @pytest.mark.parametrize("backend", ["embedded", pytest.param("libprecice", marks=pytest.mark.precice)])
@@ -213,9 +224,6 @@ def test_a_second_run_into_one_directory_is_a_second_attempt(tmp_path: Path) -> 
         ({"PRECICE_LB_DIR": "solver.py"}, "this run is not recorded"),
         ({"PRECICE_LB_DIR": "/proc/nowhere"}, "this run is not recorded"),
         ({"PRECICE_LB_METADATA": "{broken"}, "PRECICE_LB_METADATA is ignored"),
-        ({"PRECICE_LB_METADATA": "[1]"}, "expected a JSON object"),
-        ({"PRECICE_LB_METADATA": '{"rank": 5}'}, "rank: expected one of run"),
-        ({"PRECICE_LB_METADATA": '{"warmup_windows": -1}'}, "at least 0"),
         ({"PRECICE_LB_RECORD": "maybe"}, "PRECICE_LB_RECORD is ignored: expected 0 or 1"),
         ({"PRECICE_LB_AT_END": "celebrate"}, "PRECICE_LB_AT_END is ignored: expected recommend"),
     ],
@@ -229,6 +237,25 @@ def test_wrong_settings_are_one_warning(tmp_path: Path, variables: dict[str, str
     assert len(_results(tmp_path)) == 2
     if "this run" not in words:
         assert all(len(store.advances) == WINDOWS for store in _stores(tmp_path).values())
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("[1]", "expected a JSON object, found '[1]'"),
+        ('{"rank": 5}', "rank: expected one of run"),
+        ('{"warmup_windows": -1}', "warmup_windows: expected at least 0, found -1"),
+    ],
+)
+def test_wrong_metadata_are_left_out_with_one_warning(
+    text: str, words: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("PRECICE_LB_METADATA", text)
+    assert user_metadata(None) == {}
+    assert user_metadata({"run": "r"}) == {"run": "r"}
+    printed = capsys.readouterr().err
+    assert printed.count("\n") == 1
+    assert words in printed
 
 
 # Files may not grow over the limit, which is what a full disk or a quota does to writes.
