@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +16,10 @@ from precice_lb.dataset.records import CoupledRun, ParticipantRun
 from precice_lb.exceptions import DataError
 from precice_lb.store.reader import RankStore, read_runs
 
-__all__ = ["DEFAULT_WARMUP_WINDOWS", "load_runs"]
+__all__ = ["DEFAULT_WARMUP_WINDOWS", "Complete", "load_runs"]
+
+Complete: TypeAlias = Callable[[Sequence[RankStore]], Sequence[RankStore]]
+"""Takes the ranks of one participant, sorted; returns them with what was measured beside the store."""
 
 DEFAULT_WARMUP_WINDOWS = 1
 """Time windows left out where neither the caller nor the run says how many."""
@@ -24,7 +27,9 @@ DEFAULT_WARMUP_WINDOWS = 1
 _SERIAL_SCHEME = re.compile(r"<\s*coupling-scheme:serial-")
 
 
-def load_runs(sources: Sequence[str | Path], *, warmup: int | None = None) -> list[CoupledRun]:
+def load_runs(
+    sources: Sequence[str | Path], *, warmup: int | None = None, complete: Complete | None = None
+) -> list[CoupledRun]:
     """Read coupled runs from their stores.
 
     Parameters
@@ -33,6 +38,8 @@ def load_runs(sources: Sequence[str | Path], *, warmup: int | None = None) -> li
         Store files, or directories that are searched with everything below them.
     warmup : int, optional
         Time windows to leave out; by default what each run says, else `DEFAULT_WARMUP_WINDOWS`.
+    complete : callable, optional
+        Adds what was measured beside the stores, such as `precice_lb.ingest.profiling.enrich`.
 
     Returns
     -------
@@ -48,11 +55,13 @@ def load_runs(sources: Sequence[str | Path], *, warmup: int | None = None) -> li
     """
     if warmup is not None and warmup < 0:
         raise DataError(f"warmup: expected a number of time windows of at least 0, found {warmup}")
-    return [_coupled_run(run, warmup) for run in read_runs(sources)]
+    return [_coupled_run(run, warmup, complete) for run in read_runs(sources)]
 
 
-def _coupled_run(groups: Sequence[Sequence[RankStore]], warmup: int | None) -> CoupledRun:
+def _coupled_run(groups: Sequence[Sequence[RankStore]], warmup: int | None, complete: Complete | None) -> CoupledRun:
     """Join the participants of one coupled run."""
+    if complete is not None:
+        groups = [complete(group) for group in groups]
     groups = sorted(groups, key=lambda group: str(group[0].metadata["participant"]))
     first = groups[0][0]
     if warmup is None:

@@ -9,13 +9,15 @@ from pathlib import Path
 import numpy as np
 
 from precice_lb.dataset.records import CoupledRun, Measurements
-from precice_lb.dataset.runs import load_runs
+from precice_lb.dataset.runs import Complete, load_runs
 from precice_lb.exceptions import DataError
 
 __all__ = ["load_measurements", "measurements_from_runs"]
 
 
-def load_measurements(sources: Sequence[str | Path], *, warmup: int | None = None) -> Measurements:
+def load_measurements(
+    sources: Sequence[str | Path], *, warmup: int | None = None, complete: Complete | None = None
+) -> Measurements:
     """Read samples from the stores of coupled runs of one case.
 
     Parameters
@@ -23,6 +25,8 @@ def load_measurements(sources: Sequence[str | Path], *, warmup: int | None = Non
     sources : sequence of path
         Store files or directories of them.
     warmup : int, optional
+        As in `load_runs`.
+    complete : callable, optional
         As in `load_runs`.
 
     Returns
@@ -36,7 +40,7 @@ def load_measurements(sources: Sequence[str | Path], *, warmup: int | None = Non
     DataError
         As in `measurements_from_runs`.
     """
-    return measurements_from_runs(load_runs(sources, warmup=warmup))
+    return measurements_from_runs(load_runs(sources, warmup=warmup, complete=complete))
 
 
 def measurements_from_runs(runs: Sequence[CoupledRun]) -> Measurements:
