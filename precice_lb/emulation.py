@@ -87,13 +87,13 @@ class CostLaw:
         surface = self.surface / p ** ((self.dimensions - 1) / self.dimensions)
         return np.asarray(self.serial + self.work / p + surface + self.logarithmic * np.log2(p))
 
-    def factor(self, window: int) -> float:
-        """Return the noise factor of a time window, the same on every rank and every machine.
+    def factor(self, window: int, ranks: int) -> float:
+        """Return the noise factor of a time window on so many ranks, the same on each of them and every machine.
 
         Log-normal with mean 1 and standard deviation ``noise``, so always positive.
         """
         # A hash, because it is stable across numpy versions and costs no import of numpy.random in the solver.
-        digest = hashlib.blake2b(f"{self.seed}/{self.participant}/{window}".encode(), digest_size=16).digest()
+        digest = hashlib.blake2b(f"{self.seed}/{self.participant}/{ranks}/{window}".encode(), digest_size=16).digest()
         first, second = (int.from_bytes(half, "big") for half in (digest[:8], digest[8:]))
         radius = math.sqrt(-2.0 * math.log((first + 1) / 2.0**64))  # Box and Muller
         variance = math.log1p(self.noise**2)

@@ -38,30 +38,30 @@ def test_seconds_keep_the_shape_and_know_no_noise():
 
 def test_noise_has_the_planted_mean_and_deviation():
     law = CostLaw(**COEFFICIENTS, noise=0.1, seed=3, participant="A")
-    factors = np.array([law.factor(window) for window in range(20_000)])
+    factors = np.array([law.factor(window, 4) for window in range(20_000)])
     assert factors.min() > 0.0
     assert factors.mean() == pytest.approx(1.0, abs=0.003)  # four standard errors
     assert factors.std() == pytest.approx(0.1, rel=0.03)
     assert abs(np.corrcoef(factors[:-1], factors[1:])[0, 1]) < 0.03
 
 
-def test_noise_depends_on_seed_participant_and_window_alone():
-    def factors(seed: int, participant: str) -> list[float]:
+def test_noise_depends_on_seed_participant_ranks_and_window_alone():
+    def factors(seed: int, participant: str, ranks: int = 4) -> list[float]:
         law = CostLaw(**COEFFICIENTS, noise=0.02, seed=seed, participant=participant)
-        return [law.factor(window) for window in range(5)]
+        return [law.factor(window, ranks) for window in range(5)]
 
     assert factors(1, "A") == factors(1, "A")
-    assert len({*factors(1, "A"), *factors(2, "A"), *factors(1, "B")}) == 15
-    assert CostLaw(**COEFFICIENTS).factor(7) == 1.0
+    assert len({*factors(1, "A"), *factors(2, "A"), *factors(1, "B"), *factors(1, "A", 5)}) == 20
+    assert CostLaw(**COEFFICIENTS).factor(7, 4) == 1.0
 
 
 def test_noise_is_the_same_in_another_process():
     code = (
         "from precice_lb.emulation import CostLaw; "
-        "print(repr(CostLaw(1.0, 0.0, 0.0, 0.0, noise=0.02, seed=5, participant='Inner').factor(11)))"
+        "print(repr(CostLaw(1.0, 0.0, 0.0, 0.0, noise=0.02, seed=5, participant='Inner').factor(11, 4)))"
     )
     printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    assert float(printed) == CostLaw(2.0, 1.0, 0.0, 0.0, noise=0.02, seed=5, participant="Inner").factor(11)
+    assert float(printed) == CostLaw(2.0, 1.0, 0.0, 0.0, noise=0.02, seed=5, participant="Inner").factor(11, 4)
 
 
 @pytest.mark.parametrize(

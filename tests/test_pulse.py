@@ -242,7 +242,7 @@ def test_the_emulated_load_costs_what_its_law_says(mpiexec, tmp_path):
     for name, ranks in (("Inner", 2), ("Outer", 3)):
         participant = run.participants[name]
         assert participant.ranks == ranks
-        law = np.array([laws[name].seconds(ranks) * laws[name].factor(window) for window in range(6)])
+        law = np.array([laws[name].seconds(ranks) * laws[name].factor(window, ranks) for window in range(6)])
         assert np.all(participant.own_seconds > 0.95 * law)
         assert np.median(participant.own_seconds / law) < 1.25
         planted.append(law)

@@ -39,12 +39,13 @@ class EmulatedLoad:
         if name not in laws:
             refuse(f"{path}: no cost law of {name}")
         self.law = laws[name]
+        self.ranks = ranks
         self.base = float(self.law.seconds(ranks))
         self.late: list[float] = []
 
     def sleep(self, window: int, begin: float, share: float) -> None:
         """Sleep until a share of the window's cost is over since ``begin`` (seconds of perf_counter)."""
-        left = begin + share * self.base * self.law.factor(window) - time.perf_counter()
+        left = begin + share * self.base * self.law.factor(window, self.ranks) - time.perf_counter()
         if left > 0.0:
             time.sleep(left)
         elif share == 1.0:
