@@ -23,19 +23,29 @@ class ParticipantRun:
     ranks : int
         Ranks it ran on.
     windows : ndarray of int64, shape (W,)
-        Completed time windows, from 1, that every rank recorded.
+        Completed time windows that every rank recorded, rising.
     window_seconds : ndarray, shape (W,)
         Wall seconds of each window.
     own_seconds : ndarray, shape (W,)
-        Wall seconds without waiting for partners, all coupling iterations together; NaN where waits were not measured.
+        Wall seconds without waiting for partners, all coupling iterations and substeps together; NaN where waits were
+        not measured.
     wait_seconds : ndarray, shape (W,)
-        Seconds the participant waited for partners; NaN where not measured.
+        Seconds the participant waited for partners, counted in the window that the data is for; NaN where not
+        measured.
     iterations : ndarray, shape (W,)
         Coupling iterations of each window.
     rank_solve, rank_mapping, rank_wait, rank_overhead : ndarray, shape (ranks,)
         Mean seconds per window after warm-up; NaN for what was not measured and for ranks without a store.
     metadata : dict
         Metadata of the lowest recorded rank.
+    receiving : ndarray of bool, shape (ranks,)
+        Ranks that receive data: only their waits are waits for partners. Where none is known to, all False.
+    iteration_windows : ndarray of int64, shape (I,)
+        Windows after warm-up that had a first, second, … coupling iteration.
+    iteration_own, iteration_wait : ndarray, shape (I,)
+        Mean own seconds and wait of that iteration; NaN where not measured.
+    timing_problems : dict of str to int
+        Why mapping and wait were not measured and what to set, with the number of ranks that say so.
     """
 
     participant: str
@@ -50,11 +60,16 @@ class ParticipantRun:
     rank_wait: NDArray[np.float64]
     rank_overhead: NDArray[np.float64]
     metadata: dict[str, Any]
+    receiving: NDArray[np.bool_]
+    iteration_windows: NDArray[np.int64]
+    iteration_own: NDArray[np.float64]
+    iteration_wait: NDArray[np.float64]
+    timing_problems: dict[str, int]
 
     @property
     def own_measured(self) -> bool:
-        """Whether the backend told the waits, so that the own cost is known."""
-        return not bool(np.isnan(self.own_seconds).any())
+        """Whether waits were measured in some window, so that an own cost is known."""
+        return bool(np.isfinite(self.own_seconds).any())
 
     @property
     def imbalance(self) -> float:
@@ -161,4 +176,5 @@ def load_imbalance(costs: NDArray[np.float64]) -> float:
 
 
 def _median(values: NDArray[np.float64]) -> float:
-    return float(np.median(values)) if len(values) else math.nan
+    known = values[np.isfinite(values)]
+    return float(np.median(known)) if len(known) else math.nan

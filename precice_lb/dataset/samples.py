@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from precice_lb.dataset.records import CoupledRun, Measurements
+from precice_lb.dataset.records import CoupledRun, Measurements, ParticipantRun
 from precice_lb.dataset.runs import Complete, load_runs
 from precice_lb.exceptions import DataError
 
@@ -71,14 +71,12 @@ def measurements_from_runs(runs: Sequence[CoupledRun]) -> Measurements:
     for run in runs:
         for name, part in run.participants.items():
             steady = run.steady(name)
-            own = part.own_seconds[steady]
-            if not len(own):
+            if not steady.any():
                 continue
-            if np.isnan(own).any():
-                raise DataError(
-                    f"run {run.name}: expected waits of participant {name} to be measured, found none from backend "
-                    f"{part.metadata['backend']}; record with PRECICE_LB_BACKEND=embedded or give seconds in a CSV file"
-                )
+            own = part.own_seconds[steady]
+            own = own[np.isfinite(own)]
+            if not len(own):
+                raise DataError(f"run {run.name}: {_not_measured(name, part)}")
             error = 1.2533 * float(np.std(own, ddof=1)) / math.sqrt(len(own)) if len(own) > 1 else math.nan
             rows.setdefault(name, []).append((float(part.ranks), float(np.median(own)), error))
             iterations.setdefault(name, []).append(float(np.mean(part.iterations[steady])))
@@ -115,6 +113,15 @@ def _require_same_case(first: CoupledRun, other: CoupledRun) -> None:
                 f"expected runs of one case, found {name} with {first.degrees_of_freedom[name]:g} degrees of freedom "
                 f"in run {first.name} and {other.degrees_of_freedom[name]:g} in run {other.name}; {remedy}"
             )
+
+
+def _not_measured(name: str, part: ParticipantRun) -> str:
+    """Say why the own cost of a participant is unknown, and what to do."""
+    remedy = "; ".join(part.timing_problems) or (
+        f"found none from backend {part.metadata['backend']}; record with PRECICE_LB_BACKEND=embedded or give seconds "
+        "in a CSV file"
+    )
+    return f"expected waits of participant {name} to be measured, {remedy}"
 
 
 def _origin(run: CoupledRun) -> str:
