@@ -20,11 +20,12 @@ from store_helpers import PARALLEL, metadata, row, rows, write_store
 
 from precice_lb.exceptions import StoreError
 from precice_lb.store.metadata import METADATA, USER_KEYS, decode, encode, validate
-from precice_lb.store.reader import find_stores, read_store
+from precice_lb.store.reader import aligned_columns, find_stores, read_runs, read_store
 from precice_lb.store.schema import (
     ADVANCE_DTYPE,
     ADVANCE_STRUCT,
     INITIALIZE_DTYPE,
+    SECTION_DTYPE,
     UNITS,
     case_fingerprint,
     store_filename,
@@ -48,7 +49,7 @@ def test_what_was_written_is_read(tmp_path: Path) -> None:
         units = json.loads(file["advances"].attrs["units"])
         assert units["wait_ns"] == "ns"
         assert set(units) == set(ADVANCE_DTYPE.names)
-    assert set(UNITS) == {*ADVANCE_DTYPE.names, *INITIALIZE_DTYPE.names}
+    assert set(UNITS) == {*ADVANCE_DTYPE.names, *INITIALIZE_DTYPE.names, *SECTION_DTYPE.names}
 
 
 def test_the_struct_packs_exactly_the_table_row() -> None:
@@ -318,3 +319,48 @@ def test_the_fingerprint_sees_another_case(old: str, new: str) -> None:
 
 def test_the_fingerprint_of_what_is_not_xml_is_that_of_the_text() -> None:
     assert case_fingerprint("<a>") != case_fingerprint("<a><b>")
+
+
+def test_profiling_sections_are_kept(tmp_path: Path) -> None:
+    writer = StoreWriter(tmp_path, metadata(), PARALLEL)
+    names = [f"solver step {index}" for index in range(40)] + ["é" * 200]
+    sections = np.array([(index % 41, 1 + index // 41, index, 7) for index in range(1000)], dtype=SECTION_DTYPE)
+    writer.append(rows([row(1, 0.1, 0.2, 0.0)]), sections[:10], names[:10])
+    assert read_store(writer.path).section_names == tuple(names[:10])
+    writer.append(rows([]), sections[10:], names)
+    np.testing.assert_array_equal(read_store(writer.path).sections, sections)
+    writer.close(finished=True, ended_unix_ns=metadata()["started_unix_ns"])
+    store = read_store(writer.path)
+    np.testing.assert_array_equal(store.sections, sections)
+    assert store.section_names[:40] == tuple(names[:40])
+    assert store.section_names[40].startswith("é" * 60)
+    assert len(store.advances) == 1
+
+
+def test_columns_of_ranks_that_agree_are_read_at_once(tmp_path: Path) -> None:
+    counts = (6, 4, 5)
+    for rank, count in enumerate(counts):
+        write_store(
+            tmp_path,
+            [
+                row(1 + i // 2, 0.1 * rank, 0.01 * i, None, iteration=1 + i % 2, complete=i % 2 == 1)
+                for i in range(count)
+            ],
+            rank=rank,
+            size=3,
+        )
+    ((group,),) = read_runs([tmp_path])
+    columns = aligned_columns(group)
+    assert columns is not None
+    assert columns.ranks.tolist() == [0, 1, 2]
+    assert columns.window.tolist() == [1, 1, 2, 2]
+    assert columns.iteration.tolist() == [1, 2, 1, 2]
+    assert columns.window_complete.tolist() == [False, True, False, True]
+    np.testing.assert_allclose(columns.values["solve_ns"], 1e8 * np.arange(3)[:, None] * np.ones(4))
+    assert (columns.values["wait_ns"] == -1).all()
+    chosen = aligned_columns(group, ["advance_ns"], windows=(2, 9))
+    assert chosen is not None
+    assert chosen.window.tolist() == [2, 2]
+    assert chosen.values["advance_ns"].tolist() == [[20_000_000, 30_000_000]] * 3
+    write_store(tmp_path / "other", [row(1, 0.1, 0.1, 0.0), row(3, 0.1, 0.1, 0.0)], rank=3, size=3)
+    assert aligned_columns([*group, read_store(find_stores([tmp_path / "other"])[0])]) is None

@@ -90,7 +90,7 @@ def group_interval(group: Iterable[RankStore]) -> tuple[int, int]:
 
 def _place(store: RankStore) -> Hashable:
     """Store directory and attempt."""
-    return store.path.parent.parent, store.metadata["attempt"]
+    return store.directory, store.metadata["attempt"]
 
 
 def _by(items: Iterable[T], key: Callable[[T], Hashable]) -> list[list[T]]:

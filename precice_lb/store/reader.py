@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-import h5py
-
 from precice_lb.exceptions import StoreError
+from precice_lb.store.columns import RankColumns, aligned_columns
 from precice_lb.store.groups import group_ranks, group_runs
-from precice_lb.store.metadata import METADATA, decode, validate
+from precice_lb.store.parts import read_part
 from precice_lb.store.records import RankStore
-from precice_lb.store.schema import ADVANCE_DTYPE, FORMAT, FORMAT_VERSION, INITIALIZE_DTYPE, SUFFIX
+from precice_lb.store.schema import SUFFIX
 
-__all__ = ["RankStore", "find_stores", "read_runs", "read_store"]
+__all__ = ["RankColumns", "RankStore", "aligned_columns", "find_stores", "read_runs", "read_store"]
 
 
 def find_stores(sources: Iterable[str | Path]) -> list[Path]:
@@ -54,7 +53,7 @@ def find_stores(sources: Iterable[str | Path]) -> list[Path]:
 
 
 def read_store(path: str | Path) -> RankStore:
-    """Read one store file.
+    """Read the store file of one rank.
 
     Parameters
     ----------
@@ -69,29 +68,9 @@ def read_store(path: str | Path) -> RankStore:
     Raises
     ------
     StoreError
-        If the file is not a store, is damaged, or has an unknown format version.
+        If the file is not a store of one rank, is damaged, or has an unknown format version.
     """
-    path = Path(path)
-    try:
-        # Without a lock a reader on a network file system never blocks the solver that writes.
-        with h5py.File(path, "r", locking=False) as file:
-            _check_format(path, file)
-            advances = file["advances"][...]
-            initialize = file["initialize"][...]
-            configuration = file["configuration"].asstr()[()]
-            metadata = {name: decode(name, file.attrs[name]) for name in METADATA if name in file.attrs}
-            validate(metadata, complete=True)
-    except (OSError, KeyError, RuntimeError) as error:
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise StoreError(
-            f"{path}: expected a store written by precice_lb (HDF5), found a file that cannot be read as one "
-            f"({reason}); remove it or record the run again"
-        ) from error
-    except StoreError as error:
-        if str(error).startswith(str(path)):
-            raise
-        raise StoreError(f"{path}: {error}; remove the file or record the run again") from error
-    return RankStore(path, metadata, configuration, advances[advances["window"] > 0], initialize)
+    return read_part(Path(path))
 
 
 def read_runs(sources: Iterable[str | Path]) -> list[list[Sequence[RankStore]]]:
@@ -113,25 +92,3 @@ def read_runs(sources: Iterable[str | Path]) -> list[list[Sequence[RankStore]]]:
         As in `find_stores` and `read_store`.
     """
     return group_runs(group_ranks(read_store(path) for path in find_stores(sources)))
-
-
-def _check_format(path: Path, file: h5py.File) -> None:
-    """Refuse what is not a store of a known format version."""
-    found = file.attrs.get("format")
-    if found != FORMAT:
-        raise StoreError(
-            f"{path}: expected an HDF5 file with attribute format={FORMAT!r}, found {found!r}; "
-            "give only files that precice_lb wrote"
-        )
-    version = file.attrs.get("format_version")
-    if version != FORMAT_VERSION:
-        raise StoreError(
-            f"{path}: expected format version {FORMAT_VERSION}, found {version}; "
-            "read it with the version of precice_lb that wrote it or a newer one"
-        )
-    for name, dtype in (("advances", ADVANCE_DTYPE), ("initialize", INITIALIZE_DTYPE)):
-        found_names = file[name].dtype.names
-        if found_names != dtype.names:
-            raise StoreError(
-                f"{path}: expected columns {dtype.names} in /{name}, found {found_names}; the file is damaged"
-            )

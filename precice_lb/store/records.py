@@ -2,14 +2,44 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from precice_lb.store.schema import MERGED_SUFFIX, SECTION_DTYPE
+
 __all__ = ["RankStore"]
+
+
+class _Rows:
+    """Rows in memory, or a function that reads them each time they are asked for."""
+
+    def __init__(self, default: Callable[[], NDArray[np.void]] | None = None) -> None:
+        self._default = default
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, instance: object | None, owner: type) -> NDArray[np.void]:
+        if instance is None:
+            # How dataclass asks for a field's default.
+            if self._default is None:
+                raise AttributeError(self._name)
+            return cast("NDArray[np.void]", self._default)
+        value = instance.__dict__[self._name]
+        rows: NDArray[np.void] = value() if callable(value) else value
+        return rows
+
+    def __set__(self, instance: object, value: NDArray[np.void] | Callable[[], NDArray[np.void]]) -> None:
+        instance.__dict__[self._name] = value
+
+
+def _no_sections() -> NDArray[np.void]:
+    return np.empty(0, dtype=SECTION_DTYPE)
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,16 +55,23 @@ class RankStore:
     configuration : str
         Text of ``precice-config.xml``.
     advances : ndarray
-        Rows of `precice_lb.store.schema.ADVANCE_DTYPE`, in the order of the calls.
+        Rows of `precice_lb.store.schema.ADVANCE_DTYPE`, in the order of the calls. Those of a merged store are read
+        from the file at each access: keep the array instead of asking twice.
     initialize : ndarray
         Rows of `precice_lb.store.schema.INITIALIZE_DTYPE`, at most one.
+    sections : ndarray
+        Rows of `precice_lb.store.schema.SECTION_DTYPE`: the solver's own profiling sections, in the order they ended.
+    section_names : tuple of str
+        What ``sections["name"]`` counts, from 0.
     """
 
     path: Path
     metadata: dict[str, Any]
     configuration: str
-    advances: NDArray[np.void]
-    initialize: NDArray[np.void]
+    advances: _Rows = _Rows()
+    initialize: _Rows = _Rows()
+    sections: _Rows = _Rows(_no_sections)
+    section_names: tuple[str, ...] = ()
 
     @property
     def interval_unix_ns(self) -> tuple[int, int]:
@@ -42,11 +79,16 @@ class RankStore:
         start: int = self.metadata["started_unix_ns"]
         end = self.metadata.get("ended_unix_ns")
         if end is None:
-            last = start
+            end = start
             offset = start - self.metadata["started_clock_ns"]
             if len(self.initialize):
-                last = offset + int(self.initialize["begin_ns"][-1] + self.initialize["initialize_ns"][-1])
-            if len(self.advances):
-                last = offset + int(self.advances["begin_ns"][-1] + self.advances["advance_ns"][-1])
-            end = last
+                end = offset + int(self.initialize["begin_ns"][-1] + self.initialize["initialize_ns"][-1])
+            advances = self.advances
+            if len(advances):
+                end = offset + int(advances["begin_ns"][-1] + advances["advance_ns"][-1])
         return start, max(start, end)
+
+    @property
+    def directory(self) -> Path:
+        """The store directory that the rank recorded into."""
+        return self.path.parent if self.path.name.endswith(MERGED_SUFFIX) else self.path.parent.parent

@@ -1,8 +1,10 @@
 """What a store file holds: format version, tables with their units, and the case fingerprint.
 
-One HDF5 file per rank. ``/advances`` has one row per ``advance``, ``/initialize`` one row per ``initialize``,
+One HDF5 file per rank while a run goes on. ``/advances`` has one row per ``advance``, ``/initialize`` one row per
+``initialize``, ``/sections`` one row per profiling section of the solver with its name in ``/section_names``,
 ``/configuration`` the text of ``precice-config.xml``; attributes of the root are the metadata. A row of zeros has
-been reserved but not written, which is why windows and iterations count from 1.
+been reserved but not written, which is why windows and iterations count from 1. What `precice_lb.store.merge` makes of
+many such files stands in `precice_lb.store.merged`.
 """
 
 from __future__ import annotations
@@ -21,8 +23,11 @@ __all__ = [
     "FORMAT",
     "FORMAT_VERSION",
     "INITIALIZE_DTYPE",
+    "MERGED_SUFFIX",
     "METADATA",
     "NOT_MEASURED",
+    "SECTION_DTYPE",
+    "SECTION_NAME_BYTES",
     "SUFFIX",
     "UNITS",
     "USER_KEYS",
@@ -41,6 +46,9 @@ FORMAT_VERSION = 1
 
 SUFFIX = ".h5"
 """Ending of every store file."""
+
+MERGED_SUFFIX = ".merged.h5"
+"""Ending of a file that holds all ranks of a participant."""
 
 NOT_MEASURED = -1
 """What a duration holds that the backend does not tell (never zero)."""
@@ -68,7 +76,16 @@ ADVANCE_STRUCT = struct.Struct("<qiqqqqqd?")
 INITIALIZE_DTYPE = np.dtype([("begin_ns", "<i8"), ("initialize_ns", "<i8"), ("mapping_ns", "<i8"), ("wait_ns", "<i8")])
 """One row per ``initialize``: when it began, its duration, and the mapping and wait within it."""
 
+SECTION_DTYPE = np.dtype([("name", "<i4"), ("window", "<i8"), ("begin_ns", "<i8"), ("duration_ns", "<i8")])
+"""One row per profiling section that the solver opened and closed: its name as a position in ``/section_names``, the
+time window in which it ended, when it began, and its duration with everything in it."""
+
+SECTION_NAME_BYTES = 128
+"""Longest name of a section in a store, in bytes of UTF-8."""
+
 UNITS = {
+    "name": "1",
+    "duration_ns": "ns",
     "window": "1",
     "iteration": "1",
     "begin_ns": "ns",

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,8 @@ from precice_lb.store.schema import (
     FORMAT,
     FORMAT_VERSION,
     INITIALIZE_DTYPE,
+    SECTION_DTYPE,
+    SECTION_NAME_BYTES,
     UNITS,
     encode,
     store_filename,
@@ -27,6 +30,8 @@ from precice_lb.store.schema import (
 __all__ = ["StoreWriter"]
 
 _CHUNK_ROWS = 256
+_CHUNK_NAMES = 16
+_NAME_DTYPE = np.dtype(f"S{SECTION_NAME_BYTES}")
 
 
 class StoreWriter:
@@ -60,11 +65,10 @@ class StoreWriter:
         self.metadata = {**metadata, "attempt": 1, "finished": False}
         validate(self.metadata, complete=True)
         self.path = self._attempt_path(Path(directory))
-        self.path.parent.mkdir(parents=True, exist_ok=True)
         # The name appears only once the file can be read; whoever comes second takes the next attempt.
         draft = self.path.with_name(f".{self.path.name}.{os.getpid()}")
-        self._raw = GuardedFile(draft)
-        self._rows = 0
+        self._raw = _create_in_directory(draft)
+        self._rows = self._sections = self._names = 0
         try:
             self._file = h5py.File(self._raw, "w")
             self._create(configuration)
@@ -96,25 +100,30 @@ class StoreWriter:
         table[:] = row
         self.flush()
 
-    def append(self, rows: NDArray[np.void]) -> None:
+    def append(
+        self, rows: NDArray[np.void], sections: NDArray[np.void] | None = None, section_names: Sequence[str] = ()
+    ) -> None:
         """Append rows of ``advance`` and write them to disk.
 
         Parameters
         ----------
         rows : ndarray of ADVANCE_DTYPE, shape (n,)
+        sections : ndarray of SECTION_DTYPE, shape (m,), optional
+            Profiling sections that ended since the last call.
+        section_names : sequence of str
+            All names that occurred so far; earlier ones never change.
 
         Raises
         ------
         OSError
             If they cannot be written.
         """
-        table = self._file["advances"]
-        end = self._rows + len(rows)
-        if end > len(table):
-            # Whole chunks of zeros first: most appends then change no structure of the file, only data in place.
-            table.resize((-(-end // _CHUNK_ROWS) * _CHUNK_ROWS,))
-        table[self._rows : end] = rows
-        self._rows = end
+        self._rows = self._extend("advances", self._rows, rows)
+        if len(section_names) > self._names:
+            names = [name.encode()[:SECTION_NAME_BYTES] for name in section_names[self._names :]]
+            self._names = self._extend("section_names", self._names, np.array(names, dtype=_NAME_DTYPE))
+        if sections is not None and len(sections):
+            self._sections = self._extend("sections", self._sections, sections)
         self.flush()
 
     def flush(self) -> None:
@@ -145,12 +154,27 @@ class StoreWriter:
         """
         try:
             self.metadata.update(finished=finished, ended_unix_ns=ended_unix_ns)
-            self._file["advances"].resize((self._rows,))
+            for name, rows in self._tables().items():
+                self._file[name].resize((rows,))
             self._file.attrs["ended_unix_ns"] = ended_unix_ns
             self._file.attrs["finished"] = finished
         finally:
             self._give_up()
         self._raise_failure()
+
+    def _tables(self) -> dict[str, int]:
+        return {"advances": self._rows, "sections": self._sections, "section_names": self._names}
+
+    def _extend(self, name: str, written: int, rows: NDArray[Any]) -> int:
+        """Write rows after those written; return how many there are then."""
+        table = self._file[name]
+        end = written + len(rows)
+        if end > len(table):
+            # Whole chunks of zeros first: most appends then change no structure of the file, only data in place.
+            chunk = table.chunks[0]
+            table.resize((-(-end // chunk) * chunk,))
+        table[written:end] = rows
+        return end
 
     def _attempt_path(self, directory: Path) -> Path:
         data = self.metadata
@@ -167,7 +191,12 @@ class StoreWriter:
         for name, value in self.metadata.items():
             file.attrs[name] = encode(name, value)
         file.create_dataset("configuration", data=configuration, dtype=h5py.string_dtype())
-        for name, dtype, chunk in (("advances", ADVANCE_DTYPE, _CHUNK_ROWS), ("initialize", INITIALIZE_DTYPE, 1)):
+        file.create_dataset("section_names", (0,), _NAME_DTYPE, maxshape=(None,), chunks=(_CHUNK_NAMES,))
+        for name, dtype, chunk in (
+            ("advances", ADVANCE_DTYPE, _CHUNK_ROWS),
+            ("sections", SECTION_DTYPE, _CHUNK_ROWS),
+            ("initialize", INITIALIZE_DTYPE, 1),
+        ):
             table = file.create_dataset(name, (0,), dtype, maxshape=(None,), chunks=(chunk,))
             table.attrs["units"] = json.dumps({column: UNITS[column] for column in dtype.names or ()})
         self.flush()
@@ -194,3 +223,12 @@ class StoreWriter:
     def _raise_failure(self) -> None:
         if self._raw.failure is not None:
             raise self._raw.failure
+
+
+def _create_in_directory(path: Path) -> GuardedFile:
+    """Create a file and its directory, which a merge of earlier runs may just be removing."""
+    with contextlib.suppress(FileNotFoundError):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return GuardedFile(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return GuardedFile(path)

@@ -1,0 +1,199 @@
+"""Reading the file of one rank.
+
+Through h5py's low-level API, which reads a file three times faster than its high-level one: a run has a file per rank.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from h5py import h5a, h5d, h5f, h5o, h5p, h5s, h5t
+from numpy.typing import NDArray
+
+from precice_lb.exceptions import StoreError
+from precice_lb.store.metadata import METADATA, decode, validate
+from precice_lb.store.records import RankStore
+from precice_lb.store.schema import ADVANCE_DTYPE, FORMAT, FORMAT_VERSION, INITIALIZE_DTYPE, SECTION_DTYPE
+
+__all__ = ["format_of", "open_read_only", "read_part"]
+
+_TABLES = {"advances": ADVANCE_DTYPE, "initialize": INITIALIZE_DTYPE, "sections": SECTION_DTYPE}
+_TYPES = {name: h5t.py_create(dtype, logical=True) for name, dtype in _TABLES.items()}
+
+
+def open_read_only(path: Path) -> h5f.FileID:
+    """Open a file for h5py without a lock, so that on a network file system a reader never blocks the solver.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+
+    Returns
+    -------
+    h5py.h5f.FileID
+
+    Raises
+    ------
+    OSError
+        If it cannot be opened as HDF5.
+    """
+    access = h5p.create(h5p.FILE_ACCESS)
+    access.set_fclose_degree(h5f.CLOSE_STRONG)
+    access.set_file_locking(False, True)
+    return h5f.open(os.fsencode(path), h5f.ACC_RDONLY, access)
+
+
+def format_of(path: Path) -> object:
+    """Attribute ``format`` of a file.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+
+    Returns
+    -------
+    object
+        None if there is none.
+
+    Raises
+    ------
+    OSError
+        If it cannot be opened as HDF5.
+    """
+    file = open_read_only(path)
+    try:
+        root = h5o.open(file, b"/")
+        return _attribute(h5a.open(root, b"format")) if h5a.exists(root, b"format") else None
+    finally:
+        file.close()
+
+
+def read_part(path: Path, *, rows: bool = True) -> RankStore:
+    """Read the file of one rank.
+
+    Parameters
+    ----------
+    path : Path
+        The file; it may still be written to, or have been left behind by a kill.
+    rows : bool
+        False leaves the rows of ``advance`` and the sections in the file: they are read when asked for.
+
+    Returns
+    -------
+    RankStore
+        What it holds up to the last flush.
+
+    Raises
+    ------
+    StoreError
+        If the file is not a store of one rank, is damaged, or has an unknown format version.
+    """
+    try:
+        file = open_read_only(path)
+        try:
+            root = h5o.open(file, b"/")
+            attributes = _attributes(root)
+            _check_format(path, root, attributes)
+            metadata = {name: decode(name, value) for name, value in attributes.items() if name in METADATA}
+            validate(metadata, complete=True)
+            names = _section_names(root)
+            return RankStore(
+                path=path,
+                metadata=metadata,
+                configuration=_text(root, b"configuration"),
+                advances=_advances(root) if rows else lambda: read_part(path).advances,
+                initialize=_table(root, "initialize"),
+                sections=_sections(root, len(names)) if rows else lambda: read_part(path).sections,
+                section_names=names,
+            )
+        finally:
+            file.close()
+    except (OSError, KeyError, RuntimeError) as error:
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise StoreError(
+            f"{path}: expected a store written by precice_lb (HDF5), found a file that cannot be read as one "
+            f"({reason}); remove it or record the run again"
+        ) from error
+    except StoreError as error:
+        if str(error).startswith(str(path)):
+            raise
+        raise StoreError(f"{path}: {error}; remove the file or record the run again") from error
+
+
+def _attributes(root: h5o.ObjectID) -> dict[str, Any]:
+    found = {}
+    for index in range(h5a.get_num_attrs(root)):
+        attribute = h5a.open(root, index=index)
+        found[attribute.name.decode()] = _attribute(attribute)
+    return found
+
+
+def _attribute(attribute: h5a.AttrID) -> Any:
+    value = np.empty(attribute.shape, attribute.dtype)
+    attribute.read(value)
+    scalar: Any = value[()]
+    return scalar.decode("utf-8", "surrogateescape") if isinstance(scalar, bytes) else scalar
+
+
+def _text(root: h5o.ObjectID, name: bytes) -> str:
+    value = np.empty((), dtype=object)
+    h5d.open(root, name).read(h5s.ALL, h5s.ALL, value)
+    text: bytes = value.item()
+    return text.decode("utf-8", "surrogateescape")
+
+
+def _table(root: h5o.ObjectID, name: str) -> NDArray[np.void]:
+    if name.encode() not in root:
+        return np.empty(0, dtype=_TABLES[name])
+    dataset = h5d.open(root, name.encode())
+    table = np.empty(dataset.shape, dtype=_TABLES[name])
+    dataset.read(h5s.ALL, h5s.ALL, table, _TYPES[name])
+    return table
+
+
+def _advances(root: h5o.ObjectID) -> NDArray[np.void]:
+    table = _table(root, "advances")
+    written = table["window"] > 0
+    return table if written.all() else table[written]
+
+
+def _sections(root: h5o.ObjectID, names: int) -> NDArray[np.void]:
+    """Read the sections without rows reserved or, in a flush that was cut short, without their name."""
+    table = _table(root, "sections")
+    return table[(table["window"] > 0) & (table["name"] < names)]
+
+
+def _section_names(root: h5o.ObjectID) -> tuple[str, ...]:
+    if b"section_names" not in root:
+        return ()
+    dataset = h5d.open(root, b"section_names")
+    names = np.empty(dataset.shape, dtype=dataset.dtype)
+    dataset.read(h5s.ALL, h5s.ALL, names)
+    return tuple(name.decode("utf-8", "replace") for name in names if name)
+
+
+def _check_format(path: Path, root: h5o.ObjectID, attributes: dict[str, Any]) -> None:
+    """Refuse what is not a store of a known format version."""
+    found = attributes.get("format")
+    if found != FORMAT:
+        raise StoreError(
+            f"{path}: expected an HDF5 file with attribute format={FORMAT!r}, found {found!r}; "
+            "give only files that precice_lb wrote"
+        )
+    version = attributes.get("format_version")
+    if version != FORMAT_VERSION:
+        raise StoreError(
+            f"{path}: expected format version {FORMAT_VERSION}, found {version}; "
+            "read it with the version of precice_lb that wrote it or a newer one"
+        )
+    for name in ("advances", "initialize"):
+        kind = h5d.open(root, name.encode()).get_type()
+        if not kind.equal(_TYPES[name]):
+            raise StoreError(
+                f"{path}: expected columns {_TABLES[name].names} in /{name}, found {kind.dtype}; the file is damaged"
+            )
