@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -59,16 +61,25 @@ def _both(directory: Path, *arguments: str) -> list[subprocess.CompletedProcess[
     ]
 
 
-@pytest.mark.parametrize("where", ["file", "directory", "link", "module", "package", "submodule"])
+@pytest.mark.parametrize(
+    "where", ["file", "directory", "link", "no suffix", "with main", "archive", "module", "package", "submodule"]
+)
 def test_a_solver_sees_what_python_shows_it(tmp_path: Path, where: str) -> None:
     (tmp_path / "sub" / "deep").mkdir(parents=True)
     for path in ("probe.py", "sub/probe.py", "sub/__main__.py", "sub/deep/inner.py"):
         (tmp_path / path).write_text(PROBE)
     (tmp_path / "link.py").symlink_to(tmp_path / "sub" / "probe.py")
+    # The probe shows its path under sys.path; that of python includes the archive.
+    with zipfile.ZipFile(tmp_path / "solver.pyz", "w") as archive:
+        archive.writestr("__main__.py", PROBE)
+    (tmp_path / "solver").write_text("#!/usr/bin/env -S python3 -u\n" + PROBE)
     arguments = {
         "file": ["probe.py"],
         "directory": ["sub/probe.py"],
         "link": ["link.py"],
+        "no suffix": ["./solver"],
+        "with main": ["sub"],
+        "archive": ["solver.pyz"],
         "module": ["-m", "probe"],
         "package": ["-m", "sub"],
         "submodule": ["-m", "sub.deep.inner"],
@@ -94,11 +105,15 @@ def test_a_solver_ends_as_under_python(tmp_path: Path, ending: str) -> None:
         (["-m", "nowhere"], "-m nowhere: expected a module"),
         (["-m", "nowhere.inner"], "-m nowhere.inner: expected a module"),
         (["-c", "print()"], "found the option -c"),
+        (["no-such-solver"], "no-such-solver: expected a Python script or the console script of a package"),
+        (["sh"], "expected a Python program, found one for a compiled program; run it as it is and import"),
+        (["./run.sh"], "./run.sh: expected a Python program, found one for /bin/sh; run it as it is and import"),
         ([], "usage: precice-lb run"),
     ],
 )
 def test_nothing_to_run_is_one_line_and_exit_code_2(tmp_path: Path, arguments: list[str], words: str) -> None:
-    _, ours = _both(tmp_path, *arguments) if arguments else (None, _ours(tmp_path))
+    (tmp_path / "run.sh").write_text("#!/bin/sh\npython3 solver.py\n")
+    ours = _ours(tmp_path, *arguments)
     assert ours.returncode == 2
     assert ours.stdout == ""
     assert words in ours.stderr
@@ -116,6 +131,71 @@ def _ours(directory: Path, *arguments: str, **variables: str) -> subprocess.Comp
         timeout=60,
         check=False,
     )
+
+
+# What installers write for a console script: as it is, and where the path of python is too long or has a space.
+CONSOLE_SCRIPTS = {
+    "plain": "#!{python}\nimport sys\nfrom stand_in.cli import main\n"
+    "if __name__ == '__main__':\n    sys.exit(main())\n",
+    "by env": "#!/usr/bin/env python3\nimport sys\nfrom stand_in.cli import main\nsys.exit(main())\n",
+    "long path": "#!/bin/sh\n'''exec' \"{python}\" \"$0\" \"$@\"\n' '''\nimport sys\nfrom stand_in.cli import main\n"
+    "sys.exit(main())\n",
+    "entry point": None,
+    "of another environment": "#!/elsewhere/bin/python3\nraise SystemExit('wrong environment')\n",
+}
+
+
+def _install_stand_in(directory: Path) -> None:
+    """A package with a console script, as installers lay it out."""
+    (directory / "stand_in").mkdir()
+    (directory / "stand_in" / "__init__.py").write_text("")
+    (directory / "stand_in" / "cli.py").write_text(
+        "import sys\nimport precice as p\n\ndef couple(participant: p.Participant) -> None: ...\n\n"
+        "def main():\n    print(sys.argv, p.Participant.__module__)\n    return 4\n"
+    )
+    information = directory / "stand_in-1.0.dist-info"
+    information.mkdir()
+    (information / "METADATA").write_text("Metadata-Version: 2.1\nName: stand_in\nVersion: 1.0\n")
+    (information / "entry_points.txt").write_text("[console_scripts]\nstand-in-solver = stand_in.cli:main\n")
+
+
+@pytest.mark.parametrize("kind", CONSOLE_SCRIPTS)
+def test_a_console_script_is_run_by_its_name(tmp_path: Path, kind: str) -> None:
+    _install_stand_in(tmp_path)
+    script = tmp_path / "bin" / "stand-in-solver"
+    script.parent.mkdir()
+    text = CONSOLE_SCRIPTS[kind]
+    if text is not None:
+        script.write_text(text.format(python=sys.executable))
+        script.chmod(0o755)
+    paths = [str(script.parent), str(Path(sys.executable).parent), os.environ["PATH"]]
+    ours = subprocess.run(
+        [sys.executable, "-m", "precice_lb", "run", "stand-in-solver", "config.json"],
+        cwd=tmp_path,
+        env={
+            **environment(PRECICE_LB_BACKEND="embedded"),
+            "PATH": os.pathsep.join(paths),
+            "PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path]),
+        },
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (ours.returncode, ours.stderr) == (4, "")
+    found = script if kind in ("plain", "by env", "long path") else Path(sys.executable).parent / "stand-in-solver"
+    assert ours.stdout == f"[{str(found)!r}, 'config.json'] precice_lb\n"
+
+
+def test_a_console_script_of_another_environment_is_refused(tmp_path: Path) -> None:
+    script = tmp_path / "bin" / "stand-in-solver"
+    script.parent.mkdir()
+    script.write_text(str(CONSOLE_SCRIPTS["of another environment"]))
+    script.chmod(0o755)
+    ours = _ours(tmp_path, "stand-in-solver", PATH=f"{script.parent}{os.pathsep}{os.environ['PATH']}")
+    assert ours.returncode == 2
+    assert f"found {script} of /elsewhere/bin/python3; install precice_lb there, or the solver here" in ours.stderr
+    assert ours.stderr.count("\n") == 1
 
 
 IDIOMS = """
