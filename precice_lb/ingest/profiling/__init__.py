@@ -1,0 +1,8 @@
+"""preCICE's own profiling files: parsed, joined with recorded runs, or imported in their place."""
+
+from __future__ import annotations
+
+from precice_lb.ingest.profiling.enrich import enrich
+from precice_lb.ingest.profiling.times import Profile, read_profile
+
+__all__ = ["Profile", "enrich", "read_profile"]

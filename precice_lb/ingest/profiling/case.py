@@ -1,0 +1,111 @@
+"""What ``precice-config.xml`` says about profiling files and about who receives data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from precice_lb.exceptions import ConfigurationError
+from precice_lb.precice_xml import Configuration, CouplingScheme, Exchange, parse_configuration
+
+__all__ = ["ProfiledCase"]
+
+
+@dataclass(frozen=True)
+class ProfiledCase:
+    """A configuration, as far as profiling files need it.
+
+    Attributes
+    ----------
+    configuration : Configuration or None
+        None if the text cannot be read as one.
+    directory : str
+        Where ``precice-profiling`` lies, relative to the solver's working directory.
+    mode : str
+        ``off``, ``fundamental``, ``api`` or ``all``.
+    flush_every : str
+        As written.
+    """
+
+    configuration: Configuration | None
+    directory: str = "."
+    mode: str = "fundamental"
+    flush_every: str = "50"
+
+    @classmethod
+    def of(cls, text: str) -> ProfiledCase:
+        """Read the text of a configuration; what it leaves out has preCICE's defaults."""
+        try:
+            configuration = parse_configuration(text)
+        except ConfigurationError:
+            return cls(None)
+        for element in configuration.root.children:
+            if element.tag == "profiling":
+                given = element.attributes
+                return cls(
+                    configuration,
+                    given.get("directory", cls.directory),
+                    given.get("mode", cls.mode),
+                    given.get("flush-every", cls.flush_every),
+                )
+        return cls(configuration)
+
+    def receives_window_size(self, participant: str) -> bool:
+        """Whether the participant gets its time window size from a partner: preCICE has no event for that wait."""
+        return any(
+            scheme.window_size_from_first and scheme.participants[1] == participant
+            for scheme in self._schemes(participant)
+        )
+
+    def receives_data(self, participant: str, mesh_sizes: Mapping[str, int]) -> bool | None:
+        """Whether a rank waits for its partners' data.
+
+        It does where its part of a received mesh is not empty, and where a scheme tells all ranks something:
+        convergence, the size of the time window, or the times of substeps.
+
+        Parameters
+        ----------
+        participant : str
+            Name of the participant.
+        mesh_sizes : mapping of str to int
+            The rank's vertices in the meshes it provides.
+
+        Returns
+        -------
+        bool or None
+            None where that cannot be told, as for meshes that are accessed directly.
+        """
+        if self.configuration is None or participant not in self.configuration.participants:
+            return None
+        answers = [self._hears_all(scheme, participant) or None for scheme in self._schemes(participant)]
+        exchanges = [e for scheme in self._schemes(participant) for e in scheme.exchanges if e.target == participant]
+        if True in answers or any(exchange.substeps for exchange in exchanges):
+            return True
+        parts = [self._has_part(exchange, participant, mesh_sizes) for exchange in exchanges]
+        if True in parts:
+            return True
+        return None if None in parts else False
+
+    def _schemes(self, participant: str) -> list[CouplingScheme]:
+        schemes = () if self.configuration is None else self.configuration.coupling_schemes
+        return [scheme for scheme in schemes if participant in scheme.participants]
+
+    def _hears_all(self, scheme: CouplingScheme, participant: str) -> bool:
+        if scheme.is_implicit:
+            judge = scheme.controller if scheme.controller is not None else scheme.participants[1]
+            if participant != judge:
+                return True
+        return scheme.window_size_from_first and scheme.participants[1] == participant
+
+    def _has_part(self, exchange: Exchange, participant: str, mesh_sizes: Mapping[str, int]) -> bool | None:
+        """Whether the rank holds vertices of the mesh of an exchange."""
+        assert self.configuration is not None
+        owner = self.configuration.participants[participant]
+        meshes: set[str | None] = {exchange.mesh}
+        if exchange.mesh not in owner.provides:
+            # A rank keeps of a received mesh what its own vertices need in a mapping.
+            touching = [m for m in owner.mappings if exchange.mesh in (m.source, m.target)]
+            meshes = {m.target if m.source == exchange.mesh else m.source for m in touching}
+        if not meshes or any(mesh is None or mesh not in mesh_sizes for mesh in meshes):
+            return None
+        return any(mesh_sizes[mesh] > 0 for mesh in meshes if mesh is not None)

@@ -1,0 +1,198 @@
+"""Joining recorded ranks with their profiling files: where the time in ``advance`` went."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from precice_lb.exceptions import DataError
+from precice_lb.ingest.profiling.case import ProfiledCase
+from precice_lb.ingest.profiling.files import Header, read_header
+from precice_lb.ingest.profiling.times import Profile, read_profile
+from precice_lb.store.reader import RankStore
+from precice_lb.store.schema import NOT_MEASURED
+
+__all__ = ["enrich", "profile_candidates"]
+
+_FOLDER = "precice-profiling"
+_SUFFIXES = (".txt", ".json")
+# Both clocks are tied to Unix time within milliseconds of each other; a run repeated at once starts later than this.
+_LARGEST_OFFSET_NS = 1_000_000_000
+_SLACK_NS = 50_000
+
+
+def enrich(stores: Sequence[RankStore]) -> list[RankStore]:
+    """Fill in what the recorder could not see, from each rank's own profiling file.
+
+    The k-th recorded ``advance`` is the k-th in the file; that preCICE's interval lies within the recorder's for all
+    of them, with one offset between the two clocks, is checked. Mapping that the solver asks for just in time counts
+    as mapping, where the mode of profiling shows it: it is moved from ``solve_ns`` to ``advance_ns`` and
+    ``mapping_ns``, so that their sum stays the wall time. Nothing on disk changes.
+
+    Parameters
+    ----------
+    stores : sequence of RankStore
+        Any ranks.
+
+    Returns
+    -------
+    list of RankStore
+        In the same order. Metadata ``timing_source`` says what was joined, ``timing_problem`` what is missing, why,
+        and what to set; ``receives_data`` whether the rank waits for data. Ranks whose backend tells these times, and
+        ranks already joined, are returned as they are.
+    """
+    cases: dict[str, ProfiledCase] = {}
+    result = []
+    for store in stores:
+        if store.metadata["backend"] != "libprecice" or "timing_source" in store.metadata:
+            result.append(store)
+            continue
+        if store.configuration not in cases:
+            cases[store.configuration] = ProfiledCase.of(store.configuration)
+        result.append(_joined(store, cases[store.configuration]))
+    return result
+
+
+def profile_candidates(store: RankStore, directory: str) -> list[Path]:
+    """Where a rank's profiling file may lie.
+
+    Parameters
+    ----------
+    store : RankStore
+        The rank.
+    directory : str
+        The configuration's ``<profiling directory=…>``.
+
+    Returns
+    -------
+    list of Path
+        Below the solver's working directory, and, for a case that was moved, below that of the store.
+    """
+    data = store.metadata
+    bases = [Path(data["working_directory"])] if "working_directory" in data else []
+    bases.append(store.directory.parent)
+    name = f"{data['participant']}-{data['rank']}-{data['size']}"
+    paths = [Path(os.path.normpath(base / directory / _FOLDER / name)) for base in bases]
+    return [path.with_name(path.name + suffix) for path in dict.fromkeys(paths) for suffix in _SUFFIXES]
+
+
+def _joined(store: RankStore, case: ProfiledCase) -> RankStore:
+    try:
+        advances = store.advances
+        profile, offset = _profile_of(store, case)
+        rows, which = _aligned(store, advances, profile, offset)
+    except DataError as error:
+        return dataclasses.replace(store, metadata={**store.metadata, "timing_problem": str(error)})
+    advances = advances.copy()
+    taken, calls = advances[rows], profile.calls[which]
+    steering = case.receives_window_size(store.metadata["participant"])
+    _fill(taken, "wait_ns", calls["wait_us"] + (calls["steering_us"] if steering else 0))
+    _fill(taken, "mapping_ns", calls["mapping_us"] + calls["jit_us"])
+    taken["solve_ns"] -= calls["jit_us"] * 1000
+    taken["advance_ns"] += calls["jit_us"] * 1000
+    advances[rows] = taken
+    initialize = store.initialize.copy()
+    if profile.initialize is not None and len(initialize):
+        _fill(initialize, "mapping_ns", np.array([profile.initialize.mapping_us]))
+        wait = profile.initialize.wait_us + (profile.initialize.steering_us if steering else 0)
+        _fill(initialize, "wait_ns", np.array([wait]))
+    metadata = {**store.metadata, "timing_source": f"precice-profiling {profile.header.mode}"}
+    receives = case.receives_data(metadata["participant"], profile.mesh_sizes)
+    if receives is not None:
+        metadata["receives_data"] = receives
+    missing = len(advances) - len(taken)
+    if missing:
+        metadata["timing_problem"] = (
+            f"{profile.header.path}: expected the times of {len(advances)} calls of advance, found {len(taken)}; "
+            f'preCICE keeps records in memory until it writes them: set <profiling flush-every="50"/> where a run may be '
+            f'killed, found "{case.flush_every}"'
+        )
+    return dataclasses.replace(store, metadata=metadata, advances=advances, initialize=initialize)
+
+
+def _fill(rows: NDArray[np.void], column: str, microseconds: NDArray[np.int64]) -> None:
+    rows[column] = np.where(rows[column] == NOT_MEASURED, microseconds * 1000, rows[column])
+
+
+def _profile_of(store: RankStore, case: ProfiledCase) -> tuple[Profile, int]:
+    """Profiling file of the same rank and run, and its zero on the recorder's clock in ns.
+
+    Raises
+    ------
+    DataError
+        If there is none; says what to set.
+    """
+    problems: list[str] = []
+    for header in _headers(store, case, problems):
+        profile = read_profile(header.path)
+        zero = header.unix_us * 1000 - store.metadata["started_unix_ns"] + store.metadata["started_clock_ns"]
+        started = store.metadata["started_unix_ns"]
+        first, last = header.unix_us * 1000, (header.unix_us + profile.last_us) * 1000
+        if not first - _LARGEST_OFFSET_NS <= started <= last + _LARGEST_OFFSET_NS:
+            problems.append(f"{header.path}: expected the profiling file of this run, found one of another run")
+            continue
+        return profile, zero
+    raise DataError(problems[0])
+
+
+def _headers(store: RankStore, case: ProfiledCase, problems: list[str]) -> Iterator[Header]:
+    """Headers of the files that claim to be this rank's."""
+    paths = [path for path in profile_candidates(store, case.directory) if path.exists()]
+    if not paths:
+        expected = profile_candidates(store, case.directory)[0]
+        remedy = (
+            'set <profiling mode="fundamental"/> instead of mode="off"'
+            if case.mode == "off"
+            else "keep preCICE's profiling files beside the run"
+        )
+        problems.append(f"{expected}: expected preCICE's profiling file of this rank, found none; {remedy}")
+    for path in paths:
+        try:
+            header = read_header(path)
+        except DataError as error:
+            problems.append(str(error))
+            continue
+        data = store.metadata
+        if (header.participant, header.rank, header.size) != (data["participant"], data["rank"], data["size"]):
+            problems.append(f"{path}: expected the profiling file of this rank, found one of another rank")
+            continue
+        yield header
+
+
+def _aligned(store: RankStore, advances: NDArray[np.void], profile: Profile, zero: int) -> tuple[slice, slice]:
+    """Which recorded rows are which calls in the file.
+
+    Raises
+    ------
+    DataError
+        If they do not fit together.
+    """
+    path = profile.header.path
+    if not len(profile.calls):
+        raise DataError(
+            f"{path}: expected records of advance, found none; the run ended before preCICE wrote them, "
+            'set <profiling flush-every="50"/>'
+        )
+    begin = profile.calls["begin_us"] * 1000 + zero
+    end = begin + profile.calls["advance_us"] * 1000
+    row_begin = advances["begin_ns"]
+    row_end = row_begin + advances["advance_ns"]
+    # Where the first records of one of the two are lost, the clocks say which calls belong together.
+    later_call = int(np.argmin(np.abs(begin - row_begin[0]))) if len(advances) else 0
+    later_row = int(np.argmin(np.abs(row_begin - begin[0]))) if len(advances) else 0
+    for row, call in dict.fromkeys([(0, 0), (0, later_call), (later_row, 0)]):
+        count = min(len(advances) - row, len(begin) - call)
+        rows, calls = slice(row, row + count), slice(call, call + count)
+        least = int((row_begin[rows] - begin[calls]).max(initial=-_LARGEST_OFFSET_NS))
+        most = int((row_end[rows] - end[calls]).min(initial=_LARGEST_OFFSET_NS))
+        if least <= most + _SLACK_NS and abs(least) <= _LARGEST_OFFSET_NS:
+            return rows, calls
+    raise DataError(
+        f"{path}: expected the calls of advance that were recorded in {store.path.name}, found others; "
+        "keep the profiling files of the recorded run"
+    )

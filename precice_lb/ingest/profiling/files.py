@@ -1,0 +1,213 @@
+"""preCICE's profiling files: their header, and their records in blocks of whole lines."""
+
+from __future__ import annotations
+
+import json
+import lzma
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NoReturn
+
+from precice_lb.exceptions import DataError
+
+__all__ = ["PADDING", "Header", "read_blocks", "read_header"]
+
+PADDING = 16
+"""Bytes of filling before and after the lines of a block."""
+
+_BLOCK = 1 << 20
+_LONGEST_HEADER = 1 << 16
+_TEXT_VERSIONS = (1, 2)
+_JSON_EVENTS = re.compile(rb'"events"\s*:\s*\[\s*')
+_JSON_NAME = re.compile(rb'\{"et":"n","en":"([^"]*)","eid":(\d+)\}')
+_JSON_TO_TEXT = (
+    (b'{"et":"b","eid":', b"B"),
+    (b'{"et":"e","eid":', b"E"),
+    (b'{"et":"d","eid":', b"D"),
+    (b',"ts":', b":"),
+    (b',"dn":', b":"),
+    (b',"dv":', b":"),
+    (b':"', b":"),
+    (b'"}', b"}"),
+    (b"},", b"\n"),
+    (b"}", b"\n"),
+)
+
+
+@dataclass(frozen=True)
+class Header:
+    """What the beginning of a profiling file says.
+
+    Attributes
+    ----------
+    path : Path
+        The file.
+    participant : str
+        Name of the participant.
+    rank, size : int
+        Rank and number of ranks of the participant.
+    unix_us : int
+        Unix time in microseconds at which the file's clock is zero.
+    mode : str
+        ``fundamental``, ``api`` or ``all``.
+    layout : str
+        ``text`` (file versions 1 and 2), ``lzma`` (the same, compressed) or ``json`` (up to preCICE 3.2).
+    offset : int
+        Where the records begin, in bytes.
+    """
+
+    path: Path
+    participant: str
+    rank: int
+    size: int
+    unix_us: int
+    mode: str
+    layout: str
+    offset: int
+
+
+def read_header(path: str | Path) -> Header:
+    """Read the header of a profiling file.
+
+    Parameters
+    ----------
+    path : path
+        A ``<Participant>-<rank>-<size>.txt``, or ``.json`` up to preCICE 3.2.
+
+    Returns
+    -------
+    Header
+
+    Raises
+    ------
+    DataError
+        If the file cannot be read, is empty, or is no profiling file of a known version.
+    """
+    path = Path(path)
+    try:
+        with path.open("rb") as file:
+            head = file.read(_LONGEST_HEADER)
+    except OSError as error:
+        raise DataError(
+            f"{path}: expected a profiling file of preCICE, found none that can be read ({error})"
+        ) from None
+    if head[:1] == b"{" and b"\n" in head and head.split(b"\n", 1)[0].strip() != b"{":
+        line = head.split(b"\n", 1)[0]
+        meta, offset, layout = _object(path, line), len(line) + 1, "text"
+        version = meta.get("file_version")
+        if version not in _TEXT_VERSIONS:
+            _refuse(path, f"file_version {' or '.join(map(str, _TEXT_VERSIONS))}", f"{version!r}")
+        if meta.get("compression") is True:
+            layout = "lzma"
+    else:
+        match = _JSON_EVENTS.search(head)
+        if match is None:
+            _refuse(path, "a header with name, rank, size and unix_us", _shown(head))
+        offset, layout = match.end(), "json"
+        found = _object(path, head[:offset] + b"]}").get("meta")
+        if not isinstance(found, dict):
+            _refuse(path, 'an object "meta"', _shown(head))
+        meta = found
+    try:
+        name, mode = meta["name"], meta["mode"]
+        rank, size, unix_us = (int(meta[key]) for key in ("rank", "size", "unix_us"))
+    except (KeyError, TypeError, ValueError):
+        _refuse(path, "a header with name, rank, size, unix_us and mode", _shown(head))
+    if not (isinstance(name, str) and name and isinstance(mode, str) and 0 <= rank < size and 0 <= unix_us < 1 << 53):
+        _refuse(path, "a header with a name and a rank below the size", _shown(head))
+    return Header(path, name, rank, size, unix_us, mode, layout, offset)
+
+
+def read_blocks(header: Header) -> Iterator[bytes]:
+    """Read the records in blocks; a partial record at the end, as a kill leaves it, is left out.
+
+    Parameters
+    ----------
+    header : Header
+        What `read_header` returned.
+
+    Yields
+    ------
+    bytes
+        Whole lines in the text format, with `PADDING` bytes of filling on both sides.
+
+    Raises
+    ------
+    DataError
+        If the file cannot be read or its compression is damaged.
+    """
+    try:
+        with header.path.open("rb") as file:
+            file.seek(header.offset)
+            if header.layout == "json":
+                yield from _cut(file.read, b"}", _json_to_text)
+            elif header.layout == "lzma":
+                yield from _cut(_Decompressed(file.read).read, b"\n")
+            else:
+                yield from _cut(file.read, b"\n")
+    except OSError as error:
+        raise DataError(f"{header.path}: expected a file that can be read, found {error}") from None
+    except lzma.LZMAError as error:
+        _refuse(header.path, "an LZMA stream", f"damaged data ({error})")
+
+
+class _Decompressed:
+    """An LZMA stream of which the end may be missing."""
+
+    def __init__(self, read: Callable[[int], bytes]) -> None:
+        self._read = read
+        self._stream = lzma.LZMADecompressor(format=lzma.FORMAT_ALONE)
+
+    def read(self, size: int) -> bytes:
+        while not self._stream.eof:
+            data = self._read(_BLOCK) if self._stream.needs_input else b""
+            if self._stream.needs_input and not data:
+                return b""
+            if text := self._stream.decompress(data, size):
+                return text
+        return b""
+
+
+def _cut(
+    read: Callable[[int], bytes], end: bytes, translate: Callable[[bytes], bytes] | None = None
+) -> Iterator[bytes]:
+    filling = bytes(PADDING)
+    rest = b""
+    while data := read(_BLOCK):
+        cut = data.rfind(end) + 1
+        if cut:
+            text = rest + data[:cut]
+            yield b"".join((filling, text if translate is None else translate(text), filling))
+            rest = b""
+        rest += data[cut:]
+
+
+def _json_to_text(block: bytes) -> bytes:
+    """Write records of the JSON format as lines of the text format."""
+    block = block.strip(b", \r\n\t")
+    if block.endswith(b"]}"):
+        block = block[:-2]
+    block = _JSON_NAME.sub(rb"N\2:\1}", block)
+    for old, new in _JSON_TO_TEXT:
+        block = block.replace(old, new)
+    return block
+
+
+def _object(path: Path, text: bytes) -> dict[str, Any]:
+    try:
+        value = json.loads(text)
+    except ValueError:
+        value = None
+    if not isinstance(value, dict):
+        _refuse(path, "a header in JSON", _shown(text))
+    return value
+
+
+def _shown(text: bytes) -> str:
+    return repr(text[:60].decode("utf-8", "replace")) if text else "an empty file"
+
+
+def _refuse(path: Path, expected: str, found: str) -> NoReturn:
+    raise DataError(f"{path}: expected a profiling file of preCICE with {expected}, found {found}") from None

@@ -1,0 +1,188 @@
+"""From begins and ends to events with their place in the nesting, vectorised."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from precice_lb.ingest.profiling.records import Records
+
+__all__ = ["Events", "Nesting"]
+
+_GLOBAL = b"_GLOBAL"
+
+
+@dataclass(frozen=True)
+class Events:
+    """Events that ended within a block of records.
+
+    Attributes
+    ----------
+    paths : ndarray of int64, shape (n,)
+        Place in the nesting: position in `Nesting.paths`.
+    begins : ndarray of int64, shape (n,)
+        When each began, in microseconds of the file's clock.
+    durations : ndarray of int64, shape (n,)
+        How long each took, in microseconds.
+    order : ndarray of int64, shape (n,)
+        Position of each event's end among the records of the block.
+    """
+
+    paths: NDArray[np.int64]
+    begins: NDArray[np.int64]
+    durations: NDArray[np.int64]
+    order: NDArray[np.int64]
+
+
+class Nesting:
+    """Follows the stack of events through the blocks of one file.
+
+    Begins and ends alternate at every depth of the stack. So a stable sort of the records by depth puts each begin
+    next to its end, and the parent of an event is the last one that began one level further out. The event ``_GLOBAL``
+    spans the file and stands outside the nesting, as in preCICE's own tools.
+
+    Attributes
+    ----------
+    paths : list of tuple of str
+        Names from the outermost event inwards; the first is empty.
+    global_end_us : int or None
+        When ``_GLOBAL`` ended, in microseconds: the participant was finalised.
+    last_us : int
+        Largest time seen.
+    """
+
+    def __init__(self) -> None:
+        self.paths: list[tuple[str, ...]] = [()]
+        self.global_begin_us: int | None = None
+        self.global_end_us: int | None = None
+        self.last_us = 0
+        self._names: dict[int, str] = {}
+        self._global: int | None = None
+        self._children = np.full((8, 64), -1, dtype=np.int64)
+        self._open_events: NDArray[np.int64] = np.empty(0, dtype=np.int64)
+        self._open_times: NDArray[np.int64] = np.empty(0, dtype=np.int64)
+
+    def name(self, event: int) -> str:
+        """Name of an event or datum; where the record that names it was lost, one made from its number."""
+        return self._names.get(event, f"unnamed-{event}")
+
+    def feed(self, records: Records) -> Events:
+        """Take the next block.
+
+        Parameters
+        ----------
+        records : Records
+            Its records.
+
+        Returns
+        -------
+        Events
+            Those that ended in it.
+        """
+        self._learn(records.names)
+        begins, events, times = self._without_global(records)
+        if len(times):
+            self.last_us = max(self.last_us, int(times[-1]))
+        still_open = len(self._open_events)
+        begins = np.concatenate([np.ones(still_open, dtype=bool), begins])
+        events = np.concatenate([self._open_events, events])
+        times = np.concatenate([self._open_times, times])
+        found = self._match(begins, events, times)
+        if found is None:
+            # Records are missing, as with a small flush-every: keep what fits together.
+            kept = _consistent(begins.tolist(), events.tolist())
+            found = self._match(begins[kept], events[kept], times[kept])
+            assert found is not None
+        return found
+
+    def _learn(self, names: dict[int, bytes]) -> None:
+        for number, name in names.items():
+            self._names[number] = name.decode("utf-8", "replace")
+            if name == _GLOBAL:
+                self._global = number
+
+    def _without_global(self, records: Records) -> tuple[NDArray[np.bool_], NDArray[np.int64], NDArray[np.int64]]:
+        begins, events, times = records.begins, records.events, records.times
+        if self._global is None:
+            return begins, events, times
+        outside = events == self._global
+        if not outside.any():
+            return begins, events, times
+        for index in np.flatnonzero(outside):
+            if begins[index]:
+                self.global_begin_us = int(times[index])
+            elif self.global_begin_us is not None:
+                self.global_end_us = int(times[index])
+            self.last_us = max(self.last_us, int(times[index]))
+        return begins[~outside], events[~outside], times[~outside]
+
+    def _match(self, begins: NDArray[np.bool_], events: NDArray[np.int64], times: NDArray[np.int64]) -> Events | None:
+        """Match begins and ends by depth, or None if they do not fit together."""
+        depth = np.cumsum(np.where(begins, 1, -1)) + ~begins
+        if not len(depth):
+            return Events(*(np.empty(0, dtype=np.int64) for _ in range(4)))
+        if depth.min() < 1 or depth.max() > np.iinfo(np.int16).max:
+            return None
+        order = np.argsort(depth.astype(np.int16), kind="stable")
+        bounds = np.cumsum(np.bincount(depth))
+        parts: list[Events] = []
+        open_: list[int] = []
+        outer, outer_paths = np.empty(0, dtype=np.int64), np.zeros(1, dtype=np.int64)
+        for first, last in pairwise(bounds.tolist()):
+            level = order[first:last]
+            start, end = level[0::2], level[1::2]
+            closed = len(end)
+            if (events[start[:closed]] != events[end]).any():
+                return None
+            parents = outer_paths[np.searchsorted(outer, start) - 1] if len(outer) else np.zeros_like(start)
+            paths = self._paths_of(parents, events[start])
+            begun = times[start[:closed]]
+            parts.append(Events(paths[:closed], begun, times[end] - begun, end))
+            if closed < len(start):
+                open_.append(int(start[-1]))
+            outer, outer_paths = start, paths
+        self._open_events, self._open_times = events[open_], times[open_]
+        columns = zip(*((part.paths, part.begins, part.durations, part.order) for part in parts), strict=True)
+        return Events(*(np.concatenate(column) for column in columns))
+
+    def _paths_of(self, parents: NDArray[np.int64], events: NDArray[np.int64]) -> NDArray[np.int64]:
+        widest = int(events.max(initial=0))
+        if widest >= self._children.shape[1]:
+            grown = np.full((len(self._children), 2 * widest), -1, dtype=np.int64)
+            grown[:, : self._children.shape[1]] = self._children
+            self._children = grown
+        paths: NDArray[np.int64] = self._children[parents, events]
+        if (paths < 0).any():
+            unknown = np.flatnonzero(paths < 0)
+            for parent, event in np.unique(np.stack([parents[unknown], events[unknown]]), axis=1).T.tolist():
+                self._add_path(parent, event)
+            paths = self._children[parents, events]
+        return paths
+
+    def _add_path(self, parent: int, event: int) -> None:
+        if len(self.paths) == len(self._children):
+            self._children = np.concatenate([self._children, np.full_like(self._children, -1)])
+        self._children[parent, event] = len(self.paths)
+        self.paths.append((*self.paths[parent], self.name(event)))
+
+
+def _consistent(begins: list[bool], events: list[int]) -> NDArray[np.bool_]:
+    """Which records fit together: no end without its begin, no begin whose end was lost inside another event."""
+    kept = np.ones(len(begins), dtype=bool)
+    stack: list[int] = []
+    for index, (begin, event) in enumerate(zip(begins, events, strict=True)):
+        if begin:
+            stack.append(index)
+            continue
+        depth = len(stack)
+        while depth and events[stack[depth - 1]] != event:
+            depth -= 1
+        if not depth:
+            kept[index] = False
+            continue
+        kept[stack[depth:]] = False
+        del stack[depth - 1 :]
+    return kept

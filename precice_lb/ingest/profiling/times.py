@@ -1,0 +1,249 @@
+"""From nested events to what each ``advance`` took: solve, mapping and wait, and the totals of every event."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from precice_lb.exceptions import DataError
+from precice_lb.ingest.profiling.files import Header, read_blocks, read_header
+from precice_lb.ingest.profiling.nesting import Events, Nesting
+from precice_lb.ingest.profiling.records import parse_block
+
+__all__ = ["CALL_DTYPE", "CallReader", "InitializeTimes", "Profile", "read_profile"]
+
+CALL_DTYPE = np.dtype(
+    [
+        ("begin_us", "<i8"),
+        ("advance_us", "<i8"),
+        ("solve_us", "<i8"),
+        ("jit_us", "<i8"),
+        ("mapping_us", "<i8"),
+        ("wait_us", "<i8"),
+        ("steering_us", "<i8"),
+        ("sync_us", "<i8"),
+        ("exchanges", "<i8"),
+    ]
+)
+"""One row per ``advance`` that ended: when it began on the file's clock; its duration; ``solver.advance`` since the
+call before; just-in-time mapping within that; mapping within ``advance``; ``waitAndReceiveData`` and
+``receiveConvergence``; what the coupling takes outside its own events, where a time window size is received; barriers
+of ``synchronize="true"``; and how many exchanges it did, none in a call within a time window."""
+
+_WAITS = frozenset({"waitAndReceiveData", "receiveConvergence"})
+_EXCHANGES = _WAITS | {"waitAndSendData", "sendConvergence"}
+_JUST_IN_TIME = ("mapAndReadData.", "writeAndMapData.")
+_STEERING = {("advance", "advanceCoupling"), ("initialize", "initalizeCouplingScheme")}
+_SYNC = {("advance.sync",), ("solver.advance.sync",)}
+
+
+@dataclass
+class InitializeTimes:
+    """What ``initialize`` took, in microseconds; ``begin_us`` is on the file's clock."""
+
+    begin_us: int
+    initialize_us: int
+    mapping_us: int
+    wait_us: int
+    steering_us: int
+
+
+@dataclass(frozen=True, eq=False)
+class Profile:
+    """What one rank's profiling file says.
+
+    Attributes
+    ----------
+    header : Header
+        Whose file it is.
+    calls : ndarray of CALL_DTYPE
+        One row per ``advance``.
+    initialize : InitializeTimes or None
+        None if the file ends before it does.
+    totals : dict of str to tuple of int
+        How often each event ended and its total microseconds, by names from the outermost event inwards, joined by
+        ``/``.
+    mesh_sizes : dict of str to int
+        Local vertices of the meshes the rank provides.
+    finalized : bool
+        Whether the file was closed: the participant was finalised.
+    last_us : int
+        The last time in the file.
+    """
+
+    header: Header
+    calls: NDArray[np.void]
+    initialize: InitializeTimes | None
+    totals: dict[str, tuple[int, int]]
+    mesh_sizes: dict[str, int] = field(default_factory=dict)
+    finalized: bool = False
+    last_us: int = 0
+
+    @property
+    def sees_just_in_time(self) -> bool:
+        """Whether the mode shows mapping within the solver's time."""
+        return self.header.mode in ("api", "all")
+
+
+def read_profile(path: str | Path) -> Profile:
+    """Read one rank's profiling file.
+
+    Parameters
+    ----------
+    path : path
+        The file.
+
+    Returns
+    -------
+    Profile
+        What it holds up to its last whole record; events that had not ended are left out.
+
+    Raises
+    ------
+    DataError
+        If it is no profiling file of preCICE, or is damaged other than by its end being missing.
+    """
+    reader = CallReader(read_header(path))
+    calls = [rows for rows in reader if len(rows)]
+    return reader.profile(np.concatenate(calls) if calls else np.empty(0, dtype=CALL_DTYPE))
+
+
+class CallReader:
+    """Reads a profiling file block by block, never the whole file at once.
+
+    Iterating yields arrays of `CALL_DTYPE`; after it `profile` tells the rest.
+
+    Parameters
+    ----------
+    header : Header
+        The file's header.
+
+    Raises
+    ------
+    DataError
+        While iterating, as `read_profile`.
+    """
+
+    def __init__(self, header: Header) -> None:
+        self.header = header
+        self.initialize: InitializeTimes | None = None
+        self.mesh_sizes: dict[str, int] = {}
+        self.nesting = Nesting()
+        self._counts = np.zeros(0, dtype=np.int64)
+        self._sums = np.zeros(0, dtype=np.int64)
+        self._kinds = np.zeros((0, len(_COLUMNS)), dtype=bool)
+        self._pending = np.zeros(1, dtype=CALL_DTYPE)
+        self._before = InitializeTimes(0, 0, 0, 0, 0)
+
+    def __iter__(self) -> Iterator[NDArray[np.void]]:
+        for block in read_blocks(self.header):
+            try:
+                records = parse_block(block)
+            except DataError as error:
+                raise DataError(f"{self.header.path}: {error}") from None
+            events = self.nesting.feed(records)
+            for number, value in records.data:
+                name = self.nesting.name(number)
+                if name.startswith("meshSize"):
+                    self.mesh_sizes[name.removeprefix("meshSize")] = value
+            yield self._rows(events)
+
+    def profile(self, calls: NDArray[np.void]) -> Profile:
+        """Everything the file says.
+
+        Parameters
+        ----------
+        calls : ndarray of CALL_DTYPE
+            The rows to keep in it.
+
+        Returns
+        -------
+        Profile
+        """
+        nesting = self.nesting
+        totals = {
+            "/".join(path): (int(count), int(total))
+            for path, count, total in zip(nesting.paths, self._counts, self._sums, strict=False)
+            if count
+        }
+        if nesting.global_begin_us is not None and nesting.global_end_us is not None:
+            totals["_GLOBAL"] = (1, nesting.global_end_us - nesting.global_begin_us)
+        finalized = nesting.global_end_us is not None or "finalize" in totals
+        return Profile(self.header, calls, self.initialize, totals, self.mesh_sizes, finalized, nesting.last_us)
+
+    def _rows(self, events: Events) -> NDArray[np.void]:
+        """Account the events of a block to the calls of ``advance`` that end in it or later."""
+        self._total(events)
+        for path in self.nesting.paths[len(self._kinds) :]:
+            self._kinds = np.concatenate([self._kinds, [[test(path) for test in _COLUMNS.values()]]])
+        chosen = {name: self._kinds[events.paths, column] for column, name in enumerate(_COLUMNS)}
+        if self.initialize is None:
+            self._initialize(events, chosen)
+        calls = np.flatnonzero(chosen["advance_us"])
+        calls = calls[np.argsort(events.order[calls])]
+        ends = events.order[calls]
+        rows = np.zeros(len(calls) + 1, dtype=CALL_DTYPE)
+        rows["begin_us"][:-1] = events.begins[calls]
+        for name in ("solve_us", "jit_us", "mapping_us", "wait_us", "steering_us", "sync_us", "exchanges"):
+            which = np.flatnonzero(chosen[name])
+            owner = np.searchsorted(ends, events.order[which])
+            weights = np.ones(len(which)) if name == "exchanges" else events.durations[which]
+            rows[name] = np.bincount(owner, weights, len(rows))
+        inner = np.flatnonzero(chosen["inner_us"])
+        owner = np.searchsorted(ends, events.order[inner])
+        rows["steering_us"] -= np.bincount(owner, events.durations[inner], len(rows)).astype(np.int64)
+        for name in CALL_DTYPE.names or ():
+            rows[name][0] += self._pending[name][0]
+        rows["begin_us"][:-1] = events.begins[calls]
+        rows["advance_us"][:-1] = events.durations[calls]
+        self._pending = rows[-1:].copy()
+        self._pending["begin_us"] = 0
+        return rows[:-1]
+
+    def _total(self, events: Events) -> None:
+        size = len(self.nesting.paths)
+        self._counts = np.concatenate([self._counts, np.zeros(size - len(self._counts), dtype=np.int64)])
+        self._sums = np.concatenate([self._sums, np.zeros(size - len(self._sums), dtype=np.int64)])
+        self._counts += np.bincount(events.paths, minlength=size)
+        # Sums of a block stay far below 2^53, so they are exact.
+        self._sums += np.bincount(events.paths, events.durations, size).astype(np.int64)
+
+    def _initialize(self, events: Events, chosen: dict[str, NDArray[np.bool_]]) -> None:
+        def total(name: str) -> int:
+            return int(events.durations[chosen[name]].sum())
+
+        before = self._before
+        before.mapping_us += total("initialize_mapping")
+        before.wait_us += total("initialize_wait")
+        before.steering_us += total("initialize_steering") - total("initialize_inner")
+        done = np.flatnonzero(chosen["initialize"])
+        if len(done):
+            before.begin_us, before.initialize_us = int(events.begins[done[0]]), int(events.durations[done[0]])
+            self.initialize = before
+
+
+def _is_within(path: tuple[str, ...], outer: str, names: frozenset[str]) -> bool:
+    return len(path) > 1 and path[0] == outer and path[-1] in names
+
+
+_COLUMNS: dict[str, Callable[[tuple[str, ...]], bool]] = {
+    "advance_us": lambda path: path == ("advance",),
+    "solve_us": lambda path: path == ("solver.advance",),
+    "jit_us": lambda path: len(path) > 1 and path[0] == "solver.advance" and path[-1].startswith(_JUST_IN_TIME),
+    "mapping_us": lambda path: path == ("advance", "mapping"),
+    "wait_us": lambda path: _is_within(path, "advance", _WAITS),
+    "steering_us": lambda path: path == ("advance", "advanceCoupling"),
+    "inner_us": lambda path: path[:-1] == ("advance", "advanceCoupling"),
+    "sync_us": lambda path: path in _SYNC,
+    "exchanges": lambda path: _is_within(path, "advance", _EXCHANGES),
+    "initialize": lambda path: path == ("initialize",),
+    "initialize_mapping": lambda path: path == ("initialize", "mapping"),
+    "initialize_wait": lambda path: _is_within(path, "initialize", _WAITS),
+    "initialize_steering": lambda path: path == ("initialize", "initalizeCouplingScheme"),
+    "initialize_inner": lambda path: path[:-1] == ("initialize", "initalizeCouplingScheme"),
+}
+"""What each event counts as, by its place in the nesting."""
