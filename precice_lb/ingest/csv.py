@@ -1,21 +1,20 @@
-"""Measurements from a CSV file: one row per participant and run."""
+"""Measurements as CSV: one row per participant and run. Every import ends in such a file."""
 
 from __future__ import annotations
 
 import csv
 import math
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
 
 from precice_lb.dataset import Measurements
 from precice_lb.exceptions import DataError
+from precice_lb.ingest.files import one_line, whole_number
+from precice_lb.ingest.samples import COLUMNS, OPTIONAL_COLUMNS, Sample, join
 
-__all__ = ["read_csv"]
+__all__ = ["import_files", "read_csv", "write_csv"]
 
-_COLUMNS = ("participant", "ranks", "seconds")
+_DELIMITERS = ",;\t"
 
 
 def read_csv(path: str | Path) -> Measurements:
@@ -24,34 +23,95 @@ def read_csv(path: str | Path) -> Measurements:
     Parameters
     ----------
     path : path
-        UTF-8 text with a header. Columns ``participant`` (name), ``ranks`` (whole number from 1) and ``seconds``
-        (own seconds per time window, above 0) in any order; every further column is a parameter of the row.
+        UTF-8 text with a header; cells apart by commas, semicolons or tabs. Columns ``participant`` (name), ``ranks``
+        (whole number from 1) and ``seconds`` (own seconds per time window, above 0) in any order; optionally
+        ``standard_error`` (of the seconds, from 0) and ``iterations`` (coupling iterations per time window, from 1),
+        empty where unknown. Every further column is a parameter of the row.
 
     Returns
     -------
     Measurements
-        Rows sorted by ranks, spread unknown. A parameter whose values are all numbers is a float array, any other an
-        array of text.
+        Rows sorted by ranks. A parameter whose values are all numbers is a float array (NaN where a cell is empty),
+        any other an array of text.
 
     Raises
     ------
     DataError
         If the file cannot be read, a column is missing or a value is not what it should be, with the line.
     """
-    path = Path(path)
+    return join(_samples(Path(path)))
+
+
+def import_files(paths: Sequence[Path]) -> Measurements:
+    """Read measurements of one case from CSV files.
+
+    Parameters
+    ----------
+    paths : sequence of Path
+        As in `read_csv`.
+
+    Returns
+    -------
+    Measurements
+
+    Raises
+    ------
+    DataError
+        As in `read_csv`, or if the files do not have the same parameters.
+    """
+    return join(sample for path in paths for sample in _samples(path))
+
+
+def write_csv(measurements: Measurements, path: str | Path) -> None:
+    """Write measurements as a CSV file that `read_csv` reads; a file of that name is replaced.
+
+    Parameters
+    ----------
+    measurements : Measurements
+        The rows. Configuration and degrees of freedom have no place in the file.
+    path : path
+        The file.
+
+    Raises
+    ------
+    DataError
+        If it cannot be written.
+    """
+    tables, names = measurements.samples, list(measurements.samples)
+    spread = {name: measurements.spread.get(name, [math.nan] * len(tables[name])) for name in names}
+    keys = list(dict.fromkeys(key for name in names for key in measurements.parameters.get(name, {})))
+    optional = [any(map(math.isfinite, (error for name in names for error in spread[name])))]
+    optional += [bool(measurements.iterations)]
+    header = [*COLUMNS, *(column for column, known in zip(OPTIONAL_COLUMNS, optional, strict=True) if known), *keys]
+    rows: list[list[object]] = []
+    for name in names:
+        columns = measurements.parameters.get(name, {})
+        for index, (ranks, seconds) in enumerate(tables[name]):
+            row: list[object] = [name, int(ranks), float(seconds)]
+            row += [_cell(float(spread[name][index]))] if optional[0] else []
+            row += [_cell(measurements.iterations.get(name, math.nan))] if optional[1] else []
+            rows.append(row + [_cell(columns[key][index]) if key in columns else "" for key in keys])
     try:
-        with path.open(newline="", encoding="utf-8-sig") as file:
-            reader = csv.reader(file, skipinitialspace=True, strict=True)
-            lines = [(reader.line_num, [cell.strip() for cell in row]) for row in reader if any(map(str.strip, row))]
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        reason = error.strerror if isinstance(error, OSError) else str(error)
-        raise DataError(f"{path}: expected a readable CSV file, found: {reason}") from error
-    if not lines:
-        raise DataError(f"{path}: expected a header with the columns {', '.join(_COLUMNS)}, found an empty file")
-    header = [name if name.lower() not in _COLUMNS else name.lower() for name in lines[0][1]]
-    _check_header(path, header)
-    rows: dict[str, list[tuple[int, float, dict[str, str]]]] = {}
-    for line, cells in lines[1:]:
+        with Path(path).open("w", newline="", encoding="utf-8") as file:
+            csv.writer(file, lineterminator="\n").writerows([header, *rows])
+    except OSError as error:
+        raise DataError(f"{path}: expected a place to write measurements to, found: {one_line(error)}") from error
+
+
+def _cell(value: object) -> object:
+    """Say an unknown number as an empty cell, and a whole one without a fraction."""
+    if not isinstance(value, float):
+        return value
+    if math.isnan(value):
+        return ""
+    return int(value) if value.is_integer() and abs(value) < 1e15 else float(value)
+
+
+def _samples(path: Path) -> list[Sample]:
+    """Read and check every row."""
+    header, lines = _table(path)
+    samples = []
+    for line, cells in lines:
         where = f"{path}, line {line}"
         if len(cells) != len(header):
             raise DataError(f"{where}: expected {len(header)} columns as in the header, found {len(cells)}")
@@ -59,54 +119,71 @@ def read_csv(path: str | Path) -> Measurements:
         name = row.pop("participant")
         if not name:
             raise DataError(f"{where}: expected the name of a participant in column participant, found nothing")
-        ranks = _ranks(where, row.pop("ranks"))
-        seconds = _seconds(where, row.pop("seconds"))
-        rows.setdefault(name, []).append((ranks, seconds, row))
-    if not rows:
+        ranks = whole_number(text := row.pop("ranks"))
+        if ranks is None or ranks < 1:
+            raise DataError(f"{where}: expected a whole number of at least 1 in column ranks, found {text!r}")
+        seconds = _number(where, "seconds", row.pop("seconds"), "seconds per time window above 0", lambda x: x > 0)
+        error = _optional(where, "standard_error", row, "seconds of at least 0", lambda x: x >= 0)
+        iterations = _optional(where, "iterations", row, "a number of at least 1", lambda x: x >= 1)
+        samples.append(Sample(name, ranks, seconds, str(path), error, iterations, row))
+    if not samples:
         raise DataError(f"{path}: expected at least one row of measurements below the header, found none")
-    samples, spread, parameters = {}, {}, {}
-    for name, entries in rows.items():
-        entries.sort(key=lambda entry: entry[:2])
-        samples[name] = np.array([entry[:2] for entry in entries], dtype=float)
-        spread[name] = np.full(len(entries), np.nan)
-        parameters[name] = {key: _parameter([entry[2][key] for entry in entries]) for key in entries[0][2]}
-    return Measurements(samples, spread, None, {}, {}, (str(path),), parameters)
+    return samples
 
 
-def _check_header(path: Path, header: list[str]) -> None:
-    missing = [name for name in _COLUMNS if name not in header]
+def _table(path: Path) -> tuple[list[str], list[tuple[int, list[str]]]]:
+    """Read header and rows, each with its line; what a spreadsheet leaves empty at the end of every row is cut off."""
+    try:
+        with path.open(newline="", encoding="utf-8-sig") as file:
+            # Texts below may contain any of them, so only the header decides.
+            delimiter = _delimiter(next((line for line in file if line.strip()), ""))
+            file.seek(0)
+            reader = csv.reader(file, delimiter=delimiter, skipinitialspace=True, strict=True)
+            lines = [(reader.line_num, [cell.strip() for cell in row]) for row in reader if any(map(str.strip, row))]
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise DataError(f"{path}: expected a readable CSV file, found: {one_line(error)}") from error
+    if not lines:
+        raise DataError(f"{path}: expected a header with the columns {', '.join(COLUMNS)}, found an empty file")
+    (number, names), rows = lines[0], lines[1:]
+    while names and not names[-1]:
+        names.pop()
+        rows = [(line, cells[:-1] if len(cells) > len(names) and not cells[-1] else cells) for line, cells in rows]
+    header = [name.lower() if name.lower() in (*COLUMNS, *OPTIONAL_COLUMNS) else name for name in names]
+    _check_header(f"{path}, line {number}", header)
+    return header, rows
+
+
+def _delimiter(header: str) -> str:
+    """Choose the delimiter that splits the header into most cells, a comma if none does."""
+    return max(_DELIMITERS, key=header.count)
+
+
+def _check_header(where: str, header: list[str]) -> None:
+    missing = [name for name in COLUMNS if name not in header]
     if missing:
         raise DataError(
-            f"{path}, line 1: expected the columns {', '.join(_COLUMNS)}, found {', '.join(header)}; "
+            f"{where}: expected the columns {', '.join(COLUMNS)}, found {', '.join(header)}; "
             f"missing {', '.join(missing)}"
         )
+    if "" in header:
+        raise DataError(f"{where}: expected a name for every column, found none for column {header.index('') + 1}")
     twice = sorted({name for name in header if header.count(name) > 1})
     if twice:
-        raise DataError(f"{path}, line 1: expected every column once, found {', '.join(twice)} more than once")
+        raise DataError(f"{where}: expected every column once, found {', '.join(twice)} more than once")
 
 
-def _ranks(where: str, text: str) -> int:
+def _number(where: str, column: str, text: str, wanted: str, right: Callable[[float], bool]) -> float:
     try:
-        ranks = int(text)
+        value = float(text)
     except ValueError:
-        ranks = 0
-    if ranks < 1:
-        raise DataError(f"{where}: expected a whole number of at least 1 in column ranks, found {text!r}")
-    return ranks
+        value = math.nan
+    if not (math.isfinite(value) and right(value)):
+        remedy = "; write a decimal point" if "," in text else ""
+        raise DataError(f"{where}: expected {wanted} in column {column}, found {text!r}{remedy}")
+    return value
 
 
-def _seconds(where: str, text: str) -> float:
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = math.nan
-    if not (math.isfinite(seconds) and seconds > 0):
-        raise DataError(f"{where}: expected seconds per time window above 0 in column seconds, found {text!r}")
-    return seconds
-
-
-def _parameter(values: list[str]) -> NDArray[Any]:
-    try:
-        return np.array([float(value) for value in values])
-    except ValueError:
-        return np.array(values)
+def _optional(where: str, column: str, row: dict[str, str], wanted: str, right: Callable[[float], bool]) -> float:
+    """Take a number out of the row; NaN if the column is missing or the cell empty."""
+    text = row.pop(column, "")
+    return _number(where, column, text, f"{wanted} or nothing", right) if text else math.nan

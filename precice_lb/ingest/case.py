@@ -1,0 +1,162 @@
+"""Case folders: ``case.ini`` says which files of each run's folder hold what.
+
+Layout of J. L. Schröder, Load-balancing for multi-physics simulations, MSc thesis, Stuttgart 2019, appendix A: the
+section DEFAULT has ``d`` (number of inputs of the models, 1 is the number of ranks alone), ``mesh_header`` and
+``additional`` (an ini file); every other section is a participant, with ``events`` or ``timeinfo``. Each folder beside
+``case.ini`` is one run. For d = 1 its name is the ranks of the participants, ``p1_p2``, and is compared with what the
+files say. Known from this description only; the files themselves are those of the other modules here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from configparser import ConfigParser, SectionProxy
+from pathlib import Path
+
+from precice_lb.dataset import Measurements
+from precice_lb.exceptions import DataError
+from precice_lb.ingest.events import read_events
+from precice_lb.ingest.files import whole_number
+from precice_lb.ingest.parameters import parse_ini, read_mesh_elements, read_parameters
+from precice_lb.ingest.samples import Sample, join
+from precice_lb.ingest.timeinfo import read_timeinfo
+
+__all__ = ["import_files", "read_case"]
+
+_KEYS = ("d", "mesh_header", "additional", "events", "timeinfo")
+_RANKS = re.compile(r"\d+(_\d+)*$", re.ASCII)
+
+
+def import_files(
+    paths: Sequence[Path],
+    *,
+    warmup: int | None = None,
+    windows: int | None = None,
+    every_rank: bool | None = None,
+    advances_per_window: int | None = None,
+) -> Measurements:
+    """Read the samples of case folders of one case.
+
+    Parameters
+    ----------
+    paths : sequence of Path
+        The folders, or their ``case.ini``.
+    warmup, every_rank, advances_per_window
+        For event logs, as in `precice_lb.ingest.events.import_files`.
+    windows : int, optional
+        For timer tables, as in `precice_lb.ingest.timeinfo.import_files`.
+
+    Returns
+    -------
+    Measurements
+
+    Raises
+    ------
+    DataError
+        If something is wrong in a folder, or the folders do not have the same parameters.
+    """
+    options = {"warmup": warmup, "every_rank": every_rank, "advances_per_window": advances_per_window}
+    return join(sample for path in paths for sample in read_case(path, windows=windows, **options))
+
+
+def read_case(path: Path, *, windows: int | None = None, **events: int | None) -> list[Sample]:
+    """Read the samples of one case folder.
+
+    Parameters
+    ----------
+    path : Path
+        The folder, or its ``case.ini``.
+    windows
+        As in `import_files`.
+    **events
+        What `precice_lb.ingest.events.read_events` takes.
+
+    Returns
+    -------
+    list of Sample
+        By folder, then by participant.
+
+    Raises
+    ------
+    DataError
+        As in `import_files`.
+    """
+    file = path / "case.ini" if path.is_dir() else path
+    case = parse_ini(file, "a case.ini")
+    inputs = _checked(file, case)
+    folders = sorted(each for each in file.parent.iterdir() if each.is_dir() and not each.name.startswith("."))
+    if not folders:
+        raise DataError(f"{file.parent}: expected one folder per run beside case.ini, found none")
+    samples: list[Sample] = []
+    for folder in folders:
+        found = []
+        for name in case.sections():
+            section = case[name]
+            extra = _parameters(folder, name, section, case.sections())
+            if inputs is not None and len(extra) + 1 < inputs:
+                raise DataError(
+                    f"{folder}: expected d = {inputs} inputs, found the ranks and {', '.join(extra) or 'nothing'}; "
+                    "add parameters or lower d in case.ini"
+                )
+            if "events" in section:
+                log = _file(folder, section["events"])
+                runs = read_events(log, name, parameters=extra, **events)  # type: ignore[arg-type]
+                found.append([sample for _, sample in runs])
+            else:
+                log = _file(folder, section["timeinfo"])
+                found.append([read_timeinfo(log, name, windows=windows, parameters=extra)])
+        if inputs == 1:
+            _check_name(folder, found)
+        samples += [sample for part in found for sample in part]
+    return samples
+
+
+def _checked(file: Path, case: ConfigParser) -> int | None:
+    """Check what case.ini says; the number of inputs, if given."""
+    if not case.sections():
+        raise DataError(f"{file}: expected one section per participant, such as [Fluid], found none")
+    for name in case.sections():
+        section = case[name]
+        for key in section:
+            if key not in _KEYS:
+                raise DataError(f"{file}, [{name}]: expected one of {', '.join(_KEYS)}, found {key!r}")
+        if ("events" in section) == ("timeinfo" in section):
+            found = "both" if "events" in section else "neither"
+            raise DataError(f"{file}, [{name}]: expected either events=FILE or timeinfo=FILE, found {found}")
+    text = case.defaults().get("d")
+    inputs = whole_number(text) if text is not None else None
+    if text is not None and (inputs is None or inputs < 1):
+        raise DataError(f"{file}, [DEFAULT]: expected a whole number of inputs d of at least 1, found {text!r}")
+    return inputs
+
+
+def _parameters(folder: Path, name: str, section: SectionProxy, names: Sequence[str]) -> dict[str, float | str]:
+    found: dict[str, float | str] = {}
+    if "mesh_header" in section:
+        found["nElems"] = float(read_mesh_elements(_file(folder, section["mesh_header"])))
+    if "additional" in section:
+        found |= read_parameters(_file(folder, section["additional"]), name, names)
+    return found
+
+
+def _file(folder: Path, name: str) -> Path:
+    """Find a file of a run: in its folder, else beside case.ini for all runs."""
+    for place in (folder, folder.parent):
+        if name.strip() and (place / name).is_file():
+            return place / name
+    raise DataError(
+        f"{folder}: expected the file {name!r} that case.ini names, found none; every folder beside case.ini is a run, "
+        "move others away"
+    )
+
+
+def _check_name(folder: Path, found: Sequence[Sequence[Sample]]) -> None:
+    """For d = 1: compare the folder's name with the ranks that the files say."""
+    ranks = [sorted({sample.ranks for sample in run}) for run in found]
+    said = "_".join(" or ".join(map(str, each)) for each in ranks)
+    if not _RANKS.match(folder.name) or [[int(each)] for each in folder.name.split("_")] != ranks:
+        raise DataError(
+            f"{folder}: expected the folder to be named after the ranks in its files, {said}, found {folder.name!r}; "
+            "rename it, or set d in case.ini above 1"
+        )

@@ -1,0 +1,146 @@
+"""Rows of foreign measurements, and the table they make."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from precice_lb.dataset import Measurements
+from precice_lb.exceptions import DataError
+
+__all__ = ["COLUMNS", "OPTIONAL_COLUMNS", "Sample", "join", "steady_cost"]
+
+COLUMNS = ("participant", "ranks", "seconds")
+"""Columns that every table of measurements has."""
+
+OPTIONAL_COLUMNS = ("standard_error", "iterations")
+"""Columns with a meaning of their own: standard error of the seconds, coupling iterations per time window."""
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One participant in one run.
+
+    Attributes
+    ----------
+    participant : str
+        Its name.
+    ranks : int
+        Ranks it ran on.
+    seconds : float
+        Own seconds per time window.
+    source : str
+        The file it was read from.
+    error : float
+        Standard error of the seconds; NaN where unknown.
+    iterations : float
+        Coupling iterations per time window; NaN where unknown.
+    parameters : mapping of str to float or str
+        What else is known of the run; an empty text where a table has an empty cell.
+    """
+
+    participant: str
+    ranks: int
+    seconds: float
+    source: str
+    error: float = math.nan
+    iterations: float = math.nan
+    parameters: Mapping[str, float | str] = field(default_factory=dict)
+
+
+def join(samples: Iterable[Sample]) -> Measurements:
+    """Make one table of the rows, sorted by ranks.
+
+    Parameters
+    ----------
+    samples : iterable of Sample
+        Rows of one case.
+
+    Returns
+    -------
+    Measurements
+        A parameter whose values are all numbers is a float array (NaN where a cell is empty), any other an array of
+        text; a parameter that no row of a participant has is left out.
+
+    Raises
+    ------
+    DataError
+        If there is no row, a parameter has the name of another column, or the rows of one participant do not have the
+        same parameters.
+    """
+    rows: dict[str, list[Sample]] = {}
+    sources: dict[str, None] = {}
+    for sample in samples:
+        rows.setdefault(sample.participant, []).append(sample)
+        sources.setdefault(sample.source)
+    if not rows:
+        raise DataError("expected at least one measurement, found none")
+    tables, spread, parameters, iterations = {}, {}, {}, {}
+    for name, entries in rows.items():
+        _check_parameters(name, entries)
+        entries.sort(key=lambda entry: (entry.ranks, entry.seconds))
+        tables[name] = np.array([(entry.ranks, entry.seconds) for entry in entries], dtype=np.float64)
+        spread[name] = np.array([entry.error for entry in entries], dtype=np.float64)
+        columns = {key: _column([entry.parameters[key] for entry in entries]) for key in entries[0].parameters}
+        parameters[name] = {key: values for key, values in columns.items() if values is not None}
+        known = [entry.iterations for entry in entries if not math.isnan(entry.iterations)]
+        if known:
+            iterations[name] = float(np.mean(known))
+    return Measurements(tables, spread, None, {}, iterations, tuple(sources), parameters)
+
+
+def steady_cost(costs: NDArray[np.float64], resolution: float) -> tuple[float, float]:
+    """Reduce the cost of the windows of a run to its median and the standard error of that.
+
+    Parameters
+    ----------
+    costs : ndarray, shape (W,)
+        Seconds of each window, W at least 1.
+    resolution : float
+        Seconds that two neighbouring readings of the clock are apart.
+
+    Returns
+    -------
+    tuple of float
+        Median, and 1.2533 times the standard error of the mean (exact for Gaussian noise), at least that of a rounded
+        reading; NaN for a single window.
+    """
+    if len(costs) < 2:
+        return float(np.median(costs)), math.nan
+    error = 1.2533 * float(np.std(costs, ddof=1)) / math.sqrt(len(costs))
+    return float(np.median(costs)), max(error, resolution / math.sqrt(12))
+
+
+def _check_parameters(name: str, entries: Sequence[Sample]) -> None:
+    first = entries[0]
+    reserved = [key for key in first.parameters if key.lower() in (*COLUMNS, *OPTIONAL_COLUMNS)]
+    if reserved:
+        raise DataError(
+            f"{first.source}: expected parameters with names of their own, found {reserved[0]!r}, which is the name of "
+            "another column; rename it"
+        )
+    for entry in entries:
+        if entry.parameters.keys() != first.parameters.keys():
+            raise DataError(
+                f"expected runs of one case, found {name} with the parameters {_listed(first)} in {first.source} and "
+                f"{_listed(entry)} in {entry.source}; give the same parameters for every run, or one case at a time"
+            )
+
+
+def _listed(sample: Sample) -> str:
+    return ", ".join(sample.parameters) or "none"
+
+
+def _column(values: Sequence[float | str]) -> NDArray[Any] | None:
+    """Turn the cells into numbers if they are; None if all are empty."""
+    if all(value == "" for value in values):
+        return None
+    try:
+        return np.array([math.nan if value == "" else float(value) for value in values])
+    except ValueError:
+        return np.array([str(value) for value in values])

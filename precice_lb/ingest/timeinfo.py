@@ -1,0 +1,149 @@
+"""Timer tables (``timeinfo``) of Ateles and the other solvers of the APES suite.
+
+Format as written by treelm's ``tem_timer_module`` (its format statements were read and run): a line with the number of
+processes, a header, then name and seconds per timer. Tables with the column ``avg`` or ``ave`` instead of ``sum``,
+as J. L. Schröder (MSc thesis, Stuttgart 2019, section 4.2.2) describes them, read alike: only ``max`` is used.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from precice_lb.dataset import Measurements
+from precice_lb.exceptions import DataError
+from precice_lb.ingest.files import read_text, whole_number
+from precice_lb.ingest.parameters import beside
+from precice_lb.ingest.samples import Sample, join
+
+__all__ = ["import_files", "read_timeinfo"]
+
+_LOOP, _COUPLING = "simLoop", "preciceAdv"
+_PROCESSES = re.compile(r"\s*Timings for a run on\s+(\S+?)\s*processes\s*$")
+_DETAILS = re.compile(r"D\s*(\S+?)\s*:\s*(\S.*?)\s*$")
+
+
+def import_files(
+    paths: Sequence[Path],
+    *,
+    participant: str | None = None,
+    windows: int | None = None,
+    mesh_header: Path | None = None,
+    parameters: Path | None = None,
+) -> Measurements:
+    """Read one sample from each timer table.
+
+    Parameters
+    ----------
+    paths : sequence of Path
+        The files.
+    participant : str
+        The solver's name in the coupled simulation.
+    windows : int, optional
+        Time windows (or steps) that each run made. Without it the whole run counts as one window: a recommendation
+        is the same if every participant's runs made as many.
+    mesh_header, parameters : Path, optional
+        Files that `precice_lb.ingest.parameters.beside` reads.
+
+    Returns
+    -------
+    Measurements
+
+    Raises
+    ------
+    DataError
+        If there is no participant, or something is wrong in a file.
+    """
+    if not participant:
+        raise DataError(f"{paths[0]}: expected the name of the participant, found none; a timer table does not say it")
+    extra = beside(mesh_header, parameters, participant)
+    return join(read_timeinfo(path, participant, windows=windows, parameters=extra) for path in paths)
+
+
+def read_timeinfo(
+    path: Path, participant: str, *, windows: int | None = None, parameters: dict[str, float | str] | None = None
+) -> Sample:
+    """Read the sample of one timer table: the time loop of the slowest rank.
+
+    Parameters
+    ----------
+    path : Path
+        The file. A timer written in detail is followed into its file beside it.
+    participant, windows
+        As in `import_files`.
+    parameters : dict, optional
+        What else is known of the run.
+
+    Returns
+    -------
+    Sample
+
+    Raises
+    ------
+    DataError
+        If the file is not such a table, has no time loop, or the run was coupled: its loop holds waiting for partners.
+    """
+    if windows is not None and windows < 1:
+        raise DataError(f"{path}: expected a number of time windows of at least 1, found {windows}")
+    lines = read_text(path, "a timer table (timeinfo)").splitlines()
+    title = next(((index, match) for index, line in enumerate(lines) if (match := _PROCESSES.match(line))), None)
+    if title is None:
+        raise DataError(
+            f"{path}: expected a timer table that begins with 'Timings for a run on N processes', found no such line; "
+            "give the file that the solver's table timer = { file = ... } names"
+        )
+    start, ranks = title[0], whole_number(title[1][1])
+    if ranks is None or ranks < 1:
+        raise DataError(
+            f"{path}, line {start + 1}: expected a whole number of processes of at least 1, found {title[1][1]!r}"
+        )
+    seconds = _maximum(path, lines, start + 1, _LOOP)
+    if seconds is None or seconds <= 0:
+        found = "none" if seconds is None else f"{seconds:g}"
+        raise DataError(
+            f"{path}: expected seconds above 0 for the timer {_LOOP}, found {found}; was the run cut short?"
+        )
+    coupled = _maximum(path, lines, start + 1, _COUPLING)
+    if coupled:
+        raise DataError(
+            f"{path}: expected an uncoupled run, found {coupled:g} seconds in the timer {_COUPLING}: the time loop "
+            "holds waiting for partners; give preCICE's event log of the run instead (format precice-events)"
+        )
+    return Sample(participant, ranks, seconds / (windows or 1), str(path), parameters=parameters or {})
+
+
+def _maximum(path: Path, lines: Sequence[str], start: int, timer: str) -> float | None:
+    """Seconds of the slowest rank in a timer; None if the table has no such timer."""
+    header = lines[start].split() if start < len(lines) else []
+    if header[:1] != ["timer"] or "max" not in header:
+        raise DataError(f"{path}, line {start + 1}: expected a header with timer and max, found {' '.join(header)!r}")
+    for number, line in enumerate(lines[start + 1 :], start + 2):
+        details = _DETAILS.match(line)
+        if details and details[1].lower() == timer.lower():
+            return _detailed(path.parent / Path(details[2]).name)
+        cells = line.split()
+        if cells and cells[0].lower() == timer.lower():
+            if len(cells) != len(header):
+                raise DataError(f"{path}, line {number}: expected {len(header)} cells as in the header, found {line!r}")
+            return _seconds(path, number, cells[header.index("max")])
+    return None
+
+
+def _detailed(path: Path) -> float:
+    """Read the maximum from the file of a timer written in detail."""
+    for number, line in enumerate(read_text(path, "the details of a timer").splitlines(), 1):
+        if line.strip().startswith("max:"):
+            return _seconds(path, number, line.split(":", 1)[1].strip())
+    raise DataError(f"{path}: expected a line max: SECONDS, found none")
+
+
+def _seconds(path: Path, number: int, text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = math.nan
+    if not (math.isfinite(seconds) and seconds >= 0):
+        raise DataError(f"{path}, line {number}: expected seconds of at least 0, found {text!r}")
+    return seconds
