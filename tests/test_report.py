@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import io
 import json
 import math
@@ -14,17 +13,15 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from report_helpers import HOSTILE, configuration, falling, write_csv, write_run
-from store_helpers import row, write_store
+from report_helpers import HOSTILE, falling, write_csv
 
-from precice_lb.dataset import Measurements, load_runs
+from precice_lb.dataset import Measurements
 from precice_lb.emulation import CostLaw
 from precice_lb.exceptions import DataError
 from precice_lb.recommend import Recommendation, load_sources, recommend
 from precice_lb.report.documents import json_text, report_markdown, write_documents
 from precice_lb.report.figure import draw_recommendation, figure_bytes
-from precice_lb.report.summary import summarise, summary_csv
-from precice_lb.report.terminal import console, recommendation_view, summary_view
+from precice_lb.report.terminal import console, recommendation_view
 from precice_lb.report.text import listed, markdown, seconds_unit, short_names, visible
 from precice_lb.report.truth import judge
 from precice_lb.schedule import Schedule
@@ -98,68 +95,6 @@ def test_seconds_have_a_unit_and_four_digits(seconds: float, text: str) -> None:
 
 def test_a_list_reads_as_a_sentence() -> None:
     assert [listed("abc"[:n]) for n in range(4)] == ["", "a", "a and b", "a, b and c"]
-
-
-# --- summary -------------------------------------------------------------------------------------------------------
-
-
-def test_summary_recovers_planted_times_ranks_and_imbalances(tmp_path: Path) -> None:
-    text = configuration()
-    for rank, solve in enumerate((0.3, 0.1, 0.2)):
-        wait = 0.35 - solve
-        rows = [row(1, 9.0, 9.0, 0.0)] + [row(w, solve, wait + 0.05, wait, 0.02) for w in (2, 3)]
-        write_store(tmp_path, rows, "Inner", rank, 3, configuration=text)
-    write_store(tmp_path, [row(w, 0.1, 0.3, 0.29, 0.0) for w in (1, 2, 3)], "Outer", configuration=text)
-    (run,) = summarise(load_runs([tmp_path]))
-    inner = run.participants[0]
-    assert (inner.participant, inner.ranks, inner.windows) == ("Inner", 3, 2)
-    solve = inner.quantities["solve"]
-    assert (solve.slowest_rank, solve.fastest_rank) == (0, 1)
-    assert (solve.mean, solve.slowest, solve.fastest) == pytest.approx((0.2, 0.3, 0.1))
-    assert inner.quantities["mapping"].mean == pytest.approx(0.02)
-    assert inner.quantities["overhead"].mean == pytest.approx(0.03)
-    assert inner.quantities["wait"].slowest_rank == 1
-    assert solve.share == pytest.approx(0.2 / 0.4)
-    assert inner.imbalance == pytest.approx(0.2 / 0.35)
-    # Outer's wait is never below 0.29 s: with the transfer floor of 0.05 s it works 0.16 s of its 0.4 s.
-    assert run.imbalance == pytest.approx((0.4 - 0.16) / 0.4)
-    shown = screen(summary_view([run]))
-    assert re.search(r"solve +0\.20000 +50\.0 % +0\.30000 \(#0\) +0\.10000 \(#1\)", shown)
-    assert "load imbalance inside Inner: 57.1 %" in shown
-    assert max(map(len, shown.splitlines())) <= 80
-    table = list(csv.DictReader(io.StringIO(summary_csv([run]))))
-    assert {entry["quantity"] for entry in table} == {"solve", "mapping", "wait", "overhead", "own", "window"}
-    assert float(table[0]["mean_seconds"]) == pytest.approx(0.2)
-
-
-def test_summary_says_what_was_not_measured_and_why(tmp_path: Path) -> None:
-    rows = [row(w, 0.1, 0.2, None, None) for w in (1, 2, 3)]
-    write_store(tmp_path, rows, "Inner", backend="libprecice", configuration=configuration())
-    (run,) = summarise(load_runs([tmp_path]))
-    assert run.participants[0].not_measured == ("mapping", "wait", "overhead")
-    shown = screen(summary_view([run]))
-    assert shown.count("not measured") == 4
-    assert "backend libprecice" in shown
-    values = run.to_dict()["participants"]["Inner"]
-    assert values["wait"]["mean_seconds"] is None
-    assert values["solve"]["mean_seconds"] == pytest.approx(0.1)
-    wait = next(entry for entry in csv.DictReader(io.StringIO(summary_csv([run]))) if entry["quantity"] == "wait")
-    assert wait["mean_seconds"] == ""
-
-
-def test_summary_of_a_run_shorter_than_its_warmup_says_so(tmp_path: Path) -> None:
-    write_run(tmp_path, {"Inner": 1, "Outer": 1}, windows=2)
-    shown = screen(summary_view(summarise(load_runs([tmp_path], warmup=5))))
-    assert "no time window is left after a warm-up of 5" in " ".join(shown.split())
-
-
-def test_ranks_that_receive_nothing_do_not_count_as_busy(tmp_path: Path) -> None:
-    for rank, (solve, wait) in enumerate(((0.1, 0.2), (0.09, 0.21), (0.3, 0.0))):
-        write_store(tmp_path, [row(w, solve, wait, wait) for w in (1, 2, 3)], "Inner", rank, 3)
-    (run,) = summarise(load_runs([tmp_path]))
-    assert run.participants[0].silent_ranks == (2,)
-    assert run.participants[0].imbalance == pytest.approx(0.1)
-    assert "rank 2 without received data" in " ".join(screen(summary_view([run])).split())
 
 
 # --- recommendation on screen --------------------------------------------------------------------------------------

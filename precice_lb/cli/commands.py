@@ -53,11 +53,18 @@ def run(*arguments: Annotated[str, Parameter(allow_leading_hyphen=True)]) -> int
 
 
 @app.command
-def summary(*directories: Path, warmup: int | None = None, format: Literal["table", "json", "csv"] = "table") -> None:
-    """Show solve, mapping, wait and overhead of recorded runs, and the load imbalance.
+def summary(
+    *directories: Path,
+    warmup: int | None = None,
+    per_rank: bool = False,
+    format: Literal["table", "json", "csv"] = "table",
+) -> None:
+    """Show what recorded runs spent their time on, and what waiting cost.
 
-    Seconds per time window: mean over a participant's ranks, slowest and fastest rank, and the share of the window.
-    Load imbalance is (max - min) / max. What was not measured says so, with the remedy.
+    Seconds per time window: solve, mapping, wait and overhead, mean over a participant's ranks, slowest and fastest
+    rank, and the share of the window. Waiting for partners is told apart from waiting for slower ranks of the same
+    participant. Load imbalance is (max - min) / max. What was not measured says so, with the remedy. Runs on libprecice
+    are joined with preCICE's own profiling files.
 
     Example: precice-lb summary precice-lb-store --warmup 2
 
@@ -67,23 +74,28 @@ def summary(*directories: Path, warmup: int | None = None, format: Literal["tabl
         Directories of stores, searched with everything below them.
     warmup
         Time windows to leave out; by default what the run says, else 1.
+    per_rank
+        List every rank.
     format
         A table to read, or JSON or CSV for scripts.
     """
     from precice_lb.dataset import load_runs
-    from precice_lb.report.summary import summarise, summary_csv
+    from precice_lb.ingest.profiling import enrich
+    from precice_lb.report.summary import summarise
+    from precice_lb.report.summary_files import rank_csv, summary_csv, summary_dict
 
-    runs = summarise(load_runs(required(directories, "directory of stores"), warmup=warmup))
+    sources = required(directories, "directory of stores")
+    runs = summarise(load_runs(sources, warmup=warmup, complete=enrich))
     if format == "csv":
-        sys.stdout.write(summary_csv(runs))
+        sys.stdout.write(rank_csv(runs) if per_rank else summary_csv(runs))
     elif format == "json":
         from precice_lb.report.documents import json_text
 
-        sys.stdout.write(json_text([each.to_dict() for each in runs]))
+        sys.stdout.write(json_text([summary_dict(each, per_rank=per_rank) for each in runs]))
     else:
         from precice_lb.report.terminal import console, summary_view
 
-        console().print(summary_view(runs))
+        console().print(summary_view(runs, per_rank=per_rank))
 
 
 @app.command

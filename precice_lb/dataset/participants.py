@@ -126,7 +126,7 @@ def participant_times(group: Sequence[RankStore], warmup: int, *, second: bool =
     -------
     ParticipantTimes
     """
-    layout, choices = layout_of(group)
+    layout, units = layout_of(group)
     # Where the first windows are missing, so is the wait before them.
     second = second and layout.from_the_start
     metadata = group[0].metadata
@@ -136,7 +136,7 @@ def participant_times(group: Sequence[RankStore], warmup: int, *, second: bool =
     everyone, receivers = _Reduction.empty(layout), _Reduction.empty(layout)
     longest, wall = -np.inf, np.full(len(layout.iteration_starts), np.nan)
     steady = layout.windows > warmup
-    for block in blocks(group, layout, choices):
+    for block in blocks(units):
         waits, walls = layout.of_iterations(block.wait), layout.of_iterations(block.solve + block.advance)
         first = _first_waits(block)
         for name, seconds in (
@@ -165,7 +165,7 @@ def participant_times(group: Sequence[RankStore], warmup: int, *, second: bool =
         rank=rank,
         receiving=receiving,
         wall=wall,
-        problems=dict(Counter(text for store in group if (text := store.metadata.get("timing_problem")))),
+        problems=_problems(group),
         second=second,
     )
 
@@ -212,6 +212,16 @@ def _shifted(waits: Seconds, first: Seconds, metadata: Mapping[str, Any]) -> Sec
         # Without a next window the last call waits only for partners in other schemes.
         moved[..., -1] += np.nan_to_num(waits[..., -1])
     return moved
+
+
+def _problems(group: Sequence[RankStore]) -> dict[str, int]:
+    """Count the ranks that say why something was not measured; a file name with their number counts as the same."""
+    found: Counter[str] = Counter()
+    for store in group:
+        data = store.metadata
+        if "timing_problem" in data:
+            found[data["timing_problem"].replace(f"-{data['rank']}-{data['size']}.", f"-*-{data['size']}.")] += 1
+    return dict(found.most_common())
 
 
 def _receives(block: Block, waits: Seconds) -> NDArray[np.bool_]:

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from precice_lb.store.reader import RankStore
+from precice_lb.store.reader import RankStore, aligned_columns
 
-__all__ = ["Block", "Layout", "blocks", "layout_of"]
+__all__ = ["Block", "Layout", "Unit", "blocks", "layout_of"]
 
 _BLOCK_VALUES = 1 << 20
 """Values of one column in a block: 8 MiB."""
@@ -79,7 +80,15 @@ class Block:
     wait: NDArray[np.float64]
 
 
-def layout_of(group: Sequence[RankStore]) -> tuple[Layout, list[NDArray[np.intp] | None]]:
+@dataclass(frozen=True, eq=False)
+class Unit:
+    """Ranks that made the same calls, and which of their rows count."""
+
+    stores: Sequence[RankStore]
+    rows: NDArray[np.intp]
+
+
+def layout_of(group: Sequence[RankStore]) -> tuple[Layout, list[Unit]]:
     """Find the windows that all ranks completed with the same number of calls.
 
     Parameters
@@ -91,48 +100,34 @@ def layout_of(group: Sequence[RankStore]) -> tuple[Layout, list[NDArray[np.intp]
     -------
     layout : Layout
         What their rows have in common.
-    choices : list of ndarray or None
-        Of each rank, the rows that count; None for the same ones as of the rank before.
+    units : list of Unit
+        All ranks, in their order.
     """
-    reference = _calls(group[0])
-    windows, counts = reference.completed()
-    # Ranks that differ: a kill or a lost record cuts some of them shorter than others.
-    different: dict[int, _Calls] = {0: reference}
-    previous = reference
-    for index, store in enumerate(group[1:], start=1):
-        calls = _calls(store)
-        if calls.same(previous):
-            continue
-        different[index] = previous = calls
-        other, other_counts = calls.completed()
+    found = list(_alike(group))
+    window, iteration, complete = found[0][1]
+    windows, counts = _completed(window, complete)
+    for _, (other_window, _, other_complete) in found[1:]:
+        # A kill or a lost record cuts some ranks shorter than others.
+        other, other_counts = _completed(other_window, other_complete)
         _, here, there = np.intersect1d(windows, other, assume_unique=True, return_indices=True)
-        alike = counts[here] == other_counts[there]
-        windows, counts = windows[here[alike]], counts[here[alike]]
-    choices = [
-        np.flatnonzero(np.isin(different[index].window, windows)) if index in different else None
-        for index in range(len(group))
-    ]
-    chosen = choices[0]
-    assert chosen is not None
-    window, iteration = reference.window[chosen], reference.iteration[chosen]
+        same = counts[here] == other_counts[there]
+        windows, counts = windows[here[same]], counts[here[same]]
+    units = [Unit(stores, np.flatnonzero(np.isin(calls[0], windows))) for stores, calls in found]
+    window, iteration = window[units[0].rows], iteration[units[0].rows]
     first_of_window = np.diff(window, prepend=0) != 0
-    first_of_iteration = first_of_window | (np.diff(iteration, prepend=0) != 0)
-    iteration_starts = np.flatnonzero(first_of_iteration)
+    iteration_starts = np.flatnonzero(first_of_window | (np.diff(iteration, prepend=0) != 0))
     window_starts = np.searchsorted(iteration_starts, np.flatnonzero(first_of_window))
-    numbers = np.arange(len(iteration_starts)) - np.repeat(
-        window_starts, np.diff(window_starts, append=len(iteration_starts))
-    )
-    return Layout(windows, window_starts, iteration_starts, numbers + 1, len(window)), choices
+    sizes = np.diff(window_starts, append=len(iteration_starts))
+    numbers = np.arange(len(iteration_starts)) - np.repeat(window_starts, sizes) + 1
+    return Layout(windows, window_starts, iteration_starts, numbers, len(window)), units
 
 
-def blocks(group: Sequence[RankStore], layout: Layout, choices: Sequence[NDArray[np.intp] | None]) -> Iterator[Block]:
+def blocks(units: Sequence[Unit]) -> Iterator[Block]:
     """Read ranks side by side.
 
     Parameters
     ----------
-    group : sequence of RankStore
-        Ranks of one participant.
-    layout, choices
+    units : sequence of Unit
         What `layout_of` found.
 
     Yields
@@ -140,38 +135,41 @@ def blocks(group: Sequence[RankStore], layout: Layout, choices: Sequence[NDArray
     Block
         In the order of the ranks; each rank once.
     """
-    step = max(1, _BLOCK_VALUES // max(layout.rows, 1))
-    chosen: NDArray[np.intp] | None = None
+    for unit in units:
+        columns = aligned_columns(unit.stores)
+        ranks = np.array([store.metadata["rank"] for store in unit.stores])
+        seconds = {}
+        for name in ("solve", "advance", "mapping", "wait"):
+            if columns is None:
+                seconds[name] = np.full((len(ranks), 0), np.nan)
+                continue
+            nanoseconds = columns.values.pop(f"{name}_ns")
+            if len(unit.rows) < nanoseconds.shape[1]:
+                nanoseconds = nanoseconds[:, unit.rows]
+            seconds[name] = nanoseconds * 1e-9
+            seconds[name][nanoseconds < 0] = np.nan
+        yield Block(unit.stores, ranks, **seconds)
+
+
+_Calls: TypeAlias = tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.bool_]]
+
+
+def _alike(group: Sequence[RankStore]) -> Iterator[tuple[Sequence[RankStore], _Calls]]:
+    """Split ranks into blocks that made the same calls; a block with different ones into single ranks."""
+    step = max(1, _BLOCK_VALUES // max(len(group[0].advances), 1))
     for begin in range(0, len(group), step):
-        stores = group[begin : begin + step]
-        columns = {name: np.empty((len(stores), layout.rows)) for name in ("solve", "advance", "mapping", "wait")}
-        for place, store in enumerate(stores):
+        together = group[begin : begin + step]
+        columns = aligned_columns(together, ())
+        if columns is not None:
+            yield together, (columns.window, columns.iteration, columns.window_complete)
+            continue
+        for store in together:
             rows = store.advances
-            chosen = chosen if choices[begin + place] is None else choices[begin + place]
-            for name, values in columns.items():
-                nanoseconds = rows[f"{name}_ns"][chosen]
-                values[place] = np.where(nanoseconds >= 0, nanoseconds * 1e-9, np.nan)
-        yield Block(stores, np.array([store.metadata["rank"] for store in stores]), **columns)
+            yield [store], (rows["window"], rows["iteration"], rows["window_complete"])
 
 
-@dataclass(frozen=True, eq=False)
-class _Calls:
-    """Which window and iteration each call of one rank belongs to."""
-
-    window: NDArray[np.int64]
-    iteration: NDArray[np.int32]
-    complete: NDArray[np.bool_]
-
-    def same(self, other: _Calls) -> bool:
-        return np.array_equal(self.window, other.window) and np.array_equal(self.complete, other.complete)
-
-    def completed(self) -> tuple[NDArray[np.int64], NDArray[np.intp]]:
-        """Windows that were completed, rising, and the calls of each."""
-        windows = np.unique(self.window[self.complete])
-        every, counts = np.unique(self.window, return_counts=True)
-        return windows, counts[np.searchsorted(every, windows)]
-
-
-def _calls(store: RankStore) -> _Calls:
-    rows = store.advances
-    return _Calls(rows["window"], rows["iteration"], rows["window_complete"])
+def _completed(window: NDArray[np.int64], complete: NDArray[np.bool_]) -> tuple[NDArray[np.int64], NDArray[np.intp]]:
+    """Windows that were completed, rising, and the calls of each."""
+    windows = np.unique(window[complete])
+    every, counts = np.unique(window, return_counts=True)
+    return windows, counts[np.searchsorted(every, windows)]

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from precice_lb.dataset import Measurements, load_measurements
 from precice_lb.exceptions import DataError
 from precice_lb.ingest.csv import read_csv
+from precice_lb.ingest.profiling import enrich
 
 __all__ = ["check_samples", "load_sources", "measurements_from_arrays"]
 
@@ -22,7 +23,8 @@ def load_sources(sources: Sequence[str | Path], *, warmup: int | None = None) ->
     Parameters
     ----------
     sources : sequence of path
-        A file that ends in ``.csv`` has the columns participant, ranks, seconds; everything else holds stores.
+        A file that ends in ``.csv`` has the columns participant, ranks, seconds; everything else holds stores. Runs on
+        libprecice are joined with preCICE's profiling files.
     warmup : int, optional
         Time windows to leave out at the beginning of each recorded run.
 
@@ -44,7 +46,7 @@ def load_sources(sources: Sequence[str | Path], *, warmup: int | None = None) ->
         raise DataError(f"expected a directory of stores or a CSV file, found nothing at {missing[0]}")
     tables = [path for path in paths if path.is_file() and path.suffix.lower() == ".csv"]
     stores = [path for path in paths if path not in tables]
-    parts = [load_measurements(stores, warmup=warmup)] if stores else []
+    parts = [load_measurements(stores, warmup=warmup, complete=enrich)] if stores else []
     parts += [read_csv(path) for path in tables]
     return parts[0] if len(parts) == 1 else _joined(parts)
 

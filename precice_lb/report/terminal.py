@@ -10,7 +10,7 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from precice_lb.report import view
+from precice_lb.report import summary_text, view
 from precice_lb.report.text import short_names, visible
 
 if TYPE_CHECKING:
@@ -84,24 +84,28 @@ def recommendation_view(
     return Group(*parts)
 
 
-def summary_view(runs: Sequence[RunSummary]) -> RenderableType:
+def summary_view(runs: Sequence[RunSummary], *, per_rank: bool = False) -> RenderableType:
     """Build the screen of ``summary``.
 
     Parameters
     ----------
     runs
         The runs, in the order to show them.
+    per_rank
+        Whether to list every rank.
 
     Returns
     -------
     rich.console.RenderableType
-        A table and the imbalances per run.
+        A table and what follows from it per run.
     """
     parts: list[RenderableType] = []
     for run in runs:
         names = short_names([each.participant for each in run.participants], _NAME_WIDTH)
-        parts.append(grid_view(run.grid(names)))
-        parts += _pairs(run.notes(names))
+        parts.append(grid_view(summary_text.run_grid(run, names)))
+        if per_rank:
+            parts += [grid_view(summary_text.rank_grid(run, each, names)) for each in run.participants]
+        parts += _pairs(summary_text.notes(run, names))
         parts.append(Text())
     return Group(*parts[:-1])
 

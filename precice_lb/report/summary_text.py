@@ -1,0 +1,209 @@
+"""Summaries of runs as tables and sentences for people."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+
+from precice_lb.report.summary import ParticipantSummary, Quantity, RunSummary
+from precice_lb.report.text import SecondsUnit, listed, percent, seconds_unit
+from precice_lb.report.view import Grid
+
+__all__ = ["notes", "rank_grid", "run_grid"]
+
+LABELS = {
+    "solve": "solve",
+    "mapping": "mapping",
+    "partner_wait": "wait for partners",
+    "own_rank_wait": "wait for own ranks",
+    "overhead": "overhead",
+}
+_NOT_MEASURED = "not measured"
+_RANKS_NAMED = 8
+_ITERATIONS_NAMED = 6
+
+
+def run_grid(run: RunSummary, names: Mapping[str, str]) -> Grid:
+    """Lay a run out as a table.
+
+    Parameters
+    ----------
+    run
+        The run.
+    names
+        How to write each participant's name.
+
+    Returns
+    -------
+    Grid
+        Per participant: window time and what it consists of, mean over its ranks, slowest and fastest.
+    """
+    unit = _unit(run)
+    rows: list[tuple[str, ...]] = []
+    for each in run.participants:
+        who = f"{names[each.participant]}, {each.ranks} rank{'s' * (each.ranks != 1)}"
+        rows.append((who, "window", unit.number(each.window_seconds), "", "", ""))
+        rows += [("", LABELS[name], *_cells(unit, quantity, each.ranks)) for name, quantity in each.quantities.items()]
+    windows = max(each.windows for each in run.participants)
+    title = f"Run {run.name}: time per time window, over {windows} windows after a warm-up of {run.warmup_windows}"
+    header = ("participant", "time", f"mean ({unit.symbol})", "share", "slowest rank", "fastest rank")
+    return Grid(title, header, tuple(rows), (False, False, True, True, True, True))
+
+
+def rank_grid(run: RunSummary, each: ParticipantSummary, names: Mapping[str, str]) -> Grid:
+    """Lay the ranks of a participant out as a table.
+
+    Parameters
+    ----------
+    run, each
+        The run and its participant.
+    names
+        How to write each participant's name.
+
+    Returns
+    -------
+    Grid
+        Per rank: seconds per time window, and which share of the window it was busy and waited for partners.
+    """
+    unit = _unit(run)
+    rows = []
+    for rank in range(each.ranks):
+        seconds = {name: float(values[rank]) for name, values in each.rank_seconds.items()}
+        busy = seconds["solve"] + seconds["mapping"] + seconds["overhead"]
+        rows.append(
+            (
+                f"{rank}{'*' if rank in _silent(each) else ''}",
+                *(unit.number(value) for value in seconds.values()),
+                percent(busy / each.window_seconds),
+                percent(seconds["partner_wait"] / each.window_seconds),
+            )
+        )
+    symbol = unit.symbol
+    header = ("rank", f"solve ({symbol})", "mapping", "partners", "own ranks", "overhead", "busy", "partners")
+    star = "; *: receives no data, its waiting looks like solve" if each.silent_ranks else ""
+    title = f"{names[each.participant]}: time per time window and rank, waits for partners and for own ranks{star}"
+    return Grid(title, header, tuple(rows), (True,) * len(header))
+
+
+def notes(run: RunSummary, names: Mapping[str, str]) -> list[tuple[str, str]]:
+    """Say what follows from a run.
+
+    Parameters
+    ----------
+    run
+        The run.
+    names
+        How to write each participant's name.
+
+    Returns
+    -------
+    list of tuple of str
+        Key and text: imbalances, core-hours lost, coupling iterations, and what was not measured with the remedy.
+    """
+    unit = _unit(run)
+    if len(run.participants) == 1:
+        between = "only one participant was recorded"
+    elif math.isnan(run.imbalance):
+        between = _NOT_MEASURED
+    else:
+        own = ", ".join(f"{names[each.participant]} {unit.text(each.own_seconds)}" for each in run.participants)
+        between = f"{percent(run.imbalance)} (own time: {own})"
+    pairs = [("load imbalance between participants", between)]
+    pairs += [(f"load imbalance inside {names[each.participant]}", _inside(each)) for each in run.participants]
+    pairs.append(("core-hours lost per hour of run", _lost(run, names)))
+    for each in run.participants:
+        who = names[each.participant]
+        if each.iterations_most > 1:
+            pairs.append((f"coupling iterations of {who}", _iterations(each)))
+        if each.timing_source:
+            pairs.append((f"mapping and wait of {who}", f"from {each.timing_source}"))
+        missing = each.not_measured
+        if missing:
+            key = f"{', '.join(LABELS[name] for name in missing)} of {who}"
+            pairs.append((key, f"{_NOT_MEASURED}, {_reason(each, run.warmup_windows)}"))
+        elif each.measured_windows < each.windows:
+            text = f"measured in {each.measured_windows} of {each.windows} time windows"
+            pairs.append((f"wait of {who}", text))
+        if not missing and each.timing_problems:
+            pairs.append((f"ranks of {who} without measured wait", _problems(each)))
+    return pairs
+
+
+def _unit(run: RunSummary) -> SecondsUnit:
+    return seconds_unit((each.window_seconds for each in run.participants), digits=5)
+
+
+def _silent(each: ParticipantSummary) -> frozenset[int]:
+    return frozenset(each.silent_ranks)
+
+
+def _cells(unit: SecondsUnit, quantity: Quantity, ranks: int) -> tuple[str, ...]:
+    if not quantity.measured:
+        return _NOT_MEASURED, "", "", ""
+    cells = unit.number(quantity.mean), percent(quantity.share)
+    if ranks == 1:
+        return *cells, "", ""
+    slowest = f"{unit.number(quantity.slowest)} (#{quantity.slowest_rank})"
+    return *cells, slowest, f"{unit.number(quantity.fastest)} (#{quantity.fastest_rank})"
+
+
+def _lost(run: RunSummary, names: Mapping[str, str]) -> str:
+    if math.isnan(run.lost_to_partners):
+        return _NOT_MEASURED
+    each = listed(f"{names[part.participant]} {_hours(part.lost_to_partners)}" for part in run.participants)
+    inside = listed(f"{names[part.participant]} {_hours(part.lost_inside)}" for part in run.participants)
+    least = "at least " * any(part.silent_ranks for part in run.participants)
+    return (
+        f"{_hours(run.lost_to_partners)} of {run.ranks} to waiting for partners ({each}); "
+        f"{least}{_hours(run.lost_inside)} to waiting for slower ranks of the same participant ({inside})"
+    )
+
+
+def _hours(hours: float) -> str:
+    return f"{hours:.2f}" if hours < 100 else f"{hours:.0f}"
+
+
+def _iterations(each: ParticipantSummary) -> str:
+    counts = f"{each.iterations_mean:.2f} per window ({each.iterations_least} to {each.iterations_most})"
+    unit = seconds_unit(own for one in each.iterations if math.isfinite(own := one.own_seconds))
+    told = [one for one in each.iterations if math.isfinite(one.own_seconds)]
+    if not told:
+        return f"{counts}; own time of each {_NOT_MEASURED}"
+    first = ", ".join(f"#{one.number} {unit.text(one.own_seconds)}" for one in told[:_ITERATIONS_NAMED])
+    return f"{counts}; own time: {first}{', …' if len(told) > _ITERATIONS_NAMED else ''}"
+
+
+def _reason(each: ParticipantSummary, warmup: int) -> str:
+    if not each.windows:
+        return f"since no time window is left after a warm-up of {warmup}; record more or leave out fewer with --warmup"
+    if each.timing_problems:
+        return _problems(each)
+    return (
+        f"since backend {each.backend} does not tell how the time inside advance is spent; "
+        "record with PRECICE_LB_BACKEND=embedded to see it"
+    )
+
+
+def _problems(each: ParticipantSummary) -> str:
+    def told(text: str, ranks: int) -> str:
+        return text if ranks == each.ranks else f"{text} ({ranks} of {each.ranks} ranks)"
+
+    return _cut([told(text, ranks) for text, ranks in each.timing_problems.items()])
+
+
+def _cut(texts: Iterable[str], most: int = 3) -> str:
+    several = list(texts)
+    return "; ".join(several[:most]) + (f"; and {len(several) - most} more reasons" if len(several) > most else "")
+
+
+def _inside(each: ParticipantSummary) -> str:
+    if each.ranks == 1:
+        return "one rank only"
+    silent = ", ".join(map(str, each.silent_ranks[:_RANKS_NAMED]))
+    if len(each.silent_ranks) > _RANKS_NAMED:
+        silent += f", … ({len(each.silent_ranks)} in all)"
+    plural = "s" * (len(each.silent_ranks) > 1)
+    note = f"rank{plural} {silent} without received data, whose waiting for partners looks like solve"
+    if math.isnan(each.imbalance):
+        return f"{_NOT_MEASURED}: {note}" if each.silent_ranks else _NOT_MEASURED
+    return percent(each.imbalance) + (f" (left out: {note})" if each.silent_ranks else "")
