@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+import re
 import sys
 import time
 import weakref
@@ -109,14 +110,46 @@ def recording_class(backend: Backend) -> type:
                 self._precice_lb_recorder.repeated()
             return result
 
+        def start_profiling_section(self, event_name: Any) -> Any:
+            result = base.start_profiling_section(self, event_name)
+            if self._precice_lb_recorder is not None:
+                self._precice_lb_recorder.section_started(event_name)
+            return result
+
+        def stop_last_profiling_section(self) -> Any:
+            end = clock()
+            result = base.stop_last_profiling_section(self)
+            if self._precice_lb_recorder is not None:
+                self._precice_lb_recorder.section_stopped(end)
+            return result
+
+        def timing_summary(self) -> dict[str, float]:
+            """Return where this rank's time went so far, without asking any other rank.
+
+            Returns
+            -------
+            dict
+                ``windows`` (complete ones) and ``advances`` are counts. ``solve_seconds`` is the time between
+                `initialize` or `advance` and the next `advance`, ``advance_seconds`` that within `advance`, of which
+                ``mapping_seconds``, ``wait_seconds`` (for partners) and the rest, ``overhead_seconds``, are parts. Each
+                of these has a ``…_share`` of solve and advance together. What is not measured is NaN: mapping, wait
+                and overhead with libprecice, whose profiling files tell them after the run, and everything where
+                recording is off.
+            """
+            from precice_lb.record.totals import empty_summary
+
+            recorder = self._precice_lb_recorder
+            return empty_summary() if recorder is None else recorder.timing_summary()
+
         def finalize(self) -> Any:
             result = base.finalize(self)
             if self._precice_lb_recorder is not None:
                 self._precice_lb_recorder.finalized()
             return result
 
-    for name in ("initialize", "advance", "requires_reading_checkpoint", "finalize"):
-        getattr(Participant, name).__doc__ = getattr(base, name).__doc__
+    for name, method in vars(Participant).items():
+        if callable(method) and name[0] != "_" and hasattr(base, name):
+            method.__doc__ = getattr(base, name).__doc__
     Participant.__doc__ = base.__doc__
     Participant.__qualname__ = "Participant"
     Participant.__module__ = "precice_lb"
@@ -126,20 +159,29 @@ def recording_class(backend: Backend) -> type:
 def _checked(backend: Backend, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
     """Keyword arguments for the backend; a communicator would crash pyprecice 3.4.0 and the interpreter with it."""
     communicator = args[4] if len(args) > 4 else kwargs.get("communicator")
-    if backend.name == "libprecice" and communicator is not None:
-        raise BackendError(
-            "Participant: expected no communicator= with pyprecice, found one; pyprecice 3.4.0 crashes on it. Leave it "
-            "out (preCICE then uses all ranks of MPI_COMM_WORLD) or use PRECICE_LB_BACKEND=embedded"
-        )
     if communicator is None:
         return {name: value for name, value in kwargs.items() if name != "communicator"}
+    version = str(getattr(backend.module, "__version__", "unknown"))
+    if backend.name == "libprecice" and not _takes_communicator(version):
+        raise BackendError(
+            f"Participant: expected no communicator= with pyprecice {version}, found one; pyprecice up to 3.4.0 "
+            "crashes on it. Leave it out (preCICE then uses all ranks of MPI_COMM_WORLD), update pyprecice, or use "
+            "PRECICE_LB_BACKEND=embedded"
+        )
     return kwargs
+
+
+def _takes_communicator(version: str) -> bool:
+    """Whether pyprecice of this version can be given a communicator: any later than 3.4.0."""
+    numbers = re.match(r"(\d+)\.(\d+)(?:\.(\d+))?", version)
+    return numbers is not None and tuple(int(number or 0) for number in numbers.groups()) > (3, 4, 0)
 
 
 def _start_recorder(
     backend: Backend, args: tuple[Any, ...], kwargs: dict[str, Any], metadata: Mapping[str, Any] | None
 ) -> Recorder | None:
-    """Start recording if wanted and possible; whatever is in the way becomes one warning."""
+    """Start recording if wanted; whatever is in the way of a store file becomes one warning."""
+    writer, after_close = None, None
     try:
         names = ("solver_name", "configuration_file_name", "solver_process_index", "solver_process_size")
         participant, configuration, rank, size = ({**dict(zip(names, args, strict=False)), **kwargs}[n] for n in names)
@@ -157,12 +199,19 @@ def _start_recorder(
         # Here and not above: HDF5 may be missing or broken, and the run goes on without it.
         from precice_lb.record.at_end import at_end_action
         from precice_lb.record.metadata import run_metadata, user_metadata
-        from precice_lb.record.recorder import Recorder
+        from precice_lb.store.writer import StoreWriter
 
         values, text = run_metadata(participant, configuration, rank, size, backend)
         values.update(user_metadata(metadata))
         directory = Path(os.environ.get("PRECICE_LB_DIR") or DEFAULT_DIRECTORY).absolute()
-        return Recorder(directory, values, text, at_end_action(values, directory))
+        writer = StoreWriter(directory, values, text)
+        after_close = at_end_action(values, directory)
+    except Exception as error:
+        warn_once(f"this run is not recorded: {error}")
+    try:
+        from precice_lb.record.recorder import Recorder
+
+        return Recorder(writer, after_close)
     except Exception as error:
         warn_once(f"this run is not recorded: {error}")
         return None

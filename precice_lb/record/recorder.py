@@ -6,16 +6,20 @@ import contextlib
 import os
 import struct
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from precice_lb.record.notes import warn_once
+from precice_lb.record.sections import Sections
 from precice_lb.record.signals import SignalsHeld
+from precice_lb.record.totals import Totals
 from precice_lb.store.schema import ADVANCE_DTYPE, ADVANCE_STRUCT, INITIALIZE_DTYPE
-from precice_lb.store.writer import StoreWriter
+
+if TYPE_CHECKING:
+    from precice_lb.store.writer import StoreWriter
 
 __all__ = ["Recorder"]
 
@@ -27,38 +31,25 @@ class Recorder:
     """Takes the times of one participant on one rank.
 
     All ranks flush after the same time windows, 1, 2, 4, …, 64 and every 64th from there on: unaligned flushes of many
-    ranks would delay every window. A failure is one warning; after it nothing is recorded any more.
+    ranks would delay every window. A failure is one warning; after it there are only running sums.
 
     Parameters
     ----------
-    directory : path
-        The store directory.
-    metadata : mapping
-        As for `StoreWriter`.
-    configuration : str
-        Text of ``precice-config.xml``.
+    writer : StoreWriter or None
+        The store file; without one there are only running sums.
     after_close : callable, optional
         Called with the path of the store file once it is complete.
-
-    Raises
-    ------
-    OSError, StoreError
-        If the store file cannot be made.
     """
 
-    def __init__(
-        self,
-        directory: str | Path,
-        metadata: Mapping[str, Any],
-        configuration: str,
-        after_close: Callable[[Path], None] | None = None,
-    ) -> None:
-        self._writer: StoreWriter | None = StoreWriter(directory, metadata, configuration)
+    def __init__(self, writer: StoreWriter | None, after_close: Callable[[Path], None] | None = None) -> None:
+        self._writer = writer
         self._after_close = after_close
         self._pid = os.getpid()
         self._memory = bytearray(_BUFFER_ROWS * ADVANCE_DTYPE.itemsize)
         self._table = np.frombuffer(self._memory, dtype=ADVANCE_DTYPE)
         self._rows = 0
+        self._totals = Totals()
+        self._sections = Sections()
         self._window = 1
         self._iteration = 1
         self._repeated = False
@@ -132,6 +123,27 @@ class Recorder:
             self._repeated = True
             self._iteration += 1
 
+    def section_started(self, name: str | bytes) -> None:
+        """Take the beginning of a profiling section of the solver."""
+        self._sections.start(name, time.perf_counter_ns())
+
+    def section_stopped(self, end: int) -> None:
+        """Take the end of the profiling section that began last; ``end`` is the clock, in ns."""
+        if self._sections.stop(end, self._window):
+            begin = time.perf_counter_ns()
+            self._flush()
+            self._previous_end += time.perf_counter_ns() - begin
+
+    def timing_summary(self) -> dict[str, float]:
+        """Return the running sums.
+
+        Returns
+        -------
+        dict
+            As `precice_lb.record.totals.Totals.summary`.
+        """
+        return self._totals.summary(self._table[: self._rows])
+
     def finalized(self) -> None:
         """Close the store: the solver has finalised the participant."""
         self._finished = True
@@ -154,17 +166,18 @@ class Recorder:
             What went wrong.
         """
         writer, self._writer = self._writer, None
-        self._rows = 0
         if writer is not None:
             warn_once(f"recording stops before window {self._window} of {writer.path}: {error}")
             with contextlib.suppress(Exception):
-                writer.close(finished=False, ended_unix_ns=time.time_ns())
+                writer.close(finished=False, ended_unix_ns=_unix_ns(writer))
 
     def _complete(self) -> None:
         writer, self._writer = self._writer, None
         if writer is not None:
             try:
-                writer.close(finished=self._finished, ended_unix_ns=time.time_ns())
+                writer.close(finished=self._finished, ended_unix_ns=_unix_ns(writer))
+                if not writer.path.exists():
+                    raise FileNotFoundError("it was removed during the run")
                 if self._after_close is not None:
                     self._after_close(writer.path)
             except Exception as error:
@@ -172,9 +185,19 @@ class Recorder:
 
     def _flush(self) -> None:
         with SignalsHeld():
-            if self._writer is not None and self._rows:
+            rows = self._table[: self._rows]
+            sections, names = self._sections.take()
+            self._rows = 0
+            self._totals.add(rows)
+            if self._writer is not None and (len(rows) or len(sections)):
                 try:
-                    self._writer.append(self._table[: self._rows])
+                    self._writer.append(rows, sections, names)
                 except Exception as error:
                     self.fail(error)
-            self._rows = 0
+
+
+def _unix_ns(writer: StoreWriter) -> int:
+    """Now, by the clock that the durations are of: the system's may have been set since the start."""
+    data = writer.metadata
+    unix: int = data["started_unix_ns"] + time.perf_counter_ns() - data["started_clock_ns"]
+    return unix

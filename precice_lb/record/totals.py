@@ -1,0 +1,85 @@
+"""Running sums of one rank's times, for the solver to look at while it runs."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from precice_lb.store.schema import ADVANCE_DTYPE
+
+__all__ = ["Totals", "empty_summary"]
+
+_NS = 1e-9
+
+
+class Totals:
+    """Sums over rows of `precice_lb.store.schema.ADVANCE_DTYPE`, in whole ns so that they stay exact."""
+
+    def __init__(self) -> None:
+        self._windows = self._advances = self._solve = self._advance = 0
+        self._mapping: int | None = 0
+        self._wait: int | None = 0
+
+    def add(self, rows: NDArray[np.void]) -> None:
+        """Add rows.
+
+        Parameters
+        ----------
+        rows : ndarray of ADVANCE_DTYPE, shape (n,)
+        """
+        self._windows += int(np.count_nonzero(rows["window_complete"]))
+        self._advances += len(rows)
+        self._solve += int(rows["solve_ns"].sum())
+        self._advance += int(rows["advance_ns"].sum())
+        self._mapping = _added(self._mapping, rows["mapping_ns"])
+        self._wait = _added(self._wait, rows["wait_ns"])
+
+    def summary(self, rows: NDArray[np.void]) -> dict[str, float]:
+        """Return what `timing_summary` of the participant returns.
+
+        Parameters
+        ----------
+        rows : ndarray of ADVANCE_DTYPE, shape (n,)
+            Rows that were not added yet.
+
+        Returns
+        -------
+        dict
+        """
+        sums = Totals()
+        sums.__dict__.update(self.__dict__)
+        sums.add(rows)
+        seconds = {
+            "solve": sums._solve * _NS,
+            "advance": sums._advance * _NS,
+            "mapping": math.nan if sums._mapping is None else sums._mapping * _NS,
+            "wait": math.nan if sums._wait is None else sums._wait * _NS,
+        }
+        seconds["overhead"] = seconds["advance"] - seconds["mapping"] - seconds["wait"]
+        whole = seconds["solve"] + seconds["advance"]
+        result: dict[str, float] = {"windows": sums._windows, "advances": sums._advances}
+        for name, value in seconds.items():
+            known = sums._advances > 0
+            result[f"{name}_seconds"] = value if known else math.nan
+            result[f"{name}_share"] = value / whole if known and whole > 0 else math.nan
+        return result
+
+
+def empty_summary() -> dict[str, float]:
+    """Return the summary of a rank that has measured nothing.
+
+    Returns
+    -------
+    dict
+        As `Totals.summary`.
+    """
+    return Totals().summary(np.empty(0, dtype=ADVANCE_DTYPE))
+
+
+def _added(total: int | None, column: NDArray[np.int64]) -> int | None:
+    """Add durations; None from the first one on that was not measured."""
+    if total is None or (len(column) and int(column.min()) < 0):
+        return None
+    return total + int(column.sum())
