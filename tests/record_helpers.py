@@ -8,6 +8,9 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from precice_lb.store.reader import find_stores, read_store
+from precice_lb.store.records import RankStore
+
 WINDOWS = 7
 
 SOLVER = '''
@@ -93,6 +96,24 @@ def configuration(kind: str, windows: int = WINDOWS) -> str:
 def environment(**variables: str) -> dict[str, str]:
     """This process's environment with its import path, and with more variables."""
     return {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path), **variables}
+
+
+def assert_fine(results: dict[str, subprocess.CompletedProcess[str]]) -> None:
+    """All solvers came to their end."""
+    for name, result in results.items():
+        assert result.returncode == 0, result.stderr
+        assert f"{name} ends with" in result.stdout
+
+
+def rank_stores(directory: Path) -> dict[tuple[str, int], RankStore]:
+    """The stores below a directory by participant and rank."""
+    stores = [read_store(path) for path in find_stores([directory / "precice-lb-store"])]
+    return {(store.metadata["participant"], store.metadata["rank"]): store for store in stores}
+
+
+def warnings_of(result: subprocess.CompletedProcess[str]) -> list[str]:
+    """The warnings of a recorded solver."""
+    return [line for line in result.stderr.splitlines() if line.startswith("precice-lb: warning:")]
 
 
 def run_pair(

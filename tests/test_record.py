@@ -13,12 +13,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from record_helpers import SOLVER, WINDOWS, configuration, environment, run_pair
+from record_helpers import SOLVER, WINDOWS, assert_fine, configuration, environment, rank_stores, run_pair, warnings_of
 
 from precice_lb.record.at_end import at_end_action
 from precice_lb.record.metadata import user_metadata
 from precice_lb.store.reader import find_stores, read_store
-from precice_lb.store.records import RankStore
 
 SCHEMES = ["serial-explicit", "parallel-explicit", "serial-implicit", "parallel-implicit"]
 UNFINALIZED = SOLVER.replace("participant.finalize()", "")
@@ -36,32 +35,17 @@ def _results(directory: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in sorted(directory.glob("*.npy"))}
 
 
-def _stores(directory: Path) -> dict[tuple[str, int], RankStore]:
-    stores = [read_store(path) for path in find_stores([directory / "precice-lb-store"])]
-    return {(store.metadata["participant"], store.metadata["rank"]): store for store in stores}
-
-
-def _assert_fine(results: dict[str, subprocess.CompletedProcess[str]]) -> None:
-    for name, result in results.items():
-        assert result.returncode == 0, result.stderr
-        assert f"{name} ends with" in result.stdout
-
-
-def _warnings(result: subprocess.CompletedProcess[str]) -> list[str]:
-    return [line for line in result.stderr.splitlines() if line.startswith("precice-lb: warning:")]
-
-
 @pytest.mark.precice
 @pytest.mark.parametrize("kind", SCHEMES)
 def test_results_are_the_same_and_iterations_are_counted(tmp_path: Path, kind: str) -> None:
     arguments = ["1", "subcycle"] if kind.startswith("parallel") else []
     for recorded in (False, True):
         where = tmp_path / str(recorded)
-        _assert_fine(run_pair(where, kind, recorded=recorded, arguments=arguments, PRECICE_LB_BACKEND="libprecice"))
+        assert_fine(run_pair(where, kind, recorded=recorded, arguments=arguments, PRECICE_LB_BACKEND="libprecice"))
     assert len(_results(tmp_path / "True")) == 2
     assert _results(tmp_path / "True") == _results(tmp_path / "False")
     assert not (tmp_path / "False" / "precice-lb-store").exists()
-    for (name, _), store in _stores(tmp_path / "True").items():
+    for (name, _), store in rank_stores(tmp_path / "True").items():
         rows = store.advances
         assert store.metadata["finished"] is True
         assert store.metadata["backend"] == "libprecice"
@@ -87,7 +71,7 @@ def test_the_embedded_backend_tells_mapping_and_wait_and_gives_the_same_results(
     )
     slow = slow.replace("import sys\n", "import sys, time\n")
     for switch in ("0", "1"):
-        _assert_fine(
+        assert_fine(
             run_pair(
                 tmp_path / switch,
                 "parallel-explicit",
@@ -99,7 +83,7 @@ def test_the_embedded_backend_tells_mapping_and_wait_and_gives_the_same_results(
         )
     assert _results(tmp_path / "0") == _results(tmp_path / "1")
     assert not (tmp_path / "0" / "precice-lb-store").exists()
-    stores = _stores(tmp_path / "1")
+    stores = rank_stores(tmp_path / "1")
     assert set(stores) == {("A", 0), ("B", 0)}
     for store in stores.values():
         rows = store.advances
@@ -123,7 +107,7 @@ def test_every_rank_has_a_store(tmp_path: Path, mpiexec: str, backend: str) -> N
     results = run_pair(tmp_path, "parallel-explicit", launch=launch, arguments=["2"], PRECICE_LB_BACKEND=backend)
     for result in results.values():
         assert result.returncode == 0, result.stderr
-    stores = _stores(tmp_path)
+    stores = rank_stores(tmp_path)
     assert set(stores) == {("A", 0), ("A", 1), ("B", 0), ("B", 1)}
     for store in stores.values():
         assert store.metadata["size"] == 2
@@ -142,15 +126,15 @@ def test_the_embedded_backend_stands_in_for_an_unusable_pyprecice_and_rank_0_say
         lines = [line for line in result.stderr.splitlines() if "pyprecice cannot be imported" in line]
         assert len(lines) == 1
         assert "libprecice.so.3" in lines[0]
-    assert {store.metadata["backend"] for store in _stores(tmp_path).values()} == {"embedded"}
+    assert {store.metadata["backend"] for store in rank_stores(tmp_path).values()} == {"embedded"}
 
 
 @pytest.mark.parametrize("backend", ["embedded", pytest.param("libprecice", marks=pytest.mark.precice)])
 @pytest.mark.parametrize("solver", [UNFINALIZED, IN_FUNCTION])
-def test_a_solver_without_finalize_leaves_finished_stores(tmp_path: Path, backend: str, solver: str) -> None:
+def test_a_solver_without_finalize_leaves_finishedrank_stores(tmp_path: Path, backend: str, solver: str) -> None:
     assert "finalize" not in solver
-    _assert_fine(run_pair(tmp_path, solver=solver, PRECICE_LB_BACKEND=backend))
-    for store in _stores(tmp_path).values():
+    assert_fine(run_pair(tmp_path, solver=solver, PRECICE_LB_BACKEND=backend))
+    for store in rank_stores(tmp_path).values():
         assert store.metadata["finished"] is True
         assert store.metadata["ended_unix_ns"] > store.metadata["started_unix_ns"]
         assert len(store.advances) == WINDOWS
@@ -162,7 +146,7 @@ def test_a_solver_that_dies_leaves_an_unfinished_store_and_its_own_exit_code(tmp
     results = run_pair(tmp_path, solver=solver, PRECICE_LB_BACKEND="embedded", PRECICE_LB_TIMEOUT="10")
     assert results["A"].returncode == (7 if "exit" in ending else 1)
     assert ("RuntimeError: diverged" in results["A"].stderr) == ("raise" in ending)
-    store = _stores(tmp_path)["A", 0]
+    store = rank_stores(tmp_path)["A", 0]
     assert store.metadata["finished"] is False
     assert "ended_unix_ns" in store.metadata
     assert store.advances["window"].tolist() == [1, 2, 3, 4, 5]
@@ -194,7 +178,7 @@ def test_killed_solvers_leave_every_window_before_the_last_flush(tmp_path: Path)
         for process in started:
             process.send_signal(signal.SIGKILL)
         assert [process.wait(timeout=30) for process in started] == [-signal.SIGKILL] * 2
-        for (name, _), store in _stores(where).items():
+        for (name, _), store in rank_stores(where).items():
             outputs[name].seek(0)
             done = max((int(line) for line in outputs[name].read().splitlines() if line.isdigit()), default=0)
             outputs[name].close()
@@ -207,7 +191,7 @@ def test_killed_solvers_leave_every_window_before_the_last_flush(tmp_path: Path)
 
 def test_a_second_run_into_one_directory_is_a_second_attempt(tmp_path: Path) -> None:
     for _ in range(2):
-        _assert_fine(run_pair(tmp_path, PRECICE_LB_BACKEND="embedded"))
+        assert_fine(run_pair(tmp_path, PRECICE_LB_BACKEND="embedded"))
     stores = [read_store(path) for path in find_stores([tmp_path / "precice-lb-store"])]
     assert sorted((store.metadata["participant"], store.metadata["attempt"]) for store in stores) == [
         ("A", 1),
@@ -230,13 +214,13 @@ def test_a_second_run_into_one_directory_is_a_second_attempt(tmp_path: Path) -> 
 )
 def test_wrong_settings_are_one_warning(tmp_path: Path, variables: dict[str, str], words: str) -> None:
     results = run_pair(tmp_path, PRECICE_LB_BACKEND="embedded", PYTHONWARNINGS="error", **variables)
-    _assert_fine(results)
+    assert_fine(results)
     for result in results.values():
-        assert len(_warnings(result)) == 1
-        assert words in _warnings(result)[0]
+        assert len(warnings_of(result)) == 1
+        assert words in warnings_of(result)[0]
     assert len(_results(tmp_path)) == 2
     if "this run" not in words:
-        assert all(len(store.advances) == WINDOWS for store in _stores(tmp_path).values())
+        assert all(len(store.advances) == WINDOWS for store in rank_stores(tmp_path).values())
 
 
 @pytest.mark.parametrize(
@@ -283,12 +267,12 @@ def test_a_full_disk_is_one_warning_and_the_results_are_the_same(tmp_path: Path,
             PRECICE_LB_RECORD=switch,
             PRECICE_LB_BACKEND=backend,
         )
-        _assert_fine(results[switch])
+        assert_fine(results[switch])
     for name in "AB":
         assert results["1"][name].stdout == results["0"][name].stdout
-        assert len(_warnings(results["1"][name])) == 1
-        assert "File too large" in _warnings(results["1"][name])[0]
-    for store in _stores(tmp_path / "1").values():
+        assert len(warnings_of(results["1"][name])) == 1
+        assert "File too large" in warnings_of(results["1"][name])[0]
+    for store in rank_stores(tmp_path / "1").values():
         assert store.metadata["finished"] is False
         assert len(store.advances) < windows
         if limit == 50_000:
@@ -299,9 +283,9 @@ def test_a_full_disk_is_one_warning_and_the_results_are_the_same(tmp_path: Path,
 def test_a_solver_that_cannot_load_hdf5_runs_without_recording(tmp_path: Path) -> None:
     tmp_path.joinpath("h5py.py").write_text("raise ImportError('libhdf5.so: cannot open shared object file')")
     results = run_pair(tmp_path, PRECICE_LB_BACKEND="embedded")
-    _assert_fine(results)
+    assert_fine(results)
     for result in results.values():
-        assert _warnings(result) == [
+        assert warnings_of(result) == [
             "precice-lb: warning: this run is not recorded: libhdf5.so: cannot open shared object file"
         ]
 
@@ -405,7 +389,7 @@ print("loaded", sorted(heavy))
 """
     )
     results = run_pair(tmp_path, solver=solver, PRECICE_LB_BACKEND="embedded")
-    _assert_fine(results)
+    assert_fine(results)
     for result in results.values():
         assert result.stdout.splitlines()[-1] in ("loaded []", "loaded ['scipy']")
     try:
@@ -413,7 +397,7 @@ print("loaded", sorted(heavy))
     except ImportError:
         return
     results = run_pair(tmp_path, solver=solver, PRECICE_LB_BACKEND="libprecice")
-    _assert_fine(results)
+    assert_fine(results)
     for result in results.values():
         assert result.stdout.splitlines()[-1] == "loaded []"
 
@@ -426,8 +410,8 @@ def test_metadata_can_be_given_by_the_solver(tmp_path: Path) -> None:
     results = run_pair(
         tmp_path, solver=solver, recorded=False, PRECICE_LB_BACKEND="embedded", PRECICE_LB_METADATA='{"run": "r7"}'
     )
-    _assert_fine(results)
-    for store in _stores(tmp_path).values():
+    assert_fine(results)
+    for store in rank_stores(tmp_path).values():
         assert store.metadata["parameters"] == {"order": 3}
         assert store.metadata["run"] == "r7"
         assert "metadata" not in store.metadata["command"]
@@ -451,15 +435,15 @@ def test_keywords_and_no_communicator_are_passed_on(tmp_path: Path, backend: str
     solver_process_size=ranks, communicator=None)"""
     solver = SOLVER.replace('name, "precice-config.xml", rank, ranks)', call)
     assert solver != SOLVER
-    _assert_fine(run_pair(tmp_path, solver=solver, PRECICE_LB_BACKEND=backend))
-    assert len(_stores(tmp_path)) == 2
+    assert_fine(run_pair(tmp_path, solver=solver, PRECICE_LB_BACKEND=backend))
+    assert len(rank_stores(tmp_path)) == 2
 
 
 def test_a_communicator_reaches_the_embedded_backend(tmp_path: Path) -> None:
     solver = SOLVER.replace("rank, ranks)", "rank, ranks, MPI.COMM_SELF)").replace(
         "import precice\n", "from mpi4py import MPI\nimport precice\n"
     )
-    _assert_fine(run_pair(tmp_path, solver=solver, PRECICE_LB_BACKEND="embedded"))
+    assert_fine(run_pair(tmp_path, solver=solver, PRECICE_LB_BACKEND="embedded"))
 
 
 def test_the_recommendation_is_started_by_the_primary_rank_in_its_own_session(

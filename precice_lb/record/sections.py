@@ -87,7 +87,7 @@ class Sections:
     def _number(self, name: str | bytes) -> int:
         """Give a new name its number; -1 where there are too many, which would be kept in memory for ever."""
         if len(self.names) == _MOST_NAMES:
-            warn_once(f"profiling sections are not recorded beyond the first {_MOST_NAMES} names, such as {name!r}")
+            warn_once(f"profiling sections are recorded for the first {_MOST_NAMES} names only")
             return -1
         text = name.decode("utf-8", "replace") if isinstance(name, bytes) else name
         text = text.encode("utf-8", "replace").decode()
