@@ -50,6 +50,12 @@ class ProfiledCase:
                 )
         return cls(configuration)
 
+    def is_implicit(self, participant: str) -> bool | None:
+        """Whether the participant iterates within a time window; None if the configuration cannot be read."""
+        if self.configuration is None:
+            return None
+        return any(scheme.is_implicit for scheme in self._schemes(participant))
+
     def receives_window_size(self, participant: str) -> bool:
         """Whether the participant gets its time window size from a partner: preCICE has no event for that wait."""
         return any(

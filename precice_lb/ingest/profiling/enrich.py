@@ -13,14 +13,13 @@ from numpy.typing import NDArray
 from precice_lb.exceptions import DataError
 from precice_lb.ingest.profiling.case import ProfiledCase
 from precice_lb.ingest.profiling.files import Header, read_header
+from precice_lb.ingest.profiling.find import FOLDER, SUFFIXES
 from precice_lb.ingest.profiling.times import Profile, read_profile
 from precice_lb.store.reader import RankStore
 from precice_lb.store.schema import NOT_MEASURED
 
 __all__ = ["enrich", "profile_candidates"]
 
-_FOLDER = "precice-profiling"
-_SUFFIXES = (".txt", ".json")
 # Both clocks are tied to Unix time within milliseconds of each other; a run repeated at once starts later than this.
 _LARGEST_OFFSET_NS = 1_000_000_000
 _SLACK_NS = 50_000
@@ -77,8 +76,8 @@ def profile_candidates(store: RankStore, directory: str) -> list[Path]:
     bases = [Path(data["working_directory"])] if "working_directory" in data else []
     bases.append(store.directory.parent)
     name = f"{data['participant']}-{data['rank']}-{data['size']}"
-    paths = [Path(os.path.normpath(base / directory / _FOLDER / name)) for base in bases]
-    return [path.with_name(path.name + suffix) for path in dict.fromkeys(paths) for suffix in _SUFFIXES]
+    paths = [Path(os.path.normpath(base / directory / FOLDER / name)) for base in bases]
+    return [path.with_name(path.name + suffix) for path in dict.fromkeys(paths) for suffix in SUFFIXES]
 
 
 def _joined(store: RankStore, case: ProfiledCase) -> RankStore:
@@ -109,8 +108,8 @@ def _joined(store: RankStore, case: ProfiledCase) -> RankStore:
     if missing:
         metadata["timing_problem"] = (
             f"{profile.header.path}: expected the times of {len(advances)} calls of advance, found {len(taken)}; "
-            f'preCICE keeps records in memory until it writes them: set <profiling flush-every="50"/> where a run may be '
-            f'killed, found "{case.flush_every}"'
+            f'preCICE keeps records in memory until it writes them: set <profiling flush-every="50"/> where a run may '
+            f'be killed, found "{case.flush_every}"'
         )
     return dataclasses.replace(store, metadata=metadata, advances=advances, initialize=initialize)
 

@@ -1,0 +1,292 @@
+"""Profiling files of solvers in any language become stores like recorded ones."""
+
+from __future__ import annotations
+
+import hashlib
+import multiprocessing
+import os
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from precice_lb.exceptions import DataError
+from precice_lb.ingest.profiling.case import ProfiledCase
+from precice_lb.ingest.profiling.files import Header
+from precice_lb.ingest.profiling.find import find_configuration, find_profiles
+from precice_lb.ingest.profiling.times import CALL_DTYPE, CallReader
+from precice_lb.ingest.profiling.windows import WindowCounter, find_iterations_log, read_iterations_log
+from precice_lb.store.reader import read_store
+from precice_lb.store.schema import ADVANCE_DTYPE, INITIALIZE_DTYPE, case_fingerprint, store_filename
+from precice_lb.store.writer import StoreWriter
+
+__all__ = ["ImportResult", "import_profiling"]
+
+# Below this many bytes starting processes takes longer than importing.
+_SMALL = 64 << 20
+
+
+@dataclass(frozen=True)
+class ImportResult:
+    """What an import wrote.
+
+    Attributes
+    ----------
+    stores : list of Path
+        The store files, one per rank.
+    notes : list of str
+        What was left out, and what was taken for what.
+    """
+
+    stores: list[Path]
+    notes: list[str]
+
+
+@dataclass(frozen=True)
+class _Task:
+    """One rank's file, and what its store says besides."""
+
+    header: Header
+    output: Path
+    metadata: dict[str, Any]
+    configuration: str
+    case: ProfiledCase
+    iterations: NDArray[np.int64] | None
+    window_note: str | None
+
+
+@dataclass(frozen=True)
+class _Done:
+    path: Path
+    ended_unix_us: int
+    advanced: bool
+    fits: bool
+
+
+def import_profiling(
+    directories: Sequence[str | Path],
+    output: str | Path,
+    *,
+    configuration: str | Path | None = None,
+    processes: int | None = None,
+) -> ImportResult:
+    """Turn profiling files into store files.
+
+    Of several runs in one folder the latest is taken. Time windows come from ``precice-<Participant>-iterations.log``;
+    without it every coupling iteration is a window, which for an implicit scheme the store says.
+
+    Parameters
+    ----------
+    directories : sequence of path
+        Profiling files, or directories that are searched with everything below them.
+    output : path
+        The store directory; made if missing.
+    configuration : path, optional
+        The ``precice-config.xml``; by default the one beside or above the profiling files.
+    processes : int, optional
+        How many processes read files, by default one per processor.
+
+    Returns
+    -------
+    ImportResult
+
+    Raises
+    ------
+    DataError
+        If there is no profiling file or no configuration, a file is damaged, or was imported into `output` before. No
+        store is left behind then.
+    """
+    if processes is not None and processes < 1:
+        raise DataError(f"processes: expected at least 1, found {processes}")
+    roots = [Path(directory) for directory in directories]
+    headers, notes = find_profiles(roots)
+    tasks = _tasks(headers, roots, Path(output), None if configuration is None else Path(configuration))
+    done: list[_Done] = []
+    try:
+        done.extend(_all(tasks, processes or os.cpu_count() or 1))
+        stores = _of_one_run(tasks, done, notes)
+        if not stores:
+            raise DataError(notes[-1])
+        return ImportResult(stores, list(dict.fromkeys(notes)))
+    except BaseException:
+        for each in done:
+            each.path.unlink(missing_ok=True)
+        raise
+
+
+def _tasks(headers: Sequence[Header], roots: Sequence[Path], output: Path, given: Path | None) -> list[_Task]:
+    """Say of each file which run it belongs to; the files of one participant in one folder share almost everything."""
+    shared: dict[tuple[Path, str], dict[str, Any]] = {}
+    tasks = []
+    for header in headers:
+        key = header.path.parent, header.participant
+        if key not in shared:
+            shared[key] = _of_participant(header, roots, given)
+        data = dict(shared[key])
+        metadata = {
+            "participant": header.participant,
+            "rank": header.rank,
+            "size": header.size,
+            "backend": "libprecice",
+            "clock": "std::chrono::steady_clock",
+            "started_clock_ns": 0,
+            "started_unix_ns": header.unix_us * 1000,
+            "working_directory": str(header.path.parent.parent),
+            "timing_source": f"precice-profiling {header.mode}",
+            **data.pop("metadata"),
+        }
+        path = output / store_filename(header.participant, header.rank, header.size)
+        if path.exists() and _already_imported(path, header):
+            raise DataError(
+                f"{path}: expected no store of this run, found {header.path} imported before; remove it first"
+            )
+        tasks.append(_Task(header, output, metadata, **data))
+    return tasks
+
+
+def _already_imported(path: Path, header: Header) -> bool:
+    earlier = [path, *path.parent.glob(f"{path.stem}.*{path.suffix}")]
+    return any(read_store(each).metadata["started_unix_ns"] == header.unix_us * 1000 for each in earlier)
+
+
+def _of_participant(header: Header, roots: Sequence[Path], given: Path | None) -> dict[str, Any]:
+    folder = header.path.parent
+    path = given if given is not None else find_configuration(folder, roots)
+    if path is None:
+        raise DataError(f"{folder}: expected a precice-config.xml beside or above it, found none; give its path")
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise DataError(f"{path}: expected a preCICE configuration, found none that can be read ({error})") from None
+    text = content.decode("utf-8", "replace")
+    case = ProfiledCase.of(text)
+    if case.configuration is not None and header.participant not in case.configuration.participants:
+        known = ", ".join(case.configuration.participants)
+        raise DataError(
+            f"{path}: expected participant {header.participant} of {header.path}, found {known}; give another"
+        )
+    log = find_iterations_log(header.participant, folder, roots)
+    implicit = case.is_implicit(header.participant)
+    note = None
+    if log is None and implicit is not False:
+        note = (
+            f"expected precice-{header.participant}-iterations.log beside {folder}, found none; "
+            "every coupling iteration counts as a time window"
+        )
+    return {
+        "metadata": {
+            "configuration_path": str(path.resolve()),
+            "configuration_hash": hashlib.sha256(content).hexdigest(),
+            "case": case_fingerprint(text),
+        },
+        "configuration": text,
+        "case": case,
+        "iterations": None if log is None else read_iterations_log(log),
+        "window_note": note,
+    }
+
+
+def _all(tasks: Sequence[_Task], processes: int) -> Iterator[_Done]:
+    """Import each file; in processes of their own where that pays."""
+    size = sum(task.header.path.stat().st_size for task in tasks)
+    if min(processes, len(tasks)) == 1 or size < _SMALL:
+        yield from map(_import_file, tasks)
+        return
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(min(processes, len(tasks)), mp_context=context) as pool:
+        yield from pool.map(_import_file, tasks)
+
+
+def _import_file(task: _Task) -> _Done:
+    """Write one store, block by block."""
+    reader = CallReader(task.header)
+    counter = WindowCounter(task.iterations)
+    blocks = iter(reader)
+    first = [rows for rows in [next(blocks, None)] if rows is not None]
+    metadata = dict(task.metadata)
+    receives = task.case.receives_data(task.header.participant, reader.mesh_sizes)
+    if receives is not None:
+        metadata["receives_data"] = receives
+    if task.window_note is not None:
+        metadata["recording_problem"] = task.window_note
+    steering = task.case.receives_window_size(task.header.participant)
+    writer = StoreWriter(task.output, metadata, task.configuration)
+    finished = False
+    try:
+        initialized = False
+        for calls in chain(first, blocks):
+            if reader.initialize is not None and not initialized:
+                initialized = True
+                writer.write_initialize(_initialize_row(reader, steering))
+            if len(calls):
+                writer.append(_advance_rows(calls, counter, steering))
+        profile = reader.profile(np.empty(0, dtype=CALL_DTYPE))
+        finished = profile.finalized
+        ended = task.header.unix_us + profile.last_us
+    except BaseException:
+        writer.close(finished=False, ended_unix_ns=task.metadata["started_unix_ns"])
+        writer.path.unlink()
+        raise
+    writer.close(finished=finished, ended_unix_ns=ended * 1000)
+    return _Done(writer.path, ended, "advance" in profile.totals, counter.fits(finished))
+
+
+def _advance_rows(calls: NDArray[np.void], counter: WindowCounter, steering: bool) -> NDArray[np.void]:
+    rows = np.empty(len(calls), dtype=ADVANCE_DTYPE)
+    rows["window"], rows["iteration"], rows["window_complete"] = counter.count(calls["exchanges"])
+    rows["begin_ns"] = calls["begin_us"] * 1000
+    # Just-in-time mapping is mapping although the solver asks for it; barriers are part of the call they belong to.
+    rows["solve_ns"] = (calls["solve_us"] - calls["jit_us"]) * 1000
+    rows["advance_ns"] = (calls["advance_us"] + calls["jit_us"] + calls["sync_us"]) * 1000
+    rows["mapping_ns"] = (calls["mapping_us"] + calls["jit_us"]) * 1000
+    rows["wait_ns"] = (calls["wait_us"] + (calls["steering_us"] if steering else 0)) * 1000
+    rows["computed_dt"] = np.nan
+    return rows
+
+
+def _initialize_row(reader: CallReader, steering: bool) -> NDArray[np.void]:
+    times = reader.initialize
+    assert times is not None
+    wait = times.wait_us + (times.steering_us if steering else 0)
+    row = (times.begin_us, times.initialize_us, times.mapping_us, wait)
+    return np.array([tuple(1000 * value for value in row)], dtype=INITIALIZE_DTYPE)
+
+
+def _of_one_run(tasks: Sequence[_Task], done: list[_Done], notes: list[str]) -> list[Path]:
+    """Leave out ranks of an earlier run of the same size, and count windows anew where a log is not of this run."""
+    started: dict[tuple[Path, str], int] = {}
+    for task in tasks:
+        key = task.header.path.parent, task.header.participant
+        started[key] = max(started.get(key, 0), task.header.unix_us)
+    stores = []
+    for position, task in enumerate(tasks):
+        header, each = task.header, done[position]
+        if each.ended_unix_us < started[header.path.parent, header.participant]:
+            each.path.unlink()
+            notes.append(f"{header.path}: left by an earlier run, which ended before the latest began")
+            continue
+        if not each.advanced:
+            each.path.unlink()
+            notes.append(
+                f"{header.path}: expected records of advance, found none; the run ended before preCICE wrote them, "
+                'set <profiling flush-every="50"/>'
+            )
+            continue
+        if not each.fits:
+            each.path.unlink()
+            note = (
+                f"expected precice-{header.participant}-iterations.log of the run in {header.path.parent}, found one "
+                "with another number of iterations; every coupling iteration counts as a time window"
+            )
+            without = _Task(header, task.output, task.metadata, task.configuration, task.case, None, note)
+            done[position] = each = _import_file(without)
+            notes.append(note)
+        elif task.window_note is not None:
+            notes.append(task.window_note)
+        stores.append(each.path)
+    return stores

@@ -1,0 +1,145 @@
+"""Which time window and coupling iteration each ``advance`` belongs to, where no recorder counted them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from precice_lb.exceptions import DataError
+
+__all__ = ["WindowCounter", "find_iterations_log", "read_iterations_log"]
+
+_COLUMNS = ("TimeWindow", "Iterations")
+
+
+def find_iterations_log(participant: str, folder: Path, roots: Iterable[Path]) -> Path | None:
+    """Find ``precice-<Participant>-iterations.log``.
+
+    Parameters
+    ----------
+    participant : str
+        Name of the participant.
+    folder : Path
+        The folder ``precice-profiling``.
+    roots : iterable of Path
+        Directories that are searched with everything below them where it does not lie beside that folder.
+
+    Returns
+    -------
+    Path or None
+        None if there is none, or more than one that is not beside the folder.
+    """
+    name = f"precice-{participant}-iterations.log"
+    beside = folder.parent / name
+    if beside.is_file():
+        return beside
+    found = {path.resolve() for root in roots if root.is_dir() for path in root.rglob(name)}
+    return found.pop() if len(found) == 1 else None
+
+
+def read_iterations_log(path: Path) -> NDArray[np.int64]:
+    """Read the coupling iterations of each completed time window.
+
+    Parameters
+    ----------
+    path : Path
+        The log; a partial last line is left out.
+
+    Returns
+    -------
+    ndarray of int64, shape (W,)
+
+    Raises
+    ------
+    DataError
+        If it is no such log.
+    """
+    try:
+        lines = path.read_text(encoding="utf-8", errors="replace").splitlines(keepends=True)
+    except OSError as error:
+        raise DataError(
+            f"{path}: expected an iterations log of preCICE, found none that can be read ({error})"
+        ) from None
+    header = lines[0].split() if lines else []
+    if any(column not in header for column in _COLUMNS):
+        raise DataError(f"{path}: expected an iterations log of preCICE with the columns {', '.join(_COLUMNS)}")
+    window, iterations = (header.index(column) for column in _COLUMNS)
+    counts: list[int] = []
+    for number, line in enumerate(lines[1:], start=2):
+        if not line.endswith("\n"):
+            break
+        cells = line.split()
+        try:
+            fine = len(cells) == len(header) and int(cells[window]) == len(counts) + 1 and int(cells[iterations]) > 0
+        except ValueError:
+            fine = False
+        if not fine:
+            raise DataError(
+                f"{path}, line {number}: expected window {len(counts) + 1} and its iterations, "
+                f"found {line.strip()[:60]!r}"
+            )
+        counts.append(int(cells[iterations]))
+    return np.array(counts, dtype=np.int64)
+
+
+class WindowCounter:
+    """Counts time windows and iterations over the calls of ``advance`` of one rank.
+
+    A call that exchanges nothing ends before its window does: a solver with smaller steps than the coupling. Every
+    other call ends an iteration, and a window if the log says so; without a log every iteration is a window.
+
+    Parameters
+    ----------
+    iterations : ndarray of int64, shape (W,), optional
+        Iterations of each window.
+    """
+
+    def __init__(self, iterations: NDArray[np.int64] | None = None) -> None:
+        self._ends = None if iterations is None else np.cumsum(iterations)
+        self.counted = 0
+
+    def count(self, exchanges: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
+        """Count on.
+
+        Parameters
+        ----------
+        exchanges : ndarray of int64, shape (n,)
+            Exchanges of each call.
+
+        Returns
+        -------
+        window : ndarray of int64, shape (n,)
+            From 1.
+        iteration : ndarray of int64, shape (n,)
+            From 1.
+        complete : ndarray of bool, shape (n,)
+            Whether the call completes its window.
+        """
+        ends = exchanges > 0
+        before = self.counted + np.cumsum(ends) - ends
+        self.counted += int(ends.sum())
+        if self._ends is None:
+            return before + 1, np.ones_like(before), ends
+        window = np.searchsorted(self._ends, before, side="right")
+        starts = np.concatenate([[0], self._ends])
+        done = np.append(self._ends, np.iinfo(np.int64).max)[window] == before + 1
+        return window + 1, before - starts[window] + 1, ends & done
+
+    def fits(self, finalized: bool) -> bool:
+        """Whether the log belongs to the calls that were counted.
+
+        Parameters
+        ----------
+        finalized : bool
+            Whether the rank came to its end: the log then has all iterations. A kill leaves either of the two short.
+
+        Returns
+        -------
+        bool
+        """
+        if self._ends is None or not finalized:
+            return True
+        return self.counted == (int(self._ends[-1]) if len(self._ends) else 0)
