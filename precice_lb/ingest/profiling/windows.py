@@ -58,7 +58,7 @@ def read_iterations_log(path: Path) -> NDArray[np.int64]:
         If it is no such log.
     """
     try:
-        lines = path.read_text(encoding="utf-8", errors="replace").splitlines(keepends=True)
+        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError as error:
         raise DataError(
             f"{path}: expected an iterations log of preCICE, found none that can be read ({error})"
@@ -69,9 +69,10 @@ def read_iterations_log(path: Path) -> NDArray[np.int64]:
     window, iterations = (header.index(column) for column in _COLUMNS)
     counts: list[int] = []
     for number, line in enumerate(lines[1:], start=2):
-        if not line.endswith("\n"):
-            break
         cells = line.split()
+        # preCICE begins each line with its line break, so that only the number of cells says whether the last is whole.
+        if number == len(lines) and len(cells) < len(header):
+            break
         try:
             fine = len(cells) == len(header) and int(cells[window]) == len(counts) + 1 and int(cells[iterations]) > 0
         except ValueError:
