@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from ingest_helpers import read_or_refusal, write
 
 from precice_lb.exceptions import DataError
-from precice_lb.ingest.csv import read_csv
+from precice_lb.ingest.csv import read_csv, write_csv
 
 
 def _write(directory: Path, text: str) -> Path:
@@ -92,3 +93,79 @@ def test_what_was_written_is_read(tmp_path_factory: pytest.TempPathFactory, rows
     for name in {row[0] for row in rows}:
         expected = sorted((float(ranks), seconds) for other, ranks, seconds in rows if other == name)
         assert [tuple(row) for row in samples[name]] == expected
+
+
+@pytest.mark.parametrize("delimiter", [",", ";", "\t"])
+def test_cells_may_be_apart_by_semicolons_or_tabs(tmp_path: Path, delimiter: str) -> None:
+    rows = [["participant", "ranks", "seconds", "note"], ["A", "1", "2.5", "a"], ['"B, C; D"', "2", "1e-3", "b"]]
+    found = read_csv(_write(tmp_path, "\n\n" + "\r\n".join(delimiter.join(row) for row in rows) + "\r\n"))
+    assert {name: rows.tolist() for name, rows in found.samples.items()} == {"A": [[1, 2.5]], "B, C; D": [[2, 1e-3]]}
+
+
+def test_what_a_spreadsheet_leaves_empty_is_cut_off(tmp_path: Path) -> None:
+    text = "participant,ranks,seconds,,\nA,1,2,,\n,,,,\nA,2,1,,\n"
+    np.testing.assert_array_equal(read_csv(_write(tmp_path, text)).samples["A"], [[1, 2], [2, 1]])
+    with pytest.raises(DataError, match="line 2: expected 3 columns as in the header, found 5"):
+        read_csv(_write(tmp_path, "participant,ranks,seconds,,\nA,1,2,3,4\n"))
+    with pytest.raises(DataError, match="none for column 2"):
+        read_csv(_write(tmp_path, "participant,,ranks,seconds\nA,0,1,2\n"))
+
+
+def test_a_decimal_comma_is_refused_with_the_remedy(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"line 2: .*'2,5'; write a decimal point"):
+        read_csv(_write(tmp_path, "participant;ranks;seconds\nA;1;2,5\n"))
+
+
+def test_error_and_iterations_have_columns_of_their_own(tmp_path: Path) -> None:
+    text = "participant,ranks,seconds,Standard_Error,iterations,mesh\nA,1,2,0.5,3,7\nA,2,1,,4,\nB,1,1,,,\n"
+    found = read_csv(_write(tmp_path, text))
+    np.testing.assert_array_equal(found.spread["A"], [0.5, np.nan])
+    assert found.iterations == {"A": 3.5}
+    np.testing.assert_array_equal(found.parameters["A"]["mesh"], [7, np.nan])
+    assert found.parameters["B"] == {}
+    for column, value in (("standard_error", "-1"), ("standard_error", "inf"), ("iterations", "0.5")):
+        with pytest.raises(DataError, match=f"line 2: .* or nothing in column {column}, found '{value}'"):
+            read_csv(_write(tmp_path, f"participant,ranks,seconds,{column}\nA,1,2,{value}\n"))
+
+
+def test_everything_known_of_the_rows_survives_writing(tmp_path: Path) -> None:
+    header = "participant,ranks,seconds,standard_error,iterations,mesh,note\n"
+    text = header + "A,2,0.1,0.01,2.5,1e-9,x\nB,1,3,,,,y\nB,1,4,,,5,\n"
+    first = read_csv(_write(tmp_path, text))
+    write_csv(first, tmp_path / "again.csv")
+    second = read_csv(tmp_path / "again.csv")
+    for name in ("A", "B"):
+        np.testing.assert_array_equal(second.samples[name], first.samples[name])
+        np.testing.assert_array_equal(second.spread[name], first.spread[name])
+        assert second.parameters[name].keys() == first.parameters[name].keys()
+        for key, values in first.parameters[name].items():
+            np.testing.assert_array_equal(second.parameters[name][key], values)
+    assert second.iterations == first.iterations
+    write_csv(second, tmp_path / "third.csv")
+    assert (tmp_path / "third.csv").read_bytes() == (tmp_path / "again.csv").read_bytes()
+    with pytest.raises(DataError, match="place to write"):
+        write_csv(first, tmp_path)
+
+
+def test_large_files_are_read(tmp_path: Path) -> None:
+    rows = 100_000
+    text = "participant,ranks,seconds\n" + "".join(f"A,{1 + row % 64},{1 + row}\n" for row in range(rows))
+    found = read_csv(_write(tmp_path, text)).samples["A"]
+    assert found.shape == (rows, 2)
+    assert (np.diff(found[:, 0]) >= 0).all()
+    with pytest.raises(DataError, match="readable CSV file"):
+        read_csv(_write(tmp_path, text + f"A,1,{'1' * 200_000}\n"))
+
+
+@given(
+    place=st.integers(0, 90),
+    cut=st.integers(0, 95),
+    damage=st.binary(max_size=5) | st.sampled_from([b'"', b",", b";", b"\n", b"\x00", b"9" * 5000, b"1e400"]),
+)
+def test_random_damage_is_refused_in_one_line_or_read(
+    place: int, cut: int, damage: bytes, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    content = b"participant,ranks,seconds,standard_error,mesh\nA,1,2.5,0.1,10\nA,2,1.5,,20\nB,4,1e-3,0.2,x\n"[:cut]
+    path = write(tmp_path_factory.mktemp("damage") / "m.csv", content[:place] + damage + content[place:])
+    found = read_or_refusal(lambda: read_csv(path))
+    assert isinstance(found, str) or all((rows > 0).all() for rows in found.samples.values())

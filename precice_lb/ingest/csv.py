@@ -94,7 +94,7 @@ def write_csv(measurements: Measurements, path: str | Path) -> None:
     try:
         with Path(path).open("w", newline="", encoding="utf-8") as file:
             csv.writer(file, lineterminator="\n").writerows([header, *rows])
-    except OSError as error:
+    except (OSError, ValueError) as error:
         raise DataError(f"{path}: expected a place to write measurements to, found: {one_line(error)}") from error
 
 
@@ -140,7 +140,7 @@ def _table(path: Path) -> tuple[list[str], list[tuple[int, list[str]]]]:
             file.seek(0)
             reader = csv.reader(file, delimiter=delimiter, skipinitialspace=True, strict=True)
             lines = [(reader.line_num, [cell.strip() for cell in row]) for row in reader if any(map(str.strip, row))]
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
+    except (OSError, ValueError, csv.Error) as error:
         raise DataError(f"{path}: expected a readable CSV file, found: {one_line(error)}") from error
     if not lines:
         raise DataError(f"{path}: expected a header with the columns {', '.join(COLUMNS)}, found an empty file")

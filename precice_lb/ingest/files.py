@@ -35,7 +35,8 @@ def read_text(path: Path, what: str) -> str:
     """
     try:
         return path.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
+    except (OSError, ValueError) as error:
+        # Not only text that is not UTF-8 is a ValueError, but also a file name with a null character in it.
         raise DataError(f"{path}: expected {what}, found: {one_line(error)}") from error
 
 
