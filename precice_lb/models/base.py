@@ -36,14 +36,26 @@ class CurveSampler(Protocol):
 class Learner(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     """Base of the learners: a scikit-learn regressor of seconds per time window over ranks.
 
-    ``X`` has shape (n, 1), the ranks (shape (n,) is taken as well); ``y`` shape (n,), positive seconds.
+    ``X`` has shape (n, d): the ranks, then parameters of the case such as the mesh's size (shape (n,) is taken as ranks
+    alone); ``y`` shape (n,), positive seconds. A learner that knows only ranks refuses d > 1 with a `ModelError`.
     """
 
     #: Name in the registry and in stored models.
     learner_name: ClassVar[str]
 
-    def fit(self, X: ArrayLike, y: ArrayLike) -> Learner:
-        """Learn from measurements and return self."""
+    def fit(self, X: ArrayLike, y: ArrayLike, spread: ArrayLike | None = None) -> Learner:
+        """Learn from measurements and return self.
+
+        Parameters
+        ----------
+        X : array of shape (n, d)
+            Ranks, then parameters; rows may repeat.
+        y : array of shape (n,)
+            Seconds per time window.
+        spread : array of shape (n,), optional
+            Standard error of each row of ``y`` in seconds, NaN where unknown. A learner that weighs every measurement
+            alike leaves it aside.
+        """
         raise NotImplementedError
 
     def predict(self, X: ArrayLike) -> NDArray[np.float64]:
@@ -55,7 +67,7 @@ class Learner(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         raise NotImplementedError
 
     def formula(self) -> Formula:
-        """Give the model as a formula whose values are those of `predict`."""
+        """Give the model as a formula whose values are those of `predict`, unless the learner says how near they are."""
         raise NotImplementedError
 
     def to_dict(self) -> dict[str, Any]:

@@ -101,7 +101,7 @@ class PMNFRegressor(Learner):
         self.constant = constant
         self.log_base = log_base
 
-    def fit(self, X: ArrayLike, y: ArrayLike) -> PMNFRegressor:
+    def fit(self, X: ArrayLike, y: ArrayLike, spread: ArrayLike | None = None) -> PMNFRegressor:
         """Search for the best hypothesis and fit it.
 
         Raises

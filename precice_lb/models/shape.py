@@ -113,8 +113,8 @@ class ShapeRegressor(Learner):
         self.noise_measurements = noise_measurements
         self.complexity = complexity
 
-    def fit(self, X: ArrayLike, y: ArrayLike) -> ShapeRegressor:
-        """Fit and weigh every member of the family.
+    def fit(self, X: ArrayLike, y: ArrayLike, spread: ArrayLike | None = None) -> ShapeRegressor:
+        """Fit and weigh every member of the family; the spread is left aside.
 
         Raises
         ------

@@ -1,0 +1,101 @@
+"""Learners by name; a learner's module is imported when it is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from importlib import import_module
+from typing import Any
+
+from sklearn.base import RegressorMixin, clone
+
+from precice_lb.exceptions import ModelError
+from precice_lb.models.base import Learner
+
+__all__ = ["DEFAULT_LEARNER", "LEARNERS", "make_learner", "model_from_dict", "new_learner"]
+
+DEFAULT_LEARNER = "shape"
+
+
+class _Learners(Mapping[str, type[Learner]]):
+    """Names of learners, and where their classes are: neural networks and kernels take long to import."""
+
+    def __init__(self, places: Mapping[str, tuple[str, str]]) -> None:
+        self._places = dict(places)
+
+    def __getitem__(self, name: str) -> type[Learner]:
+        module, kind = self._places[name]
+        learner: type[Learner] = getattr(import_module(f"precice_lb.models.{module}"), kind)
+        return learner
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._places)
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._places
+
+
+LEARNERS: Mapping[str, type[Learner]] = _Learners(
+    {
+        "shape": ("shape", "ShapeRegressor"),
+        "pmnf": ("pmnf", "PMNFRegressor"),
+    }
+)
+
+
+def make_learner(name: str, **parameters: Any) -> Learner:
+    """Make an unfitted learner by its name.
+
+    Raises
+    ------
+    ModelError
+        No such learner, or it has no such parameter.
+    """
+    if name not in LEARNERS:
+        raise ModelError(f"expected a learner out of {', '.join(LEARNERS)}, found {name!r}")
+    kind = LEARNERS[name]
+    known = kind._get_param_names()
+    for parameter in parameters:
+        if parameter not in known:
+            raise ModelError(f"expected a parameter of {name} out of {', '.join(known)}, found {parameter!r}")
+    return kind(**parameters)
+
+
+def new_learner(learner: str | RegressorMixin | None, parameters: Mapping[str, Any] | None = None) -> RegressorMixin:
+    """Make an unfitted learner of whatever a caller may give: a name, an estimator, or nothing for the default.
+
+    Parameters
+    ----------
+    learner : str, estimator or None
+        An estimator is cloned and not changed.
+    parameters : mapping, optional
+        Parameters of a learner given by name.
+
+    Raises
+    ------
+    ModelError
+        As in `make_learner`; not an estimator; an estimator and parameters.
+    """
+    if learner is None or isinstance(learner, str):
+        return make_learner(DEFAULT_LEARNER if learner is None else learner, **(parameters or {}))
+    if not (hasattr(learner, "fit") and hasattr(learner, "predict") and hasattr(learner, "get_params")):
+        raise ModelError(f"expected the name of a learner or a scikit-learn regressor, found {learner!r:.60}")
+    if parameters:
+        raise ModelError(f"expected no parameters beside a learner that has its own, found {', '.join(parameters)}")
+    return clone(learner)
+
+
+def model_from_dict(data: Mapping[str, Any]) -> Learner:
+    """Make a fitted model of what a learner's ``to_dict`` gave.
+
+    Raises
+    ------
+    ModelError
+        Not a stored model, of an unknown learner or version, or incomplete.
+    """
+    name = data.get("learner")
+    if name not in LEARNERS:
+        raise ModelError(f"expected a stored model of one of {', '.join(LEARNERS)}, found {name!r}")
+    return LEARNERS[str(name)].from_dict(data)
