@@ -26,7 +26,6 @@ __all__ = ["import_files", "read_events"]
 
 _WORK = ("advance/map.", "advance/cpl.")
 _RECEIVE = "advance/m2n.receiveData"
-_MILLISECOND = 1e-3
 
 
 def import_files(
@@ -128,13 +127,13 @@ def read_events(
     for run in (runs := read_event_log(path)):
         costs = _advance_costs(run, bool(every_rank))
         lengths, iterative = _windows(path, participant, len(costs), advances_per_window, len(runs))
-        windows = np.add.reduceat(costs, np.cumsum(lengths) - lengths)[warmup:] * _MILLISECOND
+        windows = np.add.reduceat(costs, np.cumsum(lengths) - lengths)[warmup:] / 1000
         if not len(windows):
             raise DataError(
                 f"{run.where}: expected time windows after a warm-up of {warmup}, found {len(lengths)} in all; "
                 "record more windows"
             )
-        seconds, error = steady_cost(windows, _MILLISECOND)
+        seconds, error = steady_cost(windows, resolution=1e-3)
         if seconds <= 0:
             raise DataError(
                 f"{run.where}: expected solving and mapping to take time, found a median of 0 milliseconds per time "
