@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from pathlib import Path
 
 from precice_lb.exceptions import StoreError
-from precice_lb.store.columns import RankColumns, aligned_columns
+from precice_lb.store.aligned import aligned_columns
+from precice_lb.store.columns import RankColumns
 from precice_lb.store.groups import group_ranks, group_runs
+from precice_lb.store.merged import MergedStore
 from precice_lb.store.parts import read_part
 from precice_lb.store.records import RankStore
-from precice_lb.store.schema import SUFFIX
+from precice_lb.store.schema import MERGED_SUFFIX, SUFFIX, is_store_name
 
-__all__ = ["RankColumns", "RankStore", "aligned_columns", "find_stores", "read_runs", "read_store"]
+__all__ = ["RankColumns", "RankStore", "aligned_columns", "find_stores", "read_runs", "read_store", "read_stores"]
+
+# Two files with the same values hold the same rank of the same launch.
+_IDENTITY = ("participant", "rank", "size", "attempt", "started_unix_ns", "started_clock_ns")
 
 
 def find_stores(sources: Iterable[str | Path]) -> list[Path]:
@@ -36,9 +41,8 @@ def find_stores(sources: Iterable[str | Path]) -> list[Path]:
     found: dict[Path, None] = {}
     for source in map(Path, sources):
         if source.is_dir():
-            files = sorted(
-                path for path in source.rglob(f"*{SUFFIX}") if not path.name.startswith(".") and path.is_file()
-            )
+            # Solvers have HDF5 files of their own.
+            files = sorted(path for path in source.rglob(f"*{SUFFIX}") if is_store_name(path.name) and path.is_file())
             if not files:
                 raise StoreError(
                     f"{source}: expected a directory with store files (*{SUFFIX}), found none; "
@@ -91,4 +95,44 @@ def read_runs(sources: Iterable[str | Path]) -> list[list[Sequence[RankStore]]]:
     StoreError
         As in `find_stores` and `read_store`.
     """
-    return group_runs(group_ranks(read_store(path) for path in find_stores(sources)))
+    return group_runs(group_ranks(read_stores(sources)))
+
+
+def read_stores(sources: Iterable[str | Path]) -> list[RankStore]:
+    """Read store files, those of one rank and merged ones.
+
+    Parameters
+    ----------
+    sources : iterable of path
+        Store files, or directories that are searched with everything below them.
+
+    Returns
+    -------
+    list of RankStore
+        Every rank once, also where an interrupted merge left both its own file and the merged one.
+
+    Raises
+    ------
+    StoreError
+        As in `find_stores` and `read_store`.
+    """
+    ranks: dict[Hashable, RankStore] = {}
+    for path in find_stores(sources):
+        for store in _read_file(path):
+            data = store.metadata
+            key = (store.directory, *(data[name] for name in _IDENTITY))
+            other = ranks.get(key)
+            if other is None or _rows(other) < _rows(store):
+                ranks[key] = store
+    return list(ranks.values())
+
+
+def _read_file(path: Path) -> list[RankStore]:
+    if path.name.endswith(MERGED_SUFFIX):
+        return MergedStore(path).stores
+    return [read_part(path)]
+
+
+def _rows(store: RankStore) -> tuple[int, bool]:
+    """Rows of a rank; of two with the same the merged one is preferred, where waits may have been filled in."""
+    return len(store.advances), store.path.name.endswith(MERGED_SUFFIX)

@@ -10,7 +10,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from precice_lb.store.schema import MERGED_SUFFIX, SECTION_DTYPE
+from precice_lb.store.schema import SECTION_DTYPE, store_directory
 
 __all__ = ["RankStore"]
 
@@ -91,4 +91,4 @@ class RankStore:
     @property
     def directory(self) -> Path:
         """The store directory that the rank recorded into."""
-        return self.path.parent if self.path.name.endswith(MERGED_SUFFIX) else self.path.parent.parent
+        return store_directory(self.path)

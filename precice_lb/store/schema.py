@@ -10,7 +10,9 @@ many such files stands in `precice_lb.store.merged`.
 from __future__ import annotations
 
 import hashlib
+import re
 import struct
+from pathlib import Path
 from xml.parsers import expat
 
 import numpy as np
@@ -34,6 +36,9 @@ __all__ = [
     "MetadataKey",
     "case_fingerprint",
     "encode",
+    "is_store_name",
+    "merged_filename",
+    "store_directory",
     "store_filename",
     "validate",
 ]
@@ -99,6 +104,9 @@ UNITS = {
 }
 """Unit of each column."""
 
+_NAME = re.compile(r"[^.].*-\d+-\d+(\.\d+)?\.h5|[^.].*-\d+(\.\d+)?\.merged\.h5")
+_HASHED = re.compile("[0-9a-f]{2}")
+
 # What may differ between a calibration run and the production run of one case.
 _IGNORED_TAGS = frozenset({"max-time", "max-time-windows", "log", "profiling", "watch-point", "watch-integral"})
 _IGNORED_PREFIXES = ("export:",)
@@ -123,10 +131,60 @@ def store_filename(participant: str, rank: int, size: int, attempt: int = 1) -> 
         ``<two hexadecimal digits>/<participant>-<rank>-<size>[.<attempt>].h5``. The digits hash the name, so that no
         directory has to hold the files of all ranks.
     """
-    safe = "".join(c if c.isascii() and (c.isalnum() or c in "_-") else f"%{ord(c):02X}" for c in participant)
-    stem = f"{safe}-{rank}-{size}"
+    stem = f"{_safe(participant)}-{rank}-{size}"
     digits = hashlib.sha256(stem.encode()).hexdigest()[:2]
     return f"{digits}/{stem}{'' if attempt == 1 else f'.{attempt}'}{SUFFIX}"
+
+
+def merged_filename(participant: str, size: int, number: int = 1) -> str:
+    """Name of a participant's merged file in the store directory.
+
+    Parameters
+    ----------
+    participant : str
+        Name of the participant.
+    size : int
+        Its number of ranks.
+    number : int
+        Counts the merged files of the same participant and size, from 1.
+
+    Returns
+    -------
+    str
+        ``<participant>-<size>[.<number>].merged.h5``.
+    """
+    return f"{_safe(participant)}-{size}{'' if number == 1 else f'.{number}'}{MERGED_SUFFIX}"
+
+
+def is_store_name(name: str) -> bool:
+    """Whether a file is named like a store, of one rank or merged.
+
+    Parameters
+    ----------
+    name : str
+        Its name without directories.
+
+    Returns
+    -------
+    bool
+    """
+    return _NAME.fullmatch(name) is not None
+
+
+def store_directory(path: Path) -> Path:
+    """Store directory that a store file lies in.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+
+    Returns
+    -------
+    Path
+        The directory above the hashed one, or the file's own if it does not lie in a hashed one.
+    """
+    return path.parent.parent if _HASHED.fullmatch(path.parent.name) else path.parent
 
 
 def case_fingerprint(configuration_text: str) -> str:
@@ -172,3 +230,7 @@ def case_fingerprint(configuration_text: str) -> str:
     except (expat.ExpatError, ValueError):
         return hashlib.sha256(configuration_text.encode("utf-8", "surrogateescape")).hexdigest()
     return digest.hexdigest()
+
+
+def _safe(participant: str) -> str:
+    return "".join(c if c.isascii() and (c.isalnum() or c in "_-") else f"%{ord(c):02X}" for c in participant)

@@ -1,0 +1,247 @@
+"""Writing the file of all ranks of a participant, some ranks at a time."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+from numpy.typing import NDArray
+
+from precice_lb.store.guarded import GuardedFile
+from precice_lb.store.merged import FORMAT, FORMAT_VERSION, RANK_DTYPE, content_digest
+from precice_lb.store.metadata import encode, validate
+from precice_lb.store.records import RankStore
+from precice_lb.store.schema import (
+    ADVANCE_DTYPE,
+    INITIALIZE_DTYPE,
+    NOT_MEASURED,
+    SECTION_DTYPE,
+    SECTION_NAME_BYTES,
+    UNITS,
+)
+
+__all__ = ["MergedWriter"]
+
+# A chunk of 512 KiB holds up to 64 ranks, so that neither one rank nor a few windows of all need the whole file.
+_BLOCK_ROWS = 1 << 18
+_BLOCK_RANKS = 64
+_CHUNK_VALUES = 1 << 16
+_LEAST_CHUNK_ROWS = 1024
+
+
+class MergedWriter:
+    """A new merged store.
+
+    Parameters
+    ----------
+    path : Path
+        The file; it must not exist.
+    rows : int
+        About how many rows of ``advance`` a rank has.
+
+    Attributes
+    ----------
+    block_ranks : int
+        How many ranks should be added at a time, which bounds the memory needed.
+    digests : list of str
+        `content_digest` of each rank added.
+
+    Raises
+    ------
+    OSError
+        If the file cannot be created.
+    """
+
+    def __init__(self, path: Path, rows: int) -> None:
+        self.path = path
+        self.block_ranks = min(max(_BLOCK_ROWS // max(rows, 1), 1), _BLOCK_RANKS)
+        self.digests: list[str] = []
+        chunk = self.block_ranks, max(_CHUNK_VALUES // self.block_ranks, _LEAST_CHUNK_ROWS)
+        self._raw = GuardedFile(path)
+        self._file = h5py.File(self._raw, "w")
+        advances = self._file.create_group("advances")
+        advances.attrs["units"] = json.dumps({column: UNITS[column] for column in ADVANCE_DTYPE.names or ()})
+        self._columns = [_Column(advances, name, chunk) for name in ADVANCE_DTYPE.names or ()]
+        self._sections = self._file.create_dataset(
+            "sections", (0,), SECTION_DTYPE, maxshape=(None,), chunks=(_LEAST_CHUNK_ROWS,), compression="gzip"
+        )
+        self._index: list[tuple[Any, ...]] = []
+        self._metadata: list[dict[str, Any]] = []
+        self._initialize: list[NDArray[np.void]] = []
+        self._parts: list[str] = []
+        self._configurations: dict[str, int] = {}
+        self._section_names: dict[str, int] = {}
+
+    def add(self, stores: Sequence[RankStore], parts: Sequence[str], part_digests: Sequence[str]) -> None:
+        """Write further ranks.
+
+        Parameters
+        ----------
+        stores : sequence of RankStore
+            The next ranks.
+        parts : sequence of str
+            Paths of their own files in the store directory.
+        part_digests : sequence of str
+            `content_digest` of those.
+
+        Raises
+        ------
+        OSError
+            If they cannot be written.
+        StoreError
+            If their metadata are not what the registry says.
+        """
+        tables = [store.advances for store in stores]
+        for column in self._columns:
+            column.add(tables)
+        for store, table, part, part_digest in zip(stores, tables, parts, part_digests, strict=True):
+            self.digests.append(content_digest(store))
+            first, count = self._add_sections(store)
+            self._index.append(
+                (
+                    store.metadata["rank"],
+                    len(table),
+                    len(store.initialize) > 0,
+                    self._configurations.setdefault(store.configuration, len(self._configurations)),
+                    first,
+                    count,
+                    self.digests[-1].encode(),
+                    part_digest.encode(),
+                )
+            )
+            self._metadata.append(validate(store.metadata, complete=True))
+            self._initialize.append(store.initialize[:1])
+            self._parts.append(part)
+        self._flush()
+
+    def close(self) -> None:
+        """Write what remains, bring all to the disk and close the file.
+
+        Raises
+        ------
+        OSError
+            If it could not be written to the end.
+        """
+        file = self._file
+        for column in self._columns:
+            column.finish()
+        common = dict(self._metadata[0])
+        for metadata in self._metadata[1:]:
+            common = {name: value for name, value in common.items() if name in metadata and metadata[name] == value}
+        own = [
+            json.dumps({name: encode(name, value) for name, value in metadata.items() if name not in common})
+            for metadata in self._metadata
+        ]
+        file.create_dataset("ranks", data=np.array(self._index, dtype=RANK_DTYPE))
+        file.create_dataset("metadata", data=own, dtype=h5py.string_dtype())
+        file.create_dataset("parts", data=self._parts, dtype=h5py.string_dtype())
+        file.create_dataset("configurations", data=list(self._configurations), dtype=h5py.string_dtype())
+        names = [name.encode()[:SECTION_NAME_BYTES] for name in self._section_names]
+        file.create_dataset("section_names", data=np.array(names, dtype=f"S{SECTION_NAME_BYTES}"))
+        initialize = np.zeros(len(self._initialize), dtype=INITIALIZE_DTYPE)
+        for position, row in enumerate(self._initialize):
+            initialize[position : position + len(row)] = row
+        table = file.create_dataset("initialize", data=initialize)
+        table.attrs["units"] = json.dumps({column: UNITS[column] for column in INITIALIZE_DTYPE.names or ()})
+        self._sections.attrs["units"] = json.dumps({column: UNITS[column] for column in SECTION_DTYPE.names or ()})
+        for name, value in common.items():
+            file.attrs[name] = encode(name, value)
+        file.attrs["format"] = FORMAT
+        file.attrs["format_version"] = FORMAT_VERSION
+        self._flush()
+        self.abandon()
+        if self._raw.failure is not None:
+            raise self._raw.failure
+        descriptor = os.open(self.path, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+            # What is verified next shall come from the disk where the system can do that.
+            with contextlib.suppress(OSError, AttributeError):
+                os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+        finally:
+            os.close(descriptor)
+
+    def abandon(self) -> None:
+        """Close the file as it is."""
+        if self._file:
+            self._file.close()
+            self._raw.close()
+
+    def _add_sections(self, store: RankStore) -> tuple[int, int]:
+        first, sections = len(self._sections), store.sections
+        if len(sections):
+            known = [self._section_names.setdefault(name, len(self._section_names)) for name in store.section_names]
+            sections = sections.copy()
+            sections["name"] = np.array(known, dtype=np.int32)[sections["name"]]
+            self._sections.resize((first + len(sections),))
+            self._sections[first:] = sections
+        return first, len(sections)
+
+    def _flush(self) -> None:
+        self._file.flush()
+        if self._raw.failure is not None:
+            raise self._raw.failure
+
+
+class _Column:
+    """One column of ``advance``: one row for all ranks as long as they agree, from then on one row each."""
+
+    def __init__(self, group: h5py.Group, name: str, chunk: tuple[int, int]) -> None:
+        self._group, self._name, self._chunk = group, name, chunk
+        self._dtype = ADVANCE_DTYPE[name]
+        self._shared = np.empty(0, dtype=self._dtype)
+        self._counts: list[int] = []
+        self._dataset: h5py.Dataset | None = None
+
+    def add(self, tables: Sequence[NDArray[np.void]]) -> None:
+        """Write the column of further ranks."""
+        values = [table[self._name] for table in tables]
+        if self._dataset is None and not all(self._agrees(column) for column in values):
+            self._dataset = self._create()
+            for first in range(0, len(self._counts), self._chunk[0]):
+                counts = self._counts[first : first + self._chunk[0]]
+                _write(self._dataset, first, [self._shared[:count] for count in counts])
+        if self._dataset is not None:
+            _write(self._dataset, len(self._counts), values)
+        self._counts += [len(column) for column in values]
+
+    def finish(self) -> None:
+        """Write the row that all ranks share."""
+        if self._dataset is None:
+            chunk = 1, min(max(len(self._shared), 1), _CHUNK_VALUES)
+            self._group.create_dataset(
+                self._name, data=self._shared[np.newaxis], maxshape=(1, None), chunks=chunk, compression="gzip"
+            )
+
+    def _agrees(self, column: NDArray[Any]) -> bool:
+        known = len(self._shared)
+        if not np.array_equal(column[:known], self._shared[: len(column)]):
+            return False
+        if len(column) > known:
+            self._shared = column.copy()
+        return True
+
+    def _create(self) -> h5py.Dataset:
+        whole = self._dtype.kind == "i"
+        # Nanoseconds of like ranks need few bits above their minimum: as small as with gzip at ten times its speed.
+        packing = {"scaleoffset": 0} if whole else {"compression": "gzip", "shuffle": True}
+        empty = NOT_MEASURED if self._name.endswith("_ns") else 0
+        return self._group.create_dataset(
+            self._name, (0, 0), self._dtype, maxshape=(None, None), chunks=self._chunk, fillvalue=empty, **packing
+        )
+
+
+def _write(dataset: h5py.Dataset, first: int, values: Sequence[NDArray[Any]]) -> None:
+    """Write rows of different lengths from row ``first`` on."""
+    width = max(len(column) for column in values)
+    block = np.full((len(values), width), dataset.fillvalue, dtype=dataset.dtype)
+    for row, column in zip(block, values, strict=True):
+        row[: len(column)] = column
+    dataset.resize((first + len(values), max(dataset.shape[1], width)))
+    dataset[first : first + len(values), :width] = block

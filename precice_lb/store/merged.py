@@ -1,0 +1,291 @@
+"""One file with all ranks of a participant.
+
+``/ranks`` has one row per rank (`RANK_DTYPE`), ``/initialize`` and ``/metadata`` (JSON text of what differs between
+ranks) likewise; what all ranks have in common are attributes of the root, encoded as in the file of one rank. The rows
+of ``advance`` lie in ``/advances/<column>``, shape (ranks, rows), or (1, rows) where all ranks have the same values; a
+rank that recorded fewer rows leaves the rest of its row empty. ``/sections`` holds the ranks' sections one after the
+other, ``/configurations`` the configuration's text, ``/parts`` where the ranks' own files lay in the store directory.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+from numpy.typing import NDArray
+
+from precice_lb.exceptions import StoreError
+from precice_lb.store.columns import DURATIONS, RankColumns, row_slice
+from precice_lb.store.metadata import METADATA, decode, encode, validate
+from precice_lb.store.records import RankStore
+from precice_lb.store.schema import ADVANCE_DTYPE, SECTION_DTYPE
+
+__all__ = ["FORMAT", "FORMAT_VERSION", "RANK_DTYPE", "MergedStore", "MergedTable", "content_digest"]
+
+FORMAT = "precice-lb-merged"
+"""Value of the root attribute ``format``."""
+
+FORMAT_VERSION = 1
+"""Value of the root attribute ``format_version``."""
+
+RANK_DTYPE = np.dtype(
+    [
+        ("rank", "<i8"),
+        ("rows", "<i8"),
+        ("initialized", "?"),
+        ("configuration", "<i4"),
+        ("first_section", "<i8"),
+        ("sections", "<i8"),
+        ("digest", "S64"),
+        ("part_digest", "S64"),
+    ]
+)
+"""One row per rank: how many rows of ``advance``, whether it has one of ``initialize``, the position of its
+configuration, where its sections begin and how many there are, and `content_digest` of what this file holds of it and
+of what its own file held. The two differ where mapping and wait were filled in."""
+
+
+def content_digest(store: RankStore) -> str:
+    """Digest of everything that one rank recorded.
+
+    Parameters
+    ----------
+    store : RankStore
+        The rank, of whatever file.
+
+    Returns
+    -------
+    str
+        64 hexadecimal digits (SHA-256).
+    """
+    digest = hashlib.sha256()
+    encoded = {name: encode(name, value) for name, value in store.metadata.items()}
+    sections = store.sections
+    names = np.array([name.encode() for name in store.section_names], dtype=bytes)
+    for part in (
+        json.dumps(encoded, sort_keys=True).encode(),
+        store.configuration.encode("utf-8", "surrogateescape"),
+        store.initialize.tobytes(),
+        store.advances.tobytes(),
+        *(sections[name].tobytes() for name in ("window", "begin_ns", "duration_ns")),
+        b"\0".join(names[sections["name"]].tolist()),
+    ):
+        digest.update(len(part).to_bytes(8, "little"))
+        digest.update(part)
+    return digest.hexdigest()
+
+
+class MergedStore:
+    """A merged store, read lazily.
+
+    Parameters
+    ----------
+    path : path
+        The file.
+
+    Attributes
+    ----------
+    path : Path
+        The file.
+    index : ndarray of RANK_DTYPE, shape (R,)
+        The ranks, rising.
+    parts : tuple of str, length R
+        Paths of the ranks' own files in the store directory.
+    stores : list of RankStore, length R
+        The ranks. Their rows stay in the file until asked for.
+
+    Raises
+    ------
+    StoreError
+        If it is not a merged store, is damaged, or has an unknown format version.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        try:
+            # Unlike a part, nobody writes to it: a lock hinders no solver.
+            self._file = h5py.File(self.path, "r", locking="best-effort")
+            self._check_format()
+            self.index: NDArray[np.void] = self._file["ranks"][...]
+            self.parts: tuple[str, ...] = tuple(self._file["parts"].asstr()[...])
+            self._columns = {name: self._file["advances"][name] for name in ADVANCE_DTYPE.names or ()}
+            self.stores = self._read_stores()
+        except (OSError, KeyError, RuntimeError, ValueError) as error:
+            reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+            raise StoreError(
+                f"{self.path}: expected a merged store (HDF5), found a file that cannot be read as one ({reason}); "
+                "copy it anew"
+            ) from error
+        except StoreError as error:
+            if str(error).startswith(str(self.path)):
+                raise
+            raise StoreError(f"{self.path}: {error}; copy it anew") from error
+
+    def __reduce__(self) -> tuple[type[MergedStore], tuple[Path]]:
+        return MergedStore, (self.path,)
+
+    @property
+    def block_ranks(self) -> int:
+        """How many neighbouring ranks, from a multiple of it on, are quickest read together."""
+        return max(int(dataset.chunks[0]) for dataset in self._columns.values())
+
+    def close(self) -> None:
+        """Close the file; what is lazy cannot be read any more."""
+        self._file.close()
+
+    def columns(
+        self,
+        ranks: Sequence[int] | None = None,
+        names: Sequence[str] = DURATIONS,
+        *,
+        windows: tuple[int, int] | None = None,
+    ) -> RankColumns | None:
+        """Read columns of several ranks as arrays; nothing else is read.
+
+        Parameters
+        ----------
+        ranks : sequence of int, optional
+            Positions in `index`, by default all.
+        names : sequence of str
+            Columns of `precice_lb.store.schema.ADVANCE_DTYPE`.
+        windows : tuple of int, optional
+            First and last time window, both included; by default all.
+
+        Returns
+        -------
+        RankColumns or None
+            Up to the last row that every rank has. None if the ranks differ in windows, iterations or completed
+            windows, or one has no rows.
+        """
+        chosen = np.arange(len(self.index)) if ranks is None else np.asarray(ranks, dtype=np.int64)
+        count = int(self.index["rows"][chosen].min(initial=np.iinfo(np.int64).max)) if len(chosen) else 0
+        if not count:
+            return None
+        calls = []
+        for name in ("window", "iteration", "window_complete"):
+            values = self._read(name, chosen, slice(0, count))
+            if (values != values[0]).any():
+                return None
+            calls.append(values[0])
+        rows = row_slice(calls[0], windows)
+        window, iteration, complete = (values[rows].copy() for values in calls)
+        return RankColumns(
+            ranks=self.index["rank"][chosen],
+            window=window,
+            iteration=iteration,
+            window_complete=complete,
+            values={name: self._read(name, chosen, rows) for name in names},
+        )
+
+    def tables(self, first: int, last: int) -> list[NDArray[np.void]]:
+        """Rows of ``advance`` of neighbouring ranks.
+
+        Parameters
+        ----------
+        first, last : int
+            Positions in `index`, the last not included.
+
+        Returns
+        -------
+        list of ndarray of ADVANCE_DTYPE
+        """
+        counts = self.index["rows"][first:last]
+        rows = slice(0, int(counts.max(initial=0)))
+        tables = [np.empty(count, dtype=ADVANCE_DTYPE) for count in counts]
+        for name in self._columns:
+            values = self._read(name, np.arange(first, last), rows)
+            for table, row in zip(tables, values, strict=True):
+                table[name] = row[: len(table)]
+        return tables
+
+    def sections(self, position: int) -> NDArray[np.void]:
+        """Profiling sections of one rank.
+
+        Parameters
+        ----------
+        position : int
+            Position in `index`.
+
+        Returns
+        -------
+        ndarray of SECTION_DTYPE
+        """
+        first, count = self.index["first_section"][position], self.index["sections"][position]
+        if not count:
+            return np.empty(0, dtype=SECTION_DTYPE)
+        sections: NDArray[np.void] = self._file["sections"][first : first + count]
+        return sections
+
+    def _read(self, name: str, ranks: NDArray[np.int64], rows: slice) -> NDArray[Any]:
+        """Rows of one column, shape (len(ranks), rows); a view where all ranks share them."""
+        dataset = self._columns[name]
+        if len(dataset) == 1:
+            return np.broadcast_to(dataset[0, rows], (len(ranks), rows.stop - rows.start))
+        low, high = int(ranks.min()), int(ranks.max()) + 1
+        values: NDArray[Any] = dataset[low:high, rows]
+        return values if np.array_equal(ranks, np.arange(low, high)) else values[ranks - low]
+
+    def _read_stores(self) -> list[RankStore]:
+        file = self._file
+        common = {name: decode(name, value) for name, value in file.attrs.items() if name in METADATA}
+        own = [json.loads(text) for text in file["metadata"].asstr()[...]]
+        initialize = file["initialize"][...]
+        configurations = list(file["configurations"].asstr()[...])
+        section_names = tuple(name.decode("utf-8", "replace") for name in file["section_names"][...])
+        stores = []
+        for position, row in enumerate(self.index):
+            metadata = common | {name: decode(name, value) for name, value in own[position].items()}
+            validate(metadata, complete=True)
+            if metadata["rank"] != row["rank"]:
+                raise StoreError(f"rank {row['rank']}: expected its metadata, found those of rank {metadata['rank']}")
+            stores.append(
+                RankStore(
+                    path=self.path,
+                    metadata=metadata,
+                    configuration=configurations[row["configuration"]],
+                    advances=MergedTable(self, position, "advances"),
+                    initialize=initialize[position : position + int(row["initialized"])],
+                    sections=MergedTable(self, position, "sections"),
+                    section_names=section_names,
+                )
+            )
+        return stores
+
+    def _check_format(self) -> None:
+        found, version = self._file.attrs.get("format"), self._file.attrs.get("format_version")
+        if found != FORMAT or version != FORMAT_VERSION:
+            raise StoreError(
+                f"{self.path}: expected an HDF5 file with format={FORMAT!r} and format_version={FORMAT_VERSION}, "
+                f"found {found!r} and {version}; read it with the version of precice_lb that wrote it or a newer one"
+            )
+
+
+@dataclass(frozen=True)
+class MergedTable:
+    """A table of one rank of a merged store, read when called.
+
+    Attributes
+    ----------
+    store : MergedStore
+        The file.
+    position : int
+        Position of the rank in it.
+    name : str
+        ``advances`` or ``sections``.
+    """
+
+    store: MergedStore
+    position: int
+    name: str
+
+    def __call__(self) -> NDArray[np.void]:
+        """Read it."""
+        if self.name == "advances":
+            return self.store.tables(self.position, self.position + 1)[0]
+        return self.store.sections(self.position)
