@@ -25,12 +25,15 @@ class ProfiledCase:
         ``off``, ``fundamental``, ``api`` or ``all``.
     flush_every : str
         As written.
+    synchronize : bool
+        Whether preCICE lets participants meet before they exchange data.
     """
 
     configuration: Configuration | None
     directory: str = "."
     mode: str = "fundamental"
     flush_every: str = "50"
+    synchronize: bool = False
 
     @classmethod
     def of(cls, text: str) -> ProfiledCase:
@@ -47,6 +50,7 @@ class ProfiledCase:
                     given.get("directory", cls.directory),
                     given.get("mode", cls.mode),
                     given.get("flush-every", cls.flush_every),
+                    given.get("synchronize", "").lower() in ("true", "yes", "on", "1"),
                 )
         return cls(configuration)
 
@@ -56,12 +60,16 @@ class ProfiledCase:
             return None
         return any(scheme.is_implicit for scheme in self._schemes(participant))
 
-    def receives_window_size(self, participant: str) -> bool:
-        """Whether the participant gets its time window size from a partner: preCICE has no event for that wait."""
-        return any(
-            scheme.window_size_from_first and scheme.participants[1] == participant
-            for scheme in self._schemes(participant)
-        )
+    def waits(self, participant: str) -> tuple[str, ...]:
+        """Columns of `precice_lb.ingest.profiling.times.CALL_DTYPE` in which the participant waits for partners."""
+        columns = ["wait_us"]
+        if any(_gets_window_size(scheme, participant) for scheme in self._schemes(participant)):
+            # preCICE has no event for that.
+            columns.append("steering_us")
+        if self.synchronize:
+            # A send then waits until the partner receives.
+            columns.append("send_us")
+        return tuple(columns)
 
     def receives_data(self, participant: str, mesh_sizes: Mapping[str, int]) -> bool | None:
         """Whether a rank waits for its partners' data.
@@ -101,7 +109,7 @@ class ProfiledCase:
             judge = scheme.controller if scheme.controller is not None else scheme.participants[1]
             if participant != judge:
                 return True
-        return scheme.window_size_from_first and scheme.participants[1] == participant
+        return _gets_window_size(scheme, participant)
 
     def _has_part(self, exchange: Exchange, participant: str, mesh_sizes: Mapping[str, int]) -> bool | None:
         """Whether the rank holds vertices of the mesh of an exchange."""
@@ -115,3 +123,8 @@ class ProfiledCase:
         if not meshes or any(mesh is None or mesh not in mesh_sizes for mesh in meshes):
             return None
         return any(mesh_sizes[mesh] > 0 for mesh in meshes if mesh is not None)
+
+
+def _gets_window_size(scheme: CouplingScheme, participant: str) -> bool:
+    """Whether a partner tells the participant the size of each time window."""
+    return scheme.window_size_from_first and scheme.participants[1] == participant

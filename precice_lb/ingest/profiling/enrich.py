@@ -14,7 +14,7 @@ from precice_lb.exceptions import DataError
 from precice_lb.ingest.profiling.case import ProfiledCase
 from precice_lb.ingest.profiling.files import Header, read_header
 from precice_lb.ingest.profiling.find import FOLDER, SUFFIXES
-from precice_lb.ingest.profiling.times import Profile, read_profile
+from precice_lb.ingest.profiling.times import Profile, read_profile, waited_ns
 from precice_lb.store.reader import RankStore
 from precice_lb.store.schema import NOT_MEASURED
 
@@ -89,17 +89,16 @@ def _joined(store: RankStore, case: ProfiledCase) -> RankStore:
         return dataclasses.replace(store, metadata={**store.metadata, "timing_problem": str(error)})
     advances = advances.copy()
     taken, calls = advances[rows], profile.calls[which]
-    steering = case.receives_window_size(store.metadata["participant"])
-    _fill(taken, "wait_ns", calls["wait_us"] + (calls["steering_us"] if steering else 0))
-    _fill(taken, "mapping_ns", calls["mapping_us"] + calls["jit_us"])
+    waits = case.waits(store.metadata["participant"])
+    _fill(taken, "wait_ns", waited_ns(calls, waits))
+    _fill(taken, "mapping_ns", 1000 * (calls["mapping_us"] + calls["jit_us"]))
     taken["solve_ns"] -= calls["jit_us"] * 1000
     taken["advance_ns"] += calls["jit_us"] * 1000
     advances[rows] = taken
     initialize = store.initialize.copy()
-    if profile.initialize is not None and len(initialize):
-        _fill(initialize, "mapping_ns", np.array([profile.initialize.mapping_us]))
-        wait = profile.initialize.wait_us + (profile.initialize.steering_us if steering else 0)
-        _fill(initialize, "wait_ns", np.array([wait]))
+    if len(profile.initialize) and len(initialize):
+        _fill(initialize, "mapping_ns", 1000 * profile.initialize["mapping_us"])
+        _fill(initialize, "wait_ns", waited_ns(profile.initialize, waits))
     metadata = {**store.metadata, "timing_source": f"precice-profiling {profile.header.mode}"}
     receives = case.receives_data(metadata["participant"], profile.mesh_sizes)
     if receives is not None:
@@ -114,8 +113,8 @@ def _joined(store: RankStore, case: ProfiledCase) -> RankStore:
     return dataclasses.replace(store, metadata=metadata, advances=advances, initialize=initialize)
 
 
-def _fill(rows: NDArray[np.void], column: str, microseconds: NDArray[np.int64]) -> None:
-    rows[column] = np.where(rows[column] == NOT_MEASURED, microseconds * 1000, rows[column])
+def _fill(rows: NDArray[np.void], column: str, nanoseconds: NDArray[np.int64]) -> None:
+    rows[column] = np.where(rows[column] == NOT_MEASURED, nanoseconds, rows[column])
 
 
 def _profile_of(store: RankStore, case: ProfiledCase) -> tuple[Profile, int]:

@@ -19,7 +19,7 @@ from precice_lb.exceptions import DataError
 from precice_lb.ingest.profiling.case import ProfiledCase
 from precice_lb.ingest.profiling.files import Header
 from precice_lb.ingest.profiling.find import find_configuration, find_profiles
-from precice_lb.ingest.profiling.times import CALL_DTYPE, CallReader
+from precice_lb.ingest.profiling.times import CALL_DTYPE, CallReader, waited_ns
 from precice_lb.ingest.profiling.windows import WindowCounter, find_iterations_log, read_iterations_log
 from precice_lb.store.reader import read_store
 from precice_lb.store.schema import ADVANCE_DTYPE, INITIALIZE_DTYPE, case_fingerprint, store_filename
@@ -214,17 +214,17 @@ def _import_file(task: _Task) -> _Done:
         metadata["receives_data"] = receives
     if task.window_note is not None:
         metadata["recording_problem"] = task.window_note
-    steering = task.case.receives_window_size(task.header.participant)
+    waits = task.case.waits(task.header.participant)
     writer = StoreWriter(task.output, metadata, task.configuration)
     finished = False
     try:
         initialized = False
         for calls in chain(first, blocks):
-            if reader.initialize is not None and not initialized:
+            if len(reader.initialize) and not initialized:
                 initialized = True
-                writer.write_initialize(_initialize_row(reader, steering))
+                writer.write_initialize(_initialize_rows(reader.initialize, waits))
             if len(calls):
-                writer.append(_advance_rows(calls, counter, steering))
+                writer.append(_advance_rows(calls, counter, waits))
         profile = reader.profile(np.empty(0, dtype=CALL_DTYPE))
         finished = profile.finalized
         ended = task.header.unix_us + profile.last_us
@@ -236,7 +236,7 @@ def _import_file(task: _Task) -> _Done:
     return _Done(writer.path, ended, "advance" in profile.totals, counter.fits(finished))
 
 
-def _advance_rows(calls: NDArray[np.void], counter: WindowCounter, steering: bool) -> NDArray[np.void]:
+def _advance_rows(calls: NDArray[np.void], counter: WindowCounter, waits: Sequence[str]) -> NDArray[np.void]:
     rows = np.empty(len(calls), dtype=ADVANCE_DTYPE)
     rows["window"], rows["iteration"], rows["window_complete"] = counter.count(calls["exchanges"])
     rows["begin_ns"] = calls["begin_us"] * 1000
@@ -244,17 +244,17 @@ def _advance_rows(calls: NDArray[np.void], counter: WindowCounter, steering: boo
     rows["solve_ns"] = (calls["solve_us"] - calls["jit_us"]) * 1000
     rows["advance_ns"] = (calls["advance_us"] + calls["jit_us"] + calls["sync_us"]) * 1000
     rows["mapping_ns"] = (calls["mapping_us"] + calls["jit_us"]) * 1000
-    rows["wait_ns"] = (calls["wait_us"] + (calls["steering_us"] if steering else 0)) * 1000
+    rows["wait_ns"] = waited_ns(calls, waits)
     rows["computed_dt"] = np.nan
     return rows
 
 
-def _initialize_row(reader: CallReader, steering: bool) -> NDArray[np.void]:
-    times = reader.initialize
-    assert times is not None
-    wait = times.wait_us + (times.steering_us if steering else 0)
-    row = (times.begin_us, times.initialize_us, times.mapping_us, wait)
-    return np.array([tuple(1000 * value for value in row)], dtype=INITIALIZE_DTYPE)
+def _initialize_rows(times: NDArray[np.void], waits: Sequence[str]) -> NDArray[np.void]:
+    rows = np.empty(len(times), dtype=INITIALIZE_DTYPE)
+    for name in ("begin", "initialize", "mapping"):
+        rows[f"{name}_ns"] = times[f"{name}_us"] * 1000
+    rows["wait_ns"] = waited_ns(times, waits)
+    return rows
 
 
 def _of_one_run(tasks: Sequence[_Task], done: list[_Done], notes: list[str]) -> list[Path]:

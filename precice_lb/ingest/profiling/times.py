@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -14,7 +14,7 @@ from precice_lb.ingest.profiling.files import Header, read_blocks, read_header
 from precice_lb.ingest.profiling.nesting import Events, Nesting
 from precice_lb.ingest.profiling.records import parse_block
 
-__all__ = ["CALL_DTYPE", "CallReader", "InitializeTimes", "Profile", "read_profile"]
+__all__ = ["CALL_DTYPE", "INITIALIZE_DTYPE", "CallReader", "Profile", "read_profile", "waited_ns"]
 
 CALL_DTYPE = np.dtype(
     [
@@ -24,6 +24,7 @@ CALL_DTYPE = np.dtype(
         ("jit_us", "<i8"),
         ("mapping_us", "<i8"),
         ("wait_us", "<i8"),
+        ("send_us", "<i8"),
         ("steering_us", "<i8"),
         ("sync_us", "<i8"),
         ("exchanges", "<i8"),
@@ -31,25 +32,19 @@ CALL_DTYPE = np.dtype(
 )
 """One row per ``advance`` that ended: when it began on the file's clock; its duration; ``solver.advance`` since the
 call before; just-in-time mapping within that; mapping within ``advance``; ``waitAndReceiveData`` and
-``receiveConvergence``; what the coupling takes outside its own events, where a time window size is received; barriers
-of ``synchronize="true"``; and how many exchanges it did, none in a call within a time window."""
+``receiveConvergence``; ``waitAndSendData``; what the coupling takes outside its own events, where a time window size is
+received; barriers of ``synchronize="true"``; and how many exchanges it did, none in a call within a time window."""
+
+INITIALIZE_DTYPE = np.dtype(
+    [(name, "<i8") for name in ("begin_us", "initialize_us", "mapping_us", "wait_us", "send_us", "steering_us")]
+)
+"""The same of ``initialize``."""
 
 _WAITS = frozenset({"waitAndReceiveData", "receiveConvergence"})
-_EXCHANGES = _WAITS | {"waitAndSendData", "sendConvergence"}
+_SENDS = frozenset({"waitAndSendData"})
+_EXCHANGES = _WAITS | _SENDS | {"sendConvergence"}
 _JUST_IN_TIME = ("mapAndReadData.", "writeAndMapData.")
-_STEERING = {("advance", "advanceCoupling"), ("initialize", "initalizeCouplingScheme")}
 _SYNC = {("advance.sync",), ("solver.advance.sync",)}
-
-
-@dataclass
-class InitializeTimes:
-    """What ``initialize`` took, in microseconds; ``begin_us`` is on the file's clock."""
-
-    begin_us: int
-    initialize_us: int
-    mapping_us: int
-    wait_us: int
-    steering_us: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,8 +57,8 @@ class Profile:
         Whose file it is.
     calls : ndarray of CALL_DTYPE
         One row per ``advance``.
-    initialize : InitializeTimes or None
-        None if the file ends before it does.
+    initialize : ndarray of INITIALIZE_DTYPE
+        One row; none if the file ends before it does.
     totals : dict of str to tuple of int
         How often each event ended and its total microseconds, by names from the outermost event inwards, joined by
         ``/``.
@@ -77,16 +72,29 @@ class Profile:
 
     header: Header
     calls: NDArray[np.void]
-    initialize: InitializeTimes | None
+    initialize: NDArray[np.void]
     totals: dict[str, tuple[int, int]]
     mesh_sizes: dict[str, int] = field(default_factory=dict)
     finalized: bool = False
     last_us: int = 0
 
-    @property
-    def sees_just_in_time(self) -> bool:
-        """Whether the mode shows mapping within the solver's time."""
-        return self.header.mode in ("api", "all")
+
+def waited_ns(rows: NDArray[np.void], columns: Sequence[str]) -> NDArray[np.int64]:
+    """Nanoseconds waited.
+
+    Parameters
+    ----------
+    rows : ndarray of CALL_DTYPE or INITIALIZE_DTYPE
+        What to look at.
+    columns : sequence of str
+        What counts as waiting, as `precice_lb.ingest.profiling.case.ProfiledCase.waits` says.
+
+    Returns
+    -------
+    ndarray of int64, of the shape of `rows`
+    """
+    total: NDArray[np.int64] = 1000 * np.sum([rows[column] for column in columns], axis=0, dtype=np.int64)
+    return total
 
 
 def read_profile(path: str | Path) -> Profile:
@@ -130,14 +138,14 @@ class CallReader:
 
     def __init__(self, header: Header) -> None:
         self.header = header
-        self.initialize: InitializeTimes | None = None
+        self.initialize = np.zeros(0, dtype=INITIALIZE_DTYPE)
         self.mesh_sizes: dict[str, int] = {}
         self.nesting = Nesting()
         self._counts = np.zeros(0, dtype=np.int64)
         self._sums = np.zeros(0, dtype=np.int64)
         self._kinds = np.zeros((0, len(_COLUMNS)), dtype=bool)
         self._pending = np.zeros(1, dtype=CALL_DTYPE)
-        self._before = InitializeTimes(0, 0, 0, 0, 0)
+        self._initializing = np.zeros(1, dtype=INITIALIZE_DTYPE)
 
     def __iter__(self) -> Iterator[NDArray[np.void]]:
         for block in read_blocks(self.header):
@@ -181,14 +189,14 @@ class CallReader:
         for path in self.nesting.paths[len(self._kinds) :]:
             self._kinds = np.concatenate([self._kinds, [[test(path) for test in _COLUMNS.values()]]])
         chosen = {name: self._kinds[events.paths, column] for column, name in enumerate(_COLUMNS)}
-        if self.initialize is None:
+        if not len(self.initialize):
             self._initialize(events, chosen)
         calls = np.flatnonzero(chosen["advance_us"])
         calls = calls[np.argsort(events.order[calls])]
         ends = events.order[calls]
         rows = np.zeros(len(calls) + 1, dtype=CALL_DTYPE)
         rows["begin_us"][:-1] = events.begins[calls]
-        for name in ("solve_us", "jit_us", "mapping_us", "wait_us", "steering_us", "sync_us", "exchanges"):
+        for name in ("solve_us", "jit_us", "mapping_us", "wait_us", "send_us", "steering_us", "sync_us", "exchanges"):
             which = np.flatnonzero(chosen[name])
             owner = np.searchsorted(ends, events.order[which])
             weights = np.ones(len(which)) if name == "exchanges" else events.durations[which]
@@ -216,14 +224,14 @@ class CallReader:
         def total(name: str) -> int:
             return int(events.durations[chosen[name]].sum())
 
-        before = self._before
-        before.mapping_us += total("initialize_mapping")
-        before.wait_us += total("initialize_wait")
-        before.steering_us += total("initialize_steering") - total("initialize_inner")
+        row = self._initializing
+        for name in ("mapping", "wait", "send", "steering"):
+            row[f"{name}_us"] += total(f"initialize_{name}")
+        row["steering_us"] -= total("initialize_inner")
         done = np.flatnonzero(chosen["initialize"])
         if len(done):
-            before.begin_us, before.initialize_us = int(events.begins[done[0]]), int(events.durations[done[0]])
-            self.initialize = before
+            row["begin_us"], row["initialize_us"] = events.begins[done[0]], events.durations[done[0]]
+            self.initialize = row
 
 
 def _is_within(path: tuple[str, ...], outer: str, names: frozenset[str]) -> bool:
@@ -236,6 +244,7 @@ _COLUMNS: dict[str, Callable[[tuple[str, ...]], bool]] = {
     "jit_us": lambda path: len(path) > 1 and path[0] == "solver.advance" and path[-1].startswith(_JUST_IN_TIME),
     "mapping_us": lambda path: path == ("advance", "mapping"),
     "wait_us": lambda path: _is_within(path, "advance", _WAITS),
+    "send_us": lambda path: _is_within(path, "advance", _SENDS),
     "steering_us": lambda path: path == ("advance", "advanceCoupling"),
     "inner_us": lambda path: path[:-1] == ("advance", "advanceCoupling"),
     "sync_us": lambda path: path in _SYNC,
@@ -243,6 +252,7 @@ _COLUMNS: dict[str, Callable[[tuple[str, ...]], bool]] = {
     "initialize": lambda path: path == ("initialize",),
     "initialize_mapping": lambda path: path == ("initialize", "mapping"),
     "initialize_wait": lambda path: _is_within(path, "initialize", _WAITS),
+    "initialize_send": lambda path: _is_within(path, "initialize", _SENDS),
     "initialize_steering": lambda path: path == ("initialize", "initalizeCouplingScheme"),
     "initialize_inner": lambda path: path[:-1] == ("initialize", "initalizeCouplingScheme"),
 }
