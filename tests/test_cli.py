@@ -164,9 +164,53 @@ def test_version_is_the_packages(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out.strip() == expected
 
 
-@pytest.mark.parametrize("command", ["summary", "calibrate", "recommend", "demo", "at-end"])
+def test_merged_stores_say_what_their_parts_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_campaign(tmp_path, SPLITS[:2])
+    assert main(["summary", str(tmp_path), "--format", "json", "--per-rank"]) == 0
+    before = capsys.readouterr().out
+    assert main(["merge", str(tmp_path)]) == 0
+    assert capsys.readouterr().out.count("wrote ") == 4
+    assert len(list(tmp_path.rglob("*.h5"))) == 4
+    assert main(["summary", str(tmp_path), "--format", "json", "--per-rank"]) == 0
+    assert capsys.readouterr().out == before
+    assert main(["merge", str(tmp_path)]) == 0
+    assert capsys.readouterr().out == f"nothing left to merge in {tmp_path}\n"
+
+
+def test_merge_can_keep_the_parts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_campaign(tmp_path, SPLITS[:1])
+    assert main(["merge", str(tmp_path), "--keep-parts"]) == 0
+    assert len(list(tmp_path.rglob("*.h5"))) == 4 + 2
+    capsys.readouterr()
+    assert "expected a directory" in refused(capsys, "merge", tmp_path / "nowhere")
+
+
+def test_import_writes_a_table_that_recommend_reads_and_replaces_none(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    one = write_csv(tmp_path / "inner.csv", {"Inner": falling(2.0)})
+    two = write_csv(tmp_path / "outer.csv", {"Outer": falling(1.0)})
+    both = tmp_path / "both.csv"
+    assert main(["import", "csv", str(one), str(two), "--output", str(both)]) == 0
+    assert capsys.readouterr().out == f"wrote {both}: 10 samples of Inner, Outer\n"
+    assert main(["recommend", str(both), "--ranks", "24", "--format", "json"]) == 0
+    joined = json.loads(capsys.readouterr().out)
+    assert main(["recommend", str(one), str(two), "--ranks", "24", "--format", "json"]) == 0
+    assert joined["split"] == json.loads(capsys.readouterr().out)["split"]
+    assert "expected the name of a new file" in refused(capsys, "import", "csv", one, "--output", both)
+    assert "at least one file" in refused(capsys, "import", "csv")
+    assert "--participant" in refused(capsys, "import", "ateles-timeinfo", one)
+
+
+IMPORTS = ["precice-profiling", "csv", "precice-events", "ateles-timeinfo", "case"]
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["summary", "merge", "calibrate", "recommend", "demo", "at-end", *(f"import {kind}" for kind in IMPORTS)],
+)
 def test_help_has_an_example(command: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([command, "--help"]) == 0
+    assert main([*command.split(), "--help"]) == 0
     assert f"Example: precice-lb {command}" in capsys.readouterr().out
 
 
@@ -178,7 +222,7 @@ def test_help_lists_every_command_and_loads_no_heavy_library() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
-    for command in ("run", "summary", "calibrate", "recommend", "demo"):
+    for command in ("run", "summary", "merge", "import", "calibrate", "recommend", "demo"):
         assert f" {command} " in done.stdout
 
 

@@ -1,4 +1,4 @@
-"""The subcommands; annotations and docstrings make their help."""
+"""Subcommands that run solvers or recommend; annotations and docstrings make their help."""
 
 from __future__ import annotations
 
@@ -7,33 +7,16 @@ import sys
 from pathlib import Path
 from typing import Annotated, Literal
 
-from cyclopts import App, Parameter
+from cyclopts import Parameter
 
+from precice_lb.cli.app import app
 from precice_lb.cli.flow import name_files, run_and_recommend, show
 from precice_lb.cli.options import by_participant, required, schedule_of
 from precice_lb.exceptions import StudyError
 
-__all__ = ["app", "at_end", "calibrate", "demo", "recommend", "run", "summary"]
+__all__ = ["at_end", "calibrate", "demo", "recommend", "run"]
 
 _DEMO_STUDY = Path("configs", "pulse.toml")
-
-
-def _version() -> str:
-    from importlib import metadata
-
-    try:
-        return metadata.version("precice_lb")
-    except metadata.PackageNotFoundError:
-        return "unknown: not installed, imported from its source"
-
-
-app = App(
-    name="precice-lb",
-    help="Find the split of ranks between the participants of a coupled preCICE simulation.",
-    help_format="plaintext",
-    version=_version,
-    default_parameter=Parameter(negative_iterable=()),
-)
 
 
 @app.command
@@ -50,52 +33,6 @@ def run(*arguments: Annotated[str, Parameter(allow_leading_hyphen=True)]) -> int
     from precice_lb.record.run import run as run_solver
 
     return run_solver(arguments)
-
-
-@app.command
-def summary(
-    *directories: Path,
-    warmup: int | None = None,
-    per_rank: bool = False,
-    format: Literal["table", "json", "csv"] = "table",
-) -> None:
-    """Show what recorded runs spent their time on, and what waiting cost.
-
-    Seconds per time window: solve, mapping, wait and overhead, mean over a participant's ranks, slowest and fastest
-    rank, and the share of the window. Waiting for partners is told apart from waiting for slower ranks of the same
-    participant. Load imbalance is (max - min) / max. What was not measured says so, with the remedy. Runs on libprecice
-    are joined with preCICE's own profiling files.
-
-    Example: precice-lb summary precice-lb-store --warmup 2
-
-    Parameters
-    ----------
-    directories
-        Directories of stores, searched with everything below them.
-    warmup
-        Time windows to leave out; by default what the run says, else 1.
-    per_rank
-        List every rank.
-    format
-        A table to read, or JSON or CSV for scripts.
-    """
-    from precice_lb.dataset import load_runs
-    from precice_lb.ingest.profiling import enrich
-    from precice_lb.report.summary import summarise
-    from precice_lb.report.summary_files import rank_csv, summary_csv, summary_dict
-
-    sources = required(directories, "directory of stores")
-    runs = summarise(load_runs(sources, warmup=warmup, complete=enrich))
-    if format == "csv":
-        sys.stdout.write(rank_csv(runs) if per_rank else summary_csv(runs))
-    elif format == "json":
-        from precice_lb.report.documents import json_text
-
-        sys.stdout.write(json_text([summary_dict(each, per_rank=per_rank) for each in runs]))
-    else:
-        from precice_lb.report.terminal import console, summary_view
-
-        console().print(summary_view(runs, per_rank=per_rank))
 
 
 @app.command
@@ -259,6 +196,7 @@ def at_end(case_directory: Path, *, store: Path, participant: str) -> None:
     participant
         Name of the participant that ended.
     """
+    from precice_lb.ingest.profiling import enrich
     from precice_lb.report.at_end import recommend_at_end
 
-    name_files(recommend_at_end(case_directory, store, participant), sys.stdout)
+    name_files(recommend_at_end(case_directory, store, participant, complete=enrich), sys.stdout)

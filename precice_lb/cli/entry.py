@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from cyclopts import CycloptsError
 
-from precice_lb.cli.commands import app
+from precice_lb.cli.app import app
 from precice_lb.exceptions import PreciceLBError
 
 __all__ = ["main"]

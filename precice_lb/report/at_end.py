@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from precice_lb.dataset import load_runs, measurements_from_runs
+from precice_lb.dataset import Complete, load_runs, measurements_from_runs
 from precice_lb.exceptions import DataError, StoreError
 from precice_lb.precice_xml import parse_configuration
 from precice_lb.recommend import recommend
@@ -33,7 +33,12 @@ _LOCK_NAME = ".precice-lb-at-end.lock"
 
 
 def recommend_at_end(
-    case_directory: str | Path, store: str | Path, participant: str, *, patience: float = PATIENCE_SECONDS
+    case_directory: str | Path,
+    store: str | Path,
+    participant: str,
+    *,
+    patience: float = PATIENCE_SECONDS,
+    complete: Complete | None = None,
 ) -> list[Path]:
     """Write a recommendation into the case directory if all participants of the run that just ended have finished.
 
@@ -47,6 +52,8 @@ def recommend_at_end(
         Its name.
     patience
         Seconds to wait until all its ranks have closed their stores.
+    complete
+        As of `precice_lb.dataset.load_runs`.
 
     Returns
     -------
@@ -67,7 +74,8 @@ def recommend_at_end(
         return []
     case_directory.mkdir(parents=True, exist_ok=True)
     with _lock(case_directory / _LOCK_NAME) as lock:
-        runs = [each for each in load_runs([case_directory, store]) if each.case == own[0].metadata["case"]]
+        runs = load_runs([case_directory, store], complete=complete)
+        runs = [each for each in runs if each.case == own[0].metadata["case"]]
         state = _state(run)
         if lock.read_text() == state and (case_directory / JSON_NAME).exists():
             return []
