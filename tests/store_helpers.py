@@ -55,12 +55,13 @@ def write_store(
     size: int = 1,
     *,
     seconds: float = 10.0,
+    initialize_wait: float = 0.0,
     **more: Any,
 ) -> Path:
     configuration = more.get("configuration", PARALLEL)
     data = metadata(participant, rank, size, **more)
     writer = StoreWriter(directory, data, configuration)
-    writer.write_initialize(np.array([(500, 1000, 0, 0)], dtype=INITIALIZE_DTYPE))
+    writer.write_initialize(np.array([(500, 1000, 0, round(initialize_wait * 1e9))], dtype=INITIALIZE_DTYPE))
     writer.append(rows(advances))
     writer.close(finished=True, ended_unix_ns=data["started_unix_ns"] + round(seconds * 1e9))
     return writer.path

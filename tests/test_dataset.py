@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import dataclasses
+import tempfile
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from store_helpers import PARALLEL, SERIAL, START, row, write_store
 
-from precice_lb.dataset import load_imbalance, load_measurements, load_runs, measurements_from_runs
+from precice_lb.dataset import load_imbalance, load_measurements, load_runs, measurements_from_runs, rows
+from precice_lb.dataset.coupling import serial_second_participants
 from precice_lb.exceptions import DataError, StoreError
+from precice_lb.store.merge import merge_stores
+from precice_lb.store.reader import RankStore
 
+PAIR = """<precice-configuration><coupling-scheme:{kind}><participants first="A" second="B"/>
+</coupling-scheme:{kind}></precice-configuration>"""
 TRANSFER = 0.002
 SECOND = 1_000_000_000
 
@@ -98,6 +107,88 @@ def test_a_serial_coupling_shows_no_transfer_floor(tmp_path: Path) -> None:
     np.testing.assert_allclose(run.participants["B"].own_seconds, 0.1, atol=1e-8)
 
 
+@pytest.mark.parametrize("iterations", [1, 3])
+def test_the_second_of_a_serial_scheme_waits_first_inside_initialize(tmp_path: Path, iterations: int) -> None:
+    """It receives the data of an iteration at the end of the one before, and after the last iteration nothing."""
+    kind = "serial-explicit" if iterations == 1 else "serial-implicit"
+    text = PAIR.format(kind=kind)
+    calls = [(window, iteration) for window in range(1, 5) for iteration in range(1, iterations + 1)]
+    first, second = [], []
+    for index, (window, iteration) in enumerate(calls):
+        # A takes 0.1 s more in every window than in the one before, B always 0.2 s.
+        own, following = 0.1 * window, (calls[index + 1][0] * 0.1 if index + 1 < len(calls) else 0.0)
+        more = {"iteration": iteration, "complete": iteration == iterations}
+        first.append(row(window, own, 0.2, 0.2, **more))
+        second.append(row(window, 0.2, following, following, **more))
+    write_store(tmp_path, first, "A", configuration=text)
+    for rank in range(2):
+        write_store(tmp_path, second, "B", rank, 2, configuration=text, initialize_wait=0.1)
+    (run,) = load_runs([tmp_path], warmup=0)
+    a, b = run.participants["A"], run.participants["B"]
+    planted = 0.1 * np.arange(1, 5) * iterations
+    np.testing.assert_allclose(a.own_seconds, planted)
+    np.testing.assert_allclose(a.wait_seconds, 0.2 * iterations)
+    np.testing.assert_allclose(b.own_seconds, 0.2 * iterations)
+    np.testing.assert_allclose(b.wait_seconds, planted)
+    np.testing.assert_allclose(b.window_seconds, a.window_seconds)
+    np.testing.assert_allclose(b.rank_wait, planted.mean())
+    np.testing.assert_allclose(b.iteration_wait, [0.25] * iterations)
+
+
+def test_who_is_second_in_a_serial_scheme() -> None:
+    assert serial_second_participants(PAIR.format(kind="serial-explicit")) == {"B"}
+    assert serial_second_participants(PAIR.format(kind="serial-implicit")) == {"B"}
+    assert serial_second_participants(PAIR.format(kind="parallel-explicit")) is None
+    assert serial_second_participants(SERIAL) == frozenset()
+    assert serial_second_participants("no XML") is None
+
+
+def test_the_transfer_floor_is_counted_once_per_iteration(tmp_path: Path) -> None:
+    for name, solve, wait in (("A", 0.3, TRANSFER), ("B", 0.1, 0.2 + TRANSFER)):
+        table = []
+        for window in range(1, 5):
+            # Two substeps per iteration, of which the last exchanges data; three iterations.
+            for iteration in (1, 2, 3):
+                table.append(row(window, solve / 2, 0.0, 0.0, iteration=iteration, complete=False))
+                table.append(row(window, solve / 2, wait, wait, iteration=iteration, complete=iteration == 3))
+        write_store(tmp_path, table, name)
+    (run,) = load_runs([tmp_path])
+    np.testing.assert_allclose(run.participants["A"].own_seconds, 3 * (0.3 + TRANSFER))
+    np.testing.assert_allclose(run.participants["B"].own_seconds, 3 * (0.1 + TRANSFER))
+    np.testing.assert_allclose(run.participants["B"].iteration_own, [0.1 + TRANSFER] * 3)
+    assert run.participants["A"].iteration_windows.tolist() == [3, 3, 3]
+
+
+def test_slow_ranks_that_take_turns_do_not_hide_each_other(tmp_path: Path) -> None:
+    """In every iteration another rank is the slow one: summed over the window both seem to wait for the partner."""
+    for rank in range(2):
+        table = []
+        for window in range(1, 5):
+            for iteration in (1, 2):
+                slow = (iteration + rank) % 2 == 0
+                solve, wait = (0.2, TRANSFER) if slow else (0.1, 0.1 + TRANSFER)
+                table.append(row(window, solve, wait, wait, iteration=iteration, complete=iteration == 2))
+        write_store(tmp_path, table, "A", rank, 2)
+    part = load_runs([tmp_path])[0].participants["A"]
+    np.testing.assert_allclose(part.wait_seconds, 2 * TRANSFER)
+    np.testing.assert_allclose(part.own_seconds, 0.4 + 2 * TRANSFER)
+
+
+def test_ranks_that_the_metadata_say_receive_nothing_are_not_asked(tmp_path: Path) -> None:
+    """libprecice spends microseconds in waiting on such ranks; a slow rank that does receive may wait as little."""
+    for rank, (wait, receives) in enumerate(((3e-6, False), (0.2, True), (0.25, True), (1e-6, None))):
+        more = {} if receives is None else {"receives_data": receives}
+        table = [row(window, 0.5 - wait, wait, wait) for window in range(1, 5)]
+        write_store(tmp_path, table, "A", rank, 4, configuration=SERIAL, **more)
+    part = load_runs([tmp_path])[0].participants["A"]
+    assert part.receiving.tolist() == [False, True, True, True]
+    np.testing.assert_allclose(part.wait_seconds, 1e-6)
+    write_store(tmp_path / "told", table, "A", 0, 1, receives_data=False, configuration=SERIAL)
+    part = load_runs([tmp_path / "told"])[0].participants["A"]
+    assert not part.receiving.any()
+    np.testing.assert_allclose(part.own_seconds, 0.5, rtol=1e-5)
+
+
 def test_iterations_and_substeps_belong_to_their_window(tmp_path: Path) -> None:
     table = []
     for window, iterations in ((1, 3), (2, 2), (3, 1)):
@@ -135,6 +226,49 @@ def test_what_was_not_measured_is_missing_and_never_zero(tmp_path: Path) -> None
     np.testing.assert_allclose(part.rank_solve, 0.1)
     with pytest.raises(DataError, match="waits of participant A to be measured, found none from backend libprecice"):
         load_measurements([tmp_path])
+
+
+def test_the_reason_why_nothing_was_measured_is_passed_on(tmp_path: Path) -> None:
+    table = [row(window, 0.1, 0.2, None, None) for window in range(1, 5)]  # type: ignore[arg-type]
+    for rank in range(12):
+        problem = f'Fluid-{rank}-12.txt: none; set <profiling mode="fundamental"/>'
+        write_store(tmp_path, table, "A", rank, 12, timing_problem=problem)
+    (run,) = load_runs([tmp_path])
+    assert run.participants["A"].timing_problems == {'Fluid-*-12.txt: none; set <profiling mode="fundamental"/>': 12}
+    with pytest.raises(DataError, match=r'participant A to be measured, .*set <profiling mode="fundamental"/>'):
+        measurements_from_runs([run])
+
+
+def test_windows_without_measured_wait_are_left_out_of_samples(tmp_path: Path) -> None:
+    table = [row(window, 0.1, 0.2, 0.15 if window < 4 else None) for window in range(1, 7)]  # type: ignore[arg-type]
+    write_store(tmp_path, table, configuration=SERIAL)
+    (run,) = load_runs([tmp_path])
+    part = run.participants["A"]
+    assert part.own_measured
+    assert np.isnan(part.own_seconds).tolist() == [False] * 3 + [True] * 3
+    np.testing.assert_allclose(part.rank_wait, 0.15)
+    np.testing.assert_allclose(measurements_from_runs([run]).samples["A"], [[1, 0.15]])
+
+
+def test_what_completes_the_stores_sees_each_participant_and_is_used(tmp_path: Path) -> None:
+    for name in "AB":
+        for rank in range(2):
+            write_store(tmp_path, [row(w, 0.1, 0.2, None, None) for w in (1, 2)], name, rank, 2)  # type: ignore[arg-type]
+    asked = []
+
+    def complete(stores: Sequence[RankStore]) -> list[RankStore]:
+        asked.append([(store.metadata["participant"], store.metadata["rank"]) for store in stores])
+        result = []
+        for store in stores:
+            advances = store.advances.copy()
+            advances["wait_ns"], advances["mapping_ns"] = 50_000_000, 0
+            result.append(dataclasses.replace(store, advances=advances))
+        return result
+
+    samples = load_measurements([tmp_path], complete=complete).samples
+    assert sorted(asked) == [[("A", 0), ("A", 1)], [("B", 0), ("B", 1)]]
+    # Each waits the 0.05 s that the transfer takes.
+    np.testing.assert_allclose(samples["A"], [[2, 0.3]])
 
 
 def test_a_participant_that_receives_nothing_costs_all_of_its_window(tmp_path: Path) -> None:
@@ -252,3 +386,71 @@ def test_load_imbalance() -> None:
     assert load_imbalance(np.array([1.0, 4.0, np.nan, 2.0])) == 0.75
     assert load_imbalance(np.array([3.0])) == 0.0
     assert np.isnan(load_imbalance(np.array([np.nan])))
+
+
+@settings(max_examples=25)
+@given(data=st.data(), seed=st.integers(0, 2**32 - 1))
+def test_blocks_and_merged_files_agree_with_loops_over_single_calls(data: st.DataObject, seed: int) -> None:
+    generator = np.random.default_rng(seed)
+    size = data.draw(st.integers(1, 5), label="ranks")
+    calls = [
+        (window, iteration, step)
+        for window in range(1, data.draw(st.integers(1, 4), label="windows") + 1)
+        for iteration in range(1, int(generator.integers(1, 4)) + 1)
+        for step in range(int(generator.integers(1, 3)))
+    ]
+    recorded = [rank for rank in range(size) if rank == size - 1 or generator.random() < 0.8]
+    # Some ranks lost their last calls.
+    lengths = {rank: len(calls) - int(generator.integers(0, 3)) * (generator.random() < 0.3) for rank in recorded}
+    seconds = generator.integers(0, 1000, (size, len(calls), 4)) * 1e-3
+    with tempfile.TemporaryDirectory() as name:
+        for rank in recorded:
+            table = []
+            for index, (window, iteration, _) in enumerate(calls[: lengths[rank]]):
+                complete = index + 1 == len(calls) or calls[index + 1][0] > window
+                solve, mapping, wait, overhead = seconds[rank, index]
+                table.append(
+                    row(window, solve, mapping + wait + overhead, wait, mapping, iteration=iteration, complete=complete)
+                )
+            write_store(Path(name), table, "A", rank, size, configuration=SERIAL)
+        found = [load_runs([name], warmup=0)[0].participants["A"]]
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(rows, "_BLOCK_VALUES", 2 * len(calls))
+            found.append(load_runs([name], warmup=0)[0].participants["A"])
+        merge_stores(name)
+        found.append(load_runs([name], warmup=0)[0].participants["A"])
+    complete = [
+        window
+        for window in dict.fromkeys(window for window, *_ in calls)
+        if all(max(i for i, call in enumerate(calls) if call[0] == window) < lengths[rank] for rank in recorded)
+    ]
+    receiving = [
+        rank for rank in recorded if any(seconds[rank, i, 2] > 0 for i, call in enumerate(calls) if call[0] in complete)
+    ] or recorded
+    for part in found:
+        assert part.windows.tolist() == complete
+        for position, window in enumerate(complete):
+            iterations = sorted({call[1] for call in calls if call[0] == window})
+            wait = busy = 0.0
+            for iteration in iterations:
+                indices = [i for i, call in enumerate(calls) if call[:2] == (window, iteration)]
+                least = min(seconds[rank, indices, 2].sum() for rank in receiving)
+                wait += least
+                busy += np.mean([seconds[rank, indices].sum() for rank in receiving]) - least
+            assert part.iterations[position] == len(iterations)
+            assert part.wait_seconds[position] == pytest.approx(wait, abs=1e-9)
+            assert part.own_seconds[position] == pytest.approx(busy, abs=1e-9)
+            assert part.window_seconds[position] == pytest.approx(busy + wait, abs=1e-9)
+        for rank in range(size):
+            for values, column in (
+                (part.rank_solve, 0),
+                (part.rank_mapping, 1),
+                (part.rank_wait, 2),
+                (part.rank_overhead, 3),
+            ):
+                indices = [i for i, call in enumerate(calls) if call[0] in complete]
+                if rank in recorded and complete:
+                    expected = seconds[rank, indices, column].sum() / len(complete)
+                    assert values[rank] == pytest.approx(expected, abs=1e-8)
+                else:
+                    assert np.isnan(values[rank])
