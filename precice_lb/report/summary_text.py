@@ -14,8 +14,8 @@ __all__ = ["notes", "rank_grid", "run_grid"]
 LABELS = {
     "solve": "solve",
     "mapping": "mapping",
-    "partner_wait": "wait for partners",
-    "own_rank_wait": "wait for own ranks",
+    "partner_wait": "partner wait",
+    "own_rank_wait": "own-rank wait",
     "overhead": "overhead",
 }
 _NOT_MEASURED = "not measured"
@@ -67,15 +67,18 @@ def rank_grid(run: RunSummary, each: ParticipantSummary, names: Mapping[str, str
     """
     unit = _unit(run)
     rows = []
+    silent = frozenset(each.silent_ranks)
     for rank in range(each.ranks):
         seconds = {name: float(values[rank]) for name, values in each.rank_seconds.items()}
-        busy = seconds["solve"] + seconds["mapping"] + seconds["overhead"]
+        # How much of a silent rank's solve is waiting is not known.
+        busy = math.nan if rank in silent else seconds["solve"] + seconds["mapping"] + seconds["overhead"]
+        waited = math.nan if rank in silent else seconds["partner_wait"]
         rows.append(
             (
-                f"{rank}{'*' if rank in _silent(each) else ''}",
+                f"{rank}{'*' if rank in silent else ''}",
                 *(unit.number(value) for value in seconds.values()),
                 percent(busy / each.window_seconds),
-                percent(seconds["partner_wait"] / each.window_seconds),
+                percent(waited / each.window_seconds),
             )
         )
     symbol = unit.symbol
@@ -131,10 +134,6 @@ def notes(run: RunSummary, names: Mapping[str, str]) -> list[tuple[str, str]]:
 
 def _unit(run: RunSummary) -> SecondsUnit:
     return seconds_unit((each.window_seconds for each in run.participants), digits=5)
-
-
-def _silent(each: ParticipantSummary) -> frozenset[int]:
-    return frozenset(each.silent_ranks)
 
 
 def _cells(unit: SecondsUnit, quantity: Quantity, ranks: int) -> tuple[str, ...]:
