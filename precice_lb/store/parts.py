@@ -157,15 +157,21 @@ def _table(root: h5o.ObjectID, name: str) -> NDArray[np.void]:
 
 
 def _advances(root: h5o.ObjectID) -> NDArray[np.void]:
+    """Read the rows of ``advance`` without those reserved and, after a kill, without one written in part."""
     table = _table(root, "advances")
     written = table["window"] > 0
-    return table if written.all() else table[written]
+    if not written.all():
+        table = table[written]
+    # No time step is zero; a kill between two pages of a write leaves zeros from there on.
+    if len(table) and table["computed_dt"][-1] == 0 and not h5a.exists(root, b"ended_unix_ns"):
+        table = table[:-1]
+    return table
 
 
 def _sections(root: h5o.ObjectID, names: int) -> NDArray[np.void]:
-    """Read the sections without rows reserved or, in a flush that was cut short, without their name."""
+    """Read the sections without rows reserved and, after a kill, without those written in part or without a name."""
     table = _table(root, "sections")
-    return table[(table["window"] > 0) & (table["name"] < names)]
+    return table[(table["window"] > 0) & (table["begin_ns"] != 0) & (table["name"] < names)]
 
 
 def _section_names(root: h5o.ObjectID) -> tuple[str, ...]:
