@@ -8,6 +8,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from precice_lb.record.recorder import Recorder
 from precice_lb.store.reader import find_stores, read_store
 from precice_lb.store.records import RankStore
 
@@ -96,6 +97,17 @@ def configuration(kind: str, windows: int = WINDOWS) -> str:
 def environment(**variables: str) -> dict[str, str]:
     """This process's environment with its import path, and with more variables."""
     return {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path), **variables}
+
+
+def advance(recorder: Recorder, begin: int, end: int, complete: bool, mapping: int = 0, wait: int = 0) -> None:
+    """Give a recorder what an ``advance`` gives it."""
+    recorder.take((begin, end, 0.1, complete, mapping, wait))
+    if complete:
+        recorder.left -= 1
+        if not recorder.left:
+            recorder.flush()
+    else:
+        recorder.stayed()
 
 
 def assert_fine(results: dict[str, subprocess.CompletedProcess[str]]) -> None:

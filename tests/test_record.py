@@ -13,7 +13,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from record_helpers import SOLVER, WINDOWS, assert_fine, configuration, environment, rank_stores, run_pair, warnings_of
+from record_helpers import (
+    SOLVER,
+    WINDOWS,
+    advance,
+    assert_fine,
+    configuration,
+    environment,
+    rank_stores,
+    run_pair,
+    warnings_of,
+)
 
 from precice_lb.record.at_end import at_end_action
 from precice_lb.record.metadata import user_metadata
@@ -294,19 +304,20 @@ FORKED = """
 import os, sys
 from precice_lb.record.recorder import Recorder
 from precice_lb.store.writer import StoreWriter
+from record_helpers import advance
 from store_helpers import PARALLEL, metadata
 
 recorder = Recorder(StoreWriter(sys.argv[1], metadata(), PARALLEL))
 for window in range(1, 101):
-    recorder.advanced(1, 2, 0.1, True, window == 100, 0, 0)
+    advance(recorder, 1, 2, True)
     if window == 50:
         if os.fork() == 0:
             for _ in range(100):
-                recorder.advanced(5, 6, 0.1, True, False, 0, 0)
-            recorder.close()
+                advance(recorder, 5, 6, True)
+            recorder.close(finished=False)
             sys.exit(0)
         os.wait()
-recorder.close()
+recorder.close(finished=True)
 """
 
 
@@ -332,6 +343,7 @@ SIGNALLED = """
 import random, signal, sys, time
 from precice_lb.record.recorder import Recorder
 from precice_lb.store.writer import StoreWriter
+from record_helpers import advance
 from store_helpers import PARALLEL, metadata
 
 class Stop(Exception):
@@ -339,8 +351,8 @@ class Stop(Exception):
 
 def work():
     while time.monotonic() < end:
-        recorder.advanced(1, 2, 0.1, True, False, 0, 0)
-        recorder._next_flush = recorder._window
+        recorder.left = 1
+        advance(recorder, 1, 2, True)
 
 def stop(number, frame):
     # Raise in the solver only; what python calls back from its garbage collection would swallow it.
@@ -362,7 +374,7 @@ while time.monotonic() < end:
     except Stop:
         caught += 1
 signal.setitimer(signal.ITIMER_REAL, 0)
-recorder.close()
+recorder.close(finished=False)
 print(caught, recorder._window - 1)
 """
 
@@ -489,10 +501,10 @@ def test_a_flush_takes_no_time_from_the_solver(tmp_path: Path) -> None:
     for window in range(1, 301):
         before = len(read_store(recorder._writer.path).advances) if window in (2, 3, 64, 65, 129) else None
         begin = clock()
-        recorder.advanced(begin, begin + 10, 0.1, True, window == 300, 3, 4)
+        advance(recorder, begin, begin + 10, True, 3, 4)
         if before is not None:
             flushed.append(before)
-    recorder.close()
+    recorder.close(finished=True)
     assert flushed == [1, 2, 32, 64, 128]
     store = read_store(find_stores([tmp_path])[0])
     assert store.metadata["finished"] is True
@@ -508,11 +520,11 @@ def test_a_window_of_many_small_steps_is_kept_whole(tmp_path: Path) -> None:
 
     recorder = Recorder(StoreWriter(tmp_path, metadata(), PARALLEL))
     for step in range(1, 10_001):
-        recorder.advanced(step * 10, step * 10 + 5, 0.1, step == 10_000, False, 0, 0)
+        advance(recorder, step * 10, step * 10 + 5, step == 10_000)
         if step % 1000 == 0:
             recorder.repeated()
             recorder.repeated()
-    recorder.close()
+    recorder.close(finished=False)
     store = read_store(find_stores([tmp_path])[0])
     assert store.metadata["finished"] is False
     assert store.advances["begin_ns"].tolist() == list(range(10, 100_001, 10))

@@ -151,7 +151,7 @@ def test_sections_stay_within_their_memory(tmp_path: Path, capsys: pytest.Captur
         recorder.section_stopped(2**62)
     recorder.section_stopped(0)
     assert recorder.timing_summary()["windows"] == 0
-    recorder.close()
+    recorder.close(finished=False)
     store = read_store(find_stores([tmp_path])[0])
     assert len(store.section_names) == len(set(store.section_names)) == 1000
     kept = [store.section_names[number] for number in store.sections["name"]]

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import re
 import sys
 import time
 import weakref
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -61,12 +62,12 @@ def recording_class(backend: Backend) -> type:
     base: Any = backend.participant
     base_advance = base.advance
     base_is_complete = base.is_time_window_complete
-    base_is_ongoing = base.is_coupling_ongoing
     clock = time.perf_counter_ns
     tells_times = backend.name == "embedded"
 
     class Participant(base):  # type: ignore[misc, unused-ignore]
         _precice_lb_recorder: Recorder | None = None
+        _precice_lb_coupled = False
 
         # An extension type takes its arguments here too, so ours have to go twice.
         def __new__(cls, *args: Any, metadata: Mapping[str, Any] | None = None, **kwargs: Any) -> Any:
@@ -79,8 +80,12 @@ def recording_class(backend: Backend) -> type:
             recorder = _start_recorder(backend, args, kwargs, metadata)
             if recorder is not None:
                 self._precice_lb_recorder = recorder
-                # Also when the participant is dropped or the interpreter ends without a call of finalize().
-                weakref.finalize(self, recorder.close)
+                # The interpreter may end without a call of finalize() and without dropping the participant.
+                weakref.finalize(self, _close, weakref.ref(self), recorder)
+
+        def __del__(self) -> None:
+            if self._precice_lb_recorder is not None:
+                _close(lambda: self, self._precice_lb_recorder)
 
         def initialize(self) -> Any:
             recorder = self._precice_lb_recorder
@@ -89,19 +94,25 @@ def recording_class(backend: Backend) -> type:
             end = clock()
             if recorder is not None:
                 recorder.initialized(begin, end, *(self.timing_ns if tells_times else (-1, -1)))
+                self._precice_lb_coupled = True
             return result
 
+        # Nothing is caught here: it would be the exception of a signal handler, which is the solver's.
         def advance(self, computed_timestep_length: float) -> Any:
             begin = clock()
             result = base_advance(self, computed_timestep_length)
             end = clock()
             recorder = self._precice_lb_recorder
             if recorder is not None:
-                # Nothing is caught here: it would be the exception of a signal handler, which is the solver's.
                 complete = base_is_complete(self)
-                ended = complete and not base_is_ongoing(self)
                 mapping, wait = self.timing_ns if tells_times else (-1, -1)
-                recorder.advanced(begin, end, computed_timestep_length, complete, ended, mapping, wait)
+                recorder.take((begin, end, float(computed_timestep_length), complete, mapping, wait))
+                if complete:
+                    recorder.left -= 1
+                    if not recorder.left:
+                        recorder.flush()
+                else:
+                    recorder.stayed()
             return result
 
         def requires_reading_checkpoint(self) -> Any:
@@ -142,10 +153,22 @@ def recording_class(backend: Backend) -> type:
             return empty_summary() if recorder is None else recorder.timing_summary()
 
         def finalize(self) -> Any:
+            # Not to be asked any more whether it is ongoing: libprecice prints an error then.
+            self._precice_lb_coupled = False
             result = base.finalize(self)
             if self._precice_lb_recorder is not None:
-                self._precice_lb_recorder.finalized()
+                self._precice_lb_recorder.close(finished=True)
             return result
+
+    def _close(find: Callable[[], Any], recorder: Recorder) -> None:
+        """Complete the store of a participant that was not finalised, while it may still be there to be asked."""
+        participant = find()
+        if recorder.is_open:
+            finished = False
+            if participant is not None and participant._precice_lb_coupled:
+                with contextlib.suppress(Exception):
+                    finished = not base.is_coupling_ongoing(participant)
+            recorder.close(finished=finished)
 
     for name, method in vars(Participant).items():
         if callable(method) and name[0] != "_" and hasattr(base, name):

@@ -1,30 +1,34 @@
-"""The recorder of one rank: rows in preallocated memory, to disk in blocks, never an exception."""
+"""The recorder of one rank: times in memory, to disk in blocks, never an exception."""
 
 from __future__ import annotations
 
 import contextlib
 import os
-import struct
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from precice_lb.record.notes import warn_once
 from precice_lb.record.sections import Sections
 from precice_lb.record.signals import SignalsHeld
 from precice_lb.record.totals import Totals
-from precice_lb.store.schema import ADVANCE_DTYPE, ADVANCE_STRUCT, INITIALIZE_DTYPE
+from precice_lb.store.schema import ADVANCE_DTYPE, INITIALIZE_DTYPE
 
 if TYPE_CHECKING:
     from precice_lb.store.writer import StoreWriter
 
 __all__ = ["Recorder"]
 
-_BUFFER_ROWS = 4096
+_BUFFER_ROWS = 1024
 _FLUSH_EVERY = 64
+_NO_ROWS: NDArray[np.void] = np.empty(0, dtype=ADVANCE_DTYPE)
+_CALL_DTYPE = np.dtype(
+    [("begin", "<i8"), ("end", "<i8"), ("dt", "<f8"), ("complete", "?"), ("mapping", "<i8"), ("wait", "<i8")]
+)
 
 
 class Recorder:
@@ -33,29 +37,63 @@ class Recorder:
     All ranks flush after the same time windows, 1, 2, 4, …, 64 and every 64th from there on: unaligned flushes of many
     ranks would delay every window. A failure is one warning; after it there are only running sums.
 
+    What happens in every ``advance`` is done by the caller, in as few steps as possible: after a wait for a partner the
+    caches are cold and every line of Python costs a multiple of what it costs in a loop. It gives ``take`` a tuple of
+    the clock before and after (ns), the computed time step (simulated s), whether the time window is complete, and the
+    mapping and wait within (ns, -1 if not known). Where the window is complete it counts ``left`` down and calls
+    `flush` at 0, else it calls `stayed`.
+
     Parameters
     ----------
     writer : StoreWriter or None
         The store file; without one there are only running sums.
     after_close : callable, optional
         Called with the path of the store file once it is complete.
+
+    Attributes
+    ----------
+    take : callable
+        Takes the tuple of an ``advance``.
+    left : int
+        Time windows until the next flush.
     """
 
+    __slots__ = (
+        "_after_close",
+        "_calls",
+        "_iteration",
+        "_next_flush",
+        "_pid",
+        "_previous_end",
+        "_repeats",
+        "_sections",
+        "_totals",
+        "_window",
+        "_writer",
+        "left",
+        "take",
+    )
+
     def __init__(self, writer: StoreWriter | None, after_close: Callable[[Path], None] | None = None) -> None:
+        self._calls: list[tuple[int, int, float, bool, int, int]] = []
+        self.take = self._calls.append
+        self.left = 1
+        self._next_flush = 1
+        self._repeats: set[int] = set()
+        # Of the call that will be the first of `_calls`.
+        self._window = 1
+        self._iteration = 1
+        self._previous_end = time.perf_counter_ns()
+        self._totals = Totals()
+        self._sections = Sections()
         self._writer = writer
         self._after_close = after_close
         self._pid = os.getpid()
-        self._memory = bytearray(_BUFFER_ROWS * ADVANCE_DTYPE.itemsize)
-        self._table = np.frombuffer(self._memory, dtype=ADVANCE_DTYPE)
-        self._rows = 0
-        self._totals = Totals()
-        self._sections = Sections()
-        self._window = 1
-        self._iteration = 1
-        self._repeated = False
-        self._next_flush = 1
-        self._previous_end = time.perf_counter_ns()
-        self._finished = False
+
+    @property
+    def is_open(self) -> bool:
+        """Whether this process has a store file to complete."""
+        return self._writer is not None and os.getpid() == self._pid
 
     def initialized(self, begin: int, end: int, mapping: int, wait: int) -> None:
         """Take the times of ``initialize``, in ns of the clock; -1 for a duration that is not known."""
@@ -65,63 +103,17 @@ class Recorder:
                 try:
                     self._writer.write_initialize(row)
                 except Exception as error:
-                    self.fail(error)
+                    self._fail(error)
         self._previous_end = time.perf_counter_ns()
 
-    def advanced(self, begin: int, end: int, dt: float, complete: bool, ended: bool, mapping: int, wait: int) -> None:
-        """Take the times of one ``advance``.
-
-        Parameters
-        ----------
-        begin, end : int
-            The clock before and after it, in ns.
-        dt : float
-            The computed time step, in simulated seconds.
-        complete : bool
-            Whether the time window is complete.
-        ended : bool
-            Whether the coupling is over.
-        mapping, wait : int
-            Durations within, in ns; -1 if not known.
-        """
-        rows = self._rows
-        try:
-            ADVANCE_STRUCT.pack_into(
-                self._memory,
-                rows * ADVANCE_STRUCT.size,
-                self._window,
-                self._iteration,
-                begin,
-                begin - self._previous_end,
-                end - begin,
-                mapping,
-                wait,
-                dt,
-                complete,
-            )
-        except (struct.error, TypeError) as error:
-            self.fail(error)
-            return
-        self._rows = rows = rows + 1
-        self._previous_end = end
-        self._repeated = False
-        if complete:
-            self._finished = ended
-            if self._window == self._next_flush:
-                self._next_flush += min(self._window, _FLUSH_EVERY)
-                rows = _BUFFER_ROWS
-            self._window += 1
-            self._iteration = 1
-        if rows == _BUFFER_ROWS:
-            self._flush()
-            # Our own time on disk is no solver time.
-            self._previous_end = time.perf_counter_ns()
+    def stayed(self) -> None:
+        """Note that an ``advance`` did not complete its time window, of which there may be any number."""
+        if len(self._calls) >= _BUFFER_ROWS:
+            self.flush()
 
     def repeated(self) -> None:
         """Count a coupling iteration: the solver goes back to its checkpoint."""
-        if not self._repeated:
-            self._repeated = True
-            self._iteration += 1
+        self._repeats.add(len(self._calls))
 
     def section_started(self, name: str | bytes) -> None:
         """Take the beginning of a profiling section of the solver."""
@@ -129,10 +121,12 @@ class Recorder:
 
     def section_stopped(self, end: int) -> None:
         """Take the end of the profiling section that began last; ``end`` is the clock, in ns."""
-        if self._sections.stop(end, self._window):
-            begin = time.perf_counter_ns()
-            self._flush()
-            self._previous_end += time.perf_counter_ns() - begin
+        if self._sections.stop(end, self._next_flush - self.left + 1):
+            with SignalsHeld():
+                try:
+                    self._write(_NO_ROWS)
+                except Exception as error:
+                    self._fail(error)
 
     def timing_summary(self) -> dict[str, float]:
         """Return the running sums.
@@ -142,58 +136,86 @@ class Recorder:
         dict
             As `precice_lb.record.totals.Totals.summary`.
         """
-        return self._totals.summary(self._table[: self._rows])
+        return self._totals.summary(self._rows())
 
-    def finalized(self) -> None:
-        """Close the store: the solver has finalised the participant."""
-        self._finished = True
-        self.close()
-
-    def close(self) -> None:
-        """Complete and close the store, once; in a forked child do nothing."""
-        if self._writer is None or os.getpid() != self._pid:
-            return
-        self._flush()
+    def flush(self) -> None:
+        """Write everything taken so far; our own time on disk is no solver time."""
         with SignalsHeld():
-            self._complete()
+            if not self.left:
+                self.left = min(self._next_flush, _FLUSH_EVERY)
+                self._next_flush += self.left
+            rows = _NO_ROWS
+            try:
+                rows = self._rows()
+                self._totals.add(rows)
+                self._write(rows)
+            except Exception as error:
+                self._fail(error)
+            if len(rows):
+                last = rows[-1]
+                self._window = int(last["window"]) + int(last["window_complete"])
+                self._iteration = 1 if last["window_complete"] else int(last["iteration"])
+            self._iteration += len(self._calls) in self._repeats
+            self._calls.clear()
+            self._repeats.clear()
+            self._previous_end = time.perf_counter_ns()
 
-    def fail(self, error: Exception) -> None:
-        """Stop recording with one warning.
+    def close(self, *, finished: bool) -> None:
+        """Complete and close the store, once; in a forked child do nothing.
 
         Parameters
         ----------
-        error : Exception
-            What went wrong.
+        finished : bool
+            Whether the coupling came to its end.
         """
+        if not self.is_open:
+            return
+        self.flush()
+        with SignalsHeld():
+            writer, self._writer = self._writer, None
+            if writer is not None:
+                try:
+                    writer.close(finished=finished, ended_unix_ns=_unix_ns(writer))
+                    if not writer.path.exists():
+                        raise FileNotFoundError("it was removed during the run")
+                    if self._after_close is not None:
+                        self._after_close(writer.path)
+                except Exception as error:
+                    warn_once(f"the recording {writer.path} is not complete: {error}")
+
+    def _rows(self) -> NDArray[np.void]:
+        """Rows of `ADVANCE_DTYPE` of the calls taken since the last flush."""
+        calls = np.array(self._calls, dtype=_CALL_DTYPE)
+        count = len(calls)
+        rows = np.zeros(count, dtype=ADVANCE_DTYPE)
+        if not count:
+            return rows
+        begins_window = np.concatenate(([False], calls["complete"][:-1]))
+        rows["window"] = self._window + np.cumsum(begins_window)
+        repeats = np.bincount([index for index in self._repeats if index < count], minlength=count).cumsum()
+        start = np.maximum.accumulate(np.where(begins_window, np.arange(count), 0))
+        rows["iteration"] = repeats + np.where(start > 0, 1 - repeats[start], self._iteration)
+        rows["begin_ns"] = calls["begin"]
+        rows["solve_ns"] = calls["begin"] - np.concatenate(([self._previous_end], calls["end"][:-1]))
+        rows["advance_ns"] = calls["end"] - calls["begin"]
+        rows["mapping_ns"] = calls["mapping"]
+        rows["wait_ns"] = calls["wait"]
+        rows["computed_dt"] = calls["dt"]
+        rows["window_complete"] = calls["complete"]
+        return rows
+
+    def _write(self, rows: NDArray[np.void]) -> None:
+        sections, names = self._sections.take()
+        if self._writer is not None and self.is_open and (len(rows) or len(sections)):
+            self._writer.append(rows, sections, names)
+
+    def _fail(self, error: Exception) -> None:
+        """Stop writing with one warning."""
         writer, self._writer = self._writer, None
         if writer is not None:
             warn_once(f"recording stops before window {self._window} of {writer.path}: {error}")
             with contextlib.suppress(Exception):
                 writer.close(finished=False, ended_unix_ns=_unix_ns(writer))
-
-    def _complete(self) -> None:
-        writer, self._writer = self._writer, None
-        if writer is not None:
-            try:
-                writer.close(finished=self._finished, ended_unix_ns=_unix_ns(writer))
-                if not writer.path.exists():
-                    raise FileNotFoundError("it was removed during the run")
-                if self._after_close is not None:
-                    self._after_close(writer.path)
-            except Exception as error:
-                warn_once(f"the recording {writer.path} is not complete: {error}")
-
-    def _flush(self) -> None:
-        with SignalsHeld():
-            rows = self._table[: self._rows]
-            sections, names = self._sections.take()
-            self._rows = 0
-            self._totals.add(rows)
-            if self._writer is not None and (len(rows) or len(sections)):
-                try:
-                    self._writer.append(rows, sections, names)
-                except Exception as error:
-                    self.fail(error)
 
 
 def _unix_ns(writer: StoreWriter) -> int:
