@@ -1,0 +1,79 @@
+"""The regret benchmark: what the splits of each learner cost, on random pairs of solvers with known truth.
+
+    python benchmarks/regret.py --pairs 300 --points 5 --noise 0.05 --learners bayes shape oracle --jobs 2
+
+Pairs of solvers have work W1 = 10^U(2, 3) and W2 = W1 8^U(-1, 1), a falling part, a serial share of 10^U(-4, -2) and a
+rise that puts the minimum at 2^U(6, 12) ranks, of three families (see `regret_parts.families`). Each is read once, with
+noise, at 3, 5 or 7 rank counts. P ranks are split, at least 2 each; regret is the true window time of the chosen split
+over that of the best split, minus 1. Contestants see the same readings. Besides the learners: the equal split; the one
+proportional to degrees of freedom, W e^(N/2); an oracle that knows families, priors and noise, so that its regret is
+what the readings do not tell; and Extra-P 4.2.5 with negative exponents:
+
+    python3 -m venv extrap-env && extrap-env/bin/pip install extrap==4.2.5
+    python benchmarks/regret.py --extrap extrap-env/bin/python
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+# Several processes of one thread each; threads of the linear algebra would only get in each other's way.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+sys.path[:0] = [str(Path(__file__).resolve().parents[1])]
+
+from regret_parts.readings import DESIGNS
+from regret_parts.report import as_json, as_text
+from regret_parts.simulate import SETS, simulate
+
+from precice_lb.models import LEARNERS
+
+PEERS = ("equal", "dof-proportional", "oracle")
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Run the benchmark and print its tables."""
+    parser = argparse.ArgumentParser(description="Regret of learners on random pairs of solvers.")
+    parser.add_argument("--pairs", type=int, default=100, help="pairs of solvers per family")
+    parser.add_argument("--points", type=int, nargs="+", choices=DESIGNS, default=[5], help="readings per solver")
+    parser.add_argument("--noise", type=float, nargs="+", default=[0.05], help="relative standard deviation")
+    parser.add_argument("--budgets", type=int, nargs="+", default=[32, 128, 512], help="ranks in all")
+    parser.add_argument("--families", choices=SETS, default="known", help="known to the oracle, or unseen")
+    parser.add_argument(
+        "--learners", nargs="+", choices=[*LEARNERS, "pmnf-raw", *PEERS], default=[*LEARNERS, "pmnf-raw", *PEERS]
+    )
+    parser.add_argument("--extrap", metavar="PYTHON", help="Python of an environment with extrap 4.2.5")
+    parser.add_argument("--reference", default="oracle", help="contestant that the others are compared with, in pairs")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--jobs", type=int, default=1, help="processes")
+    parser.add_argument("--output", type=Path, help="JSON file")
+    options = parser.parse_args(argv)
+    contestants = tuple(options.learners) + (("extra-p",) if options.extrap else ())
+    results = []
+    for points in options.points:
+        for noise in options.noise:
+            result = simulate(
+                SETS[options.families],
+                contestants,
+                pairs=options.pairs,
+                points=points,
+                noise=noise,
+                budgets=tuple(options.budgets),
+                seed=options.seed,
+                jobs=options.jobs,
+                extrap=options.extrap,
+            )
+            results.append(result)
+            print(as_text(result, options.reference), flush=True)
+            if options.output:
+                text = json.dumps([as_json(each, options.reference) for each in results], indent=1)
+                options.output.write_text(text + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Parts of the regret benchmark: families of solvers, readings, decisions, the oracle, peers and statistics."""

@@ -1,0 +1,84 @@
+"""From curves to a split, and what the split costs in truth."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from precice_lb.exceptions import PreciceLBError
+from precice_lb.models import believable_ranks
+from regret_parts.readings import Pair
+
+__all__ = ["LEAST", "believed_curve", "choose", "learned_curves", "proportional", "regret"]
+
+Array = NDArray[np.float64]
+
+#: Ranks that a solver gets at least.
+LEAST = 2
+# As many curves as recommend_split draws.
+DRAWS = 512
+
+
+def regret(pair: Pair, budget: int, first: int) -> float:
+    """True max(f1, f2) at p1 = first, p2 = budget - first, over the least of all splits, minus 1."""
+    ranks = np.arange(LEAST, budget - LEAST + 1, dtype=np.float64)
+    window = np.maximum(pair.solvers[0](ranks), pair.solvers[1](budget - ranks))
+    return float(window[first - LEAST] / window.min() - 1)
+
+
+def proportional(weights: tuple[float, float], budget: int) -> int:
+    """Ranks of the first solver in proportion to weights."""
+    share = int(np.rint(budget * weights[0] / (weights[0] + weights[1])))
+    return min(max(share, LEAST), budget - LEAST)
+
+
+def choose(curves: tuple[Array, Array], budget: int) -> int:
+    """Ranks of the first solver with the least mean window time.
+
+    Parameters
+    ----------
+    curves
+        Of each solver, shape (curves, P): seconds at 1 … P ranks; not finite where a curve must not be used.
+    budget
+        Ranks in all, at most P + `LEAST`.
+
+    Returns
+    -------
+    int
+        0 if no split can be used.
+    """
+    first = curves[0][:, LEAST - 1 : budget - LEAST]
+    second = curves[1][:, LEAST - 1 : budget - LEAST][:, ::-1]
+    expected = np.maximum(first, second).mean(axis=0)
+    expected[~np.isfinite(expected)] = np.inf
+    return LEAST + int(np.argmin(expected)) if np.isfinite(expected).any() else 0
+
+
+def believed_curve(seconds: Array, measured: Array) -> Array:
+    """Give one curve, shape (1, P), not finite outside of the ranks in which `recommend` would believe it."""
+    curve = np.full((1, len(seconds)), np.inf)
+    try:
+        low, high = believable_ranks(seconds, measured)
+    except PreciceLBError:
+        return curve
+    curve[0, low - 1 : high] = seconds[low - 1 : high]
+    return curve
+
+
+def learned_curves(model: Any, measured: Array, highest: int, seed: tuple[int, ...]) -> Array:
+    """Curves that `recommend` decides by: drawn where the learner can, else the predicted one where it is believed.
+
+    Returns
+    -------
+    array of shape (curves, highest)
+    """
+    ranks = np.arange(1, highest + 1, dtype=np.float64)
+    seconds = np.asarray(model.predict(ranks[:, None]), dtype=np.float64)
+    believed = believed_curve(seconds, measured)
+    if not hasattr(model, "draw"):
+        return believed
+    curves = np.asarray(model.draw(DRAWS, np.random.default_rng(seed))(ranks), dtype=np.float64)
+    curves[:, ~np.isfinite(believed[0])] = np.inf
+    return curves

@@ -1,0 +1,113 @@
+"""The tables of a simulation, as text and as JSON."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from regret_parts.contest import LEVEL, ZONES, Outcome
+from regret_parts.simulate import Result
+from regret_parts.statistics import describe, paired_ratio
+
+__all__ = ["as_json", "as_text"]
+
+POOLED = "pooled"
+
+
+def as_json(result: Result, reference: str) -> dict[str, Any]:
+    """Give all figures of a simulation as plain types; regrets in percent."""
+    groups = _groups(result)
+    reference_known = reference in result.contestants
+    return {
+        "points": result.points,
+        "noise": result.noise,
+        "pairs_per_family": {name: len(each) for name, each in result.outcomes.items()},
+        "seed": result.seed,
+        "reference": reference if reference_known else None,
+        "regret_percent": {
+            group: {
+                name: {
+                    str(budget): describe(_regrets(outcomes, name)[:, at])
+                    | (
+                        {
+                            "over_reference": paired_ratio(
+                                _regrets(outcomes, name)[:, at], _regrets(outcomes, reference)[:, at]
+                            )
+                        }
+                        if reference_known
+                        else {}
+                    )
+                    for at, budget in enumerate(result.budgets)
+                }
+                for name in result.contestants
+            }
+            for group, outcomes in groups.items()
+        },
+        "coverage_percent": {
+            group: {name: covered for name in result.contestants if (covered := _coverage(outcomes, name))}
+            for group, outcomes in groups.items()
+        },
+        "refused_pairs": {
+            name: sum(name in outcome.refused for outcome in groups[POOLED]) for name in result.contestants
+        },
+        "cpu_milliseconds_per_pair": {
+            name: 1e3 * float(np.mean([outcome.seconds[name] for outcome in groups[POOLED]]))
+            for name in result.contestants
+        },
+    }
+
+
+def as_text(result: Result, reference: str) -> str:
+    """Give the figures as tables to read."""
+    data = as_json(result, reference)
+    count = next(iter(data["pairs_per_family"].values()))
+    lines = [
+        f"{result.points} points, {100 * result.noise:g} % noise, {count} pairs per family, seed {result.seed}",
+        "regret in %: mean [95 % interval of the mean] 95th percentile"
+        + (f" (mean over {reference}'s)" if data["reference"] else ""),
+    ]
+    width = max(len(name) for name in result.contestants) + 2
+    for group, table in data["regret_percent"].items():
+        lines.append(f"  {group}")
+        lines.append("    " + "".ljust(width) + "".join(f"P = {budget}".ljust(38) for budget in result.budgets))
+        for name, row in table.items():
+            cells = [_cell(row[str(budget)]).ljust(38) for budget in result.budgets]
+            refused = data["refused_pairs"][name] if group == POOLED else 0
+            note = f"refused {refused} pairs" if refused else ""
+            lines.append("    " + name.ljust(width) + "".join(cells) + note)
+    lines.append(f"coverage of {100 * LEVEL:.0f} % intervals in %: " + ", ".join(ZONES))
+    for group, covered in data["coverage_percent"].items():
+        for name, row in covered.items():
+            values = "  ".join(f"{row[zone]:5.1f}" for zone in ZONES)
+            lines.append(f"    {group.ljust(14)}{name.ljust(width)}{values}")
+    times = ", ".join(f"{name} {ms:.0f}" for name, ms in data["cpu_milliseconds_per_pair"].items() if ms >= 0.5)
+    lines.append(f"CPU milliseconds per pair: {times}")
+    return "\n".join(lines) + "\n"
+
+
+def _cell(figures: dict[str, Any]) -> str:
+    text = f"{figures['mean']:.2f} [{figures['low']:.2f}, {figures['high']:.2f}] {figures['p95']:.1f}"
+    return text + (f" ({figures['over_reference']['ratio']:.2f})" if "over_reference" in figures else "")
+
+
+def _groups(result: Result) -> dict[str, list[Outcome]]:
+    return {**result.outcomes, POOLED: [outcome for each in result.outcomes.values() for outcome in each]}
+
+
+def _regrets(outcomes: list[Outcome], name: str) -> NDArray[np.float64]:
+    return np.array([outcome.regrets[name] for outcome in outcomes])
+
+
+def _coverage(outcomes: list[Outcome], name: str) -> dict[str, float]:
+    """Percent of truths inside their intervals, by zone; empty for a contestant without intervals."""
+    known = [outcome.covered[name] for outcome in outcomes if name in outcome.covered]
+    if not known:
+        return {}
+    covered = np.array(known)
+    found, at = {}, 0
+    for zone, places in ZONES.items():
+        found[zone] = 100 * float(covered[:, :, at : at + len(places)].mean())
+        at += len(places)
+    return found
