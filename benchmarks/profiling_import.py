@@ -13,6 +13,7 @@ import argparse
 import json
 import os
 import random
+import resource
 import subprocess
 import sys
 import tempfile
@@ -96,20 +97,16 @@ def measure(directory: Path, options: argparse.Namespace) -> int:
     for rank in range(options.files):
         write_profile(folder / f"Fluid-{rank}-{options.files}.txt", rank, options.files, options.size / options.files)
     size = sum(path.stat().st_size for path in folder.iterdir())
-    print(f"{options.files} files, {size / 2**20:.1f} MiB, {os.cpu_count()} processors")
+    print(f"{options.files} files, {size / 2**20:.1f} MiB, {os.cpu_count()} processors", flush=True)
     program = "import sys; from precice_lb.ingest.profiling import import_profiling as run; "
     program += "run([sys.argv[1]], sys.argv[2], processes=int(sys.argv[3]))"
     ours = [sys.executable, "-c", program, str(folder), str(directory / "store"), str(options.processes)]
-    seconds, peak = run(ours, directory)
-    print(f"{'import_profiling':<24} {seconds:8.2f} s {peak / 2**20:8.0f} MiB")
+    seconds = run("import_profiling", ours, directory)
     if options.peer is None:
         return 0
     database = directory / "peer.db"
-    peer_seconds, peer_peak = run([str(options.peer), str(folder), "--output", str(database)], directory)
-    print(
-        f"{options.peer.name:<24} {peer_seconds:8.2f} s {peer_peak / 2**20:8.0f} MiB, "
-        f"{peer_seconds / seconds:.1f} times as long"
-    )
+    peer_seconds = run(options.peer.name, [str(options.peer), str(folder), "--output", str(database)], directory)
+    print(f"{options.peer.name} took {peer_seconds / seconds:.1f} times as long")
     return compare(folder, database)
 
 
@@ -143,9 +140,9 @@ def write_profile(path: Path, rank: int, size: int, mebibytes: float) -> None:
         file.write(TAIL % (now, now + 900, now + 901, now + 1200, now + 1201))
 
 
-def run(command: Sequence[str], directory: Path) -> tuple[float, int]:
-    """Wall seconds and peak memory in bytes of a command with all its processes."""
-    begin = time.perf_counter()
+def run(name: str, command: Sequence[str], directory: Path) -> float:
+    """Run a command; print and return its wall seconds, print the processor seconds and memory of its processes."""
+    begin, before = time.perf_counter(), resource.getrusage(resource.RUSAGE_CHILDREN)
     with (directory / "output.txt").open("w") as output:
         process = subprocess.Popen(command, cwd=directory, stdout=output, stderr=subprocess.STDOUT)
         peak = [0]
@@ -156,13 +153,16 @@ def run(command: Sequence[str], directory: Path) -> tuple[float, int]:
     watcher.join()
     if code:
         raise SystemExit(f"{' '.join(command)} failed:\n{(directory / 'output.txt').read_text()}")
-    return seconds, peak[0]
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    processor = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    print(f"{name:<24} {seconds:8.2f} s {processor:8.2f} s of processors {peak[0] / 2**20:6.0f} MiB", flush=True)
+    return seconds
 
 
 def _watch(process: subprocess.Popen[bytes], peak: list[int]) -> None:
     while process.poll() is None:
         peak[0] = max(peak[0], sum(map(_resident, _family(process.pid))))
-        time.sleep(0.02)
+        time.sleep(0.05)
 
 
 def _family(pid: int) -> list[int]:
@@ -175,14 +175,11 @@ def _family(pid: int) -> list[int]:
 
 
 def _resident(pid: int) -> int:
-    """Memory of a process, pages shared with others in proportion."""
+    """Resident memory of a process, in bytes."""
     try:
-        for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
-            if line.startswith("Pss:"):
-                return int(line.split()[1]) * 1024
-    except OSError:
-        pass
-    return 0
+        return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * resource.getpagesize()
+    except (OSError, IndexError):
+        return 0
 
 
 def compare(folder: Path, database: Path) -> int:

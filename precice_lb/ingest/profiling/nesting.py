@@ -157,8 +157,9 @@ class Nesting:
         paths: NDArray[np.int64] = self._children[parents, events]
         if (paths < 0).any():
             unknown = np.flatnonzero(paths < 0)
-            for parent, event in np.unique(np.stack([parents[unknown], events[unknown]]), axis=1).T.tolist():
-                self._add_path(parent, event)
+            width = self._children.shape[1]
+            for place in np.unique(parents[unknown] * width + events[unknown]).tolist():
+                self._add_path(*divmod(place, width))
             paths = self._children[parents, events]
         return paths
 
