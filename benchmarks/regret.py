@@ -7,7 +7,8 @@ rise that puts the minimum at 2^U(6, 12) ranks, of three families (see `regret_p
 noise, at 3, 5 or 7 rank counts. P ranks are split, at least 2 each; regret is the true window time of the chosen split
 over that of the best split, minus 1. Contestants see the same readings. Besides the learners: the equal split; the one
 proportional to degrees of freedom, W e^(N/2); an oracle that knows families, priors and noise, so that its regret is
-what the readings do not tell; and Extra-P 4.2.5 with negative exponents:
+what the readings do not tell; pmnf as published (pmnf-raw), where the learner pmnf is believed as `recommend` does; and
+Extra-P 4.2.5 with negative exponents:
 
     python3 -m venv extrap-env && extrap-env/bin/pip install extrap==4.2.5
     python benchmarks/regret.py --extrap extrap-env/bin/python
@@ -17,23 +18,16 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import sys
 from collections.abc import Sequence
 from pathlib import Path
-
-# Several processes of one thread each; threads of the linear algebra would only get in each other's way.
-os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-os.environ.setdefault("OMP_NUM_THREADS", "1")
-sys.path[:0] = [str(Path(__file__).resolve().parents[1])]
 
 from regret_parts.readings import DESIGNS
 from regret_parts.report import as_json, as_text
 from regret_parts.simulate import SETS, simulate
 
-from precice_lb.models import LEARNERS
+from precice_lb.models import DEFAULT_LEARNER, LEARNERS
 
-PEERS = ("equal", "dof-proportional", "oracle")
+PEERS = ("pmnf-raw", "equal", "dof-proportional", "oracle")
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -44,16 +38,18 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--noise", type=float, nargs="+", default=[0.05], help="relative standard deviation")
     parser.add_argument("--budgets", type=int, nargs="+", default=[32, 128, 512], help="ranks in all")
     parser.add_argument("--families", choices=SETS, default="known", help="known to the oracle, or unseen")
-    parser.add_argument(
-        "--learners", nargs="+", choices=[*LEARNERS, "pmnf-raw", *PEERS], default=[*LEARNERS, "pmnf-raw", *PEERS]
-    )
+    contestants = (*LEARNERS, *PEERS)
+    parser.add_argument("--learners", nargs="+", choices=contestants, default=contestants, help="who takes part")
     parser.add_argument("--extrap", metavar="PYTHON", help="Python of an environment with extrap 4.2.5")
-    parser.add_argument("--reference", default="oracle", help="contestant that the others are compared with, in pairs")
+    parser.add_argument("--reference", help="with whom all are compared, pair by pair: the oracle, else the default")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--jobs", type=int, default=1, help="processes")
     parser.add_argument("--output", type=Path, help="JSON file")
     options = parser.parse_args(argv)
-    contestants = tuple(options.learners) + (("extra-p",) if options.extrap else ())
+    # The oracle does not know the unseen families.
+    known = tuple(name for name in options.learners if options.families == "known" or name != "oracle")
+    contestants = known + (("extra-p",) if options.extrap else ())
+    reference = options.reference or ("oracle" if "oracle" in contestants else DEFAULT_LEARNER)
     results = []
     for points in options.points:
         for noise in options.noise:
@@ -69,9 +65,9 @@ def main(argv: Sequence[str] | None = None) -> None:
                 extrap=options.extrap,
             )
             results.append(result)
-            print(as_text(result, options.reference), flush=True)
+            print(as_text(result, reference), flush=True)
             if options.output:
-                text = json.dumps([as_json(each, options.reference) for each in results], indent=1)
+                text = json.dumps([as_json(each, reference) for each in results], indent=1)
                 options.output.write_text(text + "\n", encoding="utf-8")
 
 

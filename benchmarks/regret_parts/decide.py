@@ -22,7 +22,7 @@ DRAWS = 512
 
 
 def regret(pair: Pair, budget: int, first: int) -> float:
-    """True max(f1, f2) at p1 = first, p2 = budget - first, over the least of all splits, minus 1."""
+    """Give the true max(f1, f2) at p1 = first, p2 = budget - first, over the least of all splits, minus 1."""
     ranks = np.arange(LEAST, budget - LEAST + 1, dtype=np.float64)
     window = np.maximum(pair.solvers[0](ranks), pair.solvers[1](budget - ranks))
     return float(window[first - LEAST] / window.min() - 1)

@@ -30,7 +30,7 @@ def main() -> None:
         request = json.loads(line)
         measurements = [
             Measurement(Coordinate(ranks), callpath, metric, [seconds])
-            for ranks, seconds in zip(request["ranks"], request["seconds"])
+            for ranks, seconds in zip(request["ranks"], request["seconds"], strict=True)
         ]
         model = modeler.create_model(measurements)
         at = np.arange(1, request["highest"] + 1, dtype=float)

@@ -57,22 +57,22 @@ class Solver:
 
 
 def between(low: float, high: float, unit: Array) -> Array:
-    """Uniform between two numbers."""
+    """Map to uniform between two numbers."""
     return low + (high - low) * unit
 
 
 def serial_share(unit: Array) -> Array:
-    """Serial share of the work, 10^U(-4, -2)."""
+    """Draw the serial share of the work, 10^U(-4, -2)."""
     return np.asarray(10 ** between(-4, -2, unit))
 
 
 def minimum_at(unit: Array) -> Array:
-    """Ranks at which the rise stops the fall, 2^U(6, 12)."""
+    """Draw the ranks at which the rise stops the fall, 2^U(6, 12)."""
     return np.asarray(2 ** between(6, 12, unit))
 
 
 def diffusive(points: Array, ranks: Array) -> Array:
-    """A + b/p + c log2 p + d p^(-2/3).
+    """Give a + b/p + c log2 p + d p^(-2/3).
 
     a = s, d = 10^U(-3, -1) of the work (the surface of blocks in three dimensions), b = 1 - s - d, and c so that the
     derivative is zero at the minimum.
@@ -84,7 +84,7 @@ def diffusive(points: Array, ranks: Array) -> Array:
 
 
 def granular(points: Array, ranks: Array) -> Array:
-    """S + (1-s) p^(-α) granularity + g p^β.
+    """Give s + (1-s) p^(-α) granularity + g p^β.
 
     α in U(0.7, 1.05), β in U(0.3, 1), granularity ceil(E/p)/(E/p) with E = 2^U(12, 20) elements, which the place of
     the minimum leaves out.
@@ -98,7 +98,7 @@ def granular(points: Array, ranks: Array) -> Array:
 
 
 def stepped(points: Array, ranks: Array) -> Array:
-    """S + (1-s)/p (1 + k/(1 + (p/pc)²)) + g log2² p.
+    """Give s + (1-s)/p (1 + k/(1 + (p/pc)²)) + g log2² p.
 
     A working set that fits into caches from about pc = 2^U(4, 8) ranks on saves up to k in U(0, 0.5).
     """

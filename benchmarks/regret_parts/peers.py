@@ -37,7 +37,8 @@ class ExtraP:
     def curve(self, ranks: Array, seconds: Array, highest: int) -> Array:
         """Predicted seconds at 1 … highest ranks, whatever their sign, shape (1, highest)."""
         pipe_in, pipe_out = self._process.stdin, self._process.stdout
-        assert pipe_in is not None and pipe_out is not None
+        assert pipe_in is not None
+        assert pipe_out is not None
         request = {"ranks": ranks.tolist(), "seconds": seconds.tolist(), "highest": highest}
         pipe_in.write(json.dumps(request) + "\n")
         pipe_in.flush()

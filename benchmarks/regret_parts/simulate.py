@@ -6,13 +6,16 @@ import multiprocessing
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from threadpoolctl import threadpool_limits
+
 from regret_parts.contest import Contest, Outcome
 from regret_parts.families import FAMILIES, Family
+from regret_parts.unseen import UNSEEN
 
 __all__ = ["SETS", "Result", "simulate"]
 
 #: Sets of families: those that the oracle knows, and others.
-SETS: dict[str, tuple[Family, ...]] = {"known": FAMILIES}
+SETS: dict[str, tuple[Family, ...]] = {"known": FAMILIES, "unseen": UNSEEN}
 
 #: Pairs at a time for a process.
 CHUNK = 5
@@ -74,7 +77,7 @@ def simulate(
     if jobs == 1:
         _start(*arguments)
         done = [_run(task) for task in tasks]
-        _contest().close()
+        _running.pop().close()
     else:
         with multiprocessing.get_context("fork").Pool(jobs, _start, arguments) as pool:
             done = pool.map(_run, tasks, chunksize=1)
@@ -89,13 +92,11 @@ _running: list[Contest] = []
 
 
 def _start(contestants: tuple[str, ...], budgets: tuple[int, ...], seed: int, extrap: str | None) -> None:
+    # Processes of one thread each: threads of the linear algebra would only get in each other's way.
+    threadpool_limits(1)
     _running[:] = [Contest(contestants, budgets, seed, extrap)]
-
-
-def _contest() -> Contest:
-    return _running[0]
 
 
 def _run(task: tuple[Family, int, float, range]) -> list[Outcome]:
     family, points, noise, indices = task
-    return [_contest().run(family, points, noise, index) for index in indices]
+    return [_running[0].run(family, points, noise, index) for index in indices]
