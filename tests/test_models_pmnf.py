@@ -16,7 +16,11 @@ from sklearn.linear_model import LinearRegression, Ridge
 from sklearn.model_selection import KFold, LeaveOneOut
 
 from precice_lb.exceptions import ModelError
-from precice_lb.models import EQ_2_7_I, EQ_2_7_J, LOSSES, PMNFRegressor, make_learner, model_from_dict
+from precice_lb.models import EQ_2_7_I, EQ_2_7_J, EQ_5_1_I, LOSSES, PMNFRegressor, make_learner, model_from_dict
+from precice_lb.models.formula import term_values
+from precice_lb.models.pmnf_search import screen, search, sets_of_terms
+from precice_lb.models.pmnf_validation import CrossValidation
+from precice_lb.models.trust import falls_then_rises
 
 Array = NDArray[np.float64]
 DATA = Path(__file__).parent / "data"
@@ -237,3 +241,81 @@ def test_unknown_learners_parameters_and_stored_models_are_refused() -> None:
         model_from_dict(stored | {"learner": "magic"})
     with pytest.raises(ModelError, match="incomplete"):
         model_from_dict(stored | {"state": {}})
+
+
+def exact(validation: CrossValidation, features: Array, n_terms: int) -> Array:
+    sets = np.array(list(itertools.combinations(range(len(features)), n_terms)))
+    return validation.losses(features[sets.T].transpose(0, 2, 1))
+
+
+@pytest.mark.parametrize("n_terms", [1, 2, 3])
+@pytest.mark.parametrize("points", [7, 9])
+@pytest.mark.parametrize("noise", [0.0, 0.05])
+@pytest.mark.parametrize("folds", [None, 3])
+def test_the_fast_search_finds_what_the_exact_one_finds(
+    n_terms: int, points: int, noise: float, folds: int | None
+) -> None:
+    rng = np.random.default_rng([n_terms, points, int(100 * noise)])
+    for loss, ridge, constant in itertools.product(("smape", "mape", "mse"), (0.0, 1e-3), (True, False)):
+        p = np.sort(rng.choice(np.arange(2.0, 400), points, replace=False))
+        y = (10 ** rng.uniform(-2, 2) + 10 ** rng.uniform(1, 4) / p) * np.exp(noise * rng.standard_normal(points))
+        pairs = rng.permutation(list(itertools.product(EQ_5_1_I[::2], (-1.0, 0.0, 1.0))))
+        features = term_values(p, pairs[:, 0], pairs[:, 1])
+        tests = None if folds is None else np.array_split(np.arange(points), folds)
+        validation = CrossValidation(y, tests, loss, ridge, constant)
+        losses = exact(validation, features, n_terms)
+        found = search(features, n_terms, validation)
+        if not np.isfinite(losses).any():
+            assert found is None
+            continue
+        assert found is not None
+        assert found.n_hypotheses == len(losses)
+        assert found.loss <= losses.min() * (1 + 1e-9) + 1e-10
+        if losses.min() > 1e-6:
+            best = sets_of_terms(np.array([losses.argmin()]), len(pairs), n_terms)[0]
+            np.testing.assert_array_equal(found.terms, best)
+        if n_terms > 1:
+            good = losses < 3 * losses.min()
+            assert (screen(features, n_terms, validation)[good] <= losses[good]).all()
+
+
+def test_searches_too_large_to_end_are_refused() -> None:
+    model = PMNFRegressor(n_terms=3, exponents=tuple(np.linspace(-2, 2, 300)))
+    with pytest.raises(ModelError, match="at most 50,000,000 hypotheses, found"):
+        model.fit([8, 16, 32, 64, 128], [16.0, 8, 4, 2, 1])
+
+
+def test_with_a_shape_asked_for_no_curve_dives_or_turns_twice() -> None:
+    rng = np.random.default_rng(5)
+    p = np.array([8.0, 16, 32, 64, 128])
+    wide = np.arange(1.0, 513)
+    bent = 0
+    for _ in range(20):
+        y = (0.02 + 40 / p + 0.003 * p) * (1 + 0.05 * rng.standard_normal(5))
+        free = PMNFRegressor().fit(p, y)
+        kept = PMNFRegressor(shape_range=(2, 512), log_exponents=(0.0, 1.0, 2.0)).fit(p, y)
+        bent += not falls_then_rises(free.predict(wide[1:])[:, None])[0]
+        assert falls_then_rises(kept.predict(wide[1:])[:, None])[0]
+        assert kept.loss_ >= free.loss_
+    assert bent >= 5
+    with pytest.raises(ModelError, match="shape asked for"):
+        PMNFRegressor(n_terms=1, exponents=(1.0,), log_exponents=(0.0,), shape_range=(1, 100)).fit(
+            [2, 4, 8], [9.0, 7.0, 3.0]
+        )
+
+
+def test_refinement_adds_terms_while_the_adjusted_r2_rises() -> None:
+    p = np.array([4.0, 8, 16, 32, 64, 128, 256, 512])
+    rng = np.random.default_rng(1)
+    model = PMNFRegressor(exponents=EQ_2_7_I, log_exponents=EQ_2_7_J, n_terms=3, refine=True)
+    two = model.fit(p, 3 + 0.7 * p + 5.0 * p**0.25 * np.log2(p)).formula()
+    assert {(t.exponent, t.log_exponent) for t in two.terms} >= {(0.0, 0.0), (1.0, 0.0), (0.25, 1.0)}
+    assert model.adjusted_r2_ == pytest.approx(1.0, abs=1e-12)
+    constant = model.fit(p, 5.0 * (1 + 0.01 * rng.standard_normal(8)))
+    assert constant.adjusted_r2_ < 0.9
+    y = 3 + 0.7 * p * (1 + 0.02 * rng.standard_normal(8))
+    found, whole = model.fit(p, y), clone(model).set_params(refine=False).fit(p, y)
+    assert len(found.formula().terms) <= len(whole.formula().terms)
+    residual = y - found.predict(p)
+    k = len(found.formula().terms) - 1
+    assert found.adjusted_r2_ == pytest.approx(1 - (residual @ residual / (8 - k - 1)) / y.var(ddof=1))

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -22,10 +22,12 @@ from precice_lb.exceptions import ModelError
 from precice_lb.models.base import Learner
 from precice_lb.models.formula import Formula, Term, term_values
 from precice_lb.models.inputs import check_level, check_measurements, check_ranks
-from precice_lb.models.least_squares import factorize
-from precice_lb.models.losses import Loss, get_loss
+from precice_lb.models.losses import get_loss
+from precice_lb.models.pmnf_search import Winner, search
+from precice_lb.models.pmnf_validation import CrossValidation, make_folds
+from precice_lb.models.trust import falls_then_rises
 
-__all__ = ["EQ_2_7_I", "EQ_2_7_J", "EQ_5_1_I", "EQ_5_1_J", "PMNFRegressor"]
+__all__ = ["EQ_2_7_I", "EQ_2_7_J", "EQ_5_1_I", "EQ_5_1_J", "PMNFRegressor", "check_hypotheses"]
 
 Array = NDArray[np.float64]
 
@@ -36,8 +38,8 @@ EQ_5_1_J: tuple[float, ...] = (-2.0, -1.0, 0.0, 1.0, 2.0)
 EQ_2_7_I: tuple[float, ...] = tuple(k / 4 for k in range(13))
 EQ_2_7_J: tuple[float, ...] = (0.0, 1.0, 2.0)
 
-# Hypotheses at a time: small enough for the cache, large enough to forget the interpreter.
-CHUNK = 4096
+# Rank counts at which a hypothesis' shape is looked at.
+SHAPE_POINTS = 64
 
 
 class PMNFRegressor(Learner):
@@ -46,7 +48,7 @@ class PMNFRegressor(Learner):
     Parameters
     ----------
     n_terms : int
-        Terms of a hypothesis beside the constant, 1 to 3.
+        Terms of a hypothesis beside the constant, 1 to 3; with ``refine`` at most so many.
     exponents, log_exponents : sequences of float
         I and J; the terms are their Cartesian product in this order. Default: equation 5.1 of Schröder 2019.
     folds : int or None
@@ -61,6 +63,12 @@ class PMNFRegressor(Learner):
         Whether each hypothesis has a constant.
     log_base : float
         Base of the logarithm. It matters with ``ridge`` only (and for the printed coefficients).
+    shape_range : (int, int) or None
+        Candidate rank counts, lowest and highest. A hypothesis may then win only if, fitted to all measurements, it is
+        positive there and falls, then rises (either part may be missing).
+    refine : bool
+        Begin with one term and add terms as long as that raises the adjusted R² of the winner (Calotoiu et al. 2016,
+        section II-B), or until the measurements do not suffice.
 
     Attributes
     ----------
@@ -70,6 +78,9 @@ class PMNFRegressor(Learner):
         The winner's cross-validated loss.
     n_hypotheses_ : int
         Hypotheses compared. Terms that are infinite at a measurement (log(1) with a negative exponent) are left out.
+    adjusted_r2_ : float
+        Share of the variance that the winner explains, less what as many terms explain by chance; NaN where no
+        measurement is left over.
 
     Notes
     -----
@@ -79,6 +90,11 @@ class PMNFRegressor(Learner):
     """
 
     learner_name: ClassVar[str] = "pmnf"
+
+    formula_: Formula
+    loss_: float
+    n_hypotheses_: int
+    adjusted_r2_: float
 
     def __init__(
         self,
@@ -91,6 +107,8 @@ class PMNFRegressor(Learner):
         ridge: float = 0.0,
         constant: bool = True,
         log_base: float = 2.0,
+        shape_range: tuple[int, int] | None = None,
+        refine: bool = False,
     ) -> None:
         self.n_terms = n_terms
         self.exponents = exponents
@@ -100,6 +118,8 @@ class PMNFRegressor(Learner):
         self.ridge = ridge
         self.constant = constant
         self.log_base = log_base
+        self.shape_range = shape_range
+        self.refine = refine
 
     def fit(self, X: ArrayLike, y: ArrayLike, spread: ArrayLike | None = None) -> PMNFRegressor:
         """Search for the best hypothesis and fit it.
@@ -110,31 +130,25 @@ class PMNFRegressor(Learner):
             Bad input or parameters; too few measurements for the terms asked for.
         """
         ranks, seconds = check_measurements(X, y)
-        loss = self._check_parameters()
-        folds = self._folds(ranks)
+        self._check_parameters()
         pairs = np.array(list(itertools.product(self.exponents, self.log_exponents)), dtype=np.float64)
         features = term_values(ranks, pairs[:, 0], pairs[:, 1], self.log_base)
         usable = np.isfinite(features).all(axis=1)
         pairs, features = pairs[usable], features[usable]
-        if len(pairs) < self.n_terms:
-            raise ModelError(f"expected at least {self.n_terms} usable terms, found {len(pairs)}; give more exponents")
-
-        best, self.loss_, self.n_hypotheses_ = None, math.inf, 0
-        with np.errstate(all="ignore"):
-            for chunk in _combinations(len(pairs), self.n_terms):
-                # The hypotheses last: see `least_squares`.
-                columns = features.T[:, chunk.T].transpose(1, 0, 2)
-                losses = self._losses(columns, seconds, folds, loss)
-                losses[~np.isfinite(losses)] = np.inf
-                winner = int(np.argmin(losses))
-                self.n_hypotheses_ += len(chunk)
-                if losses[winner] < self.loss_:
-                    best, self.loss_ = chunk[winner], float(losses[winner])
-        if best is None:
-            raise ModelError(
-                "no hypothesis could be cross-validated on these measurements; measure at more rank counts"
-            )
-        self._fit_winner(pairs[best], features[best], seconds)
+        smallest = 1 if self.refine else self.n_terms
+        if len(pairs) < smallest:
+            raise ModelError(f"expected at least {smallest} usable terms, found {len(pairs)}; give more exponents")
+        learned = self._learn(ranks, seconds, pairs, features, smallest)
+        for n_terms in range(smallest + 1, min(self.n_terms, len(pairs)) + 1):
+            try:
+                larger = self._learn(ranks, seconds, pairs, features, n_terms)
+            except ModelError:
+                # Too few measurements for so many terms.
+                break
+            if not larger["adjusted_r2_"] > learned["adjusted_r2_"]:
+                break
+            learned = larger
+        self.__dict__.update(learned)
         return self
 
     def predict(self, X: ArrayLike) -> Array:
@@ -162,94 +176,68 @@ class PMNFRegressor(Learner):
         self._require_fitted()
         return self.formula_
 
-    def _losses(self, columns: Array, seconds: Array, folds: list[NDArray[np.intp]] | None, loss: Loss) -> Array:
-        """Cross-validated loss of each hypothesis; ``columns`` of shape (n_terms, measurements, hypotheses)."""
-        if folds is None:
-            return loss(seconds, self._leave_one_out(columns, seconds))
-        total = np.zeros(columns.shape[2])
-        for test in folds:
-            train = np.setdiff1d(np.arange(len(seconds)), test)
-            total += loss(seconds[test], self._predict_fold(columns, seconds, train, test))
-        return total / len(folds)
+    def _learn(self, ranks: Array, seconds: Array, pairs: Array, features: Array, n_terms: int) -> dict[str, Any]:
+        """Search with a given number of terms and give what is learned, by attribute."""
+        needed = n_terms + int(self.constant) if self.ridge == 0 else 1
+        folds = make_folds(ranks[:, None], self.folds, needed, f"a PMNF of {n_terms} terms")
+        validation = CrossValidation(seconds, folds, self.loss, float(self.ridge), bool(self.constant))
+        accept = None
+        if self.shape_range is not None:
+            first, last = self.shape_range
+            grid = np.unique(np.rint(np.geomspace(first, last, SHAPE_POINTS)))
+            values = term_values(grid, pairs[:, 0], pairs[:, 1], self.log_base)
 
-    def _leave_one_out(self, columns: Array, seconds: Array) -> Array:
-        """Prediction of each measurement from the others, without refitting: residual / (1 - leverage)."""
-        m = len(seconds)
-        level = seconds.mean() if self.constant else 0.0
-        factors = factorize(self._centred(columns, columns), self.ridge)
-        right = seconds - level
-        fitted = np.zeros(columns.shape[1:])
-        leverage = np.full(columns.shape[1:], 1 / m if self.constant else 0.0)
-        for q in factors.q:
-            fitted += q * (right @ q)
-            leverage += q * q
-        free = 1.0 - leverage
-        # Such a measurement alone determines a coefficient: nothing predicts it from the others.
-        free[free <= 1e-10] = np.nan
-        return np.asarray(seconds[:, None] - (right[:, None] - fitted) / free, dtype=np.float64)
+            def accept(sets: NDArray[np.intp]) -> NDArray[np.bool_]:
+                constants, coefficients, _ = validation.fit(features[sets.T].transpose(0, 2, 1))
+                curves = np.einsum("kh,khp->ph", coefficients, values[sets.T]) + constants
+                return falls_then_rises(curves)
 
-    def _predict_fold(self, columns: Array, seconds: Array, train: NDArray[np.intp], test: NDArray[np.intp]) -> Array:
-        level = seconds[train].mean() if self.constant else 0.0
-        known = columns[:, train]
-        factors = factorize(self._centred(known, known), self.ridge)
-        coefficients = factors.coefficients(np.einsum("krh,r->kh", factors.q, seconds[train] - level))
-        return np.asarray(
-            level + np.einsum("krh,kh->rh", self._centred(columns[:, test], known), coefficients), dtype=np.float64
-        )
+        with np.errstate(all="ignore"):
+            winner = search(features, n_terms, validation, accept)
+        if winner is None:
+            raise ModelError(
+                "no hypothesis could be cross-validated on these measurements"
+                + (" with a curve of the shape asked for" if self.shape_range else "")
+                + "; measure at more rank counts"
+            )
+        return self._fit_winner(winner, pairs[winner.terms], features[winner.terms], validation)
 
-    def _centred(self, columns: Array, reference: Array) -> Array:
-        return columns - reference.mean(axis=1, keepdims=True) if self.constant else columns
-
-    def _fit_winner(self, pairs: Array, features: Array, seconds: Array) -> None:
-        columns = features[:, :, None]
-        factors = factorize(self._centred(columns, columns), self.ridge)
-        level = float(seconds.mean()) if self.constant else 0.0
-        coefficients = factors.coefficients(np.einsum("krh,r->kh", factors.q, seconds - level))[:, 0]
-        self.centre_ = features.mean(axis=1) if self.constant else np.zeros(len(features))
-        terms = [Term(float(c), float(i), float(j)) for c, (i, j) in zip(coefficients, pairs, strict=True)]
+    def _fit_winner(self, winner: Winner, pairs: Array, features: Array, validation: CrossValidation) -> dict[str, Any]:
+        seconds, m = validation.seconds, len(validation.seconds)
+        constants, coefficients, factors = validation.fit(features[:, :, None])
+        terms = [Term(float(c), float(i), float(j)) for c, (i, j) in zip(coefficients[:, 0], pairs, strict=True)]
         if self.constant:
-            terms.insert(0, Term(level - float(coefficients @ self.centre_)))
-        self.formula_ = Formula(tuple(terms), self.log_base)
-        self.degrees_of_freedom_ = len(seconds) - float(np.square(factors.q).sum()) - float(self.constant)
-        residuals = seconds - level - coefficients @ (features - self.centre_[:, None])
-        self.variance_ = float(residuals @ residuals) / max(self.degrees_of_freedom_, 1e-9)
-        self.triangle_ = factors.r[:, :, 0]
-        self.level_variance_ = 1 / len(seconds) if self.constant else 0.0
+            terms.insert(0, Term(float(constants[0])))
+        degrees_of_freedom = m - float(np.square(factors.q).sum()) - float(self.constant)
+        residuals = seconds - constants[0] - coefficients[:, 0] @ features
+        squares, level = float(residuals @ residuals), float(seconds.mean()) if self.constant else 0.0
+        total, left = float(np.square(seconds - level).sum()), m - len(pairs) - int(self.constant)
+        return {
+            "formula_": Formula(tuple(terms), self.log_base),
+            "loss_": winner.loss,
+            "n_hypotheses_": winner.n_hypotheses,
+            "adjusted_r2_": 1 - squares / total * (m - int(self.constant)) / left if left > 0 < total else math.nan,
+            "degrees_of_freedom_": degrees_of_freedom,
+            "variance_": squares / max(degrees_of_freedom, 1e-9),
+            "level_variance_": 1 / m if self.constant else 0.0,
+            "centre_": features.mean(axis=1) if self.constant else np.zeros(len(features)),
+            "triangle_": factors.r[:, :, 0],
+        }
 
-    def _check_parameters(self) -> Loss:
+    def _check_parameters(self) -> None:
         if self.n_terms not in (1, 2, 3):
             raise ModelError(f"expected n_terms of 1, 2 or 3, found {self.n_terms!r}")
-        if not (self.ridge >= 0 and math.isfinite(self.ridge)):
-            raise ModelError(f"expected a ridge of at least 0, found {self.ridge!r}")
-        if not (self.log_base > 0 and self.log_base != 1 and math.isfinite(self.log_base)):
-            raise ModelError(f"expected a positive log_base other than 1, found {self.log_base!r}")
-        for name in ("exponents", "log_exponents"):
-            values = np.asarray(getattr(self, name), dtype=np.float64)
-            if values.ndim != 1 or not values.size or not np.isfinite(values).all():
-                raise ModelError(f"expected {name} as a sequence of numbers, found {getattr(self, name)!r:.60}")
-        return get_loss(self.loss)
-
-    def _folds(self, ranks: Array) -> list[NDArray[np.intp]] | None:
-        """Test indices of each fold, None for leave-one-out; refuses folds too small to fit without ridge."""
-        m = len(ranks)
-        if self.folds is not None and not 2 <= self.folds <= m:
-            raise ModelError(f"expected 2 to {m} folds for {m} measurements, found {self.folds!r}")
-        tests = np.array_split(np.arange(m), m if self.folds is None else self.folds)
-        if m < 2:
-            raise ModelError("expected at least 2 measurements for cross-validation, found 1; use the learner 'shape'")
-        needed = self.n_terms + int(self.constant) if self.ridge == 0 else 1
-        smallest = min(len(np.unique(np.delete(ranks, test))) for test in tests)
-        if smallest < needed:
-            raise ModelError(
-                f"a PMNF of {self.n_terms} terms needs {needed} rank counts in every training set of its "
-                f"cross-validation, found {smallest}; measure more, ask for fewer terms or give a ridge"
-            )
-        return None if self.folds is None else tests
+        check_hypotheses(self.exponents, self.log_exponents, self.ridge, self.log_base, self.loss)
+        if self.shape_range is not None:
+            first, last = self.shape_range
+            if not 1 <= first < last < math.inf:
+                raise ModelError(f"expected shape_range as two ascending rank counts, found {self.shape_range!r}")
 
     def _state(self) -> dict[str, Any]:
         return {
             "formula": self.formula_.to_dict(),
             "loss": self.loss_,
+            "adjusted_r2": self.adjusted_r2_ if math.isfinite(self.adjusted_r2_) else None,
             "n_hypotheses": self.n_hypotheses_,
             "degrees_of_freedom": self.degrees_of_freedom_,
             "variance": self.variance_,
@@ -262,6 +250,7 @@ class PMNFRegressor(Learner):
     def _restore(self, state: Mapping[str, Any]) -> None:
         self.formula_ = Formula.from_dict(state["formula"])
         self.loss_ = float(state["loss"])
+        self.adjusted_r2_ = math.nan if state["adjusted_r2"] is None else float(state["adjusted_r2"])
         self.n_hypotheses_ = int(state["n_hypotheses"])
         self.degrees_of_freedom_ = float(state["degrees_of_freedom"])
         self.variance_ = float(state["variance"])
@@ -272,8 +261,22 @@ class PMNFRegressor(Learner):
         self.triangle_ = triangle
 
 
-def _combinations(terms: int, size: int) -> Iterator[NDArray[np.intp]]:
-    """Give sets of terms in the order of ``itertools.combinations``, as arrays of shape (at most CHUNK, size)."""
-    sets = itertools.combinations(range(terms), size)
-    while chunk := list(itertools.islice(sets, CHUNK)):
-        yield np.array(chunk, dtype=np.intp)
+def check_hypotheses(
+    exponents: Sequence[float], log_exponents: Sequence[float], ridge: float, log_base: float, loss: str
+) -> None:
+    """Check what makes up and compares hypotheses.
+
+    Raises
+    ------
+    ModelError
+        Not a sequence of numbers, a negative ridge, no base of a logarithm, no loss of that name.
+    """
+    if not (ridge >= 0 and math.isfinite(ridge)):
+        raise ModelError(f"expected a ridge of at least 0, found {ridge!r}")
+    if not (log_base > 0 and log_base != 1 and math.isfinite(log_base)):
+        raise ModelError(f"expected a positive log_base other than 1, found {log_base!r}")
+    for name, given in (("exponents", exponents), ("log_exponents", log_exponents)):
+        values = np.asarray(given, dtype=np.float64)
+        if values.ndim != 1 or not values.size or not np.isfinite(values).all():
+            raise ModelError(f"expected {name} as a sequence of numbers, found {given!r:.60}")
+    get_loss(loss)

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from precice_lb.exceptions import ModelError
 
-__all__ = ["believable_ranks"]
+__all__ = ["believable_ranks", "falls_then_rises"]
 
 
 def believable_ranks(seconds: ArrayLike, measured: ArrayLike) -> tuple[int, int]:
@@ -55,6 +55,26 @@ def believable_ranks(seconds: ArrayLike, measured: ArrayLike) -> tuple[int, int]
     ranks = np.arange(last + 1, len(curve) + 1, dtype=np.float64)
     right &= curve[last:] * ranks**2 >= curve[last] * ranks[0] ** 2 * (1 - 1e-9)
     return first + 1 - (_run(left) - 1), last + 1 + (_run(right) - 1)
+
+
+def falls_then_rises(curves: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Whether curves are positive and finite and never fall after they have risen.
+
+    Parameters
+    ----------
+    curves : array of shape (P, h)
+        Seconds at ascending rank counts, one column for each curve; either part may be missing.
+
+    Returns
+    -------
+    array of shape (h,)
+    """
+    good = np.isfinite(curves) & (curves > 0)
+    steps = np.diff(np.where(good, curves, 0.0), axis=0)
+    # Rounding makes flat curves uneven.
+    least = 1e-12 * np.abs(curves).max(axis=0, initial=0.0, where=good)
+    risen = np.logical_or.accumulate(steps > least, axis=0)
+    return np.asarray(good.all(axis=0) & ~((steps < -least) & risen).any(axis=0))
 
 
 def _well_shaped(curve: NDArray[np.float64], may_fall: bool) -> NDArray[np.bool_]:

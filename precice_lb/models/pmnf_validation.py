@@ -1,0 +1,144 @@
+"""Cross-validated losses of many hypotheses, by orthogonalisation: slow beside `pmnf_search`, and exact."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from precice_lb.exceptions import ModelError
+from precice_lb.models.least_squares import Factors, factorize
+from precice_lb.models.losses import get_loss
+
+__all__ = ["CrossValidation", "make_folds"]
+
+Array = NDArray[np.float64]
+
+# A measurement with more leverage alone determines a coefficient: nothing predicts it from the others.
+FULL_LEVERAGE = 1 - 1e-10
+
+
+@dataclass(frozen=True)
+class CrossValidation:
+    """How hypotheses are fitted and compared.
+
+    Attributes
+    ----------
+    seconds : array of shape (m,)
+        What is predicted.
+    folds : list of integer arrays, or None
+        Test rows of each fold; None for leave-one-out.
+    loss : str
+        A name out of `precice_lb.models.losses.LOSSES`; mean over the folds of each fold's loss.
+    ridge : float
+        Penalty on the squared coefficients; the constant is not penalised.
+    constant : bool
+        Whether each hypothesis has a constant.
+    """
+
+    seconds: Array
+    folds: list[NDArray[np.intp]] | None
+    loss: str
+    ridge: float
+    constant: bool
+
+    def losses(self, columns: Array) -> Array:
+        """Cross-validated loss of each hypothesis; infinite where one cannot be validated.
+
+        Parameters
+        ----------
+        columns : array of shape (k, m, h)
+            k terms of each of h hypotheses at the m measurements.
+        """
+        loss = get_loss(self.loss)
+        with np.errstate(all="ignore"):
+            if self.folds is None:
+                total = loss(self.seconds, self._leave_one_out(columns))
+            else:
+                total = np.zeros(columns.shape[2])
+                for test in self.folds:
+                    total += loss(self.seconds[test], self._predict_fold(columns, test))
+                total /= len(self.folds)
+        return np.where(np.isfinite(total), total, np.inf)
+
+    def fit(self, columns: Array) -> tuple[Array, Array, Factors]:
+        """Fit each hypothesis to all measurements.
+
+        Returns
+        -------
+        constants : array of shape (h,)
+            Zero without a constant.
+        coefficients : array of shape (k, h)
+            Of the terms.
+        factors : Factors
+            Of the centred columns.
+        """
+        level = float(self.seconds.mean()) if self.constant else 0.0
+        factors = factorize(self._centred(columns, columns), self.ridge)
+        coefficients = factors.coefficients(np.einsum("krh,r->kh", factors.q, self.seconds - level))
+        if not self.constant:
+            return np.zeros(columns.shape[2]), coefficients, factors
+        return level - np.einsum("kh,kh->h", coefficients, columns.mean(axis=1)), coefficients, factors
+
+    def _leave_one_out(self, columns: Array) -> Array:
+        """Prediction of each measurement from the others, without refitting: residual / (1 - leverage)."""
+        m = len(self.seconds)
+        factors = factorize(self._centred(columns, columns), self.ridge)
+        right = self.seconds - (self.seconds.mean() if self.constant else 0.0)
+        fitted = np.zeros(columns.shape[1:])
+        leverage = np.full(columns.shape[1:], 1 / m if self.constant else 0.0)
+        for q in factors.q:
+            fitted += q * (right @ q)
+            leverage += q * q
+        free = 1.0 - leverage
+        free[leverage >= FULL_LEVERAGE] = np.nan
+        return np.asarray(self.seconds[:, None] - (right[:, None] - fitted) / free, dtype=np.float64)
+
+    def _predict_fold(self, columns: Array, test: NDArray[np.intp]) -> Array:
+        train = np.setdiff1d(np.arange(len(self.seconds)), test)
+        level = self.seconds[train].mean() if self.constant else 0.0
+        known = columns[:, train]
+        factors = factorize(self._centred(known, known), self.ridge)
+        coefficients = factors.coefficients(np.einsum("krh,r->kh", factors.q, self.seconds[train] - level))
+        return np.asarray(
+            level + np.einsum("krh,kh->rh", self._centred(columns[:, test], known), coefficients), dtype=np.float64
+        )
+
+    def _centred(self, columns: Array, reference: Array) -> Array:
+        return columns - reference.mean(axis=1, keepdims=True) if self.constant else columns
+
+
+def make_folds(points: Array, folds: int | None, needed: int, terms: str) -> list[NDArray[np.intp]] | None:
+    """Test rows of each fold of measurements that follow each other, None for leave-one-out.
+
+    Parameters
+    ----------
+    points : array of shape (m, d)
+        Where was measured.
+    folds : int or None
+        As asked for.
+    needed : int
+        Different points that every training set must have.
+    terms : str
+        What needs them, for the message.
+
+    Raises
+    ------
+    ModelError
+        Not so many folds possible, or training sets too small.
+    """
+    m = len(points)
+    if folds is not None and not 2 <= folds <= m:
+        raise ModelError(f"expected 2 to {m} folds for {m} measurements, found {folds!r}")
+    if m < 2:
+        raise ModelError("expected at least 2 measurements for cross-validation, found 1; use the learner 'shape'")
+    tests = np.array_split(np.arange(m), m if folds is None else folds)
+    labels = np.unique(points, axis=0, return_inverse=True)[1].ravel()
+    smallest = min(len(np.unique(np.delete(labels, test))) for test in tests)
+    if smallest < needed:
+        raise ModelError(
+            f"{terms} needs {needed} rank counts in every training set of its cross-validation, found {smallest}; "
+            "measure more, ask for fewer terms or give a ridge"
+        )
+    return None if folds is None else tests
