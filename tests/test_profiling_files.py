@@ -246,3 +246,16 @@ def test_damaged_compression_and_missing_files_are_refused(tmp_path: Path) -> No
         read_profile(path)
     with pytest.raises(DataError, match="none that can be read"):
         read_header(tmp_path / "B-0-1.txt")
+
+
+def test_a_solver_may_name_every_step(tmp_path: Path) -> None:
+    lines = [SAMPLES[0].read_text().splitlines()[0], "N0:solver.advance", "N1:advance"]
+    for step in range(3000):
+        lines += [f"B0:{10 * step}", f"N{step + 2}:step {step}", f"B{step + 2}:{10 * step + 1}"]
+        lines += [f"E{step + 2}:{10 * step + 3}", f"E0:{10 * step + 4}", f"B1:{10 * step + 5}", f"E1:{10 * step + 9}"]
+    path = tmp_path / "A-0-1.txt"
+    path.write_text("\n".join(lines) + "\n")
+    profile = read_profile(path)
+    assert profile.totals["solver.advance/step 2999"] == (1, 2)
+    assert len(profile.totals) == 3002
+    assert profile.calls["solve_us"].tolist() == [4] * 3000

@@ -198,7 +198,7 @@ def _json_to_text(block: bytes) -> bytes:
 def _object(path: Path, text: bytes) -> dict[str, Any]:
     try:
         value = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         value = None
     if not isinstance(value, dict):
         _refuse(path, "a header in JSON", _shown(text))

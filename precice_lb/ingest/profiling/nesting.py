@@ -13,6 +13,7 @@ from precice_lb.ingest.profiling.records import Records
 __all__ = ["Events", "Nesting"]
 
 _GLOBAL = b"_GLOBAL"
+_EVENT_BITS = 24
 
 
 @dataclass(frozen=True)
@@ -61,7 +62,9 @@ class Nesting:
         self.last_us = 0
         self._names: dict[int, str] = {}
         self._global: int | None = None
-        self._children = np.full((8, 64), -1, dtype=np.int64)
+        # Parent and event of every path but the first, sorted; the first key is none.
+        self._keys = np.full(1, -1, dtype=np.int64)
+        self._key_paths = np.zeros(1, dtype=np.int64)
         self._open_events: NDArray[np.int64] = np.empty(0, dtype=np.int64)
         self._open_times: NDArray[np.int64] = np.empty(0, dtype=np.int64)
 
@@ -149,25 +152,22 @@ class Nesting:
         return Events(*(np.concatenate(column) for column in columns))
 
     def _paths_of(self, parents: NDArray[np.int64], events: NDArray[np.int64]) -> NDArray[np.int64]:
-        widest = int(events.max(initial=0))
-        if widest >= self._children.shape[1]:
-            grown = np.full((len(self._children), 2 * widest), -1, dtype=np.int64)
-            grown[:, : self._children.shape[1]] = self._children
-            self._children = grown
-        paths: NDArray[np.int64] = self._children[parents, events]
-        if (paths < 0).any():
-            unknown = np.flatnonzero(paths < 0)
-            width = self._children.shape[1]
-            for place in np.unique(parents[unknown] * width + events[unknown]).tolist():
-                self._add_path(*divmod(place, width))
-            paths = self._children[parents, events]
+        keys = (parents << _EVENT_BITS) | events
+        place = np.searchsorted(self._keys, keys)
+        known = self._keys[np.minimum(place, len(self._keys) - 1)] == keys
+        if not known.all():
+            self._add_paths(np.unique(keys[~known]))
+            place = np.searchsorted(self._keys, keys)
+        paths: NDArray[np.int64] = self._key_paths[place]
         return paths
 
-    def _add_path(self, parent: int, event: int) -> None:
-        if len(self.paths) == len(self._children):
-            self._children = np.concatenate([self._children, np.full_like(self._children, -1)])
-        self._children[parent, event] = len(self.paths)
-        self.paths.append((*self.paths[parent], self.name(event)))
+    def _add_paths(self, keys: NDArray[np.int64]) -> None:
+        numbers = np.arange(len(self.paths), len(self.paths) + len(keys))
+        for key in keys.tolist():
+            self.paths.append((*self.paths[key >> _EVENT_BITS], self.name(key & (1 << _EVENT_BITS) - 1)))
+        self._keys = np.concatenate([self._keys, keys])
+        order = np.argsort(self._keys)
+        self._keys, self._key_paths = self._keys[order], np.concatenate([self._key_paths, numbers])[order]
 
 
 def _consistent(begins: list[bool], events: list[int]) -> NDArray[np.bool_]:

@@ -186,8 +186,9 @@ class CallReader:
     def _rows(self, events: Events) -> NDArray[np.void]:
         """Account the events of a block to the calls of ``advance`` that end in it or later."""
         self._total(events)
-        for path in self.nesting.paths[len(self._kinds) :]:
-            self._kinds = np.concatenate([self._kinds, [[test(path) for test in _COLUMNS.values()]]])
+        if unknown := self.nesting.paths[len(self._kinds) :]:
+            kinds = [[test(path) for test in _COLUMNS.values()] for path in unknown]
+            self._kinds = np.concatenate([self._kinds, np.array(kinds)])
         chosen = {name: self._kinds[events.paths, column] for column, name in enumerate(_COLUMNS)}
         if not len(self.initialize):
             self._initialize(events, chosen)
