@@ -101,7 +101,8 @@ def environment(**variables: str) -> dict[str, str]:
 
 def advance(recorder: Recorder, begin: int, end: int, complete: bool, mapping: int = 0, wait: int = 0) -> None:
     """Give a recorder what an ``advance`` gives it."""
-    recorder.take((begin, end, 0.1, complete, mapping, wait))
+    recorder.take((begin, end, 0.1, complete))
+    recorder.take_parts((mapping, wait))
     if complete:
         recorder.left -= 1
         if not recorder.left:

@@ -105,8 +105,9 @@ def recording_class(backend: Backend) -> type:
             recorder = self._precice_lb_recorder
             if recorder is not None:
                 complete = base_is_complete(self)
-                mapping, wait = self.timing_ns if tells_times else (-1, -1)
-                recorder.take((begin, end, float(computed_timestep_length), complete, mapping, wait))
+                recorder.take((begin, end, float(computed_timestep_length), complete))
+                if tells_times:
+                    recorder.take_parts(self.timing_ns)
                 if complete:
                     recorder.left -= 1
                     if not recorder.left:

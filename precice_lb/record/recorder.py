@@ -16,7 +16,7 @@ from precice_lb.record.notes import warn_once
 from precice_lb.record.sections import Sections
 from precice_lb.record.signals import SignalsHeld
 from precice_lb.record.totals import Totals
-from precice_lb.store.schema import ADVANCE_DTYPE, INITIALIZE_DTYPE
+from precice_lb.store.schema import ADVANCE_DTYPE, INITIALIZE_DTYPE, NOT_MEASURED
 
 if TYPE_CHECKING:
     from precice_lb.store.writer import StoreWriter
@@ -26,9 +26,7 @@ __all__ = ["Recorder"]
 _BUFFER_ROWS = 1024
 _FLUSH_EVERY = 64
 _NO_ROWS: NDArray[np.void] = np.empty(0, dtype=ADVANCE_DTYPE)
-_CALL_DTYPE = np.dtype(
-    [("begin", "<i8"), ("end", "<i8"), ("dt", "<f8"), ("complete", "?"), ("mapping", "<i8"), ("wait", "<i8")]
-)
+_CALL_DTYPE = np.dtype([("begin", "<i8"), ("end", "<i8"), ("dt", "<f8"), ("complete", "?")])
 
 
 class Recorder:
@@ -39,9 +37,9 @@ class Recorder:
 
     What happens in every ``advance`` is done by the caller, in as few steps as possible: after a wait for a partner the
     caches are cold and every line of Python costs a multiple of what it costs in a loop. It gives ``take`` a tuple of
-    the clock before and after (ns), the computed time step (simulated s), whether the time window is complete, and the
-    mapping and wait within (ns, -1 if not known). Where the window is complete it counts ``left`` down and calls
-    `flush` at 0, else it calls `stayed`.
+    the clock before and after (ns), the computed time step (simulated s), and whether the time window is complete, and
+    ``take_parts`` the mapping and wait within (ns) if they are known. Where the window is complete it counts ``left``
+    down and calls `flush` at 0, else it calls `stayed`.
 
     Parameters
     ----------
@@ -54,6 +52,8 @@ class Recorder:
     ----------
     take : callable
         Takes the tuple of an ``advance``.
+    take_parts : callable
+        Takes the mapping and wait of that ``advance``.
     left : int
         Time windows until the next flush.
     """
@@ -63,6 +63,7 @@ class Recorder:
         "_calls",
         "_iteration",
         "_next_flush",
+        "_parts",
         "_pid",
         "_previous_end",
         "_repeats",
@@ -72,11 +73,14 @@ class Recorder:
         "_writer",
         "left",
         "take",
+        "take_parts",
     )
 
     def __init__(self, writer: StoreWriter | None, after_close: Callable[[Path], None] | None = None) -> None:
-        self._calls: list[tuple[int, int, float, bool, int, int]] = []
+        self._calls: list[tuple[int, int, float, bool]] = []
+        self._parts: list[tuple[int, int]] = []
         self.take = self._calls.append
+        self.take_parts = self._parts.append
         self.left = 1
         self._next_flush = 1
         self._repeats: set[int] = set()
@@ -157,6 +161,7 @@ class Recorder:
                 self._iteration = 1 if last["window_complete"] else int(last["iteration"])
             self._iteration += len(self._calls) in self._repeats
             self._calls.clear()
+            self._parts.clear()
             self._repeats.clear()
             self._previous_end = time.perf_counter_ns()
 
@@ -198,8 +203,9 @@ class Recorder:
         rows["begin_ns"] = calls["begin"]
         rows["solve_ns"] = calls["begin"] - np.concatenate(([self._previous_end], calls["end"][:-1]))
         rows["advance_ns"] = calls["end"] - calls["begin"]
-        rows["mapping_ns"] = calls["mapping"]
-        rows["wait_ns"] = calls["wait"]
+        # A signal handler's exception may have come between a call and its parts.
+        known = len(self._parts) == count
+        rows["mapping_ns"], rows["wait_ns"] = np.array(self._parts).T if known else (NOT_MEASURED, NOT_MEASURED)
         rows["computed_dt"] = calls["dt"]
         rows["window_complete"] = calls["complete"]
         return rows

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import signal
 import threading
+
+# Without its conversion to enumerations, which costs more than the rest of a flush's preparation.
+from _signal import getsignal  # type: ignore[import-not-found]
 from types import FrameType, TracebackType
 from typing import Any
 
@@ -29,7 +32,7 @@ class SignalsHeld:
         if threading.current_thread() is threading.main_thread():
             try:
                 for number in _SIGNALS:
-                    handler = signal.getsignal(number)
+                    handler = getsignal(number)
                     if callable(handler):
                         signal.signal(number, self._arrive)
                         self._handlers.append((number, handler))

@@ -6,11 +6,13 @@ import contextlib
 import json
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import h5py
 import numpy as np
+from h5py import h5d, h5s, h5t
 from numpy.typing import NDArray
 
 from precice_lb.store.guarded import GuardedFile
@@ -32,6 +34,16 @@ __all__ = ["StoreWriter"]
 _CHUNK_ROWS = 256
 _CHUNK_NAMES = 16
 _NAME_DTYPE = np.dtype(f"S{SECTION_NAME_BYTES}")
+
+
+@dataclass
+class _Table:
+    """A dataset that is appended to."""
+
+    dataset: h5d.DatasetID
+    kind: h5t.TypeID
+    chunk: int
+    length: int
 
 
 class StoreWriter:
@@ -69,6 +81,7 @@ class StoreWriter:
         draft = self.path.with_name(f".{self.path.name}.{os.getpid()}")
         self._raw = _create_in_directory(draft)
         self._rows = self._sections = self._names = 0
+        self._open: dict[str, _Table] = {}
         try:
             self._file = h5py.File(self._raw, "w")
             self._create(configuration)
@@ -167,13 +180,19 @@ class StoreWriter:
 
     def _extend(self, name: str, written: int, rows: NDArray[Any]) -> int:
         """Write rows after those written; return how many there are then."""
-        table = self._file[name]
+        # The high-level interface takes several times as long, and all ranks wait for the slowest.
+        if name not in self._open:
+            table = self._file[name]
+            self._open[name] = _Table(table.id, h5t.py_create(table.dtype), table.chunks[0], len(table))
+        table = self._open[name]
         end = written + len(rows)
-        if end > len(table):
+        if end > table.length:
             # Whole chunks of zeros first: most appends then change no structure of the file, only data in place.
-            chunk = table.chunks[0]
-            table.resize((-(-end // chunk) * chunk,))
-        table[written:end] = rows
+            table.length = -(-end // table.chunk) * table.chunk
+            table.dataset.set_extent((table.length,))
+        space = table.dataset.get_space()
+        space.select_hyperslab((written,), (len(rows),))
+        table.dataset.write(h5s.create_simple((len(rows),)), space, np.ascontiguousarray(rows), table.kind)
         return end
 
     def _attempt_path(self, directory: Path) -> Path:
