@@ -106,8 +106,8 @@ def write_rank(directory: Path, windows: int, size: int, index: int) -> None:
     writer.close(finished=True, ended_unix_ns=START + 10**7 + round(WINDOW * 1e9) * windows)
 
 
-def measured(command: Sequence[str], cores: int, output: Path) -> tuple[float, float]:
-    """Run a command on some cores; its wall seconds and peak memory in GiB."""
+def measured(command: Sequence[str], cores: int, output: Path) -> dict[str, float]:
+    """Run a command on some cores; its wall and processor seconds and its peak memory in GiB."""
     chosen = set(sorted(os.sched_getaffinity(0))[:cores])
     begin = time.perf_counter()
     with output.open("w") as file:
@@ -117,7 +117,11 @@ def measured(command: Sequence[str], cores: int, output: Path) -> tuple[float, f
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode:
         raise SystemExit(f"{' '.join(command)} failed with exit code {process.returncode}")
-    return seconds, usage.ru_maxrss / 2**20
+    return {
+        "seconds": seconds,
+        "cpu_seconds": usage.ru_utime + usage.ru_stime,
+        "peak_gib": usage.ru_maxrss / 2**20,
+    }
 
 
 def main() -> int:
@@ -145,9 +149,13 @@ def main() -> int:
         tool, output = [sys.executable, "-m", "precice_lb"], Path(folder) / "output"
         result: dict[str, Any] = {"ranks": 2 * size, "windows": arguments.windows, "cores": arguments.cores}
         for name, options in (("merge", []), ("summary", ["--format", "json"])):
-            seconds, gib = measured([*tool, name, str(store), *options], arguments.cores, output)
-            result[name] = {"seconds": seconds, "peak_gib": gib}
-            print(f"{name}: {seconds:.1f} s, peak memory {gib:.2f} GiB", flush=True)
+            figures = result[name] = measured([*tool, name, str(store), *options], arguments.cores, output)
+            print(
+                "{}: {seconds:.1f} s ({cpu_seconds:.1f} s of processor), peak memory {peak_gib:.2f} GiB".format(
+                    name, **figures
+                ),
+                flush=True,
+            )
         files = list(store.rglob("*.h5"))
         result["mib_before"] = bytes_before / 2**20
         result["mib_merged"] = sum(path.stat().st_size for path in files) / 2**20

@@ -498,7 +498,7 @@ def test_a_merge_killed_at_any_step_loses_nothing(tmp_path: Path) -> None:
     total = int(lines)
     assert total > 1000
     half = set()
-    for deadline in range(1, total + 1, 1 if FULL_COUNTS else total // 50):
+    for deadline in range(1, total + 1, 1 if FULL_COUNTS else total // 20):
         shutil.rmtree(target)
         shutil.copytree(source, target)
         assert attempt(deadline) == ["killed"]
@@ -507,20 +507,20 @@ def test_a_merge_killed_at_any_step_loses_nothing(tmp_path: Path) -> None:
         merge_stores(target)
         assert files(target) == ["A-3.merged.h5", "B-2.merged.h5"]
         assert contents(target) == expected
-    assert len(half) > 2
+    assert len(half) > 1
     process.stdin.close()
     process.stdout.close()
     assert process.wait() == 0
 
 
-def test_a_merge_killed_twice_loses_nothing(tmp_path: Path) -> None:
+def test_merges_killed_again_and_again_lose_nothing(tmp_path: Path) -> None:
     """Kill a real process at random times, again and again, until a merge gets to its end."""
     fill(tmp_path, "A", 30, windows=50)
     expected = contents(tmp_path)
     generator = np.random.default_rng(1)
     command = f"from precice_lb.store.merge import merge_stores; print(); merge_stores({str(tmp_path)!r})"
     killed = 0
-    while len(find_stores([tmp_path])) > 1 and killed < 50:
+    while len(find_stores([tmp_path])) > 1 and killed < (50 if FULL_COUNTS else 8):
         process = subprocess.Popen(
             [sys.executable, "-uc", command],
             stdout=subprocess.PIPE,
@@ -528,7 +528,7 @@ def test_a_merge_killed_twice_loses_nothing(tmp_path: Path) -> None:
         )
         assert process.stdout is not None
         process.stdout.readline()
-        time.sleep(generator.uniform(0.0, 0.02 * (1 + killed)))
+        time.sleep(generator.uniform(0.0, 0.03 * (1 + killed)))
         process.send_signal(signal.SIGKILL)
         process.stdout.close()
         process.wait()
@@ -537,3 +537,17 @@ def test_a_merge_killed_twice_loses_nothing(tmp_path: Path) -> None:
     merge_stores(tmp_path)
     assert files(tmp_path) == ["A-30.merged.h5"]
     assert contents(tmp_path) == expected
+
+
+def test_many_merged_files_need_few_open_ones(tmp_path: Path) -> None:
+    fill(tmp_path / "first", ranks=2)
+    (path,) = merge_stores(tmp_path / "first")
+    for number in range(40):
+        (tmp_path / f"{number}").mkdir()
+        shutil.copy(path, tmp_path / f"{number}" / path.name)
+    before = len(os.listdir("/proc/self/fd"))
+    stores = read_stores([tmp_path])
+    assert len(stores) == 82
+    tables = [store.advances for store in stores]
+    assert len(os.listdir("/proc/self/fd")) - before <= 32
+    assert len({table.tobytes() for table in tables}) == 2

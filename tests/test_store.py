@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -20,6 +21,7 @@ from hypothesis import strategies as st
 from store_helpers import PARALLEL, metadata, row, rows, write_store
 
 from precice_lb.exceptions import StoreError
+from precice_lb.store.merge import merge_stores
 from precice_lb.store.metadata import METADATA, USER_KEYS, decode, encode, validate
 from precice_lb.store.reader import aligned_columns, find_stores, read_runs, read_store
 from precice_lb.store.schema import (
@@ -392,3 +394,24 @@ def test_columns_of_ranks_that_agree_are_read_at_once(tmp_path: Path) -> None:
     assert chosen.values["advance_ns"].tolist() == [[20_000_000, 30_000_000]] * 3
     write_store(tmp_path / "other", [row(1, 0.1, 0.1, 0.0), row(3, 0.1, 0.1, 0.0)], rank=3, size=3)
     assert aligned_columns([*group, read_store(find_stores([tmp_path / "other"])[0])]) is None
+
+
+def test_stores_of_the_first_version_are_read_and_merged(tmp_path: Path) -> None:
+    shutil.copytree(Path(__file__).parent / "data" / "store-1", tmp_path / "store")
+
+    def check() -> None:
+        ((group,),) = read_runs([tmp_path])
+        assert [store.metadata["rank"] for store in group] == [0, 1]
+        assert [store.metadata["finished"] for store in group] == [True, False]
+        for rank, store in enumerate(group):
+            expected = [(k, 1, k * 1000, 100 + k, 50, 5, -1 if rank else 10, 0.5, True) for k in range(1, 9)]
+            assert store.advances.tolist() == expected
+            assert store.initialize.tolist() == [(500, 1000, 10, 20)]
+            assert len(store.sections) == 0
+            assert store.metadata["degrees_of_freedom"] == {"A": 1e6}
+            assert store.metadata["warmup_windows"] == 2
+
+    check()
+    merge_stores(tmp_path, force=True)
+    assert len(find_stores([tmp_path])) == 1
+    check()

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -49,6 +50,10 @@ RANK_DTYPE = np.dtype(
 """One row per rank: how many rows of ``advance``, whether it has one of ``initialize``, the position of its
 configuration, where its sections begin and how many there are, and `content_digest` of what this file holds of it and
 of what its own file held. The two differ where mapping and wait were filled in."""
+
+# A campaign may leave more merged files than a process may have open.
+_MOST_OPEN = 32
+_OPEN: weakref.WeakValueDictionary[int, MergedStore] = weakref.WeakValueDictionary()
 
 
 def content_digest(store: RankStore) -> str:
@@ -108,14 +113,15 @@ class MergedStore:
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
+        self._open_file: h5py.File | None = None
+        self._datasets: dict[str, h5py.Dataset] = {}
         try:
-            # Unlike a part, nobody writes to it: a lock hinders no solver.
-            self._file = h5py.File(self.path, "r", locking="best-effort")
             self._check_format()
             self.index: NDArray[np.void] = self._file["ranks"][...]
             self.parts: tuple[str, ...] = tuple(self._file["parts"].asstr()[...])
-            self._columns = {name: self._file["advances"][name] for name in ADVANCE_DTYPE.names or ()}
             self.stores = self._read_stores()
+            for name in ADVANCE_DTYPE.names or ():
+                self._column(name)
         except (OSError, KeyError, RuntimeError, ValueError) as error:
             reason = str(error).splitlines()[0] if str(error) else type(error).__name__
             raise StoreError(
@@ -133,11 +139,32 @@ class MergedStore:
     @property
     def block_ranks(self) -> int:
         """How many neighbouring ranks, from a multiple of it on, are quickest read together."""
-        return max(int(dataset.chunks[0]) for dataset in self._columns.values())
+        return max(int(self._column(name).chunks[0]) for name in ADVANCE_DTYPE.names or ())
+
+    @property
+    def _file(self) -> h5py.File:
+        """The file, opened when needed."""
+        if self._open_file is None:
+            _OPEN[id(self)] = self
+            for other in list(_OPEN.values())[:-_MOST_OPEN]:
+                other.close()
+            # Unlike a part, nobody writes to it: a lock hinders no solver.
+            self._open_file = h5py.File(self.path, "r", locking="best-effort")
+        return self._open_file
+
+    def _column(self, name: str) -> h5py.Dataset:
+        file = self._file
+        if name not in self._datasets:
+            self._datasets[name] = file["advances"][name]
+        return self._datasets[name]
 
     def close(self) -> None:
-        """Close the file; what is lazy cannot be read any more."""
-        self._file.close()
+        """Close the file until something is read again."""
+        self._datasets.clear()
+        _OPEN.pop(id(self), None)
+        if self._open_file is not None:
+            self._open_file.close()
+            self._open_file = None
 
     def columns(
         self,
@@ -198,7 +225,7 @@ class MergedStore:
         counts = self.index["rows"][first:last]
         rows = slice(0, int(counts.max(initial=0)))
         tables = [np.empty(count, dtype=ADVANCE_DTYPE) for count in counts]
-        for name in self._columns:
+        for name in ADVANCE_DTYPE.names or ():
             values = self._read(name, np.arange(first, last), rows)
             for table, row in zip(tables, values, strict=True):
                 table[name] = row[: len(table)]
@@ -224,7 +251,7 @@ class MergedStore:
 
     def _read(self, name: str, ranks: NDArray[np.int64], rows: slice) -> NDArray[Any]:
         """Rows of one column, shape (len(ranks), rows); a view where all ranks share them."""
-        dataset = self._columns[name]
+        dataset = self._column(name)
         if len(dataset) == 1:
             return np.broadcast_to(dataset[0, rows], (len(ranks), rows.stop - rows.start))
         low, high = int(ranks.min()), int(ranks.max()) + 1

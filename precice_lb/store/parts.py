@@ -171,7 +171,8 @@ def _advances(root: h5o.ObjectID) -> NDArray[np.void]:
 def _sections(root: h5o.ObjectID, names: int) -> NDArray[np.void]:
     """Read the sections without rows reserved and, after a kill, without those written in part or without a name."""
     table = _table(root, "sections")
-    return table[(table["window"] > 0) & (table["begin_ns"] != 0) & (table["name"] < names)]
+    whole: NDArray[np.void] = table[(table["window"] > 0) & (table["begin_ns"] != 0) & (table["name"] < names)]
+    return whole
 
 
 def _section_names(root: h5o.ObjectID) -> tuple[str, ...]:

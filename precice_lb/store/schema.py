@@ -182,9 +182,10 @@ def store_directory(path: Path) -> Path:
     Returns
     -------
     Path
-        The directory above the hashed one, or the file's own if it does not lie in a hashed one.
+        The directory above the hashed one of a rank's file; else the file's own.
     """
-    return path.parent.parent if _HASHED.fullmatch(path.parent.name) else path.parent
+    of_a_rank = not path.name.endswith(MERGED_SUFFIX)
+    return path.parent.parent if of_a_rank and _HASHED.fullmatch(path.parent.name) else path.parent
 
 
 def case_fingerprint(configuration_text: str) -> str:
