@@ -1,32 +1,67 @@
-"""A performance model as a sum of terms that several printers can write down."""
+"""A performance model that several printers can write down: mostly a sum of terms."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from precice_lb.exceptions import ModelError
 
-__all__ = ["Formula", "Term", "term_values"]
+__all__ = ["Expression", "Formula", "Term", "latex_number", "term_values"]
+
+
+class Expression(Protocol):
+    """What every learner's model can be written as."""
+
+    def __call__(self, points: ArrayLike) -> NDArray[np.float64]:
+        """Seconds at each number of ranks, or at each row of ranks and parameters."""
+        ...
+
+    def text(self, digits: int = 4) -> str:
+        """Plain text on one line."""
+        ...
+
+    def latex(self, digits: int = 4) -> str:
+        """LaTeX for math mode."""
+        ...
+
+    def python(self) -> str:
+        """Python expression of ``p`` (and ``x1``, ``x2``, …), with ``math`` imported, at full precision."""
+        ...
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON types."""
+        ...
 
 
 @dataclass(frozen=True)
 class Term:
-    """``coefficient * p**exponent * log(p)**log_exponent``; the coefficient is in seconds."""
+    """``coefficient * p**exponent * log(p)**log_exponent``; the coefficient is in seconds.
+
+    ``others`` has such a pair of exponents for each further parameter that the term depends on, in the order of the
+    formula's names; it may be shorter than those.
+    """
 
     coefficient: float
     exponent: float = 0.0
     log_exponent: float = 0.0
+    others: tuple[tuple[float, float], ...] = ()
+
+    def exponents(self, place: int) -> tuple[float, float]:
+        """Give the exponents of one parameter and of its logarithm; place 0 are the ranks."""
+        if place == 0:
+            return self.exponent, self.log_exponent
+        return self.others[place - 1] if place <= len(self.others) else (0.0, 0.0)
 
 
 @dataclass(frozen=True)
 class Formula:
-    """A sum of terms in the number of ranks ``p``: the performance model normal form.
+    """A sum of terms in the number of ranks ``p`` and further parameters: the (extended) performance model normal form.
 
     Attributes
     ----------
@@ -34,81 +69,73 @@ class Formula:
         In the order they are printed.
     log_base : float
         Base of the logarithm of every term.
+    names : tuple of str
+        Of the ranks and of the further parameters.
 
     Notes
     -----
-    The normal form is equation 2.6 of Schröder 2019, after Calotoiu et al. 2013.
+    The normal form is equation 2.6 of Schröder 2019, after Calotoiu et al. 2013; with further parameters equation 2.12,
+    after Calotoiu et al. 2016, equation 2.
     """
 
     terms: tuple[Term, ...]
     log_base: float = 2.0
+    names: tuple[str, ...] = ("p",)
 
-    def __call__(self, ranks: ArrayLike) -> NDArray[np.float64]:
-        """Seconds at each number of ranks, in the shape of ``ranks``; not finite where log(1) is divided by."""
-        p = np.asarray(ranks, dtype=np.float64)
+    def __call__(self, points: ArrayLike) -> NDArray[np.float64]:
+        """Seconds; not finite where log(1) is divided by.
+
+        Parameters
+        ----------
+        points : array of any shape, or of shape (n, d)
+            Numbers of ranks; with d - 1 further parameters one row for each point.
+
+        Returns
+        -------
+        array of the shape of ``points``, or of shape (n,)
+        """
+        p = np.asarray(points, dtype=np.float64)
+        columns = [p.ravel()] if len(self.names) == 1 else list(p.reshape(-1, len(self.names)).T)
+        shape = p.shape if len(self.names) == 1 else p.shape[:-1]
         if not self.terms:
-            return np.zeros_like(p)
+            return np.zeros(shape)
         coefficients = np.array([term.coefficient for term in self.terms])
-        values = term_values(
-            p.ravel(), [t.exponent for t in self.terms], [t.log_exponent for t in self.terms], self.log_base
-        )
         # Infinite terms of opposite sign give NaN, which is what they are worth.
-        with np.errstate(invalid="ignore"):
-            return np.asarray(coefficients @ values, dtype=np.float64).reshape(p.shape)
+        with np.errstate(invalid="ignore", over="ignore"):
+            values = np.ones((len(self.terms), columns[0].size))
+            for place, column in enumerate(columns):
+                pairs = [term.exponents(place) for term in self.terms]
+                values *= term_values(column, [i for i, _ in pairs], [j for _, j in pairs], self.log_base)
+            return np.asarray(coefficients @ values, dtype=np.float64).reshape(shape)
 
     def text(self, digits: int = 4) -> str:
         """Plain text, such as ``0.0121 + 45.31·p^-0.95 + 3e-05·log2(p)``."""
-        log = {2.0: "log2(p)", 10.0: "log10(p)", math.e: "ln(p)"}.get(self.log_base, f"log_{self.log_base:g}(p)")
-        return self._join(
-            [
-                "·".join(
-                    [f"{abs(t.coefficient):.{digits}g}"]
-                    + ([_power("p", t.exponent, "^{}")] if t.exponent else [])
-                    + ([_power(log, t.log_exponent, "^{}")] if t.log_exponent else [])
-                )
-                for t in self.terms
-            ]
-        )
+        log = {2.0: "log2({})", 10.0: "log10({})", math.e: "ln({})"}.get(self.log_base, f"log_{self.log_base:g}({{}})")
+        return self._join("·", [f"{abs(t.coefficient):.{digits}g}" for t in self.terms], log, "^{}")
 
     def latex(self, digits: int = 4) -> str:
         r"""LaTeX for math mode, such as ``0.0121 + 45.31\,p^{-0.95}``."""
-        log = r"\ln(p)" if self.log_base == math.e else rf"\log_{{{self.log_base:g}}}(p)"
-        return self._join(
-            [
-                r"\,".join(
-                    [_latex_number(abs(t.coefficient), digits)]
-                    + ([_power("p", t.exponent, "^{{{}}}")] if t.exponent else [])
-                    + ([_power(log, t.log_exponent, "^{{{}}}")] if t.log_exponent else [])
-                )
-                for t in self.terms
-            ]
-        )
+        log = r"\ln({})" if self.log_base == math.e else rf"\log_{{{{{self.log_base:g}}}}}({{}})"
+        return self._join(r"\,", [latex_number(abs(t.coefficient), digits) for t in self.terms], log, "^{{{}}}")
 
     def python(self) -> str:
-        """Give a Python expression of ``p`` (with ``math`` imported) at full precision."""
-        log = {2.0: "math.log2(p)", 10.0: "math.log10(p)", math.e: "math.log(p)"}.get(
-            self.log_base, f"math.log(p, {self.log_base!r})"
+        """Give a Python expression of the names (with ``math`` imported) at full precision."""
+        log = {2.0: "math.log2({})", 10.0: "math.log10({})", math.e: "math.log({})"}.get(
+            self.log_base, f"math.log({{}}, {self.log_base!r})"
         )
-        return self._join(
-            [
-                " * ".join(
-                    [repr(abs(float(t.coefficient)))]
-                    + ([_power("p", t.exponent, "**{}")] if t.exponent else [])
-                    + ([_power(log, t.log_exponent, "**{}")] if t.log_exponent else [])
-                )
-                for t in self.terms
-            ]
-        )
+        return self._join(" * ", [repr(abs(float(t.coefficient))) for t in self.terms], log, "**{}")
 
     def to_dict(self) -> dict[str, Any]:
         """Give plain JSON types, read back by `from_dict`."""
         return {
             "log_base": float(self.log_base),
+            "names": list(self.names),
             "terms": [
                 {
                     "coefficient": float(t.coefficient),
                     "exponent": float(t.exponent),
                     "log_exponent": float(t.log_exponent),
+                    "others": [[float(i), float(j)] for i, j in t.others],
                 }
                 for t in self.terms
             ],
@@ -125,18 +152,33 @@ class Formula:
         """
         try:
             terms = tuple(
-                Term(float(t["coefficient"]), float(t["exponent"]), float(t["log_exponent"])) for t in data["terms"]
+                Term(
+                    float(t["coefficient"]),
+                    float(t["exponent"]),
+                    float(t["log_exponent"]),
+                    tuple((float(i), float(j)) for i, j in t.get("others", ())),
+                )
+                for t in data["terms"]
             )
-            return cls(terms, float(data["log_base"]))
-        except (KeyError, TypeError, ValueError) as error:
+            return cls(terms, float(data["log_base"]), tuple(str(name) for name in data.get("names", ("p",))))
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise ModelError(f"expected a formula with log_base and terms, found {data!r:.80}") from error
 
-    def _join(self, parts: list[str]) -> str:
-        signs = ["-" if term.coefficient < 0 else "+" for term in self.terms]
-        if not parts:
+    def _join(self, times: str, coefficients: list[str], log: str, power: str) -> str:
+        if not self.terms:
             return "0"
-        joined = parts[0] if signs[0] == "+" else f"-{parts[0]}"
-        return joined + "".join(f" {sign} {part}" for sign, part in zip(signs[1:], parts[1:], strict=True))
+        joined = ""
+        for term, coefficient in zip(self.terms, coefficients, strict=True):
+            parts = [coefficient]
+            for place, name in enumerate(self.names):
+                exponent, log_exponent = term.exponents(place)
+                if exponent:
+                    parts.append(_power(name, exponent, power))
+                if log_exponent:
+                    parts.append(_power(log.format(name), log_exponent, power))
+            sign = "-" if term.coefficient < 0 else "+"
+            joined += (f" {sign} " if joined else sign.replace("+", "")) + times.join(parts)
+        return joined
 
 
 def term_values(
@@ -170,9 +212,13 @@ def term_values(
 
 
 def _power(base: str, exponent: float, form: str) -> str:
-    return base if exponent == 1 else base + form.format(f"{exponent:g}")
+    if exponent == 1:
+        return base
+    # Learned exponents need all their digits where the expression is to be evaluated.
+    return base + form.format(f"{float(exponent)!r}" if form == "**{}" else f"{exponent:.4g}")
 
 
-def _latex_number(value: float, digits: int) -> str:
+def latex_number(value: float, digits: int = 4) -> str:
+    """Write a number for math mode, with a power of ten instead of an exponent."""
     mantissa, _, power = f"{value:.{digits}g}".partition("e")
     return rf"{mantissa} \cdot 10^{{{int(power)}}}" if power else mantissa
