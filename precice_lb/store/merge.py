@@ -13,7 +13,7 @@ import errno
 import fcntl
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TypeAlias
 
@@ -22,7 +22,7 @@ from precice_lb.store.combine import MergedWriter
 from precice_lb.store.groups import group_ranks
 from precice_lb.store.liveness import writing_problem
 from precice_lb.store.merged import MergedStore, content_digest
-from precice_lb.store.parts import read_part
+from precice_lb.store.parts import read_part, read_rows
 from precice_lb.store.reader import find_stores
 from precice_lb.store.records import RankStore
 from precice_lb.store.schema import MERGED_SUFFIX, merged_filename, store_directory
@@ -96,7 +96,8 @@ def _merge_directory(
     for path in files:
         if path.name.endswith(MERGED_SUFFIX) and _finish(path, parts, remove):
             merged.append(path)
-    for group in group_ranks(read_part(path, rows=False) for path in parts.values()):
+    states = {path: _state(path) for path in parts.values()}
+    for group in group_ranks(read_part(path, rows=False) for path in states):
         problem = None if force else next(filter(None, map(writing_problem, group)), None)
         try:
             if problem is not None:
@@ -104,7 +105,7 @@ def _merge_directory(
                     f"{group[0].path}: expected participant {group[0].metadata['participant']!r} to have ended, found "
                     f"that {problem}; merge when the run has ended, or with --force if you know that it is over"
                 )
-            merged.append(_merge_group(place, group, complete, remove))
+            merged.append(_merge_group(place, group, states, complete, remove))
         except StoreError as error:
             refused.append(str(error))
 
@@ -128,9 +129,10 @@ def _finish(path: Path, parts: dict[str, Path], remove: bool) -> bool:
         store.close()
 
 
-def _merge_group(place: Path, group: Sequence[RankStore], complete: Complete | None, remove: bool) -> Path:
-    """Merge the ranks of one participant."""
-    states = [(store.path, _state(store.path)) for store in group]
+def _merge_group(
+    place: Path, group: Sequence[RankStore], states: Mapping[Path, _State], complete: Complete | None, remove: bool
+) -> Path:
+    """Merge the ranks of one participant, whose files were in some state before they were first read."""
     data = group[0].metadata
     number = max(store.metadata["attempt"] for store in group)
     while (target := place / merged_filename(data["participant"], data["size"], number)).exists():
@@ -140,7 +142,7 @@ def _merge_group(place: Path, group: Sequence[RankStore], complete: Complete | N
         writer = MergedWriter(draft, len(group[0].advances))
         try:
             for first in range(0, len(group), writer.block_ranks):
-                raw = [read_part(store.path) for store in group[first : first + writer.block_ranks]]
+                raw = [_with_rows(store) for store in group[first : first + writer.block_ranks]]
                 digests = [content_digest(store) for store in raw]
                 names = [store.path.relative_to(place).as_posix() for store in raw]
                 writer.add(raw if complete is None else complete(raw), names, digests)
@@ -152,7 +154,7 @@ def _merge_group(place: Path, group: Sequence[RankStore], complete: Complete | N
             _verify(store, writer.digests, range(len(group)))
         finally:
             store.close()
-        changed = [path for path, state in states if _state(path) != state]
+        changed = [store.path for store in group if _state(store.path) != states[store.path]]
         if changed:
             raise StoreError(
                 f"{changed[0]}: expected a store that nobody writes to, found it changed while it was merged; "
@@ -162,8 +164,13 @@ def _merge_group(place: Path, group: Sequence[RankStore], complete: Complete | N
     finally:
         draft.unlink(missing_ok=True)
     if remove:
-        _remove(states)
+        _remove([(store.path, states[store.path]) for store in group])
     return target
+
+
+def _with_rows(store: RankStore) -> RankStore:
+    advances, sections = read_rows(store.path)
+    return dataclasses.replace(store, advances=advances, sections=sections)
 
 
 def _verify(store: MergedStore, digests: Sequence[str], positions: Sequence[int]) -> None:

@@ -5,7 +5,9 @@ Through h5py's low-level API, which reads a file three times faster than its hig
 
 from __future__ import annotations
 
+import contextlib
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +20,7 @@ from precice_lb.store.metadata import METADATA, decode, validate
 from precice_lb.store.records import RankStore
 from precice_lb.store.schema import ADVANCE_DTYPE, FORMAT, FORMAT_VERSION, INITIALIZE_DTYPE, SECTION_DTYPE
 
-__all__ = ["format_of", "open_read_only", "read_part"]
+__all__ = ["open_read_only", "read_part", "read_rows"]
 
 _TABLES = {"advances": ADVANCE_DTYPE, "initialize": INITIALIZE_DTYPE, "sections": SECTION_DTYPE}
 _TYPES = {name: h5t.py_create(dtype, logical=True) for name, dtype in _TABLES.items()}
@@ -47,32 +49,6 @@ def open_read_only(path: Path) -> h5f.FileID:
     return h5f.open(os.fsencode(path), h5f.ACC_RDONLY, access)
 
 
-def format_of(path: Path) -> object:
-    """Attribute ``format`` of a file.
-
-    Parameters
-    ----------
-    path : Path
-        The file.
-
-    Returns
-    -------
-    object
-        None if there is none.
-
-    Raises
-    ------
-    OSError
-        If it cannot be opened as HDF5.
-    """
-    file = open_read_only(path)
-    try:
-        root = h5o.open(file, b"/")
-        return _attribute(h5a.open(root, b"format")) if h5a.exists(root, b"format") else None
-    finally:
-        file.close()
-
-
 def read_part(path: Path, *, rows: bool = True) -> RankStore:
     """Read the file of one rank.
 
@@ -93,26 +69,58 @@ def read_part(path: Path, *, rows: bool = True) -> RankStore:
     StoreError
         If the file is not a store of one rank, is damaged, or has an unknown format version.
     """
+    with _damage_told(path), _opened(path) as root:
+        attributes = _attributes(root)
+        _check_format(path, root, attributes)
+        metadata = {name: decode(name, value) for name, value in attributes.items() if name in METADATA}
+        validate(metadata, complete=True)
+        names = _section_names(root)
+        return RankStore(
+            path=path,
+            metadata=metadata,
+            configuration=_text(root, b"configuration"),
+            advances=_advances(root) if rows else lambda: read_rows(path)[0],
+            initialize=_table(root, "initialize"),
+            sections=_sections(root, len(names)) if rows else lambda: read_rows(path)[1],
+            section_names=names,
+        )
+
+
+def read_rows(path: Path) -> tuple[NDArray[np.void], NDArray[np.void]]:
+    """Read only the rows of ``advance`` and the sections of one rank, of a file that `read_part` can read.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+
+    Returns
+    -------
+    advances, sections : ndarray
+
+    Raises
+    ------
+    StoreError
+        If they cannot be read.
+    """
+    with _damage_told(path), _opened(path) as root:
+        return _advances(root), _sections(root, len(_section_names(root)))
+
+
+@contextlib.contextmanager
+def _opened(path: Path) -> Iterator[h5o.ObjectID]:
+    file = open_read_only(path)
     try:
-        file = open_read_only(path)
-        try:
-            root = h5o.open(file, b"/")
-            attributes = _attributes(root)
-            _check_format(path, root, attributes)
-            metadata = {name: decode(name, value) for name, value in attributes.items() if name in METADATA}
-            validate(metadata, complete=True)
-            names = _section_names(root)
-            return RankStore(
-                path=path,
-                metadata=metadata,
-                configuration=_text(root, b"configuration"),
-                advances=_advances(root) if rows else lambda: read_part(path).advances,
-                initialize=_table(root, "initialize"),
-                sections=_sections(root, len(names)) if rows else lambda: read_part(path).sections,
-                section_names=names,
-            )
-        finally:
-            file.close()
+        yield h5o.open(file, b"/")
+    finally:
+        file.close()
+
+
+@contextlib.contextmanager
+def _damage_told(path: Path) -> Iterator[None]:
+    """Turn whatever a damaged or foreign file raises into one error with its name."""
+    try:
+        yield
     except (OSError, KeyError, RuntimeError) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise StoreError(
