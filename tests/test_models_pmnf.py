@@ -230,7 +230,7 @@ def test_learners_follow_the_scikit_learn_contract(learner: str) -> None:
 
 
 def test_unknown_learners_parameters_and_stored_models_are_refused() -> None:
-    with pytest.raises(ModelError, match="learner out of shape, pmnf, found 'magic'"):
+    with pytest.raises(ModelError, match=r"learner out of .*pmnf.*, found 'magic'"):
         make_learner("magic")
     with pytest.raises(ModelError, match=r"parameter of shape out of .* found 'ridge'"):
         make_learner("shape", ridge=1.0)

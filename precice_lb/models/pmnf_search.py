@@ -33,8 +33,8 @@ BLOCK = 16384
 # Exact evaluations at first, and by how much each further batch is larger.
 BATCH, GROWTH = 128, 4
 # What rounding does to a loss: a share of it, and a share of that of all there is to explain, the larger the closer two
-# terms are.
-RELATIVE_ERROR, ROUNDING = 1e-6, 1e-13
+# terms are; and what is always there, where all has been explained.
+RELATIVE_ERROR, ROUNDING, ALWAYS = 1e-6, 1e-13, 1e-11
 
 
 @dataclass(frozen=True)
@@ -143,17 +143,12 @@ class _Columns:
 
     @classmethod
     def start(cls, terms: Array, train: Integers, test: Integers, validation: CrossValidation) -> _Columns:
-        known, asked, y = terms[train], terms[test], validation.seconds
-        level = 0.0
-        free = np.ones(len(test))
-        if validation.constant:
-            centre, level = known.mean(axis=0), float(y[train].mean())
-            known, asked = known - centre, asked - centre
-            free -= 1 / len(train)
+        left, rest, leverage = validation.without_constant(terms, train)
+        known, free, y = left[train], 1.0 - leverage[test], validation.seconds[test]
         length = np.sqrt(np.einsum("rt,rt->t", known, known) + validation.ridge)
         length[length == 0] = np.inf
         own = validation.ridge / length**2
-        return cls(known / length, asked / length, own, y[train] - level, y[test] - level, free, y[test])
+        return cls(known / length, left[test] / length, own, rest[train], rest[test], free, y)
 
     def with_first_taken(self) -> Iterator[_Columns]:
         """Take each term in turn, but the last two, and leave the later ones without their share of it."""
@@ -203,7 +198,7 @@ class _Columns:
         dependent = ~(np.einsum("rt,rt->t", train, train) + own > 0)
         left = max(np.abs(self.rest).max(), np.abs(self.rest_test).max())
         rounding = ROUNDING * _loss_of(validation.loss, self.seconds, left)
-        always = ROUNDING * _loss_of(validation.loss, self.seconds, validation.seconds.max())
+        always = ALWAYS * _loss_of(validation.loss, self.seconds, validation.seconds.max())
         y = self.seconds[:, None, None]
         result = np.empty((terms - 1, terms - 1))
         begin = 0

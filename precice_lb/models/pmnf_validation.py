@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precice_lb.exceptions import ModelError
-from precice_lb.models.least_squares import Factors, factorize
+from precice_lb.models.least_squares import DEPENDENT, Factors, factorize
 from precice_lb.models.losses import get_loss
 
 __all__ = ["CrossValidation", "make_folds"]
@@ -35,6 +35,8 @@ class CrossValidation:
         Penalty on the squared coefficients; the constant is not penalised.
     constant : bool
         Whether each hypothesis has a constant.
+    base : array of shape (m,), optional
+        What the constant is multiplied with where measurements and columns are weighted: their weights.
     """
 
     seconds: Array
@@ -42,6 +44,7 @@ class CrossValidation:
     loss: str
     ridge: float
     constant: bool
+    base: Array | None = None
 
     def losses(self, columns: Array) -> Array:
         """Cross-validated loss of each hypothesis; infinite where one cannot be validated.
@@ -74,20 +77,50 @@ class CrossValidation:
         factors : Factors
             Of the centred columns.
         """
-        level = float(self.seconds.mean()) if self.constant else 0.0
-        factors = factorize(self._centred(columns, columns), self.ridge)
-        coefficients = factors.coefficients(np.einsum("krh,r->kh", factors.q, self.seconds - level))
+        everything = np.arange(len(self.seconds))
+        columns_left, seconds_left, _ = self.without_constant(columns, everything)
+        factors = factorize(columns_left, self.ridge)
+        coefficients = factors.coefficients(np.einsum("krh,r->kh", factors.q, seconds_left))
         if not self.constant:
             return np.zeros(columns.shape[2]), coefficients, factors
-        return level - np.einsum("kh,kh->h", coefficients, columns.mean(axis=1)), coefficients, factors
+        base = self._base()
+        rest = self.seconds[:, None] - np.einsum("krh,kh->rh", columns, coefficients)
+        return (base @ rest) / (base @ base), coefficients, factors
+
+    def without_constant(self, columns: Array, train: NDArray[np.intp]) -> tuple[Array, Array, Array]:
+        """Take the constant's share in a training set out of columns (..., m, h) and seconds.
+
+        Returns
+        -------
+        columns, seconds : arrays
+            What is left, in all rows.
+        leverage : array of shape (m,)
+            Of the constant.
+        """
+        if not self.constant:
+            return columns, self.seconds, np.zeros(len(self.seconds))
+        base = self._base()
+        known = base[train] / (base[train] @ base[train])
+        share = np.einsum("r,...rh->...h", known, columns[..., train, :])
+        left = columns - base[:, None] * share[..., None, :]
+        squares = np.square(left[..., train, :]).sum(axis=-2, keepdims=True)
+        # A term that is constant has nothing left but rounding.
+        left *= squares > DEPENDENT**2 * np.square(columns[..., train, :]).sum(axis=-2, keepdims=True)
+        return (
+            left,
+            self.seconds - base * (known @ self.seconds[train]),
+            base**2 / (base[train] @ base[train]),
+        )
+
+    def _base(self) -> Array:
+        return np.ones(len(self.seconds)) if self.base is None else self.base
 
     def _leave_one_out(self, columns: Array) -> Array:
         """Prediction of each measurement from the others, without refitting: residual / (1 - leverage)."""
-        m = len(self.seconds)
-        factors = factorize(self._centred(columns, columns), self.ridge)
-        right = self.seconds - (self.seconds.mean() if self.constant else 0.0)
+        columns, right, of_constant = self.without_constant(columns, np.arange(len(self.seconds)))
+        factors = factorize(columns, self.ridge)
         fitted = np.zeros(columns.shape[1:])
-        leverage = np.full(columns.shape[1:], 1 / m if self.constant else 0.0)
+        leverage = np.repeat(of_constant[:, None], columns.shape[2], axis=1)
         for q in factors.q:
             fitted += q * (right @ q)
             leverage += q * q
@@ -97,16 +130,11 @@ class CrossValidation:
 
     def _predict_fold(self, columns: Array, test: NDArray[np.intp]) -> Array:
         train = np.setdiff1d(np.arange(len(self.seconds)), test)
-        level = self.seconds[train].mean() if self.constant else 0.0
-        known = columns[:, train]
-        factors = factorize(self._centred(known, known), self.ridge)
-        coefficients = factors.coefficients(np.einsum("krh,r->kh", factors.q, self.seconds[train] - level))
-        return np.asarray(
-            level + np.einsum("krh,kh->rh", self._centred(columns[:, test], known), coefficients), dtype=np.float64
-        )
-
-    def _centred(self, columns: Array, reference: Array) -> Array:
-        return columns - reference.mean(axis=1, keepdims=True) if self.constant else columns
+        columns, right, _ = self.without_constant(columns, train)
+        factors = factorize(columns[:, train], self.ridge)
+        coefficients = factors.coefficients(np.einsum("krh,r->kh", factors.q, right[train]))
+        missed = right[test, None] - np.einsum("krh,kh->rh", columns[:, test], coefficients)
+        return np.asarray(self.seconds[test, None] - missed, dtype=np.float64)
 
 
 def make_folds(points: Array, folds: int | None, needed: int, terms: str) -> list[NDArray[np.intp]] | None:
