@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import functools
 import os
@@ -164,9 +165,13 @@ def recording_class(backend: Backend) -> type:
     def _close(find: Callable[[], Any], recorder: Recorder) -> None:
         """Complete the store of a participant that was not finalised, while it may still be there to be asked."""
         participant = find()
-        if recorder.is_open:
+        if participant is None:
+            # The collector of cycles calls this before the destructor, which knows more; there may be none of ours.
+            if recorder.is_open:
+                atexit.register(recorder.close, finished=False)
+        elif recorder.is_open:
             finished = False
-            if participant is not None and participant._precice_lb_coupled:
+            if participant._precice_lb_coupled:
                 with contextlib.suppress(Exception):
                     finished = not base.is_coupling_ongoing(participant)
             recorder.close(finished=finished)

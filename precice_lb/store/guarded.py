@@ -11,6 +11,7 @@ new parts, to which nothing refers yet; the superblock with the new length; chan
 
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
 
@@ -40,6 +41,7 @@ class GuardedFile:
         self.failure: BaseException | None = None
         self._pid = os.getpid()
         self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666)
+        self._identity = _identity(self._descriptor)
         self._position = 0
         self._size = 0
         self._size_on_disk = 0
@@ -94,9 +96,13 @@ class GuardedFile:
     def close(self) -> None:
         """Flush and close the file."""
         self.flush()
-        os.close(self._descriptor)
+        if _identity(self._descriptor) == self._identity:
+            os.close(self._descriptor)
 
     def _commit(self) -> None:
+        # A solver that closes all descriptors it does not know may have this number for a file of its own now.
+        if _identity(self._descriptor) != self._identity:
+            raise OSError(errno.EBADF, "the solver has closed the file")
         old = self._size_on_disk
         new_parts: list[tuple[int, bytes]] = []
         superblock: list[tuple[int, bytes]] = []
@@ -119,3 +125,12 @@ class GuardedFile:
         if self._size < old:
             os.ftruncate(self._descriptor, self._size)
         self._size_on_disk = self._size
+
+
+def _identity(descriptor: int) -> tuple[int, int] | None:
+    """Device and inode behind a descriptor; None if it is closed."""
+    try:
+        status = os.fstat(descriptor)
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
