@@ -39,6 +39,7 @@ class _Learners(Mapping[str, type[Learner]]):
 
 LEARNERS: Mapping[str, type[Learner]] = _Learners(
     {
+        "bayes": ("bayes", "BayesRegressor"),
         "shape": ("shape", "ShapeRegressor"),
         "pmnf": ("pmnf", "PMNFRegressor"),
     }

@@ -1,0 +1,105 @@
+"""Draw from a posterior of a few variables whose prior is standard normal, however sharp the likelihood is.
+
+Weighing a fixed sample of the prior leaves one or two of its members when measurements are precise. Here the likelihood
+is raised from a power at which many members of the sample count to the full one in steps (sequential Monte Carlo; Del
+Moral, Doucet, Jasra 2006), each chosen so that a good part of the members keeps its weight; after each step members are
+resampled and moved by Metropolis steps along differences of other members (ter Braak 2006), which take the
+posterior's own extent as their size. All members have the same weight at the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["sample_posterior"]
+
+Array = NDArray[np.float64]
+
+# Steps of the power, and moves after each of them and after the last.
+LARGEST_STEPS, MOVES, LAST_MOVES = 20, 2, 8
+# Share of members that must keep their weight in a step.
+KEPT = 0.4
+
+
+def sample_posterior(
+    log_likelihood: Callable[[Array], Array], bank: Array, count: int, rng: np.random.Generator
+) -> tuple[Array, float]:
+    """Draw members of a posterior.
+
+    Parameters
+    ----------
+    log_likelihood : callable
+        From z, shape (n, d), to shape (n,).
+    bank : array of shape (N, d)
+        Draws of the prior, N well above count.
+    count : int
+        How many to draw.
+    rng : Generator
+        Dice.
+
+    Returns
+    -------
+    z : array of shape (count, d)
+        In no order.
+    evidence : float
+        Logarithm of the mean likelihood over the prior, an estimate.
+    """
+    z, log = bank, log_likelihood(bank)
+    power = step = _step(log, 1.0, 0.75 * count)
+    evidence = 0.0
+    for index in range(LARGEST_STEPS):
+        highest = float(log.max())
+        evidence += step * highest + float(np.log(np.exp(step * (log - highest)).mean()))
+        z, log = _resample(z, log, step, count, rng)
+        for _ in range(MOVES if power < 1 else LAST_MOVES):
+            z, log = _move(z, log, power, log_likelihood, rng)
+        if power == 1:
+            break
+        left = 1 - power
+        step = left if index == LARGEST_STEPS - 2 else _step(log, left, KEPT * count)
+        power = 1.0 if step == left else power + step
+    return z, evidence
+
+
+def _step(log: Array, most: float, kept: float) -> float:
+    """Largest increase of the power at which the weights are worth as many members as are to be kept."""
+    if _effective(most * log) >= kept:
+        return most
+    low, high = 0.0, most
+    for _ in range(14):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if _effective(middle * log) >= kept else (low, middle)
+    return high
+
+
+def _effective(log_weights: Array) -> float:
+    weights = np.exp(log_weights - log_weights.max())
+    return float(weights.sum() ** 2 / (weights @ weights))
+
+
+def _resample(z: Array, log: Array, step: float, count: int, rng: np.random.Generator) -> tuple[Array, Array]:
+    """Systematic resampling, then shuffling: neighbours in the list must not be relatives."""
+    steps = np.cumsum(np.exp(step * (log - log.max())))
+    at = (rng.random() + np.arange(count)) / count * steps[-1]
+    chosen = rng.permutation(np.searchsorted(steps, at).clip(max=len(z) - 1))
+    return z[chosen], log[chosen]
+
+
+def _move(
+    z: Array, log: Array, power: float, log_likelihood: Callable[[Array], Array], rng: np.random.Generator
+) -> tuple[Array, Array]:
+    """Offer every member another place; where it is as good or lucky, the member goes there."""
+    n, d = z.shape
+    first = rng.permutation(n)
+    other = np.roll(first, 1 + int(rng.integers(n - 1)))
+    # Some moves change all variables, most some of them; a few sizes of steps for wide and for narrow directions.
+    moved = rng.random((n, d)) < rng.choice([0.35, 0.7, 1.0], size=(n, 1))
+    size = 1.6 / np.sqrt(2 * d) * np.exp(0.7 * rng.standard_normal((n, 1)))
+    offered = z + moved * (size * (z[first] - z[other]) + 0.02 * rng.standard_normal((n, d)))
+    offered_log = log_likelihood(offered)
+    gain = power * (offered_log - log) - 0.5 * ((offered * offered).sum(axis=1) - (z * z).sum(axis=1))
+    taken = np.log(rng.random(n)) < gain
+    return np.where(taken[:, None], offered, z), np.where(taken, offered_log, log)
