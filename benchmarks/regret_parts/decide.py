@@ -75,10 +75,12 @@ def learned_curves(model: Any, measured: Array, highest: int, seed: tuple[int, .
     array of shape (curves, highest)
     """
     ranks = np.arange(1, highest + 1, dtype=np.float64)
-    seconds = np.asarray(model.predict(ranks[:, None]), dtype=np.float64)
-    believed = believed_curve(seconds, measured)
-    if not hasattr(model, "draw"):
+    draws = hasattr(model, "draw")
+    if draws and model.always_believable:
+        return np.asarray(model.draw(DRAWS, np.random.default_rng(seed))(ranks), dtype=np.float64)
+    believed = believed_curve(np.asarray(model.predict(ranks[:, None]), dtype=np.float64), measured)
+    if not draws:
         return believed
-    curves = np.asarray(model.draw(DRAWS, np.random.default_rng(seed))(ranks), dtype=np.float64)
+    curves = np.array(model.draw(DRAWS, np.random.default_rng(seed))(ranks), dtype=np.float64)
     curves[:, ~np.isfinite(believed[0])] = np.inf
     return curves

@@ -36,7 +36,8 @@ def paired_ratio(regrets: Array, reference: Array) -> dict[str, float]:
     with np.errstate(divide="ignore", invalid="ignore"):
         ratios = means[:, 0] / means[:, 1]
         ratio = float(regrets.mean() / reference.mean())
-    low, high = np.quantile(ratios, [0.025, 0.975])
+    # Where the reference is (almost) without regret there is no ratio to speak of.
+    low, high = np.quantile(ratios, [0.025, 0.975]) if np.isfinite(ratios).all() else (np.nan, np.nan)
     return {"ratio": ratio, "low": float(low), "high": float(high)}
 
 

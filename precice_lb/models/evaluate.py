@@ -1,0 +1,258 @@
+"""Comparing learners on measurements: what they predict for those that they have not seen."""
+
+from __future__ import annotations
+
+import math
+import operator
+import re
+import warnings
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.exceptions import ConvergenceWarning
+
+from precice_lb.exceptions import ModelError
+from precice_lb.models.inputs import check_level
+from precice_lb.models.losses import mse, smape
+from precice_lb.models.registry import new_learner
+
+__all__ = ["Evaluation", "cross_validate", "evaluate", "fit_quietly", "meeting"]
+
+Array = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+
+# With more different points than this, several are left out at a time.
+MOST_FOLDS = 10
+_CONDITION = re.compile(r"\s*(\S.*?)\s*(==|!=|<=|>=|<|>)\s*(\S.*?)\s*")
+_COMPARE: dict[str, Callable[[Any, Any], Any]] = {
+    "==": operator.eq,
+    "!=": operator.ne,
+    "<=": operator.le,
+    ">=": operator.ge,
+    "<": operator.lt,
+    ">": operator.gt,
+}
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """How well a learner predicted measurements that it had not seen.
+
+    Attributes
+    ----------
+    smape : float
+        Symmetric mean absolute percentage error (Schröder 2019, equation 2.9), 0 to 200 %.
+    mse : float
+        Mean squared error, s².
+    coverage : float
+        Share of measurements inside their intervals; NaN if the learner gives none.
+    level : float
+        What that share should be.
+    not_positive : int
+        Predictions that are no time at all: zero, negative or not finite.
+    predictions, low, high : arrays of shape (n,)
+        Seconds predicted, and the bounds of the intervals (NaN if there are none).
+    """
+
+    smape: float
+    mse: float
+    coverage: float
+    level: float
+    not_positive: int
+    predictions: Array
+    low: Array
+    high: Array
+
+
+def cross_validate(
+    learner: Any,
+    X: ArrayLike,
+    y: ArrayLike,
+    spread: ArrayLike | None = None,
+    *,
+    folds: int | None = None,
+    level: float = 0.8,
+) -> Evaluation:
+    """Predict each measurement by a learner that was fitted without it.
+
+    Measurements of the same ranks and parameters are left out together: a repeat would tell the answer.
+
+    Parameters
+    ----------
+    learner : str or estimator
+        As in `precice_lb.models.new_learner`.
+    X, y, spread : arrays of shape (n, d), (n,), (n,)
+        As in ``fit``.
+    folds : int, optional
+        Parts that the different points are dealt out to, in turn in the order of their rows. By default one for each
+        point, but at most 10.
+    level : float
+        Of the intervals.
+
+    Returns
+    -------
+    Evaluation
+
+    Raises
+    ------
+    ModelError
+        Fewer than two different points; folds that are not 2 to their number; the learner refuses a part of the data.
+
+    Notes
+    -----
+    A measurement has noise of its own, which intervals of the true mean leave out: with many noisy measurements
+    the coverage comes out below the level.
+    """
+    points, seconds, errors = _table(X, y, spread)
+    _, first, group = np.unique(points, axis=0, return_index=True, return_inverse=True)
+    count = len(first)
+    parts = min(count, MOST_FOLDS) if folds is None else folds
+    if count < 2:
+        raise ModelError("expected measurements at two points or more to compare learners by, found one")
+    if not 2 <= parts <= count:
+        raise ModelError(f"expected 2 to {count} folds for measurements at {count} points, found {folds!r}")
+    # Points in the order of their rows, so that the smallest, a part of their own, are not all in one fold.
+    place = np.argsort(np.argsort(first))[group.ravel()]
+    columns = np.full((3, len(seconds)), np.nan)
+    for part in range(parts):
+        left_out = place % parts == part
+        columns[:, left_out] = _predict(learner, points, seconds, errors, ~left_out, left_out, level)
+    return _judged(seconds, columns, level)
+
+
+def evaluate(
+    learner: Any,
+    X: ArrayLike,
+    y: ArrayLike,
+    test: ArrayLike,
+    spread: ArrayLike | None = None,
+    *,
+    level: float = 0.8,
+) -> Evaluation:
+    """Fit a learner to some measurements and predict the others.
+
+    Parameters
+    ----------
+    learner, X, y, spread, level
+        As in `cross_validate`.
+    test : array of bool, shape (n,)
+        Rows to predict.
+
+    Returns
+    -------
+    Evaluation
+        Of the rows to predict.
+
+    Raises
+    ------
+    ModelError
+        No row on one side; the learner refuses the others.
+    """
+    points, seconds, errors = _table(X, y, spread)
+    mask = np.asarray(test, dtype=np.bool_)
+    if mask.shape != seconds.shape or mask.all() or not mask.any():
+        raise ModelError(
+            f"expected some of the {len(seconds)} measurements for the test and some to learn from, found "
+            f"{int(mask.sum())} for the test"
+        )
+    return _judged(seconds[mask], _predict(learner, points, seconds, errors, ~mask, mask, level), level)
+
+
+def fit_quietly(learner: Any, X: Array, y: Array, spread: Array | None = None) -> Any:
+    """Fit a new learner of a kind; an optimiser that stops early shows in the errors, not in warnings.
+
+    Raises
+    ------
+    ModelError
+        The learner refuses the measurements.
+    """
+    model = new_learner(learner)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        try:
+            known = spread is not None and bool(np.isfinite(spread).any())
+            return model.fit(X, y, spread=spread) if known else model.fit(X, y)
+        except ValueError as error:
+            raise ModelError(f"{type(model).__name__} cannot be fitted: {error}") from error
+
+
+def meeting(conditions: Iterable[str], columns: Mapping[str, NDArray[Any]]) -> Mask:
+    """Find the rows that meet all of some conditions such as ``level==8`` or ``ranks>=100``.
+
+    Parameters
+    ----------
+    conditions
+        A column, one of ==, !=, <=, >=, <, >, and a value.
+    columns : mapping of str to array of shape (n,)
+        Numbers, or texts, which can only be equal or not.
+
+    Raises
+    ------
+    ModelError
+        Not a condition, no such column, or a value that does not go with it.
+    """
+    mask = np.ones(len(next(iter(columns.values()))), dtype=np.bool_)
+    for condition in conditions:
+        found = _CONDITION.fullmatch(condition)
+        if not found:
+            raise ModelError(f'expected a condition such as "level==8", found {condition!r}')
+        name, sign, text = found.groups()
+        if name not in columns:
+            raise ModelError(f"expected a condition on one of {', '.join(columns)}, found one on {name!r}")
+        column = columns[name]
+        value: float | str = text.strip("\"'")
+        if np.issubdtype(column.dtype, np.number):
+            try:
+                value = float(text)
+            except ValueError:
+                raise ModelError(f"expected a number to compare {name} with, found {text!r}") from None
+        elif sign not in ("==", "!="):
+            raise ModelError(f"expected == or != for the texts of {name}, found {sign}")
+        mask &= np.asarray(_COMPARE[sign](column, value), dtype=np.bool_)
+    return mask
+
+
+def _table(X: ArrayLike, y: ArrayLike, spread: ArrayLike | None) -> tuple[Array, Array, Array | None]:
+    points = np.asarray(X, dtype=np.float64)
+    points = points[:, None] if points.ndim == 1 else points
+    seconds = np.asarray(y, dtype=np.float64)
+    errors = None if spread is None else np.asarray(spread, dtype=np.float64)
+    if points.ndim != 2 or seconds.shape != points.shape[:1] or (errors is not None and errors.shape != seconds.shape):
+        raise ModelError(f"expected one time per measurement, found X of {points.shape} and y of {seconds.shape}")
+    return points, seconds, errors
+
+
+def _predict(
+    learner: Any, points: Array, seconds: Array, errors: Array | None, train: Mask, test: Mask, level: float
+) -> Array:
+    """Prediction, low and high for the rows of a test, shape (3, rows)."""
+    check_level(level)
+    model = fit_quietly(learner, points[train], seconds[train], None if errors is None else errors[train])
+    prediction = np.asarray(model.predict(points[test]), dtype=np.float64)
+    bounds = np.full((2, len(prediction)), np.nan)
+    if hasattr(model, "predict_interval"):
+        bounds = np.asarray(model.predict_interval(points[test], level), dtype=np.float64)
+    return np.vstack([prediction, bounds])
+
+
+def _judged(seconds: Array, columns: Array, level: float) -> Evaluation:
+    prediction, low, high = columns
+    # The furthest that the measure goes, for a prediction that is not even a number.
+    finite = np.isfinite(prediction)
+    share = np.full(len(seconds), 200.0)
+    share[finite] = [float(smape(seconds[i : i + 1], prediction[i : i + 1])) for i in np.flatnonzero(finite)]
+    with np.errstate(invalid="ignore"):
+        inside = (seconds >= low) & (seconds <= high)
+    return Evaluation(
+        smape=float(share.mean()),
+        mse=float(mse(seconds, prediction)) if finite.all() else math.inf,
+        coverage=float(inside.mean()) if not np.isnan([low, high]).any() else math.nan,
+        level=float(level),
+        not_positive=int((~(finite & (prediction > 0))).sum()),
+        predictions=prediction,
+        low=low,
+        high=high,
+    )
