@@ -42,6 +42,8 @@ class Learner(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
     #: Name in the registry and in stored models.
     learner_name: ClassVar[str]
+    #: Whether every curve is positive, finite and of a shape that run times have, by construction.
+    always_believable: ClassVar[bool] = False
 
     def fit(self, X: ArrayLike, y: ArrayLike, spread: ArrayLike | None = None) -> Learner:
         """Learn from measurements and return self.
@@ -67,7 +69,7 @@ class Learner(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         raise NotImplementedError
 
     def formula(self) -> Formula:
-        """Give the model as a formula whose values are those of `predict`, unless the learner says how near they are."""
+        """Give the model as a formula, with the values of `predict` unless the learner says how near they are."""
         raise NotImplementedError
 
     def to_dict(self) -> dict[str, Any]:

@@ -9,7 +9,7 @@ ranks in `precice_lb.models.bayes_sizes`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, ClassVar
 
@@ -94,6 +94,7 @@ class BayesRegressor(Learner):
     """
 
     learner_name: ClassVar[str] = "bayes"
+    always_believable: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -159,14 +160,21 @@ class BayesRegressor(Learner):
         chosen = rng.permutation(count)[:n] if n <= count else rng.integers(count, size=n)
         return PosteriorCurves(self.z_[chosen], self.log_scale_[chosen], self.sizes_)
 
-    def formula(self) -> Formula:
+    def formula(self, parameters: Sequence[float] | None = None) -> Formula:
         """Give a fall, a constant and a rise that come nearest to `predict` from 1 to 4 times the measured ranks.
 
-        Usually within 2 %. With parameters it is for the size at which all of them have their largest measured value.
+        Usually within 2 %.
+
+        Parameters
+        ----------
+        parameters : sequence of float, optional
+            Values of the parameters that it is for; by default their largest measured ones.
         """
         self._require_fitted()
         ranks = np.unique(np.geomspace(1.0, 4.0 * self.ranks_.max(), 40).round())
-        return compact_formula(ranks, self._curves().at_reference(ranks).mean(axis=0))
+        if self.sizes_ is None or parameters is None:
+            return compact_formula(ranks, self._curves().at_reference(ranks).mean(axis=0))
+        return compact_formula(ranks, self.predict([[p, *parameters] for p in ranks]))
 
     def _curves(self) -> PosteriorCurves:
         self._require_fitted()

@@ -93,6 +93,7 @@ class ShapeRegressor(Learner):
     """
 
     learner_name: ClassVar[str] = "shape"
+    always_believable: ClassVar[bool] = True
 
     def __init__(
         self,

@@ -7,25 +7,21 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from precice_lb.dataset import Measurements
-
 __all__ = ["caveats"]
 
 
 def caveats(
-    measurements: Measurements,
     samples: Mapping[str, NDArray[np.float64]],
     split: Mapping[str, int],
     lowest: Mapping[str, int],
     highest: Mapping[str, int],
     believed: Mapping[str, tuple[int, int]],
+    left_aside: Mapping[str, list[str]],
 ) -> list[str]:
     """Find reasons for doubt.
 
     Parameters
     ----------
-    measurements : Measurements
-        As given; its parameters are looked at.
     samples : mapping from participant to array of shape (n, 2)
         Ranks and seconds.
     split : mapping from participant to int
@@ -34,6 +30,8 @@ def caveats(
         Bounds without regard to the models.
     believed : mapping from participant to (int, int)
         Range in which each model can be believed.
+    left_aside : mapping from participant to list of str
+        Parameters that vary between measurements and were not modelled.
 
     Returns
     -------
@@ -61,10 +59,9 @@ def caveats(
                 f"{name}: its model can be believed from {low} to {high} ranks only (elsewhere it is not positive or "
                 "bends as no run time does), and that bound decided; measure beyond it or choose another learner."
             )
-        for column, values in measurements.parameters.get(name, {}).items():
-            if len(np.unique(values)) > 1:
-                found.append(
-                    f"{name}: the column {column} varies between measurements; it is not modelled, the rows count as "
-                    "measurements of one case."
-                )
+        for column in left_aside[name]:
+            found.append(
+                f"{name}: the column {column} varies between measurements; it is not modelled, the rows count as "
+                "measurements of one case."
+            )
     return found

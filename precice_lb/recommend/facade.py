@@ -10,13 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precice_lb.dataset import Measurements, load_imbalance
-from precice_lb.exceptions import DataError, ModelError, PreciceLBError, ScheduleError
-from precice_lb.models import believable_ranks, new_learner
+from precice_lb.exceptions import DataError, InfeasibleError, ModelError, ScheduleError
+from precice_lb.models import believable_ranks
 from precice_lb.recommend.bounds import rank_bounds, require_room, whole_number
 from precice_lb.recommend.caveats import caveats
+from precice_lb.recommend.learn import fit_models, varying_columns
 from precice_lb.recommend.outlook import Outlook, curves_of
 from precice_lb.recommend.result import Alternative, Recommendation
 from precice_lb.recommend.sources import check_samples, measurements_from_arrays
+from precice_lb.recommend.tables import Table, best_ranks, grid_of_ranks
 from precice_lb.schedule import Schedule
 from precice_lb.split import equal_split, optimize_split, proportional_split
 
@@ -31,6 +33,7 @@ def recommend_split(
     minimum_ranks: int | Mapping[str, int] = 1,
     learner: Any = None,
     random_state: int = 0,
+    present: Mapping[str, int] | None = None,
 ) -> Recommendation:
     """Recommend how many ranks each participant should get.
 
@@ -48,6 +51,8 @@ def recommend_split(
         A name out of `precice_lb.models.LEARNERS`, or an estimator.
     random_state : int
         Seed; the same call gives the same result.
+    present : mapping from participant to int, optional
+        The split in use, to be compared with.
 
     Returns
     -------
@@ -67,6 +72,7 @@ def recommend_split(
         minimum_ranks=minimum_ranks,
         learner=learner,
         random_state=random_state,
+        present=present,
     )
 
 
@@ -81,6 +87,8 @@ def recommend(
     learner_parameters: Mapping[str, Any] | None = None,
     random_state: int = 0,
     level: float = 0.8,
+    present: Mapping[str, int] | None = None,
+    parameters: Mapping[str, float] | None = None,
 ) -> Recommendation:
     """Learn a model for each participant and find the split with the shortest expected time window.
 
@@ -99,7 +107,12 @@ def recommend(
     random_state : int
         Seed of the drawn curves.
     level : float
-        Of the interval, between 0 and 1.
+        Of the intervals, between 0 and 1.
+    present : mapping from participant to int, optional
+        The split in use, to be compared with.
+    parameters : mapping from column to float, optional
+        The case to recommend for, where the measurements are of several: the values of their parameters, such as the
+        size of the mesh. The learner has to be one for several parameters. Without it, parameters are left aside.
 
     Returns
     -------
@@ -116,43 +129,53 @@ def recommend(
     -----
     A prediction that is negative, zero, not finite, or of a shape that run times do not have is never considered; see
     `precice_lb.models.trust`. Where that bound decides the split, a warning says so.
+
+    Curves are drawn for each participant independently. Means and the probability of beating another split are over
+    them; the interval of a participant's ranks is one of the splits that are best for each set of curves.
     """
     names = schedule.participants
     samples = _check(measurements, names)
+    present = _present(present, names)
     budget = whole_number(total_ranks, "total_ranks", 1)
     seed = whole_number(random_state, "random_state", 0)
     if not 0 < level < 1:
         raise ModelError(f"expected an interval's level between 0 and 1, found {level!r}")
     lowest, highest = rank_bounds(names, budget, minimum_ranks, maximum_ranks)
-    models = {name: _fitted(name, rows, learner, learner_parameters) for name, rows in samples.items()}
+    models = fit_models(measurements, names, learner, learner_parameters, parameters)
     room = budget - sum(lowest.values())
-    times = {name: _times(models[name], lowest[name] + room) for name in names}
-    believed = {name: _believed(name, times[name], samples[name]) for name in names}
+    outlook = Outlook(schedule, {name: curves_of(models[name], [seed, index]) for index, name in enumerate(names)})
+    tables = {name: _table(models[name], outlook, name, lowest[name] + room) for name in names}
+    times = {name: _times(models[name], tables[name], lowest[name] + room) for name in names}
+    believed = {name: _believed(name, models[name], times[name], samples[name]) for name in names}
     first = {name: max(lowest[name], believed[name][0]) for name in names}
     last = {name: min(highest[name], believed[name][1]) for name in names}
     require_room(first, last, lowest, budget)
     found = optimize_split(times, budget, schedule=schedule, minimum_ranks=first, maximum_ranks=last)
-    outlook = Outlook(schedule, {name: curves_of(models[name], [seed, index]) for index, name in enumerate(names)})
     split = outlook.improve(found.split, budget, first, last) if outlook.is_uncertain else found.split
 
     own = outlook.own(split)
     own_seconds = {name: float(own[name].mean()) for name in names}
-    window = float(schedule.window_seconds(own).mean())
-    warnings = caveats(measurements, samples, split, lowest, highest, believed)
-    others = _alternatives(measurements, names, budget, lowest)
+    windows = schedule.window_seconds(own)
+    window = float(windows.mean())
+    left_aside = {name: [] if parameters else varying_columns(measurements, name) for name in names}
+    warnings = caveats(samples, split, lowest, highest, believed, left_aside)
+    others = _alternatives(measurements, names, budget, lowest) | ({"present": present} if present else {})
     alternatives = {}
     for kind, other in others.items():
         doubtful = [n for n in names if not believed[n][0] <= other[n] <= believed[n][1]]
         if doubtful:
             warnings.append(f"The {kind} split is not compared: the model of {doubtful[0]} does not reach that far.")
         else:
-            seconds = float(outlook.window(other).mean())
-            alternatives[kind] = Alternative(other, seconds, seconds / window - 1)
+            seconds = outlook.window(other)
+            # The same split is not faster, whatever rounding says.
+            faster = float((windows < seconds * (1 - 1e-12)).mean()) if outlook.is_uncertain else float("nan")
+            alternatives[kind] = Alternative(other, float(seconds.mean()), float(seconds.mean()) / window - 1, faster)
     return Recommendation(
         split=split,
         window_seconds=window,
         interval=_interval(models, outlook, split, level),
         level=float(level),
+        rank_intervals=_rank_intervals(tables, schedule, split, first, budget, level),
         own_seconds=own_seconds,
         waits={name: float(wait.mean()) for name, wait in schedule.waits(own).items()},
         imbalance=load_imbalance(np.array(list(own_seconds.values()))),
@@ -194,22 +217,34 @@ def _check(measurements: Measurements, names: tuple[str, ...]) -> dict[str, NDAr
     return {name: checked[name][np.lexsort(checked[name].T[::-1])] for name in names}
 
 
-def _fitted(name: str, rows: NDArray[np.float64], learner: Any, parameters: Mapping[str, Any] | None) -> Any:
-    model = new_learner(learner, parameters)
-    try:
-        return model.fit(rows[:, :1], rows[:, 1])
-    except PreciceLBError as error:
-        raise type(error)(f"model of {name}: {error}") from error
-    except ValueError as error:
-        raise ModelError(f"model of {name}: {type(model).__name__} cannot be fitted: {error}") from error
+def _present(split: Mapping[str, int] | None, names: tuple[str, ...]) -> dict[str, int] | None:
+    if split is None:
+        return None
+    if set(split) != set(names):
+        raise InfeasibleError(
+            f"expected the present split of {', '.join(names)}, found one of {', '.join(map(str, split)) or 'none'}"
+        )
+    return {name: whole_number(split[name], f"present ranks of {name}", 1) for name in names}
 
 
-def _times(model: Any, highest: int) -> NDArray[np.float64]:
+def _table(model: Any, outlook: Outlook, name: str, highest: int) -> Table | None:
+    """Curves of a learner that draws, on a grid: it is too much to draw them at each of 100,000 ranks."""
+    if not hasattr(model, "draw"):
+        return None
+    grid = grid_of_ranks(highest)
+    return Table(grid, outlook.curves[name](grid))
+
+
+def _times(model: Any, table: Table | None, highest: int) -> NDArray[np.float64]:
+    if table is not None and getattr(model, "always_believable", False):
+        return table.mean(highest)
     ranks = np.arange(1, highest + 1, dtype=np.float64)
     return np.asarray(model.predict(ranks[:, None]), dtype=np.float64).reshape(highest)
 
 
-def _believed(name: str, times: NDArray[np.float64], rows: NDArray[np.float64]) -> tuple[int, int]:
+def _believed(name: str, model: Any, times: NDArray[np.float64], rows: NDArray[np.float64]) -> tuple[int, int]:
+    if getattr(model, "always_believable", False):
+        return 1, len(times)
     try:
         return believable_ranks(times, rows[:, 0])
     except ModelError as error:
@@ -241,6 +276,24 @@ def _interval(
         for side in (0, 1)
     )
     return float(low), float(high)
+
+
+def _rank_intervals(
+    tables: Mapping[str, Table | None],
+    schedule: Schedule,
+    split: Mapping[str, int],
+    least: Mapping[str, int],
+    budget: int,
+    level: float,
+) -> dict[str, tuple[int, int]]:
+    """Give quantiles of the ranks that would be best for each set of drawn curves; nothing where none are drawn."""
+    known = {name: table for name, table in tables.items() if table is not None}
+    if len(known) < len(tables):
+        return {}
+    best = best_ranks(known, schedule, split, least, budget - sum(split.values()))
+    edges = [(1 - level) / 2, (1 + level) / 2]
+    ends = {name: np.quantile(ranks, edges, method="nearest") for name, ranks in best.items()}
+    return {name: (int(low), int(high)) for name, (low, high) in ends.items()}
 
 
 def _learner_name(model: Any) -> str:

@@ -16,7 +16,7 @@ FORMAT_VERSION = 1
 
 @dataclass(frozen=True)
 class Alternative:
-    """A split that needs no model, with what the models predict for it.
+    """A split to compare with, with what the models predict for it.
 
     Attributes
     ----------
@@ -27,11 +27,14 @@ class Alternative:
     gain : float
         This window time over the recommended one's, minus 1: 0.25 says that the recommended split is 25 % faster,
         counted in time windows per second.
+    probability : float
+        That the recommended split is faster than this one; NaN for a learner that does not say how sure it is.
     """
 
     split: dict[str, int]
     window_seconds: float
     gain: float
+    probability: float = math.nan
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,7 +50,10 @@ class Recommendation:
     interval : (float, float)
         Bounds of the window time that hold it with probability ``level``, in seconds; NaN for a learner that has none.
     level : float
-        Of the interval, between 0 and 1.
+        Of the intervals, between 0 and 1.
+    rank_intervals : dict of str to (int, int)
+        By participant, bounds that hold with probability ``level`` the ranks that are really best for it within the
+        budget; empty for a learner that does not say how sure it is.
     own_seconds, waits : dict of str to float
         Predicted seconds per time window that each participant works on its own and waits for others (means again).
     imbalance : float
@@ -63,7 +69,8 @@ class Recommendation:
     measurements : Measurements
         What was learned from.
     alternatives : dict of str to Alternative
-        ``"equal"``, and ``"degrees-of-freedom"`` where those of all participants are known.
+        ``"equal"``, ``"degrees-of-freedom"`` where those of all participants are known, and ``"present"`` where the
+        split in use was given.
     warnings : tuple of str
         What speaks against trusting this blindly, in sentences.
     """
@@ -72,6 +79,7 @@ class Recommendation:
     window_seconds: float
     interval: tuple[float, float]
     level: float
+    rank_intervals: dict[str, tuple[int, int]]
     own_seconds: dict[str, float]
     waits: dict[str, float]
     imbalance: float
@@ -92,6 +100,7 @@ class Recommendation:
             "split": dict(self.split),
             "window_seconds": self.window_seconds,
             "interval": {"low": _known(self.interval[0]), "high": _known(self.interval[1]), "level": self.level},
+            "rank_intervals": {name: {"low": low, "high": high} for name, (low, high) in self.rank_intervals.items()},
             "own_seconds": dict(self.own_seconds),
             "wait_seconds": dict(self.waits),
             "imbalance": _known(self.imbalance),
@@ -99,7 +108,12 @@ class Recommendation:
             "learner": self.learner,
             "models": {name: _describe(model) for name, model in self.models.items()},
             "alternatives": {
-                name: {"split": dict(other.split), "window_seconds": other.window_seconds, "gain": other.gain}
+                name: {
+                    "split": dict(other.split),
+                    "window_seconds": other.window_seconds,
+                    "gain": other.gain,
+                    "probability": _known(other.probability),
+                }
                 for name, other in self.alternatives.items()
             },
             "warnings": list(self.warnings),
