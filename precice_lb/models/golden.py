@@ -13,8 +13,9 @@ __all__ = ["golden_section", "slope_order"]
 Array = NDArray[np.float64]
 
 GOLDEN = (1 + math.sqrt(5)) / 2
-# Places to either side of the found one that are looked at as well.
-NEIGHBOURS = 2
+# Places to either side of the found one that are looked at as well. Terms with different powers of the logarithm take
+# turns in the order of slopes; much alike ones, x^0.75 and x^0.25 log2(x)^2 say, stand up to 4 places apart.
+NEIGHBOURS = 5
 
 
 def slope_order(pairs: Array, largest: float, log_base: float = 2.0) -> NDArray[np.intp]:
