@@ -226,7 +226,6 @@ def _start_recorder(
         if switch not in ("", "1"):
             warn_once(f"PRECICE_LB_RECORD is ignored: expected 0 or 1, found {switch!r}")
         # Here and not above: HDF5 may be missing or broken, and the run goes on without it.
-        from precice_lb.record.at_end import at_end_action
         from precice_lb.record.metadata import run_metadata, user_metadata
         from precice_lb.store.writer import StoreWriter
 
@@ -234,7 +233,10 @@ def _start_recorder(
         values.update(user_metadata(metadata))
         directory = Path(os.environ.get("PRECICE_LB_DIR") or DEFAULT_DIRECTORY).absolute()
         writer = StoreWriter(directory, values, text)
-        after_close = at_end_action(values, directory)
+        if os.environ.get("PRECICE_LB_AT_END"):
+            from precice_lb.record.at_end import at_end_action
+
+            after_close = at_end_action(values, directory)
     except Exception as error:
         warn_once(f"this run is not recorded: {error}")
     try:

@@ -1,0 +1,331 @@
+"""What recording costs, measured on libprecice beside the same solver unrecorded, in one run.
+
+    python benchmarks/recorder_overhead.py advance | ranks | memory | import | elastic-tube [--json FILE]
+
+Every figure compares runs that alternate, so that a machine that is busy with other things disturbs both alike.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+CONFIGURATION = """<?xml version="1.0"?>
+<precice-configuration>
+  <log enabled="false"/>
+  <profiling mode="{profiling}"/>
+  <data:scalar name="A-Data"/>
+  <data:scalar name="B-Data"/>
+  <mesh name="A-Mesh" dimensions="2"><use-data name="A-Data"/><use-data name="B-Data"/></mesh>
+  <mesh name="B-Mesh" dimensions="2"><use-data name="A-Data"/><use-data name="B-Data"/></mesh>
+  <participant name="A">
+    <provide-mesh name="A-Mesh"/>
+    <receive-mesh name="B-Mesh" from="B"/>
+    <write-data name="A-Data" mesh="A-Mesh"/>
+    <read-data name="B-Data" mesh="A-Mesh"/>
+    <mapping:nearest-neighbor direction="read" from="B-Mesh" to="A-Mesh" constraint="consistent"/>
+  </participant>
+  <participant name="B">
+    <provide-mesh name="B-Mesh"/>
+    <receive-mesh name="A-Mesh" from="A"/>
+    <write-data name="B-Data" mesh="B-Mesh"/>
+    <read-data name="A-Data" mesh="B-Mesh"/>
+    <mapping:nearest-neighbor direction="read" from="A-Mesh" to="B-Mesh" constraint="consistent"/>
+  </participant>
+  <m2n:sockets acceptor="A" connector="B" exchange-directory="."/>
+  <coupling-scheme:parallel-explicit>
+    <participants first="A" second="B"/>
+    <max-time-windows value="{windows}"/>
+    <time-window-size value="0.001"/>
+    <exchange data="A-Data" mesh="A-Mesh" from="A" to="B"/>
+    <exchange data="B-Data" mesh="B-Mesh" from="B" to="A"/>
+  </coupling-scheme:parallel-explicit>
+</precice-configuration>
+"""
+RECORDED = ["-m", "precice_lb", "run"]
+FLUSH_LIMIT_MS = 5.0
+
+
+def solver(name: str, ranks: int, mode: str) -> None:
+    """Couple a few vertices with nothing to solve; modes: plain, ``alternate`` advances bare and recorded in turn."""
+    import numpy as np
+    import precice
+
+    rank = 0
+    if ranks > 1:
+        from mpi4py import MPI
+
+        rank = MPI.COMM_WORLD.Get_rank()
+    participant = precice.Participant(name, "precice-config.xml", rank, ranks)
+    mesh, other = f"{name}-Mesh", "B" if name == "A" else "A"
+    x = np.linspace(0.0, 1.0, 8)[rank::ranks]
+    ids = participant.set_mesh_vertices(mesh, np.stack([x, np.zeros_like(x)], axis=1))
+    participant.initialize()
+    recorder = getattr(participant, "_precice_lb_recorder", None)
+    ways = [type(participant).advance, type(participant).__mro__[1].advance if mode == "alternate" else None]
+    # Not strictly in turn: flushes of both sides would always meet the same way.
+    choice = (
+        np.random.default_rng(1).integers(0, 2, 2_000_000) if mode == "alternate" else np.zeros(2_000_000, dtype=int)
+    )
+    chosen = choice.tolist()
+    times, flushed, memory, window, rows = [], [], [], 0, 0
+    clock = time.perf_counter_ns
+    while participant.is_coupling_ongoing():
+        dt = participant.get_max_time_step_size()
+        values = participant.read_data(mesh, f"{other}-Data", ids, dt)
+        participant.write_data(mesh, f"{name}-Data", ids, values + 1.0)
+        advance = ways[chosen[window]]
+        begin = clock()
+        advance(participant, dt)
+        end = clock()
+        window += 1
+        if mode == "memory":
+            if window % 20_000 == 0:
+                memory.append(_memory())
+        elif mode != "plain":
+            times.append(end - begin)
+            if recorder is not None and recorder._writer._rows != rows:
+                rows = recorder._writer._rows
+                flushed.append(window)
+    result = {"times": times, "chosen": chosen[:window], "flushed": flushed, "memory": memory}
+    Path(f"{name}-{rank}.json").write_text(json.dumps(result))
+
+
+def _memory() -> dict[str, float]:
+    """Memory of this process in MiB: resident, and what it shares with no file and no other process."""
+    text = Path("/proc/self/smaps_rollup").read_text()
+    kib = {line.split()[0]: int(line.split()[1]) for line in text.splitlines()[1:]}
+    return {"resident": kib["Rss:"] / 1024, "private": (kib["Private_Clean:"] + kib["Private_Dirty:"]) / 1024}
+
+
+def couple(
+    directory: Path, windows: int, options: Sequence[str], mode: str, *, ranks: int = 1, profiling: str = "fundamental"
+) -> dict[str, list[dict[str, Any]]]:
+    """Run A with python's ``options`` and B unrecorded; return what A's ranks measured and the seconds it took."""
+    directory.mkdir(parents=True)
+    (directory / "precice-config.xml").write_text(CONFIGURATION.format(windows=windows, profiling=profiling))
+    launch = [str(Path(sys.executable).parent / "mpiexec"), "-n", str(ranks)] if ranks > 1 else []
+    script = [str(Path(__file__).resolve()), "solver"]
+    run_together(
+        [
+            ([*launch, sys.executable, *options, *script, "A", str(ranks), mode], directory),
+            ([sys.executable, *script, "B", "1", "plain"], directory),
+        ]
+    )
+    return {"A": [json.loads((directory / f"A-{rank}.json").read_text()) for rank in range(ranks)]}
+
+
+def run_together(commands: Sequence[tuple[list[str], Path]]) -> tuple[float, float]:
+    """Run commands at the same time; return wall seconds and the CPU seconds of all of them."""
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]),
+        "PRECICE_LB_BACKEND": "libprecice",
+        "MPLBACKEND": "Agg",
+        # Threads of the linear algebra library that compete for two cores would drown everything else.
+        "OMP_NUM_THREADS": "1",
+        "OPENBLAS_NUM_THREADS": "1",
+    }
+    begin = time.perf_counter()
+    started = [
+        subprocess.Popen(command, cwd=directory, env=environment, stdout=subprocess.DEVNULL)
+        for command, directory in commands
+    ]
+    cpu = 0.0
+    for process in started:
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        cpu += usage.ru_utime + usage.ru_stime
+        if process.returncode != 0:
+            raise SystemExit(f"{process.args} ended with exit code {process.returncode}")
+    return time.perf_counter() - begin, cpu
+
+
+def bench_advance(work: Path, windows: int) -> dict[str, Any]:
+    """Time that recording adds to a call of ``advance``, on one rank, calls alternating in one process."""
+    import numpy as np
+
+    (found,) = couple(work / "advance", windows, RECORDED, "alternate")["A"]
+    store = _store(work / "advance")
+    times, bare = np.array(found["times"], dtype=float), np.array(found["chosen"], dtype=bool)
+    # What the recorded calls took beyond the backend's own time, which is in the store: nothing else differs.
+    added = times[~bare] - store.advances["advance_ns"]
+    flushed = np.isin(np.arange(1, windows + 1)[~bare], found["flushed"])
+    return {
+        "windows": windows,
+        "bare advance, median (us)": np.median(times[bare]) / 1e3,
+        "recorded advance, median (us)": np.median(times[~bare]) / 1e3,
+        "difference of the medians (us)": (np.median(times[~bare]) - np.median(times[bare])) / 1e3,
+        "bare advance, mean (us)": times[bare].mean() / 1e3,
+        "recorded advance, mean (us)": times[~bare].mean() / 1e3,
+        "added per call, median (us)": np.median(added) / 1e3,
+        "added per call, mean with flushes (us)": added.mean() / 1e3,
+        "added per call, mean without flushes (us)": added[~flushed].mean() / 1e3,
+        "added per call, 99.9th percentile with flushes (us)": np.percentile(added, 99.9) / 1e3,
+        "added per call, 99.9th percentile without flushes (us)": np.percentile(added[~flushed], 99.9) / 1e3,
+        "flush, median (ms)": np.median(added[flushed]) / 1e6,
+        "flush, 99th percentile (ms)": np.percentile(added[flushed], 99) / 1e6,
+        "flush, longest (ms)": added[flushed].max() / 1e6,
+        "pass": bool(np.median(added) <= 2e3 and np.median(added[flushed]) <= FLUSH_LIMIT_MS * 1e6),
+    }
+
+
+def bench_ranks(work: Path, windows: int, ranks: int) -> dict[str, Any]:
+    """Whether all ranks flush after the same windows, and how long it takes them."""
+    import numpy as np
+
+    found = couple(work / "ranks", windows, RECORDED, "recorded", ranks=ranks)["A"]
+    expected = sorted({2**k for k in range(7) if 2**k <= windows} | set(range(64, windows + 1, 64)))
+    flushes = []
+    for rank, values in enumerate(found):
+        store = _store(work / "ranks", rank)
+        added = np.array(values["times"], dtype=float) - store.advances["advance_ns"]
+        flushes.append(added[np.array(values["flushed"]) - 1] / 1e6)
+    same = all(values["flushed"] == expected for values in found)
+    return {
+        "ranks": ranks,
+        "windows": windows,
+        "same windows on all ranks": same,
+        "flush, median (ms)": float(np.median(flushes)),
+        "flush, 99th percentile (ms)": float(np.percentile(flushes, 99)),
+        "flush, longest (ms)": float(np.max(flushes)),
+        "pass": same and bool(np.median(flushes) <= FLUSH_LIMIT_MS),
+    }
+
+
+def bench_memory(work: Path, windows: int) -> dict[str, Any]:
+    """Memory of a recorded and of an unrecorded rank over many windows."""
+    result: dict[str, Any] = {"windows": windows}
+    last = {}
+    for name, options in (("bare", []), ("recorded", RECORDED)):
+        samples = couple(work / name, windows, options, "memory", profiling="off")["A"][0]["memory"]
+        last[name] = samples[-1]
+        warm = samples[max(0, len(samples) // 10 - 1)]
+        for kind, value in last[name].items():
+            result[f"{name}, {kind} (MiB)"] = value
+            result[f"{name}, {kind}, growth after a tenth of the windows (MiB)"] = value - warm[kind]
+    for kind in ("private", "resident"):
+        result[f"recorded over bare, {kind} (MiB)"] = last["recorded"][kind] - last["bare"][kind]
+    result["pass"] = result["recorded over bare, private (MiB)"] <= 8.0
+    return result
+
+
+def bench_import(repeats: int) -> dict[str, Any]:
+    """CPU time of importing everything that recording needs, over the libraries it stands on."""
+    codes = {
+        "bare": "import precice, h5py, mpi4py",
+        "recording": "import precice, h5py, mpi4py, precice_lb; precice_lb.Participant\n"
+        "import precice_lb.record.recorder, precice_lb.record.metadata\n"
+        "import precice_lb.store.writer",
+        "precice alone": "import precice",
+    }
+    with tempfile.TemporaryDirectory() as directory:
+        measured = alternate({k: [([sys.executable, "-c", c], Path(directory))] for k, c in codes.items()}, repeats)
+    cpu = {name: statistics.median(seconds for _, seconds in values) * 1e3 for name, values in measured.items()}
+    added = cpu["recording"] - cpu["bare"]
+    return {
+        "repeats": repeats,
+        **{f"{name} (ms CPU)": value for name, value in cpu.items()},
+        "added (ms CPU)": added,
+        "pass": added <= 150.0,
+    }
+
+
+def bench_elastic_tube(work: Path, repeats: int) -> dict[str, Any]:
+    """Run the tutorial elastic-tube-1d of preCICE, unmodified, both participants recorded or both not."""
+    import shutil
+
+    tutorials = os.environ.get("PRECICE_TUTORIALS")
+    if not tutorials:
+        raise SystemExit("elastic-tube: set PRECICE_TUTORIALS to a copy of preCICE's tutorials")
+    commands: dict[str, list[tuple[list[str], Path]]] = {}
+    for name, options in (("bare", []), ("recorded", RECORDED)):
+        case = work / name
+        shutil.copytree(Path(tutorials) / "elastic-tube-1d", case)
+        commands[name] = [
+            (
+                [sys.executable, *options, f"{solver}Solver.py", "../precice-config.xml"],
+                case / f"{solver.lower()}-python",
+            )
+            for solver in ("Fluid", "Solid")
+        ]
+    measured = alternate(commands, repeats)
+    result: dict[str, Any] = {"pairs": repeats}
+    for kind, index in (("wall", 0), ("CPU", 1)):
+        for name, values in measured.items():
+            result[f"{name}, median ({kind} s)"] = statistics.median(value[index] for value in values)
+        pairs = zip(measured["recorded"], measured["bare"], strict=True)
+        ratios = sorted(ours[index] / bare[index] for ours, bare in pairs)
+        result[f"median of the pairs' ratios ({kind})"] = statistics.median(ratios)
+        result[f"ratio of the medians ({kind})"] = (
+            result[f"recorded, median ({kind} s)"] / result[f"bare, median ({kind} s)"]
+        )
+        result[f"ratio of the smallest ({kind})"] = min(value[index] for value in measured["recorded"]) / min(
+            value[index] for value in measured["bare"]
+        )
+        result[f"smallest and largest ratio of a pair ({kind})"] = [ratios[0], ratios[-1]]
+    result["pass"] = result["ratio of the medians (CPU)"] <= 1.005
+    return result
+
+
+def alternate(commands: dict[str, list[tuple[list[str], Path]]], repeats: int) -> dict[str, list[tuple[float, float]]]:
+    """Run each set of commands ``repeats`` times, in turn and every other time the other way round."""
+    measured: dict[str, list[tuple[float, float]]] = {name: [] for name in commands}
+    for repeat in range(repeats + 1):
+        for name in list(commands)[:: 1 if repeat % 2 else -1]:
+            seconds = run_together(commands[name])
+            # The first round fills the file cache.
+            if repeat:
+                measured[name].append(seconds)
+    return measured
+
+
+def _store(directory: Path, rank: int = 0) -> Any:
+    sys.path.insert(0, str(ROOT))
+    from precice_lb.store.reader import find_stores, read_store
+
+    stores = [read_store(path) for path in find_stores([directory / "precice-lb-store"])]
+    return next(store for store in stores if store.metadata["rank"] == rank)
+
+
+def main() -> int:
+    """Run one benchmark; the exit code says whether its bound holds."""
+    if sys.argv[1:2] == ["solver"]:
+        solver(sys.argv[2], int(sys.argv[3]), sys.argv[4])
+        return 0
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("benchmark", choices=["advance", "ranks", "memory", "import", "elastic-tube"])
+    parser.add_argument("--windows", type=int, help="time windows (advance 100000, ranks 5000, memory 1000000)")
+    parser.add_argument("--ranks", type=int, default=2)
+    parser.add_argument("--repeats", type=int, help="alternating runs (import 15, elastic-tube 9)")
+    parser.add_argument("--json", type=Path, help="also write the figures to this file")
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory() as directory:
+        work = Path(directory)
+        benchmarks: dict[str, Callable[[], dict[str, Any]]] = {
+            "advance": lambda: bench_advance(work, arguments.windows or 100_000),
+            "ranks": lambda: bench_ranks(work, arguments.windows or 5_000, arguments.ranks),
+            "memory": lambda: bench_memory(work, arguments.windows or 1_000_000),
+            "import": lambda: bench_import(arguments.repeats or 15),
+            "elastic-tube": lambda: bench_elastic_tube(work, arguments.repeats or 9),
+        }
+        figures = benchmarks[arguments.benchmark]()
+    for name, value in figures.items():
+        print(f"{name:58} {value if not isinstance(value, float) else format(value, '.4g')}")
+    if arguments.json is not None:
+        arguments.json.write_text(json.dumps({arguments.benchmark: figures}, indent=2) + "\n")
+    return 0 if figures["pass"] else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
