@@ -16,7 +16,7 @@ from truth_helpers import Bounds, Role, bounds, configuration, run
 from precice_lb.dataset import CoupledRun, load_runs
 from precice_lb.ingest.profiling import enrich
 
-WINDOWS = 10
+WINDOWS = 8
 ATTEMPTS = 3
 MS = 1e-3
 PLAN_TOLERANCE = 20e-3
