@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, RegressorMixin
 
 from precice_lb.exceptions import ModelError
-from precice_lb.models.formula import Formula
+from precice_lb.models.formula import Expression
 
 __all__ = ["CurveSampler", "Curves", "Learner"]
 
@@ -68,7 +68,7 @@ class Learner(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         """Bounds, shape (n,) each, that hold the true mean seconds with probability ``level`` at each row of X."""
         raise NotImplementedError
 
-    def formula(self) -> Formula:
+    def formula(self) -> Expression:
         """Give the model as a formula, with the values of `predict` unless the learner says how near they are."""
         raise NotImplementedError
 

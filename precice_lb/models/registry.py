@@ -42,6 +42,8 @@ LEARNERS: Mapping[str, type[Learner]] = _Learners(
         "bayes": ("bayes", "BayesRegressor"),
         "shape": ("shape", "ShapeRegressor"),
         "pmnf": ("pmnf", "PMNFRegressor"),
+        "epmnf": ("epmnf", "EPMNFRegressor"),
+        "piecewise": ("piecewise", "PiecewiseRegressor"),
     }
 )
 
