@@ -8,6 +8,7 @@ import re
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -48,13 +49,15 @@ class Evaluation:
     mse : float
         Mean squared error, s².
     coverage : float
-        Share of measurements inside their intervals; NaN if the learner gives none.
+        Share of measurements inside their intervals; NaN if the learner gives none. An interval is for the true mean,
+        so it is widened here by how far a measurement may lie from that: its standard error where it is known, else
+        the scatter of the measurements around the fitted curve.
     level : float
         What that share should be.
     not_positive : int
         Predictions that are no time at all: zero, negative or not finite.
     predictions, low, high : arrays of shape (n,)
-        Seconds predicted, and the bounds of the intervals (NaN if there are none).
+        Seconds predicted, and the bounds of the widened intervals (NaN if there are none).
     """
 
     smape: float
@@ -100,11 +103,6 @@ def cross_validate(
     ------
     ModelError
         Fewer than two different points; folds that are not 2 to their number; the learner refuses a part of the data.
-
-    Notes
-    -----
-    A measurement has noise of its own, which intervals of the true mean leave out: with many noisy measurements
-    the coverage comes out below the level.
     """
     points, seconds, errors = _table(X, y, spread)
     _, first, group = np.unique(points, axis=0, return_index=True, return_inverse=True)
@@ -232,10 +230,23 @@ def _predict(
     check_level(level)
     model = fit_quietly(learner, points[train], seconds[train], None if errors is None else errors[train])
     prediction = np.asarray(model.predict(points[test]), dtype=np.float64)
-    bounds = np.full((2, len(prediction)), np.nan)
-    if hasattr(model, "predict_interval"):
-        bounds = np.asarray(model.predict_interval(points[test], level), dtype=np.float64)
-    return np.vstack([prediction, bounds])
+    if not hasattr(model, "predict_interval"):
+        return np.vstack([prediction, np.full((2, len(prediction)), np.nan)])
+    low, high = (np.asarray(bound, dtype=np.float64) for bound in model.predict_interval(points[test], level))
+    scatter = np.full(len(prediction), _scatter(seconds[train], np.asarray(model.predict(points[train]))))
+    if errors is not None:
+        known = np.isfinite(errors[test])
+        scatter[known] = errors[test][known] / seconds[test][known]
+    half = NormalDist().inv_cdf((1 + level) / 2) * scatter * np.abs(prediction)
+    # Independent errors add up in squares.
+    return np.vstack(
+        [prediction, prediction - np.hypot(prediction - low, half), prediction + np.hypot(high - prediction, half)]
+    )
+
+
+def _scatter(seconds: Array, fitted: Array) -> float:
+    """Relative standard deviation of measurements around a curve that took about two of them to fit."""
+    return float(np.sqrt(np.square(fitted / seconds - 1).sum() / max(len(seconds) - 2, 1)))
 
 
 def _judged(seconds: Array, columns: Array, level: float) -> Evaluation:

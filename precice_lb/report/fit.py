@@ -1,0 +1,270 @@
+"""What learners make of measurements: fitted, judged on what they had not seen, as tables and as JSON."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from precice_lb.dataset import Measurements
+from precice_lb.exceptions import DataError, ModelError, PreciceLBError
+from precice_lb.models.evaluate import Evaluation, cross_validate, evaluate, fit_quietly, meeting
+from precice_lb.report.text import percent, visible
+from precice_lb.report.view import Grid
+
+__all__ = ["LearnerFit", "ParticipantFit", "compare_learners", "fit_dict", "fit_grid", "formulas"]
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class LearnerFit:
+    """One learner on one participant's measurements.
+
+    Attributes
+    ----------
+    learner
+        Its name.
+    model
+        Fitted to all measurements, those of the test left out; None if it refused them.
+    validation
+        Cross-validation on the same measurements, None if refused.
+    test
+        On the measurements of the test; None without one.
+    problem
+        Why it refused, or nothing.
+    """
+
+    learner: str
+    model: Any
+    validation: Evaluation | None
+    test: Evaluation | None
+    problem: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class ParticipantFit:
+    """All learners on one participant's measurements.
+
+    Attributes
+    ----------
+    participant
+        Its name.
+    columns
+        ``ranks``, then the parameters that vary.
+    rows, seconds, spread : arrays of shape (n, d), (n,), (n,)
+        The measurements.
+    tested : array of bool, shape (n,)
+        Those that were kept for the test.
+    fits
+        The best first: by the error in the test if there is one, else in the cross-validation.
+    left_aside
+        Columns that vary and are not numbers.
+    """
+
+    participant: str
+    columns: tuple[str, ...]
+    rows: Array
+    seconds: Array
+    spread: Array
+    tested: NDArray[np.bool_]
+    fits: tuple[LearnerFit, ...]
+    left_aside: tuple[str, ...]
+
+
+def compare_learners(
+    measurements: Measurements,
+    learners: Sequence[str],
+    *,
+    conditions: Sequence[str] = (),
+    folds: int | None = None,
+    level: float = 0.8,
+) -> list[ParticipantFit]:
+    """Fit learners to every participant's measurements and judge each by what it had not seen.
+
+    Parameters
+    ----------
+    measurements
+        What was measured. Parameters that vary are modelled beside the ranks.
+    learners
+        Names out of `precice_lb.models.LEARNERS`.
+    conditions
+        Rows that meet all of them are kept for a test, such as ``level==8``; none keeps nothing.
+    folds, level
+        As of `precice_lb.models.evaluate.cross_validate`.
+
+    Raises
+    ------
+    DataError
+        A condition that cannot be applied, or that leaves nothing to learn from or to test.
+    """
+    if not 0 < level < 1:
+        raise DataError(f"expected the level of intervals between 0 and 1, found {level!r}")
+    if folds is not None and folds < 2:
+        raise DataError(f"expected at least 2 folds, found {folds}")
+    fits = [_compare(measurements, name, learners, conditions, folds, level) for name in measurements.samples]
+    if conditions and not any(each.tested.any() for each in fits):
+        raise DataError(f"--test {' '.join(conditions)}: expected measurements that meet it, found none")
+    return fits
+
+
+def _compare(
+    measurements: Measurements,
+    name: str,
+    learners: Sequence[str],
+    conditions: Sequence[str],
+    folds: int | None,
+    level: float,
+) -> ParticipantFit:
+    samples = np.asarray(measurements.samples[name], dtype=np.float64)
+    parameters = measurements.parameters.get(name, {})
+    varying = [key for key, values in parameters.items() if len(np.unique(values)) > 1]
+    numeric = [key for key in varying if _is_numeric(parameters[key])]
+    rows = np.column_stack([samples[:, 0], *(np.asarray(parameters[key], dtype=np.float64) for key in numeric)])
+    seconds = samples[:, 1]
+    spread = np.asarray(measurements.spread.get(name, np.full(len(seconds), np.nan)), dtype=np.float64)
+    tested = np.zeros(len(seconds), dtype=np.bool_)
+    if conditions:
+        try:
+            tested = meeting(conditions, {"ranks": samples[:, 0], **parameters})
+        except ModelError as error:
+            raise DataError(f"--test: {error}") from error
+        if tested.all():
+            raise DataError(
+                f"--test {' '.join(conditions)}: expected measurements of {name} that do not meet it, to learn from, "
+                f"found that all {len(tested)} do"
+            )
+    fits = [_fit(learner, rows, seconds, spread, tested, folds, level) for learner in learners]
+    fits.sort(key=_error)
+    left_aside = tuple(key for key in varying if key not in numeric)
+    return ParticipantFit(name, ("ranks", *numeric), rows, seconds, spread, tested, tuple(fits), left_aside)
+
+
+def _is_numeric(values: NDArray[Any]) -> bool:
+    return bool(np.issubdtype(values.dtype, np.number) and np.isfinite(values.astype(np.float64)).all())
+
+
+def _fit(
+    learner: str,
+    rows: Array,
+    seconds: Array,
+    spread: Array,
+    tested: NDArray[np.bool_],
+    folds: int | None,
+    level: float,
+) -> LearnerFit:
+    kept = ~tested
+    model, validation, test = None, None, None
+    try:
+        model = fit_quietly(learner, rows[kept], seconds[kept], spread[kept])
+        if tested.any():
+            test = evaluate(learner, rows, seconds, tested, spread, level=level)
+        validation = cross_validate(learner, rows[kept], seconds[kept], spread[kept], folds=folds, level=level)
+    except PreciceLBError as error:
+        return LearnerFit(learner, model, validation, test, str(error))
+    return LearnerFit(learner, model, validation, test)
+
+
+def _error(fit: LearnerFit) -> tuple[float, float]:
+    scores = [math.inf if each is None else each.smape for each in (fit.test, fit.validation)]
+    return (scores[0], scores[1]) if math.isfinite(scores[0]) else (scores[1], scores[1])
+
+
+def fit_grid(fit: ParticipantFit, name: str, level: float) -> Grid:
+    """Set the errors of a participant's learners side by side.
+
+    With a test, its errors come first, MSE and intervals are of it, and SMAPE is of the cross-validation.
+
+    Parameters
+    ----------
+    fit
+        The participant.
+    name
+        How to write its name.
+    level
+        Of the intervals.
+    """
+    kept, tested = int((~fit.tested).sum()), int(fit.tested.sum())
+    title = f"{name}: {kept} measurements over {', '.join(fit.columns)}, each predicted from the others"
+    if tested:
+        title = f"{name}: {kept} measurements over {', '.join(fit.columns)} to learn from, {tested} to test by"
+    header = ["learner", *(["SMAPE test"] if tested else []), "SMAPE", "MSE (s²)", f"in {percent(level, 0)}", "not > 0"]
+    rows = []
+    for each in fit.fits:
+        judged = each.test if tested else each.validation
+        errors = [each.test, each.validation] if tested else [each.validation]
+        row = [each.learner, *("–" if error is None else f"{error.smape:.1f} %" for error in errors)]
+        if judged is None:
+            row += ["–"] * 3
+        else:
+            row += [f"{judged.mse:.3g}", percent(judged.coverage), str(judged.not_positive)]
+        rows.append(tuple(row))
+    return Grid(title, tuple(header), tuple(rows), (False, *[True] * (len(header) - 1)))
+
+
+def formulas(fit: ParticipantFit) -> list[tuple[str, str]]:
+    """Give each learner's formula, or why there is none."""
+    lines = []
+    for each in fit.fits:
+        if each.problem:
+            lines.append((each.learner, each.problem))
+        if each.model is not None:
+            lines.append((each.learner, _formula_text(each.model)))
+    return lines
+
+
+def _formula_text(model: Any) -> str:
+    try:
+        return str(model.formula().text())
+    except (NotImplementedError, ModelError) as error:
+        return f"no formula: {error}" if str(error) else "no formula"
+
+
+def fit_dict(fits: Sequence[ParticipantFit], conditions: Sequence[str]) -> dict[str, Any]:
+    """Give everything but the curves as plain types, for JSON; errors that are not known are None."""
+    return {
+        "format": "precice-lb-fit",
+        "format_version": 1,
+        "test": list(conditions),
+        "participants": {
+            each.participant: {
+                "columns": list(each.columns),
+                "left_aside": list(each.left_aside),
+                "measurements": int((~each.tested).sum()),
+                "tested": int(each.tested.sum()),
+                "learners": {fit.learner: _learner_dict(fit) for fit in each.fits},
+            }
+            for each in fits
+        },
+    }
+
+
+def _learner_dict(fit: LearnerFit) -> dict[str, Any]:
+    entry: dict[str, Any] = {
+        "cross_validation": _evaluation_dict(fit.validation),
+        "test": _evaluation_dict(fit.test),
+        "problem": visible(fit.problem) or None,
+    }
+    if fit.model is not None:
+        try:
+            formula = fit.model.formula()
+            entry["formula"] = {"text": formula.text(), "latex": formula.latex(), "python": formula.python()}
+        except (NotImplementedError, ModelError):
+            entry["formula"] = None
+    return entry
+
+
+def _evaluation_dict(judged: Evaluation | None) -> Mapping[str, Any] | None:
+    if judged is None:
+        return None
+    return {
+        "smape_percent": judged.smape,
+        "mse_seconds2": judged.mse,
+        "coverage": judged.coverage,
+        "level": judged.level,
+        "not_positive": judged.not_positive,
+    }

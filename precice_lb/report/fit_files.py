@@ -1,0 +1,64 @@
+"""Compared learners as files: errors, models and figures."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from urllib.parse import quote
+
+from precice_lb.exceptions import DataError
+from precice_lb.report.documents import json_text
+from precice_lb.report.fit import ParticipantFit, fit_dict
+
+__all__ = ["write_fits"]
+
+
+def write_fits(
+    fits: Sequence[ParticipantFit], directory: str | Path, conditions: Sequence[str] = (), level: float = 0.8
+) -> list[Path]:
+    """Write fit.json, and per participant its models and figure, into a directory.
+
+    Parameters
+    ----------
+    fits
+        The participants.
+    directory
+        Where to write; made if it is not there.
+    conditions
+        Of the test.
+    level
+        Of the intervals.
+
+    Returns
+    -------
+    list of pathlib.Path
+        The files. What a file system does not allow in a participant's name is written as in URLs.
+
+    Raises
+    ------
+    DataError
+        When the directory cannot be written to.
+    """
+    from precice_lb.report.figure import figure_bytes
+    from precice_lb.report.fit_figure import draw_fit
+
+    target = Path(directory)
+    contents = {target / "fit.json": json_text(fit_dict(fits, conditions)).encode()}
+    for fit in fits:
+        stem = quote(fit.participant, safe=" ")
+        for each in fit.fits:
+            if each.model is not None:
+                contents[target / f"{stem}-{each.learner}.json"] = json_text(each.model.to_dict()).encode()
+        if any(each.model is not None for each in fit.fits):
+            figure = draw_fit(fit, level)
+            contents[target / f"{stem}.svg"] = figure_bytes(figure, "svg")
+            contents[target / f"{stem}.png"] = figure_bytes(figure, "png")
+    try:
+        target.mkdir(parents=True, exist_ok=True)
+        for path, content in contents.items():
+            path.write_bytes(content)
+    except OSError as error:
+        raise DataError(
+            f"{target}: expected a directory to write models to, found: {error.strerror}; name another one"
+        ) from error
+    return list(contents)
