@@ -32,6 +32,9 @@ Array = NDArray[np.float64]
 
 # The sample of the prior, this many times the members that are drawn from the posterior.
 BANK = 8
+# Moves of the sampler after each step and after the last: a curve over ranks is soon found, sizes with their more
+# variables and many precise measurements need longer.
+MOVES, MOVES_WITH_SIZES = (2, 8), (8, 60)
 
 
 class PosteriorCurves:
@@ -129,7 +132,8 @@ class BayesRegressor(Learner):
             rng = np.random.default_rng(self.random_state)
             shapes = partial(_shapes, rows, sizes)
             bank = prior_bank(BANK * self.members, ONE_SIZE if sizes is None else sizes.dimensions)
-            z, evidence = sample_posterior(_after(likelihood, shapes), bank, self.members, rng)
+            moves = MOVES if sizes is None else MOVES_WITH_SIZES
+            z, evidence = sample_posterior(_after(likelihood, shapes), bank, self.members, moves, rng)
             if evidence > best:
                 best, self.z_, self.sizes_ = evidence, z, sizes
                 self.log_scale_, self.noise_ = likelihood.draw(shapes(z), rng)

@@ -18,14 +18,14 @@ __all__ = ["sample_posterior"]
 
 Array = NDArray[np.float64]
 
-# Steps of the power, and moves after each of them and after the last.
-LARGEST_STEPS, MOVES, LAST_MOVES = 20, 2, 8
+# Steps of the power, at most.
+LARGEST_STEPS = 24
 # Share of members that must keep their weight in a step.
 KEPT = 0.4
 
 
 def sample_posterior(
-    log_likelihood: Callable[[Array], Array], bank: Array, count: int, rng: np.random.Generator
+    log_likelihood: Callable[[Array], Array], bank: Array, count: int, moves: tuple[int, int], rng: np.random.Generator
 ) -> tuple[Array, float]:
     """Draw members of a posterior.
 
@@ -37,6 +37,8 @@ def sample_posterior(
         Draws of the prior, N well above count.
     count : int
         How many to draw.
+    moves : (int, int)
+        How often members are moved after each step and after the last.
     rng : Generator
         Dice.
 
@@ -54,7 +56,7 @@ def sample_posterior(
         highest = float(log.max())
         evidence += step * highest + float(np.log(np.exp(step * (log - highest)).mean()))
         z, log = _resample(z, log, step, count, rng)
-        for _ in range(MOVES if power < 1 else LAST_MOVES):
+        for _ in range(moves[0] if power < 1 else moves[1]):
             z, log = _move(z, log, power, log_likelihood, rng)
         if power == 1:
             break
@@ -98,7 +100,7 @@ def _move(
     # Some moves change all variables, most some of them; a few sizes of steps for wide and for narrow directions.
     moved = rng.random((n, d)) < rng.choice([0.35, 0.7, 1.0], size=(n, 1))
     size = 1.6 / np.sqrt(2 * d) * np.exp(0.7 * rng.standard_normal((n, 1)))
-    offered = z + moved * (size * (z[first] - z[other]) + 0.02 * rng.standard_normal((n, d)))
+    offered = z + moved * (size * (z[first] - z[other]) + 0.002 * rng.standard_normal((n, d)))
     offered_log = log_likelihood(offered)
     gain = power * (offered_log - log) - 0.5 * ((offered * offered).sum(axis=1) - (z * z).sum(axis=1))
     taken = np.log(rng.random(n)) < gain

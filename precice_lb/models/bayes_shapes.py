@@ -1,8 +1,8 @@
 """The family of curves that `bayes` believes in, and how likely each is before anything was measured.
 
-A member is f(p) = W [(1 - s) V p^-α G(p) C(p) + s V^η + g V^ζ r(p)] with
+A member is f(p) = W [(1 - s) (p/V)^-α G(p) C(p) + s V^η + g V^ζ r(p)] with
 
-- p^-α: a run time falls nearly as 1/p, somewhat less where surfaces count beside volumes (1/p and p^-2/3 in sum are
+- (p/V)^-α: a run time falls nearly as 1/p, somewhat less where surfaces count beside volumes (1/p and p^-2/3 in sum are
   p^-α with α between for a few octaves);
 - s: the share of the work that does not fall, as in Amdahl's law;
 - G(p) = ceil(E/p) / (E/p): work comes in E pieces, and the rank with one more is waited for;
@@ -10,9 +10,9 @@ A member is f(p) = W [(1 - s) V p^-α G(p) C(p) + s V^η + g V^ζ r(p)] with
 - r(p) = (p^β - 1)/β: what grows with p, from the logarithm of tree-like collectives (β = 0) to all-to-all exchange
   (β = 1). Its coefficient g is stated by the rank count at which it stops the fall, which is what can be said about an
   unknown solver: people run solvers at rank counts at which they scale;
-- V: the size of the case in units of a reference, 1 where every measurement is of one case (`precice_lb.models.sizes`).
-  Work, pieces and what has to fit into caches grow with it; what does not fall (η) and what grows with p (ζ) grow less:
-  not at all, as surfaces do, or at most as much.
+- V: the size of the case in units of a reference, 1 where every measurement is of one case (see
+  `precice_lb.models.bayes_sizes`). The work of a rank, its pieces and what has to fit into its cache depend on its part
+  V/p alone; what does not fall (η) and what grows with p (ζ) grows with V not at all, as surfaces do, or at most as V.
 
 Every member is positive and finite for all p ≥ 1. All parameters are functions of standard normal variables z, with
 tails somewhat heavier than normal: no solver is impossible.
@@ -79,7 +79,7 @@ class Shapes:
         logarithm = np.log(ranks)
         log_share = logarithm if log_size is None else logarithm - log_size
         each = self.pieces * np.exp(-log_share)
-        values = np.exp(-self.fall * logarithm)
+        values = np.exp(-self.fall * log_share)
         values *= np.ceil(each) / each
         values *= 1.0 + self.cache * ndtr((self.fits - log_share / np.log(2.0)) / CACHE_WIDTH)
         values *= 1.0 - self.serial
@@ -88,7 +88,6 @@ class Shapes:
             values += self.serial
             values += growth
         else:
-            values *= np.exp(log_size)
             values += self.serial * np.exp(self.serial_size * log_size)
             values += growth * np.exp(self.growth_size * log_size)
         return np.asarray(values, dtype=np.float64)
