@@ -1,0 +1,214 @@
+"""Factorised model: what is known about scaling is taken out, the rest is learned (Oskooi et al., equation 1).
+
+T = W·N/p + C·(N/p)^((D-1)/D): computation is proportional to the elements per rank, communication to the surface of a
+rank's part of the mesh. The coefficients W and C are nearly constant, so their logarithms are learned as linear
+functions of the logarithms of ranks, size and further parameters, drawn towards constants. The paper has computation
+and communication measured apart and trains networks on thousands of runs; here both are told apart by how the sum
+scales, from a handful.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.optimize import least_squares
+from scipy.stats import t as student
+
+from precice_lb.exceptions import ModelError
+from precice_lb.models.base import Learner
+from precice_lb.models.formula import Formula, Term
+from precice_lb.models.inputs import check_level, check_points, check_table
+
+__all__ = ["FactorizedRegressor"]
+
+Array = NDArray[np.float64]
+
+# Guess of the share of communication at a typical measurement, and the prior's standard deviation of its logarithm.
+COMMUNICATION, COMMUNICATION_SPREAD = 0.05, 2.0
+# Shares from which the fit starts; the best end wins.
+STARTS = (0.005, 0.05, 0.4)
+
+
+class FactorizedRegressor(Learner):
+    """Work per rank and surface per rank, with coefficients that vary slowly.
+
+    Every prediction is positive and finite.
+
+    Parameters
+    ----------
+    size_column : int
+        Column of X that holds the number of elements (or degrees of freedom) N. Without further columns N is constant.
+    dimensions : int
+        D of the mesh, 2 or 3.
+    slope_spread : float
+        Prior standard deviation of the exponents by which W and C deviate from constants; 0 for constants.
+    noise : float
+        Prior guess of the relative noise of one measurement, worth two measurements.
+
+    Attributes
+    ----------
+    formula_ : Formula
+        Two product terms: computation and communication.
+    log_coefficients_ : array of shape (2, 1 + d)
+        Rows for ln W and ln C: the constant, then the slope for each column of X in ln(x) about ``centre_``.
+    centre_ : array of shape (d,)
+        Mean of ln(x) of each column over the measurements.
+    covariance_ : array
+        Of the free coefficients (those of columns that were varied), row after row.
+    """
+
+    learner_name: ClassVar[str] = "factorized"
+
+    formula_: Formula
+    log_coefficients_: Array
+    centre_: Array
+
+    def __init__(
+        self, *, size_column: int = 1, dimensions: int = 3, slope_spread: float = 0.2, noise: float = 0.05
+    ) -> None:
+        self.size_column = size_column
+        self.dimensions = dimensions
+        self.slope_spread = slope_spread
+        self.noise = noise
+
+    def fit(self, X: ArrayLike, y: ArrayLike, spread: ArrayLike | None = None) -> FactorizedRegressor:
+        """Fit both coefficients to the logarithms of the measurements; known standard errors add to the noise.
+
+        Raises
+        ------
+        ModelError
+            Bad input or parameters; parameters that are not positive.
+        """
+        points, seconds, errors = check_table(X, y, spread)
+        self._check_parameters(points)
+        n, d = points.shape
+        logs = np.log(points)
+        self.centre_ = logs.mean(axis=0)
+        self.free_ = (np.ptp(logs, axis=0) > 0) & (self.slope_spread > 0)
+        scale = np.sqrt(self.noise**2 + (errors / seconds) ** 2)
+        slopes = int(self.free_.sum())
+        self.log_coefficients_ = np.zeros((2, 1 + d))
+        target = np.log(seconds)
+        known = self._known(logs)
+        typical = float(np.mean(target - known[0]))
+        shift = float(np.mean(known[0] - known[1]))
+
+        def residuals(free: Array) -> Array:
+            w, c = free.reshape(2, 1 + slopes)
+            fitted = np.logaddexp(*self._parts(free, logs))
+            share = (c[0] - w[0] - shift - math.log(COMMUNICATION)) / COMMUNICATION_SPREAD
+            drawn = np.concatenate([w[1:], c[1:]]) / (self.slope_spread or 1.0)
+            return np.concatenate([(fitted - target) / scale, drawn, [share]])
+
+        ends = []
+        for start in STARTS:
+            first = np.zeros((2, 1 + slopes))
+            first[:, 0] = typical + math.log1p(-start), typical + shift + math.log(start)
+            ends.append(least_squares(residuals, first.ravel()))
+        best = min(ends, key=lambda end: float(end.cost))
+        self.log_coefficients_[:, 1:][:, self.free_] = best.x.reshape(2, 1 + slopes)[:, 1:]
+        self.log_coefficients_[:, 0] = best.x.reshape(2, 1 + slopes)[:, 0]
+        # The guess of the noise counts as two measurements.
+        squares = float(np.square(best.fun[:n]).sum())
+        self.degrees_of_freedom_ = 2 + max(n - 2, 0)
+        self.covariance_ = np.linalg.pinv(best.jac.T @ best.jac) * (2 + squares) / self.degrees_of_freedom_
+        self.formula_ = self._as_formula(d)
+        return self
+
+    def predict(self, X: ArrayLike) -> Array:
+        """Positive, finite seconds at each row of X."""
+        self._require_fitted()
+        points = self._points(X)
+        logs = np.logaddexp(*self._parts(self._free(), np.log(points)))
+        return np.asarray(np.exp(np.clip(logs, -600.0, 600.0)), dtype=np.float64)
+
+    def predict_interval(self, X: ArrayLike, level: float = 0.8) -> tuple[Array, Array]:
+        """Student-t bounds of the logarithm by linearisation; exponents are uncertain within their prior."""
+        self._require_fitted()
+        level, logs = check_level(level), np.log(self._points(X))
+        free = self._free()
+        parts = self._parts(free, logs)
+        total = np.logaddexp(*parts)
+        basis = np.vstack([np.ones(len(logs)), (logs - self.centre_)[:, self.free_].T])
+        jacobian = np.concatenate([np.exp(part - total) * basis for part in parts])
+        variance = np.einsum("in,ij,jn->n", jacobian, self.covariance_, jacobian)
+        half = float(student.ppf((1 + level) / 2, self.degrees_of_freedom_)) * np.sqrt(np.maximum(variance, 0.0))
+        return np.exp(np.clip(total - half, -600.0, 600.0)), np.exp(np.clip(total + half, -600.0, 600.0))
+
+    def formula(self) -> Formula:
+        """Give both terms as a formula."""
+        self._require_fitted()
+        return self.formula_
+
+    def _points(self, X: ArrayLike) -> Array:
+        points = check_points(X, len(self.centre_))
+        self._require_positive(points)
+        return points
+
+    def _require_positive(self, points: Array) -> None:
+        if not (points > 0).all():
+            raise ModelError(
+                f"expected parameters above 0, whose powers are factors, found {points[points <= 0][0]:g}; use the "
+                "learner 'neural'"
+            )
+
+    def _known(self, logs: Array) -> tuple[Array, Array]:
+        """Logarithms of what is known of both terms: elements and surface per rank."""
+        per_rank = (logs[:, self.size_column] if logs.shape[1] > 1 else 0.0) - logs[:, 0]
+        return per_rank, per_rank * (self.dimensions - 1) / self.dimensions
+
+    def _parts(self, free: Array, logs: Array) -> tuple[Array, Array]:
+        """Logarithms of computation and communication."""
+        basis = np.column_stack([np.ones(len(logs)), (logs - self.centre_)[:, self.free_]])
+        w, c = free.reshape(2, -1)
+        computation, communication = self._known(logs)
+        return computation + basis @ w, communication + basis @ c
+
+    def _free(self) -> Array:
+        kept = np.concatenate([[True], self.free_])
+        return self.log_coefficients_[:, kept].ravel()
+
+    def _as_formula(self, d: int) -> Formula:
+        terms = []
+        surface = (self.dimensions - 1) / self.dimensions
+        for row, power in zip(self.log_coefficients_, (1.0, surface), strict=True):
+            exponents = row[1:].copy()
+            exponents[0] -= power
+            if d > 1:
+                exponents[self.size_column] += power
+            coefficient = math.exp(row[0] - float(row[1:] @ self.centre_))
+            terms.append(Term(coefficient, float(exponents[0]), 0.0, tuple((float(e), 0.0) for e in exponents[1:])))
+        return Formula(tuple(terms), names=("p", *(f"x{place}" for place in range(1, d))))
+
+    def _check_parameters(self, points: Array) -> None:
+        d = points.shape[1]
+        if d > 1 and not 1 <= self.size_column < d:
+            raise ModelError(f"expected size_column from 1 to {d - 1}, found {self.size_column!r}")
+        if self.dimensions not in (2, 3):
+            raise ModelError(f"expected dimensions of 2 or 3, found {self.dimensions!r}")
+        if not self.slope_spread >= 0 or not self.noise > 0:
+            raise ModelError(
+                f"expected slope_spread of at least 0 and noise above 0, found {self.slope_spread!r} and {self.noise!r}"
+            )
+        self._require_positive(points)
+
+    def _state(self) -> dict[str, Any]:
+        return {
+            "log_coefficients": self.log_coefficients_.tolist(),
+            "centre": self.centre_.tolist(),
+            "free": self.free_.tolist(),
+            "covariance": self.covariance_.tolist(),
+            "degrees_of_freedom": self.degrees_of_freedom_,
+        }
+
+    def _restore(self, state: Mapping[str, Any]) -> None:
+        self.log_coefficients_ = np.asarray(state["log_coefficients"], dtype=np.float64)
+        self.centre_ = np.asarray(state["centre"], dtype=np.float64)
+        self.free_ = np.asarray(state["free"], dtype=np.bool_)
+        self.covariance_ = np.asarray(state["covariance"], dtype=np.float64)
+        self.degrees_of_freedom_ = int(state["degrees_of_freedom"])
+        self.formula_ = self._as_formula(len(self.centre_))

@@ -1,0 +1,165 @@
+"""Ensemble of small neural networks on the logarithm of time (Schröder 2019, chapter 3; Totounferoush 2022, 3.2.3).
+
+Both theses train dense networks of rectified linear units, with every input scaled to [0, 1], on log2 of the seconds:
+without the logarithm neither learned how time depends on the mesh level.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.stats import t as student
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.neural_network import MLPRegressor
+
+from precice_lb.exceptions import ModelError
+from precice_lb.models.base import Learner
+from precice_lb.models.inputs import check_level, check_points, check_table
+from precice_lb.models.neural_formula import Network, NetworkFormula
+
+__all__ = ["NeuralRegressor"]
+
+Array = NDArray[np.float64]
+
+
+class NeuralRegressor(Learner):
+    """Mean of networks that differ by their random first weights, in log2 of the seconds.
+
+    Every prediction is positive and finite, but nothing else is known about it beyond the measurements.
+
+    Parameters
+    ----------
+    hidden_layers : sequence of int
+        Neurons of each hidden layer; default: Schröder's first choice.
+    members : int
+        Networks.
+    alpha : float
+        Penalty on the squared weights, in place of the theses' dropout, which scikit-learn does not have.
+    solver : {"lbfgs", "adam"}
+        The theses use ADAM; L-BFGS needs a hundredth of the steps for so few measurements.
+    max_iter : int
+        Steps at most.
+    log_inputs : bool
+        Scale the logarithms of ranks and parameters (which then have to be positive) instead of themselves.
+    random_state : int
+        Seed: the same measurements give the same networks.
+
+    Attributes
+    ----------
+    formula_ : NetworkFormula
+        All networks.
+    error_ : float
+        Standard deviation of the residuals in log2 of the seconds.
+    """
+
+    learner_name: ClassVar[str] = "neural"
+
+    formula_: NetworkFormula
+    error_: float
+
+    def __init__(
+        self,
+        *,
+        hidden_layers: Sequence[int] = (30, 30),
+        members: int = 5,
+        alpha: float = 1e-2,
+        solver: str = "lbfgs",
+        max_iter: int = 1000,
+        log_inputs: bool = False,
+        random_state: int = 0,
+    ) -> None:
+        self.hidden_layers = hidden_layers
+        self.members = members
+        self.alpha = alpha
+        self.solver = solver
+        self.max_iter = max_iter
+        self.log_inputs = log_inputs
+        self.random_state = random_state
+
+    def fit(self, X: ArrayLike, y: ArrayLike, spread: ArrayLike | None = None) -> NeuralRegressor:
+        """Train every network; ``spread`` is left aside.
+
+        Raises
+        ------
+        ModelError
+            Bad input or parameters.
+        """
+        points, seconds, _ = check_table(X, y, spread)
+        self._check_parameters()
+        inputs = self._inputs(points)
+        low, width = inputs.min(axis=0), np.ptp(inputs, axis=0)
+        width[width == 0] = 1.0
+        target = np.log2(seconds)
+        centre, scale = float(target.mean()), float(target.std()) or 1.0
+        networks = []
+        seeds = np.random.SeedSequence(self.random_state).generate_state(self.members)
+        for seed in seeds:
+            network = MLPRegressor(
+                hidden_layer_sizes=tuple(self.hidden_layers),
+                alpha=self.alpha,
+                solver=self.solver,
+                max_iter=self.max_iter,
+                random_state=int(seed),
+            )
+            with warnings.catch_warnings():
+                # What matters is the spread of the networks, not whether the last digits have settled.
+                warnings.simplefilter("ignore", ConvergenceWarning)
+                network.fit((inputs - low) / width, (target - centre) / scale)
+            networks.append(Network(tuple(network.coefs_), tuple(network.intercepts_)))
+        self.formula_ = NetworkFormula(tuple(networks), low, width, centre, scale, bool(self.log_inputs))
+        residuals = target - self.formula_.log2(points).mean(axis=0)
+        self.error_ = float(np.sqrt(np.mean(residuals**2)))
+        return self
+
+    def predict(self, X: ArrayLike) -> Array:
+        """Positive, finite seconds at each row of X."""
+        return self.formula()(self._points(X))
+
+    def predict_interval(self, X: ArrayLike, level: float = 0.8) -> tuple[Array, Array]:
+        """Student-t bounds from how far the networks are apart, and from the residuals."""
+        level, logs = check_level(level), self.formula().log2(self._points(X))
+        deviation = np.sqrt(logs.var(axis=0, ddof=1) * (1 + 1 / self.members) + self.error_**2)
+        half = float(student.ppf((1 + level) / 2, self.members - 1)) * deviation
+        centre = logs.mean(axis=0)
+        return np.exp2(np.clip(centre - half, -900.0, 900.0)), np.exp2(np.clip(centre + half, -900.0, 900.0))
+
+    def formula(self) -> NetworkFormula:
+        """Give the networks; their Python expression is long."""
+        self._require_fitted()
+        return self.formula_
+
+    def _points(self, X: ArrayLike) -> Array:
+        points = check_points(X, len(self.formula_.low))
+        self._inputs(points)
+        return points
+
+    def _inputs(self, points: Array) -> Array:
+        if not self.log_inputs:
+            return points
+        if not (points > 0).all():
+            raise ModelError(f"expected parameters above 0 for log_inputs, found {points[points <= 0][0]:g}")
+        return np.log2(points)
+
+    def _check_parameters(self) -> None:
+        layers = list(self.hidden_layers)
+        if not layers or not all(isinstance(size, int) and size > 0 for size in layers):
+            raise ModelError(f"expected hidden_layers as positive whole numbers, found {self.hidden_layers!r:.60}")
+        if not (isinstance(self.members, int) and self.members >= 2):
+            raise ModelError(f"expected 2 or more members, found {self.members!r}")
+        if self.solver not in ("lbfgs", "adam"):
+            raise ModelError(f"expected a solver out of lbfgs, adam, found {self.solver!r}")
+        if not self.alpha >= 0 or not self.max_iter >= 1:
+            raise ModelError(
+                f"expected alpha of 0 or more and max_iter of 1 or more, found {self.alpha!r}, {self.max_iter!r}"
+            )
+
+    def _state(self) -> dict[str, Any]:
+        return {"networks": self.formula_.weights(), "error": self.error_}
+
+    def _restore(self, state: Mapping[str, Any]) -> None:
+        self.formula_ = NetworkFormula.from_weights(state["networks"])
+        self.error_ = float(state["error"])
