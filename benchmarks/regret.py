@@ -17,7 +17,6 @@ Extra-P 4.2.5 with negative exponents:
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -26,6 +25,7 @@ from regret_parts.report import as_json, as_text
 from regret_parts.simulate import SETS, simulate
 
 from precice_lb.models import DEFAULT_LEARNER, LEARNERS
+from precice_lb.report.documents import json_text
 
 PEERS = ("pmnf-raw", "equal", "dof-proportional", "oracle")
 
@@ -67,8 +67,8 @@ def main(argv: Sequence[str] | None = None) -> None:
             results.append(result)
             print(as_text(result, reference), flush=True)
             if options.output:
-                text = json.dumps([as_json(each, reference) for each in results], indent=1)
-                options.output.write_text(text + "\n", encoding="utf-8")
+                data = [as_json(each, reference) for each in results]
+                options.output.write_text(json_text(data), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -79,7 +79,7 @@ def simulate(
         done = [_run(task) for task in tasks]
         _running.pop().close()
     else:
-        with multiprocessing.get_context("fork").Pool(jobs, _start, arguments) as pool:
+        with multiprocessing.get_context("spawn").Pool(jobs, _start, arguments) as pool:
             done = pool.map(_run, tasks, chunksize=1)
     outcomes: dict[str, list[Outcome]] = {family.name: [] for family in families}
     for (family, *_), part in zip(tasks, done, strict=True):
