@@ -153,6 +153,100 @@ def test_alternatives_state_what_is_gained() -> None:
     assert set(recommend(partly, 64, schedule=Schedule.parallel(["Fluid", "Solid"])).alternatives) == {"equal"}
 
 
+def test_the_present_split_is_compared_with() -> None:
+    rng = np.random.default_rng(0)
+    noisy = {
+        name: np.column_stack([rows[:, 0], rows[:, 1] * (1 + 0.05 * rng.standard_normal(5))])
+        for name, rows in CASE.items()
+    }
+    found = recommend_split(noisy, 64, learner="bayes", present={"Fluid": 20, "Solid": 44})
+    assert found.alternatives["present"].split == {"Fluid": 20, "Solid": 44}
+    assert found.alternatives["present"].gain > 0.5
+    assert found.alternatives["present"].probability == 1.0
+    near = {"Fluid": found.split["Fluid"] - 1, "Solid": found.split["Solid"] + 1}
+    assert 0.1 < recommend_split(noisy, 64, learner="bayes", present=near).alternatives["present"].probability < 0.95
+    same = recommend_split(noisy, 64, learner="bayes", present=found.split).alternatives["present"]
+    assert same.gain == pytest.approx(0)
+    assert same.probability == 0
+    certain = recommend_split(noisy, 64, learner="pmnf", present=found.split).alternatives["present"]
+    assert math.isnan(certain.probability)
+    assert recommend_split(noisy, 64, learner="pmnf").to_dict()["alternatives"]["equal"]["probability"] is None
+    for wrong in ({"Fluid": 20}, {"Fluid": 20, "Solid": 0}, {"Fluid": 20, "Gas": 44}):
+        with pytest.raises(InfeasibleError, match="present"):
+            recommend_split(noisy, 64, present=wrong)
+
+
+@pytest.mark.parametrize("coupling", ["parallel", "serial"])
+def test_the_interval_of_ranks_is_that_of_the_best_splits_of_drawn_curves(coupling: str) -> None:
+    rng = np.random.default_rng(3)
+    noisy = {
+        name: np.column_stack([rows[:, 0], rows[:, 1] * (1 + 0.05 * rng.standard_normal(5))])
+        for name, rows in CASE.items()
+    }
+    found = recommend_split(noisy, 96, coupling=coupling, learner="bayes")
+    grid = np.arange(1, 96)
+    fluid, solid = (found.models[name].draw(512, np.random.default_rng([0, k]))(grid) for k, name in enumerate(CASE))
+    window = np.maximum(fluid, solid[:, ::-1]) if coupling == "parallel" else fluid + solid[:, ::-1]
+    best = grid[np.argmin(window, axis=1)]
+    low, high = found.rank_intervals["Fluid"]
+    assert low < high
+    assert low <= found.split["Fluid"] <= high
+    assert low == pytest.approx(np.quantile(best, 0.1), abs=2)
+    assert high == pytest.approx(np.quantile(best, 0.9), abs=2)
+    assert found.rank_intervals["Solid"] == pytest.approx((96 - high, 96 - low), abs=1)
+
+
+def test_three_participants_get_intervals_of_ranks_too() -> None:
+    p = np.array([2.0, 4, 8, 16, 32])
+    rng = np.random.default_rng(4)
+    samples = {
+        name: np.column_stack([p, w / p * (1 + 0.03 * rng.standard_normal(5))]) for name, w in zip("ABC", (2, 4, 1), strict=True)
+    }
+    found = recommend_split(samples, 70, learner="bayes")
+    for name, (low, high) in found.rank_intervals.items():
+        assert low <= found.split[name] <= high
+        assert found.split[name] == pytest.approx({"A": 20, "B": 40, "C": 10}[name], rel=0.15)
+        assert high - low < 0.4 * found.split[name]
+
+
+def test_a_huge_budget_is_no_trouble() -> None:
+    found = recommend_split(CASE, 100_000, learner="bayes")
+    assert sum(found.split.values()) <= 100_000
+    assert found.alternatives["equal"].gain > 0
+    assert all("extrapolation" in warning for warning in found.warnings)
+
+
+def test_runs_on_small_meshes_count_for_the_mesh_that_is_asked_for() -> None:
+    rng = np.random.default_rng(6)
+    samples, parameters, truth = {}, {}, {}
+    for name, cost in (("Fluid", 2e-4), ("Solid", 5e-5)):
+        ranks, unknowns = np.tile([8.0, 16, 32, 64], 3), np.repeat([1e5, 2e5, 4e5], 4)
+        seconds = cost * unknowns / ranks + 0.01
+        samples[name] = np.column_stack([ranks, seconds * (1 + 0.02 * rng.standard_normal(12))])
+        parameters[name] = {"unknowns": unknowns, "dimension": np.full(12, 2.0)}
+        truth[name] = cost * 1.6e6
+    table = measurements(samples, parameters=parameters)
+    schedule = Schedule.parallel(["Fluid", "Solid"])
+    found = recommend(table, 100, schedule=schedule, learner="bayes", parameters={"unknowns": 1.6e6})
+    assert found.split["Fluid"] == pytest.approx(80, abs=4)
+    assert found.window_seconds == pytest.approx(truth["Fluid"] / 80, rel=0.15)
+    assert not any("not modelled" in warning for warning in found.warnings)
+    assert found.learner == "bayes"
+    model = found.models["Fluid"]
+    assert model.formula()(np.array([50.0]))[0] == pytest.approx(model.predict([50])[0], rel=0.05)
+    low, high = model.predict_interval([[50]])
+    assert low[0] < truth["Fluid"] / 50 < high[0]
+    json.dumps(found.to_dict(), allow_nan=False)
+    plain = recommend(table, 100, schedule=schedule, learner="bayes")
+    assert any("column unknowns varies" in warning for warning in plain.warnings)
+    with pytest.raises(DataError, match="found 'level'"):
+        recommend(table, 100, schedule=schedule, parameters={"level": 3})
+    with pytest.raises(DataError, match="found none of unknowns"):
+        recommend(table, 100, schedule=schedule, parameters={"dimension": 2})
+    with pytest.raises(ModelError, match="model of Fluid"):
+        recommend(table, 100, schedule=schedule, learner="shape", parameters={"unknowns": 1.6e6})
+
+
 def test_the_result_depends_on_the_seed_alone_and_not_on_the_order_of_rows() -> None:
     first = recommend_split(CASE, 100, random_state=4)
     again = recommend_split({name: rows[::-1] for name, rows in CASE.items()}, 100, random_state=4)
