@@ -173,10 +173,12 @@ class EPMNFRegressor(Learner):
         """Student-t bounds given the winner's terms; the search is not accounted for, so they are too narrow."""
         level, mean = check_level(level), self.predict(X)
         values = self._values(self._exponents(), self._points(X))
-        away = np.linalg.solve(self.triangle_.T, values)
-        spread = np.sqrt(self.variance_ * np.square(away).sum(axis=0))
-        half = float(student.ppf((1 + level) / 2, max(self.degrees_of_freedom_, 1))) * spread
-        return mean - half, mean + half
+        # Terms can be infinite at 1 rank; nothing is known there.
+        with np.errstate(invalid="ignore"):
+            away = np.linalg.solve(self.triangle_.T, values)
+            spread = np.sqrt(self.variance_ * np.square(away).sum(axis=0))
+            half = float(student.ppf((1 + level) / 2, max(self.degrees_of_freedom_, 1))) * spread
+            return mean - half, mean + half
 
     def formula(self) -> Formula:
         """Give the winner as a formula."""

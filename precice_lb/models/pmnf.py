@@ -166,10 +166,12 @@ class PMNFRegressor(Learner):
         mean = self.predict(ranks)
         terms = self.formula_.terms[1:] if self.constant else self.formula_.terms
         values = term_values(ranks, [t.exponent for t in terms], [t.log_exponent for t in terms], self.log_base)
-        away = np.linalg.solve(self.triangle_.T, values - self.centre_[:, None])
-        spread = np.sqrt(self.variance_ * (np.square(away).sum(axis=0) + self.level_variance_))
-        half = float(student.ppf((1 + level) / 2, max(self.degrees_of_freedom_, 1.0))) * spread
-        return mean - half, mean + half
+        # Terms can be infinite at 1 rank; nothing is known there.
+        with np.errstate(invalid="ignore"):
+            away = np.linalg.solve(self.triangle_.T, values - self.centre_[:, None])
+            spread = np.sqrt(self.variance_ * (np.square(away).sum(axis=0) + self.level_variance_))
+            half = float(student.ppf((1 + level) / 2, max(self.degrees_of_freedom_, 1.0))) * spread
+            return mean - half, mean + half
 
     def formula(self) -> Formula:
         """Give the winner as a formula."""

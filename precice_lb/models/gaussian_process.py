@@ -1,0 +1,228 @@
+"""Gaussian process on logarithms of ranks, parameters and seconds.
+
+Ideal scaling is taken out: what is learned is ln(p·y), as a linear function plus a smooth one of the logarithms, with
+hyperparameters of largest marginal likelihood (Rasmussen and Williams 2006, chapters 2 and 5; scikit-learn). Far from
+the measurements the curve is a power law.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.linalg import cho_factor, cho_solve, solve_triangular
+from scipy.stats import norm
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.gaussian_process import GaussianProcessRegressor as ScikitProcess
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, WhiteKernel
+
+from precice_lb.exceptions import ModelError
+from precice_lb.models.base import Curves, Learner
+from precice_lb.models.gaussian_process_formula import ProcessFormula
+from precice_lb.models.inputs import check_level, check_points, check_table
+
+__all__ = ["GaussianProcessRegressor"]
+
+Array = NDArray[np.float64]
+
+# Bounds of the hyperparameters: variances in squared logarithms of seconds, lengths in logarithms of ranks. The lower
+# ones keep three to seven measurements that happen to lie on a line from being taken for the truth.
+SMOOTH_VARIANCE, LENGTH, SLOPE_VARIANCE, NOISE_VARIANCE = (1e-2, 4.0), (0.7, 20.0), (1e-2, 1.0), (1e-4, 0.05)
+# Variance of the level over that of the slopes.
+LEVEL = 30.0
+# Cosines of which a drawn smooth function is made.
+COSINES = 256
+# Curves are kept within these logarithms of seconds.
+LARGEST = 600.0
+
+
+class GaussianProcessRegressor(Learner):
+    """Power law plus a smooth deviation, with its uncertainty.
+
+    Every prediction is positive and finite.
+
+    Parameters
+    ----------
+    restarts : int
+        Further random starts of the search for the hyperparameters.
+    random_state : int
+        Seed of the starts.
+
+    Attributes
+    ----------
+    formula_ : ProcessFormula
+        The median curve.
+    points_, targets_ : arrays of shape (n, d) and (n,)
+        Logarithms of ranks and parameters about their means; ln(p·y) about its mean.
+    hyperparameters_ : dict
+        ``smooth``, ``slope`` and ``noise`` variances, and ``lengths`` of shape (d,).
+    noise_ : array of shape (n,)
+        Variance of each measurement: that of the runs and that of its standard error.
+    """
+
+    learner_name: ClassVar[str] = "gaussian-process"
+
+    formula_: ProcessFormula
+    hyperparameters_: dict[str, Any]
+
+    def __init__(self, *, restarts: int = 2, random_state: int = 0) -> None:
+        self.restarts = restarts
+        self.random_state = random_state
+
+    def fit(self, X: ArrayLike, y: ArrayLike, spread: ArrayLike | None = None) -> GaussianProcessRegressor:
+        """Find the hyperparameters; known standard errors add to the noise.
+
+        Raises
+        ------
+        ModelError
+            Bad input or parameters; parameters that are not positive.
+        """
+        points, seconds, errors = check_table(X, y, spread)
+        if not (isinstance(self.restarts, int) and self.restarts >= 0):
+            raise ModelError(f"expected restarts of 0 or more, found {self.restarts!r}")
+        self._require_positive(points)
+        logs = np.log(points)
+        self.centre_ = logs.mean(axis=0)
+        self.points_ = logs - self.centre_
+        raw = np.log(seconds) + logs[:, 0]
+        self.level_ = float(raw.mean())
+        self.targets_ = raw - self.level_
+        d = points.shape[1]
+        kernel = (
+            ConstantKernel(0.05, SMOOTH_VARIANCE) * RBF(np.full(d, 2.0), LENGTH)
+            + ConstantKernel(0.05, SLOPE_VARIANCE) * DotProduct(np.sqrt(LEVEL), "fixed")
+            + WhiteKernel(1e-3, NOISE_VARIANCE)
+        )
+        known = (errors / seconds) ** 2
+        process = ScikitProcess(
+            kernel, alpha=known + 1e-10, n_restarts_optimizer=self.restarts, random_state=self.random_state
+        )
+        with warnings.catch_warnings():
+            # Few measurements drive hyperparameters to their bounds, which are there for that.
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            process.fit(self.points_, self.targets_)
+        smooth, linear, white = process.kernel_.k1.k1, process.kernel_.k1.k2, process.kernel_.k2
+        self.hyperparameters_ = {
+            "smooth": float(smooth.k1.constant_value),
+            "lengths": [float(length) for length in np.broadcast_to(smooth.k2.length_scale, d)],
+            "slope": float(linear.k1.constant_value),
+            "noise": float(white.noise_level),
+        }
+        self.noise_ = known + self.hyperparameters_["noise"] + 1e-10
+        self._prepare()
+        return self
+
+    def predict(self, X: ArrayLike) -> Array:
+        """Positive, finite seconds at each row of X: the median curve."""
+        return self.formula()(self._points(X))
+
+    def predict_interval(self, X: ArrayLike, level: float = 0.8) -> tuple[Array, Array]:
+        """Quantiles of the posterior of the curve, given the hyperparameters."""
+        level, points = check_level(level), self._points(X)
+        logs = np.log(points) - self.centre_
+        between = self._covariance(logs, self.points_)
+        own = self.hyperparameters_["smooth"] + self.hyperparameters_["slope"] * (LEVEL + np.square(logs).sum(axis=1))
+        explained = np.square(solve_triangular(self._factor[0], between.T, lower=True)).sum(axis=0)
+        half = float(norm.ppf((1 + level) / 2)) * np.sqrt(np.maximum(own - explained, 0.0))
+        centre = np.log(self.formula_(points))
+        return np.exp(np.maximum(centre - half, -LARGEST)), np.exp(np.minimum(centre + half, LARGEST))
+
+    def sample(self, X: ArrayLike, n: int, random_state: int | np.random.Generator | None = None) -> Array:
+        """Draw curves and give their seconds at the rows of X, shape (n, len(X)).
+
+        The same seed draws the same curves, whatever X.
+        """
+        return np.asarray(self.draw(n, random_state)(X), dtype=np.float64)
+
+    def draw(self, n: int, random_state: int | np.random.Generator | None = None) -> Curves:
+        """Draw n whole curves.
+
+        Functions drawn from the prior (cosines for the smooth part) are corrected by what they miss of the measurements
+        (Matheron's rule), so that each is a function that can be asked anywhere.
+        """
+        self._require_fitted()
+        rng = np.random.default_rng(random_state)
+        d, given = self.points_.shape[1], self.hyperparameters_
+        frequencies = rng.standard_normal((n, COSINES, d)) / np.asarray(given["lengths"])
+        phases = rng.uniform(0, 2 * np.pi, (n, COSINES))
+        heights = rng.standard_normal((n, COSINES)) * np.sqrt(2 * given["smooth"] / COSINES)
+        slopes = rng.standard_normal((n, d)) * np.sqrt(given["slope"])
+        levels = rng.standard_normal(n) * np.sqrt(given["slope"] * LEVEL)
+
+        def prior(logs: Array) -> Array:
+            smooth = np.empty((n, len(logs)))
+            for curve in range(n):
+                smooth[curve] = heights[curve] @ np.cos(frequencies[curve] @ logs.T + phases[curve][:, None])
+            return np.asarray(smooth + levels[:, None] + slopes @ logs.T, dtype=np.float64)
+
+        missed = self.targets_ - prior(self.points_)
+        missed -= rng.standard_normal(missed.shape) * np.sqrt(self.noise_)
+        weights = cho_solve(self._factor, missed.T).T
+
+        def curves(ranks: ArrayLike) -> Array:
+            points = self._points(ranks)
+            logs = np.log(points) - self.centre_
+            values = prior(logs) + weights @ self._covariance(self.points_, logs)
+            values += self.level_ - np.log(points[:, 0])
+            return np.asarray(np.exp(np.clip(values, -LARGEST, LARGEST)), dtype=np.float64)
+
+        return curves
+
+    def formula(self) -> ProcessFormula:
+        """Give the median curve."""
+        self._require_fitted()
+        return self.formula_
+
+    def _points(self, X: ArrayLike) -> Array:
+        self._require_fitted()
+        points = check_points(X, len(self.centre_))
+        self._require_positive(points)
+        return points
+
+    def _require_positive(self, points: Array) -> None:
+        if not (points > 0).all():
+            raise ModelError(
+                f"expected parameters above 0, whose logarithms are learned from, found {points[points <= 0][0]:g}; "
+                "count them from 1, or use the learner 'neural'"
+            )
+
+    def _covariance(self, a: Array, b: Array) -> Array:
+        given = self.hyperparameters_
+        apart = (a[:, None, :] - b[None, :, :]) / np.asarray(given["lengths"])
+        smooth = given["smooth"] * np.exp(-0.5 * np.square(apart).sum(axis=2))
+        return np.asarray(smooth + given["slope"] * (LEVEL + a @ b.T), dtype=np.float64)
+
+    def _prepare(self) -> None:
+        """Solve for the weights of the measurements."""
+        covariance = self._covariance(self.points_, self.points_) + np.diag(self.noise_)
+        self._factor = cho_factor(covariance, lower=True)
+        weights = cho_solve(self._factor, self.targets_)
+        given = self.hyperparameters_
+        # The linear part of all measurements together is one linear function.
+        slopes = given["slope"] * (weights @ self.points_)
+        constant = self.level_ + given["slope"] * LEVEL * float(weights.sum())
+        self.formula_ = ProcessFormula(
+            constant, slopes, given["smooth"] * weights, self.points_, np.asarray(given["lengths"]), self.centre_
+        )
+
+    def _state(self) -> dict[str, Any]:
+        return {
+            "hyperparameters": self.hyperparameters_,
+            "points": self.points_.tolist(),
+            "targets": self.targets_.tolist(),
+            "noise": self.noise_.tolist(),
+            "centre": self.centre_.tolist(),
+            "level": self.level_,
+        }
+
+    def _restore(self, state: Mapping[str, Any]) -> None:
+        given = state["hyperparameters"]
+        self.hyperparameters_ = {name: float(given[name]) for name in ("smooth", "slope", "noise")}
+        self.hyperparameters_["lengths"] = [float(length) for length in given["lengths"]]
+        for name in ("points", "targets", "noise", "centre"):
+            setattr(self, f"{name}_", np.asarray(state[name], dtype=np.float64))
+        self.level_ = float(state["level"])
+        self._prepare()
