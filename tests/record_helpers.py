@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from precice_lb.record.recorder import Recorder
@@ -99,16 +99,22 @@ def environment(**variables: str) -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path), **variables}
 
 
-def advance(recorder: Recorder, begin: int, end: int, complete: bool, mapping: int = 0, wait: int = 0) -> None:
-    """Give a recorder what an ``advance`` gives it."""
-    recorder.take((begin, end, 0.1, complete))
-    recorder.take_parts((mapping, wait))
-    if complete:
-        recorder.left -= 1
-        if not recorder.left:
-            recorder.flush()
-    else:
-        recorder.stayed()
+def caller(recorder: Recorder) -> Callable[..., None]:
+    """Give a recorder what an ``advance`` gives it, at chosen times."""
+    left = 1
+
+    def advance(begin: int, end: int, complete: bool, mapping: int = 0, wait: int = 0) -> None:
+        nonlocal left
+        recorder.take((begin, end, 0.1, complete))
+        recorder.take_parts((mapping, wait))
+        if complete:
+            left -= 1
+            if left <= 0:
+                left = recorder.flush_due()
+        else:
+            recorder.stayed()
+
+    return advance
 
 
 def assert_fine(results: dict[str, subprocess.CompletedProcess[str]]) -> None:

@@ -16,8 +16,8 @@ import pytest
 from record_helpers import (
     SOLVER,
     WINDOWS,
-    advance,
     assert_fine,
+    caller,
     configuration,
     environment,
     rank_stores,
@@ -304,16 +304,17 @@ FORKED = """
 import os, sys
 from precice_lb.record.recorder import Recorder
 from precice_lb.store.writer import StoreWriter
-from record_helpers import advance
+from record_helpers import caller
 from store_helpers import PARALLEL, metadata
 
 recorder = Recorder(StoreWriter(sys.argv[1], metadata(), PARALLEL))
+advance = caller(recorder)
 for window in range(1, 101):
-    advance(recorder, 1, 2, True)
+    advance(1, 2, True)
     if window == 50:
         if os.fork() == 0:
             for _ in range(100):
-                advance(recorder, 5, 6, True)
+                advance(5, 6, True)
             recorder.close(finished=False)
             sys.exit(0)
         os.wait()
@@ -343,7 +344,7 @@ SIGNALLED = """
 import random, signal, sys, time
 from precice_lb.record.recorder import Recorder
 from precice_lb.store.writer import StoreWriter
-from record_helpers import advance
+from record_helpers import caller
 from store_helpers import PARALLEL, metadata
 
 class Stop(Exception):
@@ -351,8 +352,8 @@ class Stop(Exception):
 
 def work():
     while time.monotonic() < end:
-        recorder.left = 1
-        advance(recorder, 1, 2, True)
+        advance(1, 2, True)
+        recorder.flush()
 
 def stop(number, frame):
     # Raise in the solver only; what python calls back from its garbage collection would swallow it.
@@ -365,6 +366,7 @@ def stop(number, frame):
 
 signal.signal(signal.SIGALRM, stop)
 recorder = Recorder(StoreWriter(sys.argv[1], metadata(), PARALLEL))
+advance = caller(recorder)
 end = time.monotonic() + 2.0
 caught = 0
 signal.setitimer(signal.ITIMER_REAL, 0.001, 0.0007)
@@ -495,13 +497,14 @@ def test_a_flush_takes_no_time_from_the_solver(tmp_path: Path) -> None:
     from precice_lb.store.writer import StoreWriter
 
     recorder = Recorder(StoreWriter(tmp_path, metadata(), PARALLEL))
+    advance = caller(recorder)
     clock = time.perf_counter_ns
     recorder.initialized(clock(), clock(), -1, -1)
     flushed = []
     for window in range(1, 301):
         before = len(read_store(recorder._writer.path).advances) if window in (2, 3, 64, 65, 129) else None
         begin = clock()
-        advance(recorder, begin, begin + 10, True, 3, 4)
+        advance(begin, begin + 10, True, 3, 4)
         if before is not None:
             flushed.append(before)
     recorder.close(finished=True)
@@ -519,8 +522,9 @@ def test_a_window_of_many_small_steps_is_kept_whole(tmp_path: Path) -> None:
     from precice_lb.store.writer import StoreWriter
 
     recorder = Recorder(StoreWriter(tmp_path, metadata(), PARALLEL))
+    advance = caller(recorder)
     for step in range(1, 10_001):
-        advance(recorder, step * 10, step * 10 + 5, step == 10_000)
+        advance(step * 10, step * 10 + 5, step == 10_000)
         if step % 1000 == 0:
             recorder.repeated()
             recorder.repeated()

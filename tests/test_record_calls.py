@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from record_helpers import SOLVER, WINDOWS, assert_fine, rank_stores, run_pair, warnings_of
+from record_helpers import SOLVER, WINDOWS, assert_fine, caller, rank_stores, run_pair, warnings_of
 from store_helpers import PARALLEL, metadata, row, rows
 
 from precice_lb.exceptions import BackendError
@@ -160,12 +160,50 @@ def test_sections_stay_within_their_memory(tmp_path: Path, capsys: pytest.Captur
     assert capsys.readouterr().err.count("recorded for the first 1000 names only") == 1
 
 
+def test_sections_of_a_window_of_many_steps_and_of_the_next_one(tmp_path: Path) -> None:
+    recorder = Recorder(StoreWriter(tmp_path, metadata(), PARALLEL))
+    advance = caller(recorder)
+    expected = []
+    for window in range(1, 40):
+        for step in range(50):
+            for _ in range(2):
+                recorder.section_started("s")
+                recorder.section_stopped(2**62)
+                expected.append(window)
+            advance(1, 2, step == 49)
+    recorder.section_started("after the last")
+    recorder.section_stopped(2**62)
+    recorder.close(finished=True)
+    store = read_store(find_stores([tmp_path])[0])
+    assert store.sections["window"].tolist() == [*expected, 40]
+    assert store.advances["window"].tolist() == np.repeat(np.arange(1, 40), 50).tolist()
+
+
+TWICE = SOLVER.replace(
+    "participant = precice.Participant(", "for run in range(2):\n  participant = precice.Participant("
+)
+_HEAD, _LOOP = TWICE.split("  participant = ")
+_LOOP, _TAIL = _LOOP.split("np.save(")
+TWICE = _HEAD + "".join(f"  {line}\n" for line in f"participant = {_LOOP}".splitlines()) + f"np.save({_TAIL}"
+
+
+def test_one_participant_after_the_other_in_one_process(tmp_path: Path) -> None:
+    assert_fine(run_pair(tmp_path, "parallel-explicit", solver=TWICE, PRECICE_LB_BACKEND="embedded"))
+    stores = [read_store(path) for path in find_stores([tmp_path / "precice-lb-store"])]
+    found = sorted((store.metadata["participant"], store.metadata["attempt"]) for store in stores)
+    assert found == [("A", 1), ("A", 2), ("B", 1), ("B", 2)]
+    for store in stores:
+        assert store.metadata["finished"] is True
+        assert store.advances["window"].tolist() == list(range(1, WINDOWS + 1))
+        assert (store.advances["wait_ns"] >= 0).all()
+
+
 def test_section_names_that_are_one_text_have_one_number() -> None:
     sections = Sections()
     for name in ("a", b"a", "\udce9", "?", b"\xff"):
         sections.start(name, 1)
-        assert sections.stop(5, 3) is False
-    taken, names = sections.take()
+        assert sections.stop(5, 1) is False
+    taken, names = sections.take(np.array([2, 3]))
     assert names == ["a", "?", "\ufffd"]
     assert taken.tolist() == [(number, 3, 1, 4) for number in (0, 0, 1, 1, 2)]
 

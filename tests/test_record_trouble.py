@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from record_helpers import SOLVER, WINDOWS, advance, assert_fine, configuration, rank_stores, run_pair, warnings_of
+from record_helpers import SOLVER, WINDOWS, assert_fine, caller, configuration, rank_stores, run_pair, warnings_of
 from store_helpers import PARALLEL, metadata
 
 from precice_lb.record import notes
@@ -105,9 +105,10 @@ def _count_writes(directory: Path, monkeypatch: pytest.MonkeyPatch, failing: int
             recorder = Recorder(StoreWriter(directory, metadata(), PARALLEL))
         except OSError:
             return count
+        advance = caller(recorder)
         recorder.initialized(1, 2, 3, 4)
         for window in range(1, 71):
-            advance(recorder, window, window + 1, True)
+            advance(window, window + 1, True)
         assert recorder.timing_summary()["windows"] == 70
         recorder.close(finished=True)
     return count
@@ -246,8 +247,9 @@ def test_whatever_hdf5_raises(tmp_path: Path, error: Exception, capsys: pytest.C
             super().append(rows, *sections)  # type: ignore[arg-type]
 
     recorder = Recorder(Broken(tmp_path, metadata(), PARALLEL))
+    advance = caller(recorder)
     for window in range(1, 101):
-        advance(recorder, window, window + 1, True)
+        advance(window, window + 1, True)
     recorder.close(finished=True)
     assert recorder.timing_summary()["windows"] == 100
     assert capsys.readouterr().err.count("recording stops before window 3 of") == 1

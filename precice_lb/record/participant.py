@@ -61,18 +61,22 @@ def recording_class(backend: Backend) -> type:
         ``PRECICE_LB_METADATA``.
     """
     base: Any = backend.participant
-    base_advance = base.advance
-    base_is_complete = base.is_time_window_complete
+    made = 0
     clock = time.perf_counter_ns
     tells_times = backend.name == "embedded"
 
     class Participant(base):  # type: ignore[misc, unused-ignore]
         _precice_lb_recorder: Recorder | None = None
         _precice_lb_coupled = False
+        _precice_lb_advance: Callable[[Any, Any], Any] = staticmethod(base.advance)
 
         # An extension type takes its arguments here too, so ours have to go twice.
         def __new__(cls, *args: Any, metadata: Mapping[str, Any] | None = None, **kwargs: Any) -> Any:
+            nonlocal made
             del metadata
+            made += 1
+            if made > 1:
+                Participant.advance = general  # type: ignore[method-assign]
             kwargs = _checked(backend, args, kwargs)
             return base.__new__(cls) if base.__new__ is object.__new__ else base.__new__(cls, *args, **kwargs)
 
@@ -80,9 +84,15 @@ def recording_class(backend: Backend) -> type:
             base.__init__(self, *args, **_checked(backend, args, kwargs))
             recorder = _start_recorder(backend, args, kwargs, metadata)
             if recorder is not None:
+                from precice_lb.record.advance import timed_advance
+
                 self._precice_lb_recorder = recorder
                 # The interpreter may end without a call of finalize() and without dropping the participant.
                 weakref.finalize(self, _close, weakref.ref(self), recorder)
+                self._precice_lb_advance = timed_advance(base, recorder, tells_times=tells_times)
+            # Nearly always there is one participant in a process: its method need not look up its recorder.
+            if made == 1:
+                Participant.advance = self._precice_lb_advance  # type: ignore[method-assign, assignment]
 
         def __del__(self) -> None:
             if self._precice_lb_recorder is not None:
@@ -98,24 +108,8 @@ def recording_class(backend: Backend) -> type:
                 self._precice_lb_coupled = True
             return result
 
-        # Nothing is caught here: it would be the exception of a signal handler, which is the solver's.
         def advance(self, computed_timestep_length: float) -> Any:
-            begin = clock()
-            result = base_advance(self, computed_timestep_length)
-            end = clock()
-            recorder = self._precice_lb_recorder
-            if recorder is not None:
-                complete = base_is_complete(self)
-                recorder.take((begin, end, float(computed_timestep_length), complete))
-                if tells_times:
-                    recorder.take_parts(self.timing_ns)
-                if complete:
-                    recorder.left -= 1
-                    if not recorder.left:
-                        recorder.flush()
-                else:
-                    recorder.stayed()
-            return result
+            return self._precice_lb_advance(self, computed_timestep_length)
 
         def requires_reading_checkpoint(self) -> Any:
             result = base.requires_reading_checkpoint(self)
@@ -179,6 +173,7 @@ def recording_class(backend: Backend) -> type:
     for name, method in vars(Participant).items():
         if callable(method) and name[0] != "_" and hasattr(base, name):
             method.__doc__ = getattr(base, name).__doc__
+    general = Participant.advance
     Participant.__doc__ = base.__doc__
     Participant.__qualname__ = "Participant"
     Participant.__module__ = "precice_lb"

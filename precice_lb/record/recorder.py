@@ -35,11 +35,10 @@ class Recorder:
     All ranks flush after the same time windows, 1, 2, 4, …, 64 and every 64th from there on: unaligned flushes of many
     ranks would delay every window. A failure is one warning; after it there are only running sums.
 
-    What happens in every ``advance`` is done by the caller, in as few steps as possible: after a wait for a partner the
-    caches are cold and every line of Python costs a multiple of what it costs in a loop. It gives ``take`` a tuple of
+    What happens in every ``advance`` is up to the caller (`precice_lb.record.advance`). It gives ``take`` a tuple of
     the clock before and after (ns), the computed time step (simulated s), and whether the time window is complete, and
-    ``take_parts`` the mapping and wait within (ns) if they are known. Where the window is complete it counts ``left``
-    down and calls `flush` at 0, else it calls `stayed`.
+    ``take_parts`` the mapping and wait within (ns) if they are known. It calls `flush_due` after the first time window
+    and then after as many as that returns, and `stayed` where no window is complete.
 
     Parameters
     ----------
@@ -54,15 +53,12 @@ class Recorder:
         Takes the tuple of an ``advance``.
     take_parts : callable
         Takes the mapping and wait of that ``advance``.
-    left : int
-        Time windows until the next flush.
     """
 
     __slots__ = (
         "_after_close",
         "_calls",
         "_iteration",
-        "_next_flush",
         "_parts",
         "_pid",
         "_previous_end",
@@ -71,7 +67,6 @@ class Recorder:
         "_totals",
         "_window",
         "_writer",
-        "left",
         "take",
         "take_parts",
     )
@@ -81,8 +76,6 @@ class Recorder:
         self._parts: list[tuple[int, int]] = []
         self.take = self._calls.append
         self.take_parts = self._parts.append
-        self.left = 1
-        self._next_flush = 1
         self._repeats: set[int] = set()
         # Of the call that will be the first of `_calls`.
         self._window = 1
@@ -125,10 +118,10 @@ class Recorder:
 
     def section_stopped(self, end: int) -> None:
         """Take the end of the profiling section that began last; ``end`` is the clock, in ns."""
-        if self._sections.stop(end, self._next_flush - self.left + 1):
+        if self._sections.stop(end, len(self._calls)):
             with SignalsHeld():
                 try:
-                    self._write(_NO_ROWS)
+                    self._write(self._rows(), sections_only=True)
                 except Exception as error:
                     self._fail(error)
 
@@ -142,12 +135,23 @@ class Recorder:
         """
         return self._totals.summary(self._rows())
 
+    def flush_due(self) -> int:
+        """Flush.
+
+        Returns
+        -------
+        int
+            Time windows until the next flush.
+        """
+        self.flush()
+        done = self._window - 1
+        if done < _FLUSH_EVERY:
+            return (1 << done.bit_length()) - done
+        return _FLUSH_EVERY - done % _FLUSH_EVERY
+
     def flush(self) -> None:
         """Write everything taken so far; our own time on disk is no solver time."""
         with SignalsHeld():
-            if not self.left:
-                self.left = min(self._next_flush, _FLUSH_EVERY)
-                self._next_flush += self.left
             rows = _NO_ROWS
             try:
                 rows = self._rows()
@@ -210,8 +214,11 @@ class Recorder:
         rows["window_complete"] = calls["complete"]
         return rows
 
-    def _write(self, rows: NDArray[np.void]) -> None:
-        sections, names = self._sections.take()
+    def _write(self, rows: NDArray[np.void], *, sections_only: bool = False) -> None:
+        following = int(rows["window"][-1]) + int(rows["window_complete"][-1]) if len(rows) else self._window
+        sections, names = self._sections.take(np.append(rows["window"], following))
+        if sections_only:
+            rows = rows[:0]
         if self._writer is not None and self.is_open and (len(rows) or len(sections)):
             self._writer.append(rows, sections, names)
 

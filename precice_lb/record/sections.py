@@ -47,15 +47,15 @@ class Sections:
         """
         self._open.append((name, begin))
 
-    def stop(self, end: int, window: int) -> bool:
+    def stop(self, end: int, call: int) -> bool:
         """Take the end of the section that began last.
 
         Parameters
         ----------
         end : int
             The clock, in ns.
-        window : int
-            The time window, from 1.
+        call : int
+            Which call of ``advance`` comes next, counted from 0 after each flush of those calls.
 
         Returns
         -------
@@ -68,12 +68,17 @@ class Sections:
             if number is None:
                 number = self._number(name)
             if number >= 0:
-                _STRUCT.pack_into(self._memory, self._rows * _STRUCT.size, number, window, begin, end - begin)
+                _STRUCT.pack_into(self._memory, self._rows * _STRUCT.size, number, call, begin, end - begin)
                 self._rows += 1
         return self._rows == _BUFFER_ROWS
 
-    def take(self) -> tuple[NDArray[np.void], Sequence[str]]:
+    def take(self, windows: NDArray[np.int64]) -> tuple[NDArray[np.void], Sequence[str]]:
         """Return the rows since the last call, valid until the next `stop`, and all names.
+
+        Parameters
+        ----------
+        windows : ndarray of int, shape (calls + 1,)
+            Time window of each call of ``advance`` and of the one to come.
 
         Returns
         -------
@@ -81,6 +86,7 @@ class Sections:
         names : sequence of str
         """
         rows = self._table[: self._rows]
+        rows["window"] = windows[rows["window"]]
         self._rows = 0
         return rows, self.names
 
