@@ -34,7 +34,7 @@ def timed_advance(base: Any, recorder: Recorder, *, tells_times: bool) -> Callab
     """
     base_advance = base.advance
     base_is_complete = base.is_time_window_complete
-    clock = time.perf_counter_ns
+    clock, real, kind = time.perf_counter_ns, float, type
     take, take_parts = recorder.take, recorder.take_parts
     left = 1
 
@@ -46,8 +46,8 @@ def timed_advance(base: Any, recorder: Recorder, *, tells_times: bool) -> Callab
         end = clock()
         complete = base_is_complete(self)
         # What is no float may be changed by the solver before the flush.
-        dt = computed_timestep_length if type(computed_timestep_length) is float else float(computed_timestep_length)
-        take((begin, end, dt, complete))
+        dt = computed_timestep_length
+        take((begin, end, dt if kind(dt) is real else real(dt), complete))
         if tells_times:
             take_parts(self.timing_ns)
         if complete:
