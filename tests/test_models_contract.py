@@ -17,6 +17,7 @@ from sklearn.base import clone
 from precice_lb.exceptions import ModelError
 from precice_lb.models import LEARNERS, Learner, believable_ranks, make_learner, model_from_dict
 from precice_lb.models.inputs import SEVERAL_PARAMETERS
+from precice_lb.recommend import recommend_split
 
 Array = NDArray[np.float64]
 
@@ -32,7 +33,7 @@ def solver(ranks: Array, work: Any = 1e5) -> Array:
     return np.asarray(work * 1e-4 * (0.004 + 1 / ranks) + 0.002 * np.log2(ranks))
 
 
-def noisy(truth: Array, seed: int, noise: float = 0.05) -> Array:
+def noisy(truth: Array, seed: Any, noise: float = 0.05) -> Array:
     return truth * np.exp(noise * np.random.default_rng(seed).standard_normal(len(truth)))
 
 
@@ -148,6 +149,26 @@ def test_nothing_that_is_not_positive_is_ever_believed(name: str, seed: int, sha
     assert (np.isfinite(believed) & (believed > 0)).all()
     assert first <= p[0]
     assert p[-1] <= last
+
+
+@every_learner
+@pytest.mark.parametrize("seed", range(2))
+def test_every_learner_can_be_recommended_with(name: str, seed: int) -> None:
+    measurements = {
+        participant: np.column_stack([RANKS, noisy(solver(RANKS, work), [seed, int(work)])])
+        for participant, work in (("Fluid", 4e5), ("Solid", 1e5))
+    }
+    try:
+        found = recommend_split(measurements, 256, learner=name, minimum_ranks=2)
+    except ModelError as error:
+        # Only a curve that is not positive among its own measurements is refused.
+        assert name not in POSITIVE
+        assert "positive seconds throughout the measured range" in str(error)
+        return
+    assert sum(found.split.values()) <= 256
+    for seconds in (found.window_seconds, *found.own_seconds.values()):
+        assert 0 < seconds < math.inf
+    json.dumps(found.to_dict(), allow_nan=False)
 
 
 @pytest.mark.parametrize("name", POSITIVE)

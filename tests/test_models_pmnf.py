@@ -185,50 +185,6 @@ def test_bad_parameters_are_refused(parameters: dict[str, object], words: str) -
         make_learner("pmnf", **parameters).fit([8, 16, 32, 64], [4.0, 2.0, 1.0, 0.5])
 
 
-@pytest.mark.parametrize("learner", ["pmnf", "shape"])
-@pytest.mark.parametrize(
-    ("X", "y", "words"),
-    [
-        ([], [], "at least one measurement"),
-        ([8, 16], [1.0], "one time per measurement"),
-        ([8, 0], [1.0, 1.0], "ranks of at least 1, found 0"),
-        ([8, math.nan], [1.0, 1.0], "ranks of at least 1, found nan"),
-        ([8, 16], [1.0, -1.0], "positive, finite seconds, found -1 at 16 ranks"),
-        ([8, 16], [1.0, math.inf], "positive, finite seconds"),
-        ([[8, 3], [16, 3]], [1.0, 1.0], "models one parameter"),
-        (["x", "y"], [1.0, 1.0], "expected numbers of ranks"),
-    ],
-)
-def test_bad_measurements_are_refused_by_every_learner(learner: str, X: object, y: object, words: str) -> None:
-    with pytest.raises(ModelError, match=words):
-        make_learner(learner).fit(X, y)
-
-
-@pytest.mark.parametrize("learner", ["pmnf", "shape"])
-def test_learners_follow_the_scikit_learn_contract(learner: str) -> None:
-    model = make_learner(learner)
-    with pytest.raises(ModelError, match="fitted"):
-        model.predict([[8]])
-    with pytest.raises(ModelError, match="fitted"):
-        model.to_dict()
-    copy = clone(model)
-    assert copy.get_params() == model.get_params()
-    X = np.array([[4], [8], [16], [32], [64], [128]])
-    y = 1 + 40 / X[:, 0]
-    before = X.copy()
-    assert model.fit(X, y) is model
-    np.testing.assert_array_equal(X, before)
-    assert model.predict(X).shape == (6,)
-    assert model.score(X, y) > 0.99
-    low, high = model.predict_interval(X, 0.5)
-    wide_low, wide_high = model.predict_interval(X, 0.95)
-    assert (wide_low <= low).all()
-    assert (low <= high).all()
-    assert (high <= wide_high).all()
-    with pytest.raises(ModelError, match="level between 0 and 1"):
-        model.predict_interval(X, 1.0)
-
-
 def test_unknown_learners_parameters_and_stored_models_are_refused() -> None:
     with pytest.raises(ModelError, match=r"learner out of .*pmnf.*, found 'magic'"):
         make_learner("magic")

@@ -1,0 +1,91 @@
+"""Factorised terms: planted work and surface are found again, also for a mesh never measured."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from precice_lb.exceptions import ModelError
+from precice_lb.models.factorized import FactorizedRegressor
+
+Array = NDArray[np.float64]
+GRID = np.array(list(itertools.product([16.0, 32, 64, 128, 256], [1e4, 3e4, 1e5, 3e5])))
+LARGE = np.column_stack([[64.0, 256, 1024], [1e7, 1e7, 1e7]])
+
+
+def solver(rows: Array, work: float = 1e-4, surface: float = 3e-4, dimensions: int = 3) -> Array:
+    per_rank = rows[:, 1] / rows[:, 0]
+    return np.asarray(work * per_rank + surface * per_rank ** ((dimensions - 1) / dimensions))
+
+
+@pytest.mark.parametrize("dimensions", [2, 3])
+def test_planted_coefficients_are_found_again(dimensions: int) -> None:
+    model = FactorizedRegressor(dimensions=dimensions, slope_spread=0.0).fit(GRID, solver(GRID, dimensions=dimensions))
+    computation, communication = model.formula().terms
+    assert computation.coefficient == pytest.approx(1e-4, rel=0.02)
+    assert communication.coefficient == pytest.approx(3e-4, rel=0.02)
+    assert (computation.exponent, computation.others) == (-1.0, ((1.0, 0.0),))
+    surface = (dimensions - 1) / dimensions
+    assert communication.exponent == pytest.approx(-surface)
+    assert communication.others[0][0] == pytest.approx(surface)
+
+
+def test_small_meshes_tell_about_a_mesh_thirty_times_larger() -> None:
+    rng = np.random.default_rng(4)
+    errors = []
+    for _ in range(10):
+        y = solver(GRID) * np.exp(0.05 * rng.standard_normal(len(GRID)))
+        model = FactorizedRegressor().fit(GRID, y)
+        errors.append(np.abs(np.log(model.predict(LARGE) / solver(LARGE))))
+    assert np.mean(errors) < 0.15
+
+
+def test_coefficients_that_vary_are_learned() -> None:
+    y = solver(GRID) * GRID[:, 0] ** 0.1
+    constant, varying = (FactorizedRegressor(slope_spread=s).fit(GRID, y) for s in (0.0, 0.2))
+    misses = [np.abs(np.log(model.predict(GRID) / y)).max() for model in (constant, varying)]
+    assert misses[1] < 0.3 * misses[0]
+
+
+def test_further_parameters_become_factors() -> None:
+    order = np.array([1.0, 2, 4])
+    rows = np.array([(p, n, o) for (p, n), o in itertools.product(GRID, order)])
+    y = solver(rows[:, :2]) * rows[:, 2] ** 0.5
+    model = FactorizedRegressor(slope_spread=0.5).fit(rows, y)
+    np.testing.assert_allclose(model.predict(rows), y, rtol=0.05)
+    assert model.formula().names == ("p", "x1", "x2")
+    swapped = FactorizedRegressor(slope_spread=0.5, size_column=2).fit(rows[:, [0, 2, 1]], y)
+    np.testing.assert_allclose(swapped.predict(rows[:, [0, 2, 1]]), model.predict(rows), rtol=1e-3)
+
+
+def test_intervals_hold_the_truth_when_the_model_is_right() -> None:
+    rng = np.random.default_rng(6)
+    p = np.array([8.0, 16, 32, 64, 128])
+    truth = 100 / p + 0.5 / p ** (2 / 3)
+    inside = []
+    for _ in range(60):
+        low, high = FactorizedRegressor().fit(p, truth * np.exp(0.05 * rng.standard_normal(5))).predict_interval(p, 0.8)
+        inside.append((low <= truth) & (truth <= high))
+    assert 0.7 <= np.mean(inside) <= 0.97
+
+
+@pytest.mark.parametrize(
+    ("parameters", "words"),
+    [
+        ({"size_column": 2}, "size_column from 1 to 1"),
+        ({"dimensions": 4}, "dimensions of 2 or 3"),
+        ({"slope_spread": -1.0}, "slope_spread"),
+        ({"noise": 0.0}, "noise above 0"),
+    ],
+)
+def test_bad_parameters_are_refused(parameters: dict[str, object], words: str) -> None:
+    with pytest.raises(ModelError, match=words):
+        FactorizedRegressor(**parameters).fit(GRID, solver(GRID))  # type: ignore[arg-type]
+
+
+def test_parameters_that_are_not_positive_are_refused() -> None:
+    with pytest.raises(ModelError, match="parameters above 0"):
+        FactorizedRegressor().fit(GRID * [1.0, 0.0], solver(GRID))
