@@ -192,7 +192,6 @@ class _Columns:
         gram = train.T @ train
         shares = self.rest @ train
         # Everything without its share of the pair's second term, which is taken first.
-        rest = self.rest[:, None] - train * shares
         rest_test = self.rest_test[:, None] - test * shares
         free = self.free[:, None] - test * test
         dependent = ~(np.einsum("rt,rt->t", train, train) + own > 0)
@@ -210,10 +209,9 @@ class _Columns:
             z += train[:, begin:end, None]
             square = z * z
             apart = np.add.reduce(square)
-            share = np.add.reduce(z * rest[:, None, columns])
+            share = shares[begin:end, None] - g * shares[columns]
             if ridge:
                 apart += own[begin:end, None] + g * g * own[columns]
-                share += g * (shares[columns] * own[columns])
             apart[dependent[begin:end]] = 1.0
             # Errors and 1 - leverage, both times ``apart``.
             if leave_one_out:
