@@ -62,6 +62,8 @@ class FactorizedRegressor(Learner):
     """
 
     learner_name: ClassVar[str] = "factorized"
+    # A sum of two powers falls, then rises, whatever their exponents.
+    always_believable: ClassVar[bool] = True
 
     formula_: Formula
     log_coefficients_: Array

@@ -122,7 +122,7 @@ class PMNFRegressor(Learner):
         self.refine = refine
 
     def fit(self, X: ArrayLike, y: ArrayLike, spread: ArrayLike | None = None) -> PMNFRegressor:
-        """Search for the best hypothesis and fit it.
+        """Search for the best hypothesis and fit it; ``spread`` is left aside, as in the papers.
 
         Raises
         ------
