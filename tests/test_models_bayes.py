@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from precice_lb.exceptions import ModelError
-from precice_lb.models import make_learner, model_from_dict
+from precice_lb.models import DEFAULT_LEARNER, LEARNERS, make_learner, model_from_dict
 from precice_lb.models.bayes import BayesRegressor
 from precice_lb.models.bayes_likelihood import Likelihood
 from precice_lb.models.bayes_sampler import sample_posterior
@@ -25,6 +25,10 @@ RANKS = np.array([8.0, 16, 32, 64, 128])
 
 def noisy(values: Array, noise: float, seed: int) -> Array:
     return values * np.exp(noise * np.random.default_rng(seed).standard_normal(len(values)))
+
+
+def test_it_is_the_default() -> None:
+    assert LEARNERS[DEFAULT_LEARNER] is BayesRegressor
 
 
 def test_the_prior_is_spread_evenly() -> None:
@@ -145,7 +149,7 @@ def test_planted_curves_are_found_without_noise_by_many_members(truth: Callable[
     model = BayesRegressor().fit(p, truth(p))
     np.testing.assert_allclose(model.predict(p), truth(p), rtol=0.03)
     more = np.array([3.0, 48.0, 400.0])
-    np.testing.assert_allclose(model.predict(more), truth(more), rtol=0.06)
+    np.testing.assert_allclose(model.predict(more), truth(more), rtol=0.08)
     # A weighted sample of the prior of the same cost keeps one or two.
     assert len(np.unique(model.z_[:, 0])) > 0.6 * model.members
 

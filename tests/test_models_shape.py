@@ -1,4 +1,4 @@
-"""The default learner: what it must never do, what it must find, and whether its intervals are honest."""
+"""Falling and rising terms: what they must never do, what they must find, and whether their intervals are honest."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from precice_lb.exceptions import ModelError
-from precice_lb.models import DEFAULT_LEARNER, LEARNERS, ShapeRegressor, model_from_dict
+from precice_lb.models import ShapeRegressor, model_from_dict
 
 Array = NDArray[np.float64]
 FAR = np.unique(np.geomspace(1, 1e6, 60).astype(int)).astype(float)
@@ -49,10 +49,6 @@ def planted(rng: np.random.Generator, kind: int) -> Callable[[Array], Array]:
     at = lowest * np.array([0.5, 2.0])
     slope = -np.diff(fall(at))[0] / np.diff(rise(at))[0]
     return lambda p: work * (share + (1 - share) * (fall(p) + slope * rise(p)))
-
-
-def test_it_is_the_default() -> None:
-    assert LEARNERS[DEFAULT_LEARNER] is ShapeRegressor
 
 
 @given(

@@ -78,7 +78,7 @@ def test_pmnf_reproduces_schroeder_within_rounding_of_table_5_3(
 @pytest.mark.parametrize(("total", "inner", "outer"), splits())
 def test_the_default_learner_is_near_table_5_3(schroeder: Measurements, total: int, inner: int, outer: int) -> None:
     found = recommend(schroeder, total, schedule=Schedule.parallel(["Inner", "Outer"]))
-    assert found.learner == "shape"
+    assert found.learner == "bayes"
     assert abs(found.split["Inner"] - inner) <= 8
     assert sum(found.split.values()) == inner + outer == total
     low, high = found.interval
@@ -199,9 +199,8 @@ def test_the_interval_of_ranks_is_that_of_the_best_splits_of_drawn_curves(coupli
 def test_three_participants_get_intervals_of_ranks_too() -> None:
     p = np.array([2.0, 4, 8, 16, 32])
     rng = np.random.default_rng(4)
-    samples = {
-        name: np.column_stack([p, w / p * (1 + 0.03 * rng.standard_normal(5))]) for name, w in zip("ABC", (2, 4, 1), strict=True)
-    }
+    work = {"A": 2, "B": 4, "C": 1}
+    samples = {name: np.column_stack([p, w / p * (1 + 0.03 * rng.standard_normal(5))]) for name, w in work.items()}
     found = recommend_split(samples, 70, learner="bayes")
     for name, (low, high) in found.rank_intervals.items():
         assert low <= found.split[name] <= high
@@ -267,7 +266,7 @@ def test_to_dict_is_plain_json() -> None:
     assert [row["ranks"] for row in data["measurements"]["samples"]["Fluid"]] == RANKS.tolist()
     model = data["models"]["Fluid"]
     value = eval(model["python"], {"math": math, "p": 40})
-    assert value == pytest.approx(found.models["Fluid"].predict([40])[0])
+    assert value == pytest.approx(found.models["Fluid"].predict([40])[0], rel=0.02)
 
 
 def test_warnings_say_what_is_not_known() -> None:

@@ -2,11 +2,12 @@
 
 A member is f(p) = W [(1 - s) (p/V)^-α G(p) C(p) + s V^η + g V^ζ r(p)] with
 
-- (p/V)^-α: a run time falls nearly as 1/p, somewhat less where surfaces count beside volumes (1/p and p^-2/3 in sum are
-  p^-α with α between for a few octaves);
+- (p/V)^-α: a run time falls as 1/p or somewhat less, where surfaces count beside volumes (1/p and p^-2/3 in sum are
+  p^-α with α between for a few octaves) or parts get uneven;
 - s: the share of the work that does not fall, as in Amdahl's law;
 - G(p) = ceil(E/p) / (E/p): work comes in E pieces, and the rank with one more is waited for;
-- C(p) = 1 + k Φ(log2(q/p) / w): up to q ranks, give or take an octave, a rank's part does not fit into its cache;
+- C(p) = 1 + k Φ(log2(q/p) / w): up to q ranks, give or take an octave, a rank's part does not fit into its cache, which
+  costs up to a half more, mostly less;
 - r(p) = (p^β - 1)/β: what grows with p, from the logarithm of tree-like collectives (β = 0) to all-to-all exchange
   (β = 1). Its coefficient g is stated by the rank count at which it stops the fall, which is what can be said about an
   unknown solver: people run solvers at rank counts at which they scale;
@@ -32,6 +33,10 @@ Array = NDArray[np.float64]
 
 #: How many variables z a member has without and with sizes.
 ONE_SIZE, SIZES = 7, 9
+# α over z: a good half of all solvers share their work without loss (0.95 to 1.05), most others lose up to a fifth of
+# each doubling's gain (0.7 to 0.95); below and above only few.
+FALL_Z = (-5.0, -3.0, -1.9, -1.04, -0.55, -0.15, 1.08, 1.9, 3.0, 5.0)
+FALLS = (0.05, 0.5, 0.7, 0.8, 0.9, 0.97, 1.01, 1.05, 1.3, 1.9)
 # Width of a cache step in octaves.
 CACHE_WIDTH = 1.25
 # Beyond this the prior's tails end.
@@ -50,12 +55,12 @@ class Shapes:
     def __init__(self, z: Array) -> None:
         z = np.clip(z, -LARGEST_Z, LARGEST_Z).T[:, :, None]
         heavy = z[:3] * (1.0 + 0.05 * z[:3] ** 2)
-        self.fall = np.maximum(0.875 + 0.11 * heavy[0], 0.05)
+        self.fall = np.interp(z[0], FALL_Z, FALLS)
         self.serial = 1.0 / (1.0 + np.exp(np.log(10.0) * (3.0 - 0.65 * heavy[1])))
         lowest = 9.0 + 1.8 * heavy[2]
         self.rise = np.maximum(ndtr(z[3]), 1e-3)
         self.pieces = 2.0 ** (16.0 + 2.5 * z[4])
-        self.cache = 0.5 * ndtr(z[5]) ** 2
+        self.cache = 0.5 * ndtr(z[5]) ** 3
         self.fits = 6.0 + 1.7 * z[6]
         growth = self.fall * np.exp(-np.log(2.0) * lowest * (self.fall + self.rise))
         self.growth = (1.0 - self.serial) * growth / self.rise

@@ -13,7 +13,7 @@ from precice_lb.models.base import Learner
 
 __all__ = ["DEFAULT_LEARNER", "LEARNERS", "make_learner", "model_from_dict", "new_learner"]
 
-DEFAULT_LEARNER = "shape"
+DEFAULT_LEARNER = "bayes"
 
 
 class _Learners(Mapping[str, type[Learner]]):

@@ -1,4 +1,4 @@
-"""The default learner: falling and rising terms with non-negative coefficients, averaged over their exponents.
+"""Falling and rising terms with non-negative coefficients, averaged over their exponents.
 
 A member of the family is f(p) = w p^-α + s + g r(p) with w, s, g ≥ 0 and a rise r out of a few. Each is fitted by
 non-negative least squares on residuals relative to the measured seconds. Members are weighed by how well they explain
