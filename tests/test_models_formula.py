@@ -43,6 +43,18 @@ def test_formulas_survive_json() -> None:
         Formula.from_dict({"terms": [{}], "log_base": 2})
 
 
+def test_terms_of_several_parameters() -> None:
+    terms = (Term(0.5), Term(3.0, -1.0, 0.0, ((1.5, 0.0), (0.0, 1.0))), Term(-2e-3, 0.5, 0.0, ((0.0, 2.0),)))
+    formula = Formula(terms, names=("p", "x1", "x2"))
+    assert formula.text() == "0.5 + 3·p^-1·x1^1.5·log2(x2) - 0.002·p^0.5·log2(x1)^2"
+    assert r"3\,p^{-1}\,x1^{1.5}\,\log_{2}(x2)" in formula.latex()
+    rows = np.array([[4.0, 9.0, 16.0], [8.0, 2.0, 2.0]])
+    values = [eval(formula.python(), {"math": math, "p": p, "x1": x, "x2": z}) for p, x, z in rows]
+    np.testing.assert_allclose(formula(rows), values, rtol=1e-12)
+    assert values[0] == pytest.approx(0.5 + 3 / 4 * 27 * 4 - 2e-3 * 2 * math.log2(9) ** 2)
+    assert Formula.from_dict(json.loads(json.dumps(formula.to_dict()))) == formula
+
+
 def test_losses_of_the_thesis_by_hand() -> None:
     y, f = np.array([1.0, 2.0]), np.array([1.5, 1.0])
     assert smape(y, f) == pytest.approx(100 / 2 * (2 * 0.5 / 2.5 + 2 * 1.0 / 3.0))

@@ -1,6 +1,6 @@
 """Ensemble of small neural networks on the logarithm of time (Schröder 2019, chapter 3; Totounferoush 2022, 3.2.3).
 
-Both theses train dense networks of rectified linear units, with every input scaled to [0, 1], on log2 of the seconds:
+Both authors train dense networks of rectified linear units, with every input scaled to [0, 1], on log2 of the seconds:
 without the logarithm neither learned how time depends on the mesh level.
 """
 
@@ -38,9 +38,9 @@ class NeuralRegressor(Learner):
     members : int
         Networks.
     alpha : float
-        Penalty on the squared weights, in place of the theses' dropout, which scikit-learn does not have.
+        Penalty on the squared weights, in place of their dropout, which scikit-learn does not have.
     solver : {"lbfgs", "adam"}
-        The theses use ADAM; L-BFGS needs a hundredth of the steps for so few measurements.
+        They use ADAM; L-BFGS needs a hundredth of the steps for so few measurements.
     max_iter : int
         Steps at most.
     log_inputs : bool
