@@ -3,8 +3,9 @@
 The screening orthogonalises all terms against the constant and, for three terms, against the first one; what is left is
 a closed form in two columns for each pair of terms, and leave-one-out follows from residuals and leverages without
 refitting. It works on blocks of pairs that fit into the cache and gives a lower bound of each loss: what was computed
-less what rounding may have added. Hypotheses are then evaluated exactly in ascending order of that bound until the best
-one lies below the bound of all others, so the winner is that of the exact search over all.
+less a generous estimate of rounding. Hypotheses are then evaluated exactly in ascending order of that bound until the
+best one lies below the bound of all others, so the winner is that of the exact search over all. (The estimate can fail
+where a measurement almost alone determines a coefficient; such a hypothesis predicts that one too badly to win.)
 """
 
 from __future__ import annotations
