@@ -208,6 +208,13 @@ def test_three_participants_get_intervals_of_ranks_too() -> None:
         assert high - low < 0.4 * found.split[name]
 
 
+def test_budgets_without_a_choice_are_no_trouble() -> None:
+    for total in (2, 3):
+        found = recommend_split(CASE, total)
+        assert found.split == {"Fluid": total - 1, "Solid": 1}
+        assert found.rank_intervals["Solid"] == (1, 1)
+
+
 def test_a_huge_budget_is_no_trouble() -> None:
     found = recommend_split(CASE, 100_000, learner="bayes")
     assert sum(found.split.values()) <= 100_000

@@ -56,6 +56,8 @@ class Table:
 
     def __call__(self, ranks: Array) -> Array:
         """Least seconds of each curve with up to so many ranks, for ranks of shape (curves, k)."""
+        if len(self.grid) == 1:
+            return np.broadcast_to(np.exp(self.log_seconds), ranks.shape)
         at = np.log(ranks)
         right = np.searchsorted(self.grid, ranks, side="right").clip(1, len(self.grid) - 1)
         low, high = self.log_grid[right - 1], self.log_grid[right]
