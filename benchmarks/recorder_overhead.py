@@ -61,6 +61,8 @@ def solver(name: str, ranks: int, mode: str) -> None:
     import numpy as np
     import precice
 
+    if mode == "memory with h5py":
+        import h5py  # noqa: F401
     rank = 0
     if ranks > 1:
         from mpi4py import MPI
@@ -89,7 +91,7 @@ def solver(name: str, ranks: int, mode: str) -> None:
         advance(participant, dt)
         end = clock()
         window += 1
-        if mode == "memory":
+        if mode.startswith("memory"):
             if window % 20_000 == 0:
                 memory.append(_memory())
         elif mode != "plain":
@@ -128,13 +130,19 @@ def couple(
 def run_together(commands: Sequence[tuple[list[str], Path]]) -> tuple[float, float]:
     """Run commands at the same time; return wall seconds and the CPU seconds of all of them."""
     environment = {
-        **os.environ,
+        **{name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"},
+        # Bytecode as an installed package has it, wherever the sources lie.
+        "PYTHONPYCACHEPREFIX": str(Path(tempfile.gettempdir()) / "recorder-overhead-bytecode"),
         "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]),
         "PRECICE_LB_BACKEND": "libprecice",
         "MPLBACKEND": "Agg",
         # Threads of the linear algebra library that compete for two cores would drown everything else.
         "OMP_NUM_THREADS": "1",
         "OPENBLAS_NUM_THREADS": "1",
+        # Otherwise glibc's threshold depends on what was freed before, such as our imports: that alone moves the CPU
+        # time of elastic-tube-1d by 5 %, in our favour.
+        "MALLOC_MMAP_THRESHOLD_": str(2**25),
+        "MALLOC_TRIM_THRESHOLD_": str(2**26),
     }
     begin = time.perf_counter()
     started = [
@@ -207,16 +215,27 @@ def bench_memory(work: Path, windows: int) -> dict[str, Any]:
     """Memory of a recorded and of an unrecorded rank over many windows."""
     result: dict[str, Any] = {"windows": windows}
     last = {}
-    for name, options in (("bare", []), ("recorded", RECORDED)):
-        samples = couple(work / name, windows, options, "memory", profiling="off")["A"][0]["memory"]
+    # Its memory does not grow: a tenth of the windows tells what HDF5 alone takes.
+    shorter = max(windows // 10, 20_000)
+    for name, options, mode, count in (
+        ("bare", [], "memory", windows),
+        ("bare with h5py", [], "memory with h5py", shorter),
+        ("recorded", RECORDED, "memory", windows),
+    ):
+        samples = couple(work / name, count, options, mode, profiling="off")["A"][0]["memory"]
         last[name] = samples[-1]
         warm = samples[max(0, len(samples) // 10 - 1)]
         for kind, value in last[name].items():
             result[f"{name}, {kind} (MiB)"] = value
-            result[f"{name}, {kind}, growth after a tenth of the windows (MiB)"] = value - warm[kind]
+            result[f"{name}, {kind}, growth after a tenth (MiB)"] = value - warm[kind]
     for kind in ("private", "resident"):
-        result[f"recorded over bare, {kind} (MiB)"] = last["recorded"][kind] - last["bare"][kind]
-    result["pass"] = result["recorded over bare, private (MiB)"] <= 8.0
+        for name in ("bare", "bare with h5py"):
+            result[f"recorded over {name}, {kind} (MiB)"] = last["recorded"][kind] - last[name][kind]
+    # The pages of HDF5's libraries are resident in every rank and in memory once.
+    result["pass"] = (
+        result["recorded over bare, private (MiB)"] <= 8.0
+        and result["recorded over bare with h5py, resident (MiB)"] <= 8.0
+    )
     return result
 
 
