@@ -34,20 +34,18 @@ def timed_advance(base: Any, recorder: Recorder, *, tells_times: bool) -> Callab
     """
     base_advance = base.advance
     base_is_complete = base.is_time_window_complete
-    clock, real, kind = time.perf_counter_ns, float, type
+    clock, real = time.perf_counter_ns, float
     take, take_parts = recorder.take, recorder.take_parts
     left = 1
 
     # Nothing is caught here: it would be the exception of a signal handler, which is the solver's.
     def advance(self: Any, computed_timestep_length: Any) -> Any:
         nonlocal left
-        begin = clock()
-        result = base_advance(self, computed_timestep_length)
-        end = clock()
-        complete = base_is_complete(self)
-        # What is no float may be changed by the solver before the flush.
         dt = computed_timestep_length
-        take((begin, end, dt if kind(dt) is real else real(dt), complete))
+        begin = clock()
+        result = base_advance(self, dt)
+        # The clock comes first. What is no float may be changed by the solver before the flush.
+        take((begin, clock(), dt if dt.__class__ is real else real(dt), complete := base_is_complete(self)))
         if tells_times:
             take_parts(self.timing_ns)
         if complete:
