@@ -18,7 +18,7 @@ TABLE: dict[str, tuple[set[str], set[str]]] = {
     "ingest": ({"store", "dataset", "precice_xml"}, {"numpy"}),
     "models": (set(), {"numpy", "scipy", "sklearn"}),
     "schedule": ({"precice_xml"}, {"numpy"}),
-    "split": ({"schedule"}, {"numpy"}),
+    "split": ({"schedule"}, {"numpy", "scipy"}),
     "recommend": ({"dataset", "ingest", "models", "precice_xml", "schedule", "split"}, {"numpy"}),
     "emulation": (set(), {"numpy"}),
     "calibrate": ({"precice_xml"}, {"pydantic", "tomli"}),

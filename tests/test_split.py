@@ -11,7 +11,7 @@ from precice_xml_helpers import configuration, scheme
 from precice_lb.exceptions import InfeasibleError, ModelError
 from precice_lb.precice_xml import parse_configuration
 from precice_lb.schedule import Schedule
-from precice_lb.split import equal_split, exact, optimize_split, proportional_split
+from precice_lb.split import equal_split, optimize_split, proportional_split, solve
 
 NAMES = "ABCD"
 
@@ -188,11 +188,15 @@ def test_missing_times_are_refused() -> None:
         optimize_split({"A": np.ones(3), "B": lambda ranks: np.float64(1.0)}, 4, schedule=schedule)
 
 
-def test_too_many_boxes_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(exact, "MAXIMUM_BOXES", 10)
-    times = {name: 100.0 / np.arange(1, 101) for name in "ABC"}
-    with pytest.raises(InfeasibleError, match="bound the ranks"):
-        optimize_split(times, 100, schedule=Schedule.serial("ABC"))
+def test_too_many_boxes_go_to_the_mixed_integer_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(solve, "MAXIMUM_BOXES", 0)
+    monkeypatch.setattr(solve, "DIRECT_SPLITS", 10**9)
+    generator = np.random.default_rng(1)
+    times = {name: 100.0 / np.arange(1, 101) * generator.uniform(1.0, 1.5, 100) for name in "ABC"}
+    result = optimize_split(times, 100, schedule=Schedule.serial("ABC"), verify=True)
+    assert "splits is shorter" in result.verified
+    assert 0 <= result.gap < 1e-6
+    assert "mixed-integer" in result.bound
 
 
 def test_baselines() -> None:

@@ -3,6 +3,15 @@
 from __future__ import annotations
 
 from precice_lb.split.baselines import equal_split, proportional_split
-from precice_lb.split.optimize import SplitResult, optimize_split
+from precice_lb.split.constraints import Constraints, SharedCores
+from precice_lb.split.optimize import optimize_split
+from precice_lb.split.result import SplitResult
 
-__all__ = ["SplitResult", "equal_split", "optimize_split", "proportional_split"]
+__all__ = [
+    "Constraints",
+    "SharedCores",
+    "SplitResult",
+    "equal_split",
+    "optimize_split",
+    "proportional_split",
+]

@@ -3,110 +3,126 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+import numpy as np
 
 from precice_lb.exceptions import ModelError
 from precice_lb.schedule import Schedule
-from precice_lb.split.exact import branch_and_bound_split, minimax_split
-from precice_lb.split.problem import Curve, Times, curves_of
+from precice_lb.split.brute import MAXIMUM_SPLITS, best_of_all, count_splits
+from precice_lb.split.constraints import Constraints
+from precice_lb.split.problem import Options, Problem, Times, problem_of
+from precice_lb.split.result import SplitResult
+from precice_lb.split.sampled import solve_samples
+from precice_lb.split.solve import Solver
 
-__all__ = ["SplitResult", "optimize_split"]
-
-
-@dataclass(frozen=True)
-class SplitResult:
-    """The best split and why it is.
-
-    Attributes
-    ----------
-    split
-        Ranks by participant. Their sum may be below the budget: ranks that make nobody faster stay unused.
-    window_seconds
-        Steady seconds per time window with it.
-    waits
-        Seconds per window that each participant waits.
-    own_seconds
-        Seconds per window that each participant works.
-    critical_cycle
-        Participants whose work sets the window time.
-    gap
-        Proven upper bound of (window_seconds − best)/best; 0 says that no split is better.
-    bound
-        What proves it, in words.
-    """
-
-    split: dict[str, int]
-    window_seconds: float
-    waits: dict[str, float]
-    own_seconds: dict[str, float]
-    critical_cycle: tuple[str, ...]
-    gap: float
-    bound: str = ""
+__all__ = ["optimize_split"]
 
 
 def optimize_split(
-    times: Mapping[str, Times],
+    times: Mapping[str, Times | Mapping[str, Times]],
     budget: int,
     *,
     schedule: Schedule,
     minimum_ranks: int | Mapping[str, int] = 1,
     maximum_ranks: Mapping[str, int] | None = None,
+    constraints: Constraints | None = None,
+    verify: bool = False,
 ) -> SplitResult:
     """Find the split with the shortest time window, exactly.
 
     If the schedule makes the window time a maximum over the participants, by bisection on it (any number of
-    participants and ranks); otherwise by branch and bound. Ranks left over make the slowest participant faster that can
-    still get faster, then the next.
+    participants and ranks). Otherwise by branch and bound over the counts that a linear relaxation leaves (sums,
+    mixtures of sums and maxima, any composition of schemes), and by mixed-integer programming with HiGHS where there
+    are too many boxes of splits to bound; then the gap may be above 0. Ranks left over make the slowest participant
+    faster that can still get faster, then the next.
 
     Parameters
     ----------
     times
         Own seconds per window of each participant: an array whose entry p - 1 belongs to p ranks, which then bounds the
-        ranks by its length, or a function from an array of rank counts to an array of seconds.
+        ranks by its length, or a function from an array of rank counts to an array of seconds; times need not fall. A
+        leading axis holds samples, as many for all who have them: then the mean window time over the samples counts.
+        A participant that may run as one of several versions (CPU or GPU) has a mapping from version to times.
     budget
-        Ranks to give out in all.
+        Ranks to give out in all, or cores or nodes where the constraints say so.
     schedule
         How the coupling turns own seconds into the window time.
     minimum_ranks
         Ranks that a participant gets at least, one number for all or one for each.
     maximum_ranks
         Ranks that a participant gets at most.
+    constraints
+        Everything else that machine and users demand.
+    verify
+        Compare with all splits where there are at most a few millions.
 
     Returns
     -------
     SplitResult
-        The split, with gap 0.
+        The split, with gap 0 where no other one is better.
 
     Raises
     ------
     InfeasibleError
-        If no split satisfies budget and bounds, or if there are too many to compare.
+        If no split satisfies budget and constraints: with those that clash, or the smallest budget that would do.
     ModelError
-        If times are missing, not finite or not positive.
+        If times are missing, not finite or not positive; if `verify` finds a better split, which is a defect.
     """
-    if set(times) != set(schedule.participants):
-        raise ModelError(
-            f"expected times of {', '.join(schedule.participants)}, the participants of the coupling, "
-            f"found {', '.join(times) or 'none'}"
-        )
-    curves = curves_of({name: times[name] for name in schedule.participants}, budget, minimum_ranks, maximum_ranks)
-    weighted = {name: Curve(c.ranks, c.seconds * schedule.weights[name]) for name, c in curves.items()}
-    split, needed = minimax_split(weighted, budget)
-    if schedule.is_maximum:
-        bound = f"a shorter window needs {needed} ranks" if needed else "the slowest is as fast as it gets"
+    problem = problem_of(times, budget, schedule, minimum_ranks, maximum_ranks, constraints)
+    if problem.samples > 1:
+        found = solve_samples(problem)
+        split, seconds, bound, proof = found.split, found.seconds, found.bound, found.proof
     else:
-        split, boxes = branch_and_bound_split(curves, budget, schedule.window_seconds, split)
-        bound = f"{boxes} boxes of splits were bounded and none can be shorter"
-        # What they leave over goes the same way as under a maximum.
-        above = {name: c.cut(int(c.index_within(split[name])), len(c.ranks)) for name, c in weighted.items()}
-        split, _ = minimax_split(above, budget)
-    own = {name: float(c.seconds[c.index_within(split[name])]) for name, c in curves.items()}
+        solver, curves = Solver(problem), problem.curves()
+        solution = solver.solve(curves)
+        choice = solver.leftover(curves, solution.choice)
+        split = {name: (curves[name][v].version, int(curves[name][v].ranks[i])) for name, (v, i) in choice.items()}
+        seconds, bound, proof = solver.seconds(curves, choice), solution.bound, solution.proof
+    gap = max(seconds / bound - 1.0, 0.0) if seconds > bound else 0.0
+    return result_of(problem, split, seconds, gap, proof, _verified(problem, seconds, gap) if verify else "")
+
+
+def result_of(
+    problem: Problem, split: Mapping[str, tuple[str, int]], seconds: float, gap: float, proof: str, verified: str = ""
+) -> SplitResult:
+    """Say everything about a split, given as version and ranks of each participant."""
+    schedule = problem.schedule
+    chosen = {name: _option(problem, name, version) for name, (version, _) in split.items()}
+    at = {name: int(np.searchsorted(o.ranks, split[name][1])) for name, o in chosen.items()}
+    samples = {name: o.seconds[:, at[name]] for name, o in chosen.items()}
+    own = {name: float(values.mean()) for name, values in samples.items()}
+    total = problem.layout.total(np.stack([o.uses[at[name]] for name, o in chosen.items()]))
+    used = {"ranks": sum(ranks for _, ranks in split.values()), "cores": problem.machine.cores(total)}
+    if problem.machine.unit == "nodes":
+        used["nodes"] = problem.machine.budget_for(total) or 0
+    if problem.machine.has_gpus:
+        used["gpus"] = int(total[1])
     return SplitResult(
-        split=split,
-        window_seconds=float(schedule.window_seconds(own)),
-        waits={name: float(wait) for name, wait in schedule.waits(own).items()},
+        split={name: ranks for name, (_, ranks) in split.items()},
+        window_seconds=seconds,
+        waits={name: float(wait.mean()) for name, wait in schedule.waits(samples).items()},
         own_seconds=own,
         critical_cycle=schedule.critical_cycle(own),
-        gap=0.0,
-        bound=bound,
+        gap=gap,
+        bound=proof,
+        versions={name: version for name, (version, _) in split.items() if version},
+        used=used,
+        verified=verified,
     )
+
+
+def _option(problem: Problem, name: str, version: str) -> Options:
+    return next(o for o in problem.options[name] if o.version == version)
+
+
+def _verified(problem: Problem, seconds: float, gap: float) -> str:
+    count = count_splits(problem)
+    if count * problem.samples > MAXIMUM_SPLITS:
+        return f"not compared with all splits: {count:.3g} are too many"
+    best, split, compared = best_of_all(problem)
+    if seconds > best * (1 + gap) * (1 + 1e-9):
+        found = ", ".join(f"{name} {ranks}" for name, (_, ranks) in split.items())
+        raise ModelError(
+            f"expected no split below {seconds!r} s, found {best!r} s at {found}; please report this defect"
+        )
+    return f"none of {compared} splits is shorter"

@@ -1,0 +1,228 @@
+"""Branch and bound over boxes of splits, for any window time that never falls when a cost rises."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from precice_lb.split.layout import Layout
+from precice_lb.split.problem import Curve
+from precice_lb.split.rows import Rows
+
+__all__ = ["MAXIMUM_BOXES", "Best", "Prices", "branch_and_bound"]
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+#: More boxes of splits than this are not bounded.
+MAXIMUM_BOXES = 3_000_000
+# Rounding must not decide between equal splits.
+_LESS = 1 - 1e-12
+
+
+@dataclass(frozen=True)
+class Prices:
+    """Multipliers of a relaxation: no split is better than the sum over participants of their priced options.
+
+    Attributes
+    ----------
+    work : ndarray
+        Weight of each participant's seconds, shape (participants,).
+    use : ndarray
+        Seconds for each resource that each participant takes, shape (participants, kinds).
+    income : float
+        Seconds to subtract: the price of the whole machine.
+    """
+
+    work: Floats
+    use: Floats
+    income: float
+
+    def reduced(self, index: int, curve: Curve) -> Floats:
+        """Priced seconds of each count on a participant's curve."""
+        return np.asarray(self.work[index] * curve.seconds + curve.uses @ self.use[index])
+
+
+@dataclass
+class Best:
+    """The best splits found so far, each as counts by participant.
+
+    Attributes
+    ----------
+    count : int
+        How many to keep.
+    within : float
+        None above this many seconds, if there is such a limit.
+    """
+
+    count: int = 1
+    within: float = np.inf
+    splits: list[tuple[float, tuple[tuple[int, int], ...]]] = field(default_factory=list)
+
+    @property
+    def limit(self) -> float:
+        """Seconds from which on a split is of no interest."""
+        if len(self.splits) < self.count:
+            return self.within
+        return min(self.splits[-1][0] * _LESS, self.within)
+
+    def add(self, seconds: float, choice: tuple[tuple[int, int], ...]) -> None:
+        """Take a split in if it is of interest."""
+        if seconds < self.limit and choice not in (known for _, known in self.splits):
+            self.splits.append((seconds, choice))
+            self.splits.sort(key=lambda entry: entry[0])
+            del self.splits[self.count :]
+
+
+class _RangeMinimum:
+    """Minimum over any range of an array, in constant time."""
+
+    def __init__(self, values: Floats) -> None:
+        self._levels = [values]
+        width = 1
+        while 2 * width <= len(values):
+            last = self._levels[-1]
+            self._levels.append(np.minimum(last[:-width], last[width:]))
+            width *= 2
+
+    def __call__(self, low: Integers, high: Integers) -> Floats:
+        # Exponent of the largest power of two within the length.
+        level = np.frexp((high - low + 1).astype(np.float64))[1] - 1
+        result = np.empty(len(low))
+        for k in np.unique(level):
+            at = level == k
+            values = self._levels[k]
+            result[at] = np.minimum(values[low[at]], values[high[at] - (1 << int(k)) + 1])
+        return result
+
+
+def branch_and_bound(
+    versions: Sequence[int],
+    curves: Sequence[Curve],
+    layout: Layout,
+    capacity: Integers,
+    rows: Rows,
+    best: Best,
+    prices: Prices | None = None,
+    most: int = MAXIMUM_BOXES,
+) -> tuple[int, float]:
+    """Find the splits with the shortest window, of one version of each participant.
+
+    Sums (the serial entries of Schröder's table 1.1; problem 3.12 of Totounferoush, who names branch and bound for it)
+    and mixtures of sums and maxima, such as preCICE's compositions of coupling schemes. Participants span boxes of
+    counts. No split in a box is better than the window time of its most for everyone, as far as that fits beside its
+    fewest for the others, nor than the priced options in it. Boxes for which that is no better than a split already
+    found are dropped, the others halved down to single splits. If only one split is asked for, the participant with
+    the most counts always gets what the others leave.
+
+    Parameters
+    ----------
+    versions
+        Version of each participant that its curve belongs to.
+    curves
+        Running minima by participant, in the order of the layout.
+    layout, capacity
+        What participants occupy together, and what there is.
+    rows
+        The window time.
+    best
+        Takes the splits in.
+    prices
+        A second bound.
+    most
+        Boxes after which to give up.
+
+    Returns
+    -------
+    boxes : int
+        How many boxes of splits were bounded.
+    bound : float
+        No split of these versions that is not in `best` is shorter: the limit of `best` if all boxes were bounded,
+        below it if there were too many.
+    """
+    search = _Boxes(versions, curves, layout, capacity, rows, best, prices)
+    boxes = 0
+    while len(search.low):
+        if boxes + len(search.low) > most:
+            return boxes, min(float(search.bounds.min()), best.limit)
+        boxes += len(search.low)
+        search.halve()
+    return boxes, best.limit
+
+
+class _Boxes:
+    def __init__(
+        self,
+        versions: Sequence[int],
+        curves: Sequence[Curve],
+        layout: Layout,
+        capacity: Integers,
+        rows: Rows,
+        best: Best,
+        prices: Prices | None,
+    ) -> None:
+        self._versions, self._curves, self._layout, self._capacity = versions, curves, layout, capacity
+        self._rows, self._best, self._prices = rows, best, prices
+        count = len(curves)
+        self._last = int(np.argmax([len(curve.ranks) for curve in curves])) if best.count == 1 else -1
+        self._free = [i for i in range(count) if i != self._last]
+        if prices is not None:
+            self._priced = [_RangeMinimum(prices.reduced(i, curve)) for i, curve in enumerate(curves)]
+        self.low = np.zeros((1, count), dtype=np.int64)
+        self.high = np.array([[len(curve.ranks) - 1 for curve in curves]], dtype=np.int64)
+        self.bounds: Floats = np.zeros(1)
+        self._shrink()
+
+    def halve(self) -> None:
+        """Split every box in its longest direction, and bound the halves."""
+        extent = (self.high - self.low)[:, self._free]
+        rows = np.arange(len(extent))
+        longest = np.array(self._free)[np.argmax(extent, axis=1)] if self._free else np.zeros(len(rows), dtype=np.int64)
+        middle = (self.low[rows, longest] + self.high[rows, longest]) // 2
+        first, second = self.high.copy(), self.low.copy()
+        first[rows, longest] = middle
+        second[rows, longest] = middle + 1
+        self.low = np.concatenate((self.low, second))
+        self.high = np.concatenate((first, self.high))
+        self._shrink()
+
+    def _seconds(self, indices: Integers) -> Floats:
+        return np.stack([curve.seconds[indices[:, i]] for i, curve in enumerate(self._curves)], axis=1)
+
+    def _shrink(self) -> None:
+        """Cut off what does not fit, take the fewest of each box in as a split, and drop the boxes of no interest."""
+        uses = np.stack([curve.uses[self.low[:, i]] for i, curve in enumerate(self._curves)], axis=1)
+        room = self._layout.allowance(uses, self._capacity)
+        within = np.stack([curve.index_within(room[:, i]) for i, curve in enumerate(self._curves)], axis=1)
+        fits = (within >= self.low).all(axis=1)
+        self.low, self.high = self.low[fits], np.minimum(self.high, within)[fits]
+        bounds = self._bounds()
+        keep = bounds < self._best.limit
+        self.low, self.high, bounds = self.low[keep], self.high[keep], bounds[keep]
+        fewest = self.low.copy()
+        if self._last >= 0:
+            fewest[:, self._last] = self.high[:, self._last]
+        self._take(fewest)
+        is_open = (bounds < self._best.limit) & (self.low < self.high)[:, self._free].any(axis=1)
+        self.low, self.high, self.bounds = self.low[is_open], self.high[is_open], bounds[is_open]
+
+    def _bounds(self) -> Floats:
+        bounds = self._rows.bound(self._seconds(self.high))
+        if self._prices is not None:
+            priced = sum(table(self.low[:, i], self.high[:, i]) for i, table in enumerate(self._priced))
+            bounds = np.maximum(bounds, priced - self._prices.income)
+        return bounds
+
+    def _take(self, splits: Integers) -> None:
+        costs = self._seconds(splits)
+        promising = np.flatnonzero(self._rows.bound(costs) < self._best.limit)
+        seconds = self._rows.seconds(costs[promising])
+        for at in np.argsort(seconds, kind="stable")[: self._best.count]:
+            split = splits[promising[at]]
+            self._best.add(float(seconds[at]), tuple(zip(self._versions, split.tolist(), strict=True)))
+        # The row that makes the most promising one worse than it looked serves all boxes from now on.
+        if len(promising):
+            self._rows.learn(costs[promising[np.argmin(self._rows.bound(costs[promising]))]])

@@ -1,0 +1,166 @@
+"""Which rank counts are possible: bounds, multiples, lists and the machine, or what among them clashes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import product
+
+import numpy as np
+from numpy.typing import NDArray
+
+from precice_lb.exceptions import InfeasibleError
+from precice_lb.split.constraints import Constraints
+from precice_lb.split.layout import Layout
+from precice_lb.split.machine import Machine
+
+__all__ = ["Candidates", "admitted_counts", "candidates_of"]
+
+Integers = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """Rank counts of one version of a participant that everything but the budget admits.
+
+    Attributes
+    ----------
+    low, high
+        Bounds; `high` is None where nothing bounds from above.
+    multiple
+        Of what they are multiples.
+    listed
+        The only counts possible, rising, already within all of that; None where there is no list.
+    why
+        What the lower bound comes from.
+    """
+
+    name: str
+    version: str
+    low: int
+    high: int | None
+    multiple: int
+    listed: Integers | None
+    why: str
+
+    @property
+    def first(self) -> int:
+        """The least count."""
+        return int(self.listed[0]) if self.listed is not None else self.low
+
+    def up_to(self, most: int) -> Integers:
+        """All counts up to so many."""
+        if self.listed is not None:
+            return self.listed[self.listed <= most]
+        return np.arange(self.low, (most if self.high is None else min(most, self.high)) + 1, self.multiple)
+
+
+def candidates_of(
+    name: str, version: str, constraints: Constraints, minimum: int, maximum: int | None, length: int | None
+) -> Candidates:
+    """Collect what bounds one version of a participant.
+
+    Parameters
+    ----------
+    minimum, maximum
+        Bounds beside those of the constraints.
+    length
+        Number of ranks up to which there are times; None if there is no end.
+
+    Raises
+    ------
+    InfeasibleError
+        If no count satisfies all bounds, with those that clash.
+    """
+    bounds = constraints.lower_bounds(name, version)
+    bounds["minimum"] = max(bounds["minimum"], minimum)
+    why = max(bounds, key=lambda key: bounds[key])
+    low = bounds[why]
+    highs = {"maximum": maximum, "maximum of the constraints": constraints.of("maximum", name, version)}
+    highs["times known"] = length
+    known = {key: int(value) for key, value in highs.items() if value is not None}
+    high = min(known.values()) if known else None
+    if high is not None and high < low:
+        limit = min(known, key=lambda key: known[key])
+        asked = "the minimum" if why == "minimum" else f"needed for {why}"
+        raise InfeasibleError(
+            f'expected at least {low} ranks, {asked}, as maximum of "{name}", found {high} '
+            f"({limit}); correct the bounds"
+        )
+    multiple = int(constraints.of("multiples", name, version) or 1)
+    fixed, allowed = constraints.of("fixed", name, version), constraints.of("allowed", name, version)
+    rules = {"minimum": f"{low} at least ({why})", "maximum": f"{high} at most" if high is not None else ""}
+    rules["multiple"] = f"multiples of {multiple}" if multiple > 1 else ""
+    listed = None
+    if allowed is not None or fixed is not None:
+        listed = np.unique(np.asarray(allowed if allowed is not None else [fixed], dtype=np.int64))
+        rules["allowed"] = f"one of {', '.join(map(str, listed[:8]))}" if allowed is not None else ""
+        if fixed is not None:
+            rules["fixed"] = f"fixed at {fixed}"
+            listed = listed[listed == fixed]
+        listed = listed[(listed >= low) & (listed % multiple == 0)]
+        listed = listed if high is None else listed[listed <= high]
+    start = -(-low // multiple) * multiple
+    if (listed is not None and not len(listed)) or (listed is None and high is not None and start > high):
+        raise InfeasibleError(
+            f'expected a number of ranks of "{name}{":" if version else ""}{version}" that satisfies all of its '
+            f"constraints, found that these clash whatever the budget: {'; '.join(r for r in rules.values() if r)}"
+        )
+    return Candidates(name, version, start, high, multiple, listed, "fixed" if fixed is not None else why)
+
+
+def admitted_counts(
+    candidates: Mapping[str, list[Candidates]], machine: Machine, layout: Layout
+) -> dict[tuple[str, str], Integers]:
+    """List the counts of each version that the budget admits while everyone else gets the least.
+
+    Raises
+    ------
+    InfeasibleError
+        If the budget does not suffice for the least of everyone; then with the smallest that does.
+    """
+    least = {
+        name: np.stack([machine.uses(np.array([c.first]), name, c.version)[0] for c in own])
+        for name, own in candidates.items()
+    }
+    _require_budget(candidates, least, machine, layout)
+    # Of each resource the least over the versions: at most what anybody really takes.
+    lowest = np.stack([uses.min(axis=0) for uses in least.values()])
+    room = layout.allowance(lowest, machine.capacity)
+    counts = {}
+    for index, (name, own) in enumerate(candidates.items()):
+        for candidate in own:
+            ranks = candidate.up_to(machine.most_ranks(room[index], name, candidate.version))
+            if len(ranks):
+                counts[name, candidate.version] = ranks
+    return counts
+
+
+def _require_budget(
+    candidates: Mapping[str, list[Candidates]],
+    least: Mapping[str, Integers],
+    machine: Machine,
+    layout: Layout,
+) -> None:
+    best: tuple[int, tuple[int, ...]] | None = None
+    for choice in product(*(range(len(own)) for own in candidates.values())):
+        total = layout.total(np.stack([least[name][k] for name, k in zip(candidates, choice, strict=True)]))
+        if np.all(total <= machine.capacity):
+            return
+        needed = machine.budget_for(total)
+        if needed is not None and (best is None or needed < best[0]):
+            best = needed, choice
+    if best is None:
+        gpus = min(int(sum(uses[:, 1].min() for uses in least.values())), 10**9)
+        raise InfeasibleError(
+            f"expected {gpus} or more GPUs for the ranks that need them, found {int(machine.capacity[1])}; "
+            "give more GPUs or let a participant choose a version without"
+        )
+    needed, choice = best
+    chosen = [own[k] for own, k in zip(candidates.values(), choice, strict=True)]
+    each = ", ".join(f"{c.name} {c.first}{'' if c.why == 'minimum' else f' ({c.why})'}" for c in chosen)
+    unit = machine.unit
+    raise InfeasibleError(
+        f"expected a budget of at least {needed} {unit} for {len(chosen)} participants (minima: {each}), "
+        f"found {machine.budget}; give {needed} {unit} or more"
+    )

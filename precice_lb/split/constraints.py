@@ -1,0 +1,175 @@
+"""What a machine and its users demand of a split."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeVar
+
+from precice_lb.exceptions import InfeasibleError
+
+__all__ = ["Constraints", "SharedCores"]
+
+Number = TypeVar("Number", int, float)
+
+
+@dataclass(frozen=True)
+class SharedCores:
+    """Participants on the same cores, in turns, because they never work at the same time.
+
+    Participants of one turn work side by side on different cores; the next turn takes over the same ones. The group
+    occupies the cores of its largest turn.
+
+    Attributes
+    ----------
+    turns
+        The participants of each turn: ``(("ICE", "LND"), ("ATM",))`` is the layout of CIME's coupled models.
+    overhead
+        By what share the own seconds of every member rise because of it (caches gone cold, processes that poll while
+        they wait): 0.05 is 5 %.
+    """
+
+    turns: Sequence[Sequence[str]]
+    overhead: float = 0.0
+
+    @property
+    def members(self) -> tuple[str, ...]:
+        """All participants of the group."""
+        return tuple(name for turn in self.turns for name in turn)
+
+
+@dataclass(frozen=True)
+class Constraints:
+    """What a machine and its users demand of a split; everything is optional.
+
+    Wherever a mapping goes from participant to value, a key ``participant:version`` speaks of one version of the
+    participant alone (see `optimize_split`), before the key of the participant.
+
+    Attributes
+    ----------
+    unit
+        What the budget counts. Cores are ranks times threads; nodes have `cores_per_node` and `gpus_per_node`.
+    cores_per_node, gpus_per_node
+        What one node has.
+    gpus
+        GPUs in all where the budget does not count nodes.
+    whole_nodes
+        Who gets nodes of its own: all (true), none (false), or the participants named. The others share nodes.
+    threads
+        Cores per rank.
+    gpus_per_rank
+        GPUs that each rank takes, 0 where not named.
+    multiples
+        Ranks come in multiples of this.
+    allowed
+        The only rank counts that are possible.
+    minimum, maximum
+        Least and most ranks; the most may be a scalability limit, or what a model was measured for.
+    memory, memory_per_rank
+        Bytes that a participant needs in all, and bytes that one of its ranks may use: bounds its ranks from below.
+    elements, elements_per_rank
+        Elements of a participant's mesh, and the most that one of its ranks may have: bounds its ranks from below.
+    fixed
+        Participants whose ranks are given.
+    shared
+        Groups of participants that take turns on the same cores.
+    """
+
+    unit: Literal["ranks", "cores", "nodes"] = "ranks"
+    cores_per_node: int | None = None
+    gpus_per_node: int = 0
+    gpus: int | None = None
+    whole_nodes: bool | Collection[str] = False
+    threads: int | Mapping[str, int] = 1
+    gpus_per_rank: Mapping[str, int] = field(default_factory=dict)
+    multiples: int | Mapping[str, int] = 1
+    allowed: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    minimum: int | Mapping[str, int] = 1
+    maximum: Mapping[str, int] = field(default_factory=dict)
+    memory: Mapping[str, float] = field(default_factory=dict)
+    memory_per_rank: float | Mapping[str, float] | None = None
+    elements: Mapping[str, float] = field(default_factory=dict)
+    elements_per_rank: float | Mapping[str, float] | None = None
+    fixed: Mapping[str, int] = field(default_factory=dict)
+    shared: Sequence[SharedCores] = ()
+
+    def __post_init__(self) -> None:
+        if self.unit not in ("ranks", "cores", "nodes"):
+            raise InfeasibleError(f'expected a budget in "ranks", "cores" or "nodes", found {self.unit!r}')
+        if self.cores_per_node is None and (self.unit == "nodes" or self.whole_nodes):
+            raise InfeasibleError("expected cores_per_node for a budget in nodes or whole nodes, found none")
+        whole = {"cores_per_node": (self.cores_per_node, 1), "gpus_per_node": (self.gpus_per_node, 0)}
+        whole["gpus"] = (self.gpus, 0)
+        for key in ("threads", "gpus_per_rank", "multiples", "minimum", "maximum", "fixed"):
+            value = getattr(self, key)
+            least = 0 if key == "gpus_per_rank" else 1
+            entries = value.items() if isinstance(value, Mapping) else [("", value)]
+            whole |= {f"{key} of {name}" if name else key: (entry, least) for name, entry in entries}
+        for key, (number, lowest) in whole.items():
+            if number is not None and (isinstance(number, bool) or int(number) != number or number < lowest):
+                raise InfeasibleError(f"expected {key} as a whole number of at least {lowest}, found {number!r}")
+        for group in self.shared:
+            if len(group.turns) < 2 or not all(group.turns) or isinstance(group.turns[0], str):
+                raise InfeasibleError(
+                    f"expected two or more turns of participants to share cores, found {group.turns!r}"
+                )
+            if not 0 <= group.overhead < math.inf:
+                raise InfeasibleError(f"expected an overhead of at least 0 for sharing cores, found {group.overhead!r}")
+        for key in ("memory", "elements"):
+            limit = getattr(self, f"{key}_per_rank")
+            if getattr(self, key) and limit is None:
+                raise InfeasibleError(f"expected {key}_per_rank beside {key}, found none")
+            for values in (getattr(self, key), limit if isinstance(limit, Mapping) else {"each": limit or 1.0}):
+                for name, amount in values.items():
+                    if not 0 < amount < math.inf:
+                        raise InfeasibleError(f"expected positive {key} for {name}, found {amount!r}")
+
+    def check_names(self, versions: Mapping[str, Collection[str]]) -> None:
+        """Refuse keys that name no participant and no version of one.
+
+        Raises
+        ------
+        InfeasibleError
+            For such a key, for a participant in two places of `shared`.
+        """
+        known = set(versions) | {f"{name}:{version}" for name in versions for version in versions[name] if version}
+        for key, value in vars(self).items():
+            names: Collection[str] = ()
+            if isinstance(value, Mapping) or (key == "whole_nodes" and not isinstance(value, bool)):
+                names = value
+            if unknown := [name for name in names if name not in known]:
+                raise InfeasibleError(
+                    f"expected {key} of {', '.join(sorted(known))}, found some of {unknown[0]!r}, not in the coupling"
+                )
+        seen: set[str] = set()
+        for name in (name for group in self.shared for name in group.members):
+            if name not in versions or name in seen:
+                what = "twice" if name in seen else "though it is not in the coupling"
+                raise InfeasibleError(f"expected each participant at most once among shared cores, found {name} {what}")
+            seen.add(name)
+
+    def has_whole_nodes(self, name: str) -> bool:
+        """Whether the participant shares its nodes with nobody."""
+        return self.whole_nodes if isinstance(self.whole_nodes, bool) else name in self.whole_nodes
+
+    def overhead(self, name: str) -> float:
+        """By what share the participant's own seconds rise because it shares its cores."""
+        return next((group.overhead for group in self.shared if name in group.members), 0.0)
+
+    def of(self, key: str, name: str, version: str = "") -> Any:
+        """Value of a field for one version of a participant; None where nothing is said."""
+        value = getattr(self, key)
+        if isinstance(value, Mapping):
+            return value.get(f"{name}:{version}", value.get(name))
+        return value
+
+    def lower_bounds(self, name: str, version: str = "") -> dict[str, int]:
+        """Bounds of the ranks from below, by what they come from."""
+        bounds = {"minimum": int(self.of("minimum", name, version) or 1)}
+        for key in ("memory", "elements"):
+            total, limit = self.of(key, name, version), self.of(f"{key}_per_rank", name, version)
+            if total is not None and limit is not None:
+                # Whole quotients must not become one more by rounding.
+                bounds[key] = math.ceil(total / limit * (1 - 1e-12))
+        return bounds

@@ -1,0 +1,137 @@
+"""From rank counts to cores and GPUs of a machine, and back."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from precice_lb.exceptions import InfeasibleError
+from precice_lb.split.constraints import Constraints
+
+__all__ = ["Machine"]
+
+Integers = NDArray[np.int64]
+
+
+class Machine:
+    """What a budget gives, and what ranks take of it: cores (or ranks) first, then GPUs where anybody needs them.
+
+    Parameters
+    ----------
+    constraints
+        The machine's nodes and the participants' demands.
+    budget
+        In the unit of the constraints.
+    versions
+        Pairs of participant and version.
+    """
+
+    def __init__(self, constraints: Constraints, budget: int, versions: Sequence[tuple[str, str]]) -> None:
+        self._constraints = constraints
+        self.budget = budget
+        self.unit = constraints.unit
+        self.has_gpus = any(constraints.of("gpus_per_rank", *version) for version in versions)
+        self.capacity = self.capacity_of(budget)
+        self._check_packing(versions)
+
+    def capacity_of(self, budget: int) -> Integers:
+        """Cores (or ranks) and, where anybody needs them, GPUs of a budget, shape (kinds,)."""
+        given = self._constraints
+        if given.unit == "nodes":
+            kinds = [budget * (given.cores_per_node or 0), budget * given.gpus_per_node]
+        else:
+            whole = given.cores_per_node if given.whole_nodes is True else 1
+            kinds = [budget // (whole or 1) * (whole or 1), given.gpus or 0]
+        return np.array(kinds[: 1 + self.has_gpus], dtype=np.int64)
+
+    def budget_for(self, total: Integers) -> int | None:
+        """Smallest budget that has these resources; None where none has, for want of GPUs."""
+        given = self._constraints
+        gpus = int(total[1]) if self.has_gpus else 0
+        if given.unit == "nodes":
+            if gpus and not given.gpus_per_node:
+                return None
+            nodes = math.ceil(gpus / given.gpus_per_node) if gpus else 0
+            return max(nodes, -(-int(total[0]) // (given.cores_per_node or 1)))
+        return int(total[0]) if gpus <= (given.gpus or 0) else None
+
+    def cores(self, total: Integers) -> int:
+        """Cores that are charged for these resources: whole nodes where the budget counts nodes."""
+        if self._constraints.unit == "nodes":
+            return (self.budget_for(total) or 0) * (self._constraints.cores_per_node or 1)
+        return int(total[0])
+
+    def uses(self, ranks: Integers, name: str, version: str) -> Integers:
+        """Resources that so many ranks take, shape (counts, kinds)."""
+        cores, gpus = self._per_rank(name, version)
+        if self._constraints.has_whole_nodes(name):
+            nodes = -(-ranks // max(self.ranks_per_node(name, version), 1))
+            columns = [nodes * (self._constraints.cores_per_node or 0), np.maximum(ranks * gpus, 0)]
+            if self._constraints.unit == "nodes":
+                columns[1] = nodes * self._constraints.gpus_per_node
+        else:
+            columns = [ranks * cores, ranks * gpus]
+        return np.stack(columns[: 1 + self.has_gpus], axis=-1)
+
+    def most_ranks(self, allowance: Integers, name: str, version: str) -> int:
+        """Most ranks that these resources hold, given shape (kinds,)."""
+        cores, gpus = self._per_rank(name, version)
+        given = self._constraints
+        most = int(allowance[0]) // cores
+        if given.has_whole_nodes(name):
+            per_node = self.ranks_per_node(name, version)
+            most = int(allowance[0]) // (given.cores_per_node or 1) * per_node
+            if self.has_gpus and given.unit == "nodes" and given.gpus_per_node:
+                most = min(most, int(allowance[1]) // given.gpus_per_node * per_node)
+        return min(most, int(allowance[1]) // gpus) if gpus else most
+
+    def ranks_per_node(self, name: str, version: str) -> int:
+        """Ranks that fit on one node; 0 where not even one does."""
+        cores, gpus = self._per_rank(name, version)
+        fit = (self._constraints.cores_per_node or 0) // cores
+        return min(fit, self._constraints.gpus_per_node // gpus) if gpus and self._constraints.gpus_per_node else fit
+
+    def fits_on_node(self, name: str, version: str) -> bool:
+        """Whether a node holds a rank, where that is known."""
+        given = self._constraints
+        cores, gpus = self._per_rank(name, version)
+        if given.cores_per_node is not None and cores > given.cores_per_node:
+            return False
+        return not (given.unit == "nodes" and gpus > given.gpus_per_node)
+
+    def _per_rank(self, name: str, version: str) -> tuple[int, int]:
+        threads = int(self._constraints.of("threads", name, version) or 1)
+        cores = 1 if self._constraints.unit == "ranks" else threads
+        return cores, int(self._constraints.of("gpus_per_rank", name, version) or 0)
+
+    def _check_packing(self, versions: Iterable[tuple[str, str]]) -> None:
+        """Refuse ranks on shared nodes that may leave gaps: then enough cores in all would not mean enough nodes.
+
+        Sizes that divide one another fill nodes without gaps, the largest ranks placed first. Ranks with GPUs are
+        placed by their GPUs; they must not run out of cores before, and what they leave must hold the others.
+        """
+        given = self._constraints
+        if given.unit != "nodes":
+            return
+        sharing = [v for v in versions if not given.has_whole_nodes(v[0]) and self.fits_on_node(*v)]
+        sizes = {version: self._per_rank(*version) for version in sharing}
+        node = (given.cores_per_node or 1, given.gpus_per_node)
+        for kind, what in enumerate(("threads", "GPUs")):
+            chain = [*sorted({size[kind] for size in sizes.values() if size[kind]}), node[kind]]
+            if bad := next((small for small, large in pairwise(chain) if large % small), None):
+                name = next(v[0] for v, size in sizes.items() if size[kind] == bad)
+                raise InfeasibleError(
+                    f"expected {what} per rank that fill nodes of {node[kind]} without gaps (each dividing the next "
+                    f"larger) where nodes are shared, found {bad} of {name}; let it have whole nodes"
+                )
+        plain = [cores for cores, gpus in sizes.values() if not gpus]
+        for (name, _), (cores, gpus) in sizes.items():
+            if gpus and (cores * node[1] > node[0] * gpus or any(cores % other for other in plain)):
+                raise InfeasibleError(
+                    f"expected ranks with GPUs to leave no gaps on shared nodes of {node[0]} cores and {node[1]} GPUs, "
+                    f"found {cores} threads and {gpus} GPUs per rank of {name}; let it have whole nodes"
+                )

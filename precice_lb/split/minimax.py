@@ -1,0 +1,129 @@
+"""The exact optimum where the slowest participant sets the window time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import product
+
+import numpy as np
+from numpy.typing import NDArray
+
+from precice_lb.split.layout import Layout
+from precice_lb.split.problem import Curve
+
+__all__ = ["Choice", "minimax_split", "uses_of"]
+
+Integers = NDArray[np.int64]
+#: For each participant which of its curves, and which count on it.
+Choice = dict[str, tuple[int, int]]
+Curves = Mapping[str, Sequence[Curve]]
+
+
+def uses_of(curves: Curves, choice: Choice) -> Integers:
+    """Resources that the chosen counts take, shape (participants, kinds)."""
+    return np.stack([curves[name][version].uses[index] for name, (version, index) in choice.items()])
+
+
+def minimax_split(curves: Curves, layout: Layout, capacity: Integers) -> tuple[Choice, list[Integers]]:
+    """Minimise the slowest participant's seconds, then the next slowest's, and so on.
+
+    This is problem 1.6 of Schröder (2019) with the parallel entries of his table 1.1 (problem 3.10 of Totounferoush,
+    2022), which both solve by trying all splits. Here by bisection: for a makespan T every participant needs a smallest
+    number of ranks, which never rises with T; the optimum is the shortest T whose needs fit on the machine, and it is
+    one of the times on the curves. Neither falling times nor a spent budget (their equation 3.13) are assumed. Cores
+    that are shared in turns change only what fits; where there are several kinds of resource, so that there is no
+    smallest need among the versions of a participant, all combinations of versions are tried.
+
+    Parameters
+    ----------
+    curves
+        Running minima, one for each version of each participant, in the order of the layout.
+    layout
+        What participants occupy together.
+    capacity
+        Resources of each kind; enough for the least of everyone.
+
+    Returns
+    -------
+    choice : dict
+        Version and index on its curve by participant. What would make nobody faster stays unused.
+    needed : list of ndarray
+        Resources of which any shorter makespan needs one entry at least, which is the proof that this one is the
+        optimum; empty if no resources can make the slowest participant faster.
+    """
+    choice: Choice = {}
+    proof: list[Integers] = []
+    while len(choice) < len(curves):
+        search = _Search(curves, layout, capacity, choice)
+        makespan, needed = search.shortest()
+        if not choice:
+            proof = needed
+        found = search.fitting(makespan)
+        assert found is not None
+        # At equal times the one whose next step costs most stays behind.
+        open_names = [name for name in curves if name not in choice]
+        slowest = max(
+            (name for name in open_names if _seconds(curves, found, name) == makespan),
+            key=lambda name: _next_step(curves[name][found[name][0]], found[name][1]),
+        )
+        choice = {name: found[name] for name in curves if name in choice or name == slowest}
+    return choice, proof
+
+
+def _seconds(curves: Curves, choice: Choice, name: str) -> float:
+    version, index = choice[name]
+    return float(curves[name][version].seconds[index])
+
+
+def _next_step(curve: Curve, index: int) -> float:
+    return float(curve.uses[index + 1, 0] - curve.uses[index, 0]) if index + 1 < len(curve.ranks) else np.inf
+
+
+class _Search:
+    """Shortest makespan of the participants that have nothing yet."""
+
+    def __init__(self, curves: Curves, layout: Layout, capacity: Integers, given: Choice) -> None:
+        self._curves = curves
+        self._layout = layout
+        self._capacity = capacity
+        self._given = given
+        self._open = [name for name in curves if name not in given]
+
+    def needs(self, makespan: float) -> list[Choice]:
+        """Smallest counts with which everyone is that fast, one entry for each combination of versions that counts."""
+        reaching: dict[str, list[tuple[int, int]]] = {}
+        for name, own in self._curves.items():
+            if name in self._given:
+                reaching[name] = [self._given[name]]
+                continue
+            found = [(v, curve.index_reaching(makespan)) for v, curve in enumerate(own)]
+            found = [(v, index) for v, index in found if index < len(own[v].ranks)]
+            if len(self._capacity) == 1 and found:
+                found = [min(found, key=lambda at, own=own: int(own[at[0]].uses[at[1], 0]))]  # type: ignore[misc]
+            reaching[name] = found
+        return [dict(zip(reaching, choice, strict=True)) for choice in product(*reaching.values())]
+
+    def total(self, choice: Choice) -> Integers:
+        return self._layout.total(uses_of(self._curves, choice))
+
+    def fitting(self, makespan: float) -> Choice | None:
+        """Find a choice that is that fast and fits, the one that takes the least cores; None where there is none."""
+        fitting = [c for c in self.needs(makespan) if np.all(self.total(c) <= self._capacity)]
+        return min(fitting, key=lambda choice: int(self.total(choice)[0])) if fitting else None
+
+    def shortest(self) -> tuple[float, list[Integers]]:
+        """Shortest makespan that fits, and what the next shorter one needs."""
+        own = [self._curves[name] for name in self._open]
+        # Nobody can be faster than at the end of its curve.
+        low = max(min(float(curve.seconds[-1]) for curve in versions) for versions in own)
+        if self.fitting(low) is not None:
+            return low, []
+        high = max(max(float(curve.seconds[0]) for curve in versions) for versions in own)
+        while low < (middle := 0.5 * (low + high)) < high:
+            found = self.fitting(middle)
+            if found is not None:
+                # Always a time on one of the curves.
+                high = max(_seconds(self._curves, found, name) for name in self._open)
+            else:
+                low = middle
+        return high, [self.total(choice) for choice in self.needs(low)]

@@ -1,0 +1,166 @@
+"""One set of curves, one best split: which method, in which order."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import product
+
+import numpy as np
+from numpy.typing import NDArray
+
+from precice_lb.split.branch import MAXIMUM_BOXES, Best, branch_and_bound
+from precice_lb.split.linear import Curves
+from precice_lb.split.local import improve
+from precice_lb.split.minimax import Choice, minimax_split, uses_of
+from precice_lb.split.mixed import mixed_integer_split
+from precice_lb.split.problem import Curve, Problem
+from precice_lb.split.relax import relax
+from precice_lb.split.rows import Rows
+
+__all__ = ["Solution", "Solver"]
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+#: With no more splits than this the relaxation is not worth its time.
+DIRECT_SPLITS = 4096
+#: Seconds after which HiGHS gives its best split and the gap left.
+TIME_LIMIT = 60.0
+
+
+@dataclass(frozen=True)
+class Solution:
+    """The best split of one set of curves.
+
+    Attributes
+    ----------
+    choice : dict
+        Version and index on its curve of each participant.
+    seconds : float
+        Seconds per window.
+    bound : float
+        No split has a shorter window.
+    proof : str
+        Why.
+    """
+
+    choice: Choice
+    seconds: float
+    bound: float
+    proof: str
+
+
+class Solver:
+    """Solves one problem for one or many sets of curves; what it learns about the window time serves all of them.
+
+    Parameters
+    ----------
+    problem
+        Machine, schedule and constraints.
+    """
+
+    def __init__(self, problem: Problem) -> None:
+        self.problem = problem
+        self.rows = Rows(problem.schedule)
+        self._weights = problem.schedule.weights
+
+    def solve(self, curves: Curves) -> Solution:
+        """Find the split with the shortest window."""
+        problem = self.problem
+        weighted = self.weighted(curves)
+        choice, needed = minimax_split(weighted, problem.layout, problem.machine.capacity)
+        if problem.schedule.is_maximum:
+            seconds = self.seconds(curves, choice)
+            budgets = [b for total in needed if (b := problem.machine.budget_for(total)) is not None]
+            unit = problem.machine.unit
+            proof = f"a shorter window needs {min(budgets)} {unit}" if budgets else "the slowest is as fast as it gets"
+            return Solution(choice, seconds, seconds, proof)
+        best = Best()
+        best.add(self.seconds(curves, choice), tuple(choice.values()))
+        bound, proof = self._search(curves, best)
+        seconds, found = best.splits[0]
+        return Solution(dict(zip(curves, found, strict=True)), seconds, bound, proof)
+
+    def several(self, curves: Curves, count: int, within: float) -> tuple[list[tuple[float, Choice]], bool]:
+        """Find the best splits up to a window time, best first; and whether that is proven."""
+        best = Best(count, within)
+        bound, _ = self._search(curves, best)
+        return [(seconds, dict(zip(curves, found, strict=True))) for seconds, found in best.splits], bound >= best.limit
+
+    def seconds(self, curves: Curves, choice: Choice) -> float:
+        """Seconds per window of a choice."""
+        return float(self.rows.seconds(np.array([curves[n][v].seconds[i] for n, (v, i) in choice.items()])))
+
+    def weighted(self, curves: Curves) -> dict[str, tuple[Curve, ...]]:
+        """Weigh the seconds as the window time does if nobody else costs anything."""
+        return {
+            name: tuple(Curve(c.ranks, c.uses, c.seconds * self._weights[name], c.version) for c in own)
+            for name, own in curves.items()
+        }
+
+    def leftover(self, curves: Curves, choice: Choice) -> Choice:
+        """Give out what a split leaves over: to the slowest that gets faster by it, then the next."""
+        chosen = {name: (curves[name][v].take(slice(i, None)),) for name, (v, i) in choice.items()}
+        more, _ = minimax_split(self.weighted(chosen), self.problem.layout, self.problem.machine.capacity)
+        return {name: (v, i + more[name][1]) for name, (v, i) in choice.items()}
+
+    def _search(self, curves: Curves, best: Best) -> tuple[float, str]:
+        """Find the best splits; give the seconds that no other split is below, and why."""
+        layout, capacity = self.problem.layout, self.problem.machine.capacity
+        kept = {name: [np.arange(len(c.ranks)) for c in own] for name, own in curves.items()}
+        combinations = list(product(*(range(len(own)) for own in curves.values())))
+        relaxation = None
+        if sum(_splits(curves, versions) for versions in combinations) > DIRECT_SPLITS:
+            scale = best.splits[0][0] if best.splits else best.within
+            relaxation = relax(curves, layout, capacity, self.rows, scale)
+            self._improve(curves, relaxation.start(curves), best)
+            kept = relaxation.useful(curves, best.limit)
+        useful = {name: [c.take(k) for c, k in zip(own, kept[name], strict=True)] for name, own in curves.items()}
+        found = Best(best.count, best.limit)
+        boxes, bound = 0, np.inf
+        for versions in combinations:
+            own = [useful[name][v] for name, v in zip(curves, versions, strict=True)]
+            if all(len(curve.ranks) for curve in own):
+                prices = relaxation.prices if relaxation else None
+                left = MAXIMUM_BOXES - boxes
+                more, reached = branch_and_bound(versions, own, layout, capacity, self.rows, found, prices, left)
+                boxes, bound = boxes + more, min(bound, reached)
+        for seconds, split in found.splits:
+            best.add(seconds, tuple((v, int(kept[n][v][i])) for n, (v, i) in zip(curves, split, strict=True)))
+        if bound >= found.limit:
+            bound = best.splits[0][0] if best.count == 1 else bound
+            return bound, f"{boxes} boxes of splits were bounded, and none can hold a shorter one"
+        if relaxation:
+            bound = max(bound, relaxation.bound)
+        if best.count == 1:
+            choice, proven = mixed_integer_split(useful, layout, capacity, self.rows, best.splits[0][0], TIME_LIMIT)
+            bound = max(bound, proven)
+            if choice:
+                better = {n: (v, int(kept[n][v][i])) for n, (v, i) in zip(curves, choice, strict=True)}
+                best.add(self.seconds(curves, better), tuple(better.values()))
+            bound = min(bound, best.splits[0][0])
+        return bound, f"no split is below {bound:.6g} s, by mixed-integer programming with HiGHS"
+
+    def _improve(self, curves: Curves, start: Choice, best: Best) -> None:
+        """Descend from the splits known, and from another one if it fits."""
+        layout, capacity = self.problem.layout, self.problem.machine.capacity
+        starts = [dict(zip(curves, split, strict=True)) for _, split in best.splits[:1]]
+        if np.all(layout.total(uses_of(curves, start)) <= capacity):
+            starts.append(start)
+        for choice in starts:
+            own = [curves[name][v] for name, (v, _) in choice.items()]
+
+            def objective(splits: Integers, own: Sequence[Curve] = own) -> Floats:
+                return self.rows.seconds(np.stack([c.seconds[splits[:, i]] for i, c in enumerate(own)], axis=1))
+
+            indices = np.array([i for _, i in choice.values()])
+            found, seconds = improve(own, layout, capacity, objective, indices)
+            best.add(seconds, tuple((v, int(i)) for (v, _), i in zip(choice.values(), found, strict=True)))
+
+
+def _splits(curves: Curves, versions: Sequence[int]) -> int:
+    """Count the splits to compare: the participant with the most counts gets what is left."""
+    sizes = [len(curves[name][v].ranks) for name, v in zip(curves, versions, strict=True)]
+    return math.prod(sizes) // max(sizes)
