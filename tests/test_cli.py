@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -21,6 +22,7 @@ from store_helpers import START, row, write_store
 from precice_lb.cli import main
 from precice_lb.cli.options import by_participant
 from precice_lb.exceptions import DataError
+from precice_lb.models import LEARNERS
 
 CLONE = Path(__file__).parent.parent
 SPLITS = [{"Inner": 2, "Outer": 2}, {"Inner": 4, "Outer": 2}, {"Inner": 6, "Outer": 3}, {"Inner": 3, "Outer": 5}]
@@ -114,6 +116,68 @@ def test_bounds_and_coupling_reach_the_optimiser(table: Path, capsys: pytest.Cap
     # Serial coupling minimises the sum a/p + b/(24 - p): p is to 24 - p as the roots of a and b.
     serial = split("--coupling", "serial")
     assert abs(serial["Inner"] - 24 * np.sqrt(2) / (1 + np.sqrt(2))) <= 1
+
+
+def test_the_present_split_is_judged(table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["recommend", str(table), "--ranks", "24", "--present", "Inner=8,Outer=16"]
+    assert main([*arguments, "--output", str(tmp_path / "out")]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert re.search(
+        r"the present split would take \d+\.\d % longer \(and longer at all with a probability of 100 %\)", shown
+    )
+    assert re.search(r"present split 8 \+ 16 [\d.]+ [\d.]+ % 100 %", shown)
+    assert "80 % of ranks" in shown
+    report = (tmp_path / "out" / "report.md").read_text()
+    assert re.search(r"\| present split \| 8 \+ 16 \| [\d.]+ \| [\d.]+ % \| 100 % \|", report)
+    values = json.loads((tmp_path / "out" / "recommendation.json").read_text())
+    assert values["alternatives"]["present"]["probability"] == 1.0
+    assert (
+        values["rank_intervals"]["Inner"]["low"]
+        <= values["split"]["Inner"]
+        <= values["rank_intervals"]["Inner"]["high"]
+    )
+    assert "--present: expected participant=a whole number" in refused(
+        capsys, *arguments[:4], "--present", "Inner=eight"
+    )
+    assert "Inner, Outer" in refused(capsys, *arguments[:4], "--present", "Inner=8")
+    assert "'Iner'" in refused(capsys, *arguments[:4], "--present", "Iner=8,Outer=16")
+
+
+def test_measurements_of_several_meshes_need_the_one_that_is_meant(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "meshes.csv"
+    rows = [
+        f"{who},{ranks},{level},{work * 4**level / ranks + 0.001:.6f}"
+        for who, work in (("Inner", 2.0), ("Outer", 1.0))
+        for level in (1, 2, 3)
+        for ranks in (2, 4, 8, 16)
+    ]
+    path.write_text("participant,ranks,level,seconds\n" + "\n".join(rows) + "\n")
+    arguments = ["recommend", str(path), "--ranks", "24"]
+    assert "say --parameter level=3" in refused(capsys, *arguments)
+    assert main([*arguments, "--parameter", "level=4", "--output", str(tmp_path / "out")]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "Give Inner 16 ranks and Outer 8 ranks for level = 4: one time window" in shown
+    assert "warning: Inner: level = 4 is outside of the measured range of 1 to 3" in shown
+    assert "12 measurements at 2 to 16 ranks, level 1 to 3" in shown
+    report = (tmp_path / "out" / "report.md").read_text()
+    assert "| Inner | level = 1 | 2 |" in report
+    assert json.loads((tmp_path / "out" / "recommendation.json").read_text())["parameters"] == {"level": 4.0}
+    assert main([*arguments, "--parameter", "level=3", "--learner", "shape"]) == 0
+    assert "4 measurements at 2 to 16 ranks" in " ".join(capsys.readouterr().out.split())
+    assert main([*arguments, "--parameter", '{"level": "any"}']) == 0
+    assert "count as ones of one case" in " ".join(capsys.readouterr().out.split())
+    for wrong in ("level", "level=", "=3", "[3]", '{"level": [3]}', '{"level": true}'):
+        assert "--parameter: expected name=value" in refused(capsys, *arguments, "--parameter", wrong)
+    assert "found 'size'" in refused(capsys, *arguments, "--parameter", "size=3")
+
+
+@pytest.mark.parametrize("command", ["recommend", "fit"])
+def test_help_names_every_learner(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([command, "--help"]) == 0
+    words = set(re.findall(r"[a-z-]+", capsys.readouterr().out))
+    assert set(LEARNERS) <= words
 
 
 def test_pmnf_takes_its_parameters(table: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -193,6 +193,28 @@ def test_fit_writes_models_errors_and_figures(tmp_path: Path, capsys: pytest.Cap
     )
 
 
+def test_formulas_and_models_of_several_parameters_say_what_their_letters_are(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table, output = tmp_path / "table.csv", tmp_path / "out"
+    rows = [f"A,{ranks:g},{level},{2**level * law(ranks):.6f}" for level in (3, 4, 5) for ranks in RANKS]
+    table.write_text("participant,ranks,level,seconds\n" + "\n".join(rows) + "\n", encoding="utf-8")
+    command = ["fit", str(table), "--learner", "bayes", "--learner", "factorized", "--test", "level==5"]
+    assert main([*command, "--output", str(output)]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "p: ranks, x1: level" in shown
+    assert " for level = 4 " in shown
+    found = json.loads((output / "fit.json").read_text(encoding="utf-8"))["participants"]["A"]
+    assert found["variables"] == {"p": "ranks", "x1": "level"}
+    formula = found["learners"]["bayes"]["formula"]
+    assert formula["parameters"] == {"level": 4}
+    stored = json.loads((output / "A-bayes.json").read_text(encoding="utf-8"))
+    assert (stored["participant"], stored["columns"]) == ("A", ["ranks", "level"])
+    said = eval(formula["python"], {"math": math, "p": 32})
+    assert said == pytest.approx(model_from_dict(stored).predict([[32, 4]])[0], rel=0.05)
+    assert found["learners"]["factorized"]["formula"]["parameters"] == {}
+
+
 def test_fit_shows_tables_and_formulas(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["fit", str(SCHROEDER), "--learner", "shape"]) == 0
     text = capsys.readouterr().out

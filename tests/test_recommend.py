@@ -236,21 +236,107 @@ def test_runs_on_small_meshes_count_for_the_mesh_that_is_asked_for() -> None:
     found = recommend(table, 100, schedule=schedule, learner="bayes", parameters={"unknowns": 1.6e6})
     assert found.split["Fluid"] == pytest.approx(80, abs=4)
     assert found.window_seconds == pytest.approx(truth["Fluid"] / 80, rel=0.15)
-    assert not any("not modelled" in warning for warning in found.warnings)
+    assert any("unknowns = 1.6e+06 is outside of the measured range of 100000 to 400000" in w for w in found.warnings)
     assert found.learner == "bayes"
+    assert found.parameters == {"unknowns": 1.6e6}
     model = found.models["Fluid"]
     assert model.formula()(np.array([50.0]))[0] == pytest.approx(model.predict([50])[0], rel=0.05)
     low, high = model.predict_interval([[50]])
     assert low[0] < truth["Fluid"] / 50 < high[0]
-    json.dumps(found.to_dict(), allow_nan=False)
-    plain = recommend(table, 100, schedule=schedule, learner="bayes")
-    assert any("column unknowns varies" in warning for warning in plain.warnings)
-    with pytest.raises(DataError, match="found 'level'"):
-        recommend(table, 100, schedule=schedule, parameters={"level": 3})
-    with pytest.raises(DataError, match="found none of unknowns"):
-        recommend(table, 100, schedule=schedule, parameters={"dimension": 2})
-    with pytest.raises(ModelError, match="model of Fluid"):
-        recommend(table, 100, schedule=schedule, learner="shape", parameters={"unknowns": 1.6e6})
+    data = json.loads(json.dumps(found.to_dict(), allow_nan=False))
+    assert data["parameters"] == {"unknowns": 1.6e6}
+    row = data["measurements"]["samples"]["Fluid"][-1]
+    assert row["parameters"] == {"unknowns": 4e5, "dimension": 2.0}
+    # Each measurement beside the model of its own mesh.
+    np.testing.assert_allclose(found.predicted("Fluid"), samples["Fluid"][:, 1], rtol=0.1)
+    assert not found.measured_here("Fluid").any()
+    there = recommend(table, 100, schedule=schedule, parameters={"unknowns": 2e5})
+    assert there.measured_here("Solid").tolist() == [False] * 4 + [True] * 4 + [False] * 4
+    assert all("measured range of 8 to 64" in warning for warning in there.warnings)
+
+
+def meshes(texts: bool = False) -> Measurements:
+    """Twice the work on the mesh 2, where Solid has no work to share."""
+    kinds = np.array(["coarse", "fine"]) if texts else np.array([1.0, 2.0])
+    ranks = np.array([4.0, 8, 16, 32])
+    work = {"Fluid": (10.0, 20.0), "Solid": (10.0, 5.0)}
+    samples = {
+        name: np.column_stack([np.tile(ranks, 2), np.concatenate([w / ranks for w in pair])])
+        for name, pair in work.items()
+    }
+    return measurements(samples, parameters={name: {"mesh": np.repeat(kinds, 4)} for name in work})
+
+
+@pytest.mark.parametrize(("learner", "texts"), [("shape", False), ("bayes", True), (PMNFRegressor(n_terms=1), False)])
+def test_rows_of_the_case_count_alone_where_a_parameter_cannot_be_learned(learner: Any, texts: bool) -> None:
+    schedule = Schedule.parallel(["Fluid", "Solid"])
+    for value, share in (("coarse", 0.5), ("fine", 0.8)) if texts else ((1, 0.5), (2.0, 0.8)):
+        found = recommend(meshes(texts), 100, schedule=schedule, learner=learner, parameters={"mesh": value})
+        assert found.split["Fluid"] == pytest.approx(100 * share, abs=3)
+        assert {name: len(rows) for name, rows in found.measurements.samples.items()} == {"Fluid": 4, "Solid": 4}
+        assert found.parameters == {"mesh": value}
+        assert all("extrapolation" in warning for warning in found.warnings)
+
+
+def test_a_parameter_that_makes_no_difference_is_left_aside_and_said_so() -> None:
+    schedule = Schedule.parallel(["Fluid", "Solid"])
+    found = recommend(meshes(), 60, schedule=schedule, parameters={"mesh": None})
+    assert len(found.measurements.samples["Fluid"]) == 8
+    assert sum("different mesh (1, 2) count as ones of one case" in warning for warning in found.warnings) == 2
+    assert found.parameters == {}
+
+
+@pytest.mark.parametrize(
+    ("texts", "given", "learner", "words"),
+    [
+        (False, None, None, r"Fluid: expected a value of mesh .* varies .*1, 2.* say --parameter mesh=2"),
+        (True, None, None, r"say --parameter mesh=fine"),
+        (False, {"level": 3}, None, r"\(mesh\), found 'level'"),
+        (False, {"mesh": "fine"}, None, "expected a number for the parameter mesh, found 'fine'"),
+        (False, {"mesh": math.inf}, None, "expected a number for the parameter mesh, found inf"),
+        (False, {"mesh": 3}, "shape", "mesh=3, found 1, 2; shape knows ranks alone: choose one of bayes, epmnf"),
+        (True, {"mesh": "finer"}, None, "mesh=finer, found coarse, fine; measure there"),
+    ],
+)
+def test_cases_that_cannot_be_reached_are_refused(texts: bool, given: Any, learner: Any, words: str) -> None:
+    with pytest.raises(DataError, match=words) as caught:
+        recommend(meshes(texts), 60, schedule=Schedule.parallel(["Fluid", "Solid"]), parameters=given, learner=learner)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_parameter_without_a_choice_needs_no_value() -> None:
+    one = measurements(CASE, parameters={"Fluid": {"level": np.full(5, 3.0)}})
+    schedule = Schedule.parallel(["Fluid", "Solid"])
+    assert recommend(one, 100, schedule=schedule).warnings == ()
+    assert recommend(one, 100, schedule=schedule, parameters={"level": 3}).parameters == {"level": 3}
+    with pytest.raises(DataError, match="level=4, found 3; measure there"):
+        recommend(one, 100, schedule=schedule, parameters={"level": 4})
+    gaps = measurements(CASE, parameters={"Fluid": {"level": np.array([3.0, 3, math.nan, 4, 4])}})
+    with pytest.raises(DataError, match="level"):
+        recommend(gaps, 100, schedule=schedule)
+
+
+def test_files_and_measurements_are_split_too(tmp_path: Path) -> None:
+    path = DATA / "schroeder2019.csv"
+    found = recommend_split(path, 448)
+    assert found.split == recommend_split(load_sources([path]), 448).split == recommend_split(str(path), 448).split
+    with pytest.raises(DataError, match="nothing at"):
+        recommend_split(tmp_path / "gone.csv", 448)
+
+
+def test_a_present_split_beyond_the_budget_is_compared_with() -> None:
+    found = recommend_split(CASE, 64, present={"Fluid": 400, "Solid": 400})
+    assert found.alternatives["present"].gain < 0
+    certain = recommend_split(CASE, 64, learner="pmnf", present={"Fluid": 400, "Solid": 400})
+    assert "present" not in certain.alternatives
+    assert any("present split is not compared" in warning for warning in certain.warnings)
+
+
+def test_the_text_of_a_network_is_not_its_weights() -> None:
+    data = recommend_split(CASE, 100, learner="neural").to_dict()
+    assert data["models"]["Fluid"]["python"] is None
+    assert data["models"]["Fluid"]["estimator"] == "NeuralRegressor"
+    assert len(json.dumps(data)) < 20_000
 
 
 def test_the_result_depends_on_the_seed_alone_and_not_on_the_order_of_rows() -> None:
@@ -286,9 +372,6 @@ def test_warnings_say_what_is_not_known() -> None:
     low, high = beyond.interval
     near_low, near_high = recommend_split(CASE, 100).interval
     assert high / low > near_high / near_low
-    mixed = measurements(CASE, parameters={"Fluid": {"level": np.array([3.0, 3, 3, 4, 4])}})
-    found = recommend(mixed, 100, schedule=Schedule.parallel(["Fluid", "Solid"]))
-    assert any("column level varies" in warning for warning in found.warnings)
 
 
 def test_any_scikit_learn_regressor_can_be_the_learner() -> None:

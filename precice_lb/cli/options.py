@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from precice_lb.dataset import Measurements
     from precice_lb.schedule import Schedule
 
-__all__ = ["by_participant", "required", "schedule_of"]
+__all__ = ["by_participant", "parameter_values", "required", "schedule_of"]
 
 
 def required(sources: Sequence[Path], what: str) -> Sequence[Path]:
@@ -88,11 +88,7 @@ def by_participant(
     values: dict[str, Any] = {}
     for text in texts:
         try:
-            if text.lstrip().startswith("{"):
-                pairs = [(str(name), value) for name, value in json.loads(text).items()]
-            else:
-                pairs = [(name, value) for name, _, value in (part.rpartition("=") for part in text.split(","))]
-            for name, value in pairs:
+            for name, value in _pairs(text):
                 number = kind(value)
                 if not (math.isfinite(number) and number > 0):
                     raise ValueError(value)
@@ -107,3 +103,45 @@ def by_participant(
         if name not in names:
             raise DataError(f"{option}: expected one of the participants {', '.join(names)}, found {name!r}")
     return values
+
+
+def parameter_values(texts: Sequence[str]) -> dict[str, float | str | None]:
+    """Read ``level=8,mesh=fine`` or a JSON object, given once or several times; ``any`` is None.
+
+    Parameters
+    ----------
+    texts
+        What stands behind ``--parameter``.
+
+    Raises
+    ------
+    DataError
+        When a text does not read so.
+    """
+    values: dict[str, float | str | None] = {}
+    for text in texts:
+        try:
+            for name, value in _pairs(text):
+                if not name or value == "" or not isinstance(value, str | int | float) or isinstance(value, bool):
+                    raise ValueError(name)
+                values[name] = None if value == "any" else _number_or_text(value)
+        except (ValueError, TypeError, AttributeError):
+            raise DataError(
+                f"--parameter: expected name=value, such as level=8, or name=any, found {text!r}; a JSON object where "
+                "a name or value has a comma"
+            ) from None
+    return values
+
+
+def _pairs(text: str) -> list[tuple[str, Any]]:
+    """Split ``a=1,b=2`` or a JSON object; what is no pair gets an empty name."""
+    if text.lstrip().startswith("{"):
+        return [(str(name), value) for name, value in json.loads(text).items()]
+    return [(name.strip(), value.strip()) for name, _, value in (part.rpartition("=") for part in text.split(","))]
+
+
+def _number_or_text(value: str | float) -> float | str:
+    try:
+        return float(value)
+    except ValueError:
+        return str(value)

@@ -16,7 +16,6 @@ def caveats(
     lowest: Mapping[str, int],
     highest: Mapping[str, int],
     believed: Mapping[str, tuple[int, int]],
-    left_aside: Mapping[str, list[str]],
 ) -> list[str]:
     """Find reasons for doubt.
 
@@ -30,8 +29,6 @@ def caveats(
         Bounds without regard to the models.
     believed : mapping from participant to (int, int)
         Range in which each model can be believed.
-    left_aside : mapping from participant to list of str
-        Parameters that vary between measurements and were not modelled.
 
     Returns
     -------
@@ -58,10 +55,5 @@ def caveats(
             found.append(
                 f"{name}: its model can be believed from {low} to {high} ranks only (elsewhere it is not positive or "
                 "bends as no run time does), and that bound decided; measure beyond it or choose another learner."
-            )
-        for column in left_aside[name]:
-            found.append(
-                f"{name}: the column {column} varies between measurements; it is not modelled, the rows count as "
-                "measurements of one case."
             )
     return found

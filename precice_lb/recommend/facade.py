@@ -10,14 +10,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precice_lb.dataset import Measurements, load_imbalance
-from precice_lb.exceptions import DataError, InfeasibleError, ModelError, ScheduleError
-from precice_lb.models import believable_ranks
+from precice_lb.exceptions import ModelError
+from precice_lb.models import believable_ranks, new_learner
 from precice_lb.recommend.bounds import rank_bounds, require_room, whole_number
+from precice_lb.recommend.case import case_of
 from precice_lb.recommend.caveats import caveats
-from precice_lb.recommend.learn import fit_models, varying_columns
+from precice_lb.recommend.inputs import check_participants, coupling_of, present_split
+from precice_lb.recommend.learn import fit_models
 from precice_lb.recommend.outlook import Outlook, curves_of
 from precice_lb.recommend.result import Alternative, Recommendation
-from precice_lb.recommend.sources import check_samples, measurements_from_arrays
+from precice_lb.recommend.sources import load_sources, measurements_from_arrays
 from precice_lb.recommend.tables import Table, best_ranks, grid_of_ranks
 from precice_lb.schedule import Schedule
 from precice_lb.split import equal_split, optimize_split, proportional_split
@@ -26,7 +28,7 @@ __all__ = ["recommend", "recommend_split"]
 
 
 def recommend_split(
-    measurements: Mapping[str, Any],
+    measurements: Mapping[str, Any] | Measurements | str | Path,
     total_ranks: int,
     *,
     coupling: str | Path | Schedule = "parallel",
@@ -34,13 +36,14 @@ def recommend_split(
     learner: Any = None,
     random_state: int = 0,
     present: Mapping[str, int] | None = None,
+    parameters: Mapping[str, float | str | None] | None = None,
 ) -> Recommendation:
     """Recommend how many ranks each participant should get.
 
     Parameters
     ----------
-    measurements : mapping from participant to array of shape (n, 2)
-        Ranks and seconds per time window (own cost, without waiting).
+    measurements : mapping from participant to array of shape (n, 2), Measurements, or path
+        Ranks and seconds per time window (own cost, without waiting); or a CSV file or directory of stores with them.
     total_ranks : int
         Ranks to give out in all.
     coupling : {"parallel", "serial"}, path of a ``precice-config.xml``, or Schedule
@@ -53,6 +56,8 @@ def recommend_split(
         Seed; the same call gives the same result.
     present : mapping from participant to int, optional
         The split in use, to be compared with.
+    parameters : mapping from parameter to float, str or None; optional
+        The case to recommend for, as of `recommend`.
 
     Returns
     -------
@@ -64,15 +69,16 @@ def recommend_split(
     PreciceLBError
         Unusable measurements, too few ranks, or a coupling that cannot be read; the message says what to do.
     """
-    table = measurements_from_arrays(measurements)
+    table = _measurements(measurements)
     return recommend(
         table,
         total_ranks,
-        schedule=_schedule(coupling, tuple(table.samples)),
+        schedule=coupling_of(coupling, tuple(table.samples)),
         minimum_ranks=minimum_ranks,
         learner=learner,
         random_state=random_state,
         present=present,
+        parameters=parameters,
     )
 
 
@@ -88,7 +94,7 @@ def recommend(
     random_state: int = 0,
     level: float = 0.8,
     present: Mapping[str, int] | None = None,
-    parameters: Mapping[str, float] | None = None,
+    parameters: Mapping[str, float | str | None] | None = None,
 ) -> Recommendation:
     """Learn a model for each participant and find the split with the shortest expected time window.
 
@@ -110,9 +116,10 @@ def recommend(
         Of the intervals, between 0 and 1.
     present : mapping from participant to int, optional
         The split in use, to be compared with.
-    parameters : mapping from column to float, optional
-        The case to recommend for, where the measurements are of several: the values of their parameters, such as the
-        size of the mesh. The learner has to be one for several parameters. Without it, parameters are left aside.
+    parameters : mapping from parameter to float, str or None; optional
+        The case to recommend for, where the measurements are of several: a value of each parameter that varies, such
+        as the size of the mesh. A learner of several parameters (the default is one) learns from all rows; one of
+        ranks alone from those of that value, as all do for values that are texts. None: it makes no difference.
 
     Returns
     -------
@@ -134,14 +141,17 @@ def recommend(
     them; the interval of a participant's ranks is one of the splits that are best for each set of curves.
     """
     names = schedule.participants
-    samples = _check(measurements, names)
-    present = _present(present, names)
+    check_participants(measurements, names)
+    present = present_split(present, names)
     budget = whole_number(total_ranks, "total_ranks", 1)
     seed = whole_number(random_state, "random_state", 0)
     if not 0 < level < 1:
         raise ModelError(f"expected an interval's level between 0 and 1, found {level!r}")
     lowest, highest = rank_bounds(names, budget, minimum_ranks, maximum_ranks)
-    models = fit_models(measurements, names, learner, learner_parameters, parameters)
+    prototype = new_learner(learner, learner_parameters)
+    case = case_of(measurements, names, parameters, prototype)
+    samples = check_participants(case.measurements, names)
+    models = fit_models(case, names, prototype)
     room = budget - sum(lowest.values())
     outlook = Outlook(schedule, {name: curves_of(models[name], [seed, index]) for index, name in enumerate(names)})
     tables = {name: _table(models[name], outlook, name, lowest[name] + room) for name in names}
@@ -157,14 +167,18 @@ def recommend(
     own_seconds = {name: float(own[name].mean()) for name in names}
     windows = schedule.window_seconds(own)
     window = float(windows.mean())
-    left_aside = {name: [] if parameters else varying_columns(measurements, name) for name in names}
-    warnings = caveats(samples, split, lowest, highest, believed, left_aside)
+    warnings = [*case.warnings, *caveats(samples, split, lowest, highest, believed)]
     others = _alternatives(measurements, names, budget, lowest) | ({"present": present} if present else {})
     alternatives = {}
     for kind, other in others.items():
-        doubtful = [n for n in names if not believed[n][0] <= other[n] <= believed[n][1]]
+        doubtful = [n for n in names if not (_everywhere(models[n]) or believed[n][0] <= other[n] <= believed[n][1])]
         if doubtful:
-            warnings.append(f"The {kind} split is not compared: the model of {doubtful[0]} does not reach that far.")
+            name = doubtful[0]
+            low, high = believed[name]
+            warnings.append(
+                f"The {kind} split is not compared: the model of {name} can be believed from {low} to {high} ranks, "
+                f"not at {other[name]}."
+            )
         else:
             seconds = outlook.window(other)
             # The same split is not faster, whatever rounding says.
@@ -183,48 +197,17 @@ def recommend(
         schedule=schedule.description,
         learner=_learner_name(models[names[0]]),
         models=models,
-        measurements=measurements,
+        measurements=case.measurements,
+        parameters=case.values,
         alternatives=alternatives,
         warnings=tuple(warnings),
     )
 
 
-def _schedule(coupling: str | Path | Schedule, names: tuple[str, ...]) -> Schedule:
-    if isinstance(coupling, Schedule):
-        return coupling
-    if coupling == "parallel":
-        return Schedule.parallel(names)
-    if coupling == "serial":
-        return Schedule.serial(names)
-    if not isinstance(coupling, str | Path) or not Path(coupling).is_file():
-        raise ScheduleError(
-            f'expected the coupling as "parallel", "serial" or the path of a configuration, found {coupling!r:.200}'
-        )
-    return Schedule.from_config(coupling)
-
-
-def _check(measurements: Measurements, names: tuple[str, ...]) -> dict[str, NDArray[np.float64]]:
-    """Give samples in the coupling's order, sorted by ranks so that the order of rows never matters."""
-    if not set(names) <= set(measurements.samples):
-        missing = ", ".join(name for name in names if name not in measurements.samples)
-        raise DataError(
-            f"expected measurements of all participants of the coupling ({', '.join(names)}), found none of {missing}"
-        )
-    unknown = [name for name in measurements.samples if name not in names]
-    if unknown:
-        raise DataError(f"expected measurements of {', '.join(names)}, found some of {unknown[0]}, not in the coupling")
-    checked = check_samples(measurements.samples)
-    return {name: checked[name][np.lexsort(checked[name].T[::-1])] for name in names}
-
-
-def _present(split: Mapping[str, int] | None, names: tuple[str, ...]) -> dict[str, int] | None:
-    if split is None:
-        return None
-    if set(split) != set(names):
-        raise InfeasibleError(
-            f"expected the present split of {', '.join(names)}, found one of {', '.join(map(str, split)) or 'none'}"
-        )
-    return {name: whole_number(split[name], f"present ranks of {name}", 1) for name in names}
+def _measurements(given: Mapping[str, Any] | Measurements | str | Path) -> Measurements:
+    if isinstance(given, str | Path):
+        return load_sources([given])
+    return given if isinstance(given, Measurements) else measurements_from_arrays(given)
 
 
 def _table(model: Any, outlook: Outlook, name: str, highest: int) -> Table | None:
@@ -236,19 +219,23 @@ def _table(model: Any, outlook: Outlook, name: str, highest: int) -> Table | Non
 
 
 def _times(model: Any, table: Table | None, highest: int) -> NDArray[np.float64]:
-    if table is not None and getattr(model, "always_believable", False):
+    if table is not None and _everywhere(model):
         return table.mean(highest)
     ranks = np.arange(1, highest + 1, dtype=np.float64)
     return np.asarray(model.predict(ranks[:, None]), dtype=np.float64).reshape(highest)
 
 
 def _believed(name: str, model: Any, times: NDArray[np.float64], rows: NDArray[np.float64]) -> tuple[int, int]:
-    if getattr(model, "always_believable", False):
+    if _everywhere(model):
         return 1, len(times)
     try:
         return believable_ranks(times, rows[:, 0])
     except ModelError as error:
         raise ModelError(f"model of {name}: {error}") from error
+
+
+def _everywhere(model: Any) -> bool:
+    return bool(getattr(model, "always_believable", False))
 
 
 def _alternatives(

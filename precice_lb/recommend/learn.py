@@ -10,10 +10,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from precice_lb.dataset import Measurements
-from precice_lb.exceptions import DataError, ModelError, PreciceLBError
+from precice_lb.exceptions import ModelError, PreciceLBError
 from precice_lb.models import new_learner
+from precice_lb.recommend.case import Case
 
-__all__ = ["ModelOfCase", "fit_models", "varying_columns"]
+__all__ = ["ModelOfCase", "fit_models", "predicted"]
 
 Array = NDArray[np.float64]
 
@@ -66,73 +67,48 @@ class ModelOfCase:
         return np.hstack([ranks, np.tile(list(self.parameters.values()), (len(ranks), 1))])
 
 
-def varying_columns(measurements: Measurements, name: str) -> list[str]:
-    """Columns of a participant's parameters that are not the same in all rows."""
-    columns = measurements.parameters.get(name, {})
-    return [column for column, values in columns.items() if len(np.unique(values)) > 1]
+def predicted(model: Any, measurements: Measurements, name: str) -> Array:
+    """Seconds that a participant's model gives for each of its measurements, shape (n,), in their order."""
+    if isinstance(model, ModelOfCase):
+        return np.asarray(model.model.predict(_rows(measurements, name, list(model.parameters))), dtype=np.float64)
+    return np.asarray(model.predict(_rows(measurements, name, [])), dtype=np.float64)
 
 
-def fit_models(
-    measurements: Measurements,
-    names: tuple[str, ...],
-    learner: Any,
-    learner_parameters: Mapping[str, Any] | None,
-    parameters: Mapping[str, float] | None,
-) -> dict[str, Any]:
-    """Fit a model for each participant.
+def fit_models(case: Case, names: tuple[str, ...], learner: Any) -> dict[str, Any]:
+    """Fit a model for each participant, of ranks alone: parameters keep their values of the case.
 
     Parameters
     ----------
-    measurements : Measurements
-        Checked; the order of rows does not matter.
+    case : Case
+        What to learn from; the order of rows does not matter.
     names : tuple of str
         Participants.
-    learner, learner_parameters
-        As of `recommend`.
-    parameters : mapping from column to float, optional
-        The case to recommend for. Without it, parameters are left aside.
+    learner : estimator
+        Cloned for each.
 
     Raises
     ------
-    DataError
-        A column that no participant has, is not of numbers, or varies and is not given.
     ModelError, PreciceLBError
         What cannot be fitted.
     """
-    wanted = dict(parameters or {})
-    known = {column for name in names for column in measurements.parameters.get(name, {})}
-    for column in wanted:
-        if column not in known:
-            raise DataError(
-                f"expected parameters out of the measurements' ({', '.join(sorted(known)) or 'none'}), found {column!r}"
-            )
     models = {}
     for name in names:
-        columns = varying_columns(measurements, name) if wanted else []
-        missing = [column for column in columns if column not in wanted]
-        if missing:
-            raise DataError(
-                f"{name}: expected a value for every parameter that varies, found none of {', '.join(missing)}"
-            )
-        rows, seconds, spread = _table(measurements, name, columns)
-        model = _fitted(name, rows, seconds, spread, new_learner(learner, learner_parameters))
-        models[name] = ModelOfCase(model, {column: float(wanted[column]) for column in columns}) if columns else model
+        columns = case.columns[name]
+        rows = _rows(case.measurements, name, list(columns))
+        samples = np.asarray(case.measurements.samples[name], dtype=np.float64)
+        given = case.measurements.spread.get(name)
+        spread = np.full(len(samples), np.nan) if given is None else np.asarray(given, dtype=np.float64)
+        # Sorted, so that the order of rows never matters.
+        order = np.lexsort((samples[:, 1], samples[:, 0]))
+        model = _fitted(name, rows[order], samples[order, 1], spread[order], new_learner(learner))
+        models[name] = ModelOfCase(model, columns) if columns else model
     return models
 
 
-def _table(measurements: Measurements, name: str, columns: list[str]) -> tuple[Array, Array, Array]:
-    """Rows of ranks and parameters, seconds, standard errors; sorted, so that the order of rows never matters."""
-    samples = np.asarray(measurements.samples[name], dtype=np.float64)
-    given = measurements.spread.get(name)
-    spread = np.full(len(samples), np.nan) if given is None else np.asarray(given, dtype=np.float64)
-    order = np.lexsort((samples[:, 1], samples[:, 0]))
-    extra = []
-    for column in columns:
-        try:
-            extra.append(np.asarray(measurements.parameters[name][column], dtype=np.float64))
-        except (TypeError, ValueError):
-            raise DataError(f"{name}: expected numbers in the column {column}, found something else") from None
-    return np.column_stack([samples[:, 0], *extra])[order], samples[order, 1], spread[order]
+def _rows(measurements: Measurements, name: str, columns: list[str]) -> Array:
+    """Ranks and parameters of each measurement, shape (n, 1 + columns)."""
+    ranks = np.asarray(measurements.samples[name], dtype=np.float64)[:, 0]
+    return np.column_stack([ranks, *(measurements.parameters[name][column] for column in columns)])
 
 
 def _fitted(name: str, rows: Array, seconds: Array, spread: Array, model: Any) -> Any:

@@ -6,12 +6,22 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from precice_lb.dataset import Measurements
+import numpy as np
+from numpy.typing import NDArray
 
-__all__ = ["FORMAT_VERSION", "Alternative", "Recommendation"]
+from precice_lb.dataset import Measurements
+from precice_lb.models.formula import Expression
+from precice_lb.recommend.case import rows_of_case
+from precice_lb.recommend.learn import ModelOfCase, predicted
+
+__all__ = ["FORMAT_VERSION", "Alternative", "Recommendation", "printed"]
 
 #: Version of what `Recommendation.to_dict` gives.
 FORMAT_VERSION = 1
+
+# Characters of an expression that a program may want to evaluate. Those of neural networks have a hundred thousand and
+# more, which are in the stored model.
+_LONGEST_EXPRESSION = 8_000
 
 
 @dataclass(frozen=True)
@@ -68,6 +78,8 @@ class Recommendation:
         The fitted models: seconds per time window over ranks.
     measurements : Measurements
         What was learned from.
+    parameters : dict of str to float or str
+        The case that this is for, where measurements are of several.
     alternatives : dict of str to Alternative
         ``"equal"``, ``"degrees-of-freedom"`` where those of all participants are known, and ``"present"`` where the
         split in use was given.
@@ -88,16 +100,31 @@ class Recommendation:
     learner: str
     models: dict[str, Any]
     measurements: Measurements
+    parameters: dict[str, float | str]
     alternatives: dict[str, Alternative]
     warnings: tuple[str, ...]
 
+    def modelled(self, name: str) -> dict[str, float]:
+        """Parameters that a participant's model knows beside the ranks, at their values of this case."""
+        model = self.models[name]
+        return dict(model.parameters) if isinstance(model, ModelOfCase) else {}
+
+    def measured_here(self, name: str) -> NDArray[np.bool_]:
+        """Which of a participant's measurements, shape (n,), are of this case, and not of a smaller mesh, say."""
+        return rows_of_case(self.measurements, name, self.modelled(name))
+
+    def predicted(self, name: str) -> NDArray[np.float64]:
+        """Seconds per time window that a participant's model gives for each of its measurements, shape (n,)."""
+        return predicted(self.models[name], self.measurements, name)
+
     def to_dict(self) -> dict[str, Any]:
-        """Give plain JSON types (times in seconds; null where something is not known)."""
+        """Give plain JSON types (times in seconds; null where something is not known, or a formula too long)."""
         return {
             "format": "precice-lb-recommendation",
             "format_version": FORMAT_VERSION,
             "total_ranks": self.total_ranks,
             "split": dict(self.split),
+            "parameters": dict(self.parameters),
             "window_seconds": self.window_seconds,
             "interval": {"low": _known(self.interval[0]), "high": _known(self.interval[1]), "level": self.level},
             "rank_intervals": {name: {"low": low, "high": high} for name, (low, high) in self.rank_intervals.items()},
@@ -121,15 +148,21 @@ class Recommendation:
                 "sources": list(self.measurements.sources),
                 "degrees_of_freedom": {k: float(v) for k, v in self.measurements.degrees_of_freedom.items()},
                 "iterations": {k: float(v) for k, v in self.measurements.iterations.items()},
-                "samples": {
-                    name: [
-                        {"ranks": int(ranks), "seconds": float(seconds), "standard_error": _known(float(error))}
-                        for (ranks, seconds), error in zip(rows, self.measurements.spread[name], strict=True)
-                    ]
-                    for name, rows in self.measurements.samples.items()
-                },
+                "samples": {name: self._samples(name) for name in self.measurements.samples},
             },
         }
+
+    def _samples(self, name: str) -> list[dict[str, Any]]:
+        rows = self.measurements.samples[name]
+        spread = self.measurements.spread.get(name, [math.nan] * len(rows))
+        samples: list[dict[str, Any]] = [
+            {"ranks": int(ranks), "seconds": float(seconds), "standard_error": _known(float(error))}
+            for (ranks, seconds), error in zip(rows, spread, strict=True)
+        ]
+        for column, values in self.measurements.parameters.get(name, {}).items():
+            for sample, value in zip(samples, values.tolist(), strict=True):
+                sample.setdefault("parameters", {})[column] = _known(value) if isinstance(value, float) else value
+        return samples
 
 
 def _known(value: float) -> float | None:
@@ -137,13 +170,18 @@ def _known(value: float) -> float | None:
 
 
 def _describe(model: Any) -> dict[str, Any]:
+    kind = type(model.model if isinstance(model, ModelOfCase) else model).__name__
     if not hasattr(model, "formula"):
-        return {"estimator": type(model).__name__}
+        return {"estimator": kind}
     formula = model.formula()
+    return {"estimator": kind, "formula": formula.to_dict(), **printed(formula)}
+
+
+def printed(formula: Expression) -> dict[str, str | None]:
+    """Print a formula in each language; None for an expression that only a machine would read to its end."""
+    python = formula.python()
     return {
-        "estimator": type(model).__name__,
-        "formula": formula.to_dict(),
         "text": formula.text(),
         "latex": formula.latex(),
-        "python": formula.python(),
+        "python": python if len(python) <= _LONGEST_EXPRESSION else None,
     }

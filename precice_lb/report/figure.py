@@ -102,6 +102,7 @@ def _draw_scaling(axes: Axes, recommendation: Recommendation, names: dict[str, s
         colour, marker = look(index)
         model = recommendation.models[who]
         measured = np.asarray(samples[who], dtype=float)
+        here = recommendation.measured_here(who)
         first, last = float(measured[:, 0].min()), float(measured[:, 0].max())
         start, stop = min(first, chosen), max(last, chosen)
         low_rank, high_rank = min(low_rank, start), max(high_rank, stop)
@@ -114,12 +115,14 @@ def _draw_scaling(axes: Axes, recommendation: Recommendation, names: dict[str, s
         axes.plot(ranks, curve, color=colour, linestyle=(0, (4, 2)), linewidth=1.2)
         inside = (ranks >= first) & (ranks <= last)
         axes.plot(ranks[inside], curve[inside], color=colour, linewidth=1.8)
-        spread = recommendation.measurements.spread.get(who)
+        spread = np.asarray(recommendation.measurements.spread.get(who, np.full(len(measured), np.nan)), dtype=float)
         axes.errorbar(
-            measured[:, 0],
-            measured[:, 1] * unit.per_second,
-            yerr=None if spread is None else np.asarray(spread, dtype=float) * unit.per_second,
+            measured[here, 0], measured[here, 1] * unit.per_second, yerr=spread[here] * unit.per_second,
             fmt=marker, color=colour, markersize=5, markeredgecolor="white", markeredgewidth=0.6, elinewidth=1,
+        )  # fmt: skip
+        axes.plot(
+            measured[~here, 0], measured[~here, 1] * unit.per_second, linestyle="none", marker=marker, markersize=3.5,
+            color=colour, alpha=0.45, markerfacecolor="none",
         )  # fmt: skip
         point = float(_predict(model, np.array([float(chosen)]))[0]) * unit.per_second
         axes.axvline(chosen, color=colour, linewidth=0.9, linestyle=":")
@@ -138,11 +141,20 @@ def _draw_scaling(axes: Axes, recommendation: Recommendation, names: dict[str, s
     ]
     entries += [
         (Line2D([], [], color=GREY, marker="o", linestyle="none"), "measured"),
+        *_elsewhere(recommendation),
         (Line2D([], [], color=GREY, linestyle=(0, (4, 2))), "model beyond the measurements"),
         (Patch(color=GREY, alpha=0.25, linewidth=0), f"{100 * recommendation.level:.0f} % interval of the model"),
         (Line2D([], [], color=GREY, marker="*", markersize=11, markeredgecolor="black", linestyle=":"), "recommended"),
     ]
     legend_below(axes, entries)
+
+
+def _elsewhere(recommendation: Recommendation) -> list[tuple[Any, str]]:
+    """Legend of measurements at other values of the parameters, where there are any."""
+    if all(recommendation.measured_here(who).all() for who in recommendation.split):
+        return []
+    mark = Line2D([], [], color=GREY, marker="o", markersize=3.5, markerfacecolor="none", alpha=0.6, linestyle="none")
+    return [(mark, "measured for other parameters")]
 
 
 def _draw_landscape(axes: Axes, recommendation: Recommendation, names: dict[str, str], schedule: Schedule) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,10 +14,11 @@ from numpy.typing import NDArray
 from precice_lb.dataset import Measurements
 from precice_lb.exceptions import DataError, ModelError, PreciceLBError
 from precice_lb.models.evaluate import Evaluation, cross_validate, evaluate, fit_quietly, meeting
+from precice_lb.recommend.result import printed
 from precice_lb.report.text import percent, visible
 from precice_lb.report.view import Grid
 
-__all__ = ["LearnerFit", "ParticipantFit", "compare_learners", "fit_dict", "fit_grid", "formulas"]
+__all__ = ["LearnerFit", "ParticipantFit", "compare_learners", "fit_dict", "fit_grid", "formulas", "variables"]
 
 Array = NDArray[np.float64]
 
@@ -213,15 +215,30 @@ def formulas(fit: ParticipantFit) -> list[tuple[str, str]]:
         if each.problem:
             lines.append((each.learner, each.problem))
         if each.model is not None:
-            lines.append((each.learner, _formula_text(each.model)))
+            lines.append((each.learner, _formula_text(each.model, fit)))
     return lines
 
 
-def _formula_text(model: Any) -> str:
+def variables(fit: ParticipantFit) -> dict[str, str]:
+    """Say what the letters of formulas stand for: ``p`` for the ranks, ``x1`` for the first parameter."""
+    return {f"x{place}" if place else "p": column for place, column in enumerate(fit.columns)}
+
+
+def _formula_text(model: Any, fit: ParticipantFit) -> str:
     try:
-        return str(model.formula().text())
+        formula, values = _formula(model, fit)
     except (NotImplementedError, ModelError) as error:
         return f"no formula: {error}" if str(error) else "no formula"
+    case = ", ".join(f"{column} = {value:g}" for column, value in values.items())
+    return f"{formula.text()}{f' for {case}' if case else ''}"
+
+
+def _formula(model: Any, fit: ParticipantFit) -> tuple[Any, dict[str, float]]:
+    """Get a formula, and the parameters that it is for where it is one of ranks alone: the largest learned from."""
+    if len(fit.columns) > 1 and "parameters" in inspect.signature(model.formula).parameters:
+        largest = fit.rows[~fit.tested, 1:].max(axis=0).tolist()
+        return model.formula(parameters=largest), dict(zip(fit.columns[1:], largest, strict=True))
+    return model.formula(), {}
 
 
 def fit_dict(fits: Sequence[ParticipantFit], conditions: Sequence[str]) -> dict[str, Any]:
@@ -233,17 +250,18 @@ def fit_dict(fits: Sequence[ParticipantFit], conditions: Sequence[str]) -> dict[
         "participants": {
             each.participant: {
                 "columns": list(each.columns),
+                "variables": variables(each),
                 "left_aside": list(each.left_aside),
                 "measurements": int((~each.tested).sum()),
                 "tested": int(each.tested.sum()),
-                "learners": {fit.learner: _learner_dict(fit) for fit in each.fits},
+                "learners": {fit.learner: _learner_dict(fit, each) for fit in each.fits},
             }
             for each in fits
         },
     }
 
 
-def _learner_dict(fit: LearnerFit) -> dict[str, Any]:
+def _learner_dict(fit: LearnerFit, participant: ParticipantFit) -> dict[str, Any]:
     entry: dict[str, Any] = {
         "cross_validation": _evaluation_dict(fit.validation),
         "test": _evaluation_dict(fit.test),
@@ -251,8 +269,8 @@ def _learner_dict(fit: LearnerFit) -> dict[str, Any]:
     }
     if fit.model is not None:
         try:
-            formula = fit.model.formula()
-            entry["formula"] = {"text": formula.text(), "latex": formula.latex(), "python": formula.python()}
+            formula, values = _formula(fit.model, participant)
+            entry["formula"] = {**printed(formula), "parameters": values}
         except (NotImplementedError, ModelError):
             entry["formula"] = None
     return entry

@@ -48,7 +48,9 @@ def write_fits(
         stem = quote(fit.participant, safe=" ")
         for each in fit.fits:
             if each.model is not None:
-                contents[target / f"{stem}-{each.learner}.json"] = json_text(each.model.to_dict()).encode()
+                # What the columns of X are, in their order, is not the model's to know.
+                stored = {**each.model.to_dict(), "participant": fit.participant, "columns": list(fit.columns)}
+                contents[target / f"{stem}-{each.learner}.json"] = json_text(stored).encode()
         if any(each.model is not None for each in fit.fits):
             figure = draw_fit(fit, level)
             contents[target / f"{stem}.svg"] = figure_bytes(figure, "svg")

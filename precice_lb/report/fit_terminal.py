@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from precice_lb.report.fit import ParticipantFit, fit_grid, formulas
+from precice_lb.report.fit import ParticipantFit, fit_grid, formulas, variables
 from precice_lb.report.terminal import grid_view
 from precice_lb.report.text import listed, short_names, visible
 
@@ -30,6 +30,8 @@ def fit_view(fits: Sequence[ParticipantFit], level: float) -> RenderableType:
         parts.append(grid_view(fit_grid(each, names[each.participant], level)))
         for learner, text in formulas(each):
             parts.append(Text.assemble((f"{learner}: ", "bold"), visible(text), overflow="fold"))
+        if len(each.columns) > 1:
+            parts.append(Text(", ".join(f"{letter}: {visible(name)}" for letter, name in variables(each).items())))
         if each.left_aside:
             columns = listed(visible(column) for column in each.left_aside)
             parts.append(Text(f"warning: not modelled, because it is not numbers throughout: {columns}", "yellow"))

@@ -21,13 +21,19 @@ __all__ = [
     "evidence_grid",
     "facts",
     "label",
+    "parameters_text",
     "split_grid",
     "statement",
     "truth_grid",
     "truth_statement",
 ]
 
-_LABELS = {"equal": "equal split", "degrees-of-freedom": "DoF-proportional split", "recommended": "recommended split"}
+_LABELS = {
+    "equal": "equal split",
+    "degrees-of-freedom": "DoF-proportional split",
+    "present": "present split",
+    "recommended": "recommended split",
+}
 # Longer formulas are for programs.
 _TERMS_ON_SCREEN = 4
 
@@ -68,15 +74,19 @@ def statement(recommendation: Recommendation, names: Mapping[str, str]) -> tuple
     certainty = "interval unknown"
     if math.isfinite(low) and math.isfinite(high):
         certainty = f"{percent(recommendation.level, 0)} interval {unit.number(low)} to {unit.text(high)}"
+    case = f" for {parameters_text(recommendation.parameters)}" if recommendation.parameters else ""
     first = (
-        f"Give {split}: one time window should take {unit.text(recommendation.window_seconds)} ({certainty}) "
+        f"Give {split}{case}: one time window should take {unit.text(recommendation.window_seconds)} ({certainty}) "
         f"at a load imbalance of {percent(recommendation.imbalance)}."
     )
     counts = listed(f"{len(rows)} of {names[who]}" for who, rows in recommendation.measurements.samples.items())
     basis = f"judged from measurements ({counts}) and the coupling {visible(recommendation.schedule)}"
     if not recommendation.alternatives:
         return first, f"This is {basis}."
-    comparisons = [f"the {label(kind)} {_longer(other.gain)}" for kind, other in recommendation.alternatives.items()]
+    comparisons = [
+        f"the {label(kind)} {_longer(other.gain)}{_probably(other.probability) if kind == 'present' else ''}"
+        for kind, other in recommendation.alternatives.items()
+    ]
     comparison = listed(comparisons)
     return first, f"{comparison[0].upper()}{comparison[1:]}, {basis}."
 
@@ -87,14 +97,26 @@ def _longer(gain: float) -> str:
     return f"would take {percent(abs(gain))} {'longer' if gain > 0.0 else 'less'}"
 
 
+def _probably(probability: float) -> str:
+    return "" if math.isnan(probability) else f" (and longer at all with a probability of {percent(probability, 0)})"
+
+
+def parameters_text(parameters: Mapping[str, Any]) -> str:
+    """Write the parameters of a case: ``level = 8, mesh = fine``."""
+    said = (f"{value:g}" if isinstance(value, float) else str(value) for value in parameters.values())
+    return ", ".join(f"{visible(name)} = {visible(text)}" for name, text in zip(parameters, said, strict=True))
+
+
 def split_grid(recommendation: Recommendation, names: Mapping[str, str]) -> Grid:
     """Tabulate ranks with predicted own time and wait per window of each participant, and the window time below."""
     unit = seconds_unit([recommendation.window_seconds])
     window = recommendation.window_seconds
+    between = recommendation.rank_intervals
     rows = [
         (
             names[who],
             str(count),
+            *([f"{between[who][0]}–{between[who][1]}"] if between else []),
             unit.number(recommendation.own_seconds[who]),
             unit.number(recommendation.waits[who]),
             percent(recommendation.waits[who] / window),
@@ -102,23 +124,35 @@ def split_grid(recommendation: Recommendation, names: Mapping[str, str]) -> Grid
         for who, count in recommendation.split.items()
     ]
     total = sum(recommendation.split.values())
-    rows.append(("window time", str(total), unit.number(window), "", ""))
-    header = ("participant", "ranks", f"solve ({unit.symbol})", f"wait ({unit.symbol})", "wait share")
+    extra = [f"{percent(recommendation.level, 0)} of ranks"] if between else []
+    rows.append(("window time", str(total), *[""] * len(extra), unit.number(window), "", ""))
+    header = ("participant", "ranks", *extra, f"solve ({unit.symbol})", f"wait ({unit.symbol})", "wait share")
     return Grid(
         "Predicted per time window (solve with own mapping and overhead)",
         header,
         tuple(rows),
-        (False, True, True, True, True),
+        (False, *[True] * (len(header) - 1)),
     )
 
 
 def comparison_grid(recommendation: Recommendation) -> Grid:
-    """Set the recommended split beside the equal and the DoF-proportional one."""
+    """Set the recommended split beside the equal, the DoF-proportional and the present one.
+
+    Where drawn curves say how sure that is, with the probability that the recommended one is faster.
+    """
     unit = seconds_unit([recommendation.window_seconds])
+    others = recommendation.alternatives
+    known = any(not math.isnan(other.probability) for other in others.values())
     rows = [(label("recommended"), _split(recommendation.split), unit.number(recommendation.window_seconds), "")]
-    for kind, other in recommendation.alternatives.items():
-        rows.append((label(kind), _split(other.split), unit.number(other.window_seconds), percent(other.gain)))
-    header = ("split", "ranks in the order above", f"window ({unit.symbol})", "gain over it")
+    rows += [
+        (label(kind), _split(other.split), unit.number(other.window_seconds), percent(other.gain))
+        for kind, other in others.items()
+    ]
+    header = ("split", "ranks as above", f"window ({unit.symbol})", "gain over it")
+    if known:
+        sure = ["", *(percent(other.probability, 0) for other in others.values())]
+        table = tuple((*row, probability) for row, probability in zip(rows, sure, strict=True))
+        return Grid("Compared with", (*header, "faster with"), table, (False, False, True, True, True))
     return Grid("Compared with", header, tuple(rows), (False, False, True, True))
 
 
@@ -130,22 +164,24 @@ def evidence_grid(recommendation: Recommendation, names: Mapping[str, str]) -> G
     """Tabulate every measurement with what the model says about it."""
     samples = recommendation.measurements.samples
     unit = seconds_unit(float(value) for rows in samples.values() for value in rows[:, 1])
+    aimed = {who: recommendation.modelled(who) for who in recommendation.split}
     rows = []
     for who in recommendation.split:
         measured = np.asarray(samples[who], dtype=float)
-        predicted = _predict(recommendation.models[who], measured[:, 0])
-        for position in np.argsort(measured[:, 0], kind="stable"):
+        models = recommendation.predicted(who)
+        columns = {key: recommendation.measurements.parameters[who][key] for key in aimed[who]}
+        for position in np.lexsort((measured[:, 0], *reversed(columns.values()))):
             ranks, seconds = measured[position]
-            model = float(predicted[position])
+            model = float(models[position])
+            where = parameters_text({key: float(values[position]) for key, values in columns.items()})
             rows.append(
-                (names[who], f"{ranks:g}", unit.number(seconds), unit.number(model), percent(model / seconds - 1))
-            )
-    header = ("participant", "ranks", f"measured ({unit.symbol})", f"model ({unit.symbol})", "model off by")
-    return Grid("Measured own time per window, and the model", header, tuple(rows), (False, True, True, True, True))
-
-
-def _predict(model: Any, ranks: Any) -> Any:
-    return np.asarray(model.predict(np.asarray(ranks, dtype=float)[:, np.newaxis]), dtype=float)
+                (names[who], *([where] if any(aimed.values()) else []), f"{ranks:g}",
+                 unit.number(seconds), unit.number(model), percent(model / seconds - 1))
+            )  # fmt: skip
+    extra = ["case"] if any(aimed.values()) else []
+    header = ("participant", *extra, "ranks", f"measured ({unit.symbol})", f"model ({unit.symbol})", "model off by")
+    numeric = (False, *[False] * len(extra), True, True, True, True)
+    return Grid("Measured own time per window, and the model", header, tuple(rows), numeric)
 
 
 def facts(recommendation: Recommendation, names: Mapping[str, str], *, brief: bool = False) -> list[tuple[str, str]]:
@@ -159,11 +195,16 @@ def facts(recommendation: Recommendation, names: Mapping[str, str], *, brief: bo
         ("load imbalance", f"{percent(recommendation.imbalance)} between the participants"),
         ("learner", recommendation.learner),
     ]
+    if recommendation.parameters:
+        pairs.insert(0, ("case", parameters_text(recommendation.parameters)))
     for who in recommendation.split:
         measured = recommendation.measurements.samples[who][:, 0]
         count, low, high = len(measured), measured.min(), measured.max()
         where = f"at {low:g} to {high:g} ranks" if low < high else f"at {low:g} ranks"
         model = recommendation.models[who]
+        for column in recommendation.modelled(who):
+            values = recommendation.measurements.parameters[who][column]
+            where += f", {visible(column)} {values.min():g} to {values.max():g}"
         text = _formula(model, brief)
         pairs.append((f"model of {names[who]}", f"{text}; {count} measurement{'s' * (count != 1)} {where}"))
     return pairs

@@ -1,0 +1,178 @@
+"""Which case to recommend for, where the measurements are of several: meshes, orders, machines."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from precice_lb.dataset import Measurements
+from precice_lb.exceptions import DataError
+from precice_lb.models.inputs import SEVERAL_PARAMETERS
+
+__all__ = ["Case", "case_of", "knows_parameters", "rows_of_case"]
+
+Values = Mapping[str, float | str | None]
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Case:
+    """Measurements to learn from, and where their parameters are to be evaluated.
+
+    Attributes
+    ----------
+    measurements : Measurements
+        The rows that count.
+    columns : dict of str to dict of str to float
+        By participant, the parameters that its model gets beside the ranks, with their values in this case.
+    values : dict of str to float or str
+        The case in words: every parameter that was named, those aside that make no difference.
+    warnings : tuple of str
+        What speaks against trusting predictions for it.
+    """
+
+    measurements: Measurements
+    columns: dict[str, dict[str, float]]
+    values: dict[str, float | str]
+    warnings: tuple[str, ...]
+
+
+def knows_parameters(learner: Any) -> bool:
+    """Whether a learner models further parameters beside the ranks; estimators of others are taken to."""
+    name = getattr(learner, "learner_name", None)
+    return name is None or name in SEVERAL_PARAMETERS
+
+
+def case_of(measurements: Measurements, names: tuple[str, ...], wanted: Values | None, learner: Any) -> Case:
+    """Choose rows and columns for a case.
+
+    A parameter of numbers becomes a column of the model where the learner knows several parameters; for one that knows
+    ranks alone, and for a parameter of texts, the rows with that value count and no others.
+
+    Parameters
+    ----------
+    measurements : Measurements
+        Checked.
+    names : tuple of str
+        Participants.
+    wanted : mapping from parameter to value, optional
+        Of the case to recommend for; None as a value says that the parameter makes no difference.
+    learner : estimator
+        Who is to learn.
+
+    Raises
+    ------
+    DataError
+        A parameter that no participant has; one that varies without a value for it; a value that cannot be reached.
+    """
+    given = dict(wanted or {})
+    known = {column for name in names for column in measurements.parameters.get(name, {})}
+    for column in given:
+        if column not in known:
+            raise DataError(
+                f"expected parameters out of the measurements' ({', '.join(sorted(known)) or 'none'}), found {column!r}"
+            )
+    samples, spread, parameters = dict(measurements.samples), dict(measurements.spread), dict(measurements.parameters)
+    columns: dict[str, dict[str, float]] = {}
+    warnings: list[str] = []
+    for name in names:
+        modelled, keep = {}, np.ones(len(measurements.samples[name]), dtype=np.bool_)
+        for column, values in measurements.parameters.get(name, {}).items():
+            varies = len(np.unique(values)) > 1
+            if column not in given:
+                if varies:
+                    raise DataError(_missing(name, column, values))
+                continue
+            value = given[column]
+            if value is None:
+                if varies:
+                    warnings.append(
+                        f"{name}: measurements with different {column} ({_range(values)}) count as ones of one case, "
+                        "as was asked for."
+                    )
+            elif varies and _is_numeric(values) and knows_parameters(learner):
+                modelled[column] = _number(name, column, value)
+                low, high = float(values.min()), float(values.max())
+                if not low <= modelled[column] <= high:
+                    warnings.append(
+                        f"{name}: {column} = {modelled[column]:g} is outside of the measured range of {low:g} to "
+                        f"{high:g}; the prediction is an extrapolation."
+                    )
+            else:
+                keep &= _equal(name, column, values, value, learner)
+        if not keep.any():
+            raise DataError(f"expected measurements of {name} with all of {_said(given)} at once, found none")
+        columns[name] = modelled
+        if not keep.all():
+            samples[name] = np.asarray(measurements.samples[name])[keep]
+            if name in spread:
+                spread[name] = np.asarray(measurements.spread[name])[keep]
+            parameters[name] = {key: values[keep] for key, values in measurements.parameters[name].items()}
+    kept = dataclasses.replace(measurements, samples=samples, spread=spread, parameters=parameters)
+    said = {column: value for column, value in given.items() if value is not None}
+    return Case(kept, columns, said, tuple(warnings))
+
+
+def rows_of_case(measurements: Measurements, name: str, columns: Mapping[str, float]) -> NDArray[np.bool_]:
+    """Which of a participant's rows were measured at these values of the parameters, shape (n,)."""
+    same = np.ones(len(measurements.samples[name]), dtype=np.bool_)
+    for column, value in columns.items():
+        same &= np.asarray(measurements.parameters[name][column], dtype=np.float64) == value
+    return same
+
+
+def _missing(name: str, column: str, values: NDArray[Any]) -> str:
+    example = f"{values.max():g}" if _is_numeric(values) else str(values[-1])
+    return (
+        f"{name}: expected a value of {column} to recommend for, as it varies between measurements ({_range(values)}), "
+        f"found none; say --parameter {column}={example} (in Python parameters={{{column!r}: ...}}), or {column}=any "
+        "(None) where it makes no difference"
+    )
+
+
+def _number(name: str, column: str, value: Any) -> float:
+    if not isinstance(value, str | bool):
+        try:
+            number = float(value)
+        except (TypeError, ValueError):
+            number = np.nan
+        if np.isfinite(number):
+            return number
+    raise DataError(f"{name}: expected a number for the parameter {column}, found {value!r}")
+
+
+def _equal(name: str, column: str, values: NDArray[Any], value: Any, learner: Any) -> NDArray[np.bool_]:
+    if np.issubdtype(values.dtype, np.number):
+        same = values == _number(name, column, value)
+    else:
+        text = f"{value:g}" if isinstance(value, float) else str(value)
+        same = values == text
+    if same.any():
+        return np.asarray(same)
+    remedy = "measure there, or name a measured value"
+    if _is_numeric(values) and len(np.unique(values)) > 1:
+        who = getattr(learner, "learner_name", type(learner).__name__)
+        remedy = (
+            f"{who} knows ranks alone: choose one of {', '.join(SEVERAL_PARAMETERS)} as learner, or a measured value"
+        )
+    raise DataError(f"{name}: expected measurements with {column}={value}, found {_range(values)}; {remedy}")
+
+
+def _is_numeric(values: NDArray[Any]) -> bool:
+    return bool(np.issubdtype(values.dtype, np.number) and np.isfinite(values.astype(np.float64)).all())
+
+
+def _range(values: NDArray[Any]) -> str:
+    different = np.unique(values)
+    if np.issubdtype(values.dtype, np.number):
+        shown = [f"{value:g}" for value in different]
+        return shown[0] if len(shown) == 1 else f"{shown[0]} to {shown[-1]}" if len(shown) > 4 else ", ".join(shown)
+    texts = [str(value) for value in different[:4]]
+    return ", ".join([*texts, "…"] if len(different) > 4 else texts)
+
+
+def _said(given: Values) -> str:
+    return ", ".join(f"{column}={value}" for column, value in given.items() if value is not None)
