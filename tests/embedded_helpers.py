@@ -31,48 +31,75 @@ def write_configuration(
     vector: Sequence[str] = (),
     degrees: Mapping[str, int] | None = None,
     end: str = '<max-time-windows value="3" />',
-    window: float = 0.1,
-    write_direction: bool = False,
+    window: float | str = 0.1,
+    write_direction: bool | Sequence[str] = False,
+    conservative: Sequence[str] = (),
+    mapping: str = "nearest-neighbor",
+    inside_mapping: str = "",
     initialize: Sequence[str] = (),
+    substeps: Mapping[str, bool] | None = None,
+    iteration: str = "",
     receive: str = "",
     directory: str = ".",
 ) -> Path:
     """Write a configuration in which each participant has one mesh ``<P>-Mesh``.
 
-    ``exchanges`` are (kind of scheme, first, second, "Data:first>second Data:second>first"). Each data is read by a
-    read mapping at its receiver, or, with ``write_direction``, written by a write mapping at its sender.
+    ``exchanges`` are (kind of scheme, first, second, "Data:first>second Data:second>first"); in a ``multi`` scheme
+    the first is the controller and the second a list as in "B,C". Each data is read by a read mapping at its
+    receiver, or, where ``write_direction`` holds, written by a write mapping at its sender. ``iteration`` is what
+    implicit schemes have more, where ``data:Heat`` and ``name:Heat`` stand for the attributes of a data with its mesh.
     """
     data: list[str] = []
     tags: dict[str, list[str]] = {name: [] for name in participants}
     meshes: dict[str, list[str]] = {name: [] for name in participants}
-    received: set[tuple[str, str]] = set()
-    m2ns, schemes = [], []
+    m2ns: list[str] = []
+    schemes: list[str] = []
+
+    def add(lines: list[str], line: str, *, first: bool = False) -> None:
+        if line not in lines:
+            lines.insert(0 if first else len(lines), line)
+
     for kind, first, second, what in exchanges:
         lines = []
+        homes: dict[str, str] = {}
         for item in what.split():
-            name, direction = item.split(":")
-            sender, receiver = direction.split(">")
+            name, way = item.split(":")
+            sender, receiver = way.split(">")
             data += [name] if name not in data else []
             for end_of_it in (sender, receiver):
                 meshes[end_of_it] += [name] if name not in meshes[end_of_it] else []
-            write = f'<write-data name="{name}" mesh="{sender}-Mesh" />'
-            tags[sender] += [write] if write not in tags[sender] else []
-            tags[receiver].append(f'<read-data name="{name}" mesh="{receiver}-Mesh" />')
-            mapper, other = (sender, receiver) if write_direction else (receiver, sender)
-            if (mapper, other) not in received:
-                received.add((mapper, other))
-                tags[mapper].insert(0, f'<receive-mesh name="{other}-Mesh" from="{other}" {receive}/>')
-                tags[mapper].append(
-                    f'<mapping:nearest-neighbor direction="{"write" if write_direction else "read"}" '
-                    f'from="{sender}-Mesh" to="{receiver}-Mesh" constraint="consistent" />'
-                )
-            mesh = receiver if write_direction else sender
-            initial = ' initialize="true"' if item in initialize or name in initialize else ""
-            lines.append(f'<exchange data="{name}" mesh="{mesh}-Mesh" from="{sender}" to="{receiver}"{initial} />')
-        m2ns.append(f'<m2n:sockets acceptor="{first}" connector="{second}" exchange-directory="{directory}" />')
+            add(tags[sender], f'<write-data name="{name}" mesh="{sender}-Mesh" />')
+            add(tags[receiver], f'<read-data name="{name}" mesh="{receiver}-Mesh" />')
+            writes = write_direction if isinstance(write_direction, bool) else name in write_direction
+            mapper, other = (sender, receiver) if writes else (receiver, sender)
+            add(tags[mapper], f'<receive-mesh name="{other}-Mesh" from="{other}" {receive}/>', first=True)
+            constraint = "conservative" if name in conservative else "consistent"
+            head = (
+                f'<mapping:{mapping} direction="{"write" if writes else "read"}" from="{sender}-Mesh" '
+                f'to="{receiver}-Mesh" constraint="{constraint}"'
+            )
+            add(tags[mapper], f"{head}>{inside_mapping}</mapping:{mapping}>" if inside_mapping else f"{head} />")
+            homes[name] = f"{receiver if writes else sender}-Mesh"
+            more = ' initialize="true"' if item in initialize or name in initialize else ""
+            if substeps is not None and name in substeps:
+                more += f' substeps="{str(substeps[name]).lower()}"'
+            lines.append(f'<exchange data="{name}" mesh="{homes[name]}" from="{sender}" to="{receiver}"{more} />')
+        partners = second.split(",")
+        for partner in partners:
+            m2ns.append(f'<m2n:sockets acceptor="{first}" connector="{partner}" exchange-directory="{directory}" />')
+        members = f'<participants first="{first}" second="{second}" />'
+        if kind == "multi":
+            members = f'<participant name="{first}" control="true" />' + "".join(
+                f'<participant name="{partner}" />' for partner in partners
+            )
+        if not kind.endswith("explicit"):
+            for name, home in homes.items():
+                iteration = iteration.replace(f"data:{name} ", f'data="{name}" mesh="{home}" ')
+                iteration = iteration.replace(f"name:{name} ", f'name="{name}" mesh="{home}" ')
+            lines.append(iteration)
+        size = window if isinstance(window, str) else f'<time-window-size value="{window}" />'
         schemes.append(
-            f'<coupling-scheme:{kind}>\n<participants first="{first}" second="{second}" />\n'
-            f'<time-window-size value="{window}" />\n{end}\n' + "\n".join(lines) + f"\n</coupling-scheme:{kind}>"
+            f"<coupling-scheme:{kind}>\n{members}\n{size}\n{end}\n" + "\n".join(lines) + f"\n</coupling-scheme:{kind}>"
         )
     text = ["<precice-configuration>", '<log enabled="false" />']
     for name in data:
@@ -189,7 +216,11 @@ def solver(case_file: Path, name: str) -> None:
     participant.initialize()
     now = 0.0
     steps = 0
+    kept = 0.0
     while participant.is_coupling_ongoing():
+        if participant.requires_writing_checkpoint():
+            kept = now
+            save("saved", steps)
         limit = participant.get_max_time_step_size()
         step = min(limit, role.get("step", limit))
         save("limit", limit)
@@ -204,9 +235,10 @@ def solver(case_file: Path, name: str) -> None:
             for data in role["writes"]:
                 participant.write_data(mesh, data, ids, value(data, now, feedback))
         time.sleep(role.get("sleep", 0.0))
-        assert not participant.requires_writing_checkpoint()
         participant.advance(step)
-        assert not participant.requires_reading_checkpoint()
+        if participant.requires_reading_checkpoint():
+            now = kept
+            save("repeated", steps)
         save("complete", participant.is_time_window_complete())
         if content["backend"] == "embedded":
             save("mapping_ns", participant.timing_ns[0])

@@ -40,15 +40,13 @@ def test_the_supported_is_accepted(text: str) -> None:
 
 
 UNSUPPORTED = {
-    "implicit scheme": ("parallel-explicit", "parallel-implicit", "coupling-scheme:parallel-implicit"),
     "other mapping": ("mapping:nearest-neighbor", "mapping:nearest-projection", "mapping:nearest-projection"),
     "conservative": ('constraint="consistent"', 'constraint="conservative"', 'constraint="conservative"'),
     "scaled": ('constraint="consistent"', 'constraint="scaled-consistent-surface"', "scaled-consistent-surface"),
     "just in time": ('from="B-Mesh" to="A-Mesh"', 'from="B-Mesh"', "just-in-time"),
     "MPI ports": ("m2n:sockets", "m2n:mpi", "m2n:mpi"),
     "two-level": ("<m2n:sockets", '<m2n:sockets use-two-level-initialization="on"', "use-two-level-initialization"),
-    "substeps": ('data="Heat" mesh', 'substeps="true" data="Heat" mesh', "substeps"),
-    "degree": ('<data:scalar name="Heat"', '<data:scalar waveform-degree="2" name="Heat"', "waveform-degree"),
+    "degree": ('<data:scalar name="Heat"', '<data:scalar waveform-degree="4" name="Heat"', "waveform-degree"),
     "API access": ("<receive-mesh", '<receive-mesh api-access="true"', "api-access"),
     "remeshing": (
         "<precice-configuration>",
@@ -74,8 +72,6 @@ def test_what_only_libprecice_does_is_refused_with_tag_and_line(name: str, text:
     before, after, tag = UNSUPPORTED[name]
     changed = text.replace(before, after)
     assert changed != text
-    if name == "implicit scheme":
-        changed = changed.replace("<participants", '<max-iterations value="2" />\n<participants')
     path = tmp_path / "changed.xml"
     path.write_text(changed)
     with pytest.raises(UnsupportedConfigurationError) as caught:
@@ -86,14 +82,6 @@ def test_what_only_libprecice_does_is_refused_with_tag_and_line(name: str, text:
     assert "libprecice does it" in message
     assert any(f"line {line}:" in message for line in lines)
     assert "\n" not in message
-
-
-def test_window_sizes_of_the_first_participant_are_refused(text: str) -> None:
-    changed = text.replace("parallel-explicit", "serial-explicit").replace(
-        '<time-window-size value="0.1" />', '<time-window-size value="-1" method="first-participant" />'
-    )
-    with pytest.raises(UnsupportedConfigurationError, match='method="first-participant"'):
-        check(changed)
 
 
 @pytest.mark.parametrize(

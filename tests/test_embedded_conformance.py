@@ -124,6 +124,38 @@ CASES = [
 ]
 
 
+CONVERGENCE = (
+    '<max-iterations value="30" /><relative-convergence-measure limit="1e-6" data:Heat />'
+    '<absolute-convergence-measure limit="1e-6" data:Force />'
+)
+QUASI_NEWTON = "<acceleration:IQN-ILS><data name:Heat /><data name:Force /></acceleration:IQN-ILS>"
+CASES += [
+    Case(
+        "serial-implicit with substeps, 1 + 2 ranks",
+        [("serial-implicit", "A", "B", BOTH_WAYS)],
+        {"A": 1, "B": 2},
+        {"iteration": CONVERGENCE, "vector": ["Force"], "initialize": ["Force"]},
+        {"A": {"step": 0.04}, "B": {"step": 0.03}},
+    ),
+    Case(
+        "parallel-implicit, Aitken, without substeps",
+        [("parallel-implicit", "A", "B", BOTH_WAYS)],
+        {"A": 1, "B": 1},
+        {
+            "iteration": CONVERGENCE + "<acceleration:aitken><data name:Force /></acceleration:aitken>",
+            "substeps": {"Heat": False, "Force": False},
+        },
+        {"A": {"step": 0.04}},
+    ),
+    Case(
+        "parallel-implicit, IQN-ILS, 2 + 2 ranks",
+        [("parallel-implicit", "A", "B", BOTH_WAYS)],
+        {"A": 2, "B": 2},
+        {"iteration": CONVERGENCE + QUASI_NEWTON, "vector": ["Heat"]},
+    ),
+]
+
+
 @pytest.mark.parametrize("one", CASES, ids=lambda one: one.name)
 def test_the_same_as_libprecice(one: Case, tmp_path: Path, mpiexec: str) -> None:
     configuration = write_configuration(

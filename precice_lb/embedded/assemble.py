@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
+from precice_lb.embedded.acceleration import Acceleration, Aitken, ConstantRelaxation
 from precice_lb.embedded.check import is_true
-from precice_lb.embedded.coupling import Composition, ParallelExplicit, Scheme, SerialExplicit
+from precice_lb.embedded.clock import Clock
+from precice_lb.embedded.composition import Composition
+from precice_lb.embedded.convergence import Convergence, Measure, Total
+from precice_lb.embedded.coupling import Iterations, Scheme
+from precice_lb.embedded.coupling_data import CouplingData
 from precice_lb.embedded.dataflow import schemes_of
 from precice_lb.embedded.mapping import MappedField, NearestNeighbour
 from precice_lb.embedded.mesh import Field, Mesh
+from precice_lb.embedded.quasi_newton import QuasiNewton
 from precice_lb.embedded.rendezvous import Appointment
+from precice_lb.embedded.schemes import MultiScheme, ParallelScheme, SerialScheme
+from precice_lb.embedded.settings import acceleration_settings, measure_settings, min_iterations
 from precice_lb.precice_xml import Configuration, CouplingScheme
 
 __all__ = ["Parts", "assemble"]
@@ -63,29 +73,88 @@ def assemble(configuration: Configuration, participant: str) -> Parts:
                 mapped = MappedField(mapping, source.fields[data], target.fields[data])
                 (read_maps if is_read else write_maps).append(mapped)
 
-    coupling = Composition([_scheme(scheme, participant, meshes) for scheme in schemes_of(configuration, participant)])
+    coupling = Composition(
+        [_scheme(configuration, scheme, participant, meshes) for scheme in schemes_of(configuration, participant)]
+    )
     waits = is_true(configuration.root.attributes.get("wait-in-finalize"))
     appointments = _appointments(configuration, participant)
     return Parts(meshes, reads, writes, mappings, read_maps, write_maps, coupling, appointments, waits)
 
 
-def _scheme(scheme: CouplingScheme, participant: str, meshes: dict[str, Mesh]) -> tuple[str, Scheme]:
-    first, second = scheme.participants
-    kind = SerialExplicit if scheme.is_serial else ParallelExplicit
-    sends = [exchange for exchange in scheme.exchanges if exchange.source == participant]
-    receives = [exchange for exchange in scheme.exchanges if exchange.target == participant]
-    built = kind(
-        first=participant == first,
-        window_seconds=scheme.time_window_size,
-        max_time=scheme.max_time,
-        max_windows=scheme.max_time_windows,
-        sends=[meshes[exchange.mesh].fields[exchange.data] for exchange in sends],
-        receives=[meshes[exchange.mesh].fields[exchange.data] for exchange in receives],
-        # One initialized field of a direction takes all of that direction with it, as in preCICE.
-        sends_initial=any(exchange.initialize for exchange in sends),
-        receives_initial=any(exchange.initialize for exchange in receives),
-    )
-    return (second if participant == first else first), built
+_ACCELERATIONS: dict[str, type[Acceleration]] = {
+    "constant": ConstantRelaxation,
+    "aitken": Aitken,
+    "IQN-ILS": QuasiNewton,
+}
+
+
+def _scheme(configuration: Configuration, scheme: CouplingScheme, participant: str, meshes: dict[str, Mesh]) -> Scheme:
+    numbers = {
+        (mesh.name, data): (position, place)
+        for position, mesh in enumerate(configuration.meshes.values())
+        for place, data in enumerate(mesh.data)
+    }
+    order = {pair: number for number, pair in enumerate(sorted(numbers, key=lambda pair: numbers[pair]))}
+    partners = [name for name in scheme.participants if name != participant]
+    data: dict[tuple[str, str], CouplingData] = {}
+    sends: dict[str, list[CouplingData]] = {partner: [] for partner in partners}
+    receives: dict[str, list[CouplingData]] = {partner: [] for partner in partners}
+    for exchange in scheme.exchanges:
+        if participant not in (exchange.source, exchange.target):
+            continue
+        pair = (exchange.mesh, exchange.data)
+        is_sent = exchange.source == participant
+        if pair not in data:
+            field = meshes[exchange.mesh].fields[exchange.data]
+            data[pair] = CouplingData(
+                field, order[pair], is_sent=is_sent, substeps=exchange.substeps, initialize=exchange.initialize
+            )
+        (sends[exchange.target] if is_sent else receives[exchange.source]).append(data[pair])
+    for exchanged in (*sends.values(), *receives.values()):
+        exchanged.sort(key=lambda one: one.number)
+    size = None if scheme.window_size_from_first else scheme.time_window_size
+    others: dict[str, Any] = {
+        "participant": participant,
+        "first": participant != scheme.controller if scheme.kind == "multi" else participant == scheme.participants[0],
+        "clock": Clock(size, scheme.max_time),
+        "max_windows": scheme.max_time_windows,
+        "sends": sends,
+        "receives": receives,
+        "iterations": _iterations(configuration, scheme, participant, data) if scheme.is_implicit else None,
+    }
+    if scheme.kind == "multi":
+        connected = [name for name in partners if _are_connected(configuration, participant, name)]
+        return MultiScheme(controller=str(scheme.controller), partners=connected, **others)
+    if scheme.is_serial:
+        return SerialScheme(window_from_first=scheme.window_size_from_first, **others)
+    return ParallelScheme(**others)
+
+
+def _iterations(
+    configuration: Configuration,
+    scheme: CouplingScheme,
+    participant: str,
+    data: dict[tuple[str, str], CouplingData],
+) -> Iterations:
+    decides = participant == (scheme.controller if scheme.kind == "multi" else scheme.participants[1])
+    measures = [
+        Measure(settings, data[settings.mesh, settings.data])
+        for settings in (measure_settings(configuration, scheme) if decides else ())
+    ]
+    convergence = Convergence(measures, min_iterations(configuration, scheme), scheme.max_iterations)
+    settings = acceleration_settings(configuration, scheme)
+    if settings is None or not decides:
+        return Iterations(convergence, None)
+    kind = _ACCELERATIONS[settings.kind]
+
+    def make(accelerated: Sequence[CouplingData], total: Total) -> Acceleration:
+        return kind(settings, accelerated, total)
+
+    return Iterations(convergence, make)
+
+
+def _are_connected(configuration: Configuration, one: str, other: str) -> bool:
+    return any({one, other} == {m2n.acceptor, m2n.connector} for m2n in configuration.m2ns)
 
 
 def _appointments(configuration: Configuration, participant: str) -> list[Appointment]:

@@ -1,62 +1,120 @@
-"""When which fields are exchanged: explicit coupling schemes, in preCICE's program order.
+"""One coupling scheme at one participant: time windows, coupling iterations and checkpoints.
 
-As preCICE's ``cplscheme/BaseCouplingScheme.cpp``, ``SerialCouplingScheme.cpp``, ``ParallelCouplingScheme.cpp`` and, for
-several schemes at one participant, ``CompositionalCouplingScheme.cpp``.
+preCICE's ``cplscheme/BaseCouplingScheme.cpp``; what is exchanged when is in `precice_lb.embedded.schemes`.
 """
 
 from __future__ import annotations
 
+import enum
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
+from precice_lb.embedded.acceleration import Acceleration
 from precice_lb.embedded.clock import TOLERANCE, Clock
+from precice_lb.embedded.convergence import Convergence, Total
+from precice_lb.embedded.coupling_data import CouplingData
 from precice_lb.embedded.errors import CouplingError
 from precice_lb.embedded.m2n import Link
-from precice_lb.embedded.mesh import Field
+from precice_lb.embedded.tables import ConvergenceLog, IterationsLog
 
-__all__ = ["Composition", "ParallelExplicit", "Scheme", "SerialExplicit"]
+__all__ = ["Action", "Iterations", "Scheme"]
 
 
-class Scheme(ABC):
-    """One participant's side of the coupling with one partner.
+class Action(enum.Enum):
+    """What a solver has to ask for, and do, before it goes on."""
+
+    INITIALIZE_DATA = "requires_initial_data"
+    WRITE_CHECKPOINT = "requires_writing_checkpoint"
+    READ_CHECKPOINT = "requires_reading_checkpoint"
+
+
+class Iterations:
+    """What an implicit scheme has and an explicit one has not.
 
     Parameters
     ----------
+    convergence
+        Limits and measures; the latter at the participant that decides, none elsewhere.
+    make_acceleration
+        Makes the acceleration of that participant, once its meshes are known, from the data to accelerate and the
+        function that sums over its ranks; None without one.
+    """
+
+    def __init__(
+        self,
+        convergence: Convergence,
+        make_acceleration: Callable[[Sequence[CouplingData], Total], Acceleration] | None,
+    ) -> None:
+        self.convergence = convergence
+        self.make_acceleration = make_acceleration
+
+
+class Scheme(ABC):
+    """One participant's side of a coupling.
+
+    Parameters
+    ----------
+    participant
+        Name of this participant, for the names of its log files.
     first
-        Whether this participant is the first of the two.
-    window_seconds
-        Time window size (simulated seconds).
-    max_time, max_windows
-        Ends of the simulation (simulated seconds, number of time windows); None where there is none.
+        Whether this participant is the first of the two; in a ``multi`` scheme, whether it is not the controller.
+    clock
+        Its time.
+    max_windows
+        Number of time windows after which the simulation ends, None if only time ends it.
     sends, receives
-        Fields to exchange.
-    sends_initial, receives_initial
-        Whether the fields of that direction are exchanged in ``initialize`` as well.
+        What is exchanged with each partner, partners and data in preCICE's order.
+    iterations
+        None in an explicit scheme.
     """
 
     def __init__(
         self,
         *,
+        participant: str,
         first: bool,
-        window_seconds: float,
-        max_time: float | None,
+        clock: Clock,
         max_windows: int | None,
-        sends: Sequence[Field],
-        receives: Sequence[Field],
-        sends_initial: bool,
-        receives_initial: bool,
+        sends: Mapping[str, Sequence[CouplingData]],
+        receives: Mapping[str, Sequence[CouplingData]],
+        iterations: Iterations | None = None,
     ) -> None:
         self.first = first
-        self.sends_initial = sends_initial
         self.window_complete = False
-        self._clock = Clock(window_seconds, max_time)
+        self.has_converged = False
+        self.required: set[Action] = set()
+        self.fulfilled: set[Action] = set()
+        self._participant = participant
+        self._clock = clock
+        self._next_window_seconds = clock.window_seconds
         self._max_windows = max_windows
         self._window = 1
         self._sends = sends
         self._receives = receives
-        self._receives_initial = receives_initial
+        self._iterations = iterations
+        self._iteration = 1
+        self._total_iterations = 1
+        self._acceleration: Acceleration | None = None
+        self._links: Mapping[str, Link] = {}
+        self._total: Total | None = None
+        self._iterations_log: IterationsLog | None = None
+        self._convergence_log: ConvergenceLog | None = None
+        both = [data for side in (sends, receives) for each in side.values() for data in each]
+        self._data = sorted(dict.fromkeys(both), key=lambda data: data.number)
+        if any(data.initialize for each in sends.values() for data in each):
+            self.required.add(Action.INITIALIZE_DATA)
+
+    @property
+    def partners(self) -> list[str]:
+        """Whom this scheme talks to."""
+        return list(dict.fromkeys([*self._sends, *self._receives]))
+
+    @property
+    def is_implicit(self) -> bool:
+        """Whether time windows are repeated until they have converged."""
+        return self._iterations is not None
 
     @property
     def time(self) -> float:
@@ -79,6 +137,22 @@ class Scheme(ABC):
         """Largest step that stays in this time window (simulated seconds), 0 after the end."""
         return self._clock.until_window_end if self.is_ongoing else 0.0
 
+    @property
+    def sends_substeps(self) -> bool:
+        """Whether any data is sent with all its samples of a time window."""
+        return any(data.substeps for each in self._sends.values() for data in each)
+
+    def repeated_data(self) -> dict[CouplingData, bool]:
+        """Return the data that comes anew in every iteration, and whether its sample at the window's start stays."""
+        if not self.is_implicit:
+            return {}
+        keeps = self._keeps_window_start
+        return {data: keeps for each in self._receives.values() for data in each}
+
+    @property
+    def _keeps_window_start(self) -> bool:
+        return False
+
     def add_step(self, seconds: float) -> bool:
         """Step forward by what the solver computed; True at the end of the time window.
 
@@ -87,6 +161,11 @@ class Scheme(ABC):
         CouplingError
             If the step leaves the time window.
         """
+        if self._clock.window_seconds is None and seconds >= float(np.finfo(np.float64).max):
+            raise CouplingError(
+                "advance() cannot be called with the largest number there is: this participant prescribes the time "
+                'window size (method="first-participant"), so it has to choose its own time step'
+            )
         if self.max_step - seconds < -TOLERANCE:
             raise CouplingError(
                 f"expected a time step of at most {self.max_step:g} in advance(), found {seconds:g}, which exceeds "
@@ -95,163 +174,123 @@ class Scheme(ABC):
         self._clock.progress_by(seconds)
         return self._clock.at_window_end
 
-    def stay_in_window(self) -> None:
-        """Do what ``advance`` does for a step that does not end the time window."""
+    def initialize(self, links: Mapping[str, Link], total: Total, *, writes_logs: bool) -> None:
+        """Exchange what ``initialize`` exchanges.
+
+        Parameters
+        ----------
+        links
+            Links to all partners of this participant.
+        total
+            Sums an array over this participant's ranks.
+        writes_logs
+            Whether this rank writes the log files of implicit schemes.
+        """
+        self._links, self._total = links, total
+        self._start_from_zero(self._receives)
+        if self._iterations is not None:
+            self._store_iteration()
+            if not self.first and self._iterations.make_acceleration is not None:
+                self._acceleration = self._iterations.make_acceleration(self._accelerated_data(), total)
+            self.required.add(Action.WRITE_CHECKPOINT)
+            if writes_logs:
+                columns = [] if self._acceleration is None else list(self._acceleration.log_entries())
+                self._iterations_log = IterationsLog(self._participant, columns)
+                if not self.first:
+                    measures = self._iterations.convergence.measures
+                    self._convergence_log = ConvergenceLog(self._participant, [one.header for one in measures])
+        self._exchange_initial()
+
+    def first_exchange(self) -> None:
+        """First phase of ``advance``."""
+        self._check_actions()
         self.window_complete = False
+        if self._clock.at_window_end:
+            self._window += 1
+            self._exchange_first()
 
-    def first_exchange(self, link: Link) -> None:
-        """First phase of the ``advance`` that ends a time window."""
-        self.window_complete = False
-        self._window += 1
-        self._exchange_first(link)
-
-    def second_exchange(self, link: Link) -> None:
-        """Second phase of it: afterwards the next time window has begun."""
-        self._exchange_second(link)
-        self.window_complete = True
-        self._clock.complete_window()
+    def second_exchange(self) -> None:
+        """Second phase of it: at its end, the next time window has begun or this one begins again."""
+        self._check_actions()
+        if not self._clock.at_window_end:
+            return
+        self._exchange_second()
+        if self._iterations is not None:
+            if self.has_converged:
+                self._log_window()
+                if self.is_ongoing:
+                    self.required.add(Action.WRITE_CHECKPOINT)
+            else:
+                self.required.add(Action.READ_CHECKPOINT)
+                self._window -= 1
+            self._total_iterations += 1
+            self._iteration = 1 if self.has_converged else self._iteration + 1
+        self.window_complete = self._iterations is None or self.has_converged
+        if self.window_complete:
+            self._clock.complete_window()
+        else:
+            self._clock.repeat_window()
+        self._clock.window_seconds = self._next_window_seconds
 
     @abstractmethod
-    def initialize(self, link: Link) -> None:
-        """Exchange what ``initialize`` exchanges."""
+    def _exchange_initial(self) -> None: ...
 
     @abstractmethod
-    def _exchange_first(self, link: Link) -> None: ...
+    def _exchange_first(self) -> None: ...
 
     @abstractmethod
-    def _exchange_second(self, link: Link) -> None: ...
+    def _exchange_second(self) -> None: ...
 
-    def _start_from_zero(self) -> None:
-        for field in self._receives:
-            field.waveform.put(self.time, np.zeros((field.vertices, field.components)))
+    def _accelerated_data(self) -> Sequence[CouplingData]:
+        return self._data
 
-    def _send_initial(self, link: Link) -> None:
-        if self.sends_initial:
-            link.send(self._sends)
+    def _start_from_zero(self, receives: Mapping[str, Sequence[CouplingData]]) -> None:
+        for each in receives.values():
+            for data in each:
+                data.field.waveform.put(self.time, np.zeros((data.field.vertices, data.field.components)))
 
-    def _receive_initial(self, link: Link) -> None:
-        if self._receives_initial:
-            link.receive(self._receives, self.time)
+    def _store_iteration(self) -> None:
+        for data in self._data:
+            data.store_iteration()
 
+    def _move_to_next_window(self) -> None:
+        for data in self._data:
+            data.move_to_next_window()
 
-class ParallelExplicit(Scheme):
-    """Both participants compute the same time window at the same time, with the partner's data of the last one."""
+    def _iterate(self) -> None:
+        """Judge the iteration, and accelerate or take note (``doImplicitStep``)."""
+        assert self._iterations is not None
+        assert self._total is not None
+        convergence = self._iterations.convergence
+        self.has_converged = convergence.has_converged(self._iteration, self._total)
+        if self._convergence_log is not None:
+            residuals = [measure.residual for measure in convergence.measures]
+            self._convergence_log.write([self._window - 1, self._iteration, *residuals])
+        if self.has_converged:
+            if self._acceleration is not None:
+                self._acceleration.converged(self.window_start)
+            convergence.new_series()
+        elif self._acceleration is not None:
+            self._acceleration.accelerate(self.window_start, self.time + self._clock.until_window_end)
 
-    def initialize(self, link: Link) -> None:
-        """Exchange initial data; the first participant sends before it receives."""
-        self._start_from_zero()
-        if self.first:
-            self._send_initial(link)
-            self._receive_initial(link)
-        else:
-            self._receive_initial(link)
-            self._send_initial(link)
+    def _log_window(self) -> None:
+        if self._iterations_log is None or self._iterations is None:
+            return
+        limits = self._iterations.convergence
+        converged = self._iteration >= limits.min_iterations and (
+            limits.max_iterations is None or self._iteration < limits.max_iterations
+        )
+        more = {} if self._acceleration is None else self._acceleration.log_entries()
+        row = [self._window - 1, self._total_iterations, self._iteration, int(converged), *more.values()]
+        self._iterations_log.write(row)
 
-    def _exchange_first(self, link: Link) -> None:
-        if self.first:
-            link.send(self._sends)
-        else:
-            link.receive(self._receives, self.time)
-
-    def _exchange_second(self, link: Link) -> None:
-        if self.first:
-            link.receive(self._receives, self.time)
-        else:
-            link.send(self._sends)
-
-
-class SerialExplicit(Scheme):
-    """The second participant computes a time window after the first, with the first's data at its end.
-
-    The second participant therefore has the data at both ends of its time window, and reads between them what the
-    waveform makes of it.
-    """
-
-    def initialize(self, link: Link) -> None:
-        """Exchange initial data; the second participant also waits for the first one's first time window."""
-        self._start_from_zero()
-        if self.first:
-            self._receive_initial(link)
-            self._send_initial(link)
-        else:
-            self._send_initial(link)
-            self._receive_initial(link)
-            link.receive(self._receives, self._clock.one_window_ahead)
-
-    def _exchange_first(self, link: Link) -> None:
-        link.send(self._sends)
-
-    def _exchange_second(self, link: Link) -> None:
-        if self.first:
-            link.receive(self._receives, self.time)
-        elif self.is_ongoing:
-            # The size of a whole window even where max-time cuts the next one short: so does preCICE.
-            link.receive(self._receives, self._clock.one_window_ahead)
-
-
-class Composition:
-    """All schemes of one participant, in the order of the configuration.
-
-    Parameters
-    ----------
-    schemes
-        Pairs of a partner's name and the scheme with it; all with the same time windows and end.
-    """
-
-    def __init__(self, schemes: Sequence[tuple[str, Scheme]]) -> None:
-        self._schemes = [scheme for _, scheme in schemes]
-        self._partners = [partner for partner, _ in schemes]
-        self._links: list[Link] = []
-
-    @property
-    def needs_initial_data(self) -> bool:
-        """Whether the solver must write initial data."""
-        return any(scheme.sends_initial for scheme in self._schemes)
-
-    @property
-    def time(self) -> float:
-        """Current simulated time."""
-        return self._schemes[0].time
-
-    @property
-    def window_start(self) -> float:
-        """Simulated time at which the current time window starts."""
-        return min(scheme.window_start for scheme in self._schemes)
-
-    @property
-    def is_ongoing(self) -> bool:
-        """Whether there is anything left to simulate."""
-        return self._schemes[0].is_ongoing
-
-    @property
-    def window_complete(self) -> bool:
-        """Whether the last ``advance`` completed a time window."""
-        return any(scheme.window_complete for scheme in self._schemes)
-
-    @property
-    def max_step(self) -> float:
-        """Largest step that stays in this time window (simulated seconds)."""
-        return min(scheme.max_step for scheme in self._schemes)
-
-    def initialize(self, links: dict[str, Link]) -> None:
-        """Exchange initial data with each partner in turn."""
-        self._links = [links[partner] for partner in self._partners]
-        for scheme, link in zip(self._schemes, self._links, strict=True):
-            scheme.initialize(link)
-
-    def add_step(self, seconds: float) -> bool:
-        """Step forward; True at the end of the time window."""
-        ends = [scheme.add_step(seconds) for scheme in self._schemes]
-        return any(ends)
-
-    def stay_in_window(self) -> None:
-        """Do what ``advance`` does for a step that does not end the time window."""
-        for scheme in self._schemes:
-            scheme.stay_in_window()
-
-    def exchange(self) -> None:
-        """Exchange what ``advance`` exchanges: the first phase of all schemes, then the second of all."""
-        for scheme, link in zip(self._schemes, self._links, strict=True):
-            scheme.first_exchange(link)
-        for scheme, link in zip(self._schemes, self._links, strict=True):
-            scheme.second_exchange(link)
+    def _check_actions(self) -> None:
+        for action, what in (
+            (Action.INITIALIZE_DATA, "initial data was not written"),
+            (Action.READ_CHECKPOINT, "the iteration checkpoint was not read"),
+            (Action.WRITE_CHECKPOINT, "the iteration checkpoint was not written"),
+        ):
+            if action in self.required - self.fulfilled:
+                raise CouplingError(f"{what}: the solver has to call {action.value}() before advance()")
+        self.required.clear()
+        self.fulfilled.clear()

@@ -95,6 +95,12 @@ class _Flow:
     def _check_schemes(self) -> None:
         if not self._schemes:
             self._refuse(self._me.line, "takes part in no coupling scheme: add a <coupling-scheme:…> with it")
+        implicit = [scheme for scheme in self._schemes if scheme.is_implicit]
+        if len(implicit) > 1:
+            self._refuse(
+                implicit[1].line,
+                f"has a second implicit coupling scheme (see line {implicit[0].line}): take a <coupling-scheme:multi>",
+            )
         first = self._schemes[0]
         for other in self._schemes[1:]:
             if (other.time_window_size, other.max_time, other.max_time_windows) != (

@@ -174,6 +174,23 @@ class IntraComm:
         for part, own in zip(parts(0), local, strict=True):
             own[...] = part
 
+    def total(self, local: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Sum of a one-dimensional array over all ranks, on all ranks (preCICE's ``IntraComm::allreduceSum``)."""
+        if not self.is_parallel:
+            return local
+        result = np.array(local)
+        if not self.is_primary:
+            self._channels[0].send([local])
+            self._channels[0].receive([result])
+            return result
+        for channel in self._channels.values():
+            part = np.empty_like(result)
+            channel.receive([part])
+            result += part
+        for channel in self._channels.values():
+            channel.send([result])
+        return result
+
     def close(self) -> None:
         """Close the sockets once everything has been sent."""
         for channel in self._channels.values():

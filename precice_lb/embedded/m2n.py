@@ -5,15 +5,17 @@ preCICE calls this gather-scatter (``m2n/GatherScatterCommunication.cpp``).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Iterator, Sequence
 from time import perf_counter_ns
 
 import numpy as np
 from numpy.typing import NDArray
 
+from precice_lb.embedded.coupling_data import CouplingData
 from precice_lb.embedded.errors import CouplingError
 from precice_lb.embedded.intracomm import IntraComm
-from precice_lb.embedded.mesh import Field, Mesh, Partition
+from precice_lb.embedded.mesh import Field, Mesh, Partition, gather
 from precice_lb.embedded.sockets import Channel
 
 __all__ = ["Link", "Links"]
@@ -94,47 +96,93 @@ class Link:
         self._links = links
         self._partner = partner
 
-    def send(self, fields: Sequence[Field]) -> None:
-        """Send the latest sample of each field."""
-        if not fields:
+    def send(self, data: Sequence[CouplingData]) -> None:
+        """Send of each data all samples with their times, or only the latest one without ``substeps``."""
+        if not data:
             return
-        local = [field.waveform.last for field in fields]
-        if not self._links.intra.is_parallel:
-            self._links.send(self._partner, local)
-            return
-        partitions = [self._partition(field) for field in fields]
-        wholes = self._wholes(fields)
-        self._links.intra.gather(local, lambda rank: [p.part(w, rank) for p, w in zip(partitions, wholes, strict=True)])
-        self._links.send(self._partner, wholes)
+        counts = [float(len(one.field.waveform)) for one in data if one.substeps]
+        if counts:
+            self._links.send(self._partner, [np.array(counts)])
+        times, local, partitions = [], [], []
+        for one in data:
+            waveform = one.field.waveform
+            samples = [sample for _, sample in waveform.samples()] if one.substeps else [waveform.last]
+            local += samples
+            partitions += [self._partition(one.field)] * len(samples)
+            if one.substeps:
+                times.append(np.array(waveform.times))
+        if self._links.intra.is_parallel:
+            local = gather(self._links.intra, partitions, local)
+        self._links.send(self._partner, [*times, *local])
 
-    def receive(self, fields: Sequence[Field], time: float) -> None:
-        """Wait for a sample of each field and store it at a time (simulated seconds).
+    def receive(self, data: Sequence[CouplingData], time: float) -> None:
+        """Wait for the samples of each data and store them: at a time (simulated seconds) without ``substeps``.
 
         Raises
         ------
         CouplingError
             On all ranks, if the partner is gone.
         """
-        if not fields:
+        if not data:
             return
-        intra = self._links.intra
-        partitions = [self._partition(field) for field in fields]
-        wholes = self._wholes(fields)
+        with self._waiting():
+            counts = np.zeros(sum(one.substeps for one in data))
+            if len(counts):
+                self._receive([counts])
+                self._spread([counts])
+            left = iter(counts.astype(int).tolist())
+            numbers = [next(left) if one.substeps else 1 for one in data]
+            times = [np.empty(n) for n, one in zip(numbers, data, strict=True) if one.substeps]
+            partitions = [p for n, one in zip(numbers, data, strict=True) for p in [self._partition(one.field)] * n]
+            widths = [w for n, one in zip(numbers, data, strict=True) for w in [one.field.components] * n]
+            wholes = [np.empty((p.whole_size, width)) for p, width in zip(partitions, widths, strict=True)]
+            self._receive([*times, *wholes])
         local = wholes
-        begin = perf_counter_ns()
-        self._links.receive(self._partner, wholes)
-        received = perf_counter_ns()
-        if intra.is_parallel:
-            local = [np.empty((p.size, field.components)) for p, field in zip(partitions, fields, strict=True)]
-            intra.scatter(local, lambda rank: [p.part(w, rank) for p, w in zip(partitions, wholes, strict=True)])
-            if not intra.is_primary:
-                received = perf_counter_ns()
-        self._links.wait_ns += received - begin
-        for field, sample in zip(fields, local, strict=True):
-            field.waveform.put(time, sample)
+        if self._links.intra.is_parallel:
+            local = [np.empty((p.size, width)) for p, width in zip(partitions, widths, strict=True)]
+            with self._waiting(only_secondary=True):
+                self._links.intra.scatter(
+                    [*times, *local],
+                    lambda rank: [*times, *(p.part(w, rank) for p, w in zip(partitions, wholes, strict=True))],
+                )
+        remaining, clocks = iter(local), iter(times)
+        for one, count in zip(data, numbers, strict=True):
+            if one.substeps:
+                one.field.waveform.clear()
+            for moment in next(clocks).tolist() if one.substeps else [time] * count:
+                one.field.waveform.put(moment, next(remaining))
 
-    def _wholes(self, fields: Sequence[Field]) -> list[NDArray[np.float64]]:
-        return [np.empty((self._partition(field).whole_size, field.components)) for field in fields]
+    def send_number(self, number: float) -> None:
+        """Send one number that all ranks know."""
+        self._links.send(self._partner, [np.array([number])])
+
+    def receive_number(self) -> float:
+        """Wait for one number, on all ranks.
+
+        Raises
+        ------
+        CouplingError
+            On all ranks, if the partner is gone.
+        """
+        number = np.zeros(1)
+        with self._waiting():
+            self._receive([number])
+            self._spread([number])
+        return float(number[0])
+
+    def _receive(self, arrays: Sequence[NDArray[np.float64]]) -> None:
+        self._links.receive(self._partner, arrays)
+
+    def _spread(self, arrays: Sequence[NDArray[np.float64]]) -> None:
+        if self._links.intra.is_parallel:
+            self._links.intra.scatter(arrays, lambda rank: arrays)
+
+    @contextlib.contextmanager
+    def _waiting(self, *, only_secondary: bool = False) -> Iterator[None]:
+        begin = perf_counter_ns()
+        yield
+        if not (only_secondary and self._links.intra.is_primary):
+            self._links.wait_ns += perf_counter_ns() - begin
 
     def _partition(self, field: Field) -> Partition:
         partition = self._links.meshes[field.mesh].partition

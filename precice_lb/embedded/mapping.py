@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from precice_lb.embedded.clock import TOLERANCE
 from precice_lb.embedded.mesh import Field, Mesh
 
 __all__ = ["MappedField", "NearestNeighbour", "expanded_box", "inside", "nearest_neighbours"]
@@ -108,11 +109,12 @@ class MappedField:
 
     def __init__(self, mapping: NearestNeighbour, source: Field, target: Field) -> None:
         self._mapping = mapping
-        self._source = source
-        self._target = target
+        self.source = source
+        self.target = target
 
-    def run(self) -> None:
-        """Map all samples that the target does not have yet."""
-        for time, sample in self._source.waveform.samples():
-            if not self._target.waveform.has(time):
-                self._target.waveform.put(time, self._mapping.apply(sample))
+    def run(self, after: float | None = None) -> None:
+        """Map all samples that the target does not have yet, and only those after a time if one is given."""
+        target = self.target.waveform.copy()
+        for time, sample in self.source.waveform.samples():
+            if (after is None or time - after > TOLERANCE) and not target.has(time):
+                self.target.waveform.put(time, self._mapping.apply(sample))

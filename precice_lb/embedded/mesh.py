@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -9,7 +11,7 @@ from precice_lb.embedded.errors import CouplingError
 from precice_lb.embedded.intracomm import IntraComm
 from precice_lb.embedded.waveform import Waveform
 
-__all__ = ["Field", "Mesh", "Partition"]
+__all__ = ["Field", "Mesh", "Partition", "gather"]
 
 
 class Partition:
@@ -54,6 +56,52 @@ class Partition:
         if self._indices is None:
             return whole[self._ends[rank] : self._ends[rank + 1]]
         return whole[self._indices[rank]]
+
+    def gathered(self, whole: NDArray[np.float64], rank: int) -> NDArray[np.float64]:
+        """Where a rank's rows go at the primary rank: a view of the whole, or an array for `add_gathered`."""
+        if self._indices is None:
+            return self.part(whole, rank)
+        return np.empty((len(self._indices[rank]), *whole.shape[1:]))
+
+    def add_gathered(self, whole: NDArray[np.float64], part: NDArray[np.float64], rank: int) -> None:
+        """Add what a rank has to the vertices of a received mesh, which may belong to several ranks."""
+        if self._indices is not None:
+            whole[self._indices[rank]] += part
+
+
+def gather(
+    intra: IntraComm, partitions: Sequence[Partition], local: Sequence[NDArray[np.float64]]
+) -> list[NDArray[np.float64]]:
+    """Bring samples of all ranks to the primary rank, where those of shared vertices are added up.
+
+    As preCICE's ``m2n/GatherScatterCommunication.cpp`` does.
+
+    Parameters
+    ----------
+    intra
+        The ranks.
+    partitions
+        Of each sample.
+    local
+        Samples of this rank, shape (vertices, components) each.
+
+    Returns
+    -------
+    list of arrays
+        The whole samples; at the primary rank only.
+    """
+    wholes = [np.zeros((p.whole_size, s.shape[1])) for p, s in zip(partitions, local, strict=True)]
+    pieces: dict[int, list[NDArray[np.float64]]] = {}
+
+    def parts(rank: int) -> list[NDArray[np.float64]]:
+        pieces[rank] = [p.gathered(whole, rank) for p, whole in zip(partitions, wholes, strict=True)]
+        return pieces[rank]
+
+    intra.gather(local, parts)
+    for rank, piece in pieces.items():
+        for partition, whole, part in zip(partitions, wholes, piece, strict=True):
+            partition.add_gathered(whole, part, rank)
+    return wholes
 
 
 class Field:

@@ -13,6 +13,8 @@ from precice_lb.embedded.assemble import assemble
 from precice_lb.embedded.calls import as_text
 from precice_lb.embedded.check import check_supported
 from precice_lb.embedded.clock import TOLERANCE
+from precice_lb.embedded.coupling import Action
+from precice_lb.embedded.coupling_data import CouplingData
 from precice_lb.embedded.errors import CouplingError
 from precice_lb.embedded.intracomm import IntraComm
 from precice_lb.embedded.m2n import Links
@@ -79,7 +81,6 @@ class Participant(Access):
         self.timing_ns: tuple[int, int] = (0, 0)
         self._channels: dict[str, Channel] = {}
         self._links = Links(self._intra, self._channels, self._parts.meshes)
-        self._initial_data_asked = False
         # Serves as destructor and at interpreter exit, whichever comes first.
         self._close = weakref.finalize(self, _close, self._channels, self._intra, self._parts.waits_in_finalize)
         if self._intra.is_primary:
@@ -103,7 +104,8 @@ class Participant(Access):
         """
         if self._state is not State.CONSTRUCTED:
             raise CouplingError(f"initialize() may only be called once, found a call {self._state.value}")
-        if self._parts.coupling.needs_initial_data and not self._initial_data_asked:
+        coupling = self._parts.coupling
+        if coupling.is_required(Action.INITIALIZE_DATA) and not coupling.is_fulfilled(Action.INITIALIZE_DATA):
             raise CouplingError(
                 "initial data has to be written before initialize(): call requires_initial_data() after the mesh is "
                 "defined, and write_data() if it is true"
@@ -129,7 +131,7 @@ class Participant(Access):
             links = {
                 appointment.partner: self._links.link(appointment.partner) for appointment in self._parts.appointments
             }
-            self._parts.coupling.initialize(links)
+            coupling.initialize(links, self._intra.total, writes_logs=self._intra.is_primary)
             mapping_ns += _map(self._parts.read_maps)
             self._forget_written()
             self._links.end()
@@ -164,27 +166,47 @@ class Participant(Access):
         mapping_ns = 0
         self._links.wait_ns = 0
         at_window_end = coupling.add_step(step)
-        if at_window_end:
+        stepped_to = coupling.time
+        repeated = coupling.repeated_data()
+        # Without substeps, what was written before a window's last step is lost, as in preCICE.
+        if at_window_end or coupling.sends_substeps:
             for field in self._parts.writes.values():
-                field.store_written(coupling.time)
-        # Also in the middle of a time window: what was written for a step before its last is lost, as in preCICE.
+                field.store_written(stepped_to)
         self._forget_written()
-        if at_window_end:
-            try:
-                self._links.begin()
-                mapping_ns += _map(self._parts.write_maps)
-                coupling.exchange()
-                for mesh in self._parts.meshes.values():
-                    for field in mesh.fields.values():
-                        field.waveform.trim_before(coupling.window_start)
+        try:
+            self._links.begin()
+            if at_window_end:
+                mapping_ns += _map(self._parts.write_maps, coupling.window_start)
+            coupling.exchange()
+            if at_window_end:
+                self._trim(repeated)
                 mapping_ns += _map(self._parts.read_maps)
                 self._links.end()
-            except BaseException:
-                self._fail()
-                raise
-        else:
-            coupling.stay_in_window()
+        except BaseException:
+            self._fail()
+            raise
         self.timing_ns = (mapping_ns, self._links.wait_ns)
+
+    def _trim(self, repeated: dict[CouplingData, bool]) -> None:
+        """Forget the samples that the next iteration or time window brings anew (``handleDataAfterAdvance``)."""
+        coupling = self._parts.coupling
+        fields = {data.field: keeps for data, keeps in repeated.items()}
+        if coupling.window_complete:
+            for mesh in self._parts.meshes.values():
+                for field in mesh.fields.values():
+                    field.waveform.trim_before(coupling.window_start)
+        else:
+            for field in (*self._parts.writes.values(), *(mapped.target for mapped in self._parts.write_maps)):
+                field.waveform.trim_after(coupling.time)
+        for mapped in self._parts.read_maps:
+            if mapped.source not in fields:
+                continue
+            if not coupling.window_complete:
+                mapped.target.waveform.trim_after(coupling.time)
+            elif fields[mapped.source]:
+                mapped.target.waveform.clear_except_last()
+            else:
+                mapped.target.waveform.clear()
 
     def finalize(self) -> None:
         """Say goodbye to the partners; the destructor does it, too.
@@ -241,18 +263,17 @@ class Participant(Access):
         """Whether the solver must write initial data before `initialize`."""
         if self._state is not State.CONSTRUCTED:
             raise CouplingError("requires_initial_data() has to be called before initialize()")
-        self._initial_data_asked = True
-        return self._parts.coupling.needs_initial_data
+        return self._parts.coupling.fulfill(Action.INITIALIZE_DATA)
 
     def requires_writing_checkpoint(self) -> bool:
-        """Whether the solver must save its state: never in explicit schemes."""
+        """Whether the solver must save its state: at the start of each time window of an implicit scheme."""
         self._require_initialized("requires_writing_checkpoint")
-        return False
+        return self._parts.coupling.fulfill(Action.WRITE_CHECKPOINT)
 
     def requires_reading_checkpoint(self) -> bool:
-        """Whether the solver must go back to its saved state: never in explicit schemes."""
+        """Whether the solver must go back to its saved state: the time window is repeated."""
         self._require_initialized("requires_reading_checkpoint")
-        return False
+        return self._parts.coupling.fulfill(Action.READ_CHECKPOINT)
 
 
 def _close(channels: dict[str, Channel], intra: IntraComm, wait_for_partner: bool) -> None:
@@ -261,12 +282,12 @@ def _close(channels: dict[str, Channel], intra: IntraComm, wait_for_partner: boo
     intra.close()
 
 
-def _map(fields: list[MappedField]) -> int:
+def _map(fields: list[MappedField], after: float | None = None) -> int:
     if not fields:
         return 0
     begin = time.perf_counter_ns()
     for field in fields:
-        field.run()
+        field.run(after)
     return time.perf_counter_ns() - begin
 
 
