@@ -45,7 +45,8 @@ name = sys.argv[1]
 here = pathlib.Path.cwd()
 store = pathlib.Path(os.environ["PRECICE_LB_DIR"], "00")
 store.mkdir(exist_ok=True)
-(store / f"{name}-0-1.h5").write_bytes(b"")
+size = next((os.environ[v] for v in ("PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "SLURM_NTASKS") if v in os.environ), "1")
+(store / f"{name}-0-{size}.h5").write_bytes(b"")
 (here / f"{name}-seen.json").write_text(json.dumps({k: v for k, v in os.environ.items()}))
 os.write(1, f"{name} says hello\\n".encode())  # in one piece, since ranks share the log
 """
@@ -60,7 +61,15 @@ def write_case(directory: Path, solver: str = SOLVER) -> Path:
     return case
 
 
-def write_study(directory: Path, *, runs: str = "", extra: str = "", left: str = "", right: str = "") -> Path:
+def write_study(
+    directory: Path,
+    *,
+    runs: str = "",
+    launcher: str = "oversubscribe = true",
+    extra: str = "",
+    left: str = "",
+    right: str = "",
+) -> Path:
     """Write a study of `write_case`'s case with four ranks; the arguments are added to their tables."""
     study = directory / "study.toml"
     study.write_text(
@@ -76,6 +85,10 @@ time_limit_seconds = 30
 
 [budget]
 ranks = 4
+
+[launcher]
+{launcher}
+
 {extra}
 
 [[participants]]

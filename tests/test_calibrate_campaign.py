@@ -228,8 +228,8 @@ def test_a_run_over_its_time_limit_is_stopped_to_the_last_rank(
 ) -> None:
     program = mpiexec if program == "mpiexec" else shutil.which(program) or pytest.skip(f"no {program} on this machine")
     write_case(tmp_path, STUBBORN)
-    launcher = f'[launcher]\nprogram = "{program}"'
-    path = with_marker(write_study(tmp_path, runs=ONE_SPLIT, extra=launcher), marker)
+    launcher = f'oversubscribe = true\nprogram = "{program}"'
+    path = with_marker(write_study(tmp_path, runs=ONE_SPLIT, launcher=launcher), marker)
     path.write_text(path.read_text().replace("time_limit_seconds = 30", "time_limit_seconds = 1.5"))
     with pytest.raises(CalibrationError, match=r"Left and Right still ran at the time limit of 1\.5 s"):
         run_campaign(read_study(path), tmp_path / "campaign", report=quiet)

@@ -1,97 +1,245 @@
-"""Launchers: the exact tokens, then the same command for real."""
+"""Launchers: the exact tokens everywhere, then the same commands for real where the MPI is there."""
 
 from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from precice_lb.calibrate import launcher, launcher_names, make_launcher
-from precice_lb.calibrate.launch import MpiexecLauncher, MPILibrary, find_mpiexec, mpi_library
+from precice_lb.calibrate import LauncherOptions, launcher, launcher_names, make_launcher
+from precice_lb.calibrate.launchers import RunPlan, Task
+from precice_lb.calibrate.launchers.cores import available_cores
+from precice_lb.calibrate.launchers.hosts import read_hosts
+from precice_lb.calibrate.launchers.local import MpiexecLauncher
+from precice_lb.calibrate.launchers.mpi import MPIFamily, MPILibrary, find_mpiexec, mpi_library
+from precice_lb.calibrate.launchers.srun import allocated_cpus
 from precice_lb.exceptions import CalibrationError
 
 # In one piece, since ranks share the output.
 RANK = """\
 import os
 rank = os.environ.get("PMI_RANK", os.environ.get("OMPI_COMM_WORLD_RANK"))
-os.write(1, f"rank {rank} {os.environ['SEEN']}\\n".encode())
+cores = ",".join(map(str, sorted(os.sched_getaffinity(0))))
+os.write(1, f"rank {rank} {os.environ['SEEN']} cores {cores}\\n".encode())
 """
+HYDRA = "HYDRA build details:\n    Version: 5.0.2"
+OPEN_MPI_4 = "mpiexec.openmpi (OpenRTE) 4.1.4"
+OPEN_MPI_5 = "mpirun (Open MPI) 5.0.3"
+EIGHT = tuple(range(8))
 
 
-def fake_mpiexec(directory: Path, version: str) -> str:
+def fake_program(directory: Path, version: str, name: str = "mpiexec") -> str:
     """A program that answers ``--version`` as an MPI does, to see the tokens without that MPI."""
-    program = directory / "mpiexec"
+    program = directory / name
     program.write_text(f"#!/bin/sh\necho '{version}'\n")
     program.chmod(0o755)
     return str(program)
 
 
-def tokens(program: str, *arguments: str) -> list[str]:
-    made = make_launcher("mpiexec", program=program, arguments=arguments)
-    return made.tokens(["solver", "in put"], ranks=3, participant="A", environment={})
+def plan_of(directory: Path, **ranks: int) -> RunPlan:
+    """A run whose participants start ``solver 'in put'``."""
+    tasks = tuple(
+        Task(name, ("solver", "in put"), count, directory, directory / f"{name}.log") for name, count in ranks.items()
+    )
+    return RunPlan("001", directory, tasks, "token", {"SEEN": "yes"}, 90.0)
 
 
-def test_tokens_for_hydra(tmp_path: Path) -> None:
-    program = fake_mpiexec(tmp_path, "HYDRA build details:\n    Version: 5.0.2")
-    assert tokens(program) == [program, "-n", "3", "solver", "in put"]
-    assert tokens(program, "-bind-to", "core") == [program, "-bind-to", "core", "-n", "3", "solver", "in put"]
-    assert make_launcher("mpiexec", program=program).environment() == {}
+def commands(
+    program: str, directory: Path, cores: tuple[int, ...] = EIGHT, **options: object
+) -> tuple[dict[str, list[str]], dict[str, str]]:
+    """The tokens of A on 3 and B on 2 ranks behind the program, and the files they need."""
+    made = make_launcher("mpiexec", LauncherOptions(program=program, **options))
+    assert isinstance(made, MpiexecLauncher)
+    made.cores = cores
+    plan = plan_of(directory, A=3, B=2)
+    made.check(plan.tasks)
+    found = made.commands(plan)
+    assert all(
+        line[-4:] == ["-n", str(task.ranks), "solver", "in put"]
+        for line, task in zip(found.values(), plan.tasks, strict=False)
+    )
+    files = {path.name: text for path, text in made.files(plan).items()}
+    return {name: line[:-4] for name, line in found.items()}, files
 
 
-@pytest.mark.parametrize("version", ["mpirun (Open MPI) 5.0.3", "mpiexec.openmpi (OpenRTE) 4.1.4"])
-def test_tokens_for_open_mpi(tmp_path: Path, version: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    program = fake_mpiexec(tmp_path, version)
-    wanted = [program, "--oversubscribe", "--bind-to", "none", "-n", "3", "solver", "in put"]
-    assert tokens(program) == wanted
-    made = make_launcher("mpiexec", program=program)
+def test_hydra_pins_every_rank_to_a_core_of_its_own(tmp_path: Path) -> None:
+    program = fake_program(tmp_path, HYDRA)
+    assert commands(program, tmp_path) == (
+        {"A": [program, "-bind-to", "user:0,1,2"], "B": [program, "-bind-to", "user:3,4"]},
+        {},
+    )
+    assert commands(program, tmp_path, arguments=("-l",), pin=False)[0] == {key: [program, "-l"] for key in "AB"}
+    assert make_launcher("mpiexec", LauncherOptions(program=program)).environment() == {}
+
+
+def test_open_mpi_4_pins_by_rankfiles(tmp_path: Path) -> None:
+    program = fake_program(tmp_path, OPEN_MPI_4)
+    start = [program, "--mca", "rmaps_rank_file_physical", "1", "--rankfile"]
+    assert commands(program, tmp_path, cores=(1, 3, 5, 7, 9)) == (
+        {"A": [*start, str(tmp_path / "A.ranks")], "B": [*start, str(tmp_path / "B.ranks")]},
+        {
+            "A.ranks": "rank 0=localhost slot=1\nrank 1=localhost slot=3\nrank 2=localhost slot=5\n",
+            "B.ranks": "rank 0=localhost slot=7\nrank 1=localhost slot=9\n",
+        },
+    )
+
+
+@pytest.mark.parametrize(("version", "options"), [(OPEN_MPI_5, ["--bind-to", "none"]), ("Great MPI 1.0", [])])
+def test_what_cannot_be_told_a_rank_s_core_gets_its_participant_s(
+    tmp_path: Path, version: str, options: list[str]
+) -> None:
+    program = fake_program(tmp_path, version)
+    taskset = shutil.which("taskset") or pytest.skip("no taskset on this machine")
+    assert commands(program, tmp_path)[0] == {
+        "A": [taskset, "-c", "0,1,2", program, *options],
+        "B": [taskset, "-c", "3,4", program, *options],
+    }
+
+
+def test_intel_mpi_pins_by_a_variable(tmp_path: Path) -> None:
+    program = fake_program(tmp_path, "Intel(R) MPI Library for Linux* OS, Version 2021.9 Build 20230307")
+    assert commands(program, tmp_path)[0]["B"] == [program, "-genv", "I_MPI_PIN_PROCESSOR_LIST", "3,4"]
+
+
+@pytest.mark.parametrize(
+    ("version", "tokens"),
+    [(HYDRA, []), (OPEN_MPI_4, ["--oversubscribe", "--bind-to", "none"]), ("Great MPI 1.0", [])],
+)
+def test_more_ranks_than_cores_only_where_asked_for(tmp_path: Path, version: str, tokens: list[str]) -> None:
+    program = fake_program(tmp_path, version)
+    with pytest.raises(CalibrationError, match=r"5 ranks on 4 cores: .*launcher\.oversubscribe = true"):
+        commands(program, tmp_path, cores=(0, 1, 2, 3))
+    found = commands(program, tmp_path, cores=(0, 1, 2, 3), oversubscribe=True)
+    assert found == ({key: [program, *tokens] for key in "AB"}, {})
+
+
+def test_every_participant_gets_hosts_of_its_own(tmp_path: Path) -> None:
+    hosts = tmp_path / "hosts"
+    hosts.write_text("# four machines\nn0:4\nn1 slots=4\nn2 slots=2 max_slots=8\n\nn3\n")
+    assert read_hosts(hosts) == (("n0", 4), ("n1", 4), ("n2", 2), ("n3", 1))
+    program = fake_program(tmp_path, HYDRA)
+    assert commands(program, tmp_path, hostfile=hosts) == (
+        {
+            "A": [program, "-f", str(tmp_path / "A.hosts"), "-bind-to", "core"],
+            "B": [program, "-f", str(tmp_path / "B.hosts"), "-bind-to", "core"],
+        },
+        {"A.hosts": "n0:3\n", "B.hosts": "n1:2\n"},
+    )
+    program = fake_program(tmp_path, OPEN_MPI_4, "mpirun")
+    lines, files = commands(program, tmp_path, hostfile=hosts, ranks_per_node=2)
+    assert lines["A"] == [program, "--hostfile", str(tmp_path / "A.hosts"), "--bind-to", "core", "-x", "SEEN"]
+    assert files == {"A.hosts": "n0 slots=2\nn1 slots=1\n", "B.hosts": "n2 slots=2\n"}
+    with pytest.raises(CalibrationError, match=r"the 4 hosts of .* too few: B lacks 1 of its 2 ranks"):
+        commands(program, tmp_path, hostfile=hosts, ranks_per_node=1)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"), [("n0 n1\n", r"line 1: expected 'name', .* found 'n0 n1'"), ("\n# none\n", r"names no host")]
+)
+def test_a_host_file_that_is_none(tmp_path: Path, text: str, expected: str) -> None:
+    (tmp_path / "hosts").write_text(text)
+    with pytest.raises(CalibrationError, match=expected):
+        read_hosts(tmp_path / "hosts")
+
+
+def test_open_mpi_may_run_as_root_where_that_is_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = make_launcher("mpiexec", LauncherOptions(program=fake_program(tmp_path, OPEN_MPI_5)))
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     assert made.environment() == {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     assert made.environment() == {}
 
 
-def test_tokens_for_an_unknown_mpi(tmp_path: Path) -> None:
-    program = fake_mpiexec(tmp_path, "Great MPI 1.0")
-    assert mpi_library(program) is MPILibrary.OTHER
-    assert tokens(program) == [program, "-n", "3", "solver", "in put"]
+def test_mpiexec_does_not_see_the_allocation_it_runs_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = make_launcher("mpiexec", LauncherOptions(program=fake_program(tmp_path, HYDRA)))
+    assert made.clean({"SLURM_NODELIST": "n[0-1]", "PBS_NODEFILE": "x", "HOME": "/"}) == {"HOME": "/"}
+    monkeypatch.setenv("SLURM_JOB_NUM_NODES", "2")
+    with pytest.raises(CalibrationError, match=r"this allocation has 2: use the launcher srun"):
+        make_launcher("mpiexec", LauncherOptions(program=fake_program(tmp_path, HYDRA)))
 
 
-def run_real(program: str, ranks: int) -> list[str]:
-    made = make_launcher("mpiexec", program=program)
-    environment = {**os.environ, "SEEN": "yes", **made.environment()}
-    command = made.tokens([sys.executable, "-c", RANK], ranks=ranks, participant="A", environment=environment)
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
-    assert done.returncode == 0, done.stderr
-    return sorted(done.stdout.splitlines())
+def test_one_processor_of_every_core(tmp_path: Path) -> None:
+    for processor, (package, core) in enumerate([(0, 0), (0, 1), (1, 0), (1, 1), (0, 0), (0, 1), (1, 0), (1, 1)]):
+        place = tmp_path / f"cpu{processor}" / "topology"
+        place.mkdir(parents=True)
+        (place / "physical_package_id").write_text(f"{package}\n")
+        (place / "core_id").write_text(f"{core}\n")
+    assert available_cores(tmp_path, range(8)) == (0, 1, 2, 3)
+    assert available_cores(tmp_path, [1, 4, 5, 6]) == (1, 4, 6)
+    assert available_cores(tmp_path / "nothing", [2, 0]) == (0, 2)
+    assert set(available_cores()) <= os.sched_getaffinity(0)
+
+
+def start(directory: Path, options: LauncherOptions, **ranks: int) -> dict[str, list[str]]:
+    """Run RANK for each participant; return its sorted lines."""
+    made = make_launcher("mpiexec", options)
+    plan = plan_of(directory, **ranks)
+    plan = RunPlan(
+        plan.name,
+        directory,
+        tuple(Task(t.participant, (sys.executable, "-c", RANK), t.ranks, directory, t.log) for t in plan.tasks),
+        "launch-test",
+        plan.variables,
+    )
+    made.check(plan.tasks)
+    outcome = made.run(plan, lambda job: None)
+    logs = {task.participant: task.log.read_text() for task in plan.tasks}
+    assert outcome.error is None, logs
+    return {name: sorted(log.splitlines()) for name, log in logs.items()}
+
+
+@pytest.fixture(params=["environment", "mpiexec.openmpi", "mpiexec.mpich"])
+def real(request: pytest.FixtureRequest, mpiexec: str) -> str:
+    """Every MPI launcher there is here."""
+    if request.param == "environment":
+        return mpiexec
+    return shutil.which(request.param) or pytest.skip(f"no {request.param} on this machine")
 
 
 @pytest.mark.mpi
-def test_the_environments_mpiexec_starts_the_ranks_it_is_told(mpiexec: str) -> None:
-    assert run_real(mpiexec, 5) == [f"rank {rank} yes" for rank in range(5)]
-
-
-@pytest.mark.mpi
-@pytest.mark.parametrize(
-    ("name", "library"), [("mpiexec.openmpi", MPILibrary.OPEN_MPI), ("mpiexec.mpich", MPILibrary.HYDRA)]
-)
-def test_the_systems_mpiexec_starts_more_ranks_than_cores(name: str, library: MPILibrary) -> None:
-    program = shutil.which(name)
-    if program is None:
-        pytest.skip(f"no {name} on this machine")
-    assert mpi_library(program) is library
+def test_more_ranks_than_cores_for_real(tmp_path: Path, real: str) -> None:
     ranks = (os.cpu_count() or 1) + 1
-    assert run_real(program, ranks) == sorted(f"rank {rank} yes" for rank in range(ranks))
+    found = start(tmp_path, LauncherOptions(program=real, oversubscribe=True), A=ranks, B=2)
+    every = ",".join(map(str, sorted(os.sched_getaffinity(0))))
+    assert found == {
+        "A": sorted(f"rank {rank} yes cores {every}" for rank in range(ranks)),
+        "B": [f"rank {rank} yes cores {every}" for rank in range(2)],
+    }
+
+
+@pytest.mark.mpi
+def test_pinned_ranks_have_a_core_each_for_real(tmp_path: Path, real: str) -> None:
+    cores = available_cores()
+    if len(cores) < 2:
+        pytest.skip("one core alone")
+    found = start(tmp_path, LauncherOptions(program=real), A=1, B=len(cores) - 1)
+    assert found["A"] == [f"rank 0 yes cores {cores[0]}"]
+    assert found["B"] == sorted(f"rank {rank} yes cores {core}" for rank, core in enumerate(cores[1:]))
+
+
+@pytest.mark.mpi
+def test_host_files_for_real(tmp_path: Path, real: str) -> None:
+    hosts = tmp_path / "hosts"
+    hosts.write_text("localhost:2\nlocalhost:3\n")
+    found = start(tmp_path, LauncherOptions(program=real, hostfile=hosts, oversubscribe=True), A=2, B=3)
+    assert {name: len(lines) for name, lines in found.items()} == {"A": 2, "B": 3}
+    assert found["B"][2].startswith("rank 2 yes")
+
+
+def test_the_families_are_told_apart(tmp_path: Path) -> None:
+    assert mpi_library(fake_program(tmp_path, HYDRA, "a")) == MPILibrary(MPIFamily.HYDRA, 5)
+    assert mpi_library(fake_program(tmp_path, OPEN_MPI_4, "b")) == MPILibrary(MPIFamily.OPEN_MPI, 4)
+    assert mpi_library(fake_program(tmp_path, "Great MPI 1.0", "c")) == MPILibrary(MPIFamily.OTHER, 1)
 
 
 def test_the_mpiexec_beside_the_interpreter_comes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     beside, on_path = tmp_path / "env", tmp_path / "usr"
     for directory in (beside, on_path):
         directory.mkdir()
-        fake_mpiexec(directory, "HYDRA")
+        fake_program(directory, HYDRA)
     monkeypatch.setenv("PATH", str(on_path))
     monkeypatch.setattr(sys, "executable", str(beside / "python"))
     assert find_mpiexec() == str(beside / "mpiexec")
@@ -104,17 +252,99 @@ def test_the_mpiexec_beside_the_interpreter_comes_first(tmp_path: Path, monkeypa
 
 def test_a_program_that_is_missing_or_broken_is_named(tmp_path: Path) -> None:
     with pytest.raises(CalibrationError, match=r"launcher\.program: .*'no-such-mpi'"):
-        make_launcher("mpiexec", program="no-such-mpi")
+        make_launcher("mpiexec", LauncherOptions(program="no-such-mpi"))
     broken = tmp_path / "mpiexec"
     broken.write_text("#!/bin/sh\necho libmpi.so is missing >&2\nexit 127\n")
     broken.chmod(0o755)
     with pytest.raises(CalibrationError, match=r"exit code 127: libmpi\.so is missing"):
-        make_launcher("mpiexec", program=str(broken))
+        make_launcher("mpiexec", LauncherOptions(program=str(broken)))
 
 
 def test_the_registry() -> None:
-    assert "mpiexec" in launcher_names()
-    with pytest.raises(CalibrationError, match=r"unknown launcher 'srun': expected one of mpiexec"):
-        make_launcher("srun")
+    assert launcher_names() == ("mpiexec", "slurm", "srun", "template")
+    with pytest.raises(CalibrationError, match=r"unknown launcher 'mpirun': expected one of mpiexec, slurm"):
+        make_launcher("mpirun")
     with pytest.raises(ValueError, match=r"'mpiexec' is registered already"):
         launcher("mpiexec")(MpiexecLauncher)
+
+
+def fake_slurm(directory: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Programs of Slurm's names, of which only the names matter here."""
+    place = directory / "slurm"
+    place.mkdir()
+    for name in ("srun", "sbatch", "squeue", "scancel"):
+        fake_program(place, "slurm 22.05.8", name)
+    monkeypatch.setenv("PATH", f"{place}{os.pathsep}{os.environ['PATH']}")
+    return place
+
+
+def steps(directory: Path, options: LauncherOptions, **ranks: int) -> dict[str, list[str]]:
+    found = make_launcher("srun", options).commands(plan_of(directory, **ranks))
+    assert all(line[-2:] == ["solver", "in put"] for line in found.values())
+    return {name: line[1:-2] for name, line in found.items()}
+
+
+def test_steps_on_cores_of_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fake_slurm(tmp_path, monkeypatch)
+    monkeypatch.setenv("SLURM_JOB_ID", "7")
+    last = ["--cpus-per-task=1", "--exact", "--kill-on-bad-exit=1"]
+    assert steps(tmp_path, LauncherOptions(), A=3, B=2) == {
+        "A": ["--job-name=token", "--ntasks=3", *last, "--cpu-bind=cores"],
+        "B": ["--job-name=token", "--ntasks=2", *last, "--cpu-bind=cores"],
+    }
+    found = steps(tmp_path, LauncherOptions(pin=False, mpi="pmi2", arguments=("-l",)), A=3)
+    assert found["A"] == ["--job-name=token", "--ntasks=3", *last, "--mpi=pmi2", "-l"]
+
+
+def test_steps_on_nodes_of_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fake_slurm(tmp_path, monkeypatch)
+    monkeypatch.setenv("SLURM_JOB_ID", "7")
+    found = steps(tmp_path, LauncherOptions(ranks_per_node=4), A=6, B=3, C=8)
+    assert found["A"][1:-4] == [
+        "--nodes=2",
+        "--relative=0",
+        "--ntasks=6",
+        "--ntasks-per-node=4",
+        "--distribution=plane=4",
+    ]
+    assert found["B"][1:-4] == ["--nodes=1", "--relative=2", "--ntasks=3", "--ntasks-per-node=3"]
+    assert found["C"][1:-4] == [
+        "--nodes=2",
+        "--relative=3",
+        "--ntasks=8",
+        "--ntasks-per-node=4",
+        "--distribution=plane=4",
+    ]
+    assert not any("--overlap" in line for line in found.values())
+
+
+def test_a_run_that_does_not_fit_into_the_allocation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fake_slurm(tmp_path, monkeypatch)
+    with pytest.raises(CalibrationError, match=r"srun needs a Slurm allocation.*use the launcher slurm"):
+        make_launcher("srun")
+    monkeypatch.setenv("SLURM_JOB_ID", "7")
+    monkeypatch.setenv("SLURM_JOB_NUM_NODES", "2")
+    monkeypatch.setenv("SLURM_JOB_CPUS_PER_NODE", "8,4")
+    tasks = plan_of(tmp_path, A=9, B=4).tasks
+    with pytest.raises(CalibrationError, match=r"13 ranks need as many CPUs; the allocation has 12"):
+        make_launcher("srun").check(tasks)
+    with pytest.raises(CalibrationError, match=r"3 nodes are needed.*the allocation has 2"):
+        make_launcher("srun", LauncherOptions(ranks_per_node=8)).check(tasks)
+    with pytest.raises(CalibrationError, match=r"heterogeneous allocation of as many components, this one has 1"):
+        make_launcher("srun").check([Task("A", ("a",), 1, tmp_path, tmp_path, options=("--gres=gpu:1",)), tasks[0]])
+    assert allocated_cpus("8(x2),4") == 20
+    assert allocated_cpus("") == 0
+
+
+def test_steps_do_not_inherit_how_the_script_was_placed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fake_slurm(tmp_path, monkeypatch)
+    monkeypatch.setenv("SLURM_JOB_ID", "7")
+    environment = {"SLURM_JOB_ID": "7", "SLURM_NTASKS_PER_CORE": "1", "SLURM_CPU_BIND": "none", "SLURM_NTASKS": "9"}
+    assert make_launcher("srun").clean(environment) == {"SLURM_JOB_ID": "7"}
+
+
+@pytest.mark.parametrize("missing", ["srun", "slurm"])
+def test_slurm_that_is_not_there_is_named(missing: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(CalibrationError, match=r"no srun on the path: .*use mpiexec or a template"):
+        make_launcher(missing)

@@ -79,8 +79,8 @@ def test_paths_are_relative_to_the_study_file(tmp_path: Path, monkeypatch: pytes
         (("minimum_ranks = 1", "minimum_ranks = 3\nmaximum_ranks = 2"), r"maximum_ranks: expected at least .* = 3"),
         (("minimum_ranks = 1", "minimum_ranks = 0"), r"minimum_ranks: expected greater than or equal to 1, found 0"),
         (
-            ("[budget]", '[launcher]\nname = "mpirun"\n[budget]'),
-            r"launcher\.name: expected one of mpiexec, found 'mpirun'",
+            ("oversubscribe", 'name = "mpirun"\noversubscribe'),
+            r"launcher\.name: expected one of mpiexec, slurm, srun, template, found 'mpirun'",
         ),
         (("[budget]", '[emulation]\nlaw = "law.json"\n[budget]'), r"emulation\.law: no such file"),
         (("windows = 7", "windows = 7\nsplits = []"), r"runs\.splits: expected at least one split"),

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from precice_lb.calibrate.campaign import CampaignResult, design_of, run_campaign
 from precice_lb.calibrate.design import Design, FixedDesign, Proposal, spread_splits
-from precice_lb.calibrate.events import CampaignStarted, Event, Report, RunFinished, RunStarted, print_event
-from precice_lb.calibrate.launch import Launcher, launcher, launcher_names, make_launcher
+from precice_lb.calibrate.events import CampaignStarted, Event, Report, RunFinished, RunResumed, RunStarted, print_event
+from precice_lb.calibrate.launchers import Launcher, LauncherOptions, launcher, launcher_names, make_launcher
 from precice_lb.calibrate.read import read_study
 from precice_lb.calibrate.state import RunRecord
 from precice_lb.calibrate.study import Study
@@ -17,10 +17,12 @@ __all__ = [
     "Event",
     "FixedDesign",
     "Launcher",
+    "LauncherOptions",
     "Proposal",
     "Report",
     "RunFinished",
     "RunRecord",
+    "RunResumed",
     "RunStarted",
     "Study",
     "design_of",

@@ -6,9 +6,10 @@ import fnmatch
 import os
 import shutil
 import stat
+from collections.abc import Sequence
 from pathlib import Path
 
-__all__ = ["copy_case"]
+__all__ = ["copy_case", "copy_tree"]
 
 # Left behind: what runs write and would only mislead or slow down the next one.
 LEFT_OUT = (
@@ -27,7 +28,7 @@ LEFT_OUT = (
 )
 
 
-def copy_case(source: Path, target: Path, without: Path) -> None:
+def copy_case(source: Path, target: Path, without: Path, link: Sequence[str] = ()) -> None:
     """Copy a case directory without caches, stores and results of preCICE, and without the campaign's own directory.
 
     A symbolic link that points outside the case keeps pointing there; one that points inside points into the copy.
@@ -40,6 +41,37 @@ def copy_case(source: Path, target: Path, without: Path) -> None:
         The copy, which must not exist yet.
     without
         Directory of the campaign, left out where it lies inside the case.
+    link
+        Patterns of files and directories, relative to the case, that the copy gets as links to the case's own.
+
+    Raises
+    ------
+    OSError
+        When a file cannot be read or written.
+    """
+    copy_tree(source, target, link=link, without=without, left_out=LEFT_OUT)
+    for place, directories, files in os.walk(target):
+        for name in (*directories, *files):
+            path = Path(place) / name
+            if path.is_symlink():
+                _retarget(path, source / path.relative_to(target), source)
+
+
+def copy_tree(
+    source: Path, target: Path, *, link: Sequence[str] = (), without: Path | None = None, left_out: Sequence[str] = ()
+) -> None:
+    """Copy a tree over another one, with links to its own files and directories where ``link`` says so.
+
+    Parameters
+    ----------
+    source, target
+        Directories; the target's own files stay unless the source has another.
+    link
+        Patterns relative to ``source``.
+    without
+        A directory to leave out.
+    left_out
+        Patterns of names to leave out.
 
     Raises
     ------
@@ -47,18 +79,35 @@ def copy_case(source: Path, target: Path, without: Path) -> None:
         When a file cannot be read or written.
     """
 
-    def ignore(directory: str, names: list[str]) -> set[str]:
-        inside = {name for name in names if (Path(directory) / name).resolve() == without}
-        return inside | {name for name in names if any(fnmatch.fnmatch(name, pattern) for pattern in LEFT_OUT)}
-
-    shutil.copytree(source, target, symlinks=True, ignore=ignore)
-    for place, directories, files in os.walk(target):
+    def copy(relative: Path) -> None:
         # A case may be read-only; its copy is worked in.
-        os.chmod(place, os.stat(place).st_mode | stat.S_IRWXU)
-        for name in (*directories, *files):
-            path = Path(place) / name
-            if path.is_symlink():
-                _retarget(path, source / path.relative_to(target), source)
+        place = target / relative
+        place.mkdir(parents=True, exist_ok=True)
+        place.chmod(stat.S_IMODE((source / relative).stat().st_mode) | stat.S_IRWXU)
+        for entry in sorted(os.scandir(source / relative), key=lambda entry: entry.name):
+            inside = relative / entry.name
+            new = target / inside
+            if any(fnmatch.fnmatch(entry.name, pattern) for pattern in left_out):
+                continue
+            if without is not None and Path(entry.path).resolve() == without:
+                continue
+            if not entry.is_symlink() and any(fnmatch.fnmatch(str(inside), pattern) for pattern in link):
+                _clear(new)
+                new.symlink_to(entry.path)
+            elif entry.is_dir(follow_symlinks=False):
+                copy(inside)
+            else:
+                _clear(new)
+                shutil.copy2(entry.path, new, follow_symlinks=False)
+
+    copy(Path())
+
+
+def _clear(path: Path) -> None:
+    if path.is_symlink() or path.is_file():
+        path.unlink()
+    elif path.is_dir():
+        shutil.rmtree(path)
 
 
 def _retarget(path: Path, original: Path, source: Path) -> None:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from precice_lb.calibrate.choices import choices
 from precice_lb.calibrate.commands import check_command
-from precice_lb.calibrate.study import RUN_VARIABLES, Study
+from precice_lb.calibrate.launchers import RUN_VARIABLES, check_placeholders, fill, launcher_class
+from precice_lb.calibrate.prepare import PLACEHOLDERS, placeholders
+from precice_lb.calibrate.study import ParticipantSection, Study
 from precice_lb.exceptions import ConfigurationError, StudyError
-from precice_lb.precice_xml import read_configuration
+from precice_lb.precice_xml import Configuration, read_configuration
 
 __all__ = ["check_study"]
 
@@ -73,9 +75,10 @@ def _check_case(study: Study) -> None:
             f"case.configuration: expected a file inside the case {case}, found {study.configuration_path}"
         )
     try:
-        configured = list(read_configuration(study.configuration_path).participants)
+        configuration = read_configuration(study.configuration_path)
     except ConfigurationError as error:
         raise StudyError(f"case.configuration: {error}") from error
+    configured = list(configuration.participants)
     for index, participant in enumerate(study.participants, start=1):
         key = f"participants[{index}]"
         if participant.name not in configured:
@@ -88,15 +91,49 @@ def _check_case(study: Study) -> None:
             raise StudyError(f"{key}.directory: no such directory: {directory}")
         if not directory.resolve().is_relative_to(case):
             raise StudyError(f"{key}.directory: expected a directory inside the case {case}, found {directory}")
-        try:
-            check_command(participant.command, directory, case)
-        except StudyError as error:
-            raise StudyError(f"{key}.command: {error}") from error
+        _check_commands(study, participant, key)
     missing = [name for name in configured if name not in study.names]
     if missing:
         raise StudyError(
             f"participants: {', '.join(missing)} of {study.configuration_path.name} missing: "
             "every participant of the coupled simulation needs its [[participants]] table"
         )
+    _check_network(study, configuration)
     if study.law_path is not None and not study.law_path.is_file():
         raise StudyError(f"emulation.law: no such file: {study.law_path}")
+
+
+def _check_commands(study: Study, participant: ParticipantSection, key: str) -> None:
+    """Check a participant's command, prepare commands and templates."""
+    case = study.case_directory
+    directory = case / participant.directory
+    values = placeholders(study, participant, participant.minimum_ranks)
+    commands = [("command", participant.command)]
+    commands += [(f"prepare[{number}]", command) for number, command in enumerate(participant.prepare, start=1)]
+    for name, command in commands:
+        try:
+            check_placeholders(command, PLACEHOLDERS)
+            check_command(fill(command, values), directory, case)
+        except StudyError as error:
+            raise StudyError(f"{key}.{name}: {error}") from error
+    for number, template in enumerate(participant.templates, start=1):
+        if not (directory / template).is_file():
+            raise StudyError(f"{key}.templates[{number}]: no such file: {directory / template}")
+
+
+def _check_network(study: Study, configuration: Configuration) -> None:
+    """Refuse sockets on the loopback interface where participants may come to lie on different nodes."""
+    sockets = [element for element in configuration.root.children if element.tag == "m2n:sockets"]
+    if study.case.network is not None:
+        if not sockets:
+            raise StudyError(
+                f"case.network: {study.configuration_path.name} has no m2n:sockets to which it could apply"
+            )
+        return
+    many_nodes = launcher_class(study.launcher.name).many_nodes or study.launcher.hostfile is not None
+    if many_nodes and any(element.attributes.get("network", "lo") == "lo" for element in sockets):
+        raise StudyError(
+            f"case.network: the sockets of {study.configuration_path.name} are on the loopback interface lo, on which "
+            "ranks of different nodes never meet: name the interface of the compute nodes, such as ib0 or eth0, or lo "
+            "where there is one node only"
+        )

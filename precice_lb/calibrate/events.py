@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from datetime import datetime, timezone
 from pathlib import Path
 
-__all__ = ["CampaignStarted", "Event", "Report", "RunFinished", "RunStarted", "print_event"]
+__all__ = [
+    "CampaignStarted",
+    "Event",
+    "Report",
+    "RunFinished",
+    "RunResumed",
+    "RunStarted",
+    "logged",
+    "print_event",
+]
+
+LOG_FILE = "campaign.log"
 
 
 def _ranks(split: dict[str, int]) -> str:
@@ -65,8 +78,36 @@ class RunFinished:
         return text if self.error is None else f"{text}: {self.error}"
 
 
-Event = CampaignStarted | RunStarted | RunFinished
+@dataclass(frozen=True)
+class RunResumed:
+    """A run that an interrupted campaign had submitted as ``job`` is waited for."""
+
+    split: dict[str, int]
+    job: str
+    directory: Path
+
+    def __str__(self) -> str:
+        return f"waiting for job {self.job} of the interrupted campaign: {_ranks(self.split)} ranks"
+
+
+Event = CampaignStarted | RunStarted | RunFinished | RunResumed
 Report = Callable[[Event], None]
+
+
+@contextlib.contextmanager
+def logged(report: Report, directory: Path) -> Iterator[Report]:
+    """Give a report that also adds each event as a line with its time (UTC) to ``campaign.log``.
+
+    A log that cannot be written, such as on a full disk, stops no campaign.
+    """
+
+    def tell(event: Event) -> None:
+        now = datetime.now(timezone.utc).isoformat(timespec="seconds")
+        with contextlib.suppress(OSError), (directory / LOG_FILE).open("a", encoding="utf-8") as file:
+            file.write(f"{now} {event}\n")
+        report(event)
+
+    yield tell
 
 
 def print_event(event: Event) -> None:

@@ -11,13 +11,22 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from precice_lb.exceptions import CalibrationError
 
-__all__ = ["TOKEN_VARIABLE", "Outcome", "ProcessSpec", "log_tail", "run_processes", "stop_token"]
+__all__ = [
+    "TOKEN_VARIABLE",
+    "Outcome",
+    "ProcessSpec",
+    "ending",
+    "log_tail",
+    "run_processes",
+    "running_process",
+    "stop_token",
+]
 
 TOKEN_VARIABLE = "PRECICE_LB_CALIBRATION_TOKEN"
 
@@ -85,6 +94,27 @@ def _start(spec: ProcessSpec, token: str) -> subprocess.Popen[bytes]:
         )
 
 
+@contextlib.contextmanager
+def running_process(
+    tokens: Sequence[str], directory: Path, environment: Mapping[str, str], log: Path, token: str
+) -> Iterator[subprocess.Popen[bytes]]:
+    """Have a process run that carries ``token``; at the end nothing that does so is left.
+
+    Raises
+    ------
+    CalibrationError
+        When it cannot be started.
+    """
+    try:
+        process = _start(ProcessSpec("", tuple(tokens), directory, environment, log), token)
+    except OSError as error:
+        raise CalibrationError(f"{tokens[0]} could not be started: {error}") from error
+    try:
+        yield process
+    finally:
+        _stop([process], token)
+
+
 def _watch(processes: Mapping[str, subprocess.Popen[bytes]], started: float, time_limit: float) -> Outcome:
     running = dict(processes)
     while True:
@@ -93,7 +123,7 @@ def _watch(processes: Mapping[str, subprocess.Popen[bytes]], started: float, tim
         running = {name: process for name, process in running.items() if codes[name] is None}
         if failed := {name: code for name, code in codes.items() if code}:
             _wait(list(running.values()), min(_GRACE_SECONDS, max(0.0, time_limit - seconds)))
-            error = ", ".join(f"{name} {_ending(code)}" for name, code in failed.items())
+            error = ", ".join(f"{name} {ending(code)}" for name, code in failed.items())
             return Outcome(seconds, error, tuple(failed))
         if not running:
             return Outcome(seconds)
@@ -103,7 +133,8 @@ def _watch(processes: Mapping[str, subprocess.Popen[bytes]], started: float, tim
         time.sleep(_POLL_SECONDS)
 
 
-def _ending(code: int) -> str:
+def ending(code: int) -> str:
+    """Say in words how a process ended: exit codes below 0 are signals."""
     if code < 0:
         return f"was ended by signal {-code}"
     return f"ended with exit code {code}"

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import hashlib
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from precice_lb.calibrate.choices import close_match
-from precice_lb.calibrate.launch import launcher_names
+from precice_lb.calibrate.launchers import RUN_VARIABLES, LauncherOptions, launcher_class, launcher_names
 
 __all__ = [
     "RUN_VARIABLES",
@@ -22,12 +22,11 @@ __all__ = [
     "Study",
 ]
 
-# Environment variables that belong to a run: the campaign sets them or leaves them out, whatever they were before.
-RUN_VARIABLES = ("PRECICE_LB_RECORD", "PRECICE_LB_DIR", "PRECICE_LB_AT_END", "PRECICE_LB_METADATA")
-
 _Ranks = Annotated[int, Field(ge=1)]
 _Text = Annotated[str, Field(min_length=1)]
 _List = Field(strict=False)
+_Option = Annotated[str, Field(pattern=r"^-[^\s#]")]
+_Template = Annotated[str, Field(pattern=r"[^/]\.in$")]
 
 
 class _Section(BaseModel):
@@ -35,10 +34,15 @@ class _Section(BaseModel):
 
 
 class CaseSection(_Section):
-    """``[case]``: directory (relative to the study file) and configuration (relative to the directory)."""
+    """``[case]``: directory (relative to the study file), and what in it is patched, linked instead of copied.
+
+    ``network`` is the interface over which the sockets of the coupling meet.
+    """
 
     directory: _Text
     configuration: _Text = "precice-config.xml"
+    link: Annotated[tuple[_Text, ...], _List] = ()
+    network: _Text | None = None
 
 
 class RunsSection(_Section):
@@ -50,6 +54,8 @@ class RunsSection(_Section):
     maximum: Annotated[int, Field(ge=1, le=100)] = 5
     directory: _Text | None = None
     splits: Annotated[tuple[dict[str, _Ranks], ...], _List] | None = None
+    retries: Annotated[int, Field(ge=0, le=10)] = 0
+    on_failure: Literal["skip", "stop"] = "skip"
 
 
 class BudgetSection(_Section):
@@ -59,11 +65,24 @@ class BudgetSection(_Section):
 
 
 class LauncherSection(_Section):
-    """``[launcher]``: the registered launcher, and its program and arguments where the usual ones do not do."""
+    """``[launcher]``: the registered launcher and the keys that it knows; see `LauncherOptions`."""
 
     name: _Text = "mpiexec"
     program: _Text | None = None
     arguments: Annotated[tuple[str, ...], _List] = ()
+    oversubscribe: bool = False
+    pin: bool = True
+    hostfile: _Text | None = None
+    ranks_per_node: _Ranks | None = None
+    mpi: _Text | None = None
+    options: Annotated[tuple[_Option, ...], _List] = ()
+    allocation: Literal["run", "campaign"] = "run"
+    setup: Annotated[tuple[str, ...], _List] = ()
+    participant: _Text | None = None
+    script: _Text | None = None
+    submit: _Text | None = None
+    cancel: _Text | None = None
+    submit_retry_seconds: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 3600.0
 
     @field_validator("name")
     @classmethod
@@ -74,6 +93,13 @@ class LauncherSection(_Section):
             )
         return name
 
+    @model_validator(mode="after")
+    def _fitting(self) -> LauncherSection:
+        known = launcher_class(self.name).keys
+        for key in sorted(self.model_fields_set - known - {"name"}):
+            raise ValueError(f"{key}: the launcher {self.name} does not know this key, only {', '.join(sorted(known))}")
+        return self
+
 
 class EmulationSection(_Section):
     """``[emulation]``: the load is emulated by the laws in this file (relative to the case directory)."""
@@ -82,7 +108,7 @@ class EmulationSection(_Section):
 
 
 class ParticipantSection(_Section):
-    """``[[participants]]``: how one participant is started, and the ranks it may get."""
+    """``[[participants]]``: how one participant is prepared and started, and the ranks it may get."""
 
     name: _Text
     command: _Text
@@ -90,6 +116,10 @@ class ParticipantSection(_Section):
     minimum_ranks: _Ranks = 1
     maximum_ranks: _Ranks | None = None
     degrees_of_freedom: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
+    ranks_per_node: _Ranks | None = None
+    options: Annotated[tuple[_Option, ...], _List] = ()
+    prepare: Annotated[tuple[_Text, ...], _List] = ()
+    templates: Annotated[tuple[_Template, ...], _List] = ()
 
 
 class Study(_Section):
@@ -126,6 +156,16 @@ class Study(_Section):
         name = self.runs.directory or f"{self.path.stem}-campaign"
         return (self.path.parent / Path(name).expanduser()).resolve()
 
+    def launcher_options(self, directory: Path) -> LauncherOptions:
+        """Return the launcher's options for a campaign in ``directory``."""
+        section = self.launcher
+        values = {name: getattr(section, name) for name in section.model_fields_set - {"name"}}
+        for key in ("hostfile", "script"):
+            if (path := values.get(key)) is not None:
+                values[key] = (self.path.parent / Path(path).expanduser()).resolve()
+        digest = hashlib.sha256(str(directory).encode()).hexdigest()[:8]
+        return LauncherOptions(**values, label=f"precice-lb-{digest}", directory=directory)
+
     @property
     def names(self) -> tuple[str, ...]:
         """Names of the participants, in the study's order."""
@@ -145,7 +185,8 @@ class Study(_Section):
     def identity(self) -> dict[str, Any]:
         """Return what makes two studies measure the same thing: runs of others must not be mixed with these.
 
-        Bounds, budget, number of runs, time limit and launcher are left out: changing them leaves finished runs valid.
+        Bounds, budget, number of runs, time limit and launcher are left out: changing them leaves finished runs valid;
+        but with other ranks per node they would have shared the memory's bandwidth otherwise.
         """
         return {
             "case.directory": str(self.case_directory),
@@ -155,7 +196,14 @@ class Study(_Section):
             "environment": dict(self.environment),
             "parameters": dict(self.parameters),
             "participants": {
-                p.name: {"command": p.command, "directory": p.directory, "degrees_of_freedom": p.degrees_of_freedom}
+                p.name: {
+                    "command": p.command,
+                    "directory": p.directory,
+                    "degrees_of_freedom": p.degrees_of_freedom,
+                    "ranks_per_node": p.ranks_per_node or self.launcher.ranks_per_node,
+                    "prepare": list(p.prepare),
+                    "templates": list(p.templates),
+                }
                 for p in self.participants
             },
         }

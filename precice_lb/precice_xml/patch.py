@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 from precice_lb.exceptions import ConfigurationError
@@ -26,6 +27,7 @@ def patch_configuration(
     *,
     max_time_windows: int | None = None,
     exchange_directory: str | None = None,
+    network: str | None = None,
 ) -> None:
     """Write a copy of `source` that ends early or meets elsewhere; all the rest stays as it is, byte for byte.
 
@@ -39,6 +41,8 @@ def patch_configuration(
         ``<max-time>`` is kept: preCICE stops at whichever limit comes first.
     exchange_directory
         Directory that every ``<m2n:…>`` gets for meeting its partner.
+    network
+        Interface on which the sockets between participants, and inside them, are opened.
 
     Raises
     ------
@@ -59,11 +63,20 @@ def patch_configuration(
             for element in configuration.root.children
             if element.tag.startswith("m2n:")
         ]
+    if network is not None:
+        sockets = [e for e in _elements(configuration.root) if e.tag in {"m2n:sockets", "intra-comm:sockets"}]
+        edits += [_set_attribute(configuration.text, element, "network", network) for element in sockets]
     text = configuration.text
     for begin, end, replacement in sorted(edits, reverse=True):
         text = text[:begin] + replacement + text[end:]
     _, encoding = load(path)
     Path(target).write_bytes(text.encode(encoding))
+
+
+def _elements(element: Element) -> Iterator[Element]:
+    for child in element.children:
+        yield child
+        yield from _elements(child)
 
 
 def _limit_edits(configuration: Configuration, windows: int) -> list[_Edit]:

@@ -1,0 +1,20 @@
+"""What launchers add to a log when a rank fails: it stands last and hides the solver's own words."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+__all__ = ["without_banner"]
+
+_BANNER = re.compile(
+    r"^(=|-{10,}|YOUR APPLICATION TERMINATED|This typically refers to a problem|Please see the FAQ"
+    r"|Primary job +terminated|a non-zero exit code|mpi(exec|run)\S* (detected|noticed) that"
+    r"|\s+Process name:|\s+Exit code:"
+    r"|srun: (error: \S+ tasks? \S+: |Terminating|Job step aborted|launch/slurm: )|slurmstepd: error: \*\*\*)"
+)
+
+
+def without_banner(lines: Sequence[str]) -> list[str]:
+    """Drop from the end of a log what a launcher adds when a rank fails, unless nothing else is there."""
+    return [line for line in lines if not _BANNER.match(line)] or list(lines)

@@ -1,0 +1,76 @@
+"""Hosts with their slots, out of a host file of MPICH or Open MPI, and whole hosts for every participant."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from precice_lb.calibrate.launchers.base import LauncherOptions, Task
+from precice_lb.exceptions import CalibrationError
+
+__all__ = ["disjoint_hosts", "read_hosts"]
+
+_HOST = re.compile(
+    r"^(?P<name>[^\s:#]+)(?::(?P<count>\d+)|\s+slots\s*=\s*(?P<slots>\d+)(?:\s+max[-_]slots\s*=\s*\d+)?)?$"
+)
+
+
+def read_hosts(path: Path) -> tuple[tuple[str, int], ...]:
+    """Read ``name:4`` (MPICH) and ``name slots=4`` (Open MPI) lines; a name alone has one slot.
+
+    Raises
+    ------
+    CalibrationError
+        When the file cannot be read, has no host, or a line is neither.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, ValueError) as error:
+        raise CalibrationError(f"launcher.hostfile: {path} cannot be read: {error}") from error
+    hosts = []
+    for number, line in enumerate(text.splitlines(), start=1):
+        if not (content := line.partition("#")[0].strip()):
+            continue
+        match = _HOST.match(content)
+        if match is None:
+            raise CalibrationError(
+                f"launcher.hostfile: {path}, line {number}: expected 'name', 'name:4' or 'name slots=4', "
+                f"found {content!r}"
+            )
+        hosts.append((match["name"], int(match["count"] or match["slots"] or 1)))
+    if not hosts:
+        raise CalibrationError(f"launcher.hostfile: {path} names no host")
+    return tuple(hosts)
+
+
+def disjoint_hosts(
+    tasks: Sequence[Task], hosts: Sequence[tuple[str, int]], options: LauncherOptions
+) -> dict[str, list[tuple[str, int]]]:
+    """Give every participant hosts of its own, in the file's order: (host, ranks on it).
+
+    A host takes as many ranks as it has slots, or ``ranks_per_node`` if those are fewer.
+
+    Raises
+    ------
+    CalibrationError
+        When the hosts are too few.
+    """
+    rest = list(hosts)
+    given: dict[str, list[tuple[str, int]]] = {}
+    for task in tasks:
+        limit = task.ranks_per_node or options.ranks_per_node
+        left = task.ranks
+        mine: list[tuple[str, int]] = []
+        while left > 0:
+            if not rest:
+                raise CalibrationError(
+                    f"the {len(hosts)} hosts of launcher.hostfile are too few: {task.participant} lacks {left} of its "
+                    f"{task.ranks} ranks, since every participant gets hosts of its own"
+                )
+            name, slots = rest.pop(0)
+            count = min(left, slots if limit is None else min(slots, limit))
+            mine.append((name, count))
+            left -= count
+        given[task.participant] = mine
+    return given

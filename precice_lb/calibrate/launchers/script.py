@@ -1,0 +1,89 @@
+"""Shell scripts that start all participants of a run, wait for them, and end with the first failure."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+__all__ = ["Line", "body", "exports", "here_document"]
+
+_BODY = """\
+declare -A names
+status=0
+start() {{  # name, directory, log, command and its arguments
+  local name=$1 directory=$2 log=$3
+  shift 3
+  (cd "$directory" && exec "$@") </dev/null >>"$log" 2>&1 &
+  names[$!]=$name
+}}
+trap 'kill "${{!names[@]}}" 2>/dev/null' INT TERM
+
+{starts}
+
+# The first participant that fails decides: its partners would wait for it for ever. They have {grace} s to say so.
+while [ "${{#names[@]}}" -gt 0 ]; do
+  running=" $(jobs -rp | tr '\\n' ' ')"
+  for pid in "${{!names[@]}}"; do
+    case $running in *" $pid "*) continue ;; esac
+    wait "$pid"
+    code=$?
+    echo "exit $code ${{names[$pid]}}"{exits}
+    unset "names[$pid]"
+    if [ "$code" -ne 0 ] && [ "$status" -eq 0 ]; then
+      status=$code
+      failed=$SECONDS
+    fi
+  done
+  if [ "$status" -ne 0 ] && [ "${{#names[@]}}" -gt 0 ]; then
+    [ $((SECONDS - failed)) -lt {grace} ] || kill "${{!names[@]}}" 2>/dev/null
+    [ $((SECONDS - failed)) -lt {patience} ] || kill -KILL "${{!names[@]}}" 2>/dev/null
+  fi
+  sleep 0.2
+done
+"""
+
+
+@dataclass(frozen=True)
+class Line:
+    """One participant's command line, with its working directory and log; paths may be relative to the script's."""
+
+    participant: str
+    tokens: tuple[str, ...]
+    directory: str
+    log: str
+
+
+def exports(variables: Mapping[str, str]) -> str:
+    """Return lines that set environment variables."""
+    return "".join(f"export {name}={shlex.quote(value)}\n" for name, value in variables.items())
+
+
+def here_document(path: str, text: str) -> str:
+    """Return lines that write a file; ``path`` may be an expression of the shell."""
+    return f"cat >{path} <<'END'\n{text}END\n"
+
+
+def body(lines: Sequence[Line], *, exit_file: Path | None = None, grace: int = 2) -> str:
+    """Return the lines (bash 4.3 or newer) that run all participants and set ``status``.
+
+    ``status`` is the exit code of the first participant that failed, else 0.
+
+    Parameters
+    ----------
+    lines
+        The participants.
+    exit_file
+        Where to add a line ``exit code name`` per participant, in the order in which they end; by default standard
+        output.
+    grace
+        Seconds that the others have to end by themselves after one failed.
+    """
+    starts = "\n".join(
+        f"start {shlex.quote(line.participant)} {shlex.quote(line.directory)} {shlex.quote(line.log)} \\\n"
+        f"  {shlex.join(line.tokens)}"
+        for line in lines
+    )
+    exits = "" if exit_file is None else f" >>{shlex.quote(str(exit_file))}"
+    return _BODY.format(starts=starts, exits=exits, grace=grace, patience=grace + 10)

@@ -1,0 +1,155 @@
+"""``srun``: the steps of a run inside a Slurm allocation, on nodes or cores of their own."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Sequence
+
+from precice_lb.calibrate.launchers.base import Launcher, LauncherOptions, RunPlan, Task, launcher, nodes_of
+from precice_lb.calibrate.launchers.slurm_client import cancel_steps, find_slurm, without_slurm_options
+from precice_lb.calibrate.processes import Outcome
+from precice_lb.exceptions import CalibrationError
+
+__all__ = ["SrunLauncher", "is_heterogeneous", "step_tokens", "total_nodes"]
+
+
+def is_heterogeneous(tasks: Sequence[Task]) -> bool:
+    """Whether participants ask for resources of different kinds."""
+    return any(task.options for task in tasks)
+
+
+def total_nodes(tasks: Sequence[Task], options: LauncherOptions) -> int | None:
+    """Return how many nodes a run takes, None where participants may share nodes."""
+    nodes = [nodes_of(task, options) for task in tasks]
+    return None if None in nodes else sum(count or 0 for count in nodes)
+
+
+def step_tokens(
+    srun: str, tasks: Sequence[Task], options: LauncherOptions, *, job: str | None = None, name: str | None = None
+) -> dict[str, list[str]]:
+    """Return the ``srun`` line of each participant, such that no core gets two ranks.
+
+    With ranks per node, each participant has nodes of its own, counted from the allocation's first (``--relative``),
+    and the ranks fill them one after the other (``--distribution=plane``). Otherwise ``--exact`` makes Slurm give each
+    step just the cores it asks for: without it the first step has whole nodes, and the second waits for it to end.
+    ``--overlap``, which lets steps share cores, is never used.
+
+    Parameters
+    ----------
+    srun
+        The program.
+    tasks
+        Participants; where any has options of its own, each is a component of a heterogeneous job.
+    options
+        The study's ``[launcher]`` table.
+    job
+        Number of the allocation, where the line is not run inside it.
+    name
+        Name of the steps, by which they can be found again.
+    """
+    heterogeneous = is_heterogeneous(tasks)
+    own_nodes = total_nodes(tasks, options) is not None
+    lines = {}
+    first = 0
+    for group, task in enumerate(tasks):
+        line = [srun]
+        line += [] if job is None else [f"--jobid={job}"]
+        line += [] if name is None else [f"--job-name={name}"]
+        if heterogeneous:
+            line.append(f"--het-group={group}")
+        nodes = nodes_of(task, options)
+        if nodes is not None:
+            per_node = min(task.ranks_per_node or options.ranks_per_node or task.ranks, task.ranks)
+            line.append(f"--nodes={nodes}")
+            if own_nodes and not heterogeneous:
+                line.append(f"--relative={first}")
+                first += nodes
+            line += [f"--ntasks={task.ranks}", f"--ntasks-per-node={per_node}"]
+            if nodes > 1:
+                line.append(f"--distribution=plane={per_node}")
+        else:
+            line.append(f"--ntasks={task.ranks}")
+        line += ["--cpus-per-task=1", "--exact", "--kill-on-bad-exit=1"]
+        line += ["--cpu-bind=cores"] if options.pin else []
+        line += [] if options.mpi is None else [f"--mpi={options.mpi}"]
+        lines[task.participant] = [*line, *options.arguments, *task.command]
+    return lines
+
+
+@launcher("srun")
+class SrunLauncher(Launcher):
+    """``srun`` steps inside the Slurm allocation in which the campaign itself runs.
+
+    Start the campaign in the batch script, or in the shell of ``salloc``, not as a step: a step would hold cores that
+    its own runs then wait for.
+    """
+
+    keys = frozenset({"program", "arguments", "pin", "ranks_per_node", "mpi"})
+    many_nodes = True
+
+    def __init__(self, options: LauncherOptions) -> None:
+        super().__init__(options)
+        self.program = find_slurm("srun", options.program)
+        self.job = os.environ.get("SLURM_JOB_ID", "")
+        if not self.job:
+            raise CalibrationError(
+                "launcher.name: srun needs a Slurm allocation, and this process is in none: start the campaign in a "
+                "batch script or under salloc, or use the launcher slurm, which submits its runs"
+            )
+
+    def check(self, tasks: Sequence[Task]) -> None:
+        """Refuse a run that does not fit into the allocation.
+
+        Raises
+        ------
+        CalibrationError
+            Saying what it needs and what there is.
+        """
+        if is_heterogeneous(tasks):
+            components = int(os.environ.get("SLURM_HET_SIZE", "1"))
+            if components < len(tasks):
+                raise CalibrationError(
+                    f"{len(tasks)} participants with options of their own need a heterogeneous allocation of as many "
+                    f"components, this one has {components}"
+                )
+            return
+        needed = total_nodes(tasks, self.options)
+        nodes = int(os.environ.get("SLURM_JOB_NUM_NODES", "0"))
+        if needed is not None and 0 < nodes < needed:
+            raise CalibrationError(
+                f"{needed} nodes are needed, since every participant gets nodes of its own; the allocation has {nodes}"
+            )
+        cpus = allocated_cpus(os.environ.get("SLURM_JOB_CPUS_PER_NODE", ""))
+        ranks = sum(task.ranks for task in tasks)
+        if 0 < cpus < ranks:
+            raise CalibrationError(f"{ranks} ranks need as many CPUs; the allocation has {cpus}")
+
+    def commands(self, plan: RunPlan) -> dict[str, list[str]]:
+        """Return the ``srun`` line of each participant."""
+        return step_tokens(self.program, plan.tasks, self.options, name=plan.token or None)
+
+    def clean(self, environment: dict[str, str]) -> dict[str, str]:
+        """Leave out what ``srun`` would take for options."""
+        return without_slurm_options(environment)
+
+    def run(self, plan: RunPlan, note: Callable[[str], None]) -> Outcome:
+        """Run the steps; those that outlive their ``srun`` are cancelled."""
+        try:
+            outcome = super().run(plan, note)
+        except BaseException:
+            self.stop(plan.token, None)
+            raise
+        if outcome.error is not None:
+            self.stop(plan.token, None)
+        return outcome
+
+    def stop(self, token: str, job: str | None) -> None:
+        """Cancel the steps of this allocation that carry the token as their name."""
+        cancel_steps(self.job, token)
+
+
+def allocated_cpus(text: str) -> int:
+    """Add up ``SLURM_JOB_CPUS_PER_NODE``, such as 8(x2),4; 0 where it does not say."""
+    parts = [re.fullmatch(r"(\d+)(?:\(x(\d+)\))?", part) for part in text.split(",")]
+    return sum(int(part[1]) * int(part[2] or 1) for part in parts if part)

@@ -1,0 +1,143 @@
+"""What a participant's case needs for a number of ranks, made once for each: a decomposition, a partitioned mesh.
+
+The templates are filled and the commands run in a fresh copy of the case. What they add or change is kept below
+``<campaign>/prepared/``, and laid over the copy of every run with that number of ranks.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+
+from precice_lb.calibrate.case import copy_case, copy_tree
+from precice_lb.calibrate.commands import command_tokens
+from precice_lb.calibrate.launchers import file_name, fill
+from precice_lb.calibrate.processes import ProcessSpec, log_tail, run_processes
+from precice_lb.calibrate.study import ParticipantSection, Study
+from precice_lb.exceptions import CalibrationError
+
+__all__ = ["PLACEHOLDERS", "lay_over", "placeholders", "prepared"]
+
+PLACEHOLDERS = frozenset({"nodes", "participant", "ranks", "ranks_per_node"})
+"""What may stand in a participant's command, its prepare commands and its templates."""
+
+_NOTE = "prepared.json"
+_TREE = "case"
+
+
+def placeholders(study: Study, participant: ParticipantSection, ranks: int) -> dict[str, object]:
+    """Return the values of the placeholders for a number of ranks."""
+    per_node = participant.ranks_per_node or study.launcher.ranks_per_node
+    return {
+        "nodes": 1 if per_node is None else -(-ranks // per_node),
+        "participant": participant.name,
+        "ranks": ranks,
+        "ranks_per_node": ranks if per_node is None else min(per_node, ranks),
+    }
+
+
+def prepared(
+    study: Study,
+    participant: ParticipantSection,
+    ranks: int,
+    directory: Path,
+    environment: Mapping[str, str],
+    token: str,
+) -> Path | None:
+    """Return where the prepared files of a participant for ``ranks`` ranks are, made now if they are not there.
+
+    Parameters
+    ----------
+    study, participant, ranks
+        For whom.
+    directory
+        Of the campaign.
+    environment
+        Of the commands.
+    token
+        Marks their processes.
+
+    Returns
+    -------
+    pathlib.Path or None
+        None where the participant needs nothing.
+
+    Raises
+    ------
+    CalibrationError
+        When a command fails, with the end of what it said.
+    OSError
+        When a file cannot be read or written.
+    """
+    if not (participant.prepare or participant.templates):
+        return None
+    place = directory / "prepared" / f"{file_name(participant.name)}-{ranks}"
+    if (place / _NOTE).is_file():
+        return place
+    if place.exists():  # a kill came in between
+        shutil.rmtree(place)
+    tree = place / _TREE
+    place.mkdir(parents=True)
+    copy_case(study.case_directory, tree, directory, study.case.link)
+    values = placeholders(study, participant, ranks)
+    origin = study.case_directory / participant.directory
+    here = tree / participant.directory
+    before = _snapshot(tree)
+    copied = {Path(place) for place, _, _ in os.walk(tree)}
+    for template in participant.templates:
+        text = (here / template).read_text(encoding="utf-8")
+        target = here / template.removesuffix(".in")
+        target.unlink(missing_ok=True)
+        target.write_text(fill(text, values), encoding="utf-8")
+    for command in participant.prepare:
+        tokens = command_tokens(fill(command, values), origin, study.case_directory)
+        log = place / "prepare.log"
+        spec = ProcessSpec(participant.name, tokens, here, environment, log)
+        outcome = run_processes([spec], token, study.runs.time_limit_seconds)
+        if outcome.error is not None:
+            tail = " | ".join(log_tail(log, lines=4)) or "it said nothing"
+            raise CalibrationError(f"prepare for {ranks} ranks, {shlex.join(tokens)}: {outcome.error}: {tail}")
+    after = _snapshot(tree)
+    for path in after.keys() & before.keys():
+        if after[path] == before[path]:
+            (tree / path).unlink()
+    for emptied in sorted(copied - {tree}, key=lambda path: len(path.parts), reverse=True):
+        if emptied.is_dir() and not os.listdir(emptied):
+            emptied.rmdir()
+    note = {"removed": sorted(before.keys() - after.keys())}
+    new = place / f"{_NOTE}.new"
+    new.write_text(json.dumps(note), encoding="utf-8")
+    new.replace(place / _NOTE)
+    return place
+
+
+def lay_over(place: Path, case: Path, link: tuple[str, ...] = ()) -> None:
+    """Bring what was prepared into the copy of a case; paths that are to be linked point to what was prepared.
+
+    Raises
+    ------
+    OSError
+        When a file cannot be read or written.
+    """
+    for path in json.loads((place / _NOTE).read_text(encoding="utf-8"))["removed"]:
+        (case / path).unlink(missing_ok=True)
+    copy_tree(place / _TREE, case, link=link)
+
+
+def _snapshot(tree: Path) -> dict[str, tuple[int, ...] | str]:
+    """Tell all files of a tree apart by what changes when they are written: their inode, size and times."""
+    found: dict[str, tuple[int, ...] | str] = {}
+    for place, directories, files in os.walk(tree):
+        for name in (*directories, *files):
+            path = Path(place) / name
+            relative = str(path.relative_to(tree))
+            if path.is_symlink():
+                found[relative] = os.readlink(path)
+            elif not path.is_dir():
+                status = path.stat()
+                found[relative] = (status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+    return found

@@ -1,0 +1,274 @@
+"""One run of a campaign: its copy of the case, what starts it, how it ended, and whether it measured what it claims."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import re
+import secrets
+import shutil
+import sys
+from collections.abc import Callable
+from datetime import datetime, timezone
+from pathlib import Path
+
+from precice_lb.calibrate.case import copy_case
+from precice_lb.calibrate.commands import command_tokens
+from precice_lb.calibrate.design import Proposal
+from precice_lb.calibrate.launchers import Launcher, RunPlan, Task, file_name, fill, without_banner
+from precice_lb.calibrate.prepare import lay_over, placeholders, prepared
+from precice_lb.calibrate.processes import Outcome, log_tail, stop_token
+from precice_lb.calibrate.state import CampaignState, RunRecord
+from precice_lb.calibrate.study import ParticipantSection, Study
+from precice_lb.exceptions import CalibrationError, PreciceLBError
+from precice_lb.precice_xml import patch_configuration
+
+__all__ = ["CampaignRuns"]
+
+# A store of a run that did not end well is kept under a name that no reader takes for a measurement.
+_SET_ASIDE_SUFFIX = ".unfinished"
+_STORE = re.compile(r"^(?P<who>.+)-(?P<rank>\d+)-(?P<size>\d+)(?:\.\d+)?\.h5$")
+
+
+class CampaignRuns:
+    """Does the runs of a campaign, one after the other.
+
+    Parameters
+    ----------
+    study
+        What to measure.
+    launcher
+        What starts the participants.
+    state
+        The campaign's state, saved before and after each run.
+    directory
+        Where the campaign lives, absolute.
+    """
+
+    def __init__(self, study: Study, launcher: Launcher, state: CampaignState, directory: Path) -> None:
+        self.study = study
+        self.launcher = launcher
+        self.state = state
+        self.directory = directory
+
+    def reserve(self) -> None:
+        """Let the launcher know how large a run can become."""
+        study = self.study
+        rest = study.budget.ranks - sum(low for low, _ in study.bounds.values())
+        largest = [
+            self._task(participant, min(high, low + rest), Path(), Path(), ())
+            for participant, (low, high) in zip(study.participants, study.bounds.values(), strict=True)
+        ]
+        self.launcher.reserve(largest, min(study.budget.ranks, sum(task.ranks for task in largest)))
+
+    def clear_up(self, report: Callable[[RunRecord], None]) -> int:
+        """See to what a killed campaign left running; return how many runs were cut short.
+
+        A job that still waits, runs or has ended is waited for, after ``report`` was told of it; anything else is
+        stopped and set aside.
+
+        Raises
+        ------
+        CalibrationError
+            When processes cannot be stopped.
+        """
+        cut_short = 0
+        for record in [run for run in self.state.runs if run.outcome == "running"]:
+            if record.job is not None:
+                report(record)
+                outcome = self.launcher.resume(self._plan(record), record.job)
+                if outcome is not None:
+                    self._conclude(record, outcome, outcome.error)
+                    continue
+            self.launcher.stop(record.token, record.job)
+            if pids := stop_token(record.token):
+                numbers = ", ".join(map(str, pids))
+                raise CalibrationError(
+                    f"processes {numbers} of the interrupted run {record.name} cannot be stopped: end them"
+                )
+            self._interrupted(record)
+            cut_short += 1
+        return cut_short
+
+    def new(self, proposal: Proposal) -> RunRecord:
+        """Enter a run into the state, before anything of it exists: a kill at any moment leaves nothing unknown."""
+        number = max((run.number for run in self.state.runs), default=0) + 1
+        ranks = "-".join(f"{file_name(name)}{count}" for name, count in proposal.split.items())
+        name = f"{number:03d}-{ranks}"[:120]
+        record = RunRecord(
+            number=number,
+            name=name,
+            split=dict(proposal.split),
+            directory=f"runs/{name}",
+            token=secrets.token_hex(8),
+            started=datetime.now(timezone.utc).isoformat(timespec="seconds"),
+            reason=proposal.reason,
+        )
+        self.state.runs.append(record)
+        self.state.save(self.directory)
+        return record
+
+    def do(self, record: RunRecord) -> None:
+        """Do one run and record how it ended.
+
+        Raises
+        ------
+        KeyboardInterrupt
+            When interrupted, after the run has been stopped.
+        """
+        plan = self._plan(record)
+
+        def note(job: str) -> None:
+            record.job = job
+            self.state.save(self.directory)
+
+        try:
+            self.launcher.check(plan.tasks)
+            self._prepare(plan, record)
+            outcome = self.launcher.run(plan, note)
+            error = outcome.error
+        except KeyboardInterrupt:
+            self._interrupted(record)
+            self.state.save(self.directory)
+            raise
+        except (OSError, shutil.Error, PreciceLBError) as problem:
+            outcome = Outcome(0.0)
+            error = f"the run could not be prepared: {problem}"
+            if isinstance(problem, OSError) and problem.errno in {errno.ENOSPC, errno.EDQUOT}:
+                # Half a copy would keep the disk full for the runs to come, and for the campaign's state.
+                shutil.rmtree(plan.directory / "case", ignore_errors=True)
+        self._conclude(record, outcome, error)
+
+    def _conclude(self, record: RunRecord, outcome: Outcome, error: str | None) -> None:
+        run_directory = self.directory / record.directory
+        error = error or self._not_measured(record)
+        record.seconds = round(outcome.seconds, 3)
+        record.error = error
+        record.outcome = "finished" if error is None else "timeout" if outcome.timed_out else "failed"
+        if error is not None:
+            _set_aside(run_directory)
+            for name in outcome.participants:
+                lines = without_banner(log_tail(_log(run_directory, name)))
+                record.log_tail += [f"{name}: {line}" for line in lines]
+            if not record.log_tail:
+                record.log_tail = [f"job: {line}" for line in log_tail(run_directory / "job.log")]
+        self.state.save(self.directory)
+
+    def _interrupted(self, record: RunRecord) -> None:
+        record.outcome = "interrupted"
+        record.error = "the campaign was interrupted during this run"
+        _set_aside(self.directory / record.directory)
+
+    def _plan(self, record: RunRecord) -> RunPlan:
+        run_directory = self.directory / record.directory
+        tasks = []
+        for participant in self.study.participants:
+            ranks = record.split[participant.name]
+            place = run_directory / "case" / participant.directory
+            origin = self.study.case_directory / participant.directory
+            command = fill(participant.command, placeholders(self.study, participant, ranks))
+            tokens = command_tokens(command, origin, self.study.case_directory)
+            tasks.append(self._task(participant, ranks, place, _log(run_directory, participant.name), tokens))
+        return RunPlan(
+            name=record.name,
+            directory=run_directory,
+            tasks=tuple(tasks),
+            token=record.token,
+            variables=self._variables(record, run_directory),
+            time_limit_seconds=self.study.runs.time_limit_seconds,
+        )
+
+    def _task(
+        self, participant: ParticipantSection, ranks: int, directory: Path, log: Path, command: tuple[str, ...]
+    ) -> Task:
+        return Task(
+            participant=participant.name,
+            command=command,
+            ranks=ranks,
+            directory=directory,
+            log=log,
+            ranks_per_node=participant.ranks_per_node,
+            options=participant.options,
+        )
+
+    def _variables(self, record: RunRecord, run_directory: Path) -> dict[str, str]:
+        # A command's own scripts shall find this Python and its mpiexec under their plain names.
+        beside = str(Path(sys.executable).parent)
+        variables = {"PATH": os.pathsep.join(filter(None, [beside, os.environ.get("PATH")]))}
+        if "OMP_NUM_THREADS" not in os.environ:
+            # One core per rank is what a split counts; libraries would start a thread per core in each rank.
+            variables["OMP_NUM_THREADS"] = "1"
+        variables |= self.study.environment
+        variables["PRECICE_LB_DIR"] = str(run_directory / "stores")
+        variables["PRECICE_LB_METADATA"] = json.dumps(
+            {
+                # Unique among campaigns: runs of the same name are taken for one coupled run.
+                "run": f"{record.name}-{record.token}",
+                "warmup_windows": self.study.runs.warmup_windows,
+                "degrees_of_freedom": self.study.degrees_of_freedom,
+                "parameters": self.study.parameters,
+            }
+        )
+        return variables
+
+    def _prepare(self, plan: RunPlan, record: RunRecord) -> None:
+        """Copy the case, lay over what was prepared for these numbers of ranks, and patch the configuration."""
+        study = self.study
+        environment = plan.environment()
+        places = [
+            prepared(study, each, record.split[each.name], self.directory, environment, record.token)
+            for each in study.participants
+        ]
+        case = plan.directory / "case"
+        plan.directory.mkdir(parents=True)
+        copy_case(study.case_directory, case, self.directory, study.case.link)
+        for place in filter(None, places):
+            lay_over(place, case, study.case.link)
+        configuration = case / study.case.configuration
+        # Might be a link to a file that is not ours to change.
+        configuration.unlink()
+        patch_configuration(
+            study.configuration_path,
+            configuration,
+            max_time_windows=study.runs.windows,
+            exchange_directory=str(plan.directory / "exchange"),
+            network=study.case.network,
+        )
+        (plan.directory / "exchange").mkdir()
+        (plan.directory / "stores").mkdir()
+
+    def _not_measured(self, record: RunRecord) -> str | None:
+        """Say which participants ended well but left no times, or were not started with the ranks they should have.
+
+        Times come from stores, or from preCICE's profiling files.
+        """
+        run_directory = self.directory / record.directory
+        stores = [match for path in run_directory.glob("stores/**/*.h5") if (match := _STORE.match(path.name))]
+        profiles = [path.name for path in run_directory.glob("case/**/precice-profiling/*")]
+        silent = []
+        for name, ranks in record.split.items():
+            sizes = {int(match["size"]) for match in stores if match["who"] == name}
+            if sizes and sizes != {ranks}:
+                return (
+                    f"{name} was to run on {ranks} ranks, but its MPI says {' and '.join(map(str, sorted(sizes)))}: "
+                    "this MPI does not understand the launcher; use the one that belongs to it, or for srun "
+                    'launcher.mpi, such as "pmi2" or "pmix"'
+                )
+            if not sizes and not any(profile.startswith(f"{name}-") for profile in profiles):
+                silent.append(name)
+        if not silent:
+            return None
+        return (
+            f"{' and '.join(silent)} ended well but recorded nothing: start a Python solver with "
+            "`python -m precice_lb run solver.py`"
+        )
+
+
+def _set_aside(run_directory: Path) -> None:
+    for path in run_directory.glob("stores/**/*.h5"):
+        path.rename(path.with_name(path.name + _SET_ASIDE_SUFFIX))
+
+
+def _log(run_directory: Path, participant: str) -> Path:
+    return run_directory / f"{file_name(participant)}.log"
