@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -121,6 +122,21 @@ class Problem:
     def names(self) -> tuple[str, ...]:
         """The participants."""
         return tuple(self.options)
+
+    @property
+    def smallest_budget(self) -> int:
+        """Smallest budget that suffices for the least of everyone."""
+        least = (np.stack([o.uses[0] for o in own]) for own in product(*self.options.values()))
+        budgets = [self.machine.budget_for(self.layout.total(uses)) for uses in least]
+        return min(needed for needed in budgets if needed is not None)
+
+    def window_seconds(self, split: Mapping[str, tuple[str, int]]) -> float:
+        """Seconds per window of a split given as version and ranks, the mean over the samples."""
+        costs = {}
+        for name, (version, ranks) in split.items():
+            option = next(o for o in self.options[name] if o.version == version)
+            costs[name] = option.seconds[:, int(np.searchsorted(option.ranks, ranks))]
+        return float(self.schedule.window_seconds(costs).mean())
 
     def curves(self, sample: int | None = None) -> dict[str, tuple[Curve, ...]]:
         """Take the running minima of one sample, or of the mean over all."""

@@ -59,10 +59,14 @@ class Solver:
     ----------
     problem
         Machine, schedule and constraints.
+    budget
+        Another budget than the machine's, smaller.
     """
 
-    def __init__(self, problem: Problem) -> None:
+    def __init__(self, problem: Problem, budget: int | None = None) -> None:
         self.problem = problem
+        machine = problem.machine
+        self.capacity = machine.capacity if budget is None else machine.capacity_of(budget)
         self.rows = Rows(problem.schedule)
         self._weights = problem.schedule.weights
 
@@ -70,7 +74,7 @@ class Solver:
         """Find the split with the shortest window."""
         problem = self.problem
         weighted = self.weighted(curves)
-        choice, needed = minimax_split(weighted, problem.layout, problem.machine.capacity)
+        choice, needed = minimax_split(weighted, problem.layout, self.capacity)
         if problem.schedule.is_maximum:
             seconds = self.seconds(curves, choice)
             budgets = [b for total in needed if (b := problem.machine.budget_for(total)) is not None]
@@ -103,12 +107,12 @@ class Solver:
     def leftover(self, curves: Curves, choice: Choice) -> Choice:
         """Give out what a split leaves over: to the slowest that gets faster by it, then the next."""
         chosen = {name: (curves[name][v].take(slice(i, None)),) for name, (v, i) in choice.items()}
-        more, _ = minimax_split(self.weighted(chosen), self.problem.layout, self.problem.machine.capacity)
+        more, _ = minimax_split(self.weighted(chosen), self.problem.layout, self.capacity)
         return {name: (v, i + more[name][1]) for name, (v, i) in choice.items()}
 
     def _search(self, curves: Curves, best: Best) -> tuple[float, str]:
         """Find the best splits; give the seconds that no other split is below, and why."""
-        layout, capacity = self.problem.layout, self.problem.machine.capacity
+        layout, capacity = self.problem.layout, self.capacity
         kept = {name: [np.arange(len(c.ranks)) for c in own] for name, own in curves.items()}
         combinations = list(product(*(range(len(own)) for own in curves.values())))
         relaxation = None
@@ -145,7 +149,7 @@ class Solver:
 
     def _improve(self, curves: Curves, start: Choice, best: Best) -> None:
         """Descend from the splits known, and from another one if it fits."""
-        layout, capacity = self.problem.layout, self.problem.machine.capacity
+        layout, capacity = self.problem.layout, self.capacity
         starts = [dict(zip(curves, split, strict=True)) for _, split in best.splits[:1]]
         if np.all(layout.total(uses_of(curves, start)) <= capacity):
             starts.append(start)
