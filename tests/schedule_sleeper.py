@@ -1,34 +1,53 @@
-"""A participant of a real preCICE run that only sleeps: name, seconds per iteration, other participants, configuration.
+"""A participant that only sleeps: name, file with what it should do.
 
-Prints the mean seconds per time window, without the first and the last windows.
+It gets ready, waits until the file "go" appears, runs, and prints when it finished the work of each time window and
+when the window ended, by a clock that all processes share, and how much longer than asked for each sleep was.
 """
 
 from __future__ import annotations
 
+import contextlib
+import importlib
+import json
+import os
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
-import precice
 
-SKIPPED = 3
-
-name, cost, others, path = sys.argv[1:]
-participant = precice.Participant(name, path, 0, 1)
+name, path = sys.argv[1:]
+case = json.loads(Path(path).read_text())
+backend = importlib.import_module(case["backend"])
+costs = case["costs"][name]
+print("ready", flush=True)
+while not Path(case["go"]).exists():
+    time.sleep(0.02)
+# Who sleeps takes no processor, but should wake up at once on a busy machine, where that is allowed.
+with contextlib.suppress(AttributeError, OSError):
+    os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(1))
+participant = backend.Participant(name, case["configuration"], 0, 1)
 mesh = f"{name}-Mesh"
 vertices = participant.set_mesh_vertices(mesh, np.array([[0.0, 0.0], [1.0, 0.0]]))
-for other in others:
-    participant.set_mesh_access_region(f"{other}-Mesh", np.array([-1.0, 2.0, -1.0, 1.0]))
 participant.initialize()
-times = []
+late: list[float] = []
+worked: list[float] = []
+ended: list[float] = []
 while participant.is_coupling_ongoing():
     participant.requires_writing_checkpoint()
-    step = participant.get_max_time_step_size()
-    time.sleep(float(cost))
-    participant.write_data(mesh, f"From{name}", vertices, np.ones(2))
+    step = min(participant.get_max_time_step_size(), case["steps"][name])
+    # Costs are those of one iteration of a window of mean size.
+    seconds = costs[len(ended) % len(costs)] * step / case["mean_steps"][name]
+    begin = time.perf_counter()
+    time.sleep(seconds)
+    late.append(time.perf_counter() - begin - seconds)
+    if case["writes"][name]:
+        participant.write_data(mesh, f"From{name}", vertices, np.ones(2))
+    now = time.perf_counter()
     participant.advance(step)
     participant.requires_reading_checkpoint()
     if participant.is_time_window_complete():
-        times.append(time.perf_counter())
+        worked.append(now)
+        ended.append(time.perf_counter())
 participant.finalize()
-print("seconds per window:", (times[-1 - SKIPPED] - times[SKIPPED]) / (len(times) - 1 - 2 * SKIPPED))
+print(json.dumps({"worked": worked, "ended": ended, "late": late}), flush=True)

@@ -2,6 +2,18 @@
 
 from __future__ import annotations
 
+from precice_lb.schedule.explain import explain
+from precice_lb.schedule.predictor import AutomaticPredictor
+from precice_lb.schedule.residuals import replay_residuals
 from precice_lb.schedule.schedule import Schedule
+from precice_lb.schedule.traces import Point, Trace, schedule_of_traces
 
-__all__ = ["Schedule"]
+__all__ = [
+    "AutomaticPredictor",
+    "Point",
+    "Schedule",
+    "Trace",
+    "explain",
+    "replay_residuals",
+    "schedule_of_traces",
+]

@@ -41,6 +41,7 @@ class EventGraph:
         self.names = tuple(programs)
         # Per node the column of the participant whose work it is, or -1 for a step that takes no time.
         self._work: list[int] = []
+        self._share: list[float] = []
         self._owner: list[int] = []
         edges = _retimed(self._add_nodes(programs), len(self._work))
         self._edges = self._split_long_delays(edges)
@@ -62,6 +63,7 @@ class EventGraph:
             for step in program.window:
                 node = len(self._work)
                 self._work.append(column if step.kind == "work" else -1)
+                self._share.append(step.share)
                 self._owner.append(column)
                 if step.kind != "work":
                     (sends if step.kind == "send" else receives)[step.channel].append(node)
@@ -87,6 +89,7 @@ class EventGraph:
             for _ in range(delay - 1):
                 node = len(self._work)
                 self._work.append(-1)
+                self._share.append(0.0)
                 self._owner.append(self._owner[source])
                 split.append(_Edge(before, node, 1))
                 before = node
@@ -132,7 +135,7 @@ class EventGraph:
         Parameters
         ----------
         costs
-            Seconds of one piece of work, shape (batch, participants).
+            Own seconds of one iteration, shape (batch, participants).
 
         Returns
         -------
@@ -143,8 +146,10 @@ class EventGraph:
         batch, states = len(costs), len(self._states)
         state_of = {node: s for s, node in enumerate(self._states)}
         before: dict[int, list[_Edge]] = defaultdict(list)
+        uses = [0] * len(self._work)
         for edge in self._edges:
             before[edge.target].append(edge)
+            uses[edge.source] += not edge.delay
         lengths: dict[int, Floats] = {}
         for node in self._order:
             length = np.full((batch, states), -np.inf)
@@ -154,8 +159,11 @@ class EventGraph:
                     np.maximum(column, 0.0, out=column)
                 else:
                     np.maximum(length, lengths[source], out=length)
+                    uses[source] -= 1
+                    if not uses[source] and source not in state_of:
+                        del lengths[source]
             if self._work[node] >= 0:
-                length += costs[:, self._work[node], None]
+                length += self._share[node] * costs[:, self._work[node], None]
             lengths[node] = length
         return np.stack([lengths[node] for node in self._states], axis=1)
 
@@ -173,7 +181,7 @@ class EventGraph:
     def critical_cycle(self, costs: Floats) -> tuple[str, ...]:
         """Participants whose work makes up a cycle that sets the window time, for costs of shape (participants,)."""
         mean = float(self.window_seconds(costs[None])[0])
-        weights = np.array([costs[w] if w >= 0 else 0.0 for w in self._work])
+        weights = np.array([s * costs[w] if w >= 0 else 0.0 for w, s in zip(self._work, self._share, strict=True)])
         potential = np.zeros(len(self._work))
         # Longest walks under weights reduced by the mean have no positive cycle, so that they settle.
         for _ in range(len(self._work) + 1):

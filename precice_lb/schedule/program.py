@@ -6,12 +6,14 @@ Read from the source of preCICE 3.4.1, ``src/cplscheme``: `SerialCouplingScheme`
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import Literal, NamedTuple
 
 from precice_lb.exceptions import ScheduleError
 from precice_lb.precice_xml import Configuration, CouplingScheme
+from precice_lb.schedule.periods import period_of
 
 __all__ = ["Channel", "Operation", "Program", "parallel_programs", "programs_of", "serial_programs"]
 
@@ -25,10 +27,14 @@ class Channel(NamedTuple):
 
 
 class Operation(NamedTuple):
-    """One step of a program; work takes the participant's own cost, sends never wait, receives wait for the message."""
+    """One step of a program; sends never wait, receives wait for the message.
+
+    Work takes its share of the participant's own cost of one coupling iteration.
+    """
 
     kind: Literal["work", "send", "receive"]
     channel: Channel | None = None
+    share: float = 1.0
 
 
 WORK = Operation("work")
@@ -36,7 +42,10 @@ WORK = Operation("work")
 
 @dataclass
 class Program:
-    """The steps of one participant: once in ``initialize``, then in every time window."""
+    """The steps of one participant: once in ``initialize``, then in every period of the coupling.
+
+    A period is one time window, unless coupling schemes have windows of different size.
+    """
 
     initial: list[Operation] = field(default_factory=list)
     window: list[Operation] = field(default_factory=list)
@@ -55,8 +64,10 @@ class _Phases:
     second: list[Operation]
 
 
-def programs_of(configuration: Configuration, iterations: Mapping[int, int]) -> dict[str, Program]:
-    """Unroll what each participant does in one time window.
+def programs_of(
+    configuration: Configuration, iterations: Mapping[int, int], acceleration: Mapping[str, float] | None = None
+) -> dict[str, Program]:
+    """Unroll what each participant does in one period.
 
     Parameters
     ----------
@@ -65,27 +76,47 @@ def programs_of(configuration: Configuration, iterations: Mapping[int, int]) -> 
     iterations
         Coupling iterations per time window of each implicit scheme, by its index in the file.
 
+    acceleration
+        The part of its own cost that a participant spends on accelerating, by name; only between receiving and sending,
+        in parallel-implicit and multi schemes, does it matter where in the iteration this is.
+
     Returns
     -------
     dict
         A program for each participant that is coupled.
     """
     schemes = configuration.coupling_schemes
+    period = period_of(configuration)
     programs = {}
     for name in configuration.participants:
         own = [index for index, scheme in enumerate(schemes) if name in scheme.participants]
-        phases = {index: _phases(schemes[index], index, name) for index in own}
-        implicit = [phases[i] for i in own if schemes[i].is_implicit]
-        explicit = [phases[i] for i in own if not schemes[i].is_implicit]
+        part = (acceleration or {}).get(name, 0.0)
+        phases = {index: _phases(schemes[index], index, name, part) for index in own}
+        implicit = [i for i in own if schemes[i].is_implicit]
+        explicit = [i for i in own if not schemes[i].is_implicit]
         # CompositionalCouplingScheme::allSchemes: explicit schemes first.
-        initial = [step for phase in (*explicit, *implicit) for step in phase.initial]
-        catch_up = [step for phase in explicit for step in phase.first]
-        catch_up += [step for phase in explicit for step in phase.second]
-        count = next((iterations[i] for i in own if schemes[i].is_implicit), 1)
-        iteration = [WORK, *(step for phase in implicit for step in (*phase.first, *phase.second))]
-        # CompositionalCouplingScheme::secondExchange: explicit schemes wait until the implicit one has converged.
-        programs[name] = Program(initial, iteration * count + catch_up)
+        program = Program([step for i in (*explicit, *implicit) for step in phases[i].initial])
+        work = [
+            Operation("work", share=1.0 - sum(s.share for i in implicit for s in phases[i].second if s.kind == "work"))
+        ]
+        iteration = [*work, *(step for i in implicit for step in (*phases[i].first, *phases[i].second))]
+        count = next((iterations[i] for i in implicit), 1)
+        begin = Fraction(0)
+        for end in period.steps[name]:
+            # A step takes its part of the simulated time, in units of the mean step.
+            share = float((end - begin) * len(period.steps[name]))
+            program.window += _scaled(iteration, share) * count
+            # CompositionalCouplingScheme::secondExchange: explicit schemes wait until the implicit one has converged.
+            due = [i for i in explicit if end in period.scheme_ends[i]]
+            program.window += [step for i in due for step in phases[i].first]
+            program.window += [step for i in due for step in phases[i].second]
+            begin = end
+        programs[name] = program
     return programs
+
+
+def _scaled(steps: Iterable[Operation], share: float) -> list[Operation]:
+    return [step._replace(share=step.share * share) if step.kind == "work" else step for step in steps]
 
 
 def parallel_programs(names: Sequence[str]) -> dict[str, Program]:
@@ -113,7 +144,7 @@ def serial_programs(names: Sequence[str]) -> dict[str, Program]:
     return programs
 
 
-def _phases(scheme: CouplingScheme, index: int, name: str) -> _Phases:
+def _phases(scheme: CouplingScheme, index: int, name: str, acceleration: float) -> _Phases:
     data = {(e.source, e.target) for e in scheme.exchanges}
     initialized = {(e.source, e.target) for e in scheme.exchanges if e.initialize}
     leads = _leads(scheme, name)
@@ -141,7 +172,8 @@ def _phases(scheme: CouplingScheme, index: int, name: str) -> _Phases:
         return _Phases(initial, send, receive)
     if leads:
         return _Phases(send_initial + receive_initial, send, receive)
-    return _Phases(receive_initial + send_initial, receive, send)
+    accelerate = [Operation("work", share=acceleration)] if scheme.is_implicit and acceleration else []
+    return _Phases(receive_initial + send_initial, receive, accelerate + send)
 
 
 def _leads(scheme: CouplingScheme, name: str) -> bool:
@@ -155,7 +187,7 @@ def check_supported(configuration: Configuration) -> None:
     Raises
     ------
     ScheduleError
-        If a participant is not coupled, has two implicit schemes, or time windows of different size.
+        If a participant is not coupled or has two implicit schemes.
     """
     schemes = configuration.coupling_schemes
     for name, participant in configuration.participants.items():
@@ -170,11 +202,4 @@ def check_supported(configuration: Configuration) -> None:
             raise ScheduleError(
                 f'{place}: expected at most one implicit coupling scheme for participant "{name}", found several; '
                 "use a multi scheme as preCICE demands"
-            )
-        sizes = {scheme.time_window_size for scheme in own if not scheme.window_size_from_first}
-        if sizes and max(sizes) - min(sizes) > 1e-9 * max(sizes):
-            found = ", ".join(f"{size:g}" for size in sorted(sizes))
-            raise ScheduleError(
-                f'{place}: expected time windows of one size for participant "{name}", found {found}; '
-                "give its coupling schemes the same time-window-size"
             )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,15 +14,20 @@ from precice_lb.schedule.program import Channel, Operation, Program
 __all__ = ["replay"]
 
 Floats = NDArray[np.float64]
+Cost = Callable[[int], Floats]
 
 
 class _Runner:
     """One participant on its way through all windows."""
 
-    def __init__(self, program: Program, costs: Floats, windows: int, total: Mapping[Channel, int]) -> None:
-        self.clock: Floats = np.zeros(costs.shape[:-1])
-        self.completed: list[Floats] = []
-        self._costs = costs
+    def __init__(
+        self, program: Program, cost: Cost, windows: int, wanted: frozenset[int], total: Mapping[Channel, int]
+    ) -> None:
+        self.clock: Floats = np.zeros(())
+        #: Clock at the last work of the windows that are wanted.
+        self.completed: dict[int, Floats] = {}
+        self._cost = cost
+        self._wanted = wanted
         self._total = total
         self._received: Counter[Channel] = Counter()
         self._steps = self._unroll(program, windows)
@@ -35,8 +40,8 @@ class _Runner:
         for window in range(windows):
             for index, step in enumerate(program.window):
                 yield window, step
-                if index == last_work:
-                    self.completed.append(self.clock)
+                if index == last_work and window in self._wanted:
+                    self.completed[window] = self.clock
 
     def advance(self, messages: dict[Channel, deque[Floats]]) -> bool:
         """Go on until a message is missing; say whether anything was done."""
@@ -44,7 +49,7 @@ class _Runner:
         while self._step is not None:
             window, step = self._step
             if step.channel is None:
-                self.clock = self.clock + self._costs[..., window]
+                self.clock = self.clock + step.share * self._cost(window)
             elif step.kind == "send":
                 messages.setdefault(step.channel, deque()).append(self.clock)
             # preCICE does not receive for a window that will not come.
@@ -59,40 +64,45 @@ class _Runner:
         return moved
 
 
-def replay(programs: Mapping[str, Program], costs: Mapping[str, Floats]) -> Floats:
-    """Completion time of each window when every window has costs of its own.
+def replay(
+    programs: Mapping[str, Program], costs: Mapping[str, Cost], windows: int, wanted: Sequence[int] | None = None
+) -> Floats:
+    """Completion time of windows when every window has costs of its own.
 
     Parameters
     ----------
     programs
         The programs of all participants.
     costs
-        Seconds of one piece of work of each participant in each window, shape (..., windows), alike for all.
+        From the index of a window to the seconds of one iteration of that participant in it, all of one shape.
+    windows
+        How many to replay.
+    wanted
+        Indices of those to report, by default all.
 
     Returns
     -------
-    ndarray of shape (..., windows)
+    ndarray of shape (..., len(wanted))
         Seconds from the start until the last participant has done its last work of the window.
     """
-    shape = next(iter(costs.values())).shape
-    windows = shape[-1]
+    wanted = range(windows) if wanted is None else wanted
+    if not len(wanted):
+        return np.zeros(0)
     total: Counter[Channel] = Counter()
     for program in programs.values():
         total.update(step.channel for step in program.initial if step.kind == "send" and step.channel)
         for step in program.window:
             if step.kind == "send" and step.channel:
                 total[step.channel] += windows
-    runners = {name: _Runner(program, costs[name], windows, total) for name, program in programs.items()}
+    noted = frozenset(wanted)
+    runners = {name: _Runner(program, costs[name], windows, noted, total) for name, program in programs.items()}
     messages: dict[Channel, deque[Floats]] = {}
     moving = True
     while moving:
         moving = False
         for runner in runners.values():
             moving |= runner.advance(messages)
-    if stuck := [name for name, runner in runners.items() if len(runner.completed) < windows]:
+    if stuck := [name for name, runner in runners.items() if len(runner.completed) < len(noted)]:
         raise ScheduleError(f"participants {', '.join(stuck)} wait for messages that nobody sends")
-    if windows == 0:
-        return np.zeros(shape)
-    ends = np.stack([np.stack(runner.completed, axis=-1) for runner in runners.values()])
-    # Where one participant runs ahead of another, windows end out of order; a later window never ends earlier.
-    return np.asarray(np.maximum.accumulate(ends.max(axis=0), axis=-1))
+    ends = [np.max([runner.completed[window] for runner in runners.values()], axis=0) for window in wanted]
+    return np.stack(ends, axis=-1)

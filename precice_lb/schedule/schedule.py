@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
-from itertools import product
+from functools import cached_property, partial
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from precice_lb.exceptions import ScheduleError
-from precice_lb.precice_xml import Configuration, CouplingScheme, read_configuration
+from precice_lb.precice_xml import Configuration, read_configuration
+from precice_lb.schedule.counts import acceleration_of, description_of, duties_of, iterations_of, whole_counts
 from precice_lb.schedule.graph import EventGraph
+from precice_lb.schedule.periods import period_of
 from precice_lb.schedule.program import Program, check_supported, parallel_programs, programs_of, serial_programs
 from precice_lb.schedule.replay import replay
 
@@ -29,8 +29,8 @@ class Schedule:
     """How a coupling turns the costs of its participants into seconds per time window.
 
     A cost is what one participant needs on its own for one time window, in seconds: solve, own mapping and overhead of
-    all its coupling iterations, without waiting. The iterations of a window are taken to cost the same; acceleration
-    is part of the cost of the participant that does it.
+    all its coupling iterations, without waiting. The iterations of a window are taken to cost the same; mapping and
+    acceleration are part of the cost of the participant that does them (`duties`).
 
     Make one by `from_config`, `parallel` or `serial`. The maximum and the sum by which Schröder (2019, table 1.1) and
     Totounferoush (2022, equations 3.10 and 3.12) stand for parallel and serial schemes are special cases.
@@ -44,6 +44,10 @@ class Schedule:
         What the coupling is, for humans.
     iterations
         Coupling iterations per time window of each participant.
+    windows
+        Time windows that each participant counts in one period of the coupling; by default 1.
+    duties
+        What each participant does beside solving at its own cost, in words: mappings and acceleration.
     """
 
     def __init__(
@@ -51,18 +55,27 @@ class Schedule:
         variants: Sequence[tuple[float, Mapping[str, Program]]],
         description: str,
         iterations: Mapping[str, float],
+        windows: Mapping[str, int] | None = None,
+        duties: Mapping[str, tuple[str, ...]] | None = None,
     ) -> None:
         self._variants = [(weight, programs, EventGraph(programs)) for weight, programs in variants]
         self.participants: tuple[str, ...] = tuple(variants[0][1])
         self.description = description
         self.iterations: dict[str, float] = {name: float(iterations[name]) for name in self.participants}
+        self.windows: dict[str, int] = {name: int((windows or {}).get(name, 1)) for name in self.participants}
+        self.duties: dict[str, tuple[str, ...]] = {name: (duties or {}).get(name, ()) for name in self.participants}
         self._per_iteration = np.array([1.0 / self.iterations[name] for name in self.participants])
 
     def __repr__(self) -> str:
         return f"<Schedule {self.description}>"
 
     @classmethod
-    def from_config(cls, source: str | Path | Configuration, iterations: Mapping[str, float] | None = None) -> Schedule:
+    def from_config(
+        cls,
+        source: str | Path | Configuration,
+        iterations: Mapping[str, float] | None = None,
+        acceleration: Mapping[str, float] | None = None,
+    ) -> Schedule:
         """Read the schedule out of a ``precice-config.xml``.
 
         Parameters
@@ -71,37 +84,42 @@ class Schedule:
             The file, or what was read from it.
         iterations
             Mean coupling iterations per time window as measured, by participant; where the members of one implicit
-            scheme differ, their mean counts, and for participants without an implicit scheme it has no meaning.
-            Without it a scheme that has no convergence measure takes its ``max-iterations``. A coupling that is one
-            implicit scheme does without, since the window time of given costs does not depend on it; several schemes
-            are refused.
+            scheme differ, their mean counts. Without it a scheme that has no convergence measure takes its
+            ``max-iterations``; one implicit scheme alone does without, since the window time of given costs does not
+            depend on it, and several schemes are refused.
+        acceleration
+            The part of its own seconds (from 0 to below 1) that a participant spends between receiving its partners'
+            data and sending its own, by name. It counts for the second participant of a parallel-implicit scheme and
+            the controller of a multi scheme, who accelerate while their partners wait; other names are passed over.
 
         Raises
         ------
         ConfigurationError
             If the file cannot be read.
         ScheduleError
-            If the coupling would hang, has time windows of different size at one participant, or if the number of
-            iterations is needed and missing.
+            If the coupling would hang, has time windows that never end together, or explicit windows that are no
+            multiples of implicit ones, or if the number of iterations is needed and missing.
+
+        Notes
+        -----
+        Where schemes have windows of different size, preCICE lets a participant step from end to end of the windows of
+        all its schemes, so that participants count different numbers of windows (`windows`). Costs are then seconds per
+        window of the participant itself, taken as proportional to the simulated time of the window, and "the" window,
+        of which all results speak, is the period after which all schemes end a window together.
         """
         configuration = source if isinstance(source, Configuration) else read_configuration(source)
         schemes = configuration.coupling_schemes
         check_supported(configuration)
-        counts = _iterations(configuration, dict(iterations or {}))
-        # Whole numbers of iterations around each mean; one choice per scheme makes a variant.
-        choices = []
-        for count in counts.values():
-            low, share = math.floor(count), count - math.floor(count)
-            choices.append([(low, 1 - share), (low + 1, share)] if share else [(low, 1.0)])
-        variants = []
-        for choice in product(*choices):
-            whole = {index: number for index, (number, _) in zip(counts, choice, strict=True)}
-            variants.append((math.prod(share for _, share in choice), programs_of(configuration, whole)))
+        counts = iterations_of(configuration, dict(iterations or {}))
+        parts = acceleration_of(configuration, acceleration or {})
+        variants = [(w, programs_of(configuration, whole, parts)) for w, whole in whole_counts(counts)]
         per_participant = {
             name: next((counts[i] for i in counts if name in schemes[i].participants), 1.0)
             for name in configuration.participants
         }
-        return cls(variants, "; ".join(_describe(s, counts.get(i)) for i, s in enumerate(schemes)), per_participant)
+        windows = {name: len(steps) for name, steps in period_of(configuration).steps.items()}
+        text = description_of(configuration, counts)
+        return cls(variants, text, per_participant, windows, duties_of(configuration))
 
     @classmethod
     def parallel(cls, names: Sequence[str]) -> Schedule:
@@ -175,7 +193,9 @@ class Schedule:
         _, shape = self._rows(costs)
         seconds = self.participant_seconds(costs)
         return {
-            name: np.maximum(seconds[name] - np.broadcast_to(np.asarray(costs[name], float), shape), 0.0)
+            name: np.maximum(
+                seconds[name] - self.windows[name] * np.broadcast_to(np.asarray(costs[name], float), shape), 0.0
+            )
             for name in self.participants
         }
 
@@ -212,9 +232,44 @@ class Schedule:
         rows, shape = self._rows(costs)
         if not shape:
             raise ScheduleError("expected one cost per window, found a single number")
+        if not shape[-1]:
+            return np.zeros(shape)
         rows = rows * self._per_iteration
-        columns = {name: rows[:, i].reshape(shape) for i, name in enumerate(self.participants)}
-        return np.asarray(sum(weight * replay(programs, columns) for weight, programs, _ in self._variants))
+        columns = [row.reshape(shape) for row in rows.T]
+        return self._replay([partial(_window_of, column) for column in columns], shape[-1])
+
+    def replay_seconds(self, costs: Mapping[str, ArrayLike], factors: Mapping[str, Floats], skip: int = 0) -> Floats:
+        """Mean seconds per window of replays in which costs vary by given factors; see `replay_residuals`.
+
+        Parameters
+        ----------
+        costs
+            Own seconds per window of each participant; arrays are broadcast against each other.
+        factors
+            Of each participant in each window, shape (windows,).
+        skip
+            Windows at the beginning that do not count.
+
+        Returns
+        -------
+        ndarray
+            Seconds per window, in the broadcast shape of `costs`.
+        """
+        rows, shape = self._rows(costs)
+        rows = rows * self._per_iteration
+        windows = len(factors[self.participants[0]])
+        scaled = [partial(_scaled, rows[:, i], factors[name]) for i, name in enumerate(self.participants)]
+        # One window more, since nobody waits for what follows the last one.
+        ends = self._replay(scaled, windows + 1, [skip - 1, windows - 1] if skip else [windows - 1])
+        seconds = (ends[:, -1] - ends[:, 0] if skip else ends[:, 0]) / (windows - skip)
+        return np.array(seconds, dtype=np.float64).reshape(shape)
+
+    def _replay(
+        self, costs: Sequence[Callable[[int], Floats]], windows: int, wanted: Sequence[int] | None = None
+    ) -> Floats:
+        """Completion times for costs per iteration, one function of the window for each participant."""
+        named = dict(zip(self.participants, costs, strict=True))
+        return np.asarray(sum(w * replay(programs, named, windows, wanted) for w, programs, _ in self._variants))
 
     def _rows(self, costs: Mapping[str, ArrayLike]) -> tuple[Floats, tuple[int, ...]]:
         """Costs as rows of shape (batch, participants), with the shape to give back."""
@@ -238,36 +293,9 @@ class Schedule:
         return result
 
 
-def _iterations(configuration: Configuration, given: dict[str, float]) -> dict[int, float]:
-    """Find the iterations per window of each implicit scheme, by its index."""
-    unknown = [name for name in given if name not in configuration.participants]
-    if unknown:
-        known = ", ".join(configuration.participants)
-        raise ScheduleError(f'{configuration.path}: expected iterations of {known}, found some of "{unknown[0]}"')
-    counts = {}
-    for index, scheme in enumerate(configuration.coupling_schemes):
-        if not scheme.is_implicit:
-            continue
-        values = [float(given[name]) for name in scheme.participants if name in given]
-        if values:
-            counts[index] = sum(values) / len(values)
-        elif not scheme.has_convergence_measure and scheme.max_iterations is not None:
-            counts[index] = float(scheme.max_iterations)
-        elif len(configuration.coupling_schemes) == 1:
-            counts[index] = 1.0
-        else:
-            raise ScheduleError(
-                f"{configuration.path}:{scheme.line}: expected the coupling iterations per time window of "
-                f"{' or '.join(scheme.participants)}, found none; several coupling schemes together need them"
-            )
-        if not 1 <= counts[index] < math.inf:
-            raise ScheduleError(
-                f"{configuration.path}:{scheme.line}: expected at least 1 coupling iteration per time window, "
-                f"found {counts[index]:g}"
-            )
-    return counts
+def _window_of(column: Floats, window: int) -> Floats:
+    return np.asarray(column[..., window])
 
 
-def _describe(scheme: CouplingScheme, iterations: float | None) -> str:
-    count = f" ({iterations:g} iterations)" if iterations is not None and iterations != 1 else ""
-    return f"{scheme.kind} {', '.join(scheme.participants)}{count}"
+def _scaled(column: Floats, factors: Floats, window: int) -> Floats:
+    return np.asarray(column * factors[window % len(factors)])

@@ -1,0 +1,105 @@
+"""What a configuration leaves to measurement: iterations per window and the part of a participant that accelerates."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from itertools import product
+
+from precice_lb.exceptions import ScheduleError
+from precice_lb.precice_xml import Configuration, CouplingScheme
+
+__all__ = ["acceleration_of", "description_of", "duties_of", "iterations_of", "whole_counts"]
+
+
+def iterations_of(configuration: Configuration, given: dict[str, float]) -> dict[int, float]:
+    """Find the iterations per window of each implicit scheme, by its index."""
+    unknown = [name for name in given if name not in configuration.participants]
+    if unknown:
+        known = ", ".join(configuration.participants)
+        raise ScheduleError(f'{configuration.path}: expected iterations of {known}, found some of "{unknown[0]}"')
+    counts = {}
+    for index, scheme in enumerate(configuration.coupling_schemes):
+        if not scheme.is_implicit:
+            continue
+        values = [float(given[name]) for name in scheme.participants if name in given]
+        if values:
+            counts[index] = sum(values) / len(values)
+        elif not scheme.has_convergence_measure and scheme.max_iterations is not None:
+            counts[index] = float(scheme.max_iterations)
+        elif len(configuration.coupling_schemes) == 1:
+            counts[index] = 1.0
+        else:
+            raise ScheduleError(
+                f"{configuration.path}:{scheme.line}: expected the coupling iterations per time window of "
+                f"{' or '.join(scheme.participants)}, found none; several coupling schemes together need them"
+            )
+        if not 1 <= counts[index] < math.inf:
+            raise ScheduleError(
+                f"{configuration.path}:{scheme.line}: expected at least 1 coupling iteration per time window, "
+                f"found {counts[index]:g}"
+            )
+    return counts
+
+
+def whole_counts(counts: Mapping[int, float]) -> Iterator[tuple[float, dict[int, int]]]:
+    """Whole numbers of iterations around each mean, with the weight of each choice; the weights sum to 1."""
+    choices = []
+    for count in counts.values():
+        low, share = math.floor(count), count - math.floor(count)
+        choices.append([(low, 1 - share), (low + 1, share)] if share else [(low, 1.0)])
+    for choice in product(*choices):
+        whole = {index: number for index, (number, _) in zip(counts, choice, strict=True)}
+        yield math.prod(share for _, share in choice), whole
+
+
+def acceleration_of(configuration: Configuration, given: Mapping[str, float]) -> dict[str, float]:
+    """Keep the parts of those participants that accelerate, checked.
+
+    Raises
+    ------
+    ScheduleError
+        If a part is not from 0 to below 1.
+    """
+    accelerating = [_accelerates(scheme) for scheme in configuration.coupling_schemes]
+    parts = {name: float(part) for name, part in given.items() if name in accelerating}
+    for name, part in parts.items():
+        if not 0.0 <= part < 1.0:
+            raise ScheduleError(
+                f'{configuration.path}: expected the part of its own seconds that "{name}" accelerates for as a number '
+                f"from 0 to below 1, found {part:g}"
+            )
+    return parts
+
+
+def duties_of(configuration: Configuration) -> dict[str, tuple[str, ...]]:
+    """Say in words what each participant does beside solving, at its own cost."""
+    duties = {}
+    for name, participant in configuration.participants.items():
+        own = [
+            f"{mapping.kind} mapping, {mapping.direction}, {mapping.source or name} to {mapping.target or name}"
+            for mapping in participant.mappings
+        ]
+        for scheme in configuration.coupling_schemes:
+            if _accelerates(scheme) == name:
+                partners = ", ".join(other for other in scheme.participants if other != name)
+                own.append(f"{scheme.acceleration} acceleration with {partners}")
+        duties[name] = tuple(own)
+    return duties
+
+
+def description_of(configuration: Configuration, counts: Mapping[int, float]) -> str:
+    """Describe the coupling in one line."""
+    return "; ".join(_describe(scheme, counts.get(i)) for i, scheme in enumerate(configuration.coupling_schemes))
+
+
+def _accelerates(scheme: CouplingScheme) -> str | None:
+    """Who accelerates: the second participant, or the controller (preCICE's ``doImplicitStep``)."""
+    if scheme.acceleration is None:
+        return None
+    return scheme.controller if scheme.kind == "multi" else scheme.participants[1]
+
+
+def _describe(scheme: CouplingScheme, iterations: float | None) -> str:
+    count = f" ({iterations:g} iterations)" if iterations is not None and iterations != 1 else ""
+    return f"{scheme.kind} {', '.join(scheme.participants)}{count}"

@@ -1,0 +1,183 @@
+"""Couplings known from what was seen instead of a configuration: recorded traces of synchronisation points.
+
+This serves couplings that preCICE does not describe, such as the hub of a climate model. What a constituent computes
+between two points is a fixed part of all that it computes in a cycle (D. Kim, J. W. Larson, K. Chiu, Automatic
+performance prediction for load-balancing coupled models, 2013, section IV: the fractions theta of equations 8 and 9).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from precice_lb.exceptions import ScheduleError
+from precice_lb.schedule.program import Channel, Operation, Program
+from precice_lb.schedule.schedule import Schedule
+
+__all__ = ["Point", "Trace", "programs_of_traces", "schedule_of_traces"]
+
+Kind = Literal["exchange", "send", "receive"]
+
+_DATA, _END = 0, 1
+
+
+class Point(NamedTuple):
+    """One synchronisation point of a constituent.
+
+    Attributes
+    ----------
+    seconds : float
+        Computed since the point before.
+    partners : tuple of str
+        With whom.
+    kind : {"exchange", "send", "receive"}
+        In an exchange both sides wait for each other, as with synchronous sends. A send alone never waits.
+    """
+
+    seconds: float
+    partners: tuple[str, ...]
+    kind: Kind = "exchange"
+
+
+@dataclass(frozen=True)
+class Trace:
+    """One coupling cycle of a constituent.
+
+    Attributes
+    ----------
+    points : tuple of Point
+        In the order of the program.
+    rest : float
+        Seconds computed after the last point.
+    """
+
+    points: tuple[Point, ...]
+    rest: float = 0.0
+
+    @property
+    def seconds(self) -> float:
+        """Computed in the whole cycle, without waiting."""
+        return sum(point.seconds for point in self.points) + self.rest
+
+    @classmethod
+    def from_events(
+        cls,
+        partners: Sequence[Sequence[str]],
+        kinds: Sequence[Kind],
+        begin: ArrayLike,
+        end: ArrayLike,
+        start: ArrayLike,
+        stop: ArrayLike,
+    ) -> Trace:
+        """Reduce recorded times of one or several cycles to their mean.
+
+        Parameters
+        ----------
+        partners, kinds
+            Of each of the S points of a cycle.
+        begin, end : array of shape (S,) or (cycles, S)
+            Clock in seconds when the constituent enters and leaves each point; time between is waiting and transfer.
+        start, stop : float or array of shape (cycles,)
+            Clock at the beginning and end of the cycle.
+
+        Raises
+        ------
+        ScheduleError
+            If shapes disagree, or if a clock runs backwards.
+        """
+        entered, left = np.atleast_2d(np.asarray(begin, float)), np.atleast_2d(np.asarray(end, float))
+        first, last = np.atleast_1d(np.asarray(start, float)), np.atleast_1d(np.asarray(stop, float))
+        points = len(partners)
+        if not entered.shape == left.shape == (len(first), points) or len(kinds) != points or first.shape != last.shape:
+            raise ScheduleError(
+                f"expected times of {points} points in every cycle, found shapes {entered.shape} and {left.shape} for "
+                f"{len(first)} cycles"
+            )
+        computed = np.column_stack([entered, last]) - np.column_stack([first, left])
+        if not (np.isfinite(computed).all() and (computed >= 0).all() and (left >= entered).all()):
+            raise ScheduleError("expected clocks that rise along a cycle, found others; record them by one clock")
+        means = computed.mean(axis=0)
+        found = (Point(float(s), tuple(p), k) for s, p, k in zip(means, partners, kinds, strict=False))
+        return cls(tuple(found), float(means[-1]))
+
+
+def programs_of_traces(traces: Mapping[str, Trace], *, synchronized: bool = False) -> dict[str, Program]:
+    """Turn traces into programs whose work is the fraction of the constituent's seconds per cycle.
+
+    The k-th time that one constituent meets another is the other's k-th time to meet it.
+
+    Raises
+    ------
+    ScheduleError
+        If a partner is unknown, or if the two sides of a pair tell of different numbers of points.
+    """
+    if not traces:
+        raise ScheduleError("expected the trace of at least one constituent, found none")
+    programs = {}
+    for name, trace in traces.items():
+        total = trace.seconds
+        # A constituent that computes nothing has no fractions; any will do.
+        scale = 1.0 / total if total > 0 else 0.0
+        steps: list[Operation] = []
+        for point in trace.points:
+            steps.append(Operation("work", share=point.seconds * scale))
+            unknown = [other for other in point.partners if other not in traces or other == name]
+            if unknown:
+                raise ScheduleError(
+                    f'trace of "{name}": expected partners among the others traced, found "{unknown[0]}"'
+                )
+            if point.kind != "receive":
+                steps += [Operation("send", Channel(_DATA, name, other)) for other in point.partners]
+            if point.kind != "send":
+                steps += [Operation("receive", Channel(_DATA, other, name)) for other in point.partners]
+        steps.append(Operation("work", share=trace.rest * scale))
+        if synchronized:
+            others = [other for other in traces if other != name]
+            steps += [Operation("send", Channel(_END, name, other)) for other in others]
+            steps += [Operation("receive", Channel(_END, other, name)) for other in others]
+        programs[name] = Program([], steps)
+    _check_pairs(programs)
+    return programs
+
+
+def schedule_of_traces(traces: Mapping[str, Trace], *, synchronized: bool = False) -> Schedule:
+    """Make a schedule of recorded traces: cycles take the place of time windows.
+
+    Parameters
+    ----------
+    traces : mapping from constituent to Trace
+        Of all constituents.
+    synchronized : bool
+        Whether all wait for each other at the end of a cycle (Kim, Larson and Chiu, equation 9). Without it
+        constituents go on to their next cycle, as most couplings do.
+
+    Returns
+    -------
+    Schedule
+        Its costs are the seconds that each constituent computes per cycle.
+
+    Raises
+    ------
+    ScheduleError
+        If traces do not fit together, or would never end.
+    """
+    programs = programs_of_traces(traces, synchronized=synchronized)
+    return Schedule([(1.0, programs)], f"as traced: {', '.join(traces)}", dict.fromkeys(traces, 1.0))
+
+
+def _check_pairs(programs: Mapping[str, Program]) -> None:
+    counts: dict[Channel, list[int]] = {}
+    for program in programs.values():
+        for step in program.window:
+            if step.channel is not None:
+                counts.setdefault(step.channel, [0, 0])[step.kind == "receive"] += 1
+    for channel, (sent, received) in counts.items():
+        if sent != received:
+            raise ScheduleError(
+                f'expected as many points of "{channel.source}" that send to "{channel.target}" as of the other that '
+                f"receive, found {sent} and {received}; trace whole cycles of both"
+            )

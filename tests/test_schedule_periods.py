@@ -1,0 +1,149 @@
+"""Coupling schemes with time windows of different size, window sizes set by first participants, and acceleration."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from precice_xml_helpers import configuration, scheme
+
+from precice_lb.exceptions import ScheduleError
+from precice_lb.precice_xml import parse_configuration
+from precice_lb.schedule import Schedule, explain
+
+FIRST = '    <time-window-size method="first-participant" />\n'
+
+
+def size(value: float) -> str:
+    return f'    <time-window-size value="{value}" />\n'
+
+
+def make(names: str, *schemes: str, acceleration: dict[str, float] | None = None) -> Schedule:
+    return Schedule.from_config(parse_configuration(configuration(names, schemes)), None, acceleration)
+
+
+def period(schedule: Schedule, costs: dict[str, float], windows: int = 60) -> float:
+    """Seconds per window of the second half of a replay."""
+    completed = schedule.replay({name: np.full(windows, cost) for name, cost in costs.items()})
+    return float(completed[-1] - completed[windows // 2 - 1]) / (windows - windows // 2)
+
+
+def test_windows_of_different_size_end_together_after_a_period() -> None:
+    schedule = make(
+        "ABC",
+        scheme("parallel-explicit", "AB", None, size(0.1)),
+        scheme("parallel-explicit", "BC", None, size(0.2)),
+    )
+    assert schedule.windows == {"A": 2, "B": 2, "C": 1}
+    costs = {"A": 0.1, "B": 0.05, "C": 0.3}
+    assert float(schedule.window_seconds(costs)) == pytest.approx(0.3)
+    assert float(schedule.window_seconds({**costs, "C": 0.1})) == pytest.approx(0.2)
+    assert {n: float(w) for n, w in schedule.waits(costs).items()} == pytest.approx({"A": 0.1, "B": 0.2, "C": 0})
+    assert period(schedule, costs) == pytest.approx(0.3)
+
+
+def test_steps_go_from_end_to_end_of_all_windows() -> None:
+    """Windows of 2 and 3: B steps to 2, 3, 4 and 6; only what ends there is exchanged."""
+    schedule = make(
+        "ABC", scheme("serial-explicit", "AB", None, size(2)), scheme("serial-explicit", "BC", None, size(3))
+    )
+    assert schedule.windows == {"A": 3, "B": 4, "C": 2}
+    # B works 0.6 in a period of 6 and waits 0.1 for A at 2 and at 4, 0.2 for C at 3, and for both at once at 6.
+    costs = {"A": 0.1, "B": 0.15, "C": 0.2}
+    assert float(schedule.window_seconds(costs)) == pytest.approx(1.2)
+    assert period(schedule, costs) == pytest.approx(1.2)
+
+
+def test_explicit_windows_beside_an_implicit_scheme() -> None:
+    schemes = [
+        scheme("serial-implicit", "AB", None, size(0.1)),
+        scheme("parallel-explicit", "BC", None, size(0.3)),
+    ]
+    schedule = make("ABC", *schemes)
+    assert schedule.windows == {"A": 3, "B": 3, "C": 1}
+    costs = {"A": 0.2, "B": 0.1, "C": 0.5}
+    assert float(schedule.window_seconds(costs)) == pytest.approx(0.9)
+    assert float(schedule.window_seconds({**costs, "C": 1.5})) == pytest.approx(1.5)
+    with pytest.raises(ScheduleError, match="whole multiples of its implicit ones"):
+        make("ABC", schemes[0], scheme("parallel-explicit", "BC", None, size(0.25)))
+
+
+def test_a_first_participant_passes_its_steps_on() -> None:
+    """A–B fixed; B sets the windows of C, which sets those of D: all step as B does."""
+    schedule = make(
+        "ABCD",
+        scheme("parallel-explicit", "AB", None, size(0.1)),
+        scheme("serial-explicit", "BC", None, FIRST),
+        scheme("serial-explicit", "CD", [("C", "D")], FIRST),
+    )
+    assert schedule.windows == dict.fromkeys("ABCD", 1)
+    assert float(schedule.window_seconds({"A": 0.1, "B": 0.1, "C": 0.2, "D": 0.1})) == pytest.approx(0.3)
+    both = make(
+        "ABC", scheme("serial-explicit", "AB", [("A", "B")], FIRST), scheme("parallel-explicit", "AC", None, size(0.5))
+    )
+    assert both.windows == dict.fromkeys("ABC", 1)
+
+
+def test_sizes_that_differ_by_rounding_are_equal() -> None:
+    schedule = make(
+        "ABC",
+        scheme("parallel-explicit", "AB", None, size(0.1)),
+        scheme("parallel-explicit", "BC", None, size(0.1 * (1 + 1e-12))),
+    )
+    assert schedule.windows == dict.fromkeys("ABC", 1)
+
+
+def test_unrelated_sizes_are_refused() -> None:
+    with pytest.raises(ScheduleError, match=r"end together within 1000 steps, found sizes 0\.1, 0\.123457"):
+        make(
+            "ABC",
+            scheme("parallel-explicit", "AB", None, size(0.1)),
+            scheme("parallel-explicit", "BC", None, size(0.123457)),
+        )
+
+
+ACCELERATE = (
+    '    <relative-convergence-measure data="FromA" mesh="A-Mesh" limit="1e-3" />\n    <max-iterations value="2" />\n'
+    '    <acceleration:aitken>\n      <data name="FromA" mesh="A-Mesh" />\n'
+    '      <initial-relaxation value="0.5" />\n    </acceleration:aitken>\n'
+)
+
+
+def test_partners_wait_for_acceleration_where_it_comes_after_receiving() -> None:
+    """K (max + acceleration) for parallel-implicit and multi, K (sum) for serial-implicit."""
+    costs = {"A": 0.4, "B": 0.4}
+    quarter = {"A": 0.25, "B": 0.25}
+    parallel = make("AB", scheme("parallel-implicit", "AB", None, ACCELERATE), acceleration=quarter)
+    assert float(parallel.window_seconds(costs)) == pytest.approx(0.5)
+    assert not parallel.is_maximum
+    assert parallel.critical_cycle(costs) == ("A", "B")
+    assert period(parallel, costs) == pytest.approx(0.5)
+    assert float(parallel.window_seconds({"A": 0.1, "B": 0.4})) == pytest.approx(0.4)
+    multi = make("ABC", scheme("multi", "ABC", None, ACCELERATE), acceleration={"A": 0.5})
+    assert float(multi.window_seconds({"A": 0.4, "B": 0.1, "C": 0.3})) == pytest.approx(0.5)
+    serial = make("AB", scheme("serial-implicit", "AB", None, ACCELERATE), acceleration=quarter)
+    assert float(serial.window_seconds(costs)) == pytest.approx(0.8)
+    with pytest.raises(ScheduleError, match=r'"B" accelerates for .* found 1\.5'):
+        make("AB", scheme("parallel-implicit", "AB", None, ACCELERATE), acceleration={"B": 1.5})
+
+
+def test_duties_name_who_pays_for_mapping_and_acceleration() -> None:
+    text = configuration("AB", [scheme("parallel-implicit", "AB", None, ACCELERATE)])
+    mapping = '<mapping:nearest-neighbor direction="read" from="A-Mesh" to="B-Mesh" constraint="consistent" />'
+    at = text.index("</participant>", text.index('<participant name="B">'))
+    schedule = Schedule.from_config(parse_configuration(text[:at] + mapping + text[at:]))
+    assert schedule.duties["A"] == ()
+    assert schedule.duties["B"] == (
+        "nearest-neighbor mapping, read, A-Mesh to B-Mesh",
+        "aitken acceleration with A",
+    )
+
+
+def test_the_critical_cycle_is_named() -> None:
+    names = ["Fluid", "Solid"]
+    assert explain(Schedule.serial(names), {"Fluid": 0.32, "Solid": 0.09}) == (
+        "Fluid → Solid → Fluid, 0.41 s; Solid waits 0.32 s, Fluid waits 0.09 s per window"
+    )
+    assert explain(Schedule.parallel(names), {"Fluid": 0.5, "Solid": 0.41}) == (
+        "Fluid alone, 0.5 s; Solid waits 0.09 s per window"
+    )
+    assert "nobody waits" in explain(Schedule.parallel(names), {"Fluid": 0.5, "Solid": 0.5})
