@@ -21,12 +21,15 @@ if TYPE_CHECKING:
     __version__: str
 
 _OWN = {"recommend_split": "precice_lb.recommend", "optimize_split": "precice_lb.split"}
+_ROOMS = ("partners",)
 
 
 def __getattr__(name: str) -> Any:
     """Look up our own functions, then preCICE's API."""
     if name in _OWN:
         return getattr(importlib.import_module(_OWN[name]), name)
+    if name in _ROOMS:
+        return importlib.import_module(f"{__name__}.{name}")
     private = name.startswith("_") and name != "__version__"
     # A submodule not imported yet is for the import system: no reason to load a backend.
     if private or importlib.util.find_spec(f"{__name__}.{name}") is not None:
@@ -44,4 +47,4 @@ def __dir__() -> list[str]:
     from precice_lb.record.api import names
 
     own = {name for name in globals() if name.startswith("__")}
-    return sorted({*own, *_OWN, *names()})
+    return sorted({*own, *_OWN, *_ROOMS, *names()})

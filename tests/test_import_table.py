@@ -20,6 +20,7 @@ TABLE: dict[str, tuple[set[str], set[str]]] = {
     "schedule": ({"precice_xml"}, {"numpy"}),
     "split": ({"schedule"}, {"numpy", "scipy"}),
     "recommend": ({"dataset", "ingest", "models", "precice_xml", "schedule", "split"}, {"numpy"}),
+    "partners": ({"precice_xml", "store.reader"}, {"numpy", "scipy"}),
     "emulation": (set(), {"numpy"}),
     "calibrate": ({"precice_xml"}, {"pydantic", "tomli"}),
     "report": (
