@@ -202,6 +202,9 @@ def solver(case_file: Path, name: str) -> None:
     if rank < owners:
         mine = np.array_split(np.array(role["points"]), owners)[rank]
     ids = participant.set_mesh_vertices(mesh, mine)
+    if size == 1:
+        participant.set_mesh_edges(mesh, np.array(role.get("edges", np.zeros((0, 2))), dtype=int))
+        participant.set_mesh_triangles(mesh, np.array(role.get("triangles", np.zeros((0, 3))), dtype=int))
     saved: dict[str, list[Any]] = {}
 
     def save(key: str, value: Any) -> None:

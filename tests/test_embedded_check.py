@@ -40,8 +40,11 @@ def test_the_supported_is_accepted(text: str) -> None:
 
 
 UNSUPPORTED = {
-    "other mapping": ("mapping:nearest-neighbor", "mapping:nearest-projection", "mapping:nearest-projection"),
-    "conservative": ('constraint="consistent"', 'constraint="conservative"', 'constraint="conservative"'),
+    "other mapping": (
+        "mapping:nearest-neighbor",
+        "mapping:linear-cell-interpolation",
+        "mapping:linear-cell-interpolation",
+    ),
     "scaled": ('constraint="consistent"', 'constraint="scaled-consistent-surface"', "scaled-consistent-surface"),
     "just in time": ('from="B-Mesh" to="A-Mesh"', 'from="B-Mesh"', "just-in-time"),
     "MPI ports": ("m2n:sockets", "m2n:mpi", "m2n:mpi"),

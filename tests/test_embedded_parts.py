@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from precice_lb.embedded.clock import Clock
 from precice_lb.embedded.errors import CouplingError
 from precice_lb.embedded.intracomm import IntraComm
-from precice_lb.embedded.mapping import expanded_box, inside, nearest_neighbours
+from precice_lb.embedded.neighbours import expanded_box, inside, nearest_neighbours
 from precice_lb.embedded.rendezvous import Appointment, configuration_hash, connect
 from precice_lb.embedded.sockets import Channel
 from precice_lb.embedded.waveform import Waveform

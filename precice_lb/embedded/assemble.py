@@ -14,13 +14,21 @@ from precice_lb.embedded.convergence import Convergence, Measure, Total
 from precice_lb.embedded.coupling import Iterations, Scheme
 from precice_lb.embedded.coupling_data import CouplingData
 from precice_lb.embedded.dataflow import schemes_of
-from precice_lb.embedded.mapping import MappedField, NearestNeighbour
+from precice_lb.embedded.mapping import MappedField, Mapping, NearestNeighbour, NearestProjection
 from precice_lb.embedded.mesh import Field, Mesh
 from precice_lb.embedded.quasi_newton import QuasiNewton
+from precice_lb.embedded.rbf import RadialBasis
 from precice_lb.embedded.rendezvous import Appointment
 from precice_lb.embedded.schemes import MultiScheme, ParallelScheme, SerialScheme
-from precice_lb.embedded.settings import acceleration_settings, measure_settings, min_iterations
-from precice_lb.precice_xml import Configuration, CouplingScheme
+from precice_lb.embedded.settings import (
+    acceleration_settings,
+    kernel_settings,
+    mapping_element,
+    measure_settings,
+    min_iterations,
+)
+from precice_lb.precice_xml import Configuration, CouplingScheme, Participant
+from precice_lb.precice_xml import Mapping as MeshMapping
 
 __all__ = ["Parts", "assemble"]
 
@@ -36,7 +44,7 @@ class Parts:
     meshes: dict[str, Mesh]
     reads: dict[tuple[str, str], Field]
     writes: dict[tuple[str, str], Field]
-    mappings: list[NearestNeighbour]
+    mappings: list[Mapping]
     read_maps: list[MappedField]
     write_maps: list[MappedField]
     coupling: Composition
@@ -52,6 +60,7 @@ def assemble(configuration: Configuration, participant: str) -> Parts:
     for name, provider in providers.items():
         described = configuration.meshes[name]
         mesh = Mesh(name, described.dimensions, provider, provider == participant)
+        mesh.needs_connectivity = _needs_connectivity(configuration, name, None if provider == participant else me)
         for data in described.data:
             components = described.dimensions if configuration.data[data].is_vector else 1
             mesh.fields[data] = Field(name, data, components, configuration.data[data].waveform_degree)
@@ -59,12 +68,12 @@ def assemble(configuration: Configuration, participant: str) -> Parts:
     reads = {pair: meshes[pair[0]].fields[pair[1]] for pair in me.reads}
     writes = {pair: meshes[pair[0]].fields[pair[1]] for pair in me.writes}
 
-    mappings: list[NearestNeighbour] = []
+    mappings: list[Mapping] = []
     read_maps: list[MappedField] = []
     write_maps: list[MappedField] = []
     for described_mapping in me.mappings:
         source, target = meshes[str(described_mapping.source)], meshes[str(described_mapping.target)]
-        mapping = NearestNeighbour(source, target)
+        mapping = _mapping(configuration, described_mapping, source, target)
         mappings.append(mapping)
         is_read = described_mapping.direction == "read"
         for mesh_name, data in me.reads if is_read else me.writes:
@@ -79,6 +88,26 @@ def assemble(configuration: Configuration, participant: str) -> Parts:
     waits = is_true(configuration.root.attributes.get("wait-in-finalize"))
     appointments = _appointments(configuration, participant)
     return Parts(meshes, reads, writes, mappings, read_maps, write_maps, coupling, appointments, waits)
+
+
+def _needs_connectivity(configuration: Configuration, mesh: str, only: Participant | None) -> bool:
+    """Whether one participant, or any, searches a mesh for projections (``Configuration::configurePartitionsFor``)."""
+    return any(
+        mapping.kind == "nearest-projection"
+        and mesh == (mapping.target if mapping.constraint == "conservative" else mapping.source)
+        for participant in ([only] if only else configuration.participants.values())
+        for mapping in participant.mappings
+    )
+
+
+def _mapping(configuration: Configuration, described: MeshMapping, source: Mesh, target: Mesh) -> Mapping:
+    conservative = described.constraint == "conservative"
+    if described.kind == "nearest-neighbor":
+        return NearestNeighbour(source, target, conservative=conservative)
+    if described.kind == "nearest-projection":
+        return NearestProjection(source, target, conservative=conservative)
+    settings = kernel_settings(configuration, mapping_element(configuration, described))
+    return RadialBasis(source, target, conservative=conservative, settings=settings)
 
 
 _ACCELERATIONS: dict[str, type[Acceleration]] = {

@@ -42,52 +42,59 @@ class OtherCalls:
     def __init__(self) -> None:
         self._sections: list[str] = []
 
+    def _mesh(self, mesh_name: str) -> Mesh:
+        raise NotImplementedError
+
     def _mesh_to_modify(self, mesh_name: str) -> Mesh:
         raise NotImplementedError
 
-    # Connectivity is not needed by nearest-neighbour mapping: preCICE then takes it and forgets it, too.
+    # Connectivity: taken where a mapping needs it, and else forgotten, as in preCICE.
 
     def requires_mesh_connectivity_for(self, mesh_name: str) -> bool:
-        """Whether the mesh's connectivity is needed: never, with nearest-neighbour mapping."""
-        self.get_mesh_dimensions(mesh_name)
-        return False
+        """Whether the mesh's connectivity is needed: with nearest-projection mapping."""
+        return self._mesh(mesh_name).needs_connectivity
 
     def set_mesh_edge(self, mesh_name: str, first_vertex_id: int, second_vertex_id: int) -> None:
-        """Take an edge, which no mapping of this backend needs."""
-        self._mesh_to_modify(mesh_name)
+        """Add an edge."""
+        self._take_one(mesh_name, (first_vertex_id, second_vertex_id), "set_mesh_edge")
 
     def set_mesh_edges(self, mesh_name: str, vertices: ArrayLike) -> None:
-        """Take edges, shape (n, 2), which no mapping of this backend needs."""
+        """Add edges, vertex ids of shape (n, 2)."""
         self._take_elements(mesh_name, vertices, 2, "set_mesh_edges")
 
     def set_mesh_triangle(
         self, mesh_name: str, first_vertex_id: int, second_vertex_id: int, third_vertex_id: int
     ) -> None:
-        """Take a triangle, which no mapping of this backend needs."""
-        self._mesh_to_modify(mesh_name)
+        """Add a triangle of three different vertices."""
+        self._take_one(mesh_name, (first_vertex_id, second_vertex_id, third_vertex_id), "set_mesh_triangle")
 
     def set_mesh_triangles(self, mesh_name: str, vertices: ArrayLike) -> None:
-        """Take triangles, shape (n, 3), which no mapping of this backend needs."""
+        """Add triangles, vertex ids of shape (n, 3)."""
         self._take_elements(mesh_name, vertices, 3, "set_mesh_triangles")
 
     def set_mesh_quad(
         self, mesh_name: str, first_vertex_id: int, second_vertex_id: int, third_vertex_id: int, fourth_vertex_id: int
     ) -> None:
-        """Take a quadrilateral, which no mapping of this backend needs."""
-        self._mesh_to_modify(mesh_name)
+        """Take a quadrilateral; refused where connectivity is needed."""
+        self._take_one(
+            mesh_name, (first_vertex_id, second_vertex_id, third_vertex_id, fourth_vertex_id), "set_mesh_quad"
+        )
 
     def set_mesh_quads(self, mesh_name: str, vertices: ArrayLike) -> None:
-        """Take quadrilaterals, shape (n, 4), which no mapping of this backend needs."""
+        """Take quadrilaterals, shape (n, 4); refused where connectivity is needed."""
         self._take_elements(mesh_name, vertices, 4, "set_mesh_quads")
 
     def set_mesh_tetrahedron(
         self, mesh_name: str, first_vertex_id: int, second_vertex_id: int, third_vertex_id: int, fourth_vertex_id: int
     ) -> None:
-        """Take a tetrahedron, which no mapping of this backend needs."""
+        """Take a tetrahedron of a 3-D mesh; refused where connectivity is needed."""
         self._check_3d(mesh_name)
+        self._take_one(
+            mesh_name, (first_vertex_id, second_vertex_id, third_vertex_id, fourth_vertex_id), "set_mesh_tetrahedron"
+        )
 
     def set_mesh_tetrahedra(self, mesh_name: str, vertices: ArrayLike) -> None:
-        """Take tetrahedra, shape (n, 4), which no mapping of this backend needs."""
+        """Take tetrahedra of a 3-D mesh, shape (n, 4); refused where connectivity is needed."""
         self._check_3d(mesh_name)
         self._take_elements(mesh_name, vertices, 4, "set_mesh_tetrahedra")
 
@@ -97,11 +104,33 @@ class OtherCalls:
                 f'expected a mesh of 3 dimensions for tetrahedra, found 2-D mesh "{as_text(mesh_name)}"'
             )
 
+    def _take_one(self, mesh_name: str, corners: tuple[int, ...], call: str) -> None:
+        mesh = self._mesh_to_modify(mesh_name)
+        if mesh.needs_connectivity and len(corners) > 2 and len(set(corners)) < len(corners):
+            raise CouplingError(f"expected different vertex ids in {call}(), found {corners}")
+        self._add(mesh, np.array([corners]), call)
+
     def _take_elements(self, mesh_name: str, vertices: ArrayLike, corners: int, call: str) -> None:
-        self._mesh_to_modify(mesh_name)
+        mesh = self._mesh_to_modify(mesh_name)
         array = as_array(vertices, "vertices", call)
         if len(array) and (array.ndim != 2 or array.shape[1] != corners):
             raise CouplingError(f"expected an array of shape (n, {corners}) in {call}(), found {array.shape}")
+        if len(array):
+            self._add(mesh, array, call)
+
+    def _add(self, mesh: Mesh, corners: NDArray[Any], call: str) -> None:
+        if not mesh.needs_connectivity:
+            return
+        if corners.shape[1] > 3:
+            self._refuse(call, "quadrilaterals or tetrahedra where a mapping needs connectivity")
+        ids = corners.astype(np.int64)
+        if ids.min() < 0 or ids.max() >= mesh.size:
+            wrong = int(ids[(ids < 0) | (ids >= mesh.size)][0])
+            raise CouplingError(
+                f'invalid vertex id {wrong} in {call}(): mesh "{mesh.name}" has ids in [0, {mesh.size}) from '
+                "set_mesh_vertex or set_mesh_vertices"
+            )
+        mesh.add_elements(ids)
 
     # Profiling sections of the solver.
 
@@ -128,7 +157,7 @@ class OtherCalls:
     # What only libprecice does.
 
     def requires_gradient_data_for(self, mesh_name: str, data_name: str) -> bool:
-        """Whether gradients are needed: never, with nearest-neighbour mapping."""
+        """Whether gradients are needed: never, with the mappings of this backend."""
         self.get_data_dimensions(mesh_name, data_name)
         return False
 

@@ -12,6 +12,7 @@ from typing import NoReturn
 
 from precice_lb.embedded.dataflow import check_data_flow
 from precice_lb.embedded.iteration_rules import check_iterations
+from precice_lb.embedded.settings import kernel_settings, mapping_element
 from precice_lb.embedded.tags import TAGS, identity
 from precice_lb.exceptions import ConfigurationError, UnsupportedConfigurationError
 from precice_lb.precice_xml import Configuration, Element
@@ -126,10 +127,12 @@ class _Judge:
                     )
             for mapping in participant.mappings:
                 tag = f"mapping:{mapping.kind}"
-                if mapping.constraint != "consistent":
+                if mapping.constraint not in ("consistent", "conservative"):
                     self._unsupported(f'{tag} constraint="{mapping.constraint}" …', mapping.line)
                 if mapping.source is None or mapping.target is None:
                     self._unsupported(tag, mapping.line, " without both from and to (just-in-time mapping)")
+                if mapping.kind.startswith("rbf"):
+                    kernel_settings(self._configuration, mapping_element(self._configuration, mapping))
 
 
 def _walk(element: Element) -> Iterator[Element]:

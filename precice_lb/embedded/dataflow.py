@@ -51,7 +51,12 @@ class _Flow:
         self._me = participant
         self._received = {mesh.name: mesh.provider for mesh in participant.receives}
         self._schemes = schemes_of(configuration, participant.name)
-        self._exchanges = [exchange for scheme in self._schemes for exchange in scheme.exchanges]
+        self._exchanges = [
+            exchange
+            for scheme in self._schemes
+            for exchange in scheme.exchanges
+            if participant.name in (exchange.source, exchange.target)
+        ]
 
     def _refuse(self, line: int, what: str) -> NoReturn:
         raise ConfigurationError(f'{self._configuration.path}, line {line}: participant "{self._me.name}" {what}')
@@ -79,12 +84,14 @@ class _Flow:
     def check_parallel(self) -> None:
         mapped = {mesh for mapping in self._me.mappings for mesh in (mapping.source, mapping.target)}
         for mapping in self._me.mappings:
-            if mapping.direction == "write":
+            if (mapping.direction == "write") != (mapping.constraint == "conservative"):
                 self._refuse(
                     mapping.line,
-                    "runs on several ranks, which cannot write with a consistent mapping: move the mapping to the "
-                    "other participant as a read mapping",
+                    "runs on several ranks, which can only read with a consistent and write with a conservative "
+                    "mapping: move the mapping to the other participant in the other direction",
                 )
+            if mapping.kind in ("rbf", "rbf-pum-direct"):
+                self._unsupported(mapping.line, f"runs on several ranks with <mapping:{mapping.kind} …>")
         for received in self._me.receives:
             if received.name not in mapped:
                 self._refuse(

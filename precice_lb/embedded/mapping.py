@@ -1,113 +1,138 @@
-"""Nearest-neighbour mapping and the geometric filter that goes with it in parallel.
+"""Mappings of data between two meshes of a participant.
 
-As preCICE's ``mapping/NearestNeighborMapping.cpp`` and ``partition/ReceivedPartition.cpp``. Of vertices at the same
-distance the one with the lowest index is taken; preCICE takes any, depending on its search tree.
+preCICE's ``mapping/Mapping.cpp``, ``NearestNeighborMapping.cpp``, ``NearestProjectionMapping.cpp`` and
+``BarycentricBaseMapping.cpp``. Radial basis functions are in `precice_lb.embedded.rbf`.
 """
 
 from __future__ import annotations
+
+from abc import ABC, abstractmethod
 
 import numpy as np
 from numpy.typing import NDArray
 
 from precice_lb.embedded.clock import TOLERANCE
+from precice_lb.embedded.geometry import Geometry, Indices
+from precice_lb.embedded.intracomm import IntraComm
 from precice_lb.embedded.mesh import Field, Mesh
+from precice_lb.embedded.neighbours import nearest_neighbours
+from precice_lb.embedded.projection import Projections, nearest_projections
 
-__all__ = ["MappedField", "NearestNeighbour", "expanded_box", "inside", "nearest_neighbours"]
+__all__ = ["MappedField", "Mapping", "NearestNeighbour", "NearestProjection"]
 
-#: Relative distance within which two neighbours count as equally near.
-_TIE = 1e-12
-
-
-def nearest_neighbours(origins: NDArray[np.float64], candidates: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Index of the nearest candidate for each origin.
-
-    Parameters
-    ----------
-    origins
-        Shape (n, dimensions).
-    candidates
-        Shape (m, dimensions), m > 0 unless n = 0.
-
-    Returns
-    -------
-    array
-        Shape (n,), indices into `candidates`.
-    """
-    if len(origins) == 0:
-        return np.empty(0, dtype=np.int64)
-    # scipy costs a tenth of a second and more: only participants that map pay for it.
-    from scipy.spatial import cKDTree
-
-    tree = cKDTree(candidates)
-    distances, indices = tree.query(origins, k=1)
-    nearest: NDArray[np.int64] = indices.astype(np.int64)
-    if len(candidates) > 1:
-        second = tree.query(origins, k=2)[0][:, 1]
-        for row in np.flatnonzero(second <= distances * (1.0 + _TIE)):
-            ball = tree.query_ball_point(origins[row], distances[row] * (1.0 + _TIE))
-            nearest[row] = min(ball, default=nearest[row])
-    return nearest
+Array = NDArray[np.float64]
 
 
-def expanded_box(coordinates: NDArray[np.float64], safety_factor: float) -> NDArray[np.float64] | None:
-    """Bounding box of a rank's vertices, every side moved out by the safety factor times its longest edge.
+class Mapping(ABC):
+    """A linear mapping from one mesh to another, one of them provided and the other one received.
 
-    Parameters
-    ----------
-    coordinates
-        Shape (n, dimensions).
-    safety_factor
-        ``safety-factor`` of the ``<receive-mesh>``.
-
-    Returns
-    -------
-    array or None
-        Shape (2, dimensions), lower and upper corner; None for a rank without vertices, which contains nothing.
-    """
-    if len(coordinates) == 0:
-        return None
-    box = np.stack([coordinates.min(axis=0), coordinates.max(axis=0)])
-    margin = safety_factor * float((box[1] - box[0]).max())
-    box[0] -= margin
-    box[1] += margin
-    return box
-
-
-def inside(coordinates: NDArray[np.float64], box: NDArray[np.float64] | None) -> NDArray[np.bool_]:
-    """Which vertices, shape (n, dimensions), lie in a closed box; None contains nothing."""
-    if box is None:
-        return np.zeros(len(coordinates), dtype=bool)
-    result: NDArray[np.bool_] = ((coordinates >= box[0]) & (coordinates <= box[1])).all(axis=1)
-    return result
-
-
-class NearestNeighbour:
-    """Consistent nearest-neighbour mapping between two meshes of a participant: each target takes its nearest source.
+    Each vertex of one mesh, an origin, finds vertices of the other one, which is searched: a consistent mapping's
+    target finds where its value comes from, a conservative mapping's source where its value goes to.
 
     Parameters
     ----------
     source, target
-        The meshes; one of them is provided and the other one received.
+        The meshes.
+    conservative
+        Whether sums are kept (``constraint="conservative"``), or values.
     """
 
-    def __init__(self, source: Mesh, target: Mesh) -> None:
+    #: Whether it needs the edges and triangles of the mesh that is searched.
+    needs_connectivity = False
+    #: Whether the geometric filter of a received mesh counts with it.
+    filters = True
+
+    def __init__(self, source: Mesh, target: Mesh, *, conservative: bool) -> None:
         self.source = source
         self.target = target
-        self._nearest = np.empty(0, dtype=np.int64)
+        self.conservative = conservative
 
-    def compute(self) -> None:
-        """Find the neighbours, once both meshes are known."""
-        self._nearest = nearest_neighbours(self.target.coordinates, self.source.coordinates)
+    @property
+    def origins(self) -> Mesh:
+        """The mesh whose vertices look for others."""
+        return self.source if self.conservative else self.target
 
-    def apply(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+    @property
+    def searched(self) -> Mesh:
+        """The mesh in which they look."""
+        return self.target if self.conservative else self.source
+
+    @abstractmethod
+    def needed(self, geometry: Geometry) -> Indices:
+        """Return indices of what this rank needs of (a part of) the searched mesh, where that is a received one."""
+
+    @abstractmethod
+    def compute(self, intra: IntraComm) -> None:
+        """Prepare, once both meshes are known on this rank.
+
+        Raises
+        ------
+        CouplingError
+            On all ranks, if the mapping is not possible.
+        """
+
+    @abstractmethod
+    def apply(self, values: Array) -> Array:
         """Values at the targets, from values at the sources, shape (vertices, components)."""
-        return values[self._nearest]
+
+
+class NearestNeighbour(Mapping):
+    """Each origin takes from, or adds to, its nearest vertex."""
+
+    def needed(self, geometry: Geometry) -> Indices:
+        """Return the nearest vertices."""
+        return nearest_neighbours(self.origins.coordinates, geometry.vertices)
+
+    def compute(self, intra: IntraComm) -> None:
+        """Find the neighbours."""
+        self._nearest = nearest_neighbours(self.origins.coordinates, self.searched.coordinates)
+
+    def apply(self, values: Array) -> Array:
+        """Pick, or add up."""
+        if not self.conservative:
+            return values[self._nearest]
+        result = np.zeros((self.target.size, values.shape[1]))
+        np.add.at(result, self._nearest, values)
+        return result
+
+
+class NearestProjection(Mapping):
+    """Each origin interpolates linearly on, or distributes to, the corners of the element that it projects to."""
+
+    needs_connectivity = True
+
+    def needed(self, geometry: Geometry) -> Indices:
+        """Return the corners that count."""
+        found = nearest_projections(self.origins.coordinates, geometry)
+        return found.corners[_counts(found)]
+
+    def compute(self, intra: IntraComm) -> None:
+        """Find the projections."""
+        # scipy costs a tenth of a second and more: only participants that map pay for it.
+        from scipy.sparse import csr_matrix
+
+        found = nearest_projections(self.origins.coordinates, self.searched.geometry())
+        counts = _counts(found)
+        rows = np.nonzero(counts)[0]
+        shape = (self.origins.size, self.searched.size)
+        matrix = csr_matrix((found.weights[counts], (rows, found.corners[counts])), shape=shape)
+        self._matrix = matrix.T.tocsr() if self.conservative else matrix
+
+    def apply(self, values: Array) -> Array:
+        """Interpolate, or distribute."""
+        result: Array = self._matrix @ values
+        return result
+
+
+def _counts(found: Projections) -> NDArray[np.bool_]:
+    result: NDArray[np.bool_] = np.abs(found.weights) > TOLERANCE
+    return result
 
 
 class MappedField:
-    """One data that a mapping carries from one mesh to another."""
+    """One data that a mapping carries from one mesh to another (``precice/impl/DataContext.cpp``)."""
 
-    def __init__(self, mapping: NearestNeighbour, source: Field, target: Field) -> None:
+    def __init__(self, mapping: Mapping, source: Field, target: Field) -> None:
         self._mapping = mapping
         self.source = source
         self.target = target

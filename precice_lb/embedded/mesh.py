@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precice_lb.embedded.errors import CouplingError
+from precice_lb.embedded.geometry import Geometry
 from precice_lb.embedded.intracomm import IntraComm
 from precice_lb.embedded.waveform import Waveform
 
@@ -57,20 +58,27 @@ class Partition:
             return whole[self._ends[rank] : self._ends[rank + 1]]
         return whole[self._indices[rank]]
 
+    def part_of_owner(self, whole: NDArray[np.float64], rank: int) -> NDArray[np.float64]:
+        """Return the rank's rows of a received mesh if it is the first rank that has any, else zeros."""
+        assert self._indices is not None
+        owner = next(number for number, indices in enumerate(self._indices) if len(indices))
+        rows = self.part(whole, rank)
+        return rows if rank == owner else np.zeros_like(rows)
+
     def gathered(self, whole: NDArray[np.float64], rank: int) -> NDArray[np.float64]:
-        """Where a rank's rows go at the primary rank: a view of the whole, or an array for `add_gathered`."""
+        """Where a rank's rows go at the primary rank: a view of the whole, or an array for `put_gathered`."""
         if self._indices is None:
             return self.part(whole, rank)
         return np.empty((len(self._indices[rank]), *whole.shape[1:]))
 
-    def add_gathered(self, whole: NDArray[np.float64], part: NDArray[np.float64], rank: int) -> None:
-        """Add what a rank has to the vertices of a received mesh, which may belong to several ranks."""
+    def put_gathered(self, whole: NDArray[np.float64], part: NDArray[np.float64], rank: int, *, add: bool) -> None:
+        """Put in, or add, what a rank has of a received mesh's vertices, which may belong to several ranks."""
         if self._indices is not None:
-            whole[self._indices[rank]] += part
+            whole[self._indices[rank]] = part + (whole[self._indices[rank]] if add else 0.0)
 
 
 def gather(
-    intra: IntraComm, partitions: Sequence[Partition], local: Sequence[NDArray[np.float64]]
+    intra: IntraComm, partitions: Sequence[Partition], local: Sequence[NDArray[np.float64]], *, add: bool = True
 ) -> list[NDArray[np.float64]]:
     """Bring samples of all ranks to the primary rank, where those of shared vertices are added up.
 
@@ -84,6 +92,8 @@ def gather(
         Of each sample.
     local
         Samples of this rank, shape (vertices, components) each.
+    add
+        False if all ranks have the same at shared vertices.
 
     Returns
     -------
@@ -100,7 +110,7 @@ def gather(
     intra.gather(local, parts)
     for rank, piece in pieces.items():
         for partition, whole, part in zip(partitions, wholes, piece, strict=True):
-            partition.add_gathered(whole, part, rank)
+            partition.put_gathered(whole, part, rank, add=add)
     return wholes
 
 
@@ -169,6 +179,10 @@ class Mesh:
         self.fields: dict[str, Field] = {}
         self.partition: Partition | None = None
         self.size = 0
+        #: Whether a mapping, here or at a participant that receives the mesh, needs its connectivity.
+        self.needs_connectivity = False
+        self._edges: list[NDArray[np.int64]] = []
+        self._triangles: list[NDArray[np.int64]] = []
         # Pieces, joined when they are needed: solvers may set thousands of vertices one by one.
         self._pieces = [np.zeros((0, dimensions))]
 
@@ -187,6 +201,19 @@ class Mesh:
         for field in self.fields.values():
             field.vertices = self.size
         return np.arange(first, self.size, dtype=np.int32)
+
+    def add_elements(self, corners: NDArray[np.int64]) -> None:
+        """Append edges, shape (n, 2), or triangles, shape (n, 3), of valid vertex ids."""
+        (self._edges if corners.shape[1] == 2 else self._triangles).append(corners)
+
+    def geometry(self) -> Geometry:
+        """Vertices, edges and triangles of this rank."""
+        none = np.zeros((0, 3), dtype=np.int64)
+        return Geometry(
+            self.coordinates,
+            np.concatenate([none[:, :2], *self._edges]),
+            np.concatenate([none, *self._triangles]),
+        )
 
     def check_ids(self, vertex_ids: NDArray[np.int32], call: str, data: str) -> None:
         """Refuse ids that this rank's mesh does not have.

@@ -123,7 +123,7 @@ class Participant(Access):
             self._links.wait_ns = 0
             begin = time.perf_counter_ns()
             for mapping in self._parts.mappings:
-                mapping.compute()
+                mapping.compute(self._intra)
             mapping_ns += time.perf_counter_ns() - begin
             for field in self._parts.writes.values():
                 field.store_written(0.0)

@@ -9,16 +9,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from precice_lb.embedded.clock import TOLERANCE
-from precice_lb.precice_xml import Configuration, CouplingScheme, Element
+from precice_lb.precice_xml import Configuration, CouplingScheme, Element, Mapping
 from precice_lb.precice_xml.fields import Reader
 
 __all__ = [
+    "KERNELS",
     "AccelerationSettings",
     "KernelSettings",
     "MeasureSettings",
     "acceleration_settings",
     "element_of",
     "kernel_settings",
+    "mapping_element",
     "measure_settings",
     "min_iterations",
 ]
@@ -83,6 +85,25 @@ def element_of(configuration: Configuration, scheme: CouplingScheme) -> Element:
     """Return the element that a coupling scheme was read from."""
     elements = [e for e in configuration.root.children if e.tag.startswith("coupling-scheme:")]
     return elements[configuration.coupling_schemes.index(scheme)]
+
+
+def mapping_element(configuration: Configuration, mapping: Mapping) -> Element:
+    """Return the element that a mapping was read from."""
+    for participant in configuration.participants.values():
+        for element, own in zip(_mappings(configuration, participant.name), participant.mappings, strict=True):
+            if own is mapping:
+                return element
+    raise ValueError("not a mapping of this configuration")
+
+
+def _mappings(configuration: Configuration, participant: str) -> list[Element]:
+    return [
+        child
+        for owner in configuration.root.children
+        if owner.tag == "participant" and owner.attributes.get("name") == participant
+        for child in owner.children
+        if child.tag.startswith("mapping:")
+    ]
 
 
 def min_iterations(configuration: Configuration, scheme: CouplingScheme) -> int:
@@ -203,6 +224,9 @@ def kernel_settings(configuration: Configuration, element: Element) -> KernelSet
     if polynomial == "on" and name in _RADIUS_KERNELS:
         reader.fail(element, 'polynomial="off" or "separate" with this basis function', '"on"', "correct it")
     cluster = None
+    if element.tag != "mapping:rbf-global-direct":
+        # preCICE's partition of unity does not look at them.
+        dead = (False, False, False)
     if element.tag == "mapping:rbf":
         cluster = 100
     elif element.tag == "mapping:rbf-pum-direct":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from precice_lb.embedded.settings import KERNELS
 from precice_lb.precice_xml import Element
 
 __all__ = ["TAGS", "identity"]
@@ -16,6 +17,8 @@ _IMPLICIT = {
     *("acceleration:constant", "acceleration:aitken", "acceleration:IQN-ILS"),
 }
 _MEASURE = {"data", "mesh", "suffices", "strict"}
+_FUNCTIONS = {f"basis-function:{name}" for name in KERNELS}
+_DEAD = {"x-dead", "y-dead", "z-dead"}
 _MAPPING = {"direction", "from", "to", "constraint"}
 
 #: Tags with the attributes that preCICE 3.4 knows for them, and the tags inside them that are supported.
@@ -41,7 +44,9 @@ TAGS: dict[str, tuple[set[str], set[str]]] = {
     "participant": (
         {"name"},
         {
-            *("provide-mesh", "receive-mesh", "read-data", "write-data", "mapping:nearest-neighbor"),
+            *("provide-mesh", "receive-mesh", "read-data", "write-data"),
+            *("mapping:nearest-neighbor", "mapping:nearest-projection"),
+            *("mapping:rbf", "mapping:rbf-global-direct", "mapping:rbf-pum-direct"),
             *("intra-comm:sockets", "intra-comm:mpi"),
         },
     ),
@@ -50,6 +55,15 @@ TAGS: dict[str, tuple[set[str], set[str]]] = {
     "read-data": ({"name", "mesh"}, set()),
     "write-data": ({"name", "mesh"}, set()),
     "mapping:nearest-neighbor": (_MAPPING, set()),
+    "mapping:nearest-projection": (_MAPPING, set()),
+    "mapping:rbf": (_MAPPING | _DEAD, _FUNCTIONS),
+    "mapping:rbf-global-direct": (_MAPPING | _DEAD | {"polynomial"}, _FUNCTIONS | {"executor:cpu"}),
+    "mapping:rbf-pum-direct": (
+        _MAPPING | {"polynomial", "vertices-per-cluster", "relative-overlap", "project-to-input"},
+        _FUNCTIONS | {"executor:cpu"},
+    ),
+    "executor:cpu": (set(), set()),
+    **{name: ({"support-radius"} if "compact" in name else set(), set()) for name in _FUNCTIONS},
     "m2n:sockets": (
         {
             *("acceptor", "connector", "exchange-directory", "network", "port"),
@@ -94,7 +108,7 @@ TAGS: dict[str, tuple[set[str], set[str]]] = {
 
 _ONCE = {
     *(*(_SCHEME - {"exchange"}), *(_IMPLICIT - _MEASURES)),
-    *("log", "profiling", "intra-comm:sockets", "intra-comm:mpi"),
+    *("log", "profiling", "intra-comm:sockets", "intra-comm:mpi", "executor:cpu"),
     *("relaxation", "initial-relaxation", "max-used-iterations", "time-windows-reused", "filter", "preconditioner"),
 }
 

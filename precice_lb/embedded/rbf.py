@@ -1,0 +1,209 @@
+"""Mapping with radial basis functions, solved directly on the primary rank.
+
+preCICE's ``mapping/RadialBasisFctMapping.hpp`` and ``RadialBasisFctSolver.hpp``; the functions are those of
+``mapping/impl/BasisFunctions.hpp``: H. Wendland, Piecewise polynomial, positive definite and compactly supported radial
+functions of minimal degree, Advances in Computational Mathematics 4 (1995) 389; J. Duchon, Splines minimizing
+rotation-invariant semi-norms in Sobolev spaces (1977).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from precice_lb.embedded.clock import TOLERANCE
+from precice_lb.embedded.geometry import Geometry, Indices
+from precice_lb.embedded.intracomm import IntraComm
+from precice_lb.embedded.mapping import Mapping
+from precice_lb.embedded.mesh import Mesh, gather
+from precice_lb.embedded.settings import KernelSettings
+
+__all__ = ["RadialBasis"]
+
+Array = NDArray[np.float64]
+
+#: Above this condition number of the polynomial's matrix, an axis is left out of the polynomial.
+_WORST_CONDITION = 1e5
+
+
+def _wendland(power: int, *coefficients: float) -> Callable[[Array], Array]:
+    def function(p: Array) -> Array:
+        result: Array = np.where(p < 1.0, (1.0 - p) ** power * np.polyval(coefficients, p), 0.0)
+        return result
+
+    return function
+
+
+def _thin_plate_spline(r: Array) -> Array:
+    result: Array = np.log(np.maximum(r, TOLERANCE)) * r**2
+    return result
+
+
+#: Functions of the distance, divided by the support radius where there is one.
+_FUNCTIONS: dict[str, Callable[[Array], Array]] = {
+    "thin-plate-splines": _thin_plate_spline,
+    "volume-splines": np.abs,
+    "compact-polynomial-c0": _wendland(2, 1.0),
+    "compact-polynomial-c2": _wendland(4, 4.0, 1.0),
+    "compact-polynomial-c4": _wendland(6, 35.0, 18.0, 3.0),
+    "compact-polynomial-c6": _wendland(8, 32.0, 25.0, 8.0, 1.0),
+    "compact-polynomial-c8": _wendland(10, 1287.0, 1350.0, 630.0, 150.0, 15.0),
+}
+
+
+class RadialBasis(Mapping):
+    """Interpolation with one radial basis function, and a linear polynomial.
+
+    Parameters
+    ----------
+    source, target, conservative
+        As in `Mapping`.
+    settings
+        The function and what goes with it.
+    """
+
+    filters = False
+
+    def __init__(self, source: Mesh, target: Mesh, *, conservative: bool, settings: KernelSettings) -> None:
+        super().__init__(source, target, conservative=conservative)
+        self._settings = settings
+
+    def needed(self, geometry: Geometry) -> Indices:
+        """Return all vertices, or none on a rank without origins."""
+        return np.arange(len(geometry.vertices) if self.origins.size else 0)
+
+    def compute(self, intra: IntraComm) -> None:
+        """Assemble and factorise the system at the primary rank."""
+        self._intra = intra
+        points, centres = self._gather(self.origins.coordinates), self._gather(self.searched.coordinates, received=True)
+        intra.agree_all(self._assemble(centres, points) if intra.is_primary else None)
+
+    def _assemble(self, centres: Array, points: Array) -> str | None:
+        """Factorise; returns what is wrong."""
+        between = f'the mapping from mesh "{self.source.name}" to mesh "{self.target.name}"'
+        settings = self._settings
+        if settings.cluster is not None and (problem := _beyond_one_cluster(centres, points, settings.cluster)):
+            return f"{between} {problem}; libprecice does it, or take <mapping:rbf-global-direct>"
+        active = [axis for axis in range(centres.shape[1]) if not settings.dead_axes[axis]]
+        matrix, self._evaluation = self._kernel(centres, centres, active), self._kernel(points, centres, active)
+        if settings.polynomial == "on":
+            block = _polynomial(centres, active)
+            matrix = np.block([[matrix, block], [block.T, np.zeros((block.shape[1],) * 2)]])
+            self._evaluation = np.hstack([self._evaluation, _polynomial(points, active)])
+        if not self._factorize(matrix):
+            return (
+                f"the interpolation matrix of {between} is not invertible: are vertices duplicated? Otherwise choose "
+                "another basis function or a smaller support-radius"
+            )
+        self._centres, self._polynomials = len(centres), None
+        if settings.polynomial == "separate":
+            while True:
+                block = _polynomial(centres, active)
+                singular = np.linalg.svd(block, compute_uv=False)
+                if singular[0] / max(singular[-1], TOLERANCE) <= _WORST_CONDITION or not active:
+                    break
+                active.remove(min(active, key=lambda axis: float(np.ptp(centres[:, axis]))))
+            if len(centres) < block.shape[1]:
+                return f"{between} has a polynomial of more terms than there are vertices, which only libprecice does"
+            self._polynomials = block, np.linalg.pinv(block), _polynomial(points, active)
+        return None
+
+    def _factorize(self, matrix: Array) -> bool:
+        # scipy costs a tenth of a second and more: only participants that map so pay for it.
+        from scipy.linalg import LinAlgError, cho_factor, qr
+
+        if self._settings.support_radius:
+            try:
+                self._factors = cho_factor(matrix, lower=True)
+            except LinAlgError:
+                return False
+            return True
+        self._factors = qr(matrix, pivoting=True)
+        diagonal = np.abs(np.diag(self._factors[1]))
+        # The rank of Eigen's ColPivHouseholderQR.
+        return bool((diagonal > np.finfo(float).eps * len(matrix) * diagonal.max()).all())
+
+    def _kernel(self, points: Array, centres: Array, active: list[int]) -> Array:
+        from scipy.spatial.distance import cdist
+
+        distances = cdist(points[:, active], centres[:, active])
+        return _FUNCTIONS[self._settings.name](distances / (self._settings.support_radius or 1.0))
+
+    def _solve(self, right: Array) -> Array:
+        from scipy.linalg import cho_solve, solve_triangular
+
+        if self._settings.support_radius:
+            solved: Array = cho_solve(self._factors, right)
+            return solved
+        q, r, order = self._factors
+        result = np.empty_like(right)
+        result[order] = solve_triangular(r, q.T @ right)
+        return result
+
+    def apply(self, values: Array) -> Array:
+        """Map all ranks' values together: every rank has to call it."""
+        whole = self._gather(values, received=not self.conservative)
+        mapped = np.zeros((0, values.shape[1]))
+        if self._intra.is_primary:
+            mapped = self._to_centres(whole) if self.conservative else self._to_points(whole)
+        return self._scatter(mapped)
+
+    def _to_points(self, values: Array) -> Array:
+        """RadialBasisFctSolver::solveConsistent."""
+        if self._polynomials is None:
+            return self._evaluation @ self._solve(_padded(values, self._evaluation.shape[1]))
+        block, inverse, at_points = self._polynomials
+        polynomial = inverse @ values
+        return self._evaluation @ self._solve(values - block @ polynomial) + at_points @ polynomial
+
+    def _to_centres(self, values: Array) -> Array:
+        """RadialBasisFctSolver::solveConservative."""
+        result = self._solve(self._evaluation.T @ values)
+        if self._polynomials is not None:
+            block, inverse, at_points = self._polynomials
+            result = result - inverse.T @ (block.T @ result - at_points.T @ values)
+        return result[: self._centres]
+
+    def _gather(self, local: Array, *, received: bool = False) -> Array:
+        partition = (self.searched if received else self.origins).partition
+        assert partition is not None
+        if not self._intra.is_parallel:
+            return local
+        return gather(self._intra, [partition], [np.ascontiguousarray(local)], add=False)[0]
+
+    def _scatter(self, whole: Array) -> Array:
+        partition = self.target.partition
+        assert partition is not None
+        if not self._intra.is_parallel:
+            return whole
+        local = np.empty((self.target.size, whole.shape[1]))
+        # Of a received mesh's vertices one rank gets the values: sending adds up those of all ranks.
+        self._intra.scatter(
+            [local],
+            lambda rank: [partition.part_of_owner(whole, rank) if self.conservative else partition.part(whole, rank)],
+        )
+        return local
+
+
+def _beyond_one_cluster(centres: Array, points: Array, cluster: int) -> str | None:
+    """Say what keeps preCICE's ``createClustering`` from one cluster, with which the partition of unity is global."""
+    if len(centres) >= 2 * cluster:
+        return (
+            f"needs several clusters for {len(centres)} vertices, while the embedded backend knows a partition of unity "
+            f"of one cluster with less than {2 * cluster}"
+        )
+    low, high = centres.min(axis=0), centres.max(axis=0)
+    radius = 2.0 * (float((high - low).max()) or 1.0)
+    if (np.linalg.norm(points - (low + high) / 2.0, axis=1) >= radius).any():
+        return "has vertices farther away than the cluster's radius, which the embedded backend does not know"
+    return None
+
+
+def _polynomial(points: Array, active: list[int]) -> Array:
+    return np.hstack([np.ones((len(points), 1)), points[:, active]])
+
+
+def _padded(values: Array, rows: int) -> Array:
+    return np.vstack([values, np.zeros((rows - len(values), values.shape[1]))])
