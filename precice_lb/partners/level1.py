@@ -130,10 +130,9 @@ def scaled_boxes(boxes: NDArray[np.float64], safety_factor: float) -> NDArray[np
     """
     if not (np.isfinite(safety_factor) and safety_factor >= 0):
         raise DataError(f"safety_factor: expected a number of at least 0, found {safety_factor!r}")
-    if len(boxes) == 0:
-        return boxes.copy()
     margin = safety_factor * (boxes[:, :, 1] - boxes[:, :, 0]).max(axis=1, keepdims=True)
-    return np.stack([boxes[:, :, 0] - margin, boxes[:, :, 1] + margin], axis=2)
+    moved: NDArray[np.float64] = np.stack([boxes[:, :, 0] - margin, boxes[:, :, 1] + margin], axis=2)
+    return moved
 
 
 def overlapping_pairs(first: NDArray[np.float64], second: NDArray[np.float64]) -> NDArray[np.int64]:

@@ -187,7 +187,7 @@ def _mapping(configuration: Configuration, mapping: MeshMapping, element: Elemen
         if "vertices-per-cluster" in e.attributes
     ]
     try:
-        size = int(sizes[0]) if sizes else 50
+        size = int(sizes[0]) if sizes else (100 if mapping.kind == "rbf" else 50)
         radius = _support_radius(kind, function)
     except (KeyError, ValueError, ZeroDivisionError):
         raise ConfigurationError(

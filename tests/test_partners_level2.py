@@ -1,0 +1,147 @@
+"""Level 2 on cases with a plain answer, its paths against each other, and its errors."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from precice_lb.exceptions import ConfigurationError, DataError
+from precice_lb.partners import Link, LinkMapping, PartitionedMesh, links_of, make_mesh, needed_vertices, receiver_boxes
+from precice_lb.precice_xml import parse_configuration
+
+NEAREST = LinkMapping("nearest-neighbor", "N")
+
+
+def _link(*mappings: LinkMapping, filtered: bool = True, two_level: bool = True, api_access: bool = False) -> Link:
+    return Link("M", "A", "B", 2, 0.5, filtered, api_access, two_level, False, mappings, ())
+
+
+def _mesh(name: str, who: str, seed: int, ranks: int, count: int = 400) -> PartitionedMesh:
+    points = np.random.default_rng(seed).random((count, 2))
+    return make_mesh(name, who, points, (points[:, 0] * ranks).astype(int) % ranks, ranks)
+
+
+@pytest.mark.parametrize("two_level", [True, False])
+def test_all_ranks_at_once_find_what_each_rank_finds(two_level: bool) -> None:
+    provider, local = _mesh("M", "A", 1, 7), _mesh("N", "B", 2, 5)
+    fast = needed_vertices(_link(NEAREST, two_level=two_level), provider, {"N": local})
+    # A gradient mapping beside a projection without connectivity takes the general path.
+    general = _link(NEAREST, LinkMapping("nearest-projection", "N"), two_level=two_level)
+    slow = needed_vertices(general, provider, {"N": local})
+    assert np.array_equal(fast.vertices, slow.vertices)
+    assert np.array_equal(fast.ranks, slow.ranks)
+    assert slow.approximated == ("nearest-projection",)
+    distance = np.linalg.norm(local.coordinates[:, None] - provider.coordinates[None], axis=2)
+    wanted = np.unique(np.stack([local.rank_of, distance.argmin(axis=1)], axis=1), axis=0)
+    assert np.array_equal(np.stack([fast.ranks, fast.vertices], axis=1), wanted)
+
+
+def test_the_nearest_vertex_outside_the_box_does_not_count() -> None:
+    provider = make_mesh("M", "A", [[0.9, 3.0], [0.5, 1.4], [0.0, 0.0]], [0, 1, 1], 2)
+    local = make_mesh("N", "B", [[0.0, 0.0], [1.0, 1.0], [9.0, 9.0], [9.0, 9.5]], [0, 0, 1, 1], 2)
+    found = needed_vertices(_link(NEAREST), provider, {"N": local})
+    assert found.vertices[found.ranks == 0].tolist() == [1, 2]
+    assert not (found.ranks == 1).any()
+
+
+def test_a_serial_receiver_keeps_everything() -> None:
+    provider, local = _mesh("M", "A", 1, 3), _mesh("N", "B", 2, 1, 10)
+    pairs, vertices = needed_vertices(_link(NEAREST, two_level=False), provider, {"N": local}).pairs(provider)
+    assert pairs.tolist() == [[0, 0], [1, 0], [2, 0]]
+    assert vertices.tolist() == provider.counts.tolist()
+
+
+def test_a_projection_uses_the_ends_of_the_nearest_edge() -> None:
+    provider = make_mesh("M", "A", [[0, 0], [1, 0], [2, 0], [3, 0]], [0, 0, 1, 1], 2, cells={"edges": [[0, 1], [2, 3]]})
+    local = make_mesh("N", "B", [[0.25, 0.1], [2.75, 0.1], [2.5, 0.0]], [0, 1, 1], 2)
+    link = _link(LinkMapping("nearest-projection", "N"), filtered=False, two_level=False)
+    found = needed_vertices(link, provider, {"N": local})
+    assert found.vertices[found.ranks == 0].tolist() == [0, 1]
+    assert found.vertices[found.ranks == 1].tolist() == [2, 3]
+
+
+def test_a_compact_kernel_reaches_its_radius_beyond_what_a_rank_owns() -> None:
+    points = np.column_stack([np.arange(10.0), np.zeros(10)])
+    provider = make_mesh("M", "A", points, np.arange(10) // 5, 2)
+    local = make_mesh("N", "B", points, np.arange(10) // 5, 2)
+    mapping = LinkMapping("rbf-global-direct", "N", 1.0)
+    found = needed_vertices(_link(mapping, filtered=False), provider, {"N": local})
+    # Rank 0 tags 0 to 5 and rank 1 tags 4 to 9; boxes reach over each other, so that most vertices are shared.
+    assert set(range(6)) <= set(found.vertices[found.ranks == 0].tolist())
+    assert set(range(4, 10)) <= set(found.vertices[found.ranks == 1].tolist())
+
+
+def test_regions_count_as_they_stand_but_for_just_in_time_mappings() -> None:
+    region = np.array([[[0.0, 1.0], [0.0, 0.2]], [[np.nan] * 2] * 2])
+    plain = receiver_boxes(_link(api_access=True), {}, region)
+    assert np.array_equal(plain, region, equal_nan=True)
+    timely = receiver_boxes(_link(LinkMapping("nearest-neighbor", None), api_access=True), {}, region)
+    assert timely[0].tolist() == [[-0.5, 1.5], [-0.5, 0.7]]
+
+
+def test_what_is_missing_or_of_another_case_is_one_error() -> None:
+    provider, local = _mesh("M", "A", 1, 3), _mesh("N", "B", 2, 2)
+    with pytest.raises(DataError, match="expected access regions"):
+        needed_vertices(_link(api_access=True), provider, {})
+    with pytest.raises(DataError, match='expected mesh "N" of B'):
+        needed_vertices(_link(NEAREST), provider, {})
+    solid = make_mesh("N", "B", np.zeros((4, 3)), [0, 0, 1, 1], 2)
+    with pytest.raises(DataError, match="in 2 dimensions, found 3"):
+        needed_vertices(_link(NEAREST), provider, {"N": solid})
+    boxes_only = dataclasses.replace(provider, coordinates=None)
+    with pytest.raises(DataError, match="expected the coordinates"):
+        needed_vertices(_link(NEAREST), boxes_only, {"N": local})
+    other = _mesh("O", "B", 3, 4)
+    with pytest.raises(DataError, match="same ranks"):
+        needed_vertices(_link(NEAREST, LinkMapping("nearest-neighbor", "O")), provider, {"N": local, "O": other})
+    with pytest.raises(DataError, match="does not run in parallel"):
+        needed_vertices(_link(LinkMapping("axial-geometric-multiscale", "N")), provider, {"N": local})
+
+
+@pytest.mark.parametrize(
+    ("points", "rank_of", "ranks", "message"),
+    [
+        ([[0, np.nan]], [0], 1, "finite coordinates"),
+        ([[0, 1], [1, 1]], [0], 1, "one rank for each of 2 vertices"),
+        ([[0, 1], [1, 1]], [0, 2], 2, "ranks from 0 to 1"),
+        ([[0], [1]], [0, 1], 2, "shape"),
+    ],
+)
+def test_a_mesh_that_is_none_is_one_error(points: object, rank_of: object, ranks: int, message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        make_mesh("M", "A", points, rank_of, ranks)  # type: ignore[arg-type]
+
+
+def test_the_configuration_says_what_decides() -> None:
+    text = """<precice-configuration><data:scalar name="D"/>
+      <mesh name="M" dimensions="3"><use-data name="D"/></mesh><mesh name="N" dimensions="3"><use-data name="D"/></mesh>
+      <participant name="A"><provide-mesh name="M"/><write-data name="D" mesh="M"/></participant>
+      <participant name="B"><provide-mesh name="N"/><receive-mesh name="M" from="A" safety-factor="0.1"/>
+        <read-data name="D" mesh="N"/>
+        <mapping:rbf-pum-direct direction="read" from="M" to="N" constraint="consistent" vertices-per-cluster="9">
+          <basis-function:gaussian shape-parameter="2"/></mapping:rbf-pum-direct></participant>
+      M2N
+      <coupling-scheme:parallel-explicit><participants first="A" second="B"/><max-time-windows value="1"/>
+        <time-window-size value="1"/><exchange data="D" mesh="M" from="A" to="B"/></coupling-scheme:parallel-explicit>
+      </precice-configuration>"""
+    m2n = '<m2n:sockets acceptor="A" connector="B" use-two-level-initialization="on"/>'
+    (link,) = links_of(parse_configuration(text.replace("M2N", m2n)))
+    assert (link.provider, link.receiver, link.safety_factor, link.two_level, link.filtered) == (
+        "A",
+        "B",
+        0.1,
+        True,
+        False,
+    )
+    assert link.mappings[0].vertices_per_cluster == 9
+    # exp(-(2 r)^2) falls to 1e-9 there.
+    assert np.exp(-((2 * link.mappings[0].support_radius) ** 2)) == pytest.approx(1e-9)
+    assert [(exchange.data, size) for exchange, size in link.exchanges] == [("D", 1)]
+    with pytest.raises(ConfigurationError, match="basis-function"):
+        links_of(
+            parse_configuration(text.replace("M2N", m2n).replace('<basis-function:gaussian shape-parameter="2"/>', ""))
+        )
+    with pytest.raises(ConfigurationError, match="m2n"):
+        links_of(parse_configuration(text.replace("M2N", "").replace("coupling-scheme", "m2n:none")))
