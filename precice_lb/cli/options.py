@@ -55,13 +55,14 @@ def schedule_of(
     if coupling is not None and config is not None:
         raise DataError("expected either --coupling or --config, found both; --config says more")
     if config is not None:
-        return Schedule.from_config(config, measurements.iterations)
+        return Schedule.from_config(config, measurements.iterations, measurements.overhead)
     names = list(measurements.samples)
     if coupling == "serial":
         return Schedule.serial(names)
     if coupling == "parallel" or measurements.configuration is None:
         return Schedule.parallel(names)
-    return Schedule.from_config(parse_configuration(measurements.configuration), measurements.iterations)
+    configuration = parse_configuration(measurements.configuration)
+    return Schedule.from_config(configuration, measurements.iterations, measurements.overhead)
 
 
 def by_participant(

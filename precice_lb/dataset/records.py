@@ -145,6 +145,11 @@ class Measurements:
         Where the samples come from.
     parameters : dict of str to dict of str to ndarray, shape (n,)
         By participant, further parameters of each row, by column.
+    recorded : tuple of dict of str to ndarray, shape (W,)
+        For each coupled run that was recorded, own seconds of every participant in the windows after warm-up.
+    overhead : dict of str to float
+        Where measured, the part of its own seconds that a participant spends in ``advance`` without mapping: where it
+        accelerates, most of it is acceleration.
     """
 
     samples: dict[str, NDArray[np.float64]]
@@ -154,6 +159,8 @@ class Measurements:
     iterations: dict[str, float]
     sources: tuple[str, ...]
     parameters: dict[str, dict[str, NDArray[Any]]] = field(default_factory=dict)
+    recorded: tuple[dict[str, NDArray[np.float64]], ...] = ()
+    overhead: dict[str, float] = field(default_factory=dict)
 
 
 def load_imbalance(costs: NDArray[np.float64]) -> float:

@@ -7,12 +7,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from precice_lb.dataset.records import CoupledRun, Measurements, ParticipantRun
 from precice_lb.dataset.runs import Complete, load_runs
 from precice_lb.exceptions import DataError
 
-__all__ = ["load_measurements", "measurements_from_runs"]
+__all__ = ["load_measurements", "measurements_from_runs", "recorded_windows"]
 
 
 def load_measurements(
@@ -96,7 +97,44 @@ def measurements_from_runs(runs: Sequence[CoupledRun]) -> Measurements:
         degrees_of_freedom=degrees,
         iterations={name: float(np.mean(values)) for name, values in sorted(iterations.items())},
         sources=tuple(dict.fromkeys(run.name for run in runs)),
+        recorded=tuple(windows for run in runs if (windows := recorded_windows(run))),
+        overhead=_overhead(runs),
     )
+
+
+def recorded_windows(run: CoupledRun) -> dict[str, NDArray[np.float64]]:
+    """Own seconds of all participants in the windows after warm-up, for replays.
+
+    Parameters
+    ----------
+    run : CoupledRun
+        A coupled run.
+
+    Returns
+    -------
+    dict of str to ndarray of shape (W,)
+        Where all participants count the same windows, those that were measured at all of them. Where they do not
+        (coupling schemes with windows of different size), all windows of each; empty if one of them was not measured.
+    """
+    parts = {name: (part, run.steady(name)) for name, part in run.participants.items()}
+    indices = [part.windows[steady] for part, steady in parts.values()]
+    own = {name: part.own_seconds[steady] for name, (part, steady) in parts.items()}
+    if all(np.array_equal(other, indices[0]) for other in indices):
+        known = np.isfinite(np.stack(list(own.values()))).all(axis=0)
+        own = {name: seconds[known] for name, seconds in own.items()}
+    return own if all(len(seconds) and np.isfinite(seconds).all() for seconds in own.values()) else {}
+
+
+def _overhead(runs: Sequence[CoupledRun]) -> dict[str, float]:
+    """Median over the runs of the rank that receives data and spends most on it."""
+    parts: dict[str, list[float]] = {}
+    for run in runs:
+        for name, part in run.participants.items():
+            own = part.own_seconds[run.steady(name)]
+            spent = part.rank_overhead[part.receiving] if part.receiving.any() else part.rank_overhead
+            if np.isfinite(spent).any() and np.isfinite(own).any() and np.nanmean(own) > 0:
+                parts.setdefault(name, []).append(min(float(np.nanmax(spent) / np.nanmean(own)), 0.99))
+    return {name: float(np.median(values)) for name, values in sorted(parts.items())}
 
 
 def _require_same_case(first: CoupledRun, other: CoupledRun) -> None:

@@ -137,6 +137,10 @@ def recommend(
     A prediction that is negative, zero, not finite, or of a shape that run times do not have is never considered; see
     `precice_lb.models.trust`. Where that bound decides the split, a warning says so.
 
+    Where windows were recorded, noise and changing load count: the window time is that of a replay of the recorded
+    windows, resampled in blocks and scaled to the split (`precice_lb.schedule.replay_residuals`). What is learned from
+    arrays and tables is taken to cost the same in every window.
+
     Curves are drawn for each participant independently. Means and the probability of beating another split are over
     them; the interval of a participant's ranks is one of the splits that are best for each set of curves.
     """
@@ -153,7 +157,8 @@ def recommend(
     samples = check_participants(case.measurements, names)
     models = fit_models(case, names, prototype)
     room = budget - sum(lowest.values())
-    outlook = Outlook(schedule, {name: curves_of(models[name], [seed, index]) for index, name in enumerate(names)})
+    curves = {name: curves_of(models[name], [seed, index]) for index, name in enumerate(names)}
+    outlook = Outlook(schedule, curves, measurements.recorded, seed)
     tables = {name: _table(models[name], outlook, name, lowest[name] + room) for name in names}
     times = {name: _times(models[name], tables[name], lowest[name] + room) for name in names}
     believed = {name: _believed(name, models[name], times[name], samples[name]) for name in names}
@@ -161,11 +166,11 @@ def recommend(
     last = {name: min(highest[name], believed[name][1]) for name in names}
     require_room(first, last, lowest, budget)
     found = optimize_split(times, budget, schedule=schedule, minimum_ranks=first, maximum_ranks=last)
-    split = outlook.improve(found.split, budget, first, last) if outlook.is_uncertain else found.split
+    split = outlook.improve(found.split, budget, first, last) if outlook.is_searched else found.split
 
     own = outlook.own(split)
     own_seconds = {name: float(own[name].mean()) for name in names}
-    windows = schedule.window_seconds(own)
+    windows = outlook.seconds(own)
     window = float(windows.mean())
     warnings = [*case.warnings, *caveats(samples, split, lowest, highest, believed)]
     others = _alternatives(measurements, names, budget, lowest) | ({"present": present} if present else {})
@@ -191,7 +196,7 @@ def recommend(
         level=float(level),
         rank_intervals=_rank_intervals(tables, schedule, split, first, budget, level),
         own_seconds=own_seconds,
-        waits={name: float(wait.mean()) for name, wait in schedule.waits(own).items()},
+        waits={name: float(wait.mean()) for name, wait in outlook.waits(own, windows).items()},
         imbalance=load_imbalance(np.array(list(own_seconds.values()))),
         total_ranks=budget,
         schedule=schedule.description,
@@ -259,7 +264,7 @@ def _interval(
         return float("nan"), float("nan")
     bounds = {n: model.predict_interval(np.array([[split[n]]], dtype=np.float64), level) for n, model in models.items()}
     low, high = (
-        outlook.schedule.window_seconds({name: max(float(pair[side][0]), 0.0) for name, pair in bounds.items()})
+        outlook.seconds({name: np.array(max(float(pair[side][0]), 0.0)) for name, pair in bounds.items()})
         for side in (0, 1)
     )
     return float(low), float(high)

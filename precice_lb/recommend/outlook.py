@@ -7,13 +7,15 @@ ranks more.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from precice_lb.schedule import Schedule
+from precice_lb.schedule.residuals import LEAST_WINDOWS, recorded_windows, resampled_residuals
 
 __all__ = ["Outlook", "curves_of"]
 
@@ -23,6 +25,9 @@ Curves = Callable[[Integers], Array]
 
 # Curves drawn per participant: the mean window time is known to about a fiftieth of its spread.
 DRAWS = 512
+# Windows of a replay, those at its beginning that do not count, and every how-manieth drawn curve searches by replay.
+WINDOWS, SETTLING = 256, 32
+_THINNING = 8
 
 
 def curves_of(model: Any, seed: list[int]) -> Curves:
@@ -55,12 +60,25 @@ class Outlook:
         How the coupling turns own seconds into the window time.
     curves : mapping from participant to callable
         As of `curves_of`; drawn independently for each participant.
+    recorded : sequence of mappings from participant to array
+        Own seconds in the windows of recorded runs. With them noise and changing load count, by replay of the windows
+        (see `precice_lb.schedule.replay_residuals`); without them costs are taken to be the same in all windows.
+    seed : int
+        Of the resampling of windows.
     """
 
-    def __init__(self, schedule: Schedule, curves: Mapping[str, Curves]) -> None:
+    def __init__(
+        self,
+        schedule: Schedule,
+        curves: Mapping[str, Curves],
+        recorded: Sequence[Mapping[str, Array]] = (),
+        seed: int = 0,
+    ) -> None:
         self.schedule = schedule
         self.names = schedule.participants
         self.curves = curves
+        self._recorded = [run for run in recorded if set(run) >= set(self.names)]
+        self._seed = seed
         one = np.ones(1, dtype=np.int64)
         #: Whether there is anything to average over.
         self.is_uncertain = any(len(curve(one)) > 1 for curve in curves.values())
@@ -70,9 +88,37 @@ class Outlook:
         curves = [self.curves[name](np.array([split[name]], dtype=np.int64))[:, 0] for name in self.names]
         return dict(zip(self.names, np.broadcast_arrays(*curves), strict=True))
 
+    @cached_property
+    def residuals(self) -> dict[str, Array] | None:
+        """Cost of each window of a replay over the median, by participant; None where too little was recorded."""
+        runs = recorded_windows(self.schedule, self._recorded)
+        if sum(run.shape[1] for run in runs) < LEAST_WINDOWS:
+            return None
+        return resampled_residuals(self.schedule, self._recorded, windows=WINDOWS, seed=self._seed)
+
+    @property
+    def is_searched(self) -> bool:
+        """Whether `improve` may find better splits than the optimum for the mean curves."""
+        return self.is_uncertain or self.residuals is not None
+
+    def seconds(self, own: Mapping[str, Array]) -> Array:
+        """Seconds per window for own seconds per window of each participant, arrays of one shape."""
+        if self.residuals is None:
+            return self.schedule.window_seconds(own)
+        return self.schedule.replay_seconds(own, self.residuals, SETTLING)
+
     def window(self, split: Mapping[str, int]) -> Array:
         """Seconds per window, one for each drawn set of curves."""
-        return self.schedule.window_seconds(self.own(split))
+        return self.seconds(self.own(split))
+
+    def waits(self, own: Mapping[str, Array], windows: Array) -> dict[str, Array]:
+        """Seconds that each participant waits per window, for its own seconds and those of the window."""
+        steady = self.schedule.window_seconds(own)
+        # What windows last longer for noise, those who are waited for in turn wait themselves.
+        more = np.maximum(windows - steady, 0.0)
+        waits = self.schedule.waits(own)
+        bound = {name: self.schedule.windows[name] * own[name] + wait for name, wait in waits.items()}
+        return {name: wait + np.where(bound[name] >= steady * (1 - 1e-9), more, 0.0) for name, wait in waits.items()}
 
     def expected_windows(self, counts: Integers) -> Array:
         """Mean seconds per window of several splits, shape (k,), for ranks of shape (k, participants)."""
@@ -82,13 +128,22 @@ class Outlook:
             costs[name] = self.curves[name](ranks)[:, inverse.ravel()]
         return np.asarray(self.schedule.window_seconds(costs).mean(axis=0), dtype=np.float64)
 
+    def _replayed_windows(self, counts: Integers) -> Array:
+        """Like `expected_windows`, by replay and for some of the curves."""
+        costs = {}
+        for name, column in zip(self.names, counts.T, strict=True):
+            ranks, inverse = np.unique(column, return_inverse=True)
+            costs[name] = self.curves[name](ranks)[::_THINNING, inverse.ravel()]
+        return np.asarray(self.seconds(costs).mean(axis=0), dtype=np.float64)
+
     def improve(
         self, start: Mapping[str, int], budget: int, lowest: Mapping[str, int], highest: Mapping[str, int]
     ) -> dict[str, int]:
         """Search from a split for the least mean window time.
 
         Ranks are moved between two participants, added from what is unused, or given back, in steps that halve from
-        an eighth of the budget to 1, always the best of all such moves, until none is better.
+        an eighth of the budget to 1, always the best of all such moves, until none is better. Where windows were
+        recorded, a second search from there, in steps from a thirty-second of the budget, goes by replay.
 
         Parameters
         ----------
@@ -107,15 +162,19 @@ class Outlook:
         moves = (units[None, :, :] - units[:, None, :]).reshape(-1, n)
         moves = moves[moves.any(axis=1)]
         best = np.array([start[name] for name in self.names], dtype=np.int64)
-        least = float(self.expected_windows(best[None])[0])
-        step = 1 << max(budget // 8, 1).bit_length() - 1
-        while step:
-            tried = best + step * moves
-            tried = tried[((tried >= low) & (tried <= high)).all(axis=1) & (tried.sum(axis=1) <= budget)]
-            seconds = self.expected_windows(tried) if len(tried) else np.array([np.inf])
-            at = int(np.argmin(seconds))
-            if seconds[at] < least * (1 - 1e-9):
-                best, least = tried[at], float(seconds[at])
-            else:
-                step //= 2
+        searches = [(self.expected_windows, budget // 8)] if self.is_uncertain else []
+        if self.residuals is not None:
+            searches.append((self._replayed_windows, budget // 32))
+        for expected, widest in searches:
+            least = float(expected(best[None])[0])
+            step = 1 << max(widest, 1).bit_length() - 1
+            while step:
+                tried = best + step * moves
+                tried = tried[((tried >= low) & (tried <= high)).all(axis=1) & (tried.sum(axis=1) <= budget)]
+                seconds = expected(tried) if len(tried) else np.array([np.inf])
+                at = int(np.argmin(seconds))
+                if seconds[at] < least * (1 - 1e-9):
+                    best, least = tried[at], float(seconds[at])
+                else:
+                    step //= 2
         return {name: int(count) for name, count in zip(self.names, best, strict=True)}

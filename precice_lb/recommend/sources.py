@@ -141,4 +141,6 @@ def _joined(parts: Sequence[Measurements]) -> Measurements:
         {k: v for part in parts for k, v in part.iterations.items()},
         tuple(source for part in parts for source in part.sources),
         parameters,
+        tuple(windows for part in parts for windows in part.recorded),
+        {k: v for part in parts for k, v in part.overhead.items()},
     )

@@ -80,7 +80,7 @@ def recommend_at_end(
         if lock.read_text() == state and (case_directory / JSON_NAME).exists():
             return []
         measurements = measurements_from_runs(runs)
-        schedule = Schedule.from_config(configuration, measurements.iterations)
+        schedule = Schedule.from_config(configuration, measurements.iterations, measurements.overhead)
         total = sum(int(group[0].metadata["size"]) for group in run)
         written = write_documents(recommend(measurements, total, schedule=schedule), case_directory, schedule=schedule)
         lock.write_text(state)
