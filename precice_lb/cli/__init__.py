@@ -7,6 +7,7 @@ functions that need them, so that ``--help`` and errors come at once.
 from __future__ import annotations
 
 from precice_lb.cli.app import app
+from precice_lb.cli.check import check
 from precice_lb.cli.commands import at_end, calibrate, demo, run
 from precice_lb.cli.entry import main
 from precice_lb.cli.fit import fit
@@ -14,4 +15,17 @@ from precice_lb.cli.imports import importer
 from precice_lb.cli.recommend import recommend
 from precice_lb.cli.stores import merge, summary
 
-__all__ = ["app", "at_end", "calibrate", "demo", "fit", "importer", "main", "merge", "recommend", "run", "summary"]
+__all__ = [
+    "app",
+    "at_end",
+    "calibrate",
+    "check",
+    "demo",
+    "fit",
+    "importer",
+    "main",
+    "merge",
+    "recommend",
+    "run",
+    "summary",
+]

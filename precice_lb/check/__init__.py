@@ -1,0 +1,8 @@
+"""Is the data good enough to learn from? Warm-up, drift, outliers, spread and other load, with what to do."""
+
+from __future__ import annotations
+
+from precice_lb.check.records import CheckResult, Finding, Health
+from precice_lb.check.runs import check_runs, found_warmup
+
+__all__ = ["CheckResult", "Finding", "Health", "check_runs", "found_warmup"]

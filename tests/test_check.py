@@ -1,0 +1,224 @@
+"""Judging recorded runs: what is planted is found, with its size, and what is not planted is not found."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from store_helpers import START, row, write_store
+
+from precice_lb.check import CheckResult, check_runs, found_warmup
+from precice_lb.check.series import drift_of, outliers_of, shared_slowness, spread_of, warmup_of
+from precice_lb.cli import main
+from precice_lb.dataset import load_runs
+
+Array = NDArray[np.float64]
+TRANSFER = 0.001
+
+
+def noisy(seed: int, windows: int, noise: float = 0.02, seconds: float = 1.0) -> Array:
+    return seconds * np.exp(noise * np.random.default_rng(seed).standard_normal(windows))
+
+
+def plant(
+    directory: Path, costs: Mapping[str, Sequence[float]], *, begin: float = 0.0, ranks: int = 1, **more: object
+) -> None:
+    """Stores of a parallel coupling of participants that ``costs`` seconds by window."""
+    windows = len(next(iter(costs.values())))
+    for name, seconds in costs.items():
+        table = []
+        for window in range(windows):
+            wall = max(cost[window] for cost in costs.values()) + TRANSFER
+            wait = wall - seconds[window]
+            table.append(row(window + 1, wall - wait, wait, wait))
+        for rank in range(ranks):
+            write_store(
+                directory, table, name, rank, ranks, started_unix_ns=START + round(begin * 1e9), seconds=100.0, **more
+            )
+
+
+def checked(directory: Path, warmup: int | None = None) -> CheckResult:
+    return check_runs(load_runs([directory], warmup=warmup))
+
+
+def kinds(result: CheckResult) -> list[str]:
+    return [finding.kind for finding in result.findings]
+
+
+@pytest.mark.parametrize("windows", [12, 40, 300])
+@pytest.mark.parametrize("warmup", [0, 1, 3, 5])
+@pytest.mark.parametrize("factor", [0.6, 1.5, 3.0])
+def test_planted_warmup_is_found(windows: int, warmup: int, factor: float) -> None:
+    for seed in range(5):
+        seconds = noisy(seed, windows, 0.015)
+        seconds[:warmup] *= factor
+        assert warmup_of(seconds) == warmup
+
+
+def test_warmup_that_fades_ends_where_it_is_lost_in_the_noise() -> None:
+    seconds = noisy(1, 100, 0.01) * (1 + 0.5 * np.exp(-np.arange(100) / 5))
+    # 0.5 exp(-k/5) falls below four deviations of 1 % at k = 12.6.
+    assert 8 <= warmup_of(seconds) <= 16
+
+
+def test_one_outlier_is_no_warmup_and_warmup_without_end_is_half_of_the_run() -> None:
+    seconds = noisy(1, 60, 0.01)
+    seconds[7] *= 4
+    assert warmup_of(seconds) == 0
+    assert warmup_of(np.repeat([3.0, 1.0], [13, 11])) == 12
+    assert warmup_of(np.ones(3)) == 0
+    assert warmup_of(np.ones(10)) == 0
+
+
+def test_a_drift_from_the_start_is_no_warmup() -> None:
+    seconds = noisy(3, 200, 0.01) * np.linspace(1.0, 1.3, 200)
+    assert warmup_of(seconds) == 0
+
+
+@pytest.mark.parametrize("change", [-0.2, 0.1, 0.5])
+@pytest.mark.parametrize("windows", [24, 200, 1000])
+def test_planted_drift_is_found(change: float, windows: int) -> None:
+    seconds = noisy(5, windows, 0.02) * np.linspace(1 - change / 2, 1 + change / 2, windows)
+    drift = drift_of(seconds)
+    assert drift.significant
+    assert drift.change == pytest.approx(change, abs=0.035)
+
+
+def test_noise_alone_gives_no_drift_outliers_or_warmup() -> None:
+    """At most one in fifty of what has no trend, and hardly a window."""
+    drifting = early = outliers = 0
+    for seed in range(300):
+        seconds = noisy(seed, 60, 0.03)
+        drifting += drift_of(seconds).significant
+        early += warmup_of(seconds) > 0
+        outliers += len(outliers_of(seconds))
+    assert drifting <= 6
+    assert early <= 6
+    assert outliers <= 30
+
+
+@given(st.lists(st.floats(1e-6, 1e6), min_size=1, max_size=40))
+def test_any_series_is_judged(values: list[float]) -> None:
+    seconds = np.array(values)
+    assert 0 <= warmup_of(seconds) <= len(seconds) // 2
+    assert math.isfinite(drift_of(seconds).change)
+    assert set(outliers_of(seconds)) <= set(range(len(seconds)))
+    spread = spread_of(seconds)
+    assert math.isnan(spread.error) or spread.error >= 0
+    assert abs(shared_slowness(seconds, seconds[::-1])[0]) <= 1 + 1e-9
+
+
+def test_planted_outliers_are_found() -> None:
+    seconds = noisy(2, 100, 0.02)
+    seconds[[10, 11, 50, 99]] *= [2.0, 1.6, 0.4, 1.8]
+    assert outliers_of(seconds).tolist() == [10, 11, 50, 99]
+    assert spread_of(seconds).deviation == pytest.approx(0.02, rel=0.3)
+
+
+def test_the_stated_error_of_the_median_is_right() -> None:
+    errors, medians, alike, stated_alike = [], [], [], []
+    for seed in range(400):
+        seconds = noisy(seed, 50, 0.05)
+        errors.append(spread_of(seconds).error)
+        medians.append(np.median(seconds))
+        walk = np.log(noisy(seed, 240, 0.05))
+        for at in range(1, len(walk)):
+            walk[at] += 0.5 * walk[at - 1]
+        alike.append(np.median(np.exp(walk[40:])))
+        stated_alike.append(spread_of(np.exp(walk[40:])).error)
+    assert np.mean(errors) == pytest.approx(np.std(medians), rel=0.2)
+    assert np.mean(stated_alike) == pytest.approx(np.std(alike), rel=0.2)
+    spread = spread_of(noisy(0, 50, 0.05))
+    again = spread_of(noisy(0, spread.windows_for(spread.error / 2), 0.05))
+    assert again.error == pytest.approx(spread.error / 2, rel=0.3)
+
+
+def test_runs_without_fault_pass(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    plant(tmp_path, {"A": noisy(1, 60), "B": noisy(2, 60, seconds=0.7)})
+    assert checked(tmp_path).findings == ()
+    assert main(["check", str(tmp_path)]) == 0
+    assert "nothing found that speaks against these runs" in capsys.readouterr().out
+
+
+def test_warmup_of_a_run_is_named_with_what_to_leave_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    a = noisy(1, 60)
+    a[:4] *= 1.8
+    plant(tmp_path, {"A": a, "B": noisy(2, 60, seconds=0.5)})
+    result = checked(tmp_path)
+    assert kinds(result) == ["warm-up"]
+    finding = result.findings[0]
+    assert finding.participant == "A"
+    assert "windows 2 to 4 are 8" in finding.text
+    assert "slower" in finding.text
+    assert "--warmup 4" in finding.remedy
+    assert found_warmup(load_runs([tmp_path])) == result.warmup == 4
+    assert checked(tmp_path, warmup=4).findings == ()
+    assert main(["check", str(tmp_path)]) == 1
+    shown = capsys.readouterr().out
+    assert "4 (1 left out)" in shown
+    assert "warm-up: A:1 B:1: A: windows 2 to 4" in shown
+
+
+def test_drift_outliers_and_spread_are_named_with_numbers(tmp_path: Path) -> None:
+    jumpy = noisy(4, 80, seconds=0.4)
+    jumpy[::9] *= 2.5
+    costs = {
+        "Drifting": noisy(3, 80) * np.linspace(1, 1.3, 80),
+        "Jumpy": jumpy,
+        "Noisy": noisy(5, 80, 0.25, 0.4),
+    }
+    plant(tmp_path, costs)
+    result = checked(tmp_path)
+    by_name = {(f.participant, f.kind): f for f in result.findings}
+    assert set(by_name) == {("Drifting", "drift"), ("Jumpy", "outliers"), ("Noisy", "spread")}
+    assert "grow by 2" in by_name["Drifting", "drift"].text
+    assert "2.5 times the median" in by_name["Jumpy", "outliers"].text
+    assert "windows differ by 2" in by_name["Noisy", "spread"].text
+    assert "repeat the run" in by_name["Noisy", "spread"].remedy
+
+
+def test_participants_that_slow_down_together_betray_other_load(tmp_path: Path) -> None:
+    disturbance = np.exp(0.08 * np.random.default_rng(8).standard_normal(80))
+    costs = {"A": noisy(1, 80) * disturbance, "B": noisy(2, 80, seconds=0.6) * disturbance}
+    plant(tmp_path / "shared", costs, hostname="node1")
+    result = checked(tmp_path / "shared")
+    assert kinds(result) == ["other load"]
+    assert "A and B are slow in the same windows (correlation 0.9" in result.findings[0].text
+    plant(tmp_path / "alone", {"A": noisy(1, 80, 0.08), "B": noisy(2, 80, 0.08, 0.6)}, hostname="node1")
+    assert kinds(checked(tmp_path / "alone")) == []
+
+
+def test_runs_that_disagree_or_overlap_are_named(tmp_path: Path) -> None:
+    for number, factor in enumerate((1.0, 1.01, 1.12)):
+        costs = {"A": noisy(number, 40) * factor, "B": noisy(9 + number, 40, seconds=0.5)}
+        plant(tmp_path / str(number), costs, begin=60.0 * number, run=f"run{number}", hostname="node1")
+    result = checked(tmp_path)
+    repeated = [f for f in result.findings if f.kind == "repeated runs"]
+    assert [f.participant for f in repeated] == ["A"]
+    assert "on 1 ranks it took 1" in repeated[0].text
+    assert "run2" in repeated[0].run
+    overlapping = [f for f in result.findings if f.kind == "other load"]
+    # Each takes 100 s and begins 60 s after the one before.
+    assert [f.run for f in overlapping] == ["run0, run1", "run1, run2"]
+    assert "for 40 % of the shorter one" in overlapping[0].text
+
+
+def test_what_was_not_measured_or_is_too_short_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_store(tmp_path / "a", [row(w, 0.1, 0.2, None) for w in range(1, 20)], "A")
+    assert kinds(checked(tmp_path / "a")) == ["not measured"]
+    plant(tmp_path / "b", {"A": [1.0] * 4, "B": [0.5] * 4})
+    result = checked(tmp_path / "b")
+    assert kinds(result) == ["windows", "windows"]
+    assert "3 windows are left after warm-up" in result.findings[0].text
+    assert main(["check", str(tmp_path / "a"), "--format", "json"]) == 1
+    data = json.loads(capsys.readouterr().out)
+    assert data["participants"][0]["seconds"] is None
+    assert data["findings"][0]["kind"] == "not measured"
+    assert main(["check", str(tmp_path / "none")]) == 2
