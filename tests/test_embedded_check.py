@@ -15,6 +15,11 @@ from precice_lb.precice_xml import parse_configuration
 EXPLICIT = [("parallel-explicit", "A", "B", "Heat:A>B Force:B>A")]
 
 
+@pytest.fixture(autouse=True)
+def _in_a_directory_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
 @pytest.fixture
 def text(tmp_path: Path) -> str:
     path = write_configuration(tmp_path / "c.xml", participants={"A": [], "B": []}, exchanges=EXPLICIT)
@@ -56,10 +61,10 @@ UNSUPPORTED = {
         '<precice-configuration experimental="1" allow-remeshing="1">',
         "allow-remeshing",
     ),
-    "watch point": (
+    "watch integral": (
         '<provide-mesh name="B-Mesh" />',
-        '<provide-mesh name="B-Mesh" />\n<watch-point mesh="B-Mesh" name="here" coordinate="0;0" />',
-        "watch-point",
+        '<provide-mesh name="B-Mesh" />\n<watch-integral mesh="B-Mesh" name="here" scale-with-connectivity="0" />',
+        "watch-integral",
     ),
     "export": ('<provide-mesh name="A-Mesh" />', '<provide-mesh name="A-Mesh" />\n<export:vtu />', "export:vtu"),
     "action": (

@@ -22,6 +22,11 @@ MESH_A, MESH_B = "A-Mesh", "B-Mesh"
 CORNERS = [[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]]
 
 
+@pytest.fixture(autouse=True)
+def _in_a_directory_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
 def configure(tmp_path: Path, kind: str = "parallel-explicit", **others) -> Path:
     others.setdefault("vector", ["Force"])
     return write_configuration(

@@ -87,7 +87,8 @@ def test_waits_for_a_slow_partner_are_told(tmp_path: Path, mpiexec: str) -> None
         assert code == 0, output
     for rank in range(2):
         with np.load(tmp_path / f"{case_file.stem}-A-{rank}.npz") as saved:
-            assert (saved["wait_ns"] > 0.9e9).all()
+            # The first one is shorter where this side was later to start.
+            assert (saved["wait_ns"][1:] > 0.9e9).all()
             assert (saved["mapping_ns"] < 0.2e9).all()
     with np.load(tmp_path / f"{case_file.stem}-B-0.npz") as saved:
         assert np.median(saved["wait_ns"]) < 0.2e9
@@ -189,7 +190,9 @@ def test_a_single_rank_loads_neither_mpi_nor_more_than_it_needs(tmp_path: Path) 
         "print(sorted({m.split('.')[0] for m in sys.modules} & {'mpi4py', 'scipy', 'h5py', 'sklearn', 'matplotlib'}))"
     )
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parent.parent)}
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, env=environment, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, env=environment, check=True, cwd=tmp_path
+    )
     assert done.stdout.splitlines()[-1] == "[]"
 
 

@@ -12,6 +12,7 @@ from precice_lb.embedded.calls import OtherCalls, as_array, as_text
 from precice_lb.embedded.clock import TOLERANCE
 from precice_lb.embedded.errors import CouplingError
 from precice_lb.embedded.mesh import Field, Mesh
+from precice_lb.embedded.profiling import Profiler
 
 __all__ = ["Access", "State"]
 
@@ -34,10 +35,12 @@ class Access(OtherCalls):
         Name of the participant.
     parts
         What it consists of.
+    profiler
+        Takes note of what is done when.
     """
 
-    def __init__(self, name: str, parts: Parts) -> None:
-        super().__init__()
+    def __init__(self, name: str, parts: Parts, profiler: Profiler) -> None:
+        super().__init__(profiler)
         self._name = name
         self._parts = parts
         self._state = State.CONSTRUCTED
@@ -107,7 +110,8 @@ class Access(OtherCalls):
                 f'vertices of mesh "{field.mesh}", found {np.shape(values)}'
             )
         self._parts.meshes[field.mesh].check_ids(ids, "write", field.data)
-        field.written[ids] = array
+        with self._profiler.api_event(f"writeData.{field.mesh}_{field.data}"):
+            field.written[ids] = array
 
     def read_data(
         self, mesh_name: str, data_name: str, vertex_ids: ArrayLike, relative_read_time: float
@@ -137,7 +141,8 @@ class Access(OtherCalls):
                 "and <mapping:…> in the configuration"
             )
         self._parts.meshes[field.mesh].check_ids(ids, "read", field.data)
-        values: NDArray[np.float64] = field.waveform.at(coupling.time + ahead)[ids]
+        with self._profiler.api_event(f"readData.{field.mesh}_{field.data}"):
+            values: NDArray[np.float64] = field.waveform.at(coupling.time + ahead)[ids]
         return values[:, 0] if field.components == 1 else values
 
     # Names.

@@ -27,6 +27,7 @@ from precice_lb.embedded.settings import (
     measure_settings,
     min_iterations,
 )
+from precice_lb.embedded.watch import WatchPoint, watch_elements, watched_place
 from precice_lb.precice_xml import Configuration, CouplingScheme, Participant
 from precice_lb.precice_xml import Mapping as MeshMapping
 
@@ -48,6 +49,7 @@ class Parts:
     read_maps: list[MappedField]
     write_maps: list[MappedField]
     coupling: Composition
+    watch_points: list[WatchPoint]
     appointments: list[Appointment]
     waits_in_finalize: bool
 
@@ -87,7 +89,16 @@ def assemble(configuration: Configuration, participant: str) -> Parts:
     )
     waits = is_true(configuration.root.attributes.get("wait-in-finalize"))
     appointments = _appointments(configuration, participant)
-    return Parts(meshes, reads, writes, mappings, read_maps, write_maps, coupling, appointments, waits)
+    watch_points = [
+        WatchPoint(
+            participant,
+            element.attributes["name"],
+            meshes[element.attributes["mesh"]],
+            watched_place(configuration, element),
+        )
+        for element in watch_elements(configuration, participant)
+    ]
+    return Parts(meshes, reads, writes, mappings, read_maps, write_maps, coupling, watch_points, appointments, waits)
 
 
 def _needs_connectivity(configuration: Configuration, mesh: str, only: Participant | None) -> bool:

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from precice_lb.embedded.errors import CouplingError
 from precice_lb.embedded.mesh import Mesh
+from precice_lb.embedded.profiling import Profiler
 
 __all__ = ["OtherCalls", "as_array", "as_text"]
 
@@ -39,7 +40,8 @@ def as_array(values: Any, name: str, call: str, dtype: type[np.generic] | None =
 class OtherCalls:
     """Base of `Participant`."""
 
-    def __init__(self) -> None:
+    def __init__(self, profiler: Profiler) -> None:
+        self._profiler = profiler
         self._sections: list[str] = []
 
     def _mesh(self, mesh_name: str) -> Mesh:
@@ -135,17 +137,18 @@ class OtherCalls:
     # Profiling sections of the solver.
 
     def start_profiling_section(self, event_name: str) -> None:
-        """Begin a profiling section; it is only checked, not recorded."""
+        """Begin a profiling section."""
         name = as_text(event_name)
         if "/" in name:
             raise CouplingError(f'expected a profiling section without "/", found "{name}"')
         self._sections.append(name)
+        self._profiler.begin(name)
 
     def stop_last_profiling_section(self) -> None:
         """End the profiling section that was begun last."""
         if not self._sections:
             raise CouplingError("there is no profiling section to stop: call start_profiling_section() first")
-        self._sections.pop()
+        self._profiler.end(self._sections.pop())
 
     def _check_no_sections(self, call: str) -> None:
         if self._sections:

@@ -11,6 +11,7 @@ from precice_lb.embedded.convergence import Total
 from precice_lb.embedded.coupling import Action, Scheme
 from precice_lb.embedded.coupling_data import CouplingData
 from precice_lb.embedded.m2n import Link
+from precice_lb.embedded.profiling import Profiler
 
 __all__ = ["Composition"]
 
@@ -84,10 +85,10 @@ class Composition:
                 scheme.fulfilled.add(action)
         return required
 
-    def initialize(self, links: Mapping[str, Link], total: Total, *, writes_logs: bool) -> None:
+    def initialize(self, links: Mapping[str, Link], total: Total, profiler: Profiler, *, writes_logs: bool) -> None:
         """Exchange initial data in each scheme in turn; see `Scheme.initialize`."""
         for scheme in self._schemes:
-            scheme.initialize(links, total, writes_logs=writes_logs)
+            scheme.initialize(links, total, profiler, writes_logs=writes_logs)
 
     def add_step(self, seconds: float) -> bool:
         """Step forward; True at the end of a time window.

@@ -17,6 +17,7 @@ from precice_lb.embedded.convergence import Convergence, Total
 from precice_lb.embedded.coupling_data import CouplingData
 from precice_lb.embedded.errors import CouplingError
 from precice_lb.embedded.m2n import Link
+from precice_lb.embedded.profiling import Profiler
 from precice_lb.embedded.tables import ConvergenceLog, IterationsLog
 
 __all__ = ["Action", "Iterations", "Scheme"]
@@ -98,7 +99,6 @@ class Scheme(ABC):
         self._total_iterations = 1
         self._acceleration: Acceleration | None = None
         self._links: Mapping[str, Link] = {}
-        self._total: Total | None = None
         self._iterations_log: IterationsLog | None = None
         self._convergence_log: ConvergenceLog | None = None
         both = [data for side in (sends, receives) for each in side.values() for data in each]
@@ -174,7 +174,7 @@ class Scheme(ABC):
         self._clock.progress_by(seconds)
         return self._clock.at_window_end
 
-    def initialize(self, links: Mapping[str, Link], total: Total, *, writes_logs: bool) -> None:
+    def initialize(self, links: Mapping[str, Link], total: Total, profiler: Profiler, *, writes_logs: bool) -> None:
         """Exchange what ``initialize`` exchanges.
 
         Parameters
@@ -183,10 +183,12 @@ class Scheme(ABC):
             Links to all partners of this participant.
         total
             Sums an array over this participant's ranks.
+        profiler
+            Takes note of what is done when.
         writes_logs
             Whether this rank writes the log files of implicit schemes.
         """
-        self._links, self._total = links, total
+        self._links, self._total, self._profiler = links, total, profiler
         self._start_from_zero(self._receives)
         if self._iterations is not None:
             self._store_iteration()
@@ -260,18 +262,19 @@ class Scheme(ABC):
     def _iterate(self) -> None:
         """Judge the iteration, and accelerate or take note (``doImplicitStep``)."""
         assert self._iterations is not None
-        assert self._total is not None
         convergence = self._iterations.convergence
         self.has_converged = convergence.has_converged(self._iteration, self._total)
         if self._convergence_log is not None:
             residuals = [measure.residual for measure in convergence.measures]
             self._convergence_log.write([self._window - 1, self._iteration, *residuals])
+        if self._acceleration is not None:
+            with self._profiler.event("accelerate"):
+                if self.has_converged:
+                    self._acceleration.converged(self.window_start)
+                else:
+                    self._acceleration.accelerate(self.window_start, self.time + self._clock.until_window_end)
         if self.has_converged:
-            if self._acceleration is not None:
-                self._acceleration.converged(self.window_start)
             convergence.new_series()
-        elif self._acceleration is not None:
-            self._acceleration.accelerate(self.window_start, self.time + self._clock.until_window_end)
 
     def _log_window(self) -> None:
         if self._iterations_log is None or self._iterations is None:

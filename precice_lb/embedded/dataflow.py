@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import NoReturn
 
+from precice_lb.embedded.watch import watch_elements, watched_place
 from precice_lb.exceptions import ConfigurationError, UnsupportedConfigurationError
 from precice_lb.precice_xml import Configuration, CouplingScheme, Exchange, Participant
 
@@ -80,6 +81,22 @@ class _Flow:
                 )
         for exchange in self._exchanges:
             self._check_exchange(exchange)
+        self._check_watch_points()
+
+    def _check_watch_points(self) -> None:
+        for element in watch_elements(self._configuration, self._me.name):
+            mesh = element.attributes.get("mesh", "")
+            if not element.attributes.get("name"):
+                self._refuse(element.line, "has a <watch-point> without a name: add one")
+            if mesh not in self._me.provides:
+                self._refuse(element.line, f'watches mesh "{mesh}", which it does not provide: move the watch-point')
+            watched_place(self._configuration, element)
+            for data in self._configuration.meshes[mesh].data:
+                # preCICE ends in such a case without a message.
+                if (mesh, data) not in (*self._me.reads, *self._me.writes):
+                    self._unsupported(
+                        element.line, f'watches mesh "{mesh}" with data "{data}" that it neither reads nor writes'
+                    )
 
     def check_parallel(self) -> None:
         mapped = {mesh for mapping in self._me.mappings for mesh in (mapping.source, mapping.target)}

@@ -16,6 +16,7 @@ from precice_lb.embedded.coupling_data import CouplingData
 from precice_lb.embedded.errors import CouplingError
 from precice_lb.embedded.intracomm import IntraComm
 from precice_lb.embedded.mesh import Field, Mesh, Partition, gather
+from precice_lb.embedded.profiling import Profiler
 from precice_lb.embedded.sockets import Channel
 
 __all__ = ["Link", "Links"]
@@ -31,8 +32,11 @@ class Links:
         rank: waiting for the primary rank to have it.
     """
 
-    def __init__(self, intra: IntraComm, channels: dict[str, Channel], meshes: dict[str, Mesh]) -> None:
+    def __init__(
+        self, intra: IntraComm, channels: dict[str, Channel], meshes: dict[str, Mesh], profiler: Profiler
+    ) -> None:
         self.intra = intra
+        self.profiler = profiler
         self.meshes = meshes
         self.wait_ns = 0
         self._channels = channels
@@ -98,8 +102,11 @@ class Link:
 
     def send(self, data: Sequence[CouplingData]) -> None:
         """Send of each data all samples with their times, or only the latest one without ``substeps``."""
-        if not data:
-            return
+        with self._links.profiler.event("waitAndSendData"):
+            if data:
+                self._send(data)
+
+    def _send(self, data: Sequence[CouplingData]) -> None:
         counts = [float(len(one.field.waveform)) for one in data if one.substeps]
         if counts:
             self._links.send(self._partner, [np.array(counts)])
@@ -123,8 +130,11 @@ class Link:
         CouplingError
             On all ranks, if the partner is gone.
         """
-        if not data:
-            return
+        with self._links.profiler.event("waitAndReceiveData"):
+            if data:
+                self._take(data, time)
+
+    def _take(self, data: Sequence[CouplingData], time: float) -> None:
         with self._waiting():
             counts = np.zeros(sum(one.substeps for one in data))
             if len(counts):
@@ -155,6 +165,16 @@ class Link:
     def send_number(self, number: float) -> None:
         """Send one number that all ranks know."""
         self._links.send(self._partner, [np.array([number])])
+
+    def send_convergence(self, converged: bool) -> None:
+        """Say whether an iteration has converged."""
+        with self._links.profiler.event("sendConvergence"):
+            self.send_number(float(converged))
+
+    def receive_convergence(self) -> bool:
+        """Wait to hear whether an iteration has converged; raises as `receive_number` does."""
+        with self._links.profiler.event("receiveConvergence"):
+            return bool(self.receive_number())
 
     def receive_number(self) -> float:
         """Wait for one number, on all ranks.

@@ -133,7 +133,7 @@ class MappedField:
     """One data that a mapping carries from one mesh to another (``precice/impl/DataContext.cpp``)."""
 
     def __init__(self, mapping: Mapping, source: Field, target: Field) -> None:
-        self._mapping = mapping
+        self.mapping = mapping
         self.source = source
         self.target = target
 
@@ -142,4 +142,4 @@ class MappedField:
         target = self.target.waveform.copy()
         for time, sample in self.source.waveform.samples():
             if (after is None or time - after > TOLERANCE) and not target.has(time):
-                self.target.waveform.put(time, self._mapping.apply(sample))
+                self.target.waveform.put(time, self.mapping.apply(sample))

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-import os
 import time
 import weakref
 from typing import Any
 
-from precice_lb.embedded.access import Access, State
+from precice_lb.embedded.access import State
 from precice_lb.embedded.assemble import assemble
 from precice_lb.embedded.calls import as_text
 from precice_lb.embedded.check import check_supported
@@ -20,16 +19,16 @@ from precice_lb.embedded.intracomm import IntraComm
 from precice_lb.embedded.m2n import Links
 from precice_lb.embedded.mapping import MappedField
 from precice_lb.embedded.partition import exchange_meshes
-from precice_lb.embedded.rendezvous import configuration_hash, connect
+from precice_lb.embedded.profiling import Profiler
+from precice_lb.embedded.rendezvous import configuration_hash, connect, timeout_seconds
 from precice_lb.embedded.sockets import Channel
+from precice_lb.embedded.status import Status
 from precice_lb.precice_xml import read_configuration
 
 __all__ = ["Participant"]
 
-_DEFAULT_TIMEOUT = 60.0
 
-
-class Participant(Access):
+class Participant(Status):
     """A solver's side of a coupled simulation, with the calls and the behaviour of pyprecice's class.
 
     Parameters
@@ -75,20 +74,26 @@ class Participant(Access):
         name = as_text(solver_name)
         self._configuration = read_configuration(as_text(configuration_file_name))
         check_supported(self._configuration, name, solver_process_size)
-        self._timeout = _timeout_seconds()
+        self._timeout = timeout_seconds()
         self._intra = IntraComm(name, solver_process_index, solver_process_size, communicator)
-        super().__init__(name, assemble(self._configuration, name))
+        profiler = Profiler(self._configuration, name, solver_process_index, solver_process_size)
+        profiler.begin("construction")
+        super().__init__(name, assemble(self._configuration, name), profiler)
         self.timing_ns: tuple[int, int] = (0, 0)
         self._channels: dict[str, Channel] = {}
-        self._links = Links(self._intra, self._channels, self._parts.meshes)
+        self._links = Links(self._intra, self._channels, self._parts.meshes, profiler)
         # Serves as destructor and at interpreter exit, whichever comes first.
-        self._close = weakref.finalize(self, _close, self._channels, self._intra, self._parts.waits_in_finalize)
+        self._close = weakref.finalize(
+            self, _close, self._channels, self._intra, profiler, self._parts.waits_in_finalize
+        )
         if self._intra.is_primary:
             print(
                 f'precice_lb: participant "{self._name}" is coupled by the embedded backend, which is for trying, '
                 "testing and teaching, not for production",
                 flush=True,
             )
+        profiler.end("construction")
+        profiler.enter_solver("solver.initialize")
 
     # Steering.
 
@@ -111,34 +116,41 @@ class Participant(Access):
                 "defined, and write_data() if it is true"
             )
         self._check_no_sections("initialize")
-        mapping_ns = 0
-        self._links.wait_ns = 0
+        self._profiler.leave_solver()
         try:
-            self._links.begin()
-            self._meet_partners()
-            exchange_meshes(self._configuration, self._name, self._links, self._parts.mappings)
-            for mesh in self._parts.meshes.values():
-                mesh.locked = True
-            # The wait that counts is for data: connecting and receiving meshes happens once.
-            self._links.wait_ns = 0
-            begin = time.perf_counter_ns()
-            for mapping in self._parts.mappings:
-                mapping.compute(self._intra)
-            mapping_ns += time.perf_counter_ns() - begin
-            for field in self._parts.writes.values():
-                field.store_written(0.0)
-            mapping_ns += _map(self._parts.write_maps)
-            links = {
-                appointment.partner: self._links.link(appointment.partner) for appointment in self._parts.appointments
-            }
-            coupling.initialize(links, self._intra.total, writes_logs=self._intra.is_primary)
-            mapping_ns += _map(self._parts.read_maps)
-            self._forget_written()
-            self._links.end()
+            with self._profiler.event("initialize"):
+                self._initialize()
         except BaseException:
             self._fail()
             raise
         self._state = State.INITIALIZED
+        self._profiler.enter_solver("solver.advance")
+
+    def _initialize(self) -> None:
+        for mesh in self._parts.meshes.values():
+            if mesh.provided:
+                self._profiler.add_data("initialize", f"meshSize{mesh.name}", mesh.size)
+        self._links.begin()
+        self._meet_partners()
+        exchange_meshes(self._configuration, self._name, self._links, self._parts.mappings)
+        for mesh in self._parts.meshes.values():
+            mesh.locked = True
+        for watch_point in self._parts.watch_points:
+            watch_point.initialize(self._intra)
+        for field in self._parts.writes.values():
+            field.store_written(0.0)
+        # The wait that counts is for data: connecting and receiving meshes happens once.
+        self._links.wait_ns = 0
+        mapping_ns = self._map(self._parts.write_maps, compute=True)
+        links = {appointment.partner: self._links.link(appointment.partner) for appointment in self._parts.appointments}
+        with self._profiler.event("initalizeCouplingScheme"):
+            self._parts.coupling.initialize(
+                links, self._intra.total, self._profiler, writes_logs=self._intra.is_primary
+            )
+        mapping_ns += self._map(self._parts.read_maps, compute=True)
+        self._write_watch_points()
+        self._forget_written()
+        self._links.end()
         self.timing_ns = (mapping_ns, self._links.wait_ns)
 
     def advance(self, computed_timestep_length: float) -> None:
@@ -163,9 +175,20 @@ class Participant(Access):
             raise CouplingError("advance() cannot be called when is_coupling_ongoing() is false")
         if not math.isfinite(step) or step <= TOLERANCE:
             raise CouplingError(f"expected a positive, finite time step in advance(), found {step:g}")
-        mapping_ns = 0
-        self._links.wait_ns = 0
+        # A step that is too long disturbs nothing.
         at_window_end = coupling.add_step(step)
+        self._profiler.leave_solver()
+        try:
+            with self._profiler.event("advance"):
+                self._advance(at_window_end)
+        except BaseException:
+            self._fail()
+            raise
+        self._profiler.enter_solver("solver.advance")
+
+    def _advance(self, at_window_end: bool) -> None:
+        coupling = self._parts.coupling
+        self._links.wait_ns = 0
         stepped_to = coupling.time
         repeated = coupling.repeated_data()
         # Without substeps, what was written before a window's last step is lost, as in preCICE.
@@ -173,19 +196,33 @@ class Participant(Access):
             for field in self._parts.writes.values():
                 field.store_written(stepped_to)
         self._forget_written()
-        try:
-            self._links.begin()
-            if at_window_end:
-                mapping_ns += _map(self._parts.write_maps, coupling.window_start)
+        self._links.begin()
+        mapping_ns = self._map(self._parts.write_maps, coupling.window_start) if at_window_end else 0
+        with self._profiler.event("advanceCoupling"):
             coupling.exchange()
-            if at_window_end:
-                self._trim(repeated)
-                mapping_ns += _map(self._parts.read_maps)
-                self._links.end()
-        except BaseException:
-            self._fail()
-            raise
+        if at_window_end:
+            self._trim(repeated)
+            mapping_ns += self._map(self._parts.read_maps)
+            if coupling.window_complete:
+                self._write_watch_points()
+            self._links.end()
         self.timing_ns = (mapping_ns, self._links.wait_ns)
+
+    def _map(self, fields: list[MappedField], after: float | None = None, *, compute: bool = False) -> int:
+        if not fields:
+            return 0
+        begin = time.perf_counter_ns()
+        with self._profiler.event("mapping"):
+            if compute:
+                for mapping in dict.fromkeys(field.mapping for field in fields):
+                    mapping.compute(self._intra)
+            for field in fields:
+                field.run(after)
+        return time.perf_counter_ns() - begin
+
+    def _write_watch_points(self) -> None:
+        for watch_point in self._parts.watch_points:
+            watch_point.write(self._parts.coupling.time)
 
     def _trim(self, repeated: dict[CouplingData, bool]) -> None:
         """Forget the samples that the next iteration or time window brings anew (``handleDataAfterAdvance``)."""
@@ -239,64 +276,16 @@ class Participant(Access):
         """Let the partners notice at once, whatever this process does next."""
         self._state = State.FAILED
         self._close.detach()
+        self._profiler.close()
         for channel in self._channels.values():
             channel.abort()
 
-    # Status.
 
-    def is_coupling_ongoing(self) -> bool:
-        """Whether there is anything left to simulate."""
-        self._require_initialized("is_coupling_ongoing")
-        return self._parts.coupling.is_ongoing
-
-    def is_time_window_complete(self) -> bool:
-        """Whether the last `advance` completed a time window."""
-        self._require_initialized("is_time_window_complete")
-        return self._parts.coupling.window_complete
-
-    def get_max_time_step_size(self) -> float:
-        """Largest time step that stays in this time window (simulated seconds); 0 after the end."""
-        self._require_initialized("get_max_time_step_size")
-        return self._parts.coupling.max_step
-
-    def requires_initial_data(self) -> bool:
-        """Whether the solver must write initial data before `initialize`."""
-        if self._state is not State.CONSTRUCTED:
-            raise CouplingError("requires_initial_data() has to be called before initialize()")
-        return self._parts.coupling.fulfill(Action.INITIALIZE_DATA)
-
-    def requires_writing_checkpoint(self) -> bool:
-        """Whether the solver must save its state: at the start of each time window of an implicit scheme."""
-        self._require_initialized("requires_writing_checkpoint")
-        return self._parts.coupling.fulfill(Action.WRITE_CHECKPOINT)
-
-    def requires_reading_checkpoint(self) -> bool:
-        """Whether the solver must go back to its saved state: the time window is repeated."""
-        self._require_initialized("requires_reading_checkpoint")
-        return self._parts.coupling.fulfill(Action.READ_CHECKPOINT)
-
-
-def _close(channels: dict[str, Channel], intra: IntraComm, wait_for_partner: bool) -> None:
+def _close(channels: dict[str, Channel], intra: IntraComm, profiler: Profiler, wait_for_partner: bool) -> None:
+    profiler.leave_solver()
+    profiler.begin("finalize")
     for channel in channels.values():
         channel.finish(wait_for_partner=wait_for_partner)
     intra.close()
-
-
-def _map(fields: list[MappedField], after: float | None = None) -> int:
-    if not fields:
-        return 0
-    begin = time.perf_counter_ns()
-    for field in fields:
-        field.run(after)
-    return time.perf_counter_ns() - begin
-
-
-def _timeout_seconds() -> float:
-    text = os.environ.get("PRECICE_LB_TIMEOUT", str(_DEFAULT_TIMEOUT))
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = math.nan
-    if not seconds > 0:
-        raise CouplingError(f'expected a positive number of seconds in PRECICE_LB_TIMEOUT, found "{text}"')
-    return seconds
+    profiler.end("finalize")
+    profiler.close()

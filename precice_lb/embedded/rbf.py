@@ -191,8 +191,8 @@ def _beyond_one_cluster(centres: Array, points: Array, cluster: int) -> str | No
     """Say what keeps preCICE's ``createClustering`` from one cluster, with which the partition of unity is global."""
     if len(centres) >= 2 * cluster:
         return (
-            f"needs several clusters for {len(centres)} vertices, while the embedded backend knows a partition of unity "
-            f"of one cluster with less than {2 * cluster}"
+            f"needs several clusters for {len(centres)} vertices, while the embedded backend knows "
+            f"one cluster with less than {2 * cluster}"
         )
     low, high = centres.min(axis=0), centres.max(axis=0)
     radius = 2.0 * (float((high - low).max()) or 1.0)

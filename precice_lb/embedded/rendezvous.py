@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import math
 import os
 import secrets
 import select
@@ -27,8 +28,9 @@ from urllib.parse import quote
 from precice_lb.embedded.errors import CouplingError
 from precice_lb.embedded.sockets import HELLO, Channel, read_frame, write_frame
 
-__all__ = ["Appointment", "configuration_hash", "connect"]
+__all__ = ["Appointment", "configuration_hash", "connect", "timeout_seconds"]
 
+_DEFAULT_TIMEOUT = 60.0
 _DIRECTORY = "precice-lb-run"
 _PROTOCOL = 1
 _HELLO_LIMIT = 4096
@@ -273,3 +275,21 @@ def _interface_address(name: str) -> str:
         f'the m2n\'s network="{name}" has no IPv4 address on this machine: name an interface that has one, or leave '
         "the attribute out for the loopback"
     )
+
+
+def timeout_seconds() -> float:
+    """Return the seconds that partners have to appear, from ``PRECICE_LB_TIMEOUT``.
+
+    Raises
+    ------
+    CouplingError
+        If it is no positive number.
+    """
+    text = os.environ.get("PRECICE_LB_TIMEOUT", str(_DEFAULT_TIMEOUT))
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = math.nan
+    if not seconds > 0:
+        raise CouplingError(f'expected a positive number of seconds in PRECICE_LB_TIMEOUT, found "{text}"')
+    return seconds

@@ -70,12 +70,12 @@ class ParallelScheme(_PairScheme):
     def _exchange_second(self) -> None:
         if self.first:
             if self.is_implicit:
-                self.has_converged = bool(self._link.receive_number())
+                self.has_converged = self._link.receive_convergence()
             self._receive()
         else:
             if self.is_implicit:
                 self._iterate()
-                self._link.send_number(float(self.has_converged))
+                self._link.send_convergence(self.has_converged)
             self._send()
         if self.has_converged or not self.is_implicit:
             self._move_to_next_window()
@@ -127,13 +127,13 @@ class SerialScheme(_PairScheme):
                 self._link.send_number(self._clock.progress)
         elif self.is_implicit:
             self._iterate()
-            self._link.send_number(float(self.has_converged))
+            self._link.send_convergence(self.has_converged)
         self._send()
 
     def _exchange_second(self) -> None:
         if self.first:
             if self.is_implicit:
-                self.has_converged = bool(self._link.receive_number())
+                self.has_converged = self._link.receive_convergence()
             self._receive()
         if self.has_converged or not self.is_implicit:
             self._move_to_next_window()
@@ -207,12 +207,12 @@ class MultiScheme(Scheme):
 
     def _exchange_second(self) -> None:
         if self.first:
-            self.has_converged = bool(self._links[self._controller].receive_number())
+            self.has_converged = self._links[self._controller].receive_convergence()
             self._receive_all()
         else:
             self._iterate()
             for partner in self._partners:
-                self._links[partner].send_number(float(self.has_converged))
+                self._links[partner].send_convergence(self.has_converged)
             self._send_all()
         if self.has_converged:
             self._move_to_next_window()

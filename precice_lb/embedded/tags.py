@@ -44,7 +44,7 @@ TAGS: dict[str, tuple[set[str], set[str]]] = {
     "participant": (
         {"name"},
         {
-            *("provide-mesh", "receive-mesh", "read-data", "write-data"),
+            *("provide-mesh", "receive-mesh", "read-data", "write-data", "watch-point"),
             *("mapping:nearest-neighbor", "mapping:nearest-projection"),
             *("mapping:rbf", "mapping:rbf-global-direct", "mapping:rbf-pum-direct"),
             *("intra-comm:sockets", "intra-comm:mpi"),
@@ -64,6 +64,7 @@ TAGS: dict[str, tuple[set[str], set[str]]] = {
     ),
     "executor:cpu": (set(), set()),
     **{name: ({"support-radius"} if "compact" in name else set(), set()) for name in _FUNCTIONS},
+    "watch-point": ({"name", "mesh", "coordinate"}, set()),
     "m2n:sockets": (
         {
             *("acceptor", "connector", "exchange-directory", "network", "port"),
