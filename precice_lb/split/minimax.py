@@ -24,7 +24,9 @@ def uses_of(curves: Curves, choice: Choice) -> Integers:
     return np.stack([curves[name][version].uses[index] for name, (version, index) in choice.items()])
 
 
-def minimax_split(curves: Curves, layout: Layout, capacity: Integers) -> tuple[Choice, list[Integers]]:
+def minimax_split(
+    curves: Curves, layout: Layout, capacity: Integers, only_slowest: bool = False
+) -> tuple[Choice, list[Integers]]:
     """Minimise the slowest participant's seconds, then the next slowest's, and so on.
 
     This is problem 1.6 of Schröder (2019) with the parallel entries of his table 1.1 (problem 3.10 of Totounferoush,
@@ -42,6 +44,8 @@ def minimax_split(curves: Curves, layout: Layout, capacity: Integers) -> tuple[C
         What participants occupy together.
     capacity
         Resources of each kind; enough for the least of everyone.
+    only_slowest
+        Leave the others at what they need to be no slower than the slowest.
 
     Returns
     -------
@@ -60,6 +64,8 @@ def minimax_split(curves: Curves, layout: Layout, capacity: Integers) -> tuple[C
             proof = needed
         found = search.fitting(makespan)
         assert found is not None
+        if only_slowest:
+            return found, proof
         # At equal times the one whose next step costs most stays behind.
         open_names = [name for name in curves if name not in choice]
         slowest = max(

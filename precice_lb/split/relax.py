@@ -63,7 +63,9 @@ class Relaxation:
         return useful
 
 
-def relax(curves: Curves, layout: Layout, capacity: Integers, rows: Rows, scale: float) -> Relaxation:
+def relax(
+    curves: Curves, layout: Layout, capacity: Integers, rows: Rows, scale: float, tolerance: float = 0.0
+) -> Relaxation:
     """Solve the linear program in which everyone mixes its counts.
 
     Minimise the window time T over convex combinations of the counts of each participant, subject to every row of the
@@ -79,11 +81,13 @@ def relax(curves: Curves, layout: Layout, capacity: Integers, rows: Rows, scale:
         The window time.
     scale
         A window time of the right size, in seconds.
+    tolerance
+        How close the bound must be to the relaxation's own optimum, relatively.
     """
     program = _Program(LinearProgram(curves, layout, capacity, scale), rows)
     bound, prices, use = -np.inf, None, np.zeros((len(curves), len(capacity)))
     for _ in range(_ROUNDS):
-        found, costs, use = program.solve()
+        value, found, costs, use = program.solve()
         reduced = [[found.reduced(i, curve) for curve in own] for i, own in enumerate(curves.values())]
         total = sum(min(float(v.min()) for v in own) for own in reduced) - found.income
         if total > bound:
@@ -91,7 +95,7 @@ def relax(curves: Curves, layout: Layout, capacity: Integers, rows: Rows, scale:
         grown = program.add([[int(np.argmin(v)) for v in own] for own in reduced])
         # More rows only make it longer, more columns only shorter: at neither both agree.
         grown |= rows.learn(costs)
-        if not grown:
+        if not grown or (value - bound <= tolerance * value and float(rows.seconds(costs)) <= value * (1 + tolerance)):
             break
     assert prices is not None
     return Relaxation(bound, prices, use)
@@ -115,8 +119,8 @@ class _Program:
         self._columns |= {(i, v, j) for i, own in enumerate(cheapest) for v, j in enumerate(own)}
         return len(self._columns) > before
 
-    def solve(self) -> tuple[Prices, Floats, Floats]:
-        """Solve it: multipliers, and the mean seconds and uses of each participant."""
+    def solve(self) -> tuple[float, Prices, Floats, Floats]:
+        """Solve it: value, multipliers, and the mean seconds and uses of each participant."""
         linear = self._linear
         table = linear.tableau(sorted(self._columns), self._rows.matrix)
         people, kinds = len(linear.curves), table.uses.shape[1]
@@ -129,7 +133,7 @@ class _Program:
         np.add.at(mean, owner, shares * table.seconds)
         np.add.at(use, owner, shares[:, None] * table.uses)
         prices = self._prices(np.maximum(-done.ineqlin.marginals, 0.0), kinds)
-        return prices, mean * linear.scale, use * linear.unit
+        return float(done.fun) * linear.scale, prices, mean * linear.scale, use * linear.unit
 
     def _prices(self, marginals: Floats, kinds: int) -> Prices:
         matrix = self._rows.matrix

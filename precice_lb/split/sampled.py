@@ -44,7 +44,8 @@ class SampledSolution:
 def solve_samples(problem: Problem) -> SampledSolution:
     """Minimise the mean window time over the samples.
 
-    The bound is the mean of the samples' own optima. The splits are all compared where there are few; otherwise the
+    The bound is the mean of the samples' own optima (with many splits of a linear relaxation's, which are below them by
+    no more than single ranks make). The splits are all compared where there are few; otherwise the
     search descends from the best split for the mean times, from the median of the samples' best splits, and from the
     best of them.
     """
@@ -52,7 +53,7 @@ def solve_samples(problem: Problem) -> SampledSolution:
     bounds, splits = [], []
     for sample in range(problem.samples):
         curves = problem.curves(sample)
-        solution = solver.solve(curves)
+        solution = solver.bounded(curves)
         bounds.append(solution.bound)
         splits.append({n: (curves[n][v].version, int(curves[n][v].ranks[i])) for n, (v, i) in solution.choice.items()})
     bound = float(np.mean(bounds))

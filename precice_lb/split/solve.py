@@ -28,6 +28,8 @@ Integers = NDArray[np.int64]
 DIRECT_SPLITS = 4096
 #: Seconds after which HiGHS gives its best split and the gap left.
 TIME_LIMIT = 60.0
+# How close a bound that is only averaged must be.
+_AVERAGED = 1e-5
 
 
 @dataclass(frozen=True)
@@ -74,8 +76,9 @@ class Solver:
         """Find the split with the shortest window."""
         problem = self.problem
         weighted = self.weighted(curves)
-        choice, needed = minimax_split(weighted, problem.layout, self.capacity)
-        if problem.schedule.is_maximum:
+        is_maximum = problem.schedule.is_maximum
+        choice, needed = minimax_split(weighted, problem.layout, self.capacity, only_slowest=not is_maximum)
+        if is_maximum:
             seconds = self.seconds(curves, choice)
             budgets = [b for total in needed if (b := problem.machine.budget_for(total)) is not None]
             unit = problem.machine.unit
@@ -86,6 +89,17 @@ class Solver:
         bound, proof = self._search(curves, best)
         seconds, found = best.splits[0]
         return Solution(dict(zip(curves, found, strict=True)), seconds, bound, proof)
+
+    def bounded(self, curves: Curves) -> Solution:
+        """Find a split that is nearly as short as a bound, which is enough where many are only averaged."""
+        if self.problem.schedule.is_maximum or self._count(curves) <= DIRECT_SPLITS:
+            return self.solve(curves)
+        layout = self.problem.layout
+        choice, _ = minimax_split(self.weighted(curves), layout, self.capacity, only_slowest=True)
+        relaxation = relax(curves, layout, self.capacity, self.rows, self.seconds(curves, choice), _AVERAGED)
+        start = relaxation.start(curves)
+        choice = start if np.all(layout.total(uses_of(curves, start)) <= self.capacity) else choice
+        return Solution(choice, self.seconds(curves, choice), relaxation.bound, "by a linear relaxation")
 
     def several(self, curves: Curves, count: int, within: float) -> tuple[list[tuple[float, Choice]], bool]:
         """Find the best splits up to a window time, best first; and whether that is proven."""
@@ -100,15 +114,23 @@ class Solver:
     def weighted(self, curves: Curves) -> dict[str, tuple[Curve, ...]]:
         """Weigh the seconds as the window time does if nobody else costs anything."""
         return {
-            name: tuple(Curve(c.ranks, c.uses, c.seconds * self._weights[name], c.version) for c in own)
-            for name, own in curves.items()
+            name: tuple(
+                c if weight == 1 else Curve(c.ranks, c.uses, c.seconds * weight, c.version) for c in curves[name]
+            )
+            for name, weight in self._weights.items()
         }
 
     def leftover(self, curves: Curves, choice: Choice) -> Choice:
         """Give out what a split leaves over: to the slowest that gets faster by it, then the next."""
         chosen = {name: (curves[name][v].take(slice(i, None)),) for name, (v, i) in choice.items()}
+        if self.problem.schedule.is_maximum:
+            return choice
         more, _ = minimax_split(self.weighted(chosen), self.problem.layout, self.capacity)
         return {name: (v, i + more[name][1]) for name, (v, i) in choice.items()}
+
+    def _count(self, curves: Curves) -> int:
+        """Count the splits of all combinations of versions."""
+        return sum(_splits(curves, versions) for versions in product(*(range(len(own)) for own in curves.values())))
 
     def _search(self, curves: Curves, best: Best) -> tuple[float, str]:
         """Find the best splits; give the seconds that no other split is below, and why."""
@@ -116,7 +138,7 @@ class Solver:
         kept = {name: [np.arange(len(c.ranks)) for c in own] for name, own in curves.items()}
         combinations = list(product(*(range(len(own)) for own in curves.values())))
         relaxation = None
-        if sum(_splits(curves, versions) for versions in combinations) > DIRECT_SPLITS:
+        if self._count(curves) > DIRECT_SPLITS:
             scale = best.splits[0][0] if best.splits else best.within
             relaxation = relax(curves, layout, capacity, self.rows, scale)
             self._improve(curves, relaxation.start(curves), best)
@@ -135,7 +157,8 @@ class Solver:
             best.add(seconds, tuple((v, int(kept[n][v][i])) for n, (v, i) in zip(curves, split, strict=True)))
         if bound >= found.limit:
             bound = best.splits[0][0] if best.count == 1 else bound
-            return bound, f"{boxes} boxes of splits were bounded, and none can hold a shorter one"
+            before = "a linear relaxation and " if relaxation else ""
+            return bound, f"{before}{boxes} boxes of splits that were bounded leave no shorter one"
         if relaxation:
             bound = max(bound, relaxation.bound)
         if best.count == 1:
@@ -145,7 +168,7 @@ class Solver:
                 better = {n: (v, int(kept[n][v][i])) for n, (v, i) in zip(curves, choice, strict=True)}
                 best.add(self.seconds(curves, better), tuple(better.values()))
             bound = min(bound, best.splits[0][0])
-        return bound, f"no split is below {bound:.6g} s, by mixed-integer programming with HiGHS"
+        return bound, f"no split is below {bound:.6g} s by mixed-integer programming, to the tolerance of HiGHS"
 
     def _improve(self, curves: Curves, start: Choice, best: Best) -> None:
         """Descend from the splits known, and from another one if it fits."""
