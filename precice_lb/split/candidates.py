@@ -80,8 +80,8 @@ def candidates_of(
     highs["times known"] = length
     known = {key: int(value) for key, value in highs.items() if value is not None}
     high = min(known.values()) if known else None
+    limit = min(known, key=lambda key: known[key]) if known else ""
     if high is not None and high < low:
-        limit = min(known, key=lambda key: known[key])
         asked = "the minimum" if why == "minimum" else f"needed for {why}"
         raise InfeasibleError(
             f'expected at least {low} ranks, {asked}, as maximum of "{name}", found {high} '
@@ -89,7 +89,7 @@ def candidates_of(
         )
     multiple = int(constraints.of("multiples", name, version) or 1)
     fixed, allowed = constraints.of("fixed", name, version), constraints.of("allowed", name, version)
-    rules = {"minimum": f"{low} at least ({why})", "maximum": f"{high} at most" if high is not None else ""}
+    rules = {"minimum": f"{low} at least ({why})", "maximum": f"{high} at most ({limit})" if high is not None else ""}
     rules["multiple"] = f"multiples of {multiple}" if multiple > 1 else ""
     listed = None
     if allowed is not None or fixed is not None:

@@ -1,0 +1,226 @@
+"""What constraints mean, and what is said when they clash."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+from precice_xml_helpers import configuration, scheme
+
+from precice_lb.exceptions import InfeasibleError, ModelError
+from precice_lb.precice_xml import parse_configuration
+from precice_lb.schedule import Schedule
+from precice_lb.split import Constraints, SharedCores, optimize_split, solve
+from precice_lb.split import optimize as door
+
+RANKS = np.arange(1, 2001)
+TIMES = {"A": 900.0 / RANKS, "B": 300.0 / RANKS}
+BOTH = Schedule.parallel("AB")
+IN_TURNS = Schedule.serial("AB")
+
+
+def split_of(
+    budget: int, schedule: Schedule = BOTH, times: dict[str, Any] = TIMES, **constraints: Any
+) -> dict[str, int]:
+    return optimize_split(times, budget, schedule=schedule, constraints=Constraints(**constraints)).split
+
+
+def test_cores_are_ranks_times_threads() -> None:
+    assert split_of(96, unit="cores", threads={"A": 4}) == {"A": 22, "B": 8}
+    assert split_of(96, unit="cores", threads=2) == {"A": 36, "B": 12}
+
+
+def test_whole_nodes_and_shared_nodes() -> None:
+    machine = {"unit": "nodes", "cores_per_node": 48}
+    assert split_of(10, **machine) == {"A": 360, "B": 120}
+    # 7 and 3 nodes instead of 7.5 and 2.5.
+    assert split_of(10, **machine, whole_nodes=True) == {"A": 336, "B": 144}
+    # A's ranks of 20 cores: two of them on a node.
+    assert split_of(10, **machine, whole_nodes=True, threads={"A": 20}, maximum={"B": 48}) == {"A": 18, "B": 48}
+    assert split_of(480, unit="cores", cores_per_node=48, whole_nodes=["B"]) == {"A": 336, "B": 144}
+    result = optimize_split(TIMES, 10, schedule=BOTH, constraints=Constraints(**machine, maximum={"A": 100, "B": 20}))
+    assert result.used == {"ranks": 120, "cores": 144, "nodes": 3}
+
+
+def test_bounds_of_all_kinds() -> None:
+    assert split_of(100, multiples=8) == {"A": 72, "B": 24}
+    assert split_of(100, allowed={"A": [64, 80, 100]}) == {"A": 64, "B": 36}
+    assert split_of(100, fixed={"B": 60}) == {"A": 40, "B": 60}
+    assert split_of(100, memory={"B": 400e9}, memory_per_rank=8e9) == {"A": 50, "B": 50}
+    assert split_of(100, elements={"B": 1e6}, elements_per_rank={"B": 25_000.0}) == {"A": 60, "B": 40}
+    assert split_of(100, maximum={"A": 50}) == {"A": 50, "B": 50}
+
+
+def test_versions_choose_their_resource() -> None:
+    times = {"A": {"cpu": 900.0 / RANKS, "gpu": 90.0 / RANKS}, "B": 300.0 / RANKS}
+    machine = {"unit": "nodes", "cores_per_node": 48, "gpus_per_node": 4, "gpus_per_rank": {"A:gpu": 1}}
+    result = optimize_split(times, 10, schedule=BOTH, constraints=Constraints(**machine))
+    # 40 GPUs are as fast as 400 cores, and leave 440 of 480 cores to B; 120 cores would do for 2.5 s.
+    assert result.versions == {"A": "gpu"}
+    assert result.split["A"] == 40
+    assert result.used["gpus"] == 40
+    without = optimize_split(times, 10, schedule=BOTH, constraints=Constraints(**machine | {"gpus_per_node": 0}))
+    assert without.versions == {"A": "cpu"}
+    few = optimize_split(times, 480, schedule=BOTH, constraints=Constraints(gpus=8, gpus_per_rank={"A:gpu": 1}))
+    assert few.versions == {"A": "cpu"}
+    slow = optimize_split(
+        times | {"A": {"gpu": 90.0 / RANKS}},
+        480,
+        schedule=BOTH,
+        constraints=Constraints(gpus=8, gpus_per_rank={"A": 1}),
+    )
+    assert slow.split["A"] == 8
+
+
+def test_cores_in_turns() -> None:
+    shared = [SharedCores((("A",), ("B",)), overhead=0.1)]
+    result = optimize_split(TIMES, 100, schedule=IN_TURNS, constraints=Constraints(shared=shared))
+    assert result.split == {"A": 100, "B": 100}
+    assert result.window_seconds == pytest.approx(12.0 * 1.1)
+    assert result.used == {"ranks": 200, "cores": 100}
+    with pytest.raises(InfeasibleError, match="A and B, which parallel A, B lets overlap"):
+        split_of(100, shared=shared)
+
+
+@pytest.mark.parametrize(
+    ("budget", "constraints", "message"),
+    [
+        (9, {"minimum": {"A": 8, "B": 4}}, r"at least 12 ranks .*\(minima: A 8, B 4\), found 9; give 12 ranks"),
+        (1, {"unit": "nodes", "cores_per_node": 4, "whole_nodes": True}, "at least 2 nodes"),
+        (9, {"memory": {"A": 90.0}, "memory_per_rank": 8.0}, r"at least 13 ranks .*A 12 \(memory\)"),
+        (9, {"fixed": {"A": 9}}, r"at least 10 ranks .*A 9 \(fixed\)"),
+        (99, {"minimum": {"A": 10}, "allowed": {"A": [2, 4, 8]}}, r"clash .*: 10 at least \(minimum\); .*one of 2, 4, 8"),
+        (99, {"multiples": {"A": 16}, "maximum": {"A": 12}}, r"12 at most \(maximum.*\); multiples of 16"),
+        (99, {"fixed": {"A": 6}, "multiples": 4}, "multiples of 4; fixed at 6"),
+        (99, {"elements": {"A": 1e6}, "elements_per_rank": 1e3, "maximum": {"A": 64}}, "needed for elements, .* 64"),
+        (99, {"gpus": 3, "gpus_per_rank": {"A": 4}}, "4 or more GPUs .* found 3"),
+        (9, {"unit": "nodes", "cores_per_node": 8, "threads": {"A": 9}}, "fit on one node"),
+        (9, {"unit": "nodes", "cores_per_node": 8, "threads": {"A": 3}}, "without gaps .* found 3 of A"),
+        (9, {"maximum": {"C": 3}}, "maximum of A, B, found some of 'C'"),
+        (9, {"whole_nodes": ["C"], "cores_per_node": 4}, "found some of 'C'"),
+        (9, {"shared": [SharedCores((("A",), ("C",)))]}, "found C though it is not in the coupling"),
+        (9, {"shared": [SharedCores((("A",), ("A",)))]}, "found A twice"),
+    ],
+)  # fmt: skip
+def test_what_clashes_is_said(budget: int, constraints: dict[str, Any], message: str) -> None:
+    with pytest.raises(InfeasibleError, match=message):
+        split_of(budget, IN_TURNS, **constraints)
+
+
+@pytest.mark.parametrize(
+    "constraints",
+    [
+        {"unit": "racks"},
+        {"unit": "nodes"},
+        {"whole_nodes": True},
+        {"threads": 0},
+        {"fixed": {"A": 2.5}},
+        {"gpus": -1},
+        {"multiples": True},
+        {"memory": {"A": 1.0}},
+        {"memory": {"A": -1.0}, "memory_per_rank": 1.0},
+        {"elements": {"A": 1.0}, "elements_per_rank": {"A": float("nan")}},
+        {"shared": [SharedCores((("A", "B"),))]},
+        {"shared": [SharedCores(("A", "B"))]},
+        {"shared": [SharedCores((("A",), ("B",)), overhead=-0.1)]},
+    ],
+)
+def test_nonsense_is_refused(constraints: dict[str, Any]) -> None:
+    with pytest.raises(InfeasibleError, match="expected"):
+        Constraints(**constraints)
+
+
+def _packs(ranks: list[tuple[int, int]], nodes: int, cores: int, gpus: int) -> bool:
+    """Whether ranks of so many cores and GPUs fit on nodes, by trying everything."""
+    if not ranks:
+        return True
+    seen = set()
+
+    def place(index: int, room: tuple[tuple[int, int], ...]) -> bool:
+        if index == len(ranks):
+            return True
+        if (index, room) in seen:
+            return False
+        seen.add((index, room))
+        for k, (c, g) in enumerate(room):
+            if c >= ranks[index][0] and g >= ranks[index][1] and (k == 0 or room[k] != room[k - 1]):
+                rest = sorted([*room[:k], (c - ranks[index][0], g - ranks[index][1]), *room[k + 1 :]])
+                if place(index + 1, tuple(rest)):
+                    return True
+        return False
+
+    return place(0, ((cores, gpus),) * nodes)
+
+
+def test_ranks_on_shared_nodes_really_fit() -> None:
+    random = np.random.default_rng(5)
+    checked = 0
+    for _ in range(120):
+        cores, gpus, nodes = int(random.choice([4, 6, 8])), int(random.choice([0, 1, 2])), int(random.integers(1, 4))
+        given = Constraints(
+            unit="nodes",
+            cores_per_node=cores,
+            gpus_per_node=gpus,
+            threads={"A": int(random.integers(1, 4)), "B": int(random.integers(1, 4))},
+            gpus_per_rank={"A": int(random.integers(0, 2)), "B": int(random.integers(0, 2))},
+        )
+        times = {name: float(random.uniform(1, 9)) / RANKS for name in "AB"}
+        try:
+            split = optimize_split(times, nodes, schedule=IN_TURNS, constraints=given).split
+        except InfeasibleError:
+            continue
+        ranks = [(given.of("threads", n), given.of("gpus_per_rank", n)) for n in "AB" for _ in range(split[n])]
+        assert _packs(sorted(ranks, reverse=True), nodes, cores, gpus), (given, split)
+        checked += 1
+    assert checked > 20
+
+
+def test_samples_average_the_window_time() -> None:
+    random = np.random.default_rng(2)
+    ranks = np.arange(1, 13)
+    schedule = Schedule.from_config(
+        parse_configuration(configuration("ABC", [scheme("serial-explicit", "AB"), scheme("parallel-explicit", "BC")]))
+    )
+    times = {n: random.uniform(5, 30, (7, 1)) / ranks * random.uniform(1, 1.4, (7, 12)) for n in "ABC"}
+    result = optimize_split(times, 12, schedule=schedule)
+    splits = np.array([s for s in product(range(1, 11), repeat=3) if sum(s) <= 12])
+    windows = schedule.window_seconds({n: times[n][:, splits[:, i] - 1] for i, n in enumerate("ABC")})
+    assert result.window_seconds == pytest.approx(windows.mean(axis=0).min())
+    assert result.gap == pytest.approx(windows.mean(axis=0).min() / windows.min(axis=1).mean() - 1)
+    assert "7 samples" in result.bound
+    assert list(result.split.values()) in splits[np.isclose(windows.mean(axis=0), result.window_seconds)].tolist()
+    # A participant without samples goes with those that have them; other numbers of them do not.
+    mixed = optimize_split(times | {"C": times["C"][0]}, 12, schedule=schedule)
+    assert mixed.window_seconds > 0
+    with pytest.raises(ModelError, match="as many samples"):
+        optimize_split(times | {"C": times["C"][:3]}, 12, schedule=schedule)
+
+
+@pytest.mark.parametrize("schedule", [BOTH, IN_TURNS], ids=["parallel", "serial"])
+def test_descent_under_samples_finds_what_all_splits_give(schedule: Schedule, monkeypatch: pytest.MonkeyPatch) -> None:
+    random = np.random.default_rng(4)
+    times = {n: random.lognormal(3, 0.4, (20, 1)) / RANKS[:120] + random.uniform(0, 0.1, (20, 1)) for n in "AB"}
+    every = optimize_split(times, 120, schedule=schedule)
+    assert "none of all" in every.bound
+    monkeypatch.setattr("precice_lb.split.sampled.MAXIMUM_SPLITS", 0)
+    monkeypatch.setattr(solve, "DIRECT_SPLITS", 0)
+    found = optimize_split(times, 120, schedule=schedule)
+    assert "descent" in found.bound
+    assert found.window_seconds == pytest.approx(every.window_seconds, rel=1e-6)
+    assert found.gap == pytest.approx(every.gap, abs=1e-4)
+
+
+def test_verifying_compares_with_all_splits(monkeypatch: pytest.MonkeyPatch) -> None:
+    result = optimize_split(TIMES, 60, schedule=IN_TURNS, verify=True)
+    assert result.verified == f"none of {60 * 59 // 2} splits is shorter"
+    assert optimize_split(TIMES, 60, schedule=IN_TURNS).verified == ""
+    huge = optimize_split(
+        {n: (lambda p: 1.0 / p) for n in "ABCD"}, 10_000, schedule=Schedule.parallel("ABCD"), verify=True
+    )
+    assert huge.verified.startswith("not compared")
+    # It would notice a wrong answer.
+    monkeypatch.setattr(door, "best_of_all", lambda problem: (0.5 * result.window_seconds, {"A": ("", 1)}, 1))
+    with pytest.raises(ModelError, match="report this defect"):
+        optimize_split(TIMES, 60, schedule=IN_TURNS, verify=True)
