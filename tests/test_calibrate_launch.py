@@ -304,15 +304,13 @@ def test_steps_on_nodes_of_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyP
         "--nodes=2",
         "--relative=0",
         "--ntasks=6",
-        "--ntasks-per-node=4",
         "--distribution=plane=4",
     ]
-    assert found["B"][1:-4] == ["--nodes=1", "--relative=2", "--ntasks=3", "--ntasks-per-node=3"]
+    assert found["B"][1:-4] == ["--nodes=1", "--relative=2", "--ntasks=3"]
     assert found["C"][1:-4] == [
         "--nodes=2",
         "--relative=3",
         "--ntasks=8",
-        "--ntasks-per-node=4",
         "--distribution=plane=4",
     ]
     assert not any("--overlap" in line for line in found.values())

@@ -28,7 +28,7 @@ __all__ = ["CampaignRuns"]
 
 # A store of a run that did not end well is kept under a name that no reader takes for a measurement.
 _SET_ASIDE_SUFFIX = ".unfinished"
-_STORE = re.compile(r"^(?P<who>.+)-(?P<rank>\d+)-(?P<size>\d+)(?:\.\d+)?\.h5$")
+_RANK_FILE = re.compile(r"^(?P<who>.+)-\d+-(?P<size>\d+)(?:\.\d+)?\.(?:h5|txt|json)$")
 
 
 class CampaignRuns:
@@ -142,7 +142,10 @@ class CampaignRuns:
 
     def _conclude(self, record: RunRecord, outcome: Outcome, error: str | None) -> None:
         run_directory = self.directory / record.directory
-        error = error or self._not_measured(record)
+        wrong_size = self._wrong_size(record)
+        if error is not None and wrong_size is not None:
+            error = f"{error}; {wrong_size}"
+        error = error or wrong_size or self._not_measured(record)
         record.seconds = round(outcome.seconds, 3)
         record.error = error
         record.outcome = "finished" if error is None else "timeout" if outcome.timed_out else "failed"
@@ -238,31 +241,37 @@ class CampaignRuns:
         (plan.directory / "exchange").mkdir()
         (plan.directory / "stores").mkdir()
 
-    def _not_measured(self, record: RunRecord) -> str | None:
-        """Say which participants ended well but left no times, or were not started with the ranks they should have.
-
-        Times come from stores, or from preCICE's profiling files.
-        """
-        run_directory = self.directory / record.directory
-        stores = [match for path in run_directory.glob("stores/**/*.h5") if (match := _STORE.match(path.name))]
-        profiles = [path.name for path in run_directory.glob("case/**/precice-profiling/*")]
-        silent = []
+    def _wrong_size(self, record: RunRecord) -> str | None:
+        """Say which participant's MPI saw another number of ranks than the split says."""
+        sizes = self._sizes(record)
         for name, ranks in record.split.items():
-            sizes = {int(match["size"]) for match in stores if match["who"] == name}
-            if sizes and sizes != {ranks}:
+            if name in sizes and sizes[name] != {ranks}:
+                seen = " and ".join(map(str, sorted(sizes[name])))
                 return (
-                    f"{name} was to run on {ranks} ranks, but its MPI says {' and '.join(map(str, sorted(sizes)))}: "
-                    "this MPI does not understand the launcher; use the one that belongs to it, or for srun "
-                    'launcher.mpi, such as "pmi2" or "pmix"'
+                    f"{name} was to run on {ranks} ranks, but its MPI says {seen}: this MPI does not understand the "
+                    'launcher; use the one that belongs to it, or for srun launcher.mpi, such as "pmi2" or "pmix"'
                 )
-            if not sizes and not any(profile.startswith(f"{name}-") for profile in profiles):
-                silent.append(name)
+        return None
+
+    def _not_measured(self, record: RunRecord) -> str | None:
+        """Say which participants ended well but left neither a store nor profiling files."""
+        silent = [name for name in record.split if name not in self._sizes(record)]
         if not silent:
             return None
         return (
             f"{' and '.join(silent)} ended well but recorded nothing: start a Python solver with "
             "`python -m precice_lb run solver.py`"
         )
+
+    def _sizes(self, record: RunRecord) -> dict[str, set[int]]:
+        """Return the numbers of ranks in the names of the run's stores and of preCICE's profiling files."""
+        run_directory = self.directory / record.directory
+        found: dict[str, set[int]] = {}
+        for pattern in ("stores/**/*.h5", "case/**/precice-profiling/*"):
+            for path in run_directory.glob(pattern):
+                if match := _RANK_FILE.match(path.name):
+                    found.setdefault(match["who"], set()).add(int(match["size"]))
+        return found
 
 
 def _set_aside(run_directory: Path) -> None:

@@ -91,7 +91,14 @@ def wait_for_job(
             text = f"{' and '.join(blame)} still ran at the time limit of {plan.time_limit_seconds:g} s"
             return Outcome(now - running_since, text, blame, timed_out=True)
         time.sleep(_FILE_POLL_SECONDS)
-    return exits.outcome()
+    # A job that is cancelled or loses a node may still note how its participants ended: srun's exit code is 0 after the
+    # loss of a node.
+    end = time.monotonic() + _SETTLE_SECONDS
+    while (answer := states()) is None or live.intersection(answer):
+        if time.monotonic() > end:
+            return exits.outcome()
+        time.sleep(_FILE_POLL_SECONDS)
+    return _ended(plan, name, answer)
 
 
 def _ended(plan: RunPlan, name: str, states: Sequence[str]) -> Outcome:

@@ -65,7 +65,7 @@ def here_document(path: str, text: str) -> str:
     return f"cat >{path} <<'END'\n{text}END\n"
 
 
-def body(lines: Sequence[Line], *, exit_file: Path | None = None, grace: int = 2) -> str:
+def body(lines: Sequence[Line], *, exit_file: Path | None = None, grace: int = 2, patience: int = 12) -> str:
     """Return the lines (bash 4.3 or newer) that run all participants and set ``status``.
 
     ``status`` is the exit code of the first participant that failed, else 0.
@@ -79,6 +79,8 @@ def body(lines: Sequence[Line], *, exit_file: Path | None = None, grace: int = 2
         output.
     grace
         Seconds that the others have to end by themselves after one failed.
+    patience
+        Seconds after which those are killed that do not end when told to.
     """
     starts = "\n".join(
         f"start {shlex.quote(line.participant)} {shlex.quote(line.directory)} {shlex.quote(line.log)} \\\n"
@@ -86,4 +88,4 @@ def body(lines: Sequence[Line], *, exit_file: Path | None = None, grace: int = 2
         for line in lines
     )
     exits = "" if exit_file is None else f" >>{shlex.quote(str(exit_file))}"
-    return _BODY.format(starts=starts, exits=exits, grace=grace, patience=grace + 10)
+    return _BODY.format(starts=starts, exits=exits, grace=grace, patience=patience)

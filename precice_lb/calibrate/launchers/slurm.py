@@ -201,15 +201,16 @@ class SlurmLauncher(Launcher):
             raise
         if outcome.error is not None:
             self.stop(plan.token, None)
-            states = job_states(self.job or "")
-            if states and not LIVE_STATES.intersection(states):
-                error = f"{outcome.error}; the allocation, Slurm's job {self.job}, ended as {', '.join(set(states))}"
-                return dataclasses.replace(outcome, error=error)
+        # Asked after a good end, too: srun's exit code is 0 after the loss of a node.
+        states = job_states(self.job or "")
+        if states and not LIVE_STATES.intersection(states):
+            error = f"the allocation, Slurm's job {self.job}, ended as {', '.join(sorted(set(states)))}"
+            return dataclasses.replace(outcome, error=error, participants=tuple(t.participant for t in plan.tasks))
         return outcome
 
     def _hold(self) -> None:
         """Have an allocation that runs: the one there is, one that an interrupted campaign left, or a new one."""
-        if self.job is not None and job_states(self.job) not in (None, []) and self._alive():
+        if self.job is not None and LIVE_STATES.intersection(job_states(self.job) or ()):
             return
         if left := jobs_named(self.options.label):
             self.job = left[-1]
@@ -221,9 +222,6 @@ class SlurmLauncher(Launcher):
             if not LIVE_STATES.intersection(states):
                 raise CalibrationError(f"the allocation, Slurm's job {self.job}, ended as {', '.join(set(states))}")
             time.sleep(_HOLD_POLL_SECONDS)
-
-    def _alive(self) -> bool:
-        return bool(LIVE_STATES.intersection(job_states(self.job or "") or []))
 
 
 def _largest_size(largest: Sequence[Task], ranks: int, options: LauncherOptions) -> list[str]:

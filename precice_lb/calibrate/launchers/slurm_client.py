@@ -121,7 +121,7 @@ def submit(tokens: Sequence[str], environment: Mapping[str, str], patience: floa
     Returns
     -------
     str
-        What it said, standard output and error.
+        Its standard output.
 
     Raises
     ------
@@ -133,7 +133,7 @@ def submit(tokens: Sequence[str], environment: Mapping[str, str], patience: floa
     while True:
         done = _ask(tokens, environment)
         if done.returncode == 0:
-            return done.stdout + done.stderr
+            return done.stdout
         words = " ".join((done.stderr.strip() or done.stdout.strip() or f"exit code {done.returncode}").split())
         if not any(mark.lower() in words.lower() for mark in _TEMPORARY):
             raise CalibrationError(f"Slurm refuses the job: {words}")

@@ -65,7 +65,7 @@ def step_tokens(
             if own_nodes and not heterogeneous:
                 line.append(f"--relative={first}")
                 first += nodes
-            line += [f"--ntasks={task.ranks}", f"--ntasks-per-node={per_node}"]
+            line.append(f"--ntasks={task.ranks}")
             if nodes > 1:
                 line.append(f"--distribution=plane={per_node}")
         else:

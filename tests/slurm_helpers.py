@@ -1,0 +1,127 @@
+"""A real Slurm on this machine: one controller and four daemons with virtual nodes of eight CPUs, all on loopback."""
+
+from __future__ import annotations
+
+import getpass
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import pytest
+
+PROGRAMS = ("slurmctld", "slurmd", "sbatch", "srun", "squeue", "scancel", "scontrol", "munged")
+NODES = ("n0", "n1", "n2", "n3")
+CONFIGURATION = """\
+ClusterName=test
+SlurmctldHost={host}(127.0.0.1)
+SlurmctldPort={ports[0]}
+SlurmUser={user}
+SlurmdUser={user}
+AuthType=auth/munge
+AuthInfo=socket={root}/munge.socket
+CredType=cred/munge
+StateSaveLocation={root}/state
+SlurmdSpoolDir={root}/spool-%n
+SlurmctldPidFile={root}/slurmctld.pid
+SlurmdPidFile={root}/slurmd-%n.pid
+SlurmctldLogFile={root}/slurmctld.log
+SlurmdLogFile={root}/slurmd-%n.log
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+SchedulerType=sched/backfill
+SchedulerParameters=batch_sched_delay=0,bf_interval=1,sched_interval=1,sched_min_interval=0
+SelectType=select/cons_tres
+SelectTypeParameters=CR_CPU
+MpiDefault=none
+ReturnToService=2
+KillWait=1
+MaxJobCount=20
+MinJobAge=2
+SlurmdParameters=config_overrides
+{nodes}
+PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP
+"""
+
+
+def _free_ports(number: int) -> list[int]:
+    with ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(number)]
+        for each in sockets:
+            each.bind(("127.0.0.1", 0))
+        return [each.getsockname()[1] for each in sockets]
+
+
+def ask(*tokens: str) -> str:
+    """Run one of Slurm's programs and return what it prints."""
+    return subprocess.run(tokens, capture_output=True, text=True, timeout=60, check=True).stdout
+
+
+def wait_until(condition: Callable[[], object], seconds: float, what: str) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, f"waited in vain: {what}"
+        time.sleep(0.1)
+
+
+def _idle() -> bool:
+    done = subprocess.run(["sinfo", "--noheader", "--format=%T %D"], capture_output=True, text=True, check=False)
+    return done.stdout.split() == ["idle", str(len(NODES))]
+
+
+@contextmanager
+def running_slurm(root: Path) -> Iterator[Path]:
+    """Start it below a directory with a short path; set SLURM_CONF for this process and its children."""
+    if missing := [name for name in PROGRAMS if shutil.which(name) is None]:
+        pytest.skip(f"no Slurm on this machine: {', '.join(missing)} missing (Debian: slurm-wlm, munge)")
+    if os.geteuid() != 0:
+        pytest.skip("Slurm's daemons need root rights here")
+    ports = _free_ports(1 + len(NODES))
+    host = socket.gethostname().partition(".")[0]
+    nodes = "\n".join(
+        f"NodeName={name} NodeHostname={host} NodeAddr=127.0.0.1 Port={port} CPUs=8 State=UNKNOWN"
+        for name, port in zip(NODES, ports[1:], strict=True)
+    )
+    (root / "state").mkdir()
+    for name in NODES:
+        (root / f"spool-{name}").mkdir()
+    conf = root / "slurm.conf"
+    conf.write_text(CONFIGURATION.format(host=host, ports=ports, user=getpass.getuser(), root=root, nodes=nodes))
+    key = root / "munge.key"
+    key.write_bytes(os.urandom(1024))
+    key.chmod(0o600)
+    munge = ["munged", "--foreground", "--force", f"--key-file={key}", f"--socket={root}/munge.socket"]
+    munge += [f"--pid-file={root}/munge.pid", f"--log-file={root}/munge.log", f"--seed-file={root}/munge.seed"]
+    os.environ["SLURM_CONF"] = str(conf)
+    started: list[subprocess.Popen[bytes]] = []
+
+    def start(*tokens: str) -> None:
+        with (root / f"{Path(tokens[0]).name}{len(started)}.out").open("wb") as log:
+            started.append(
+                subprocess.Popen(tokens, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
+            )
+
+    try:
+        start(*munge)
+        wait_until((root / "munge.socket").exists, 20, "munge's socket")
+        start("slurmctld", "-c", "-D")
+        for name in NODES:
+            start("slurmd", "-D", "-N", name)
+        wait_until(_idle, 60, "four idle nodes")
+        yield conf
+    finally:
+        for process in reversed(started):
+            if process.poll() is None:
+                process.send_signal(signal.SIGTERM)
+        for process in reversed(started):
+            try:
+                process.wait(timeout=10)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+        os.environ.pop("SLURM_CONF", None)
