@@ -12,6 +12,7 @@ from precice_lb.cli.commands import at_end, calibrate, demo, run
 from precice_lb.cli.entry import main
 from precice_lb.cli.fit import fit
 from precice_lb.cli.imports import importer
+from precice_lb.cli.partners import partners
 from precice_lb.cli.recommend import recommend
 from precice_lb.cli.stores import merge, summary
 
@@ -25,6 +26,7 @@ __all__ = [
     "importer",
     "main",
     "merge",
+    "partners",
     "recommend",
     "run",
     "summary",

@@ -1,0 +1,142 @@
+"""The subcommand that shows partner ranks before a launch."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from precice_lb.cli.app import app
+from precice_lb.cli.flow import name_files
+from precice_lb.cli.options import by_participant
+from precice_lb.exceptions import DataError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from precice_lb.partners import PartitionedMesh
+    from precice_lb.precice_xml import Configuration
+
+__all__ = ["partners"]
+
+
+@app.command
+def partners(
+    *sources: Path,
+    config: Path | None = None,
+    mesh: list[str] | None = None,
+    partition_array: str | None = None,
+    ranks: list[str] | None = None,
+    style: str | None = None,
+    partition: list[str] | None = None,
+    vertices: list[str] | None = None,
+    ranks_per_node: int = 48,
+    steps: int = 1,
+    iterations: float = 1.0,
+    format: Literal["table", "json"] = "table",
+    output: Path | None = None,
+) -> None:
+    """Show which ranks of coupled participants will talk to each other, before the production run.
+
+    preCICE decides it at start-up: with two-level initialisation bounding boxes connect ranks (level 1), and mappings
+    decide which of them exchange data (level 2). The report counts both, with the data per time window, memory and
+    start-up time in one and in two levels, the ranks with the most partners, and what to change.
+
+    Example: precice-lb partners precice-exports --config precice-config.xml --ranks Fluid=3072,Solid=1024
+
+    Parameters
+    ----------
+    sources
+        Directories of <export:csv> files, or of stores that were recorded with PRECICE_LB_MESHES.
+    config
+        The precice-config.xml; stores carry their own.
+    mesh
+        A mesh from files that meshio reads: Fluid-Mesh=fluid.0.vtu,fluid.1.vtu (one per rank), or one file and
+        --partition-array. Needs the extra meshio.
+    partition_array
+        Name of the array with the rank of each point or cell.
+    ranks
+        Forecast for other numbers of ranks: Fluid=3072,Solid=1024.
+    style
+        bisection, hilbert or strips, for the forecast; by default what the measured partition looks like.
+    partition
+        A partition of your own for the forecast: Fluid-Mesh=ranks.txt, one rank per line.
+    vertices
+        Vertices of the production mesh where it is finer: Fluid-Mesh=2000000.
+    ranks_per_node
+        For the rank order that keeps coupling data on nodes.
+    steps
+        Time steps of the solvers per time window.
+    iterations
+        Coupling iterations per time window.
+    format
+        Tables to read, or JSON alone on standard output.
+    output
+        Also write partners.json, partners.h5 (all pairs, sparse), pictures and a rank order into this directory.
+    """
+    from precice_lb.partners import partners_report
+    from precice_lb.report.documents import json_text
+
+    configuration, meshes, regions = _meshes(sources, config, mesh or [], partition_array)
+    names = list(configuration.participants)
+    report = partners_report(
+        configuration,
+        meshes,
+        regions,
+        ranks=by_participant(ranks, names, "--ranks", int) if ranks else None,
+        style=style,
+        partitions={name: Path(path) for name, path in _pairs(partition or [], "--partition")},
+        vertices={name: _whole(text, "--vertices") for name, text in _pairs(vertices or [], "--vertices")},
+        ranks_per_node=ranks_per_node,
+        steps=steps,
+        iterations=iterations,
+    )
+    if format == "json":
+        sys.stdout.write(json_text(report.to_dict()))
+    else:
+        from precice_lb.report.partners import partners_view
+        from precice_lb.report.terminal import console
+
+        console().print(partners_view(report))
+    if output is not None:
+        from precice_lb.report.partners_files import write_partners
+
+        name_files(write_partners(report, output), sys.stderr if format == "json" else sys.stdout)
+
+
+def _meshes(
+    sources: tuple[Path, ...], config: Path | None, files: list[str], array: str | None
+) -> tuple[Configuration, dict[str, PartitionedMesh], dict[str, NDArray[np.float64]]]:
+    from precice_lb.partners import read_exports, read_mesh_files
+    from precice_lb.precice_xml import read_configuration
+
+    if config is None:
+        raise DataError("--config: expected the precice-config.xml of the case, found none; name it")
+    configuration = read_configuration(config)
+    if not sources and not files:
+        raise DataError("expected a directory of <export:csv> files or --mesh, found neither; name one")
+    meshes = read_exports(sources, configuration) if sources else {}
+    providers = {mesh: who.name for who in configuration.participants.values() for mesh in who.provides}
+    for name, text in _pairs(files, "--mesh"):
+        if name not in providers:
+            raise DataError(f"--mesh: expected a provided mesh of {config} ({', '.join(providers)}), found {name!r}")
+        paths = text.split(",")
+        dimensions = configuration.meshes[name].dimensions
+        meshes[name] = read_mesh_files(name, providers[name], paths, dimensions, partition=array)
+    return configuration, meshes, {}
+
+
+def _pairs(texts: list[str], option: str) -> list[tuple[str, str]]:
+    pairs = [text.partition("=") for text in texts]
+    for name, sign, value in pairs:
+        if not (name and sign and value):
+            raise DataError(f"{option}: expected mesh=…, found {name!r}; name a mesh of the configuration")
+    return [(name, value) for name, _, value in pairs]
+
+
+def _whole(text: str, option: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise DataError(f"{option}: expected mesh=a whole number, found {text!r}") from None

@@ -1,0 +1,170 @@
+"""What to change about partner ranks, in sentences with figures."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from precice_lb.partners.analysis import LinkPartners
+from precice_lb.partners.level1 import overlapping_pairs, scaled_boxes
+from precice_lb.partners.meshes import PartitionedMesh
+from precice_lb.partners.partition import bisection
+from precice_lb.partners.placement import Placement
+
+__all__ = ["advise", "reason"]
+
+# preCICE's documentation advises two-level initialisation from thousands of ranks.
+_MANY_RANKS = 1000
+_THIN = 2.5
+_LARGE = 3.0
+_FEWER = 0.8
+
+
+def advise(
+    links: tuple[LinkPartners, ...], meshes: Mapping[str, PartitionedMesh], placement: Placement
+) -> tuple[str, ...]:
+    """Say what to change.
+
+    Parameters
+    ----------
+    links : tuple of LinkPartners
+        The received meshes.
+    meshes : mapping of str to PartitionedMesh
+        All provided meshes by name.
+    placement : Placement
+        The proposed order of ranks.
+
+    Returns
+    -------
+    tuple of str
+        Sentences; empty where nothing is to be said.
+    """
+    advice: list[str] = []
+    received: dict[str, int] = {}
+    for found in links:
+        received[found.link.mesh] = received.get(found.link.mesh, 0) + 1
+    for found in links:
+        advice += _scheme(found, received[found.link.mesh])
+        advice += _factor(found, meshes)
+        advice += _partition(found, meshes)
+    for mesh in meshes.values():
+        empty = int((mesh.counts == 0).sum())
+        if empty:
+            advice.append(
+                f"{empty} of {mesh.ranks} ranks of {mesh.participant} hold nothing of {mesh.name} and take no "
+                "part in its exchange"
+            )
+    if placement.share_after > placement.share_before:
+        advice.append(
+            f"with {placement.ranks_per_node} ranks per node, the rank order file keeps "
+            f"{100 * placement.share_after:.0f} % of the coupling data on nodes instead of "
+            f"{100 * placement.share_before:.0f} %"
+        )
+    return tuple(advice)
+
+
+def _scheme(found: LinkPartners, receivers: int) -> list[str]:
+    link = found.link
+    one, two = found.cost[False], found.cost[True]
+    seconds = f"about {two.seconds:.2g} s instead of {one.seconds:.2g} s by the stated model"
+    if link.two_level and not found.parallel:
+        return [f"{link.title}: switch two-level initialisation off: preCICE refuses it with a serial participant"]
+    if link.two_level and receivers > 1:
+        return [
+            f"{link.title}: switch two-level initialisation off: preCICE refuses it for a mesh with several receivers"
+        ]
+    if not found.parallel or receivers > 1:
+        return []
+    many = max(found.ranks) >= _MANY_RANKS
+    if not link.two_level and many and two.seconds < one.seconds:
+        return [f"{link.title}: switch two-level initialisation on; it pays from thousands of ranks ({seconds})"]
+    if link.two_level and not many and one.seconds < two.seconds:
+        return [
+            f"{link.title}: two-level initialisation does not pay at {sum(found.ranks)} ranks; it does from thousands "
+            "of ranks"
+        ]
+    return []
+
+
+def _factor(found: LinkPartners, meshes: Mapping[str, PartitionedMesh]) -> list[str]:
+    link, needed = found.link, found.needed_factor
+    if not np.isfinite(needed) or len(link.mappings) != 1 or not link.filtered:
+        return []
+    local = link.mappings[0].local
+    if local is None:
+        return []
+    # Some room for what moves; coarse steps read best.
+    proposed = float(np.ceil(max(1.5 * needed, 0.01) * 20) / 20)
+    if proposed >= link.safety_factor:
+        return []
+    pairs = len(overlapping_pairs(found.provider_boxes, scaled_boxes(meshes[local].boxes, proposed)))
+    if pairs > _FEWER * len(found.level_1):
+        return []
+    return [
+        f"{link.title}: safety-factor {proposed:g} instead of {link.safety_factor:g} is enough for the mapping "
+        f"({needed:.2g} is needed) and leaves {pairs} connected pairs of {len(found.level_1)}"
+    ]
+
+
+def _partition(found: LinkPartners, meshes: Mapping[str, PartitionedMesh]) -> list[str]:
+    """Compare with recursive coordinate bisection on both sides."""
+    link = found.link
+    names = [mapping.local for mapping in link.mappings if mapping.local is not None]
+    if len(names) != 1 or link.api_access or any(meshes[n].coordinates is None for n in (link.mesh, names[0])):
+        return []
+    boxes = []
+    for name in (link.mesh, names[0]):
+        mesh = meshes[name]
+        used = max(int((mesh.counts > 0).sum()), 1)
+        points = mesh.points("to partition it")
+        order = bisection(points, used)
+        sort = np.argsort(order, kind="stable")
+        starts = np.searchsorted(order[sort], np.arange(used))
+        starts = starts[starts < len(points)]
+        low, high = (f.reduceat(points[sort], starts) for f in (np.minimum, np.maximum))
+        boxes.append(np.stack([low, high], axis=2))
+    pairs = len(overlapping_pairs(boxes[0], scaled_boxes(boxes[1], link.safety_factor)))
+    filled = [~np.isnan(each[:, 0, 0]) for each in (found.provider_boxes, found.receiver_boxes)]
+    now = int((filled[0][found.level_1[:, 0]] & filled[1][found.level_1[:, 1]]).sum())
+    if pairs > _FEWER * now:
+        return []
+    return [
+        f"{link.title}: compact partitions (recursive coordinate bisection) would connect {pairs} pairs "
+        f"instead of {now}"
+    ]
+
+
+def reason(found: LinkPartners, side: int, rank: int) -> str:
+    """Say why a rank has many partners.
+
+    Parameters
+    ----------
+    found : LinkPartners
+        The received mesh.
+    side : int
+        0 for the provider, 1 for the receiver.
+    rank : int
+        The rank.
+
+    Returns
+    -------
+    str
+        For example "a long thin box".
+    """
+    boxes = (found.provider_boxes, found.receiver_boxes)[side]
+    if np.isnan(boxes[rank]).any():
+        return "an empty rank meets every empty rank"
+    extents = boxes[:, :, 1] - boxes[:, :, 0]
+    diagonal = np.linalg.norm(extents, axis=1)
+    usual = float(np.nanmedian(diagonal))
+    own = np.sort(extents[rank])[::-1]
+    if usual > 0 and diagonal[rank] > _LARGE * usual:
+        return f"a box {diagonal[rank] / usual:.1f} times as large as usual: its vertices are scattered"
+    if own[0] > 0 and own[1] * _THIN < own[0]:
+        return "a long thin box, whose safety margin follows its longest edge" if side else "a long thin box"
+    other = (found.provider_boxes, found.receiver_boxes)[1 - side]
+    theirs = float(np.nanmedian(np.linalg.norm(other[:, :, 1] - other[:, :, 0], axis=1)))
+    if theirs * 1.5 < diagonal[rank]:
+        return f"{(found.link.provider, found.link.receiver)[1 - side]}'s boxes are smaller, so that more of them fit"
+    return "large boxes or safety margins around it"

@@ -1,0 +1,290 @@
+"""All received meshes of a case: partners, traffic, memory and start-up, on the measured or a forecast partition."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from precice_lb.exceptions import DataError
+from precice_lb.partners.boxes import receiver_boxes
+from precice_lb.partners.cost import CostModel, StartUp, start_up
+from precice_lb.partners.level1 import overlapping_pairs
+from precice_lb.partners.level2 import Needs, needed_vertices
+from precice_lb.partners.links import Link
+from precice_lb.partners.meshes import PartitionedMesh
+
+__all__ = ["LinkPartners", "analyse_link", "check_meshes"]
+
+_REAL = 8
+
+
+@dataclass(frozen=True)
+class LinkPartners:
+    """Who talks to whom over one received mesh.
+
+    Attributes
+    ----------
+    link : Link
+        The received mesh.
+    provider_boxes, receiver_boxes : ndarray, shape (ranks, dimensions, 2)
+        Boxes that are compared; NaN for an empty rank.
+    level_1 : ndarray of int64, shape (pairs, 2)
+        Pairs of provider and receiver rank that two-level initialisation connects, sorted.
+    level_2 : ndarray of int64, shape (pairs, 2), or None
+        Pairs that exchange data, and ``vertices``, shape (pairs,), how many; None where coordinates are not known.
+    one_level : ndarray of int64, shape (pairs, 2), or None
+        Pairs that one-level initialisation connects.
+    values : float
+        Values per vertex and time window, over all exchanges.
+    messages : float
+        Exchanges per time window.
+    cost : dict of bool to StartUp
+        Initialisation in one level (False) and two (True).
+    mesh_vertices : int
+        Vertices of the received mesh.
+    needed_factor : float
+        Smallest safety factor with which every rank keeps what it keeps now; NaN where not known.
+    open_choices : int
+        Vertices for which geometry does not decide; see `precice_lb.partners.level2.Needs`.
+    approximated : tuple of str
+        Mappings whose projections were replaced by nearest vertices.
+    """
+
+    link: Link
+    provider_boxes: NDArray[np.float64]
+    receiver_boxes: NDArray[np.float64]
+    level_1: NDArray[np.int64]
+    level_2: NDArray[np.int64] | None
+    vertices: NDArray[np.int64] | None
+    one_level: NDArray[np.int64] | None
+    values: float
+    messages: float
+    cost: dict[bool, StartUp]
+    mesh_vertices: int
+    needed_factor: float
+    open_choices: int
+    approximated: tuple[str, ...]
+
+    @property
+    def ranks(self) -> tuple[int, int]:
+        """Ranks of provider and receiver."""
+        return len(self.provider_boxes), len(self.receiver_boxes)
+
+    @property
+    def parallel(self) -> bool:
+        """Whether preCICE can initialise this mesh in two levels: both participants parallel, no gather-scatter."""
+        return min(self.ranks) > 1 and not self.link.gathered
+
+    @property
+    def connected(self) -> NDArray[np.int64]:
+        """Pairs that are connected as configured; level 1 where one level is configured and coordinates are missing."""
+        if self.link.two_level or self.one_level is None:
+            return self.level_1
+        return self.one_level
+
+    @property
+    def empty_pairs(self) -> int | None:
+        """Connected pairs of level 1 that exchange no data."""
+        return None if self.level_2 is None else len(self.level_1) - len(self.level_2)
+
+    def partners(self, side: int, pairs: NDArray[np.int64] | None = None) -> NDArray[np.int64]:
+        """Partners of each rank.
+
+        Parameters
+        ----------
+        side : int
+            0 for the provider, 1 for the receiver.
+        pairs : ndarray of int64, shape (pairs, 2), optional
+            By default those of level 1.
+
+        Returns
+        -------
+        ndarray of int64, shape (ranks,)
+        """
+        chosen = self.level_1 if pairs is None else pairs
+        return np.bincount(chosen[:, side], minlength=self.ranks[side])
+
+    @property
+    def pair_bytes(self) -> NDArray[np.float64] | None:
+        """Bytes per time window of each pair of level 2, shape (pairs,)."""
+        return None if self.vertices is None else self.vertices * np.float64(self.values * _REAL)
+
+    @property
+    def messages_per_window(self) -> float:
+        """Messages per time window of all ranks: preCICE also sends the empty ones of connected pairs."""
+        return self.messages * len(self.connected)
+
+
+def check_meshes(
+    links: tuple[Link, ...], meshes: Mapping[str, PartitionedMesh], regions: Mapping[str, NDArray[np.float64]]
+) -> dict[str, int]:
+    """Check that the meshes are those of the case, and count each participant's ranks.
+
+    Parameters
+    ----------
+    links : tuple of Link
+        The received meshes of the case.
+    meshes : mapping of str to PartitionedMesh
+        All provided meshes by name.
+    regions : mapping
+        Access regions by received mesh, shape (receiver ranks, dimensions, 2).
+
+    Returns
+    -------
+    dict of str to int
+        Ranks by participant.
+
+    Raises
+    ------
+    DataError
+        If a mesh is missing, has other dimensions, or meshes of one participant have different numbers of ranks.
+    """
+    ranks: dict[str, int] = {}
+    sizes = {mesh.name: (mesh.participant, mesh.ranks) for mesh in meshes.values()}
+    sizes |= {
+        f"access region of {link.mesh}": (link.receiver, len(regions[link.mesh]))
+        for link in links
+        if link.mesh in regions
+    }
+    for name, (participant, count) in sizes.items():
+        if ranks.setdefault(participant, count) != count:
+            raise DataError(
+                f"expected all meshes of {participant} on the same ranks, found {ranks[participant]} and {count} (mesh "
+                f'"{name}"); give the files of all ranks of one run'
+            )
+    for link in links:
+        found = meshes.get(link.mesh)
+        if found is None or found.participant != link.provider:
+            raise DataError(
+                f'expected mesh "{link.mesh}" of {link.provider}, found {", ".join(meshes) or "no mesh"}; give the '
+                "meshes of all participants, of this case"
+            )
+        if found.dimensions != link.dimensions:
+            raise DataError(
+                f'expected mesh "{link.mesh}" in {link.dimensions} dimensions, found {found.dimensions} in '
+                f"{found.source or 'the data'}; give meshes of this case"
+            )
+    return ranks
+
+
+def analyse_link(
+    link: Link,
+    meshes: Mapping[str, PartitionedMesh],
+    region: NDArray[np.float64] | None = None,
+    *,
+    steps: int = 1,
+    iterations: float = 1.0,
+    model: CostModel | None = None,
+) -> LinkPartners:
+    """Find the partners over one received mesh, and what they cost.
+
+    Parameters
+    ----------
+    link : Link
+        The received mesh.
+    meshes : mapping of str to PartitionedMesh
+        All provided meshes by name.
+    region : ndarray, shape (receiver ranks, dimensions, 2), optional
+        Access regions.
+    steps : int
+        Time steps of a solver per time window: an exchange with ``substeps`` sends the data at all of them and at the
+        window's start.
+    iterations : float
+        Coupling iterations per time window.
+    model : CostModel, optional
+        Constants of the start-up model.
+
+    Returns
+    -------
+    LinkPartners
+
+    Raises
+    ------
+    DataError
+        If meshes or access regions are missing or do not belong together.
+    """
+    provider = meshes[link.mesh]
+    names = [mapping.local for mapping in link.mappings if mapping.local is not None]
+    local = {name: meshes[name] for name in names if name in meshes}
+    boxes = receiver_boxes(link, local, region)
+    level_1 = overlapping_pairs(provider.boxes, boxes)
+    known = all(mesh.coordinates is not None for mesh in (provider, *local.values()))
+    needs = {two: _needs(link, provider, local, region, two) for two in (True, False)} if known else None
+    level_2, vertices, one_level = None, None, None
+    open_choices, factor = 0, float("nan")
+    approximated: tuple[str, ...] = ()
+    if needs is not None:
+        level_2, vertices = needs[True].pairs(provider)
+        one_level = needs[False].pairs(provider)[0]
+        open_choices, approximated = needs[True].open_choices, needs[True].approximated
+        factor = _needed_factor(link, provider, local, needs[True])
+    exchanged = [(size, (steps + 1) if exchange.substeps else 1) for exchange, size in link.exchanges]
+    return LinkPartners(
+        link=link,
+        provider_boxes=provider.boxes,
+        receiver_boxes=boxes,
+        level_1=level_1,
+        level_2=level_2,
+        vertices=vertices,
+        one_level=one_level,
+        values=iterations * sum(size * samples for size, samples in exchanged),
+        messages=iterations * len(exchanged),
+        cost=_costs(link, provider, len(boxes), level_1, one_level, needs, model),
+        mesh_vertices=provider.vertices,
+        needed_factor=factor,
+        open_choices=open_choices,
+        approximated=approximated,
+    )
+
+
+def _needs(
+    link: Link,
+    provider: PartitionedMesh,
+    local: Mapping[str, PartitionedMesh],
+    region: NDArray[np.float64] | None,
+    two_level: bool,
+) -> Needs:
+    return needed_vertices(link, provider, local, region, two_level=two_level)
+
+
+def _needed_factor(link: Link, provider: PartitionedMesh, local: Mapping[str, PartitionedMesh], needs: Needs) -> float:
+    """How far kept vertices lie beyond the local box, over that box's longest edge, at most."""
+    if len(local) != 1 or link.api_access or not len(needs.vertices):
+        return float("nan")
+    (mesh,) = local.values()
+    box = mesh.boxes[needs.ranks]
+    points = provider.points("to find the safety factor")[needs.vertices]
+    beyond = np.maximum(np.maximum(box[:, :, 0] - points, points - box[:, :, 1]), 0.0).max(axis=1)
+    edge = (box[:, :, 1] - box[:, :, 0]).max(axis=1)
+    return float(np.max(beyond / np.where(edge > 0, edge, np.inf), initial=0.0))
+
+
+def _costs(
+    link: Link,
+    provider: PartitionedMesh,
+    receiver_ranks: int,
+    level_1: NDArray[np.int64],
+    one_level: NDArray[np.int64] | None,
+    needs: Mapping[bool, Needs] | None,
+    model: CostModel | None,
+) -> dict[bool, StartUp]:
+    received = np.bincount(level_1[:, 1], weights=provider.counts[level_1[:, 0]], minlength=receiver_ranks)
+    costs = {}
+    for two_level in (False, True):
+        pairs = level_1 if two_level or one_level is None else one_level
+        most = max((int(np.bincount(pairs[:, side]).max()) for side in (0, 1)), default=0) if len(pairs) else 0
+        costs[two_level] = start_up(
+            provider.ranks,
+            receiver_ranks,
+            provider.vertices,
+            link.dimensions,
+            two_level=two_level,
+            most_partners=most,
+            most_vertices=int(received.max(initial=0)),
+            kept_vertices=len(needs[two_level].vertices) if needs is not None else provider.vertices,
+            model=model,
+        )
+    return costs

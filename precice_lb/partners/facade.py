@@ -1,0 +1,253 @@
+"""The whole answer for a case: every received mesh, forecast for another split, placement and advice."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from precice_lb.exceptions import DataError
+from precice_lb.partners.advice import advise
+from precice_lb.partners.analysis import LinkPartners, analyse_link, check_meshes
+from precice_lb.partners.boxes import receiver_boxes
+from precice_lb.partners.cost import CostModel
+from precice_lb.partners.level1 import overlapping_pairs
+from precice_lb.partners.links import Link, links_of
+from precice_lb.partners.meshes import PartitionedMesh
+from precice_lb.partners.partition import likeness, read_partition, repartition
+from precice_lb.partners.placement import Placement, place_ranks
+from precice_lb.precice_xml import Configuration
+
+__all__ = ["Forecast", "PartnersReport", "partners_report"]
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """How a partition for other numbers of ranks was made, and how far to trust it.
+
+    Attributes
+    ----------
+    styles : dict of str to str
+        Style of partition by mesh, or the file it was read from.
+    likeness : dict of str to float
+        By mesh, the share of vertices that the style keeps together as the measured partition does.
+    mean_error, max_error : float
+        Relative error of mean and maximum partners per rank where the same forecast is made for the measured ranks, the
+        largest of all received meshes and sides.
+    """
+
+    styles: dict[str, str]
+    likeness: dict[str, float]
+    mean_error: float
+    max_error: float
+
+
+@dataclass(frozen=True)
+class PartnersReport:
+    """Partner ranks of a case.
+
+    Attributes
+    ----------
+    ranks : dict of str to int
+        Ranks by participant, in the order of the configuration.
+    links : tuple of LinkPartners
+        One for each received mesh.
+    meshes : dict of str to PartitionedMesh
+        The meshes, as measured or forecast.
+    placement : Placement
+        Which ranks to put on the same node.
+    advice : tuple of str
+        What to change, in sentences.
+    forecast : Forecast or None
+        None where the measured partition was analysed.
+    model : CostModel
+        Constants of the start-up model.
+    """
+
+    ranks: dict[str, int]
+    links: tuple[LinkPartners, ...]
+    meshes: dict[str, PartitionedMesh]
+    placement: Placement
+    advice: tuple[str, ...]
+    forecast: Forecast | None
+    model: CostModel
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything but the pairs as nested mappings for JSON; seconds and bytes."""
+        return {
+            "ranks": self.ranks,
+            "links": [_link_dict(each) for each in self.links],
+            "placement": {
+                "ranks_per_node": self.placement.ranks_per_node,
+                "share_on_nodes_before": self.placement.share_before,
+                "share_on_nodes_after": self.placement.share_after,
+            },
+            "advice": list(self.advice),
+            "forecast": None
+            if self.forecast is None
+            else {
+                "styles": self.forecast.styles,
+                "likeness": self.forecast.likeness,
+                "mean_error": self.forecast.mean_error,
+                "max_error": self.forecast.max_error,
+            },
+            "cost_model": self.model.to_dict(),
+        }
+
+
+def partners_report(
+    configuration: Configuration,
+    meshes: Mapping[str, PartitionedMesh],
+    regions: Mapping[str, NDArray[np.float64]] | None = None,
+    *,
+    ranks: Mapping[str, int] | None = None,
+    style: str | None = None,
+    partitions: Mapping[str, str | Path] | None = None,
+    vertices: Mapping[str, int] | None = None,
+    ranks_per_node: int = 48,
+    steps: int = 1,
+    iterations: float = 1.0,
+    model: CostModel | None = None,
+) -> PartnersReport:
+    """Report the partner ranks of a case.
+
+    Parameters
+    ----------
+    configuration : Configuration
+        The parsed ``precice-config.xml``.
+    meshes : mapping of str to PartitionedMesh
+        All provided meshes by name.
+    regions : mapping, optional
+        Access regions by received mesh, shape (receiver ranks, dimensions, 2).
+    ranks : mapping of str to int, optional
+        Forecast for these ranks by participant; those of the meshes for participants that are not named.
+    style : str, optional
+        A key of `precice_lb.partners.partition.STYLES` for the forecast; by default the one each mesh looks like.
+    partitions : mapping of str to path, optional
+        Partition files by mesh, instead of a style.
+    vertices : mapping of str to int, optional
+        Vertices of the meshes to come, where they are finer.
+    ranks_per_node : int
+        For the placement.
+    steps, iterations, model
+        As of `precice_lb.partners.analysis.analyse_link`.
+
+    Returns
+    -------
+    PartnersReport
+
+    Raises
+    ------
+    ConfigurationError, DataError
+        If the configuration or the meshes do not say enough, or do not belong together.
+    """
+    links = links_of(configuration)
+    regions = dict(regions or {})
+    counted = check_meshes(links, meshes, regions)
+    for name in (*(ranks or {}), *(partitions or {}), *(vertices or {})):
+        if name not in counted and name not in meshes:
+            raise DataError(
+                f"expected a participant or mesh of the case ({', '.join((*counted, *meshes))}), found {name!r}"
+            )
+    if ranks_per_node < 1:
+        raise DataError(f"expected at least 1 rank per node, found {ranks_per_node}")
+    options: dict[str, Any] = {"steps": steps, "iterations": iterations, "model": model}
+    chosen, forecast = dict(meshes), None
+    if ranks or partitions or vertices:
+        if regions:
+            raise DataError("expected no access regions for a forecast, found some: nobody knows them for other ranks")
+        wanted = counted | {name: int(count) for name, count in (ranks or {}).items() if name in counted}
+        chosen, forecast = _forecast(links, meshes, wanted, style, partitions or {}, vertices or {})
+        counted = wanted
+    found = tuple(analyse_link(link, chosen, regions.get(link.mesh), **options) for link in links)
+    order = {name: counted[name] for name in configuration.participants if name in counted}
+    traffic: dict[tuple[str, str], tuple[NDArray[np.int64], NDArray[np.float64]]] = {}
+    for each in found:
+        key = (each.link.provider, each.link.receiver)
+        pairs = each.level_1 if each.level_2 is None else each.level_2
+        weight = each.pair_bytes if each.pair_bytes is not None else np.ones(len(pairs))
+        known = traffic.get(key, (np.empty((0, 2), np.int64), np.empty(0)))
+        traffic[key] = (np.concatenate([known[0], pairs]), np.concatenate([known[1], weight]))
+    placement = place_ranks(order, chosen, traffic, ranks_per_node)
+    advice = advise(found, chosen, placement)
+    return PartnersReport(order, found, chosen, placement, advice, forecast, model or CostModel())
+
+
+def _forecast(
+    links: tuple[Link, ...],
+    meshes: Mapping[str, PartitionedMesh],
+    ranks: Mapping[str, int],
+    style: str | None,
+    partitions: Mapping[str, str | Path],
+    vertices: Mapping[str, int],
+) -> tuple[dict[str, PartitionedMesh], Forecast]:
+    chosen, same, styles, alike = {}, {}, {}, {}
+    for name, mesh in meshes.items():
+        count = ranks[mesh.participant]
+        if name in partitions:
+            chosen[name] = read_partition(partitions[name], mesh, count)
+            same[name], styles[name], alike[name] = mesh, str(partitions[name]), float("nan")
+            continue
+        scores = likeness(mesh)
+        best = style or max(scores, key=lambda each: scores[each])
+        chosen[name] = repartition(mesh, count, best, vertices=vertices.get(name))
+        same[name] = repartition(mesh, mesh.ranks, best)
+        styles[name], alike[name] = best, scores.get(best, float("nan"))
+    errors = [_errors(link, meshes, same) for link in links]
+    return chosen, Forecast(styles, alike, *(max(pair[k] for pair in errors) for k in (0, 1)))
+
+
+def _errors(
+    link: Link, measured: Mapping[str, PartitionedMesh], same: Mapping[str, PartitionedMesh]
+) -> tuple[float, float]:
+    """Relative errors of mean and maximum partners where the measured numbers of ranks are forecast."""
+    truth, guess = (overlapping_pairs(each[link.mesh].boxes, receiver_boxes(link, each)) for each in (measured, same))
+    errors = []
+    for reduce in (np.mean, np.max):
+        pairs = [
+            (float(reduce(np.bincount(truth[:, side]))), float(reduce(np.bincount(guess[:, side])))) for side in (0, 1)
+        ]
+        errors.append(max(abs(b - a) / a if a else float(b > 0) for a, b in pairs))
+    return errors[0], errors[1]
+
+
+def _link_dict(found: LinkPartners) -> dict[str, Any]:
+    link = found.link
+    total = None if found.pair_bytes is None else float(found.pair_bytes.sum())
+    result: dict[str, Any] = {
+        "mesh": link.mesh,
+        "provider": link.provider,
+        "receiver": link.receiver,
+        "safety_factor": link.safety_factor,
+        "two_level": link.two_level,
+        "ranks": list(found.ranks),
+        "mesh_vertices": found.mesh_vertices,
+        "level_1_pairs": len(found.level_1),
+        "level_2_pairs": None if found.level_2 is None else len(found.level_2),
+        "empty_pairs": found.empty_pairs,
+        "one_level_pairs": None if found.one_level is None else len(found.one_level),
+        "bytes_per_window": total,
+        "messages_per_window": found.messages_per_window,
+        "needed_safety_factor": found.needed_factor,
+        "open_choices": found.open_choices,
+        "approximated_mappings": list(found.approximated),
+    }
+    for side, name in enumerate(("provider", "receiver")):
+        partners = found.partners(side)
+        result[f"{name}_partners"] = {
+            "mean": float(partners.mean()),
+            "maximum": int(partners.max()),
+            "histogram": np.bincount(partners).tolist(),
+        }
+    for two_level, cost in found.cost.items():
+        result["two_levels" if two_level else "one_level"] = {
+            "seconds": cost.seconds,
+            "primary_bytes": cost.primary_bytes,
+            "rank_bytes": cost.rank_bytes,
+            "parts": cost.parts,
+        }
+    return result

@@ -1,0 +1,250 @@
+"""Partitions of a mesh for any number of ranks, and which of them a measured partition looks like."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.spatial import cKDTree
+
+from precice_lb.exceptions import DataError
+from precice_lb.partners.curves import hilbert_order
+from precice_lb.partners.meshes import PartitionedMesh, make_mesh
+
+__all__ = ["STYLES", "bisection", "hilbert", "likeness", "read_partition", "refined", "repartition", "strips"]
+
+_NEIGHBOURS = 8
+
+
+def bisection(points: NDArray[np.float64], ranks: int) -> NDArray[np.int64]:
+    """Recursive coordinate bisection: cut the longest extent in proportion to the ranks on either side.
+
+    Parameters
+    ----------
+    points : ndarray, shape (vertices, dimensions)
+        Coordinates.
+    ranks : int
+        Number of ranks, at least 1.
+
+    Returns
+    -------
+    ndarray of int64, shape (vertices,)
+        Rank of each vertex; parts differ by a vertex per level at most.
+
+    Notes
+    -----
+    Berger and Bokhari, IEEE Trans. Comput. C-36 (1987). All parts of a level are cut in one sort.
+    """
+    count = len(points)
+    order = np.arange(count)
+    first_rank, share, size = np.zeros(1, np.int64), np.array([ranks]), np.array([count])
+    while (share > 1).any():
+        part = np.repeat(np.arange(len(share)), size)
+        points_in_order = points[order]
+        filled = np.flatnonzero(size)
+        starts = (np.cumsum(size) - size)[filled]
+        low, extent = np.zeros((2, len(share), points.shape[1]))
+        low[filled] = np.minimum.reduceat(points_in_order, starts)
+        extent[filled] = np.maximum.reduceat(points_in_order, starts) - low[filled]
+        axis = np.argmax(extent, axis=1)
+        place = points_in_order[np.arange(count), axis[part]] - low[part, axis[part]]
+        place /= np.maximum(extent[part, axis[part]], np.finfo(float).tiny)
+        # One key per vertex: its part, and its place across the cut.
+        order = order[np.argsort(part + 0.999 * place, kind="stable")]
+        left = (share + 1) // 2
+        there = np.rint(size * left / share).astype(np.int64)
+        halves = np.stack([left, share - left], axis=1).ravel()
+        first_rank = np.stack([first_rank, first_rank + left], axis=1).ravel()[halves > 0]
+        size = np.stack([there, size - there], axis=1).ravel()[halves > 0]
+        share = halves[halves > 0]
+    result = np.empty(count, np.int64)
+    result[order] = np.repeat(first_rank, size)
+    return result
+
+
+def hilbert(points: NDArray[np.float64], ranks: int) -> NDArray[np.int64]:
+    """Equal pieces of the Hilbert curve through all vertices.
+
+    Parameters
+    ----------
+    points : ndarray, shape (vertices, dimensions)
+        Coordinates.
+    ranks : int
+        Number of ranks, at least 1.
+
+    Returns
+    -------
+    ndarray of int64, shape (vertices,)
+        Rank of each vertex.
+    """
+    return _pieces(hilbert_order(points), ranks)
+
+
+def strips(points: NDArray[np.float64], ranks: int) -> NDArray[np.int64]:
+    """Equal slices along the longest extent, as of a solver that cuts its grid in one direction.
+
+    Parameters
+    ----------
+    points : ndarray, shape (vertices, dimensions)
+        Coordinates.
+    ranks : int
+        Number of ranks, at least 1.
+
+    Returns
+    -------
+    ndarray of int64, shape (vertices,)
+        Rank of each vertex.
+    """
+    axis = int(np.argmax(np.ptp(points, axis=0))) if len(points) else 0
+    return _pieces(np.argsort(points[:, axis], kind="stable"), ranks)
+
+
+def _pieces(order: NDArray[np.int64], ranks: int) -> NDArray[np.int64]:
+    rank_of = np.empty(len(order), np.int64)
+    rank_of[order] = np.arange(len(order)) * ranks // max(len(order), 1)
+    return rank_of
+
+
+STYLES: dict[str, Callable[[NDArray[np.float64], int], NDArray[np.int64]]] = {
+    "bisection": bisection,
+    "hilbert": hilbert,
+    "strips": strips,
+}
+"""Partitions by name; each takes points and a number of ranks."""
+
+
+def repartition(mesh: PartitionedMesh, ranks: int, style: str, *, vertices: int | None = None) -> PartitionedMesh:
+    """Partition a mesh for another number of ranks.
+
+    Parameters
+    ----------
+    mesh : PartitionedMesh
+        With coordinates.
+    ranks : int
+        Number of ranks; those that have vertices now keep their share of all ranks.
+    style : str
+        A key of `STYLES`.
+    vertices : int, optional
+        Vertices of the mesh to come, if it is finer: points are then put between the known ones.
+
+    Returns
+    -------
+    PartitionedMesh
+        Without cells.
+
+    Raises
+    ------
+    DataError
+        If the style is unknown, ranks are below 1, or coordinates are not known.
+    """
+    if style not in STYLES:
+        raise DataError(f"expected a partition of style {', '.join(STYLES)}, found {style!r}")
+    if ranks < 1:
+        raise DataError(f"expected at least 1 rank of {mesh.participant}, found {ranks}")
+    points = mesh.points("to partition it")
+    if vertices is not None and vertices > len(points):
+        points = refined(points, vertices)
+    # Ranks of the solver's volume that do not touch the interface stay away from it at other counts too.
+    at_interface = max(round(ranks * float((mesh.counts > 0).mean())), 1)
+    rank_of = STYLES[style](points, at_interface)
+    source = f"{mesh.source or 'mesh'} as {style}"
+    return make_mesh(mesh.name, mesh.participant, points, rank_of, ranks, source=source)
+
+
+def refined(points: NDArray[np.float64], vertices: int, *, seed: int = 0) -> NDArray[np.float64]:
+    """Put points between the known ones until there are as many as asked for.
+
+    Parameters
+    ----------
+    points : ndarray, shape (known, dimensions)
+        Coordinates of a line, surface or volume.
+    vertices : int
+        Number of points wanted.
+    seed : int
+        Of the random places.
+
+    Returns
+    -------
+    ndarray, shape (vertices, dimensions)
+        The known points, then new ones: each in a triangle of a known point and two of its nearest neighbours, so that
+        they stay on the line or surface.
+    """
+    missing = vertices - len(points)
+    if missing <= 0 or len(points) < 2:
+        return points
+    generator = np.random.default_rng(seed)
+    _, near = cKDTree(points).query(points, k=min(_NEIGHBOURS, len(points)), workers=-1)
+    base = np.resize(generator.permutation(len(points)), missing)
+    picks = generator.integers(1, near.shape[1], (2, missing))
+    weights = generator.random((2, missing)) * 0.5
+    new = points[base]
+    for pick, weight in zip(picks, weights, strict=True):
+        new = new + weight[:, None] * (points[near[base, pick]] - points[base])
+    return np.concatenate([points, new])
+
+
+def likeness(mesh: PartitionedMesh) -> dict[str, float]:
+    """How far a partition is one of the known styles.
+
+    Parameters
+    ----------
+    mesh : PartitionedMesh
+        With coordinates.
+
+    Returns
+    -------
+    dict of str to float
+        By style, the share of vertices that stay together: for each rank those that one rank of the style holds, or
+        for each rank of the style those that one rank holds, whichever is less. 1 is the same partition.
+
+    Raises
+    ------
+    DataError
+        If coordinates are not known.
+    """
+    points = mesh.points("to tell its style")
+    rank_of = mesh.rank_of
+    used, compact = np.unique(rank_of, return_inverse=True)
+    result = {}
+    for style, partition in STYLES.items():
+        other = partition(points, len(used))
+        key, count = np.unique(compact * len(used) + other, return_counts=True)
+        best = [np.zeros(len(used), np.int64) for _ in range(2)]
+        np.maximum.at(best[0], key // len(used), count)
+        np.maximum.at(best[1], key % len(used), count)
+        result[style] = float(min(each.sum() for each in best)) / max(len(points), 1)
+    return result
+
+
+def read_partition(path: str | Path, mesh: PartitionedMesh, ranks: int) -> PartitionedMesh:
+    """Partition a mesh as a file says.
+
+    Parameters
+    ----------
+    path : path
+        Text with one rank per line, or a ``.npy`` file; in the order of the mesh's vertices (rank by rank).
+    mesh : PartitionedMesh
+        With coordinates.
+    ranks : int
+        Number of ranks.
+
+    Returns
+    -------
+    PartitionedMesh
+
+    Raises
+    ------
+    DataError
+        If the file cannot be read, has another length, or names a rank out of range.
+    """
+    path = Path(path)
+    try:
+        values = np.load(path) if path.suffix == ".npy" else np.loadtxt(path, dtype=np.int64, ndmin=1)
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise DataError(f"{path}: expected one rank per line, found: {reason}; name another file") from None
+    return make_mesh(
+        mesh.name, mesh.participant, mesh.points("to partition it"), values, ranks, cells=mesh.cells, source=str(path)
+    )

@@ -1,0 +1,222 @@
+"""Where partitioned meshes come from: preCICE's own exports, and mesh files with a partition."""
+
+from __future__ import annotations
+
+import importlib
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from precice_lb.exceptions import DataError
+from precice_lb.partners.meshes import PartitionedMesh, make_mesh
+from precice_lb.precice_xml import Configuration
+
+__all__ = ["read_exports", "read_mesh_files"]
+
+# <Mesh>-<Participant>.<rank>_<time>.csv of a parallel run, <Mesh>-<Participant>.<time>.csv of a serial one.
+_EXPORT = re.compile(r"(?P<stem>.+)\.(?:(?P<rank>\d+)_)?(?P<time>init|final|dt\d+|it\d+)\.csv")
+_MESHIO_CELLS = {"line": "edges", "triangle": "triangles", "tetra": "tetrahedra"}
+
+
+def read_exports(directories: Iterable[str | Path], configuration: Configuration) -> dict[str, PartitionedMesh]:
+    """Read the provided meshes that ``<export:csv>`` wrote.
+
+    The export rounds coordinates to six digits, and so may a box that just touches another one. It has no connectivity.
+
+    Parameters
+    ----------
+    directories : iterable of path
+        Directories with ``<Mesh>-<Participant>.<rank>_init.csv``.
+    configuration : Configuration
+        The case, which says what meshes there are and who provides them.
+
+    Returns
+    -------
+    dict of str to PartitionedMesh
+        Provided meshes by name.
+
+    Raises
+    ------
+    DataError
+        If a directory has no exports of the case, a rank is missing, or a file is not such an export.
+    """
+    found: dict[str, dict[int, Path]] = {}
+    places = [Path(each) for each in directories]
+    providers = {mesh: who.name for who in configuration.participants.values() for mesh in who.provides}
+    stems = {f"{mesh}-{who}": mesh for mesh, who in providers.items()}
+    for place in places:
+        if not place.is_dir():
+            raise DataError(
+                f"{place}: expected a directory of <export:csv>, found none; name the one in the configuration"
+            )
+        for path in sorted(place.iterdir()):
+            match = _EXPORT.fullmatch(path.name)
+            mesh = stems.get(match["stem"]) if match else None
+            if match and mesh:
+                rank = int(match["rank"] or 0)
+                # The first export of a rank is as good as any: received meshes do not move.
+                if match["time"] == "init" or rank not in found.get(mesh, {}):
+                    found.setdefault(mesh, {})[rank] = path
+    if not found:
+        raise DataError(
+            f"{', '.join(map(str, places))}: expected exports of {', '.join(f'{stem}.0_init.csv' for stem in stems)}, "
+            'found none; add <export:csv directory="…"/> to the participants, or give the configuration of this case'
+        )
+    return {
+        mesh: _read_ranks(mesh, providers[mesh], files, configuration.meshes[mesh].dimensions)
+        for mesh, files in found.items()
+    }
+
+
+def _read_ranks(mesh: str, participant: str, files: Mapping[int, Path], dimensions: int) -> PartitionedMesh:
+    ranks = max(files) + 1
+    missing = sorted(set(range(ranks)) - set(files))
+    where = next(iter(files.values())).parent
+    if missing:
+        raise DataError(
+            f'{where}: expected exports of mesh "{mesh}" of ranks 0 to {ranks - 1}, found none of rank {missing[0]}; '
+            "copy the files of all ranks"
+        )
+    parts = [_read_csv(files[rank], dimensions) for rank in range(ranks)]
+    rank_of = np.repeat(np.arange(ranks), [len(part) for part in parts])
+    return make_mesh(mesh, participant, np.concatenate(parts), rank_of, ranks, source=str(where))
+
+
+def _read_csv(path: Path, dimensions: int) -> NDArray[np.float64]:
+    lines = path.read_text(encoding="utf-8").splitlines()
+    header = lines[0].split(";") if lines else []
+    wanted = ["PosX", "PosY", "PosZ"][:dimensions]
+    if header[: dimensions + 1] != [*wanted, "Rank"]:
+        raise DataError(
+            f"{path}: expected the columns {';'.join([*wanted, 'Rank'])} of an export in {dimensions} dimensions, "
+            f"found {';'.join(header[:4]) or 'an empty file'}; give the exports of this case"
+        )
+    rows = [line.split(";")[:dimensions] for line in lines[1:]]
+    try:
+        return np.array(rows, dtype=float).reshape(-1, dimensions)
+    except ValueError:
+        bad = next(n for n, row in enumerate(rows, start=2) if not _are_numbers(row, dimensions))
+        raise DataError(f"{path}, line {bad}: expected {dimensions} coordinates, found {lines[bad - 1]!r}") from None
+
+
+def _are_numbers(cells: list[str], dimensions: int) -> bool:
+    try:
+        return len([float(cell) for cell in cells]) == dimensions
+    except ValueError:
+        return False
+
+
+def read_mesh_files(
+    name: str,
+    participant: str,
+    files: Iterable[str | Path],
+    dimensions: int,
+    *,
+    partition: str | None = None,
+    ranks: int | None = None,
+) -> PartitionedMesh:
+    """Read a mesh from files of any format that meshio knows.
+
+    Parameters
+    ----------
+    name, participant : str
+        The mesh, and the participant that provides it.
+    files : iterable of path
+        One file per rank, in the order of ranks, or one file with a partition.
+    dimensions : int
+        Space dimensions of the mesh; a third coordinate of a flat mesh is dropped.
+    partition : str, optional
+        Name of the array with the rank of each point, or of each cell: then a point belongs to the lowest of its cells.
+    ranks : int, optional
+        Number of ranks, where the last ones are empty; by default as many as are named.
+
+    Returns
+    -------
+    PartitionedMesh
+        With edges, triangles and tetrahedra where the files have them.
+
+    Raises
+    ------
+    DataError
+        If meshio is not installed or cannot read a file, or the partition is missing or has another length.
+    """
+    try:
+        meshio: Any = importlib.import_module("meshio")
+    except ImportError:
+        raise DataError(
+            "expected meshio to read mesh files, found it is not installed; pip install precice_lb[meshio]"
+        ) from None
+    paths = [Path(each) for each in files]
+    read = []
+    for path in paths:
+        try:
+            read.append(meshio.read(path))
+        except SystemExit:
+            # meshio ends the program where it finds no reader.
+            raise DataError(f"{path}: expected a file of a format that meshio reads, found another") from None
+        except Exception as error:
+            raise DataError(f"{path}: expected a mesh file that meshio reads, found: {error}") from error
+    if partition is not None and len(read) != 1:
+        raise DataError(
+            f"expected one file with the partition array {partition!r}, found {len(read)} files; give one or no array"
+        )
+    points = [np.asarray(each.points, dtype=float) for each in read]
+    for path, each in zip(paths, points, strict=True):
+        if each.shape[1] < dimensions:
+            raise DataError(
+                f"{path}: expected points in {dimensions} dimensions, found {each.shape[1]}; give a mesh of this case"
+            )
+    if partition is None:
+        rank_of = np.repeat(np.arange(len(read)), [len(each) for each in points])
+    else:
+        rank_of = _partition(paths[0], read[0], partition)
+    starts = np.cumsum([0, *(len(each) for each in points[:-1])])
+    cells: dict[str, list[NDArray[np.int64]]] = {}
+    for mesh, start in zip(read, starts, strict=True):
+        for block in mesh.cells:
+            if block.type in _MESHIO_CELLS:
+                cells.setdefault(_MESHIO_CELLS[block.type], []).append(np.asarray(block.data, np.int64) + start)
+    named = int(rank_of.max()) + 1 if len(rank_of) else 0
+    return make_mesh(
+        name,
+        participant,
+        np.concatenate(points)[:, :dimensions],
+        rank_of,
+        ranks if ranks is not None else max(named, len(read) if partition is None else 1),
+        cells=_within_ranks({kind: np.concatenate(arrays) for kind, arrays in cells.items()}, rank_of),
+        source=", ".join(map(str, paths[:1])) + (" …" if len(paths) > 1 else ""),
+    )
+
+
+def _within_ranks(cells: dict[str, NDArray[np.int64]], rank_of: NDArray[np.int64]) -> dict[str, NDArray[np.int64]]:
+    """Drop cells across ranks: a solver sets only cells of its own vertices."""
+    return {
+        kind: array[(rank_of[array] == rank_of[array[:, :1]]).all(axis=1)]
+        for kind, array in cells.items()
+        if len(array)
+    }
+
+
+def _partition(path: Path, mesh: Any, name: str) -> NDArray[np.int64]:
+    count = len(mesh.points)
+    if name in mesh.point_data:
+        return np.asarray(mesh.point_data[name]).ravel().astype(np.int64)
+    if name in mesh.cell_data:
+        lowest = np.full(count, np.iinfo(np.int64).max)
+        for block, values in zip(mesh.cells, mesh.cell_data[name], strict=True):
+            ranks = np.asarray(values).ravel().astype(np.int64)
+            for corner in np.asarray(block.data).T:
+                np.minimum.at(lowest, corner, ranks)
+        if (lowest == np.iinfo(np.int64).max).any():
+            raise DataError(
+                f"{path}: expected a cell with {name!r} at every point, found a point without; clean the mesh"
+            )
+        return lowest
+    there = sorted({*mesh.point_data, *mesh.cell_data})
+    raise DataError(
+        f"{path}: expected an array {name!r} of points or cells, found {', '.join(there) or 'none'}; name one of them"
+    )

@@ -1,0 +1,183 @@
+"""Partner ranks as tables and sentences of plain text."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from precice_lb.partners.advice import reason
+from precice_lb.report.terminal import grid_view
+from precice_lb.report.text import percent, visible
+from precice_lb.report.view import Grid
+
+if TYPE_CHECKING:
+    from precice_lb.partners import LinkPartners, PartnersReport
+
+__all__ = ["bytes_text", "partners_grids", "partners_notes", "partners_view"]
+
+_MOST = 5
+
+
+def bytes_text(size: float) -> str:
+    """Write a number of bytes with a binary unit."""
+    if not math.isfinite(size):
+        return "–"
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if abs(size) < 1024 or unit == "GiB":
+            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.3g} {unit}"
+        size /= 1024
+    raise AssertionError("unreachable")
+
+
+def partners_grids(report: PartnersReport) -> list[Grid]:
+    """Make the tables of a report.
+
+    Parameters
+    ----------
+    report
+        The report.
+
+    Returns
+    -------
+    list of Grid
+        Pairs, partners per rank, initialisation, and the ranks with the most partners.
+    """
+    return [_pairs(report.links), _partners(report.links), _initialisation(report.links), *_most(report.links)]
+
+
+def _pairs(links: Sequence[LinkPartners]) -> Grid:
+    rows = []
+    for found in links:
+        known = found.level_2 is not None
+        size = float("nan") if found.pair_bytes is None else float(found.pair_bytes.sum())
+        rows.append(
+            (
+                found.link.title,
+                f"{found.ranks[0]} × {found.ranks[1]}",
+                str(len(found.level_1)),
+                str(len(found.level_2)) if found.level_2 is not None else "–",
+                percent((found.empty_pairs or 0) / max(len(found.level_1), 1)) if known else "–",
+                str(len(found.one_level)) if found.one_level is not None else "–",
+                f"{found.messages_per_window:.0f}",
+                bytes_text(size),
+            )
+        )
+    header = ("mesh", "ranks", "level 1", "level 2", "empty", "one level", "messages", "data")
+    return Grid("Pairs of ranks, and what they exchange per time window", header, tuple(rows), (False, *(True,) * 7))
+
+
+def _partners(links: Sequence[LinkPartners]) -> Grid:
+    rows = []
+    for found in links:
+        for side, who in enumerate((found.link.provider, found.link.receiver)):
+            partners = found.partners(side)
+            busy = "–" if found.level_2 is None else f"{found.partners(side, found.level_2).mean():.1f}"
+            cells = (f"{partners.mean():.1f}", str(partners.max()), str(int((partners == 0).sum())), busy)
+            rows.append((found.link.title, who, *cells))
+    header = ("mesh", "ranks of", "mean", "maximum", "without", "mean with data")
+    return Grid("Partners per rank (level 1)", header, tuple(rows), (False, False, True, True, True, True))
+
+
+def _initialisation(links: Sequence[LinkPartners]) -> Grid:
+    rows = []
+    for found in links:
+        for two_level, cost in found.cost.items():
+            name = ("one level", "two levels")[two_level] + (
+                " (configured)" if two_level == found.link.two_level else ""
+            )
+            memory = (bytes_text(cost.primary_bytes), bytes_text(cost.rank_bytes))
+            rows.append((found.link.title, name, *memory, f"{cost.seconds:.2g} s"))
+    header = ("mesh", "initialisation", "memory, primary", "memory, each rank", "start-up")
+    return Grid("Initialisation, by the stated cost model", header, tuple(rows), (False, False, True, True, True))
+
+
+def _most(links: Sequence[LinkPartners]) -> list[Grid]:
+    grids = []
+    for found in links:
+        rows = []
+        for side, who in enumerate((found.link.provider, found.link.receiver)):
+            partners = found.partners(side)
+            for rank in np.argsort(-partners, kind="stable")[:_MOST]:
+                if partners[rank] > max(1.5 * partners.mean(), 2):
+                    rows.append((f"{who} {rank}", str(partners[rank]), reason(found, side, int(rank))))
+        if rows:
+            title = f"Ranks with the most partners, {found.link.title}"
+            grids.append(Grid(title, ("rank", "partners", "why"), tuple(rows), (False, True, False)))
+    return grids
+
+
+def partners_notes(report: PartnersReport) -> list[tuple[str, str]]:
+    """Say what the tables leave out: forecast, what geometry leaves open, placement.
+
+    Parameters
+    ----------
+    report
+        The report.
+
+    Returns
+    -------
+    list of (str, str)
+        Heading and sentence.
+    """
+    notes = []
+    if report.forecast is not None:
+        told = report.forecast
+        styles = ", ".join(
+            f"{mesh} as {style}"
+            + ("" if math.isnan(told.likeness[mesh]) else f" ({percent(told.likeness[mesh], 0)} alike)")
+            for mesh, style in told.styles.items()
+        )
+        notes.append(
+            (
+                "forecast",
+                f"{styles}; for the measured ranks the same forecast misses the mean by {percent(told.mean_error)} and "
+                f"the maximum by {percent(told.max_error)}",
+            )
+        )
+    for found in report.links:
+        if found.level_2 is None:
+            notes.append((found.link.title, "level 2 needs coordinates: record with PRECICE_LB_MESHES=coordinates"))
+        if found.approximated:
+            notes.append(
+                (
+                    found.link.title,
+                    f"no connectivity is known, so that nearest vertices stand for {', '.join(found.approximated)}",
+                )
+            )
+        if found.open_choices:
+            notes.append(
+                (
+                    found.link.title,
+                    f"for {found.open_choices} vertices several of the provider are equally near: preCICE may "
+                    "pick others",
+                )
+            )
+    constants = ", ".join(f"{name} {value:g}" for name, value in report.model.to_dict().items())
+    notes.append(("cost model", f"{constants} (seconds, bytes)"))
+    return notes
+
+
+def partners_view(report: PartnersReport) -> RenderableType:
+    """Build the screen of ``partners``.
+
+    Parameters
+    ----------
+    report
+        The report.
+
+    Returns
+    -------
+    rich.console.RenderableType
+        Tables, notes and advice.
+    """
+    parts: list[RenderableType] = [grid_view(grid) for grid in partners_grids(report)]
+    for head, text in partners_notes(report):
+        parts.append(Text.assemble((f"{visible(head)}: ", "bold"), visible(text), overflow="fold"))
+    for text in report.advice:
+        parts.append(Text.assemble(("advice: ", "bold"), (visible(text), "yellow"), overflow="fold"))
+    return Group(*parts)

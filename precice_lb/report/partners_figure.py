@@ -1,0 +1,102 @@
+"""Pictures of partner ranks: the matrix of pairs, and how many partners ranks have."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.colors import LogNorm
+from matplotlib.figure import Figure
+from matplotlib.patches import Patch
+from matplotlib.ticker import MaxNLocator
+from numpy.typing import NDArray
+
+from precice_lb.report.style import GREY, drawing, legend_below, look
+from precice_lb.report.text import short_names
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from precice_lb.partners import LinkPartners
+
+__all__ = ["draw_partners"]
+
+_CELLS = 400
+
+
+def draw_partners(found: LinkPartners) -> Figure:
+    """Draw one received mesh: which ranks are connected and how much they exchange, and partners per rank.
+
+    Parameters
+    ----------
+    found
+        The received mesh.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        Two panels on an Agg canvas. Beyond 400 ranks a cell of the matrix stands for several.
+    """
+    with drawing():
+        figure = Figure(figsize=(10.5, 5.4), dpi=150, layout="constrained")
+        FigureCanvasAgg(figure)
+        left, right = figure.subplots(1, 2)
+        names = list(short_names((found.link.provider, found.link.receiver), 16).values())
+        _draw_matrix(figure, left, found, names)
+        _draw_histogram(right, found, names)
+        figure.draw_without_rendering()
+        figure.set_layout_engine("none")
+    return figure
+
+
+def _binned(
+    pairs: NDArray[np.int64], shape: tuple[int, int], weights: NDArray[np.float64] | None = None
+) -> NDArray[np.float64]:
+    edges = [np.linspace(0, count, min(count, _CELLS) + 1) for count in shape]
+    image, _, _ = np.histogram2d(pairs[:, 0], pairs[:, 1], bins=edges, weights=weights)
+    return np.asarray(image.T)
+
+
+def _draw_matrix(figure: Figure, axes: Axes, found: LinkPartners, names: list[str]) -> None:
+    extent = (-0.5, found.ranks[0] - 0.5, found.ranks[1] - 0.5, -0.5)
+    connected = _binned(found.level_1, found.ranks) > 0
+    shade = np.where(connected, 0.82, 1.0)
+    axes.imshow(shade, extent=extent, cmap="gray", vmin=0, vmax=1, aspect="auto", interpolation="nearest")
+    entries: list[tuple[Patch, str]] = [(Patch(color="#D1D1D1"), "connected in level 1")]
+    if found.level_2 is not None and found.vertices is not None and len(found.level_2):
+        image = _binned(found.level_2, found.ranks, found.vertices.astype(float))
+        shown = np.ma.masked_equal(image, 0)
+        norm = LogNorm(max(float(shown.min()), 1), max(float(shown.max()), 10))
+        drawn = axes.imshow(shown, extent=extent, cmap="viridis_r", norm=norm, aspect="auto", interpolation="nearest")
+        figure.colorbar(drawn, ax=axes, label="vertices exchanged (count)", shrink=0.85)
+        entries.append((Patch(color="#2A788E"), "exchanges data (level 2)"))
+    axes.grid(False)
+    axes.set_xlabel(f"rank of {names[0]}, the provider", parse_math=False)
+    axes.set_ylabel(f"rank of {names[1]}, the receiver", parse_math=False)
+    axes.set_title(f"Pairs of ranks over mesh {found.link.mesh}", loc="left", parse_math=False)
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_locator(MaxNLocator(integer=True))
+    legend_below(axes, entries)
+
+
+def _draw_histogram(axes: Axes, found: LinkPartners, names: list[str]) -> None:
+    sides = [found.partners(side) for side in (0, 1)]
+    most = max(int(each.max()) for each in sides)
+    step = max(-(-(most + 1) // 40), 1)
+    edges = np.arange(0, most + step + 1, step)
+    entries = []
+    for side, partners in enumerate(sides):
+        share = np.histogram(partners, edges)[0] / len(partners) * 100
+        colour = look(side)[0]
+        axes.stairs(share, edges - 0.5, fill=True, color=colour, alpha=0.35)
+        axes.stairs(share, edges - 0.5, color=colour, linewidth=1.4)
+        axes.axvline(float(partners.mean()), color=colour, linestyle="--", linewidth=1.2)
+        entries.append((Patch(color=colour), f"{names[side]}: mean {partners.mean():.1f}, at most {partners.max()}"))
+    axes.plot([], [], color=GREY, linestyle="--")
+    axes.set_xlabel("partners of a rank in level 1 (count)")
+    axes.set_ylabel("share of the participant's ranks (%)")
+    axes.set_title("Partners per rank (dashed: mean)", loc="left")
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.set_ylim(bottom=0)
+    legend_below(axes, entries)
