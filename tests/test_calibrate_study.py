@@ -82,6 +82,35 @@ def test_paths_are_relative_to_the_study_file(tmp_path: Path, monkeypatch: pytes
             ("oversubscribe", 'name = "mpirun"\noversubscribe'),
             r"launcher\.name: expected one of mpiexec, slurm, srun, template, found 'mpirun'",
         ),
+        (
+            ("oversubscribe", "mpi = 'pmi2'\noversubscribe"),
+            r"launcher: mpi: the launcher mpiexec does not know this key",
+        ),
+        (("oversubscribe = true", "name = 'slurm'\nallocation = 'job'"), r"allocation: expected 'run' or 'campaign'"),
+        (
+            ("oversubscribe = true", "name = 'slurm'\noptions = ['part']"),
+            r"options\[1\]: String should match|expected to match",
+        ),
+        (
+            ("oversubscribe = true", "name = 'slurm'"),
+            r"case\.network: the sockets of precice-config\.xml are on the loopback",
+        ),
+        (
+            ("minimum_ranks = 1", "prepare = ['sh {rnaks}']"),
+            r"participants\[1\]\.prepare\[1\]: unknown placeholder {rnaks}",
+        ),
+        (("minimum_ranks = 1", "prepare = ['decompose']"), r"participants\[1\]\.prepare\[1\]: no program 'decompose'"),
+        (("minimum_ranks = 1", "templates = ['a.in']"), r"participants\[1\]\.templates\[1\]: no such file: .*a\.in"),
+        (("minimum_ranks = 1", "templates = ['a']"), r"participants\[1\]\.templates\[1\]: .*match pattern"),
+        (
+            ("python solver.py Left", "python solver.py {rank}"),
+            r"command: unknown placeholder {rank}; did you mean 'ranks'",
+        ),
+        (
+            ("windows = 7", "windows = 7\non_failure = 'go on'"),
+            r"runs\.on_failure: expected 'skip' or 'stop', found 'go on'",
+        ),
+        (("windows = 7", "windows = 7\nretries = 11"), r"runs\.retries: expected less than or equal to 10, found 11"),
         (("[budget]", '[emulation]\nlaw = "law.json"\n[budget]'), r"emulation\.law: no such file"),
         (("windows = 7", "windows = 7\nsplits = []"), r"runs\.splits: expected at least one split"),
         (("windows = 7", "windows = 7\nsplits = [{Left=1}]"), r"runs\.splits\[1\]: no ranks for participant 'Right'"),

@@ -1,0 +1,182 @@
+"""What a case needs before a run: commands and templates once per number of ranks, links, retries, a full disk."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+from calibrate_helpers import SOLVER, write_case, write_study
+
+from precice_lb.calibrate import Event, RunStarted, read_study, run_campaign
+from precice_lb.calibrate.case import copy_case
+from precice_lb.exceptions import CalibrationError
+
+pytestmark = [pytest.mark.mpi, pytest.mark.usefixtures("mpiexec")]
+
+# Writes one file per rank, as a decomposition does, and leaves a trace of having run.
+PARTITION = """\
+import os, pathlib, sys
+count = int(sys.argv[1])
+told = int(pathlib.Path("system/dict").read_text().split()[1].rstrip(";"))
+assert told == count, (told, count)
+for rank in range(count):
+    part = pathlib.Path(f"processor{rank}", "constant")
+    part.mkdir(parents=True)
+    (part / "mesh").write_text(f"part {rank} of {count}")
+    (part.parent / "fields").mkdir()
+pathlib.Path("undecomposed").unlink()
+with open(os.environ["TRACE"], "a") as file:
+    file.write(f"{count}\\n")
+"""
+# Every rank reads its part; they are as many as there are ranks.
+READS = (
+    SOLVER
+    + """
+if name == "Left":
+    parts = sorted(here.glob("processor*"))
+    assert len(parts) == int(size), (parts, size)
+    assert all((part / "fields").is_dir() for part in parts)
+    assert not (here / "undecomposed").exists()
+    assert "unchanged" in (here / "system" / "other").read_text()
+    (here / "processor0" / "constant" / "result").write_text("of this run")
+"""
+)
+
+
+def quiet(event: Event) -> None:
+    """Take an event and say nothing."""
+
+
+def partitioned(directory: Path, *, runs: str, link: str = "") -> Path:
+    """Write a case whose Left is partitioned before it runs."""
+    case = write_case(directory, READS)
+    (case / "partition.py").write_text(PARTITION)
+    (case / "system").mkdir()
+    (case / "system" / "dict.in").write_text("subdomains {ranks}; // of {nodes} nodes, {unknown} ${ranks}\n")
+    (case / "system" / "other").write_text("unchanged")
+    (case / "undecomposed").write_text("0")
+    left = 'prepare = ["python partition.py {ranks}"]\ntemplates = ["system/dict.in"]'
+    extra = f"[environment]\nTRACE = '{directory}/trace'"
+    path = write_study(directory, runs=runs, left=left, extra=extra)
+    path.write_text(path.read_text().replace('directory = "case"', f'directory = "case"\n{link}'))
+    return path
+
+
+def test_a_case_is_prepared_once_per_number_of_ranks(tmp_path: Path) -> None:
+    path = partitioned(tmp_path, runs="splits = [{Left=2, Right=1}, {Left=1, Right=3}, {Left=2, Right=2}]")
+    result = run_campaign(read_study(path), tmp_path / "campaign", report=quiet)
+    assert [run.outcome for run in result.runs] == ["finished"] * 3, result.runs
+    assert (tmp_path / "trace").read_text().split() == ["2", "1"]
+    prepared = tmp_path / "campaign" / "prepared" / "Left-2"
+    assert json.loads((prepared / "prepared.json").read_text()) == {"removed": ["undecomposed"]}
+    kept = {str(file.relative_to(prepared / "case")) for file in prepared.glob("case/**/*") if file.is_file()}
+    assert kept == {"system/dict", "processor0/constant/mesh", "processor1/constant/mesh"}
+    assert (prepared / "case" / "system" / "dict").read_text() == "subdomains 2; // of 1 nodes, {unknown} ${ranks}\n"
+    run = tmp_path / "campaign" / result.runs[0].directory / "case"
+    assert (run / "processor1" / "constant" / "mesh").read_text() == "part 1 of 2"
+    more = partitioned_again(path)
+    run_campaign(read_study(more), tmp_path / "campaign", report=quiet)
+    assert (tmp_path / "trace").read_text().split() == ["2", "1"]
+
+
+def partitioned_again(path: Path) -> Path:
+    """Add a split whose number of ranks has been prepared."""
+    path.write_text(path.read_text().replace("{Left=2, Right=2}]", "{Left=2, Right=2}, {Left=1, Right=1}]"))
+    return path
+
+
+def test_a_preparation_that_was_cut_short_is_made_anew(tmp_path: Path) -> None:
+    path = partitioned(tmp_path, runs="splits = [{Left=2, Right=1}]")
+    left = tmp_path / "campaign" / "prepared" / "Left-2" / "case" / "processor0"
+    left.mkdir(parents=True)
+    (left / "half").write_text("")
+    result = run_campaign(read_study(path), tmp_path / "campaign", report=quiet)
+    assert [run.outcome for run in result.runs] == ["finished"]
+    assert not (tmp_path / "campaign" / result.runs[0].directory / "case" / "processor0" / "half").exists()
+
+
+def test_a_preparation_that_fails_is_a_failed_run_with_its_words(tmp_path: Path) -> None:
+    path = partitioned(tmp_path, runs="splits = [{Left=2, Right=1}]")
+    (tmp_path / "case" / "system" / "dict.in").write_text("subdomains 7;")
+    with pytest.raises(CalibrationError, match=r"prepare for 2 ranks, .*partition\.py 2: .*AssertionError: \(7, 2\)"):
+        run_campaign(read_study(path), tmp_path / "campaign", report=quiet)
+
+
+def test_large_paths_are_linked(tmp_path: Path) -> None:
+    path = partitioned(
+        tmp_path,
+        runs="splits = [{Left=1, Right=1}]",
+        link='link = ["mesh", "*.msh", "processor*/constant/mesh"]',
+    )
+    case = tmp_path / "case"
+    (case / "mesh").mkdir()
+    (case / "mesh" / "points").write_text("many")
+    (case / "big.msh").write_text("many")
+    result = run_campaign(read_study(path), tmp_path / "campaign", report=quiet)
+    run = tmp_path / "campaign" / result.runs[0].directory / "case"
+    assert os.readlink(run / "mesh") == str(case / "mesh")
+    assert os.readlink(run / "big.msh") == str(case / "big.msh")
+    kept = tmp_path / "campaign" / "prepared" / "Left-1" / "case" / "processor0" / "constant" / "mesh"
+    assert os.readlink(run / "processor0" / "constant" / "mesh") == str(kept)
+    assert not (kept.parent / "result").exists()
+
+
+def test_a_read_only_case_can_be_worked_in(tmp_path: Path) -> None:
+    (tmp_path / "case" / "inside").mkdir(parents=True)
+    (tmp_path / "case" / "inside" / "file").write_text("x")
+    (tmp_path / "case" / "inside").chmod(0o555)
+    copy_case(tmp_path / "case", tmp_path / "copy", tmp_path / "campaign")
+    assert os.stat(tmp_path / "copy" / "inside").st_mode & 0o700 == 0o700
+    (tmp_path / "case" / "inside").chmod(0o755)
+
+
+FAILS_TWICE = (
+    SOLVER
+    + """
+if name == "Left" and int(pathlib.Path(__file__).resolve().parents[1].name[:3]) < 3:
+    sys.exit("no licence")
+"""
+)
+
+
+def test_a_run_that_fails_is_tried_again_as_often_as_the_study_says(tmp_path: Path) -> None:
+    write_case(tmp_path, FAILS_TWICE)
+    events: list[Event] = []
+    path = write_study(tmp_path, runs="splits = [{Left=1, Right=1}]\nretries = 2")
+    result = run_campaign(read_study(path), tmp_path / "campaign", report=events.append)
+    assert [run.outcome for run in result.runs] == ["failed", "failed", "finished"]
+    assert result.runs[0].log_tail == ["Left: Left says hello", "Left: no licence"]
+    started = [event.reason for event in events if isinstance(event, RunStarted)]
+    assert started == ["split of the study, 1 of 1", "retry 1 of 2", "retry 2 of 2"]
+    log = (tmp_path / "campaign" / "campaign.log").read_text().splitlines()
+    assert [line.split(" ", 1)[1] for line in log] == [str(event) for event in events]
+
+
+def test_a_study_may_stop_at_the_first_failure(tmp_path: Path) -> None:
+    write_case(tmp_path, FAILS_TWICE)
+    runs = "splits = [{Left=1, Right=1}, {Left=2, Right=1}]\non_failure = 'stop'"
+    with pytest.raises(CalibrationError, match=r"run 001-Left1-Right1 failed, and runs\.on_failure says stop"):
+        run_campaign(read_study(write_study(tmp_path, runs=runs)), tmp_path / "campaign", report=quiet)
+    assert len(list((tmp_path / "campaign" / "runs").iterdir())) == 1
+
+
+def test_a_full_disk_fails_the_run_and_not_the_campaign(tmp_path: Path) -> None:
+    small = tmp_path / "small"
+    small.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", str(small)]
+    if os.geteuid() != 0 or subprocess.run(mount, capture_output=True, check=False).returncode != 0:
+        pytest.skip("no file system can be mounted here")
+    try:
+        case = write_case(tmp_path)
+        (case / "large").write_bytes(b"x" * 500_000)
+        path = write_study(tmp_path, runs="splits = [{Left=1, Right=1}]")
+        with pytest.raises(CalibrationError, match=r"could not be prepared: .*No space left on device"):
+            run_campaign(read_study(path), small / "campaign", report=quiet)
+        (case / "large").unlink()
+        result = run_campaign(read_study(path), small / "campaign", report=quiet)
+        assert [run.outcome for run in result.runs] == ["failed", "finished"]
+    finally:
+        subprocess.run(["umount", str(small)], check=True)
