@@ -16,7 +16,7 @@ __all__ = ["advise", "reason"]
 
 # preCICE's documentation advises two-level initialisation from thousands of ranks.
 _MANY_RANKS = 1000
-_THIN = 2.5
+_THIN = 4.0
 _LARGE = 3.0
 _FEWER = 0.8
 
@@ -156,6 +156,10 @@ def reason(found: LinkPartners, side: int, rank: int) -> str:
     if np.isnan(boxes[rank]).any():
         return "an empty rank meets every empty rank"
     extents = boxes[:, :, 1] - boxes[:, :, 0]
+    if side == 1 and found.link.mappings:
+        # Without the safety margin, which hides the shape of the rank's part.
+        factor = found.link.safety_factor
+        extents = np.maximum(extents - 2 * factor / (1 + 2 * factor) * extents.max(axis=1, keepdims=True), 0.0)
     diagonal = np.linalg.norm(extents, axis=1)
     usual = float(np.nanmedian(diagonal))
     own = np.sort(extents[rank])[::-1]
