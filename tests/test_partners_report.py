@@ -132,8 +132,8 @@ def test_thin_strips_and_many_ranks_are_advised_against(case: Path) -> None:
     slow = dataclasses.replace(found.cost[False], seconds=100 * found.cost[True].seconds)
     cheaper = dataclasses.replace(found, cost={**found.cost, False: slow})
     assert "switch two-level initialisation on" in advise((cheaper,), report.meshes, report.placement)[0]
-    many = report.links[0].partners(1)
-    assert "a long thin box" in reason(report.links[0], 1, int(np.argmax(many)))
+    # There the surface is flat.
+    assert "a long thin box" in reason(report.links[0], 1, 0)
     assert reason(report.links[0], 1, 205) == "an empty rank meets every empty rank"
 
 
