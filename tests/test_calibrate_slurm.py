@@ -22,6 +22,7 @@ from precice_lb.calibrate import CampaignResult, Event, RunResumed, read_study, 
 from precice_lb.calibrate.state import CampaignState
 from precice_lb.dataset import load_measurements
 from precice_lb.exceptions import CalibrationError
+from precice_lb.report.launch_scripts import write_launch_scripts
 
 pytestmark = [pytest.mark.mpi, pytest.mark.usefixtures("slurm")]
 
@@ -325,3 +326,36 @@ def test_ranks_that_do_not_find_each_other_are_no_measurement(tmp_path: Path) ->
         CalibrationError, match=r"(Inner|Outer) was to run on \d ranks, but its MPI says 1: .*launcher\.mpi"
     ):
         run_campaign(read_study(study), tmp_path / "campaign", report=quiet)
+
+
+WHERE = """\
+import os, sys
+from mpi4py import MPI
+world = MPI.COMM_WORLD
+os.write(1, f"rank {world.rank} of {world.size} on {os.environ['SLURMD_NODENAME']}\\n".encode())
+"""
+
+
+@pytest.mark.parametrize("kind", ["shared nodes", "own nodes", "heterogeneous"])
+def test_the_written_job_script_gives_the_ranks_it_promises(tmp_path: Path, mpi: str, kind: str) -> None:
+    write_case(tmp_path, WHERE)
+    launcher = f'name = "slurm"\nmpi = "{mpi}"' + ("" if kind == "shared nodes" else "\nranks_per_node = 2")
+    path = write_slurm_study(tmp_path, launcher)
+    if kind == "heterogeneous":
+        path.write_text(path.read_text() + 'ranks_per_node = 1\noptions = ["--comment=right"]\n')
+    write_launch_scripts(read_study(path), {"Left": 3, "Right": 2}, tmp_path)
+    script = tmp_path / "launch" / "job.sbatch"
+    assert ("#SBATCH hetjob" in script.read_text()) == (kind == "heterogeneous")
+    done = subprocess.run(
+        ["sbatch", "--wait", str(script)], cwd=tmp_path, capture_output=True, text=True, timeout=100, check=False
+    )
+    assert done.returncode == 0, [file.read_text() for file in tmp_path.glob("*.log")]
+    nodes = {
+        "shared nodes": {"Left": ["n0"] * 3, "Right": ["n0"] * 2},
+        "own nodes": {"Left": ["n0", "n0", "n1"], "Right": ["n2", "n2"]},
+        "heterogeneous": {"Left": ["n0", "n0", "n1"], "Right": ["n2", "n3"]},
+    }[kind]
+    for name, ranks in (("Left", 3), ("Right", 2)):
+        log = (tmp_path / "case" / f"{name}.log").read_text().splitlines()
+        lines = sorted(line for line in log if line.startswith("rank"))
+        assert lines == [f"rank {rank} of {ranks} on {nodes[name][rank]}" for rank in range(ranks)]

@@ -14,6 +14,7 @@ from precice_lb.cli.fit import fit
 from precice_lb.cli.imports import importer
 from precice_lb.cli.partners import partners
 from precice_lb.cli.recommend import recommend
+from precice_lb.cli.scripts import scripts
 from precice_lb.cli.stores import merge, summary
 
 __all__ = [
@@ -29,5 +30,6 @@ __all__ = [
     "partners",
     "recommend",
     "run",
+    "scripts",
     "summary",
 ]

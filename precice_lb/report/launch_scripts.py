@@ -1,0 +1,206 @@
+"""A split as people use it: a shell script with a line per participant, a job script for Slurm, and JSON."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from precice_lb.calibrate.commands import command_tokens
+from precice_lb.calibrate.launchers import (
+    LauncherOptions,
+    RunPlan,
+    Task,
+    file_name,
+    fill,
+    make_launcher,
+)
+from precice_lb.calibrate.launchers.local import MpiexecLauncher
+from precice_lb.calibrate.launchers.script import Line, body, exports, here_document
+from precice_lb.calibrate.launchers.slurm import job_header, resource_options
+from precice_lb.calibrate.launchers.slurm_client import UNSET_OPTIONS
+from precice_lb.calibrate.launchers.srun import step_tokens, total_nodes
+from precice_lb.calibrate.prepare import placeholders
+from precice_lb.exceptions import CalibrationError, DataError, PreciceLBError
+from precice_lb.precice_xml import read_configuration
+from precice_lb.report.documents import json_text
+
+if TYPE_CHECKING:
+    from precice_lb.calibrate import Study
+
+__all__ = ["write_launch_scripts"]
+
+_FOLDER = "launch"
+
+
+def write_launch_scripts(study: Study, split: Mapping[str, int], directory: Path) -> list[Path]:
+    """Write ``run.sh``, ``job.sbatch`` and ``split.json`` for a split into ``launch`` below a directory.
+
+    Both scripts work on the study's case itself, or on the one named as their first argument; they prepare it, start
+    all participants with their logs in it, wait, and end with the exit code of the first that failed. ``run.sh`` starts
+    them as the study's launcher does where that is ``mpiexec`` or a template, else with this machine's ``mpiexec``
+    where there is one. Where more ranks than this machine has cores are to be pinned, cores are counted from 0.
+
+    Parameters
+    ----------
+    study
+        The case, its participants and the launcher.
+    split
+        Ranks by participant.
+    directory
+        Where the campaign lives.
+
+    Returns
+    -------
+    list of pathlib.Path
+        The files.
+
+    Raises
+    ------
+    DataError
+        When the split names other participants than the study, or the files cannot be written.
+    """
+    if set(split) != set(study.names):
+        raise DataError(f"expected ranks for {', '.join(study.names)}, found them for {', '.join(split) or 'nobody'}")
+    folder = directory / _FOLDER
+    plan = _plan(study, split, folder)
+    contents = {folder / "job.sbatch": _job(study, plan)}
+    shell = _shell(study, plan)
+    contents |= shell
+    contents[folder / "split.json"] = json_text(
+        {
+            "format": "precice-lb-split",
+            "format_version": 1,
+            "split": {task.participant: task.ranks for task in plan.tasks},
+            "total_ranks": plan.ranks,
+        }
+    )
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for path, text in contents.items():
+            path.write_text(text, encoding="utf-8")
+            if path.suffix in {".sh", ".sbatch"}:
+                path.chmod(0o755)
+    except OSError as error:
+        raise DataError(f"{folder}: the launch scripts cannot be written: {error.strerror}") from error
+    return [path for path in contents if path.suffix in {".sh", ".sbatch", ".json"}]
+
+
+def _plan(study: Study, split: Mapping[str, int], folder: Path) -> RunPlan:
+    tasks = []
+    for participant in study.participants:
+        ranks = split[participant.name]
+        command = fill(participant.command, placeholders(study, participant, ranks))
+        tasks.append(
+            Task(
+                participant=participant.name,
+                command=command_tokens(command, study.case_directory / participant.directory, study.case_directory),
+                ranks=ranks,
+                directory=Path(participant.directory),
+                log=Path(f"{file_name(participant.name)}.log"),
+                ranks_per_node=participant.ranks_per_node,
+                options=participant.options,
+            )
+        )
+    variables = {"OMP_NUM_THREADS": "1"} | study.environment
+    return RunPlan(study.path.stem, folder, tuple(tasks), variables=variables)
+
+
+def _shell(study: Study, plan: RunPlan) -> dict[Path, str]:
+    """Return ``run.sh`` and the files it needs; nothing where this machine has no launcher for it."""
+    options = study.launcher_options(plan.directory)
+    name = study.launcher.name
+    if name not in {"mpiexec", "template"}:
+        name, options = "mpiexec", LauncherOptions(ranks_per_node=options.ranks_per_node)
+    try:
+        launcher = make_launcher(name, options)
+    except CalibrationError:
+        return {}
+    check = ""
+    if isinstance(launcher, MpiexecLauncher) and launcher.hosts is None and not options.oversubscribe:
+        if plan.ranks > len(launcher.cores):
+            launcher.cores = tuple(range(plan.ranks))
+        check = (
+            f'[ "$(nproc)" -ge {plan.ranks} ] || '
+            f'{{ echo "$0: expected {plan.ranks} cores, found $(nproc)" >&2; exit 2; }}\n'
+        )
+    launcher.check(plan.tasks)
+    script = (
+        "#!/bin/bash\n"
+        f"# {_described(plan)}\n"
+        "# ./run.sh [CASE]\n"
+        f"{check}{_surroundings(study, plan, launcher.environment())}{_preparation(study, plan)}\n"
+        f'{_body(plan, launcher.commands(plan))}exit "$status"\n'
+    )
+    return {plan.directory / "run.sh": script, **launcher.files(plan)}
+
+
+def _job(study: Study, plan: RunPlan) -> str:
+    """Return the job script for Slurm."""
+    options = study.launcher_options(plan.directory)
+    common = [f"--job-name={plan.name}", f"--output={plan.name}-%j.log"]
+    header = job_header(resource_options(plan.tasks, options), common)
+    setup = "".join(f"{line}\n" for line in options.setup)
+    return (
+        f"{header}# {_described(plan)}\n"
+        f"# sbatch job.sbatch [CASE]\n{_warning(study, plan, options)}\n"
+        f"{UNSET_OPTIONS}{setup}{_surroundings(study, plan, {})}{_preparation(study, plan)}\n"
+        f'{_body(plan, step_tokens("srun", plan.tasks, options))}exit "$status"\n'
+    )
+
+
+def _described(plan: RunPlan) -> str:
+    return ", ".join(f"{task.participant} {task.ranks}" for task in plan.tasks) + f": {plan.ranks} ranks"
+
+
+def _warning(study: Study, plan: RunPlan, options: LauncherOptions) -> str:
+    """Return a comment where the case's own configuration would not work on several nodes."""
+    try:
+        elements = read_configuration(study.configuration_path).root.children
+    except PreciceLBError:
+        return ""
+    loopback = any(e.tag == "m2n:sockets" and e.attributes.get("network", "lo") == "lo" for e in elements)
+    if not loopback or (total_nodes(plan.tasks, options) or 2) == 1 or study.case.network == "lo":
+        return ""
+    name = study.case.network or "the nodes' interface, such as ib0"
+    return (
+        f"# Before the first run: give every m2n:sockets of {study.case.configuration} network={name}; it is on lo.\n"
+    )
+
+
+def _surroundings(study: Study, plan: RunPlan, more: Mapping[str, str]) -> str:
+    beside = shlex.quote(str(Path(sys.executable).parent))
+    return (
+        f"case={shlex.quote(str(study.case_directory))}\n"
+        'cd "${1:-$case}" || exit 2\n'
+        f'export PATH={beside}{os.pathsep}"$PATH"\n{exports({**plan.variables, **more})}'
+    )
+
+
+def _preparation(study: Study, plan: RunPlan) -> str:
+    """Return the lines that fill templates and prepare the case for these ranks."""
+    lines = ""
+    for participant, task in zip(study.participants, plan.tasks, strict=True):
+        values = placeholders(study, participant, task.ranks)
+        origin = study.case_directory / participant.directory
+        place = shlex.quote(participant.directory)
+        for template in participant.templates:
+            text = fill((origin / template).read_text(encoding="utf-8"), values)
+            target = Path(participant.directory) / template.removesuffix(".in")
+            lines += here_document(shlex.quote(str(target)), text if text.endswith("\n") else f"{text}\n")
+        for command in participant.prepare:
+            tokens = command_tokens(fill(command, values), origin, study.case_directory)
+            lines += f"(cd {place} && {shlex.join(tokens)}) || exit\n"
+    return lines
+
+
+def _body(plan: RunPlan, commands: Mapping[str, list[str]]) -> str:
+    return body(
+        [
+            Line(task.participant, tuple(commands[task.participant]), str(task.directory), str(task.log))
+            for task in plan.tasks
+        ]
+    )

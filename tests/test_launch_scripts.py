@@ -1,0 +1,157 @@
+"""The written scripts: run as they are, they give the ranks they promise."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from calibrate_helpers import write_case, write_study
+
+from precice_lb.calibrate import read_study
+from precice_lb.calibrate.launchers.cores import available_cores
+from precice_lb.cli import main
+from precice_lb.exceptions import DataError
+from precice_lb.report.launch_scripts import write_launch_scripts
+
+# What MPI itself says, in one piece, since ranks share the log.
+RANK = """\
+import os, sys
+from mpi4py import MPI
+world = MPI.COMM_WORLD
+cores = ",".join(map(str, sorted(os.sched_getaffinity(0))))
+text = " ".join(sys.argv[1:])
+where = f"{os.environ.get('SLURMD_NODENAME')} {os.path.basename(os.getcwd())}"
+os.write(1, f"{text} {world.rank}/{world.size} on {where} cores {cores} {os.environ['OMP_NUM_THREADS']}\\n".encode())
+"""
+WITHOUT_MPI = """\
+import os, sys
+cores = ",".join(map(str, sorted(os.sched_getaffinity(0))))
+print(sys.argv[1], "cores", cores, "")
+"""
+PREPARE = "import pathlib, sys; pathlib.Path('prepared').write_text(sys.argv[1] + pathlib.Path('dict').read_text())"
+
+
+def study_of(directory: Path, *, launcher: str = "oversubscribe = true", left: str = "", right: str = "") -> Path:
+    """A study whose Left works, prepared, in a directory of its own."""
+    case = write_case(directory, RANK)
+    (case / "left side").mkdir()
+    (case / "left side" / "dict.in").write_text("parts {ranks};")
+    (case / "left side" / "solver.py").write_text(RANK)
+    (case / "left side" / "prepare.py").write_text(PREPARE)
+    preparation = "directory = 'left side'\nprepare = ['python prepare.py {ranks}']\ntemplates = ['dict.in']\n"
+    path = write_study(directory, launcher=launcher, left=preparation + left, right=right)
+    text = path.read_text().replace("solver.py Left", "solver.py Left '{ranks} of $HOME'")
+    path.write_text(text.replace('directory = "case"', 'directory = "case"\nnetwork = "lo"'))
+    return path
+
+
+def run(*command: str, environment: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        command, capture_output=True, text=True, timeout=100, check=False, env={**os.environ, **(environment or {})}
+    )
+
+
+def said(case: Path) -> dict[str, list[str]]:
+    """Sorted lines of the participants' logs, without what their launcher says."""
+    logs = {name: (case / f"{name}.log").read_text().splitlines() for name in ("Left", "Right")}
+    return {name: sorted(line for line in lines if line.startswith(name)) for name, lines in logs.items()}
+
+
+@pytest.mark.mpi
+@pytest.mark.usefixtures("mpiexec")
+def test_the_shell_script_gives_the_ranks_it_promises(tmp_path: Path) -> None:
+    study = read_study(study_of(tmp_path))
+    written = write_launch_scripts(study, {"Left": 2, "Right": 1}, tmp_path / "campaign")
+    folder = tmp_path / "campaign" / "launch"
+    assert set(written) == {folder / "job.sbatch", folder / "run.sh", folder / "split.json"}
+    assert json.loads((folder / "split.json").read_text()) == {
+        "format": "precice-lb-split",
+        "format_version": 1,
+        "split": {"Left": 2, "Right": 1},
+        "total_ranks": 3,
+    }
+    copy = tmp_path / "another copy"
+    shutil.copytree(tmp_path / "case", copy)
+    for arguments, case in (((), tmp_path / "case"), ((str(copy),), copy)):
+        done = run(str(folder / "run.sh"), *arguments)
+        assert done.returncode == 0, done.stderr
+        assert sorted(done.stdout.splitlines()) == ["exit 0 Left", "exit 0 Right"]
+        lines = said(case)
+        assert [re.sub(" cores [0-9,]+", "", line) for line in lines["Left"]] == [
+            f"Left 2 of $HOME {rank}/2 on None left side 1" for rank in range(2)
+        ]
+        assert len(lines["Right"]) == 1
+        assert (case / "left side" / "prepared").read_text() == "2parts 2;\n"
+
+
+@pytest.mark.mpi
+@pytest.mark.parametrize("program", ["", "mpiexec.openmpi"])
+def test_pinned_ranks_have_the_cores_of_the_script(tmp_path: Path, mpiexec: str, program: str) -> None:
+    cores = available_cores()
+    if len(cores) < 2:
+        pytest.skip("one core alone")
+    found = mpiexec if not program else shutil.which(program) or pytest.skip(f"no {program} on this machine")
+    study = read_study(study_of(tmp_path, launcher=f'program = "{found}"'))
+    for solver in (tmp_path / "case").rglob("solver.py"):
+        solver.write_text(WITHOUT_MPI)
+    write_launch_scripts(study, {"Left": 1, "Right": 1}, tmp_path / "campaign")
+    done = run(str(tmp_path / "campaign" / "launch" / "run.sh"))
+    assert done.returncode == 0, (done.stderr, (tmp_path / "case" / "Left.log").read_text())
+    for name, core in zip(("Left", "Right"), cores, strict=False):
+        assert f" cores {core} " in said(tmp_path / "case")[name][0]
+
+
+def test_too_few_cores_are_refused_before_anything_runs(tmp_path: Path, mpiexec: str) -> None:
+    study = read_study(study_of(tmp_path, launcher="pin = true"))
+    many = (os.cpu_count() or 1) + 1
+    write_launch_scripts(study, {"Left": many, "Right": 1}, tmp_path / "campaign")
+    done = run(str(tmp_path / "campaign" / "launch" / "run.sh"))
+    assert done.returncode == 2
+    assert f"expected {many + 1} cores, found " in done.stderr
+    assert not (tmp_path / "case" / "Left.log").exists()
+
+
+@pytest.mark.mpi
+@pytest.mark.usefixtures("mpiexec")
+def test_the_first_failure_ends_the_script(tmp_path: Path) -> None:
+    path = study_of(tmp_path)
+    (tmp_path / "case" / "solver.py").write_text("import sys\nsys.exit(7)\n")
+    (tmp_path / "case" / "left side" / "solver.py").write_text("import time\ntime.sleep(100)\n")
+    write_launch_scripts(read_study(path), {"Left": 1, "Right": 1}, tmp_path / "campaign")
+    done = run(str(tmp_path / "campaign" / "launch" / "run.sh"))
+    assert done.returncode == 7
+    assert done.stdout.splitlines()[0] == "exit 7 Right"
+
+
+def test_a_split_of_other_participants_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"expected ranks for Left, Right, found them for Left"):
+        write_launch_scripts(read_study(study_of(tmp_path)), {"Left": 1}, tmp_path)
+
+
+def test_sockets_on_loopback_are_mentioned_where_there_are_several_nodes(tmp_path: Path) -> None:
+    path = study_of(tmp_path)
+    path.write_text(path.read_text().replace('network = "lo"', 'network = "ib0"'))
+    write_launch_scripts(read_study(path), {"Left": 1, "Right": 1}, tmp_path / "campaign")
+    script = (tmp_path / "campaign" / "launch" / "job.sbatch").read_text()
+    assert "# Before the first run: give every m2n:sockets of precice-config.xml network=ib0; it is on lo.\n" in script
+
+
+def test_the_command_takes_the_campaign_s_recommendation_or_a_split(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = str(study_of(tmp_path))
+    campaign = tmp_path / "study-campaign"
+    assert main(["scripts", path]) == 2
+    assert "recommendation.json: expected the recommendation of a campaign" in capsys.readouterr().err
+    campaign.mkdir()
+    (campaign / "recommendation.json").write_text('{"split": {"Left": 3, "Right": 1}}')
+    assert main(["scripts", path]) == 0
+    assert f"wrote {campaign / 'launch' / 'job.sbatch'}" in capsys.readouterr().out
+    assert "#SBATCH --ntasks=4\n" in (campaign / "launch" / "job.sbatch").read_text()
+    assert main(["scripts", path, "--split", "Left=2,Right=4"]) == 0
+    assert "#SBATCH --ntasks=6\n" in (campaign / "launch" / "job.sbatch").read_text()
