@@ -91,7 +91,7 @@ def test_cores_in_turns() -> None:
         (1, {"unit": "nodes", "cores_per_node": 4, "whole_nodes": True}, "at least 2 nodes"),
         (9, {"memory": {"A": 90.0}, "memory_per_rank": 8.0}, r"at least 13 ranks .*A 12 \(memory\)"),
         (9, {"fixed": {"A": 9}}, r"at least 10 ranks .*A 9 \(fixed\)"),
-        (99, {"minimum": {"A": 10}, "allowed": {"A": [2, 4, 8]}}, r"clash .*: 10 at least \(minimum\); .*one of 2, 4, 8"),
+        (99, {"minimum": {"A": 10}, "allowed": {"A": [2, 4, 8]}}, "clash .*: 10 at least .*one of 2, 4, 8"),
         (99, {"multiples": {"A": 16}, "maximum": {"A": 12}}, r"12 at most \(maximum.*\); multiples of 16"),
         (99, {"fixed": {"A": 6}, "multiples": 4}, "multiples of 4; fixed at 6"),
         (99, {"elements": {"A": 1e6}, "elements_per_rank": 1e3, "maximum": {"A": 64}}, "needed for elements, .* 64"),

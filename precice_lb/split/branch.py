@@ -18,7 +18,7 @@ Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
 #: More boxes of splits than this are not bounded.
-MAXIMUM_BOXES = 3_000_000
+MAXIMUM_BOXES = 300_000
 # Rounding must not decide between equal splits.
 _LESS = 1 - 1e-12
 

@@ -78,7 +78,8 @@ def optimize_split(
         choice = solver.leftover(curves, solution.choice)
         split = {name: (curves[name][v].version, int(curves[name][v].ranks[i])) for name, (v, i) in choice.items()}
         seconds, bound, proof = solver.seconds(curves, choice), solution.bound, solution.proof
-    gap = max(seconds / bound - 1.0, 0.0) if seconds > bound else 0.0
+    # Less is rounding.
+    gap = seconds / bound - 1.0 if seconds > bound * (1 + 1e-12) else 0.0
     return result_of(problem, split, seconds, gap, proof, _verified(problem, seconds, gap) if verify else "")
 
 

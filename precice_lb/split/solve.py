@@ -28,6 +28,8 @@ Integers = NDArray[np.int64]
 DIRECT_SPLITS = 4096
 #: Seconds after which HiGHS gives its best split and the gap left.
 TIME_LIMIT = 60.0
+# Times more boxes for lists of splits, where there is no other method.
+_LISTED = 10
 # How close a bound that is only averaged must be.
 _AVERAGED = 1e-5
 
@@ -150,7 +152,7 @@ class Solver:
             own = [useful[name][v] for name, v in zip(curves, versions, strict=True)]
             if all(len(curve.ranks) for curve in own):
                 prices = relaxation.prices if relaxation else None
-                left = MAXIMUM_BOXES - boxes
+                left = MAXIMUM_BOXES * (1 if best.count == 1 else _LISTED) - boxes
                 more, reached = branch_and_bound(versions, own, layout, capacity, self.rows, found, prices, left)
                 boxes, bound = boxes + more, min(bound, reached)
         for seconds, split in found.splits:
