@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -63,4 +66,46 @@ def test_a_campaign_measures_the_costs_that_were_planted(tmp_path: Path) -> None
         np.testing.assert_array_equal(samples[:, 0], [1, 3])
         # Ranks on a busy machine may be late, never early.
         assert np.all(samples[:, 1] >= work / samples[:, 0] * 0.999)
+        assert np.all(samples[:, 1] <= work / samples[:, 0] + 0.25)
+
+
+def compiled_sleeper(directory: Path) -> Path:
+    """Compile the C program of this test against libprecice."""
+    compiler = shutil.which("gcc") or pytest.skip("no gcc on this machine")
+    # The library that pyprecice has loaded, whichever way the machine finds it, and the headers beside it.
+    code = "import precice; print(next(l.split()[-1] for l in open('/proc/self/maps') if 'libprecice.so' in l))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    library = Path(done.stdout.strip())
+    headers = library.parent.parent / "include"
+    if not (headers / "precice" / "preciceC.h").exists():
+        pytest.skip(f"no headers of libprecice below {headers}")
+    program = directory / "sleeper"
+    source = Path(__file__).parent / "sleeper.c"
+    options = [f"-I{headers}", str(library), f"-Wl,-rpath,{library.parent}", "-Wl,--allow-shlib-undefined"]
+    subprocess.run([compiler, "-O1", "-Wall", "-Werror", "-o", program, source, *options], check=True)
+    return program
+
+
+@pytest.mark.mpi
+@pytest.mark.precice
+@pytest.mark.usefixtures("mpiexec")
+def test_a_compiled_solver_is_calibrated_through_profiling_files_alone(tmp_path: Path) -> None:
+    case = write_case(tmp_path)
+    (case / "solver.py").unlink()
+    compiled_sleeper(case)
+    path = write_study(tmp_path, runs="splits = [{Left=1, Right=2}, {Left=2, Right=1}]")
+    text = path.read_text()
+    for name, work in (("Left", 0.4), ("Right", 0.2)):
+        text = text.replace(f"python solver.py {name}", f"./sleeper {name} {work}")
+    path.write_text(text)
+    result = run_campaign(read_study(path), tmp_path / "campaign", report=quiet)
+    assert len(result.finished) == 2, result.runs
+    runs = load_runs(result.stores)
+    assert [run.name for run in runs] == [f"{run.name}-{run.token}" for run in result.runs]
+    measured = load_measurements(result.stores)
+    assert measured.degrees_of_freedom == {"Left": 1000.0}
+    for name, work in (("Left", 0.4), ("Right", 0.2)):
+        samples = measured.samples[name][np.argsort(measured.samples[name][:, 0])]
+        np.testing.assert_array_equal(samples[:, 0], [1, 2])
+        assert np.all(samples[:, 1] >= work / samples[:, 0] * 0.99)
         assert np.all(samples[:, 1] <= work / samples[:, 0] + 0.25)

@@ -23,7 +23,7 @@ TABLE: dict[str, tuple[set[str], set[str]]] = {
     "recommend": ({"dataset", "ingest", "models", "precice_xml", "schedule", "split"}, {"numpy"}),
     "partners": ({"precice_xml", "store.reader"}, {"numpy", "scipy", "h5py"}),
     "emulation": (set(), {"numpy"}),
-    "calibrate": ({"precice_xml"}, {"pydantic", "tomli"}),
+    "calibrate": ({"ingest.profiling", "precice_xml"}, {"pydantic", "tomli"}),
     "report": (
         {
             "calibrate",

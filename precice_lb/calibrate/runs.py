@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable
 from datetime import datetime, timezone
 from pathlib import Path
+from typing import Any
 
 from precice_lb.calibrate.case import copy_case
 from precice_lb.calibrate.commands import command_tokens
@@ -22,6 +23,7 @@ from precice_lb.calibrate.processes import Outcome, log_tail, stop_token
 from precice_lb.calibrate.state import CampaignState, RunRecord
 from precice_lb.calibrate.study import ParticipantSection, Study
 from precice_lb.exceptions import CalibrationError, PreciceLBError
+from precice_lb.ingest.profiling import import_profiling
 from precice_lb.precice_xml import patch_configuration
 
 __all__ = ["CampaignRuns"]
@@ -143,6 +145,8 @@ class CampaignRuns:
     def _conclude(self, record: RunRecord, outcome: Outcome, error: str | None) -> None:
         run_directory = self.directory / record.directory
         wrong_size = self._wrong_size(record)
+        if error is None and wrong_size is None:
+            error = self._import_profiles(record)
         if error is not None and wrong_size is not None:
             error = f"{error}; {wrong_size}"
         error = error or wrong_size or self._not_measured(record)
@@ -204,16 +208,17 @@ class CampaignRuns:
             variables["OMP_NUM_THREADS"] = "1"
         variables |= self.study.environment
         variables["PRECICE_LB_DIR"] = str(run_directory / "stores")
-        variables["PRECICE_LB_METADATA"] = json.dumps(
-            {
-                # Unique among campaigns: runs of the same name are taken for one coupled run.
-                "run": f"{record.name}-{record.token}",
-                "warmup_windows": self.study.runs.warmup_windows,
-                "degrees_of_freedom": self.study.degrees_of_freedom,
-                "parameters": self.study.parameters,
-            }
-        )
+        variables["PRECICE_LB_METADATA"] = json.dumps(self._metadata(record))
         return variables
+
+    def _metadata(self, record: RunRecord) -> dict[str, Any]:
+        return {
+            # Unique among campaigns: runs of the same name are taken for one coupled run.
+            "run": f"{record.name}-{record.token}",
+            "warmup_windows": self.study.runs.warmup_windows,
+            "degrees_of_freedom": self.study.degrees_of_freedom,
+            "parameters": self.study.parameters,
+        }
 
     def _prepare(self, plan: RunPlan, record: RunRecord) -> None:
         """Copy the case, lay over what was prepared for these numbers of ranks, and patch the configuration."""
@@ -241,6 +246,31 @@ class CampaignRuns:
         (plan.directory / "exchange").mkdir()
         (plan.directory / "stores").mkdir()
 
+    def _import_profiles(self, record: RunRecord) -> str | None:
+        """Turn the profiling files of participants that no recorder was in into stores; say what is wrong with them."""
+        run_directory = self.directory / record.directory
+        stores = {
+            match["who"] for path in run_directory.glob("stores/**/*.h5") if (match := _RANK_FILE.match(path.name))
+        }
+        for name in record.split.keys() - stores:
+            files = [
+                path
+                for path in run_directory.glob("case/**/precice-profiling/*")
+                if (match := _RANK_FILE.match(path.name)) and match["who"] == name
+            ]
+            if not files:
+                continue
+            try:
+                import_profiling(
+                    files,
+                    run_directory / "stores",
+                    configuration=run_directory / "case" / self.study.case.configuration,
+                    metadata=self._metadata(record),
+                )
+            except PreciceLBError as problem:
+                return f"{name} ended well, but its profiling files cannot be read: {problem}"
+        return None
+
     def _wrong_size(self, record: RunRecord) -> str | None:
         """Say which participant's MPI saw another number of ranks than the split says."""
         sizes = self._sizes(record)
@@ -260,7 +290,7 @@ class CampaignRuns:
             return None
         return (
             f"{' and '.join(silent)} ended well but recorded nothing: start a Python solver with "
-            "`python -m precice_lb run solver.py`"
+            "`python -m precice_lb run solver.py`; any other needs preCICE's profiling, which is on by default"
         )
 
     def _sizes(self, record: RunRecord) -> dict[str, set[int]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import multiprocessing
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from itertools import chain
@@ -73,6 +73,7 @@ def import_profiling(
     output: str | Path,
     *,
     configuration: str | Path | None = None,
+    metadata: Mapping[str, Any] | None = None,
     processes: int | None = None,
 ) -> ImportResult:
     """Turn profiling files into store files.
@@ -88,6 +89,8 @@ def import_profiling(
         The store directory; made if missing.
     configuration : path, optional
         The ``precice-config.xml``; by default the one beside or above the profiling files.
+    metadata : mapping, optional
+        What else the stores shall say of the run: ``run``, ``warmup_windows``, ``degrees_of_freedom``, ``parameters``.
     processes : int, optional
         How many processes read files, by default one per processor.
 
@@ -105,7 +108,8 @@ def import_profiling(
         raise DataError(f"processes: expected at least 1, found {processes}")
     roots = [Path(directory) for directory in directories]
     headers, notes = find_profiles(roots)
-    tasks = _tasks(headers, roots, Path(output), None if configuration is None else Path(configuration))
+    given = None if configuration is None else Path(configuration)
+    tasks = _tasks(headers, roots, Path(output), given, metadata or {})
     done: list[_Done] = []
     try:
         done.extend(_all(tasks, processes or os.cpu_count() or 1))
@@ -119,7 +123,9 @@ def import_profiling(
         raise
 
 
-def _tasks(headers: Sequence[Header], roots: Sequence[Path], output: Path, given: Path | None) -> list[_Task]:
+def _tasks(
+    headers: Sequence[Header], roots: Sequence[Path], output: Path, given: Path | None, more: Mapping[str, Any]
+) -> list[_Task]:
     """Say of each file which run it belongs to; the files of one participant in one folder share almost everything."""
     shared: dict[tuple[Path, str], dict[str, Any]] = {}
     tasks = []
@@ -139,6 +145,7 @@ def _tasks(headers: Sequence[Header], roots: Sequence[Path], output: Path, given
             "working_directory": str(header.path.parent.parent),
             "timing_source": f"precice-profiling {header.mode}",
             **data.pop("metadata"),
+            **more,
         }
         path = output / store_filename(header.participant, header.rank, header.size)
         if path.exists() and _already_imported(path, header):
