@@ -14,13 +14,18 @@ import importlib.util
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from precice_lb.calibrate import CalibrationDesign as CalibrationDesign
     from precice_lb.recommend import recommend_split as recommend_split
     from precice_lb.split import optimize_split as optimize_split
 
     Participant: Any
     __version__: str
 
-_OWN = {"recommend_split": "precice_lb.recommend", "optimize_split": "precice_lb.split"}
+_OWN = {
+    "CalibrationDesign": "precice_lb.calibrate",
+    "recommend_split": "precice_lb.recommend",
+    "optimize_split": "precice_lb.split",
+}
 _ROOMS = ("partners",)
 
 

@@ -2,15 +2,30 @@
 
 from __future__ import annotations
 
-from precice_lb.calibrate.campaign import CampaignResult, design_of, run_campaign
+from precice_lb.calibrate.campaign import CampaignResult, run_campaign
 from precice_lb.calibrate.design import Design, FixedDesign, Proposal, spread_splits
-from precice_lb.calibrate.events import CampaignStarted, Event, Report, RunFinished, RunResumed, RunStarted, print_event
+from precice_lb.calibrate.design_adaptive import CalibrationDesign
+from precice_lb.calibrate.design_fixed import doubling_splits, grid_splits
+from precice_lb.calibrate.design_study import AdaptiveDesign, design_of
+from precice_lb.calibrate.events import (
+    CampaignEnded,
+    CampaignStarted,
+    Event,
+    Report,
+    RunFinished,
+    RunResumed,
+    RunStarted,
+    print_event,
+)
 from precice_lb.calibrate.launchers import Launcher, LauncherOptions, launcher, launcher_names, make_launcher
 from precice_lb.calibrate.read import read_study
 from precice_lb.calibrate.state import RunRecord
 from precice_lb.calibrate.study import Study
 
 __all__ = [
+    "AdaptiveDesign",
+    "CalibrationDesign",
+    "CampaignEnded",
     "CampaignResult",
     "CampaignStarted",
     "Design",
@@ -26,6 +41,8 @@ __all__ = [
     "RunStarted",
     "Study",
     "design_of",
+    "doubling_splits",
+    "grid_splits",
     "launcher",
     "launcher_names",
     "make_launcher",

@@ -11,8 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 
-from precice_lb.calibrate.design import Design, FixedDesign, Proposal, spread_splits
+from precice_lb.calibrate.design import Design, Proposal
+from precice_lb.calibrate.design_study import design_of
 from precice_lb.calibrate.events import (
+    CampaignEnded,
     CampaignStarted,
     Report,
     RunFinished,
@@ -22,21 +24,27 @@ from precice_lb.calibrate.events import (
     print_event,
 )
 from precice_lb.calibrate.launchers import make_launcher
+from precice_lb.calibrate.measured import read_measurements
 from precice_lb.calibrate.runs import CampaignRuns
 from precice_lb.calibrate.state import CampaignState, RunRecord, campaign_lock
 from precice_lb.calibrate.study import Study
+from precice_lb.dataset import Measurements
 from precice_lb.exceptions import CalibrationError
 
-__all__ = ["CampaignResult", "design_of", "run_campaign"]
+__all__ = ["CampaignResult", "run_campaign"]
 
 
 @dataclass(frozen=True)
 class CampaignResult:
-    """What a campaign left: every run ever tried in ``directory``, and the wall ``seconds`` of this call."""
+    """What a campaign left: every run ever tried in ``directory``, and the wall ``seconds`` of this call.
+
+    ``existing`` are the directories of stores of runs made before.
+    """
 
     directory: Path
     runs: tuple[RunRecord, ...]
     seconds: float
+    existing: tuple[Path, ...] = ()
 
     @property
     def finished(self) -> tuple[RunRecord, ...]:
@@ -48,13 +56,15 @@ class CampaignResult:
         """Directories with the stores of the runs that ended well: the sources of a recommendation."""
         return tuple(self.directory / run.directory / "stores" for run in self.finished)
 
+    def measurements(self) -> Measurements:
+        """Read what the runs measured, and the earlier runs that the study names.
 
-def design_of(study: Study) -> Design:
-    """Return the design of a study: its own list of splits, or ``runs.maximum`` splits spread over the budget."""
-    if study.runs.splits is not None:
-        return FixedDesign(tuple(dict(split) for split in study.runs.splits), "split of the study,")
-    splits = spread_splits(study.bounds, study.budget.ranks, study.runs.maximum)
-    return FixedDesign(tuple(splits), "spread over the budget,")
+        Raises
+        ------
+        StoreError, DataError
+            What cannot be read.
+        """
+        return read_measurements([*self.existing, *self.stores])
 
 
 def run_campaign(study: Study, directory: Path, *, report: Report | None = None) -> CampaignResult:
@@ -88,7 +98,7 @@ def run_campaign(study: Study, directory: Path, *, report: Report | None = None)
     """
     began = time.monotonic()
     directory = Path(directory).expanduser().resolve()
-    design = design_of(study)
+    design = design_of(study, directory)
     try:
         directory.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -112,6 +122,8 @@ def run_campaign(study: Study, directory: Path, *, report: Report | None = None)
                         f"run {tried[-1].name} failed, and runs.on_failure says stop: {tried[-1].error}; "
                         f"log in {directory / tried[-1].directory}"
                     )
+            if design.conclusion is not None:
+                tell(CampaignEnded(len(state.finished), design.conclusion))
         finally:
             launcher.close()
     if not state.finished:
@@ -120,7 +132,7 @@ def run_campaign(study: Study, directory: Path, *, report: Report | None = None)
         raise CalibrationError(
             f"every run failed; the first, {first.name}: {first.error}; log in {directory / first.directory}: {tail}"
         )
-    return CampaignResult(directory, tuple(state.runs), time.monotonic() - began)
+    return CampaignResult(directory, tuple(state.runs), time.monotonic() - began, study.existing_runs)
 
 
 def _try(runs: CampaignRuns, proposal: Proposal, tried: list[RunRecord], tell: Report, number: int, total: int) -> None:
@@ -137,7 +149,8 @@ def _try(runs: CampaignRuns, proposal: Proposal, tried: list[RunRecord], tell: R
 
 
 def _next(design: Design, state: CampaignState, tried: list[RunRecord]) -> Proposal | None:
-    return design.ask([run.split for run in (*state.finished, *tried)])
+    failed = [run for run in tried if run.outcome != "finished"]
+    return design.ask([run.split for run in (*state.finished, *failed)])
 
 
 @contextlib.contextmanager

@@ -44,8 +44,15 @@ class Design(Protocol):
     def total(self) -> int:
         """Largest number of runs this design can still ask for, finished ones included."""
 
+    @property
+    def conclusion(self) -> str | None:
+        """Why the last answer was None, where there is something to say."""
+
     def ask(self, tried: Collection[Mapping[str, int]]) -> Proposal | None:
-        """Return the next split, or None when nothing more is worth a run."""
+        """Return the next split, or None when nothing more is worth a run.
+
+        ``tried`` has the split of every run that ended well and of those that failed in this call.
+        """
 
 
 @dataclass(frozen=True)
@@ -54,6 +61,7 @@ class FixedDesign:
 
     splits: tuple[Split, ...]
     reason: str
+    conclusion: str | None = None
 
     @property
     def total(self) -> int:

@@ -10,6 +10,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 __all__ = [
+    "CampaignEnded",
     "CampaignStarted",
     "Event",
     "Report",
@@ -90,7 +91,18 @@ class RunResumed:
         return f"waiting for job {self.job} of the interrupted campaign: {_ranks(self.split)} ranks"
 
 
-Event = CampaignStarted | RunStarted | RunFinished | RunResumed
+@dataclass(frozen=True)
+class CampaignEnded:
+    """After so many finished ``runs`` no other is worth it; ``reason`` says why."""
+
+    runs: int
+    reason: str
+
+    def __str__(self) -> str:
+        return f"calibration ends after {self.runs} finished runs: {self.reason}"
+
+
+Event = CampaignStarted | RunStarted | RunFinished | RunResumed | CampaignEnded
 Report = Callable[[Event], None]
 
 

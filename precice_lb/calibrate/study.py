@@ -51,7 +51,12 @@ class RunsSection(_Section):
     windows: Annotated[int, Field(ge=1)] = 12
     warmup_windows: Annotated[int, Field(ge=0)] = 2
     time_limit_seconds: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 3600.0
+    design: Literal["adaptive", "spread", "grid", "doubling"] = "adaptive"
     maximum: Annotated[int, Field(ge=1, le=100)] = 5
+    minutes: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
+    core_hours: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
+    target_regret: Annotated[float, Field(ge=0, lt=1)] = 0.002
+    existing: Annotated[tuple[_Text, ...], _List] = ()
     directory: _Text | None = None
     splits: Annotated[tuple[dict[str, _Ranks], ...], _List] | None = None
     retries: Annotated[int, Field(ge=0, le=10)] = 0
@@ -155,6 +160,11 @@ class Study(_Section):
         """Where the campaign lives unless told otherwise: ``runs.directory``, or ``<study>-campaign`` beside it."""
         name = self.runs.directory or f"{self.path.stem}-campaign"
         return (self.path.parent / Path(name).expanduser()).resolve()
+
+    @property
+    def existing_runs(self) -> tuple[Path, ...]:
+        """Absolute paths of the stores of runs that were made before and count as measurements."""
+        return tuple((self.path.parent / Path(path).expanduser()).resolve() for path in self.runs.existing)
 
     def launcher_options(self, directory: Path) -> LauncherOptions:
         """Return the launcher's options for a campaign in ``directory``."""

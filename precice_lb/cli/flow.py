@@ -41,7 +41,6 @@ def run_and_recommend(
     """
     from precice_lb.calibrate import run_campaign
     from precice_lb.emulation import read_laws
-    from precice_lb.recommend import load_sources
     from precice_lb.recommend import recommend as recommend_measured
     from precice_lb.report.launch_scripts import write_launch_scripts
     from precice_lb.report.progress import CampaignProgress
@@ -50,7 +49,7 @@ def run_and_recommend(
 
     with CampaignProgress(console(sys.stderr)) as progress:
         result = run_campaign(study, directory or study.campaign_directory, report=progress)
-    measurements = load_sources(result.stores)
+    measurements = result.measurements()
     schedule = schedule_of(measurements, None, None)
     bounds: dict[str, Any] = {
         "minimum_ranks": {each.name: each.minimum_ranks for each in study.participants},

@@ -1,0 +1,195 @@
+"""What another run is worth: how much regret it is expected to save, under what the runs so far leave possible.
+
+The curves that `precice_lb.models.BayesRegressor` draws are possible truths. For each of them the best split is known,
+and so is what another split would lose there: the mean over the curves is the expected regret of a recommendation. A
+run at a split would read each participant's seconds with noise; curves that disagree with the reading would count for
+less, and another split might be recommended. Reading many possible truths in turn gives the expected regret after the
+run (the expected value of sample information; Raiffa and Schlaifer 1961, chapter 4; the present curves are reweighted
+for each reading, in place of a new posterior).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from precice_lb.recommend.tables import Table, best_ranks, grid_of_ranks
+from precice_lb.schedule import Schedule
+
+__all__ = ["Beliefs"]
+
+Array = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+# Curves drawn per participant.
+DRAWS = 512
+# Two participants: as many ways to divide the ranks are compared one by one; beyond, those best for some curves.
+ALL_SPLITS = 1024
+# Splits among which a decision after another run is made.
+ALTERNATIVES = 64
+# Possible truths that are read when a run is judged.
+READINGS = 128
+
+
+class Beliefs:
+    """What fitted models believe about the window time of every split.
+
+    Parameters
+    ----------
+    models : mapping from participant to estimator
+        Fitted, with ``draw`` and ``noise_`` as of `precice_lb.models.BayesRegressor`.
+    schedule : Schedule
+        How the coupling turns own seconds into the window time.
+    budget : int
+        Ranks in all.
+    lowest, highest : mappings from participant to int
+        Bounds of the ranks.
+    seed : int
+        Of everything drawn.
+    """
+
+    def __init__(
+        self,
+        models: Mapping[str, Any],
+        schedule: Schedule,
+        budget: int,
+        lowest: Mapping[str, int],
+        highest: Mapping[str, int],
+        seed: int,
+    ) -> None:
+        self.names = schedule.participants
+        self.schedule = schedule
+        self.budget = budget
+        self.low = np.array([lowest[name] for name in self.names], dtype=np.int64)
+        self.high = np.array([highest[name] for name in self.names], dtype=np.int64)
+        self.tables: dict[str, Table] = {}
+        self._grids: dict[str, Integers] = {}
+        self._logs: dict[str, Array] = {}
+        for index, name in enumerate(self.names):
+            grid = grid_of_ranks(int(self.high[index]))
+            drawn = models[name].draw(DRAWS, np.random.default_rng([seed, index]))
+            seconds = np.asarray(drawn(grid), dtype=np.float64)
+            self.tables[name] = Table(grid, seconds)
+            self._grids[name], self._logs[name] = grid, np.log(seconds)
+        self.noise = {name: float(np.sqrt(np.mean(models[name].noise_ ** 2))) for name in self.names}
+        self._rng = np.random.default_rng([seed, len(self.names)])
+        #: Splits that come into question, shape (k, participants).
+        self.splits = self._in_question()
+        windows = self.windows(self.splits)
+        #: What each would lose for each set of curves, relative, shape (curves, k).
+        self.regrets = windows / windows.min(axis=1, keepdims=True) - 1.0
+        self.expected_windows = windows.mean(axis=0)
+        #: Index of the recommended split.
+        self.best = int(np.argmin(self.expected_windows))
+
+    @property
+    def expected_regret(self) -> float:
+        """Of the recommended split: its window time over that of the best split, minus 1, in the mean."""
+        return float(self.regrets[:, self.best].mean())
+
+    @property
+    def recommended(self) -> Integers:
+        """The split with the least mean window time, shape (participants,)."""
+        return np.asarray(self.splits[self.best])
+
+    def own(self, splits: Integers) -> dict[str, Array]:
+        """Log seconds of each participant, shape (curves, k), for ranks of shape (k, participants)."""
+        found = {}
+        for name, ranks in zip(self.names, splits.T, strict=True):
+            grid, logs = self._grids[name], self._logs[name]
+            right = np.searchsorted(grid, ranks).clip(min(1, len(grid) - 1), len(grid) - 1)
+            left = np.maximum(right - 1, 0)
+            width = np.log(grid[right] / grid[left])
+            share = np.where(width > 0, np.log(ranks / grid[left]) / np.where(width > 0, width, 1.0), 0.0)
+            found[name] = logs[:, left] * (1 - share) + logs[:, right] * share
+        return found
+
+    def windows(self, splits: Integers) -> Array:
+        """Seconds per window for each set of curves and split, shape (curves, k)."""
+        costs = {name: np.exp(logs) for name, logs in self.own(splits).items()}
+        return np.asarray(self.schedule.window_seconds(costs), dtype=np.float64)
+
+    def core_seconds(self, splits: Integers) -> Array:
+        """Mean seconds per window times ranks, shape (k,)."""
+        return np.asarray(self.windows(splits).mean(axis=0) * splits.sum(axis=1), dtype=np.float64)
+
+    def regret_after(self, splits: Integers) -> Array:
+        """Give the expected regret of the recommendation after one more run at each of some splits, shape (k,)."""
+        regrets = self.regrets[:, self._alternatives()]
+        curves = len(regrets)
+        truths = np.arange(curves) if curves <= READINGS else np.arange(READINGS) * curves // READINGS
+        # The same dice for every split, so that their difference is not one of luck.
+        dice = self._rng.standard_normal((len(self.names), len(truths)))
+        rows = np.arange(len(truths))
+        own = self.own(splits)
+        found = []
+        for at in range(len(splits)):
+            logs = np.array([own[name][:, at] / self.noise[name] for name in self.names])
+            read = logs[:, truths] + dice
+            log_weights = read.T @ logs - 0.5 * (logs * logs).sum(axis=0)
+            # What is read must not be recognised.
+            log_weights[rows, truths] = -np.inf
+            weights = np.exp(log_weights - log_weights.max(axis=1, keepdims=True))
+            chosen = np.argmin(weights @ regrets, axis=1)
+            found.append(float(regrets[truths, chosen].mean()))
+        return np.array(found)
+
+    def _alternatives(self) -> NDArray[np.intp]:
+        """List splits that are best for some curves, and the recommended one: among them a decision is made."""
+        best, times = np.unique(np.argmin(self.regrets, axis=1), return_counts=True)
+        if len(best) > ALTERNATIVES:
+            # Evenly over the curves: as dense as the splits are probable.
+            order = np.repeat(best, times)
+            best = np.unique(order[np.linspace(0, len(order) - 1, ALTERNATIVES).round().astype(np.intp)])
+        return np.union1d(best, [self.best])
+
+    def _in_question(self) -> Integers:
+        """All splits of two participants, if there are not too many; else those that are best for some curves."""
+        least, room = self.low, self.budget - int(self.low.sum())
+        if len(self.names) == 2 and room < ALL_SPLITS:
+            first = np.arange(self.low[0], self.budget - self.low[1] + 1)
+            splits = np.column_stack([first, self.budget - first])
+            splits = splits[(splits <= self.high).all(axis=1)]
+            if len(splits):
+                fastest = np.array([self.tables[name].fastest.max() for name in self.names])
+                trimmed = np.maximum(np.minimum(splits, fastest), least)
+                return np.asarray(np.unique(np.vstack([splits, trimmed]), axis=0))
+        start = {name: int(low) for name, low in zip(self.names, self.low, strict=True)}
+        found = best_ranks(self.tables, self.schedule, start, start, room)
+        splits = np.column_stack([found[name] for name in self.names]).astype(np.int64)
+        splits = np.unique(np.minimum(np.maximum(splits, self.low), self.high), axis=0)
+        splits = _within(splits, self.low, self.budget)
+        return np.asarray(np.unique(np.vstack([splits, self._around(splits)]), axis=0))
+
+    def _around(self, splits: Integers) -> Integers:
+        """Search from the best of some splits: one rank, or several, from one participant to another."""
+        n = len(self.names)
+        units = np.vstack([np.eye(n, dtype=np.int64), np.zeros((1, n), dtype=np.int64)])
+        moves = (units[None] - units[:, None]).reshape(-1, n)
+        seconds = self.windows(splits).mean(axis=0)
+        best, least = splits[int(np.argmin(seconds))], float(seconds.min())
+        seen = [best[None]]
+        step = 1 << max(self.budget // 16, 1).bit_length() - 1
+        while step:
+            tried = best + step * moves
+            fits = ((tried >= self.low) & (tried <= self.high)).all(axis=1) & (tried.sum(axis=1) <= self.budget)
+            tried = tried[fits]
+            seconds = self.windows(tried).mean(axis=0)
+            if seconds.min() < least * (1 - 1e-9):
+                best, least = tried[int(np.argmin(seconds))], float(seconds.min())
+            else:
+                step //= 2
+            seen.append(tried)
+        return np.vstack(seen)
+
+
+def _within(splits: Integers, low: Integers, budget: int) -> Integers:
+    """Take ranks that rounding has given out too many from who has most above the least."""
+    splits = splits.copy()
+    for split in splits:
+        while split.sum() > budget:
+            split[int(np.argmax(split - low))] -= 1
+    return splits

@@ -1,0 +1,137 @@
+"""The design that a study asks for: adaptive, from what its runs have measured so far, or fixed beforehand."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+
+from precice_lb.calibrate.design import Design, FixedDesign, Proposal, split_key, spread_splits
+from precice_lb.calibrate.design_adaptive import CalibrationDesign
+from precice_lb.calibrate.design_fixed import doubling_splits, grid_splits
+from precice_lb.calibrate.measured import MeasuredRuns, mean_iterations, measured_runs
+from precice_lb.calibrate.state import CampaignState, RunRecord
+from precice_lb.calibrate.study import Study
+from precice_lb.exceptions import ScheduleError
+from precice_lb.schedule import Schedule
+
+__all__ = ["AdaptiveDesign", "design_of"]
+
+
+def design_of(study: Study, directory: Path) -> Design:
+    """Return the design of a study: its own list of splits, or what ``runs.design`` says.
+
+    Parameters
+    ----------
+    study
+        The study.
+    directory
+        Of the campaign, in which an adaptive design finds what the runs measured.
+    """
+    runs, budget = study.runs, study.budget.ranks
+    if runs.splits is not None:
+        return FixedDesign(tuple(dict(split) for split in runs.splits), "split of the study,")
+    if runs.design == "adaptive":
+        return AdaptiveDesign(study, directory)
+    if runs.design == "grid":
+        return FixedDesign(tuple(grid_splits(study.bounds, budget, runs.maximum)), "grid,")
+    if runs.design == "doubling":
+        return FixedDesign(tuple(doubling_splits(study.bounds, budget, runs.maximum)), "one per doubling,")
+    return FixedDesign(tuple(spread_splits(study.bounds, budget, runs.maximum)), "spread over the budget,")
+
+
+class AdaptiveDesign:
+    """Measures what is worth most for the decision, from what the campaign's runs have measured so far.
+
+    It keeps nothing between questions: all it knows is in the campaign's directory, so that a campaign goes on after a
+    kill as if nothing had happened.
+
+    Parameters
+    ----------
+    study
+        The study.
+    directory
+        Of the campaign.
+    """
+
+    def __init__(self, study: Study, directory: Path) -> None:
+        self._study = study
+        self._directory = directory
+        #: Why the last answer was None.
+        self.conclusion: str | None = None
+
+    @property
+    def total(self) -> int:
+        """Largest number of runs."""
+        return self._study.runs.maximum
+
+    def ask(self, tried: Collection[Mapping[str, int]]) -> Proposal | None:
+        """Return the split whose measurement is worth most, or None when none is worth a run."""
+        runs = self._study.runs
+        state = CampaignState.load(self._directory)
+        records = state.runs if state is not None else []
+        finished = [record for record in records if record.outcome == "finished"]
+        done = Counter(split_key(record.split) for record in finished)
+        failed = [dict(key) for key in (Counter(map(split_key, tried)) - done).elements()]
+        if len(finished) + len(failed) >= runs.maximum:
+            return self._stop(f"{len(finished) + len(failed)} runs were made, as many as runs.maximum allows")
+        minutes, core_hours = _spent(records)
+        if runs.minutes is not None and minutes >= runs.minutes:
+            return self._stop(f"the runs took {minutes:.3g} minutes, of {runs.minutes:g} allowed")
+        if runs.core_hours is not None and core_hours >= runs.core_hours:
+            return self._stop(f"the runs took {core_hours:.3g} core-hours, of {runs.core_hours:g} allowed")
+        each = [measured_runs([self._directory / record.directory / "stores"]) for record in finished]
+        design = self._design([measured_runs(self._study.existing_runs), *each])
+        silent = [record.split for record, measured in zip(finished, each, strict=True) if not measured.runs]
+        for split in (*failed, *silent):
+            design.skip(split)
+        answer = design.ask()
+        if answer is None:
+            return self._stop(design.reason)
+        reason = design.reason
+        if silent:
+            problem = next(
+                (problem for measured in each for problem in measured.problems), "no windows in their stores"
+            )
+            reason += f"; {len(silent)} of {len(finished)} finished runs cannot be learned from: {problem}"
+        return Proposal(answer, reason)
+
+    def _design(self, measured: Sequence[MeasuredRuns]) -> CalibrationDesign:
+        study = self._study
+        tables = [table for each in measured for table in each.runs]
+        design = CalibrationDesign(
+            study.names,
+            study.budget.ranks,
+            coupling=_schedule(study, mean_iterations(tables)),
+            minimum_ranks={name: low for name, (low, _) in study.bounds.items()},
+            maximum_ranks={name: high for name, (_, high) in study.bounds.items()},
+            # The campaign counts its own runs.
+            maximum_runs=len(tables) + 1,
+            target_regret=study.runs.target_regret,
+        )
+        for run in tables:
+            if set(run.samples) == set(study.names):
+                design.tell(
+                    {name: int(rows[0, 0]) for name, rows in run.samples.items()},
+                    {name: float(rows[0, 1]) for name, rows in run.samples.items()},
+                    spread={name: float(errors[0]) for name, errors in run.spread.items()},
+                )
+        return design
+
+    def _stop(self, reason: str) -> Proposal | None:
+        self.conclusion = reason
+        return None
+
+
+def _spent(records: list[RunRecord]) -> tuple[float, float]:
+    """Minutes and core-hours of all runs, those that failed included."""
+    minutes = sum(record.seconds for record in records) / 60
+    return minutes, sum(record.seconds * sum(record.split.values()) for record in records) / 3600
+
+
+def _schedule(study: Study, iterations: Mapping[str, float]) -> Schedule:
+    """Read the coupling; where it needs what no run has measured yet, all participants count as working at once."""
+    try:
+        return Schedule.from_config(study.configuration_path, iterations or None)
+    except ScheduleError:
+        return Schedule.parallel(study.names)

@@ -1,0 +1,193 @@
+"""The design that a study asks for, on campaigns whose runs leave real stores without any process being started."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from calibrate_helpers import CONFIGURATION, write_case, write_study
+from store_helpers import row, write_store
+
+from precice_lb.calibrate import AdaptiveDesign, CampaignResult, Proposal, RunRecord, Study, design_of, read_study
+from precice_lb.calibrate.design_fixed import doubling_splits, grid_splits
+from precice_lb.calibrate.measured import measured_runs
+from precice_lb.calibrate.state import CampaignState
+from precice_lb.emulation import CostLaw
+from precice_lb.exceptions import StudyError
+from precice_lb.recommend import recommend
+from precice_lb.schedule import Schedule
+
+LAWS = {"Left": CostLaw(0.005, 1.8, 0.09, 0.006), "Right": CostLaw(0.005, 0.6, 0.05, 0.006)}
+
+
+def study_of(directory: Path, runs: str = "", ranks: int = 32) -> Study:
+    write_case(directory)
+    path = write_study(directory, runs=runs)
+    path.write_text(path.read_text().replace("ranks = 4", f"ranks = {ranks}"))
+    return read_study(path)
+
+
+def write_run(stores: Path, split: dict[str, int], seed: int, *, warmup: int = 0, **more: object) -> None:
+    """Leave the stores of a run: twelve windows of the law's seconds with noise, ``warmup`` of them slower."""
+    rng = np.random.default_rng(seed)
+    own = {name: float(LAWS[name].seconds(p)) * np.exp(0.01 * rng.standard_normal(12)) for name, p in split.items()}
+    for seconds in own.values():
+        seconds[:warmup] *= 3
+    wall = np.max(list(own.values()), axis=0) + 1e-4
+    for name, seconds in own.items():
+        table = [row(w + 1, seconds[w], wall[w] - seconds[w], wall[w] - seconds[w]) for w in range(12)]
+        for rank in range(split[name]):
+            configured = {"configuration": CONFIGURATION, "warmup_windows": 2, "run": f"run{seed}", **more}
+            write_store(stores, table, name, rank, split[name], **configured)
+
+
+def record_of(number: int, proposal: Proposal, outcome: str = "finished", seconds: float = 3.0) -> RunRecord:
+    return RunRecord(
+        number=number,
+        name=f"{number:03d}",
+        split=dict(proposal.split),
+        directory=f"runs/{number:03d}",
+        token="t",
+        started="2026-01-01T00:00:00+00:00",
+        reason=proposal.reason,
+        outcome=outcome,
+        seconds=seconds,
+    )
+
+
+def play(study: Study, directory: Path, most: int = 20, *, warmup: int = 0) -> tuple[list[Proposal], AdaptiveDesign]:
+    """Ask, leave a run's stores and enter it into the state, until nothing is asked for any more."""
+    directory.mkdir(exist_ok=True)
+    state = CampaignState.load(directory) or CampaignState(study.identity())
+    asked: list[Proposal] = []
+    while len(asked) < most:
+        # A new one each time: all it knows is in the directory, as after a kill.
+        design = design_of(study, directory)
+        assert isinstance(design, AdaptiveDesign)
+        proposal = design.ask([run.split for run in state.finished])
+        if proposal is None:
+            return asked, design
+        record = record_of(len(state.runs) + 1, proposal)
+        write_run(directory / record.directory / "stores", proposal.split, record.number, warmup=warmup)
+        state.runs.append(record)
+        state.save(directory)
+        asked.append(proposal)
+    return asked, design
+
+
+def test_a_campaign_measures_few_runs_and_finds_the_best_split(tmp_path: Path) -> None:
+    study = study_of(tmp_path)
+    asked, design = play(study, tmp_path / "campaign")
+    assert 2 <= len(asked) <= study.runs.maximum == design.total == 5
+    assert asked[0].reason == "spread over the budget, 1 of 2"
+    assert all("expected regret" in proposal.reason for proposal in asked[2:])
+    assert design.conclusion
+    state = CampaignState.load(tmp_path / "campaign")
+    assert state is not None
+    result = CampaignResult(tmp_path / "campaign", tuple(state.runs), 0.0)
+    measurements = result.measurements()
+    assert all(len(rows) == len(asked) for rows in measurements.samples.values())
+    schedule = Schedule.from_config(study.configuration_path)
+    split = recommend(measurements, 32, schedule=schedule).split
+    window = [max(LAWS["Left"].seconds(p), LAWS["Right"].seconds(32 - p)) for p in range(1, 32)]
+    assert max(LAWS[name].seconds(p) for name, p in split.items()) <= 1.02 * min(window)
+
+
+def test_runs_that_failed_are_counted_and_not_asked_for_again(tmp_path: Path) -> None:
+    study = study_of(tmp_path, "maximum = 4\ntarget_regret = 0")
+    directory = tmp_path / "campaign"
+    asked, _ = play(study, directory, 3)
+    state = CampaignState.load(directory)
+    assert state is not None
+    design = design_of(study, directory)
+    finished = [run.split for run in state.finished]
+    fourth = design.ask(finished)
+    assert fourth is not None
+    assert design.ask([*finished, fourth.split]) is None
+    assert design.conclusion == "4 runs were made, as many as runs.maximum allows"
+    more = study.model_copy(update={"runs": study.runs.model_copy(update={"maximum": 9})})
+    # Even where another run of the same split ended well: a repetition that fails must not be asked for for ever.
+    for failed in ([fourth.split], [asked[2].split]):
+        again = design_of(more, directory).ask([*finished, *failed])
+        assert again is not None
+        assert again.split not in failed
+
+
+def test_minutes_and_core_hours_end_a_campaign(tmp_path: Path) -> None:
+    study = study_of(tmp_path, "target_regret = 0\nminutes = 0.12")
+    asked, design = play(study, tmp_path / "campaign")
+    # Three runs of 3 s are more than 0.12 minutes.
+    assert len(asked) == 3
+    assert design.conclusion == "the runs took 0.15 minutes, of 0.12 allowed"
+    runs = study.runs.model_copy(update={"minutes": None, "core_hours": 0.05})
+    asked, design = play(study.model_copy(update={"runs": runs}), tmp_path / "other")
+    assert len(asked) == 2
+    assert design.conclusion is not None
+    assert "core-hours" in design.conclusion
+
+
+def test_runs_made_before_count_as_measurements(tmp_path: Path) -> None:
+    write_run(tmp_path / "production", {"Left": 16, "Right": 16}, 77)
+    study = study_of(tmp_path, 'existing = ["production"]\ntarget_regret = 0')
+    asked, _ = play(study, tmp_path / "campaign", 1)
+    assert asked[0].reason == "spread over the budget, 2 of 2"
+    with pytest.raises(StudyError, match=r"runs.existing\[1\]: no such directory"):
+        study_of(tmp_path / "b", 'existing = ["nowhere"]')
+
+
+def test_warmup_is_found_in_each_run(tmp_path: Path) -> None:
+    write_run(tmp_path / "a", {"Left": 2, "Right": 2}, 1, warmup=5)
+    write_run(tmp_path / "b", {"Left": 4, "Right": 4}, 2)
+    measured = measured_runs([tmp_path / "a", tmp_path / "b"])
+    for run, ranks in zip(measured.runs, (2, 4), strict=True):
+        for name, rows in run.samples.items():
+            assert rows[0, 1] == pytest.approx(float(LAWS[name].seconds(ranks)), rel=0.02)
+
+
+def test_stores_that_cannot_be_read_do_not_stop_a_campaign(tmp_path: Path) -> None:
+    study = study_of(tmp_path)
+    directory = tmp_path / "campaign"
+    directory.mkdir()
+    state = CampaignState(study.identity())
+    for number in (1, 2):
+        proposal = design_of(study, directory).ask([run.split for run in state.finished])
+        assert proposal is not None
+        record = record_of(number, proposal)
+        (directory / record.directory / "stores").mkdir(parents=True)
+        (directory / record.directory / "stores" / "Left-0-1.h5").write_bytes(b"")
+        state.runs.append(record)
+        state.save(directory)
+    splits = [run.split for run in state.finished]
+    assert splits[0] != splits[1]
+    proposal = design_of(study, directory).ask(splits)
+    assert proposal is not None
+    assert "; 2 of 2 finished runs cannot be learned from: " in proposal.reason
+
+
+def test_fixed_designs_stay_available(tmp_path: Path) -> None:
+    for number, (kind, splits) in enumerate(
+        (
+            ("grid", [{"Left": p, "Right": 32 - p} for p in (5, 11, 16, 21, 27)]),
+            ("doubling", [{"Left": p, "Right": p} for p in (1, 2, 4, 8, 16)]),
+        )
+    ):
+        design = design_of(study_of(tmp_path / str(number), f'design = "{kind}"'), tmp_path)
+        asked = []
+        while (proposal := design.ask(asked)) is not None:
+            asked.append(proposal.split)
+        assert asked == splits
+    assert design_of(study_of(tmp_path / "spread", 'design = "spread"\nmaximum = 3'), tmp_path).total == 3
+    with pytest.raises(StudyError, match="design"):
+        study_of(tmp_path / "bad", 'design = "random"')
+
+
+def test_grids_and_doublings_obey_the_bounds() -> None:
+    bounds = {"A": (4, 64), "B": (1, 20), "C": (1, 64)}
+    for splits in (grid_splits(bounds, 64, 10), doubling_splits(bounds, 64, 10)):
+        assert 1 <= len(splits) <= 10
+        assert len({tuple(split.values()) for split in splits}) == len(splits)
+        for split in splits:
+            assert all(low <= split[name] <= high for name, (low, high) in bounds.items())
+            assert sum(split.values()) <= 64
+    assert grid_splits({"A": (1, 8)}, 8, 3) == [{"A": 8}]
