@@ -53,6 +53,15 @@ def test_bounds_of_all_kinds() -> None:
     assert split_of(100, maximum={"A": 50}) == {"A": 50, "B": 50}
 
 
+def test_scalability_limits_are_told() -> None:
+    times = {"A": 900.0 / RANKS + 0.1 * RANKS, "B": 300.0 / RANKS}
+    result = optimize_split(times, 500, schedule=BOTH)
+    # 900/p + p/10 is least at the root of 9000.
+    assert result.limits == {"A": 95}
+    assert result.split["A"] == 95
+    assert optimize_split(times, 60, schedule=BOTH).limits == {}
+
+
 def test_versions_choose_their_resource() -> None:
     times = {"A": {"cpu": 900.0 / RANKS, "gpu": 90.0 / RANKS}, "B": 300.0 / RANKS}
     machine = {"unit": "nodes", "cores_per_node": 48, "gpus_per_node": 4, "gpus_per_rank": {"A:gpu": 1}}
@@ -88,7 +97,8 @@ def test_cores_in_turns() -> None:
     ("budget", "constraints", "message"),
     [
         (9, {"minimum": {"A": 8, "B": 4}}, r"at least 12 ranks .*\(minima: A 8, B 4\), found 9; give 12 ranks"),
-        (1, {"unit": "nodes", "cores_per_node": 4, "whole_nodes": True}, "at least 2 nodes"),
+        (1, {"unit": "nodes", "cores_per_node": 4, "whole_nodes": True}, r"2 nodes .*A 1 \(1 whole node\), B 1"),
+        (9, {"allowed": {"A": [8, 16]}, "multiples": {"B": 4}}, r"A 8 \(allowed\), B 4 \(multiples of 4\)"),
         (9, {"memory": {"A": 90.0}, "memory_per_rank": 8.0}, r"at least 13 ranks .*A 12 \(memory\)"),
         (9, {"fixed": {"A": 9}}, r"at least 10 ranks .*A 9 \(fixed\)"),
         (99, {"minimum": {"A": 10}, "allowed": {"A": [2, 4, 8]}}, "clash .*: 10 at least .*one of 2, 4, 8"),

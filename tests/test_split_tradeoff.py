@@ -98,7 +98,7 @@ def test_the_curve_is_the_best_of_every_budget(schedule: Schedule) -> None:
     for point in curve.points:
         assert point.budget == point.cores == sum(point.split.values())
         assert point.core_hours == pytest.approx(point.cores * point.window_seconds / 3600)
-        assert point.efficiency == pytest.approx(curve.points[0].core_hours / point.core_hours)
+        assert point.efficiency == pytest.approx(min(p.core_hours for p in curve.points) / point.core_hours)
 
 
 def test_choosing_between_time_and_cost() -> None:
@@ -124,6 +124,11 @@ def test_perfect_scaling_has_no_knee() -> None:
     curve = tradeoff_curve({"A": 64.0 / np.arange(1, 65)}, 64, schedule=Schedule.parallel("A"))
     assert curve.knee == curve.points[-1]
     assert all(point.efficiency == pytest.approx(1.0) for point in curve.points)
+    # Nor have the dents that whole ranks make in it.
+    both = {"A": 1000.0 / np.arange(1, 400), "B": 2000.0 / np.arange(1, 400)}
+    dented = tradeoff_curve(both, 300, schedule=Schedule.parallel("AB"))
+    assert dented.knee == dented.points[-1]
+    assert dented.points[0].efficiency == pytest.approx(0.75)
 
 
 def test_budgets_of_ones_own() -> None:

@@ -32,7 +32,7 @@ class Candidates:
     listed
         The only counts possible, rising, already within all of that; None where there is no list.
     why
-        What the lower bound comes from.
+        What the least count comes from.
     """
 
     name: str
@@ -106,7 +106,13 @@ def candidates_of(
             f'expected a number of ranks of "{name}{":" if version else ""}{version}" that satisfies all of its '
             f"constraints, found that these clash whatever the budget: {'; '.join(r for r in rules.values() if r)}"
         )
-    return Candidates(name, version, start, high, multiple, listed, "fixed" if fixed is not None else why)
+    if fixed is not None:
+        why = "fixed"
+    elif listed is not None and listed[0] > low:
+        why = "allowed"
+    elif listed is None and start > low:
+        why = f"multiples of {multiple}"
+    return Candidates(name, version, start, high, multiple, listed, why)
 
 
 def admitted_counts(
@@ -158,9 +164,18 @@ def _require_budget(
         )
     needed, choice = best
     chosen = [own[k] for own, k in zip(candidates.values(), choice, strict=True)]
-    each = ", ".join(f"{c.name} {c.first}{'' if c.why == 'minimum' else f' ({c.why})'}" for c in chosen)
+    each = ", ".join(f"{c.name} {c.first}{_reasons(c, machine)}" for c in chosen)
     unit = machine.unit
     raise InfeasibleError(
         f"expected a budget of at least {needed} {unit} for {len(chosen)} participants (minima: {each}), "
         f"found {machine.budget}; give {needed} {unit} or more"
     )
+
+
+def _reasons(candidates: Candidates, machine: Machine) -> str:
+    """Say what makes the least count so large, and the nodes it takes if nobody else may use them."""
+    reasons = [] if candidates.why == "minimum" else [candidates.why]
+    nodes = machine.whole_nodes_of(candidates.first, candidates.name, candidates.version)
+    if nodes:
+        reasons.append(f"{nodes} whole node{'s' if nodes > 1 else ''}")
+    return f" ({', '.join(reasons)})" if reasons else ""

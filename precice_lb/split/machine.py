@@ -89,6 +89,11 @@ class Machine:
                 most = min(most, int(allowance[1]) // given.gpus_per_node * per_node)
         return min(most, int(allowance[1]) // gpus) if gpus else most
 
+    def whole_nodes_of(self, ranks: int, name: str, version: str) -> int:
+        """Nodes that so many ranks have for themselves; 0 where they share nodes."""
+        per_node = self.ranks_per_node(name, version) if self._constraints.has_whole_nodes(name) else 0
+        return -(-ranks // per_node) if per_node else 0
+
     def ranks_per_node(self, name: str, version: str) -> int:
         """Ranks that fit on one node; 0 where not even one does."""
         cores, gpus = self._per_rank(name, version)

@@ -108,8 +108,14 @@ def result_of(
         bound=proof,
         versions={name: version for name, (version, _) in split.items() if version},
         used=used,
+        limits=_limits(chosen),
         verified=verified,
     )
+
+
+def _limits(chosen: Mapping[str, Options]) -> dict[str, int]:
+    last = {name: int(np.argmin(option.seconds.mean(axis=0))) for name, option in chosen.items()}
+    return {name: int(o.ranks[last[name]]) for name, o in chosen.items() if last[name] + 1 < len(o.ranks)}
 
 
 def _option(problem: Problem, name: str, version: str) -> Options:

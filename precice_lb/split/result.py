@@ -33,6 +33,9 @@ class SplitResult:
     used
         What the split occupies: ``ranks``, ``cores`` (as charged: those of whole nodes where the budget counts nodes),
         and ``nodes`` and ``gpus`` where they matter.
+    limits
+        Scalability limits: ranks from which on a participant gets no faster by any more that the budget admits, where
+        there is such a number.
     verified
         What `optimize_split` was asked to verify, in words; empty if it was not asked.
     """
@@ -46,4 +49,5 @@ class SplitResult:
     bound: str = ""
     versions: dict[str, str] = field(default_factory=dict)
     used: dict[str, int] = field(default_factory=dict)
+    limits: dict[str, int] = field(default_factory=dict)
     verified: str = ""

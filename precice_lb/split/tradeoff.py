@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -23,6 +23,8 @@ __all__ = ["TradeoffCurve", "TradeoffPoint", "tradeoff_curve"]
 BUDGETS = 64
 # Up to this budget all of them are looked at once, where the slowest participant sets the window time.
 _SWEPT = 4096
+# How far below the line a knee is at least: whole ranks make smaller dents.
+_KNEE = 0.02
 
 
 @dataclass(frozen=True)
@@ -42,7 +44,7 @@ class TradeoffPoint:
     core_hours
         Core-hours per time window.
     efficiency
-        Parallel efficiency: core-hours of the first point over these.
+        Parallel efficiency: core-hours of the cheapest point over these.
     """
 
     budget: int
@@ -68,19 +70,21 @@ class TradeoffCurve:
 
     @property
     def knee(self) -> TradeoffPoint:
-        """Where more cores begin to pay less: the point farthest below the line from the first to the last one.
+        """Where more cores begin to pay less: the point farthest below the line from the cheapest to the last one.
 
         On logarithmic axes, where perfect scaling is a straight line (V. Satopää et al., Finding a "Kneedle" in a
-        haystack, 2011, for a curve that is known exactly); the last point where none is below.
+        haystack, 2011, for a curve that is known exactly). The last point where none is 2 % below: there is no knee.
         """
-        cores = np.log([point.cores for point in self.points])
-        seconds = np.log([point.window_seconds for point in self.points])
-        if len(self.points) < 3 or cores[-1] <= cores[0]:
-            return self.points[-1]
+        cheapest = min(range(len(self.points)), key=lambda i: self.points[i].core_hours)
+        points = self.points[cheapest:]
+        cores = np.log([point.cores for point in points])
+        seconds = np.log([point.window_seconds for point in points])
+        if len(points) < 3 or cores[-1] <= cores[0]:
+            return points[-1]
         share = (cores - cores[0]) / (cores[-1] - cores[0])
         below = seconds[0] + share * (seconds[-1] - seconds[0]) - seconds
         at = int(np.argmax(below))
-        return self.points[at] if below[at] > 1e-9 else self.points[-1]
+        return points[at] if below[at] > _KNEE else points[-1]
 
     def choose(self, prefer: Literal["time", "cost"] | float) -> TradeoffPoint:
         """Choose the point of least seconds ^ w times core-hours ^ (1 - w).
@@ -193,7 +197,8 @@ def _points(problem: Problem, curves: Curves, choices: Sequence[Choice]) -> tupl
                 cores=cores,
                 window_seconds=seconds,
                 core_hours=hours,
-                efficiency=1.0 if not points else points[0].core_hours / hours,
+                efficiency=1.0,
             )
         )
-    return tuple(points)
+    cheapest = min(point.core_hours for point in points)
+    return tuple(replace(point, efficiency=cheapest / point.core_hours) for point in points)
