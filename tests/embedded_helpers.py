@@ -13,6 +13,7 @@ import signal
 import subprocess
 import sys
 import time
+import traceback
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -188,23 +189,38 @@ def run(mpiexec: str, case_file: Path, ranks: Mapping[str, int]) -> dict[str, di
 def solver(case_file: Path, name: str) -> None:
     """Couple as the case file says, and save what came back."""
     content = json.loads(case_file.read_text())
-    role = content["roles"][name]
-    precice = importlib.import_module("precice" if content["backend"] == "libprecice" else "precice_lb.embedded")
+    precice, rank, size = _backend(content["backend"])
+    saved = _couple(precice, content["configuration"], content["roles"][name], name, rank, size)
+    np.savez(case_file.with_name(f"{case_file.stem}-{name}-{rank}.npz"), **saved)
+
+
+def _backend(name: str) -> tuple[Any, int, int]:
+    precice = importlib.import_module("precice" if name == "libprecice" else "precice_lb.embedded")
     rank, size = 0, 1
-    if "PMI_RANK" in os.environ or "OMPI_COMM_WORLD_RANK" in os.environ or content["backend"] == "libprecice":
+    if "PMI_RANK" in os.environ or "OMPI_COMM_WORLD_RANK" in os.environ or name == "libprecice":
         from mpi4py import MPI
 
         rank, size = MPI.COMM_WORLD.Get_rank(), MPI.COMM_WORLD.Get_size()
-    participant = precice.Participant(name, content["configuration"], rank, size)
+    return precice, rank, size
+
+
+def _couple(
+    precice: Any, configuration: str, role: Mapping[str, Any], name: str, rank: int, size: int
+) -> dict[str, np.ndarray]:
+    participant = precice.Participant(name, configuration, rank, size)
     mesh = f"{name}-Mesh"
     owners = role.get("owners", size)
     mine = np.zeros((0, participant.get_mesh_dimensions(mesh)))
+    first = 0
     if rank < owners:
-        mine = np.array_split(np.array(role["points"]), owners)[rank]
+        parts = np.array_split(np.array(role["points"]), owners)
+        mine, first = parts[rank], sum(len(part) for part in parts[:rank])
     ids = participant.set_mesh_vertices(mesh, mine)
-    if size == 1:
-        participant.set_mesh_edges(mesh, np.array(role.get("edges", np.zeros((0, 2))), dtype=int))
-        participant.set_mesh_triangles(mesh, np.array(role.get("triangles", np.zeros((0, 3))), dtype=int))
+    for key, add in (("edges", participant.set_mesh_edges), ("triangles", participant.set_mesh_triangles)):
+        elements = np.array(role.get(key, []), dtype=int).reshape(-1, 2 if key == "edges" else 3) - first
+        elements = elements[((elements >= 0) & (elements < len(mine))).all(axis=1)]
+        if len(elements):
+            add(mesh, elements)
     saved: dict[str, list[Any]] = {}
 
     def save(key: str, value: Any) -> None:
@@ -243,7 +259,10 @@ def solver(case_file: Path, name: str) -> None:
             now = kept
             save("repeated", steps)
         save("complete", participant.is_time_window_complete())
-        if content["backend"] == "embedded":
+        if participant.is_time_window_complete():
+            for data in role["reads"]:
+                save(f"{data}@window", participant.read_data(mesh, data, ids, 0.0))
+        if hasattr(participant, "timing_ns"):
             save("mapping_ns", participant.timing_ns[0])
             save("wait_ns", participant.timing_ns[1])
         steps += 1
@@ -255,8 +274,57 @@ def solver(case_file: Path, name: str) -> None:
         save(f"{data}@end", participant.read_data(mesh, data, ids, 0.0))
     if role.get("finalize", True):
         participant.finalize()
-    np.savez(case_file.with_name(f"{case_file.stem}-{name}-{rank}.npz"), **{k: np.array(v) for k, v in saved.items()})
+    return {key: np.array(values) for key, values in saved.items()}
+
+
+def batch(batch_file: Path, name: str) -> None:
+    """Couple in many cases one after the other, each in a directory of its own."""
+    content = json.loads(batch_file.read_text())
+    precice, rank, size = _backend(content["backend"])
+    saved = {}
+    for number, one in enumerate(content["cases"]):
+        directory = Path(content["directories"][number])
+        os.chdir(directory)
+        try:
+            result = _couple(precice, str(directory.parent / "precice-config.xml"), one[name], name, rank, size)
+        except Exception as error:
+            traceback.print_exc()
+            result = {"error": np.array([str(error)])}
+        saved.update({f"{number}|{key}": values for key, values in result.items()})
+    os.chdir(batch_file.parent)
+    np.savez(batch_file.with_name(f"{batch_file.stem}-{name}-{rank}.npz"), **saved)
+
+
+def run_batch(
+    mpiexec: str, directory: Path, backend: str, ranks: Mapping[str, int], cases: Mapping[str, Mapping[str, Any]]
+) -> dict[str, dict[str, np.ndarray]]:
+    """Run cases of the same rank counts, by directory (with a ``precice-config.xml``) and roles, in one go.
+
+    Returns what each rank saved and the tables of each participant, by directory and ``P-rank|key`` or ``P|table``.
+    """
+    homes = [directory / name / backend for name in cases]
+    for home in homes:
+        home.mkdir(parents=True)
+    label = "-".join(f"{name}{count}" for name, count in ranks.items())
+    file = directory / f"batch-{backend}-{label}.json"
+    content = {"backend": backend, "cases": list(cases.values()), "directories": [str(home) for home in homes]}
+    file.write_text(json.dumps(content))
+    processes = [start(mpiexec, file, name, count) for name, count in ranks.items()]
+    outputs = [finish(process, 20 * SECONDS) for process in processes]
+    assert all(code == 0 for code, _ in outputs), "\n".join(output for _, output in outputs)
+    results: dict[str, dict[str, np.ndarray]] = {name: {} for name in cases}
+    for participant, count in ranks.items():
+        for rank in range(count):
+            with np.load(file.with_name(f"{file.stem}-{participant}-{rank}.npz")) as saved:
+                for key in saved.files:
+                    number, _, what = key.partition("|")
+                    results[list(cases)[int(number)]][f"{participant}-{rank}|{what}"] = saved[key]
+    for name, home in zip(cases, homes, strict=True):
+        for path in sorted(home.glob("precice-*.log")):
+            if "convergence" not in path.name:
+                results[name][f"{path.stem}|table"] = np.loadtxt(path, skiprows=1, ndmin=2)
+    return results
 
 
 if __name__ == "__main__":
-    solver(Path(sys.argv[1]), sys.argv[2])
+    (batch if Path(sys.argv[1]).name.startswith("batch-") else solver)(Path(sys.argv[1]), sys.argv[2])

@@ -1,0 +1,447 @@
+"""Cases in which the embedded backend and libprecice must agree: generated over what combines, and hand-written.
+
+``python embedded_cases.py FILE`` runs all of them on libprecice and records the results in FILE.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from embedded_helpers import points, run_batch, write_configuration
+
+LIMIT = 1e-6
+BOTH_WAYS = "Heat:A>B Force:B>A"
+CONVERGENCE = (
+    '<max-iterations value="40" /><relative-convergence-measure limit="1e-6" data:Heat />'
+    '<relative-convergence-measure limit="1e-6" data:Force />'
+)
+ACCELERATIONS = {
+    "plain": "",
+    "constant": '<acceleration:constant><relaxation value="0.8" /></acceleration:constant>',
+    "aitken": "<acceleration:aitken><data name:Force /></acceleration:aitken>",
+    "IQN-ILS": '<acceleration:IQN-ILS><data name:Force /><initial-relaxation value="0.5" /></acceleration:IQN-ILS>',
+}
+
+
+@dataclass(frozen=True)
+class Case:
+    name: str
+    exchanges: list[tuple[str, str, str, str]]
+    ranks: dict[str, int]
+    configuration: dict[str, Any] = field(default_factory=dict)
+    roles: dict[str, dict[str, Any]] = field(default_factory=dict)
+    vertices: tuple[int, ...] = (13, 9, 7, 6, 5)
+    watched: bool = True
+
+    @property
+    def is_implicit(self) -> bool:
+        return any(not kind.endswith("explicit") for kind, *_ in self.exchanges)
+
+    @property
+    def is_quasi_newton(self) -> bool:
+        return "IQN" in self.configuration.get("iteration", "")
+
+    def all_roles(self) -> dict[str, dict[str, Any]]:
+        items = [item.split(":") for *_, what in self.exchanges for item in what.split()]
+        dimensions = self.configuration.get("dimensions", 2)
+        return {
+            name: {
+                "points": points(self.vertices[number], dimensions, number),
+                "writes": list(dict.fromkeys(data for data, way in items if way.split(">")[0] == name)),
+                "reads": list(dict.fromkeys(data for data, way in items if way.split(">")[1] == name)),
+                **self.roles.get(name, {}),
+            }
+            for number, name in enumerate(self.ranks)
+        }
+
+    def write(self, directory: Path) -> None:
+        directory.mkdir(parents=True)
+        place = "0.3; 0.01; 0" if self.configuration.get("dimensions") == 3 else "0.3; 0.01"
+        watch = f'<watch-point mesh="A-Mesh" name="Place" coordinate="{place}" />'
+        write_configuration(
+            directory / "precice-config.xml",
+            participants={name: [watch] if name == "A" and self.watched else [] for name in self.ranks},
+            exchanges=self.exchanges,
+            **self.configuration,
+        )
+
+
+def surface(count: int, seed: int) -> dict[str, Any]:
+    """A grid of count x count vertices in 3-D with scatter, and its triangles."""
+    rng = np.random.default_rng(seed)
+    x, y = np.meshgrid(np.linspace(0, 1, count), np.linspace(0, 1, count), indexing="ij")
+    vertices = np.stack([x.ravel(), y.ravel(), 0.1 * np.sin(3 * x + y).ravel()], axis=1)
+    vertices += rng.uniform(-0.03, 0.03, vertices.shape)
+    corner = np.array([i * count + j for i in range(count - 1) for j in range(count - 1)])
+    lower = np.stack([corner, corner + 1, corner + count], axis=1)
+    upper = np.stack([corner + count + 1, corner + 1, corner + count], axis=1)
+    return {"points": vertices.tolist(), "triangles": np.concatenate([lower, upper]).tolist()}
+
+
+def _generated() -> Iterable[Case]:
+    schemes = ("serial-explicit", "parallel-explicit", "serial-implicit", "parallel-implicit")
+    mappings = ("nearest-neighbor", "nearest-projection", "rbf-global-direct")
+    ranks = ((1, 1), (1, 2), (2, 3))
+    directions = ("read", "write")
+    everything = itertools.product(*map(enumerate, (schemes, mappings, (2, 3), ranks, directions)))
+    for number, ((a, scheme), (b, mapping), (c, dimensions), (d, (left, right)), (e, direction)) in enumerate(
+        everything
+    ):
+        if (a + b + c + d + e) % 2:
+            continue
+        acceleration = list(ACCELERATIONS)[(number // 2) % 4] if scheme.endswith("implicit") else "plain"
+        configuration: dict[str, Any] = {
+            "mapping": mapping,
+            "dimensions": dimensions,
+            "vector": ["Force"] if number % 3 else [],
+            "initialize": ["Force"] if number % 5 == 0 else [],
+            "end": '<max-time-windows value="2" />',
+            "iteration": CONVERGENCE + ACCELERATIONS[acceleration],
+        }
+        if direction == "write":
+            configuration |= {"write_direction": ["Force"], "conservative": ["Force"]}
+        if mapping == "rbf-global-direct":
+            configuration["inside_mapping"] = "<basis-function:thin-plate-splines />"
+        roles: dict[str, dict[str, Any]] = {"A": {}, "B": {}}
+        if dimensions == 3:
+            roles = {"A": surface(5, 1), "B": surface(4, 2)}
+        elif mapping == "nearest-projection":
+            roles = {name: {"edges": [[i, i + 1] for i in range(count - 1)]} for name, count in (("A", 13), ("B", 9))}
+        if number % 4 == 0:
+            roles["B"]["step"] = 0.04
+        yield Case(
+            f"{scheme} {acceleration} {mapping} {dimensions}-D {left}+{right} {direction}",
+            [(scheme, "A", "B", BOTH_WAYS)],
+            {"A": left, "B": right},
+            configuration,
+            roles,
+        )
+
+
+ONE = {"A": 1, "B": 1}
+SUBSTEPS = {"A": {"step": 0.04}, "B": {"step": 0.03}}
+FOUR = CONVERGENCE.replace("/><abs", "/>") + (
+    '<relative-convergence-measure limit="1e-6" data:Load /><relative-convergence-measure limit="1e-6" data:Shift />'
+)
+FIRST = '<time-window-size value="-1" method="first-participant" />'
+
+
+def _pair(name: str, scheme: str, roles: dict[str, dict[str, Any]] | None = None, **configuration: Any) -> Case:
+    if scheme.endswith("implicit"):
+        configuration.setdefault("iteration", CONVERGENCE)
+    return Case(name, [(scheme, "A", "B", BOTH_WAYS)], ONE, configuration, roles or {})
+
+
+HAND_WRITTEN = [
+    _pair("waveforms of degree 3 and 2", "serial-implicit", SUBSTEPS, degrees={"Heat": 3, "Force": 2}),
+    _pair(
+        "waveforms of degree 0",
+        "parallel-implicit",
+        SUBSTEPS,
+        degrees={"Heat": 0, "Force": 0},
+        substeps={"Heat": False, "Force": False},
+    ),
+    _pair("substeps one way only", "serial-implicit", SUBSTEPS, substeps={"Force": False}),
+    _pair("explicit with substeps", "serial-explicit", SUBSTEPS, degrees={"Heat": 3}, substeps={"Heat": True}),
+    _pair("window size of the first participant", "serial-explicit", SUBSTEPS, window=FIRST),
+    _pair(
+        "window size of the first participant, implicit",
+        "serial-implicit",
+        SUBSTEPS,
+        window=FIRST,
+        end='<max-time value="0.1" />',
+    ),
+    _pair("implicit with a cut window", "serial-implicit", {"B": {"step": 0.03}}, end='<max-time value="0.25" />'),
+    _pair(
+        "measures that suffice, least iterations",
+        "parallel-implicit",
+        iteration='<min-iterations value="3" /><max-iterations value="5" />'
+        '<residual-relative-convergence-measure limit="1e-1" data:Heat suffices="true" />'
+        '<absolute-or-relative-convergence-measure abs-limit="1e-9" rel-limit="1e-8" data:Force />',
+    ),
+    _pair(
+        "absolute and strict measures",
+        "serial-implicit",
+        iteration='<max-iterations value="40" /><absolute-convergence-measure limit="1e-6" data:Heat strict="1" />',
+    ),
+    _pair("a fixed number of iterations", "serial-implicit", iteration='<max-iterations value="3" />'),
+    _pair("write-consistent", "serial-explicit", write_direction=True, vector=["Heat"], initialize=["Force"]),
+    _pair("read-conservative", "parallel-explicit", conservative=["Heat", "Force"]),
+    _pair(
+        "write-consistent projection, read-conservative",
+        "serial-explicit",
+        {name: {"edges": [[i, i + 1] for i in range(count - 1)]} for name, count in (("A", 13), ("B", 9))},
+        mapping="nearest-projection",
+        write_direction=["Force"],
+        conservative=["Heat"],
+    ),
+    *(
+        _pair(
+            f"kernel {kernel}",
+            "parallel-explicit",
+            mapping=mapping,
+            inside_mapping=f"<basis-function:{kernel} />",
+            write_direction=["Force"],
+            conservative=["Force"],
+        )
+        for kernel, mapping in (
+            ("volume-splines", "rbf-global-direct"),
+            ("thin-plate-splines", "rbf-pum-direct"),
+            ('compact-polynomial-c0 support-radius="0.4"', "rbf-global-direct"),
+            ('compact-polynomial-c2 support-radius="0.4"', "rbf-global-direct"),
+            ('compact-polynomial-c4 support-radius="0.4"', "rbf-global-direct"),
+            ('compact-polynomial-c6 support-radius="0.4"', "rbf"),
+            ('compact-polynomial-c8 support-radius="0.4"', "rbf-pum-direct"),
+        )
+    ),
+    *(
+        _pair(
+            f"IQN-ILS with {filtering} and {conditioner}",
+            "parallel-implicit",
+            {"A": {"step": 0.05}},
+            end='<max-time-windows value="4" />',
+            iteration=CONVERGENCE + '<acceleration:IQN-ILS><data name:Force scaling="3" /><data name:Heat />'
+            f'<initial-relaxation value="0.5" enforce="{enforce}" /><max-used-iterations value="7" />'
+            f'<time-windows-reused value="{reused}" /><filter type="{filtering}" limit="1e-2" />'
+            f'<preconditioner type="{conditioner}" /></acceleration:IQN-ILS>',
+        )
+        for filtering, conditioner, reused, enforce in (
+            ("QR1", "constant", 2, False),
+            ("QR1-absolute", "value", 0, False),
+            ("QR2", "residual", 1, True),
+            ("QR2", "residual-sum", 2, False),
+            ("QR3", "value", 1, False),
+            ("QR3", "residual-sum", 0, True),
+        )
+    ),
+    Case(
+        "implicit with explicit, chain of three",
+        [("serial-implicit", "A", "B", BOTH_WAYS), ("parallel-explicit", "B", "C", "Load:B>C Shift:C>B")],
+        {"A": 1, "B": 1, "C": 1},
+        {"iteration": CONVERGENCE},
+    ),
+    Case(
+        "explicit before implicit, chain of three",
+        [("serial-explicit", "C", "B", "Load:B>C Shift:C>B"), ("parallel-implicit", "A", "B", BOTH_WAYS)],
+        {"A": 1, "B": 1, "C": 1},
+        {"iteration": CONVERGENCE, "initialize": ["Shift"]},
+        {"B": {"step": 0.04}},
+    ),
+    Case(
+        "star of four",
+        [
+            ("serial-implicit", "A", "B", BOTH_WAYS),
+            ("serial-explicit", "A", "C", "Load:A>C Shift:C>A"),
+            ("parallel-explicit", "A", "D", "Mass:A>D Flow:D>A"),
+        ],
+        {"A": 1, "B": 1, "C": 1, "D": 1},
+        {"iteration": CONVERGENCE},
+    ),
+    Case(
+        "chain of five",
+        [
+            ("serial-explicit", "A", "B", "Load:A>B Shift:B>A"),
+            ("serial-implicit", "B", "C", "Heat:B>C Force:C>B"),
+            ("parallel-explicit", "C", "D", "Mass:C>D Flow:D>C"),
+            ("serial-explicit", "D", "E", "Tide:D>E"),
+        ],
+        {"A": 1, "B": 1, "C": 1, "D": 1, "E": 1},
+        {"iteration": CONVERGENCE},
+    ),
+    Case(
+        "multi",
+        [("multi", "B", "A,C", "Heat:A>B Force:B>A Load:B>C Shift:C>B")],
+        {"A": 1, "B": 1, "C": 1},
+        {"iteration": FOUR},
+    ),
+    Case(
+        "multi with IQN-ILS and initial data",
+        [("multi", "B", "A,C", "Heat:A>B Force:B>A Load:B>C Shift:C>B")],
+        {"A": 1, "B": 1, "C": 1},
+        {
+            "initialize": ["Heat"],
+            "iteration": FOUR + "<acceleration:IQN-ILS><data name:Heat /><data name:Force /><data name:Load />"
+            '<data name:Shift /><initial-relaxation value="0.5" /></acceleration:IQN-ILS>',
+        },
+        {"C": {"step": 0.05}},
+    ),
+    Case("one direction, run ahead", [("serial-explicit", "A", "B", "Heat:A>B")], ONE, {}, {"A": {"step": 0.03}}),
+]
+
+
+def _explicit(name: str, *others: Any) -> Case:
+    """A case with more vertices."""
+    return Case(name, *others, vertices=(23, 17, 11))
+
+
+EXPLICIT = [
+    _explicit(
+        "serial 2-D, vector back", [("serial-explicit", "A", "B", BOTH_WAYS)], {"A": 1, "B": 1}, {"vector": ["Force"]}
+    ),
+    _explicit(
+        "serial 3-D, vector, initial data of the second, 2 + 1 ranks",
+        [("serial-explicit", "A", "B", BOTH_WAYS)],
+        {"A": 2, "B": 1},
+        {"dimensions": 3, "vector": ["Heat", "Force"], "initialize": ["Force"]},
+    ),
+    _explicit(
+        "serial 2-D, initial data of the first, 2 + 3 ranks, no finalize",
+        [("serial-explicit", "A", "B", BOTH_WAYS)],
+        {"A": 2, "B": 3},
+        {"initialize": ["Heat"]},
+        {"A": {"finalize": False}, "B": {"finalize": False}},
+    ),
+    _explicit(
+        "parallel 2-D, both initialize, 1 + 2 ranks, two data one way of which one is initialized",
+        [("parallel-explicit", "A", "B", "Heat:A>B Flux:A>B Force:B>A")],
+        {"A": 1, "B": 2},
+        {"vector": ["Flux"], "initialize": ["Heat", "Force"]},
+    ),
+    _explicit(
+        "parallel 3-D, 2 + 3 ranks, ranks without vertices",
+        [("parallel-explicit", "A", "B", BOTH_WAYS)],
+        {"A": 2, "B": 3},
+        {"dimensions": 3, "vector": ["Force"]},
+        {"A": {"owners": 1}, "B": {"owners": 2}},
+    ),
+    _explicit(
+        "parallel, cut window and subcycling, what is written before a window's last step is lost",
+        [("parallel-explicit", "A", "B", BOTH_WAYS)],
+        {"A": 1, "B": 1},
+        {"end": '<max-time value="0.25" />'},
+        {"A": {"step": 0.04, "write_first_only": 2}, "B": {"step": 0.03}},
+    ),
+    _explicit(
+        "serial, cut window and subcycling between both ends of a window",
+        [("serial-explicit", "A", "B", BOTH_WAYS)],
+        {"A": 1, "B": 2},
+        {"end": '<max-time value="0.25" />\n<max-time-windows value="7" />', "initialize": ["Heat", "Force"]},
+        {"A": {"step": 0.04}, "B": {"step": 0.03}},
+    ),
+    _explicit(
+        "serial, constant in time",
+        [("serial-explicit", "A", "B", BOTH_WAYS)],
+        {"A": 1, "B": 1},
+        {"degrees": {"Heat": 0, "Force": 0}},
+        {"B": {"step": 0.03}},
+    ),
+    _explicit(
+        "serial, write direction",
+        [("serial-explicit", "A", "B", BOTH_WAYS)],
+        {"A": 1, "B": 1},
+        {"write_direction": True, "vector": ["Heat"], "initialize": ["Force"]},
+    ),
+    _explicit("serial, one direction", [("serial-explicit", "A", "B", "Heat:A>B")], {"A": 1, "B": 2}),
+    _explicit("parallel, against the order", [("parallel-explicit", "A", "B", "Force:B>A")], {"A": 1, "B": 1}),
+    _explicit(
+        "no geometric filter, interfaces apart",
+        [("parallel-explicit", "A", "B", BOTH_WAYS)],
+        {"A": 2, "B": 2},
+        {"receive": 'geometric-filter="no-filter" ', "directory": "exchange"},
+        {"B": {"points": [[x + 4.0, y] for x, y in points(9, 2, 5)]}},
+    ),
+    _explicit(
+        "the geometric filter hides the nearest neighbour of a small part",
+        [("parallel-explicit", "A", "B", "Heat:A>B")],
+        {"A": 1, "B": 2},
+        {},
+        {
+            "A": {"points": [[0.03, 0.0], [0.1, 0.06], [1.0, 0.0]]},
+            "B": {"points": [[0, 0], [0.1, 0], [0.9, 0], [1, 0]]},
+        },
+    ),
+    _explicit(
+        "chain of three, both serial",
+        [("serial-explicit", "A", "B", BOTH_WAYS), ("serial-explicit", "B", "C", "Load:B>C Shift:C>B")],
+        {"A": 1, "B": 2, "C": 1},
+        {"initialize": ["Shift"]},
+    ),
+    _explicit(
+        "chain of three, serial and parallel, the same data to both neighbours",
+        [("serial-explicit", "A", "B", BOTH_WAYS), ("parallel-explicit", "C", "B", "Force:B>C Shift:C>B")],
+        {"A": 1, "B": 1, "C": 2},
+        {"vector": ["Force"], "end": '<max-time value="1/4" />'},
+        {"B": {"step": 0.06}},
+    ),
+    _explicit(
+        "many windows that add up in rounding",
+        [("parallel-explicit", "A", "B", "Heat:A>B")],
+        {"A": 1, "B": 1},
+        {"window": 0.7e-3, "end": '<max-time value="0.35" />'},
+        {"A": {"step": 0.1e-3}},
+    ),
+]
+CASES = [*_generated(), *HAND_WRITTEN, *EXPLICIT]
+
+
+def run_cases(mpiexec: str, directory: Path, backend: str, cases: Iterable[Case]) -> dict[str, dict[str, np.ndarray]]:
+    """Results of cases by name; those of the same rank counts run in the same processes."""
+    groups: dict[tuple[tuple[str, int], ...], list[Case]] = {}
+    for one in cases:
+        groups.setdefault(tuple(one.ranks.items()), []).append(one)
+    results = {}
+    for ranks, group in groups.items():
+        places = {f"{CASES.index(one):03d}": one for one in group}
+        for place, one in places.items():
+            if not (directory / place).exists():
+                one.write(directory / place)
+        roles = {place: one.all_roles() for place, one in places.items()}
+        found = run_batch(mpiexec, directory, backend, dict(ranks), roles)
+        results.update({places[place].name: values for place, values in found.items()})
+    return results
+
+
+def kept(one: Case, key: str) -> bool:
+    """Whether a result is kept as data: in generated cases what is read at the ends of time windows is enough."""
+    what = key.partition("|")[2]
+    if "many windows" in one.name and what.endswith("@window"):
+        return False
+    return "@" not in what or what.endswith(("@window", "@end")) or (one in HAND_WRITTEN and what.endswith("@0.5"))
+
+
+def record(file: Path) -> None:
+    """Run all cases on libprecice and keep the results, with the version."""
+    import subprocess
+
+    version = subprocess.run(
+        [sys.executable, "-c", "import precice; print(precice.get_version_information().decode())"],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.split(";")[0]
+    with tempfile.TemporaryDirectory() as directory:
+        mpiexec = shutil.which("mpiexec", path=str(Path(sys.executable).parent)) or "mpiexec"
+        results = run_cases(mpiexec, Path(directory), "libprecice", CASES)
+    chosen = {
+        f"{one.name}|{key}": values for one in CASES for key, values in results[one.name].items() if kept(one, key)
+    }
+    # One array of all numbers: thousands of small ones would be mostly headers.
+    shapes = json.dumps({key: np.shape(values) for key, values in chosen.items()})
+    numbers = np.concatenate([np.ravel(values).astype(float) for values in chosen.values()])
+    np.savez_compressed(file, version=np.array(version.strip()), shapes=np.array(shapes), numbers=numbers)
+
+
+def recorded(file: Path) -> tuple[str, dict[str, dict[str, np.ndarray]]]:
+    """Version of preCICE, and what `record` has kept of it, by case."""
+    results: dict[str, dict[str, np.ndarray]] = {one.name: {} for one in CASES}
+    with np.load(file) as content:
+        version, numbers, position = str(content["version"]), content["numbers"], 0
+        for key, shape in json.loads(str(content["shapes"])).items():
+            case, _, what = key.partition("|")
+            size = int(np.prod(shape))
+            results[case][what] = numbers[position : position + size].reshape(shape)
+            position += size
+    return version, results
+
+
+if __name__ == "__main__":
+    record(Path(sys.argv[1]))
