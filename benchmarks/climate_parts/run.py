@@ -1,0 +1,106 @@
+"""Running the five constituents, and what is learned from their clocks."""
+
+from __future__ import annotations
+
+import json
+import socket
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import combinations
+from pathlib import Path
+
+import numpy as np
+
+from climate_parts.coupling import NAMES, program, seconds_per_day
+from precice_lb.schedule import Trace
+
+__all__ = ["Measured", "run_split", "run_splits"]
+
+Split = Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A split that was run.
+
+    Attributes
+    ----------
+    split : dict of str to int
+        Ranks by constituent.
+    day : float
+        Seconds per simulated day, mean of those after the first.
+    traces : dict of str to Trace
+        Of a mean day after the first.
+    """
+
+    split: dict[str, int]
+    day: float
+    traces: dict[str, Trace]
+
+
+def run_splits(splits: Sequence[Split], *, scale: float, days: int, jobs: int = 1) -> list[Measured]:
+    """Run several splits, some at the same time: sleeping takes no processor."""
+    with ThreadPoolExecutor(jobs) as pool:
+        return list(pool.map(lambda split: run_split(split, scale=scale, days=days), splits))
+
+
+def run_split(split: Split, *, scale: float, days: int) -> Measured:
+    """Run the constituents for some days; a second of the law is `scale` seconds of sleep, and results are scaled back.
+
+    Each process stands for all ranks of its constituent.
+    """
+    ends: dict[str, dict[str, socket.socket]] = {name: {} for name in NAMES}
+    pairs = [pair for pair in combinations(NAMES, 2) if "cpl" in pair]
+    for a, b in pairs:
+        ends[a][b], ends[b][a] = socket.socketpair()
+    script = str(Path(__file__).with_name("constituent.py"))
+    runs = {}
+    try:
+        for name in NAMES:
+            numbers = {other: end.fileno() for other, end in ends[name].items()}
+            run = subprocess.Popen(
+                [sys.executable, "-S", script],
+                pass_fds=list(numbers.values()),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                text=True,
+            )
+            runs[name] = run
+            whole = scale * float(seconds_per_day(name, split[name]))
+            task = {"sockets": numbers, "days": days, "steps": _steps(name, whole)}
+            assert run.stdin is not None
+            run.stdin.write(json.dumps(task) + "\n")
+            run.stdin.flush()
+        for run in runs.values():
+            assert run.stdout is not None
+            assert run.stdout.readline() == "ready\n"
+        said = {}
+        for run in runs.values():
+            assert run.stdin is not None
+            run.stdin.write("\n")
+            run.stdin.flush()
+        for name, run in runs.items():
+            said[name] = json.loads(run.communicate(timeout=600)[0])
+    finally:
+        for run in runs.values():
+            run.kill()
+            run.communicate()
+        for end in ends.values():
+            for each in end.values():
+                each.close()
+    stops = np.array([said[name]["stop"] for name in NAMES])
+    day = float(((stops[:, -1] - stops[:, 0]) / (days - 1)).max()) / scale
+    return Measured(dict(split), day, {name: _trace(name, said[name], scale) for name in NAMES})
+
+
+def _steps(name: str, whole: float) -> list[tuple[float, tuple[str, ...]]]:
+    return [(step.share * whole, step.partners) for step in program(name)]
+
+
+def _trace(name: str, clocks: dict[str, list[list[float]]], scale: float) -> Trace:
+    partners = [step.partners for step in program(name) if step.kind == "meet"]
+    times = (np.array(clocks[key][1:]) / scale for key in ("begin", "end", "start", "stop"))
+    return Trace.from_events(partners, ["exchange"] * len(partners), *times)
