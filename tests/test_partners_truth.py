@@ -1,0 +1,71 @@
+"""Partner ranks against libprecice: recorded runs everywhere, fresh ones where libprecice is installed."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from conftest import FULL_COUNTS
+from partners_helpers import judge
+from partners_truth import RANKS, random_case, run_cases
+
+RECORDED = Path(__file__).parent / "data" / "partners" / "truth.json.gz"
+
+
+@pytest.fixture(scope="module")
+def recorded() -> dict[str, Any]:
+    return dict(json.loads(gzip.decompress(RECORDED.read_bytes())))
+
+
+def test_the_recording_covers_what_it_should(recorded: dict[str, Any]) -> None:
+    cases = [case["spec"] for case in recorded["cases"]]
+    links = [link for spec in cases for link in spec["links"]]
+    mappings = [mapping for link in links for mapping in link["mappings"]]
+    assert len(cases) >= 200
+    assert recorded["precice"].startswith("3.4")
+    assert {spec["dimensions"] for spec in cases} == {2, 3}
+    assert {rank for spec in cases for rank in spec["ranks"]} == {1, 2, 3, 4, 5, 6, 7, 8}
+    assert {mapping["kind"] for mapping in mappings} == {
+        "nearest-neighbor", "nearest-projection", "linear-cell-interpolation", "rbf", "rbf-global-direct",
+        "rbf-pum-direct",
+    }  # fmt: skip
+    assert any(mapping["local"] is None for mapping in mappings)
+    assert any(link["regions"] is not None and not link["mappings"] for link in links)
+    assert len({link["safety"] for link in links}) >= 5
+    assert sum(0 in mesh["counts"] for spec in cases for mesh in spec["meshes"].values()) > 20
+    assert sum(len(spec["links"]) > 1 for spec in cases) > 20
+    assert sum(spec["two_level"] for spec in cases) > 100
+
+
+def test_connections_and_exchanging_pairs_equal_those_of_recorded_runs(recorded: dict[str, Any]) -> None:
+    verdicts = [judge(case["spec"], case["truth"]) for case in recorded["cases"]]
+    two_level = [case["spec"]["two_level"] for case in recorded["cases"]]
+    assert [n for n, two in enumerate(two_level) if two and not verdicts[n]["level_1"]] == []
+    # Where geometry decides, every vertex and so every pair is the same; elsewhere preCICE's search tree chooses.
+    decided = [n for n, verdict in enumerate(verdicts) if not verdict["open"]]
+    assert len(decided) > 0.6 * len(verdicts)
+    for what in ("level_1", "level_2", "vertices"):
+        assert [n for n in decided if not verdicts[n][what]] == []
+    assert sum(not verdict["level_2"] for verdict in verdicts) <= 0.02 * len(verdicts)
+
+
+@pytest.mark.precice
+@pytest.mark.mpi
+def test_fresh_runs_agree_too(mpiexec: str) -> None:
+    # Another seed than the recording's.
+    generator = np.random.default_rng(2026)
+    agreed = 0
+    for ranks in RANKS if FULL_COUNTS else RANKS[:2]:
+        specs = [random_case(generator, ranks) for _ in range(4)]
+        for spec, truth in zip(specs, run_cases(specs, mpiexec), strict=True):
+            # preCICE refuses a case whose kernel matrix it cannot factorise, and the rest of its batch.
+            if "problem" not in truth:
+                verdict = judge(spec, truth)
+                assert verdict["level_1"] or (verdict["open"] and not spec["two_level"])
+                assert verdict["level_2"] or verdict["open"]
+                agreed += 1
+    assert agreed
