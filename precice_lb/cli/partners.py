@@ -108,15 +108,22 @@ def partners(
 def _meshes(
     sources: tuple[Path, ...], config: Path | None, files: list[str], array: str | None
 ) -> tuple[Configuration, dict[str, PartitionedMesh], dict[str, NDArray[np.float64]]]:
-    from precice_lb.partners import read_exports, read_mesh_files
+    from precice_lb.partners import read_exports, read_mesh_files, read_store_meshes
     from precice_lb.precice_xml import read_configuration
 
-    if config is None:
-        raise DataError("--config: expected the precice-config.xml of the case, found none; name it")
-    configuration = read_configuration(config)
     if not sources and not files:
-        raise DataError("expected a directory of <export:csv> files or --mesh, found neither; name one")
-    meshes = read_exports(sources, configuration) if sources else {}
+        raise DataError("expected a directory of <export:csv> files or of stores, or --mesh, found none; name one")
+    stores = bool(sources) and not any(next(source.glob("*.csv"), None) for source in sources if source.is_dir())
+    if config is None and not stores:
+        raise DataError("--config: expected the precice-config.xml of the case, found none; name it")
+    meshes: dict[str, PartitionedMesh] = {}
+    regions: dict[str, NDArray[np.float64]] = {}
+    if stores:
+        configuration, meshes, regions = read_store_meshes(sources)
+    if config is not None:
+        configuration = read_configuration(config)
+    if sources and not stores:
+        meshes = read_exports(sources, configuration)
     providers = {mesh: who.name for who in configuration.participants.values() for mesh in who.provides}
     for name, text in _pairs(files, "--mesh"):
         if name not in providers:
@@ -124,7 +131,7 @@ def _meshes(
         paths = text.split(",")
         dimensions = configuration.meshes[name].dimensions
         meshes[name] = read_mesh_files(name, providers[name], paths, dimensions, partition=array)
-    return configuration, meshes, {}
+    return configuration, meshes, regions
 
 
 def _pairs(texts: list[str], option: str) -> list[tuple[str, str]]:

@@ -15,6 +15,7 @@ from precice_lb.partners.pairs_file import write_pairs
 from precice_lb.partners.partition import STYLES, read_partition, repartition
 from precice_lb.partners.placement import Placement, rank_order_text
 from precice_lb.partners.sources import read_exports, read_mesh_files
+from precice_lb.partners.stores import read_store_meshes
 
 __all__ = [
     "STYLES",
@@ -41,6 +42,7 @@ __all__ = [
     "read_exports",
     "read_mesh_files",
     "read_partition",
+    "read_store_meshes",
     "receiver_boxes",
     "repartition",
     "scaled_boxes",

@@ -90,6 +90,8 @@ def recording_class(backend: Backend) -> type:
                 # The interpreter may end without a call of finalize() and without dropping the participant.
                 weakref.finalize(self, _close, weakref.ref(self), recorder)
                 self._precice_lb_advance = timed_advance(base, recorder, tells_times=tells_times)
+                if os.environ.get("PRECICE_LB_MESHES"):
+                    _watch_meshes(self, Participant, recorder)
             # Nearly always there is one participant in a process: its method need not look up its recorder.
             if made == 1:
                 Participant.advance = self._precice_lb_advance  # type: ignore[method-assign, assignment]
@@ -178,6 +180,15 @@ def recording_class(backend: Backend) -> type:
     Participant.__qualname__ = "Participant"
     Participant.__module__ = "precice_lb"
     return Participant
+
+
+def _watch_meshes(participant: Any, kind: type, recorder: Recorder) -> None:
+    try:
+        from precice_lb.record.meshes import watch_meshes
+
+        watch_meshes(participant, kind, recorder.store_path)
+    except Exception as error:
+        warn_once(f"meshes of this run are not recorded: {error}")
 
 
 def _checked(backend: Backend, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:

@@ -92,6 +92,11 @@ class Recorder:
         """Whether this process has a store file to complete."""
         return self._writer is not None and os.getpid() == self._pid
 
+    @property
+    def store_path(self) -> Path | None:
+        """The store file, or None without one."""
+        return None if self._writer is None else self._writer.path
+
     def initialized(self, begin: int, end: int, mapping: int, wait: int) -> None:
         """Take the times of ``initialize``, in ns of the clock; -1 for a duration that is not known."""
         row = np.array([(begin, end - begin, mapping, wait)], dtype=INITIALIZE_DTYPE)
