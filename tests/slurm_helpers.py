@@ -41,6 +41,7 @@ SelectTypeParameters=CR_CPU
 MpiDefault=none
 ReturnToService=2
 KillWait=1
+TmpFS={root}/tmp-%n
 MaxJobCount=20
 MinJobAge=2
 SlurmdParameters=config_overrides
@@ -90,6 +91,8 @@ def running_slurm(root: Path) -> Iterator[Path]:
     (root / "state").mkdir()
     for name in NODES:
         (root / f"spool-{name}").mkdir()
+        # PMIx of nodes that are one machine would meet in the same directory.
+        (root / f"tmp-{name}").mkdir()
     conf = root / "slurm.conf"
     conf.write_text(CONFIGURATION.format(host=host, ports=ports, user=getpass.getuser(), root=root, nodes=nodes))
     key = root / "munge.key"
