@@ -1,0 +1,1 @@
+"""Parts of the campaign benchmark: cases with known truth, campaigns, tables."""
