@@ -71,7 +71,7 @@ def test_predicted_days_are_measured() -> None:
     """All runs at the same time, at a thirtieth of the law's seconds."""
     splits = calibration_splits(BUDGET)
     drawn = random_splits(BUDGET, 3, np.random.default_rng(2), least=8)
-    runs = run_splits([*splits, *drawn, REFERENCE], scale=0.03, days=3, jobs=9)
+    runs = run_splits([*splits, *drawn, REFERENCE], scale=0.03, days=2, jobs=9)
     predictor = predictor_of(runs[0])
     fractions = predictor.fractions["ocn"]
     np.testing.assert_allclose(fractions, LOADS, atol=0.02)

@@ -19,6 +19,7 @@ NAMES = [case.name for case in EVERY]
 SKIPPED = 2
 # With full counts predicted and measured windows are within 2 %. Short windows on a machine that is busy get a bit
 # more: talking to a partner takes this long, whatever a window takes.
+OWN_CALLS = 1e-3
 SCALE, MESSAGE = (1.0, 0.0) if FULL_COUNTS else (0.6, 3e-4)
 
 Times = dict[str, dict[str, np.ndarray]]
@@ -48,7 +49,7 @@ def periods(case: Case) -> int:
     """Windows to run: about five seconds, all windows of a load that varies."""
     if case.varying:
         return 64
-    return max(14, math.ceil((15 if FULL_COUNTS else 5) / case.seconds))
+    return max(12, math.ceil((15 if FULL_COUNTS else 5) / case.seconds))
 
 
 def is_embedded(case: Case) -> bool:
@@ -110,7 +111,8 @@ def compare(case: Case, measured: Times) -> None:
         for name, own in schedule.participant_seconds(case.steady(schedule)).items():
             ends = measured[name]["worked"][schedule.windows[name] - 1 :: schedule.windows[name]]
             late = float(np.median(steps(ends))) - float(own)
-            assert -0.005 * float(own) < late < 0.02 * float(own) + slack
+            # One that runs ahead, in windows of 20 ms, also shows what its calls take.
+            assert -0.005 * float(own) < late < 0.02 * float(own) + max(slack, OWN_CALLS)
     else:
         assert means[0] > 1.05 * float(schedule.window_seconds(case.steady(schedule)))
         medians = {name: np.median(series) for name, series in costs.items()}
