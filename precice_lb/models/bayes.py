@@ -73,10 +73,11 @@ class BayesRegressor(Learner):
     members : int
         Curves drawn from the posterior; 8 times as many are drawn from the prior at first.
     noise : float
-        Prior median of the relative noise of one measurement. With three measurements it decides how wide intervals
-        are.
+        Prior median of the relative noise of one measurement, which is between 0.3 and 15 %.
     noise_spread : float
-        The prior's standard deviation of the noise's natural logarithm. The noise is between 0.3 and 15 %.
+        The prior's standard deviation of the noise's natural logarithm. The default is nearly flat: the measurements
+        are to tell the noise, as far as they can. A narrow prior makes intervals too wide on quiet machines and too
+        narrow on busy ones; with three measurements even the flat one does, a little.
     straggling : float
         Prior probability that a measurement is far too slow (or too fast).
     random_state : int
@@ -103,8 +104,8 @@ class BayesRegressor(Learner):
         self,
         *,
         members: int = 512,
-        noise: float = 0.04,
-        noise_spread: float = 0.6,
+        noise: float = 0.06,
+        noise_spread: float = 2.0,
         straggling: float = 0.02,
         random_state: int = 0,
     ) -> None:
