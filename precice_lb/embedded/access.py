@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from precice_lb.embedded.assemble import Parts
 from precice_lb.embedded.calls import OtherCalls, as_array, as_text
 from precice_lb.embedded.clock import TOLERANCE
-from precice_lb.embedded.errors import CouplingError
+from precice_lb.embedded.errors import CouplingError, ShapeError
 from precice_lb.embedded.mesh import Field, Mesh
 from precice_lb.embedded.profiling import Profiler
 
@@ -67,7 +67,7 @@ class Access(OtherCalls):
         mesh = self._mesh_to_modify(mesh_name)
         array = as_array(position, "position", "set_mesh_vertex", np.float64)
         if array.shape != (mesh.dimensions,):
-            raise CouplingError(
+            raise ShapeError(
                 f'expected a position of shape ({mesh.dimensions},) for mesh "{mesh.name}" in set_mesh_vertex(), found '
                 f"{array.shape}"
             )
@@ -80,7 +80,7 @@ class Access(OtherCalls):
         if len(array) == 0:
             array = np.zeros((0, mesh.dimensions))
         if array.ndim != 2 or array.shape[1] != mesh.dimensions:
-            raise CouplingError(
+            raise ShapeError(
                 f'expected positions of shape (n, {mesh.dimensions}) for mesh "{mesh.name}" in set_mesh_vertices(), '
                 f"found {array.shape}"
             )

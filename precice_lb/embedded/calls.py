@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from precice_lb.embedded.errors import CouplingError
+from precice_lb.embedded.errors import CouplingError, ShapeError
 from precice_lb.embedded.mesh import Mesh
 from precice_lb.embedded.profiling import Profiler
 
@@ -116,7 +116,7 @@ class OtherCalls:
         mesh = self._mesh_to_modify(mesh_name)
         array = as_array(vertices, "vertices", call)
         if len(array) and (array.ndim != 2 or array.shape[1] != corners):
-            raise CouplingError(f"expected an array of shape (n, {corners}) in {call}(), found {array.shape}")
+            raise ShapeError(f"expected an array of shape (n, {corners}) in {call}(), found {array.shape}")
         if len(array):
             self._add(mesh, array, call)
 

@@ -1,10 +1,10 @@
-"""The error that every failed call of this backend raises."""
+"""The errors that failed calls of this backend raise: of the kinds that pyprecice raises at the same calls."""
 
 from __future__ import annotations
 
-from precice_lb.exceptions import BackendError
+from precice_lb.exceptions import BackendError, ConfigurationError, UnsupportedConfigurationError
 
-__all__ = ["CouplingError"]
+__all__ = ["CouplingError", "RefusedConfigurationError", "ShapeError", "UnknownToBackendError", "refused"]
 
 
 class CouplingError(BackendError, RuntimeError):
@@ -12,3 +12,21 @@ class CouplingError(BackendError, RuntimeError):
 
     pyprecice turns every error of preCICE into a ``RuntimeError``: solvers that catch it catch this one as well.
     """
+
+
+class ShapeError(CouplingError, AssertionError):
+    """An array of another shape than the call takes; pyprecice asserts it."""
+
+
+class RefusedConfigurationError(ConfigurationError, RuntimeError):
+    """A configuration that preCICE would refuse as well."""
+
+
+class UnknownToBackendError(UnsupportedConfigurationError, RefusedConfigurationError):
+    """A configuration that libprecice takes and this backend does not."""
+
+
+def refused(error: ConfigurationError) -> RefusedConfigurationError:
+    """Return the same error as one that solvers may catch as a ``RuntimeError``."""
+    kind = UnknownToBackendError if isinstance(error, UnsupportedConfigurationError) else RefusedConfigurationError
+    return kind(str(error))

@@ -14,7 +14,7 @@ from precice_lb.embedded.check import check_supported
 from precice_lb.embedded.clock import TOLERANCE
 from precice_lb.embedded.coupling import Action
 from precice_lb.embedded.coupling_data import CouplingData
-from precice_lb.embedded.errors import CouplingError
+from precice_lb.embedded.errors import CouplingError, refused
 from precice_lb.embedded.intracomm import IntraComm
 from precice_lb.embedded.m2n import Links
 from precice_lb.embedded.mapping import MappedField
@@ -23,6 +23,7 @@ from precice_lb.embedded.profiling import Profiler
 from precice_lb.embedded.rendezvous import configuration_hash, connect, timeout_seconds
 from precice_lb.embedded.sockets import Channel
 from precice_lb.embedded.status import Status
+from precice_lb.exceptions import ConfigurationError
 from precice_lb.precice_xml import read_configuration
 
 __all__ = ["Participant"]
@@ -50,9 +51,9 @@ class Participant(Status):
 
     Raises
     ------
-    ConfigurationError
+    RefusedConfigurationError
         If the configuration is missing, malformed or contradicts itself.
-    UnsupportedConfigurationError
+    UnknownToBackendError
         If it asks for what libprecice does and this backend does not: tag and line are named.
     CouplingError
         If rank and size are not those of the communicator.
@@ -72,8 +73,11 @@ class Participant(Status):
         communicator: Any = None,
     ) -> None:
         name = as_text(solver_name)
-        self._configuration = read_configuration(as_text(configuration_file_name))
-        check_supported(self._configuration, name, solver_process_size)
+        try:
+            self._configuration = read_configuration(as_text(configuration_file_name))
+            check_supported(self._configuration, name, solver_process_size)
+        except ConfigurationError as error:
+            raise refused(error) from None
         self._timeout = timeout_seconds()
         self._intra = IntraComm(name, solver_process_index, solver_process_size, communicator)
         profiler = Profiler(self._configuration, name, solver_process_index, solver_process_size)
