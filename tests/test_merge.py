@@ -105,8 +105,7 @@ def test_ranks_that_were_killed_earlier_differ_in_length(tmp_path: Path) -> None
             writer.write_initialize(np.array([(500, 1000, -1, -1)], dtype=INITIALIZE_DTYPE))
         writer.append(rows(row(w, 0.1 + rank, 0.2, None) for w in range(1, count + 1)))
         # Left behind as by a kill.
-        writer._raw.failure = OSError()
-        writer._give_up()
+        writer._file.close()
     before = contents(tmp_path)
     merge_stores(tmp_path)
     assert contents(tmp_path) == before
@@ -292,7 +291,7 @@ def test_a_dead_process_and_a_reused_number_do_not_write(tmp_path: Path) -> None
     for rank, (pid, started) in enumerate([(_dead_pid(), 0), (os.getpid(), -(10**18))]):
         data = metadata(rank=rank, size=2, hostname=platform.node(), pid=pid)
         data["started_unix_ns"] += started
-        StoreWriter(tmp_path, data, PARALLEL)._give_up()
+        StoreWriter(tmp_path, data, PARALLEL)._file.close()
     assert len(merge_stores(tmp_path)) == 2
 
 
@@ -301,7 +300,7 @@ def test_on_another_host_silence_tells(tmp_path: Path) -> None:
     table = rows([row(1, 0.1, 0.2, 0.0), row(2, 0.1, 0.2, 0.0)])
     table["begin_ns"] = 0, 100 * 10**9
     writer.append(table)
-    writer._give_up()
+    writer._file.close()
     with pytest.raises(StoreError, match=r"host elsewhere did not close it and wrote to it \d+ s ago; merge when"):
         merge_stores(tmp_path)
     for seconds, merged in ((4000, 0), (13000, 1)):
@@ -313,7 +312,7 @@ def test_on_another_host_silence_tells(tmp_path: Path) -> None:
 
 
 def test_force_merges_what_looks_alive(tmp_path: Path) -> None:
-    StoreWriter(tmp_path, metadata(hostname="elsewhere", pid=1), PARALLEL)._give_up()
+    StoreWriter(tmp_path, metadata(hostname="elsewhere", pid=1), PARALLEL)._file.close()
     assert len(merge_stores(tmp_path, force=True)) == 1
 
 

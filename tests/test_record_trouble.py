@@ -118,7 +118,7 @@ def test_a_quota_that_is_met_at_any_write(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     total = _count_writes(tmp_path / "all", monkeypatch, 10**9, errno.EDQUOT)
-    assert total > 40
+    assert total > 25
     assert capsys.readouterr().err == ""
     lengths = []
     for failing in range(total):
@@ -139,24 +139,21 @@ def test_a_quota_that_is_met_at_any_write(
 
 
 @pytest.mark.parametrize(
-    ("code", "reason"),
+    "code",
     [
-        (
-            "raise ValueError('numpy.dtype size changed, may indicate binary incompatibility')",
-            "numpy.dtype size changed",
-        ),
-        ("import warnings; warnings.warn('h5py is running against another HDF5')", "another HDF5"),
-        ("raise SystemError('initialization of _errors failed')", "initialization of _errors failed"),
-        ("", "h5py"),
+        "raise ImportError('libhdf5.so: cannot open shared object file')",
+        "import warnings; warnings.warn('h5py is running against another HDF5')",
+        "",
     ],
 )
-def test_a_broken_hdf5(tmp_path: Path, code: str, reason: str) -> None:
+def test_a_missing_or_broken_hdf5_is_of_no_matter(tmp_path: Path, code: str) -> None:
     (tmp_path / "library").mkdir()
     (tmp_path / "library" / "h5py.py").write_text(code)
     paths = os.pathsep.join([str(tmp_path / "library"), *(path for path in sys.path if path)])
-    (warning,) = _compare(tmp_path, SOLVER, PYTHONPATH=paths, PYTHONWARNINGS="error")
-    assert warning.startswith("precice-lb: warning: this run is not recorded: ")
-    assert reason in warning
+    assert _compare(tmp_path, SOLVER, PYTHONPATH=paths, PYTHONWARNINGS="error") == []
+    for store in rank_stores(tmp_path / "1").values():
+        assert store.metadata["finished"] is True
+        assert len(store.advances) == WINDOWS
 
 
 @pytest.mark.parametrize("hours", [-1000, 1000])

@@ -165,22 +165,17 @@ def _table(root: h5o.ObjectID, name: str) -> NDArray[np.void]:
 
 
 def _advances(root: h5o.ObjectID) -> NDArray[np.void]:
-    """Read the rows of ``advance`` without those reserved and, after a kill, without one written in part."""
+    """Read the rows of ``advance`` without those that a machine lost when it went down."""
     table = _table(root, "advances")
     written = table["window"] > 0
-    if not written.all():
-        table = table[written]
-    # No time step is zero; a kill between two pages of a write leaves zeros from there on.
-    if len(table) and table["computed_dt"][-1] == 0 and not h5a.exists(root, b"ended_unix_ns"):
-        table = table[:-1]
-    return table
+    return table if written.all() else table[written]
 
 
 def _sections(root: h5o.ObjectID, names: int) -> NDArray[np.void]:
-    """Read the sections without rows reserved and, after a kill, without those written in part or without a name."""
+    """Read the sections, likewise."""
     table = _table(root, "sections")
-    whole: NDArray[np.void] = table[(table["window"] > 0) & (table["begin_ns"] != 0) & (table["name"] < names)]
-    return whole
+    written: NDArray[np.void] = table[(table["window"] > 0) & (table["name"] < names)]
+    return written
 
 
 def _section_names(root: h5o.ObjectID) -> tuple[str, ...]:

@@ -2,9 +2,8 @@
 
 One HDF5 file per rank while a run goes on. ``/advances`` has one row per ``advance``, ``/initialize`` one row per
 ``initialize``, ``/sections`` one row per profiling section of the solver with its name in ``/section_names``,
-``/configuration`` the text of ``precice-config.xml``; attributes of the root are the metadata. A row of zeros has
-been reserved but not written, which is why windows and iterations count from 1. What `precice_lb.store.merge` makes of
-many such files stands in `precice_lb.store.merged`.
+``/configuration`` the text of ``precice-config.xml``; attributes of the root are the metadata. What
+`precice_lb.store.merge` makes of many such files stands in `precice_lb.store.merged`.
 """
 
 from __future__ import annotations
