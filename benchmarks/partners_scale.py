@@ -1,9 +1,14 @@
-"""Level 1 of partner ranks at scale: seconds and peak memory over the number of ranks.
+"""Partner ranks at scale: level 1 over the number of ranks, level 2 and the forecast on a mesh of millions of vertices.
 
     python benchmarks/partners_scale.py [--ranks 1000 10000 24576 100000 1000000] [--json FILE]
+    python benchmarks/partners_scale.py --level-2
+    python benchmarks/partners_scale.py --forecast
 
-A wavy surface is cut into patches, with other cuts on either side, and every patch is a rank's bounding box. Beside it
-stand all pairs, as far as they go within a minute.
+Level 1: a wavy surface is cut into patches, with other cuts on either side, and every patch is a rank's bounding box.
+Beside it stand all pairs, as far as they go within a minute. Level 2 and forecast: the surface with as many vertices as
+mesh M6 of Table 2.2 in Totounferoush 2022 (2,962,176 on 9,216 and 3,072 ranks), mapped by nearest neighbour; the
+forecast knows that surface as mesh M1 (25,722 vertices on 78 and 26 ranks), and is compared with M6 partitioned for
+real.
 """
 
 from __future__ import annotations
@@ -20,9 +25,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from precice_lb.partners import connected_ranks
+from precice_lb.partners import (
+    STYLES,
+    Link,
+    LinkMapping,
+    PartitionedMesh,
+    connected_ranks,
+    make_mesh,
+    needed_vertices,
+    repartition,
+)
 
 ALL_PAIRS = 30_000
+FINE, FINE_RANKS = 2_962_176, (9216, 3072)
+COARSE, COARSE_RANKS = 25_722, (78, 26)
 
 
 def surface(points: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -74,6 +90,56 @@ def measure_level_1(ranks: int) -> dict[str, Any]:
     return result
 
 
+def make_case(vertices: int, ranks: tuple[int, int], style: str, seed: int) -> list[PartitionedMesh]:
+    """Make provider and receiver: the same surface, other vertices, partitions of one style."""
+    meshes = []
+    for number, (name, count) in enumerate(zip("AB", ranks, strict=True)):
+        generator = np.random.default_rng([seed, number])
+        side = int(vertices**0.5)
+        grid = np.stack(np.meshgrid(np.arange(side), np.arange(side), indexing="ij"), -1).reshape(-1, 2)
+        extra = generator.random((vertices - side**2, 2))
+        points = surface(np.concatenate([(grid + generator.uniform(0.2, 0.8, grid.shape)) / side, extra]))
+        meshes.append(make_mesh(f"{name}-Mesh", name, points, STYLES[style](points, count), count))
+    return meshes
+
+
+def measure_level_2() -> dict[str, Any]:
+    """Time level 2 of a nearest-neighbour mapping."""
+    provider, receiver = make_case(FINE, FINE_RANKS, "bisection", 1)
+    mappings = (LinkMapping("nearest-neighbor", receiver.name),)
+    link = Link(provider.name, "A", "B", 3, 0.5, True, False, True, False, mappings, ())
+    begin = time.perf_counter(), time.process_time()
+    pairs, vertices = needed_vertices(link, provider, {receiver.name: receiver}).pairs(provider)
+    spent = {"seconds": time.perf_counter() - begin[0], "cpu_seconds": time.process_time() - begin[1]}
+    return {
+        "vertices": FINE,
+        "ranks": FINE_RANKS,
+        "pairs": len(pairs),
+        "kept": int(vertices.sum()),
+        "gib": peak_gib(),
+    } | spent
+
+
+def measure_forecast() -> list[dict[str, Any]]:
+    """Compare partners forecast from the coarse mesh with those of the fine one."""
+    rows = []
+    for style in STYLES:
+        truth = make_case(FINE, FINE_RANKS, style, 1)
+        guess = [
+            repartition(mesh, ranks, style, vertices=FINE)
+            for mesh, ranks in zip(make_case(COARSE, COARSE_RANKS, style, 2), FINE_RANKS, strict=True)
+        ]
+        row: dict[str, Any] = {"style": style}
+        found = [connected_ranks(pair[0].boxes, pair[1].boxes) for pair in (truth, guess)]
+        for side, name in enumerate(("provider", "receiver")):
+            counts = [np.bincount(pairs[:, side], minlength=FINE_RANKS[side]) for pairs in found]
+            for what, reduce in (("mean", np.mean), ("maximum", np.max)):
+                real, forecast = (float(reduce(each)) for each in counts)
+                row[f"{name} {what}"] = (round(real, 2), round(forecast, 2), f"{100 * (forecast / real - 1):+.1f} %")
+        rows.append(row)
+    return rows
+
+
 def peak_gib() -> float:
     """Peak memory of this process."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
@@ -84,10 +150,19 @@ def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("--ranks", type=int, nargs="+", default=[1000, 10_000, 24_576, 100_000, 1_000_000])
     parser.add_argument("--one", type=int)
+    parser.add_argument("--level-2", action="store_true")
+    parser.add_argument("--forecast", action="store_true")
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
     if arguments.one:
         print(json.dumps(measure_level_1(arguments.one)))
+        return 0
+    if arguments.level_2:
+        print(json.dumps(measure_level_2()))
+        return 0
+    if arguments.forecast:
+        for row in measure_forecast():
+            print(row, flush=True)
         return 0
     rows = []
     for ranks in arguments.ranks:

@@ -16,6 +16,7 @@ from precice_lb.exceptions import DataError
 from precice_lb.partners import partners_report, read_store_meshes
 from precice_lb.record.backend import Backend
 from precice_lb.record.participant import recording_class
+from precice_lb.report.partners_files import write_partners_beside
 
 CONFIGURATION = """<?xml version="1.0"?>
 <precice-configuration>
@@ -190,3 +191,17 @@ def test_a_missing_rank_and_a_damaged_file_are_one_error(
     file.with_suffix(".h5").unlink()
     with pytest.raises(DataError, match="none of rank 1"):
         read_store_meshes([tmp_path / "store"])
+
+
+def test_a_recommendation_gets_the_partners_of_its_split_beside_it(
+    start: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert write_partners_beside([tmp_path, tmp_path / "table.csv"], {"Left": 2, "Right": 2}, tmp_path / "out") == []
+    monkeypatch.setenv("PRECICE_LB_MESHES", "boxes")
+    _run(start, {"Left": 3, "Right": 2})
+    written = write_partners_beside([tmp_path / "store"], {"Left": 3, "Right": 2}, tmp_path / "out")
+    assert {"partners.json", "partners.h5", "MPICH_RANK_ORDER"} <= {path.name for path in written}
+    assert all(path.is_file() for path in written)
+    capsys.readouterr()
+    assert write_partners_beside([tmp_path / "store"], {"Left": 2, "Right": 3}, tmp_path / "other") == []
+    assert capsys.readouterr().err.startswith("precice-lb: partner ranks are not reported: expected no access regions")

@@ -43,6 +43,7 @@ def run_and_recommend(
     from precice_lb.emulation import read_laws
     from precice_lb.recommend import recommend as recommend_measured
     from precice_lb.report.launch_scripts import write_launch_scripts
+    from precice_lb.report.partners_files import write_partners_beside
     from precice_lb.report.progress import CampaignProgress
     from precice_lb.report.terminal import console
     from precice_lb.report.truth import judge
@@ -62,6 +63,7 @@ def run_and_recommend(
     if study.law_path is not None:
         truth = judge(recommendation, read_laws(study.law_path), schedule, **bounds)
     show(recommendation, schedule, result.directory, truth=truth, evidence=evidence)
+    name_files(write_partners_beside([result.directory], recommendation.split, result.directory), sys.stdout)
     name_files(write_launch_scripts(study, recommendation.split, result.directory), sys.stdout)
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+import sys
 from pathlib import Path
 from typing import Literal
 
 from precice_lb.cli.app import app
-from precice_lb.cli.flow import show
+from precice_lb.cli.flow import name_files, show
 from precice_lb.cli.options import by_participant, parameter_values, required, schedule_of
 
 __all__ = ["recommend"]
@@ -106,3 +107,8 @@ def recommend(
         parameters=parameter_values(parameter or []),
     )
     show(recommendation, schedule, output, as_json=format == "json")
+    if output is not None:
+        from precice_lb.report.partners_files import write_partners_beside
+
+        written = write_partners_beside(sources, recommendation.split, output)
+        name_files(written, sys.stderr if format == "json" else sys.stdout)

@@ -19,6 +19,7 @@ from precice_lb.exceptions import DataError, StoreError
 from precice_lb.precice_xml import parse_configuration
 from precice_lb.recommend import recommend
 from precice_lb.report.documents import JSON_NAME, write_documents
+from precice_lb.report.partners_files import write_partners_beside
 from precice_lb.schedule import Schedule
 from precice_lb.store.groups import group_ranks, group_runs
 from precice_lb.store.reader import RankStore, find_stores, read_store
@@ -82,7 +83,10 @@ def recommend_at_end(
         measurements = measurements_from_runs(runs)
         schedule = Schedule.from_config(configuration, measurements.iterations, measurements.overhead)
         total = sum(int(group[0].metadata["size"]) for group in run)
-        written = write_documents(recommend(measurements, total, schedule=schedule), case_directory, schedule=schedule)
+        recommendation = recommend(measurements, total, schedule=schedule)
+        partners = write_partners_beside([store], recommendation.split, case_directory)
+        # Last, as whoever waits for a report looks for its files.
+        written = [*write_documents(recommendation, case_directory, schedule=schedule), *partners]
         lock.write_text(state)
     return written
 

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from precice_lb.exceptions import DataError
-from precice_lb.partners import rank_order_text, write_pairs
+from precice_lb.exceptions import DataError, PreciceLBError
+from precice_lb.partners import partners_report, rank_order_text, read_store_meshes, write_pairs
 from precice_lb.report.documents import json_text
 
 if TYPE_CHECKING:
     from precice_lb.partners import PartnersReport
 
-__all__ = ["write_partners"]
+__all__ = ["write_partners", "write_partners_beside"]
 
 
 def write_partners(report: PartnersReport, directory: str | Path) -> list[Path]:
@@ -59,3 +61,34 @@ def write_partners(report: PartnersReport, directory: str | Path) -> list[Path]:
         ) from error
     write_pairs(report, target / "partners.h5")
     return [*contents, target / "partners.h5"]
+
+
+def write_partners_beside(sources: Iterable[str | Path], split: Mapping[str, int], directory: str | Path) -> list[Path]:
+    """Write the partner ranks of a recommended split beside it, where a recorded run kept its meshes.
+
+    Parameters
+    ----------
+    sources
+        What the recommendation rests on; directories are searched for stores with meshes.
+    split
+        Ranks by participant.
+    directory
+        Where to write.
+
+    Returns
+    -------
+    list of pathlib.Path
+        The files; none where no meshes were kept. A recommendation does not fail because of them: what stands in the
+        way is a line on standard error.
+    """
+    places = [place for place in map(Path, sources) if place.is_dir() and next(place.rglob("*-*-*.npz"), None)]
+    if not places:
+        return []
+    try:
+        configuration, meshes, regions = read_store_meshes(places)
+        measured = {mesh.participant: mesh.ranks for mesh in meshes.values()}
+        ranks = {name: count for name, count in split.items() if measured.get(name, count) != count}
+        return write_partners(partners_report(configuration, meshes, regions, ranks=ranks), directory)
+    except PreciceLBError as error:
+        print(f"precice-lb: partner ranks are not reported: {error}", file=sys.stderr)
+        return []
