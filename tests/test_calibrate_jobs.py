@@ -73,7 +73,8 @@ def test_the_script_of_a_job(tmp_path: Path, slurm: Path) -> None:
         "--ntasks=5",
         "--cpus-per-task=1",
     ]
-    step = f"{slurm}/srun --ntasks={{}} --cpus-per-task=1 --exact --kill-on-bad-exit=1 --cpu-bind=cores --mpi=pmi2"
+    step = f"{slurm}/srun --ntasks={{}} --cpus-per-task=1 --exact --kill-on-bad-exit=1 --export=ALL"
+    step += " --cpu-bind=cores --mpi=pmi2"
     for name, ranks in (("A", 3), ("B", 2)):
         assert (
             f"start {name} {tmp_path}/{name} {tmp_path}/{name}.log \\\n  {step.format(ranks)} solve 'in put'\n"
@@ -100,7 +101,7 @@ def test_the_script_of_a_heterogeneous_job(tmp_path: Path, slurm: Path) -> None:
         *("--account=a", "--partition=gpu", "--gres=gpu:1", "--nodes=3", "--ntasks-per-node=1", "--cpus-per-task=1"),
     ]
     assert "srun --het-group=0 --nodes=2 --ntasks=6 --distribution=plane=4 " in script
-    assert "srun --het-group=1 --nodes=3 --ntasks=3 --distribution=plane=1 " in script
+    assert "srun --het-group=1 --nodes=3 --ntasks=3 --distribution=plane=1 --gres=gpu:1 --cpus-per-task=1 " in script
     assert "--relative" not in script
 
 

@@ -287,7 +287,7 @@ def steps(directory: Path, options: LauncherOptions, **ranks: int) -> dict[str, 
 def test_steps_on_cores_of_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fake_slurm(tmp_path, monkeypatch)
     monkeypatch.setenv("SLURM_JOB_ID", "7")
-    last = ["--cpus-per-task=1", "--exact", "--kill-on-bad-exit=1"]
+    last = ["--cpus-per-task=1", "--exact", "--kill-on-bad-exit=1", "--export=ALL"]
     assert steps(tmp_path, LauncherOptions(), A=3, B=2) == {
         "A": ["--job-name=token", "--ntasks=3", *last, "--cpu-bind=cores"],
         "B": ["--job-name=token", "--ntasks=2", *last, "--cpu-bind=cores"],
@@ -300,14 +300,14 @@ def test_steps_on_nodes_of_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyP
     fake_slurm(tmp_path, monkeypatch)
     monkeypatch.setenv("SLURM_JOB_ID", "7")
     found = steps(tmp_path, LauncherOptions(ranks_per_node=4), A=6, B=3, C=8)
-    assert found["A"][1:-4] == [
+    assert found["A"][1:-5] == [
         "--nodes=2",
         "--relative=0",
         "--ntasks=6",
         "--distribution=plane=4",
     ]
-    assert found["B"][1:-4] == ["--nodes=1", "--relative=2", "--ntasks=3"]
-    assert found["C"][1:-4] == [
+    assert found["B"][1:-5] == ["--nodes=1", "--relative=2", "--ntasks=3"]
+    assert found["C"][1:-5] == [
         "--nodes=2",
         "--relative=3",
         "--ntasks=8",

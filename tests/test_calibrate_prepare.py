@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
 from calibrate_helpers import SOLVER, write_case, write_study
 
-from precice_lb.calibrate import Event, RunStarted, read_study, run_campaign
+from precice_lb.calibrate import Event, RunFinished, RunStarted, read_study, run_campaign
 from precice_lb.calibrate.case import copy_case
-from precice_lb.exceptions import CalibrationError
+from precice_lb.exceptions import CalibrationError, StudyError
 
 pytestmark = [pytest.mark.mpi, pytest.mark.usefixtures("mpiexec")]
 
@@ -180,3 +182,29 @@ def test_a_full_disk_fails_the_run_and_not_the_campaign(tmp_path: Path) -> None:
         assert [run.outcome for run in result.runs] == ["failed", "finished"]
     finally:
         subprocess.run(["umount", str(small)], check=True)
+
+
+def test_runs_begin_in_the_developed_state_that_the_study_names(tmp_path: Path) -> None:
+    case = write_case(tmp_path, SOLVER + 'assert (here / "fields" / "time").read_text() == "7.5"\n')
+    (case / "fields").mkdir()
+    (case / "fields" / "time").write_text("0")
+    (tmp_path / "developed" / "fields").mkdir(parents=True)
+    (tmp_path / "developed" / "fields" / "time").write_text("7.5")
+    path = write_study(tmp_path, runs="splits = [{Left=1, Right=1}]")
+    path.write_text(path.read_text().replace('directory = "case"', 'directory = "case"\nrestart = "developed"'))
+    result = run_campaign(read_study(path), tmp_path / "campaign", report=quiet)
+    assert [run.outcome for run in result.runs] == ["finished"], result.runs
+    assert (case / "fields" / "time").read_text() == "0"
+    shutil.rmtree(tmp_path / "developed")
+    with pytest.raises(StudyError, match=r"case\.restart: no such directory: .*developed"):
+        read_study(path)
+
+
+def test_a_finished_run_says_what_is_used_of_the_campaign_s_limits(tmp_path: Path) -> None:
+    write_case(tmp_path)
+    path = write_study(tmp_path, runs="splits = [{Left=1, Right=1}, {Left=2, Right=1}]\nminutes = 60\ncore_hours = 2")
+    events: list[Event] = []
+    run_campaign(read_study(path), tmp_path / "campaign", report=events.append)
+    finished = [event.budget for event in events if isinstance(event, RunFinished)]
+    assert re.fullmatch(r"1 left, [\d.e-]+ of 60 minutes used, [\d.e-]+ of 2 core-hours used", finished[0])
+    assert finished[1].startswith("0 left, ")

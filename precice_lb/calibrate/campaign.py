@@ -26,7 +26,7 @@ from precice_lb.calibrate.events import (
 from precice_lb.calibrate.launchers import make_launcher
 from precice_lb.calibrate.measured import read_measurements
 from precice_lb.calibrate.runs import CampaignRuns
-from precice_lb.calibrate.state import CampaignState, RunRecord, campaign_lock
+from precice_lb.calibrate.state import CampaignState, RunRecord, campaign_lock, spent
 from precice_lb.calibrate.study import Study
 from precice_lb.dataset import Measurements
 from precice_lb.exceptions import CalibrationError
@@ -126,7 +126,7 @@ def run_campaign(study: Study, directory: Path, *, report: Report | None = None)
                 tell(CampaignEnded(len(state.finished), design.conclusion))
         finally:
             launcher.close()
-    if not state.finished:
+    if not state.finished and tried:
         first = tried[0]
         tail = " | ".join(first.log_tail[-4:]) or "its log is empty"
         raise CalibrationError(
@@ -142,10 +142,21 @@ def _try(runs: CampaignRuns, proposal: Proposal, tried: list[RunRecord], tell: R
         reason = record.reason if attempt == 0 else f"retry {attempt} of {runs.study.runs.retries}"
         tell(RunStarted(number, total, record.split, reason, runs.directory / record.directory))
         runs.do(record)
-        tell(RunFinished(number, total, record.split, record.outcome, record.seconds, record.error))
+        used = _used(runs, total - number)
+        tell(RunFinished(number, total, record.split, record.outcome, record.seconds, record.error, used))
         if record.outcome == "finished":
             break
     tried.append(record)
+
+
+def _used(runs: CampaignRuns, left: int) -> str:
+    """Say how many runs may follow, and what of the other limits all runs have used."""
+    limits = runs.study.runs
+    minutes, core_hours = spent(runs.state.runs)
+    used = [f"{left} left"]
+    used += [] if limits.minutes is None else [f"{minutes:.3g} of {limits.minutes:g} minutes used"]
+    used += [] if limits.core_hours is None else [f"{core_hours:.3g} of {limits.core_hours:g} core-hours used"]
+    return ", ".join(used)
 
 
 def _next(design: Design, state: CampaignState, tried: list[RunRecord]) -> Proposal | None:

@@ -68,6 +68,8 @@ def _check_case(study: Study) -> None:
     case = study.case_directory
     if not case.is_dir():
         raise StudyError(f"case.directory: no such directory: {case}")
+    if study.restart_path is not None and not study.restart_path.is_dir():
+        raise StudyError(f"case.restart: no such directory: {study.restart_path}")
     if not study.configuration_path.is_file():
         raise StudyError(f"case.configuration: no such file: {study.configuration_path}")
     if not study.configuration_path.parent.resolve().is_relative_to(case):

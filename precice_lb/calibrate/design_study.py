@@ -10,7 +10,7 @@ from precice_lb.calibrate.design import Design, FixedDesign, Proposal, split_key
 from precice_lb.calibrate.design_adaptive import CalibrationDesign
 from precice_lb.calibrate.design_fixed import doubling_splits, grid_splits
 from precice_lb.calibrate.measured import MeasuredRuns, mean_iterations, measured_runs
-from precice_lb.calibrate.state import CampaignState, RunRecord
+from precice_lb.calibrate.state import CampaignState, spent
 from precice_lb.calibrate.study import Study
 from precice_lb.exceptions import ScheduleError
 from precice_lb.schedule import Schedule
@@ -75,7 +75,7 @@ class AdaptiveDesign:
         failed = [dict(key) for key in (Counter(map(split_key, tried)) - done).elements()]
         if len(finished) + len(failed) >= runs.maximum:
             return self._stop(f"{len(finished) + len(failed)} runs were made, as many as runs.maximum allows")
-        minutes, core_hours = _spent(records)
+        minutes, core_hours = spent(records)
         if runs.minutes is not None and minutes >= runs.minutes:
             return self._stop(f"the runs took {minutes:.3g} minutes, of {runs.minutes:g} allowed")
         if runs.core_hours is not None and core_hours >= runs.core_hours:
@@ -121,12 +121,6 @@ class AdaptiveDesign:
     def _stop(self, reason: str) -> Proposal | None:
         self.conclusion = reason
         return None
-
-
-def _spent(records: list[RunRecord]) -> tuple[float, float]:
-    """Minutes and core-hours of all runs, those that failed included."""
-    minutes = sum(record.seconds for record in records) / 60
-    return minutes, sum(record.seconds * sum(record.split.values()) for record in records) / 3600
 
 
 def _schedule(study: Study, iterations: Mapping[str, float]) -> Schedule:

@@ -64,7 +64,8 @@ class RunStarted:
 class RunFinished:
     """Run ``number`` of ``total`` ended after ``seconds`` of wall time.
 
-    ``outcome`` is ``finished``, ``failed`` or ``timeout``; for the last two ``error`` says what happened.
+    ``outcome`` is ``finished``, ``failed`` or ``timeout``; for the last two ``error`` says what happened. ``budget``
+    says what of the campaign's limits is used.
     """
 
     number: int
@@ -73,9 +74,12 @@ class RunFinished:
     outcome: str
     seconds: float
     error: str | None
+    budget: str = ""
 
     def __str__(self) -> str:
         text = f"run {self.number} of {self.total}: {self.outcome} after {self.seconds:.1f} s"
+        if self.budget:
+            text += f" ({self.budget})"
         return text if self.error is None else f"{text}: {self.error}"
 
 

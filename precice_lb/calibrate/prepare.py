@@ -20,7 +20,7 @@ from precice_lb.calibrate.processes import ProcessSpec, log_tail, run_processes
 from precice_lb.calibrate.study import ParticipantSection, Study
 from precice_lb.exceptions import CalibrationError
 
-__all__ = ["PLACEHOLDERS", "lay_over", "placeholders", "prepared"]
+__all__ = ["PLACEHOLDERS", "copy_of_case", "lay_over", "placeholders", "prepared"]
 
 PLACEHOLDERS = frozenset({"nodes", "participant", "ranks", "ranks_per_node"})
 """What may stand in a participant's command, its prepare commands and its templates."""
@@ -38,6 +38,19 @@ def placeholders(study: Study, participant: ParticipantSection, ranks: int) -> d
         "ranks": ranks,
         "ranks_per_node": ranks if per_node is None else min(per_node, ranks),
     }
+
+
+def copy_of_case(study: Study, target: Path, directory: Path) -> None:
+    """Copy the case of a study, in the developed state that it names; ``directory`` is the campaign's.
+
+    Raises
+    ------
+    OSError
+        When a file cannot be read or written.
+    """
+    copy_case(study.case_directory, target, directory, study.case.link)
+    if study.restart_path is not None:
+        copy_tree(study.restart_path, target, link=study.case.link)
 
 
 def prepared(
@@ -82,7 +95,7 @@ def prepared(
         shutil.rmtree(place)
     tree = place / _TREE
     place.mkdir(parents=True)
-    copy_case(study.case_directory, tree, directory, study.case.link)
+    copy_of_case(study, tree, directory)
     values = placeholders(study, participant, ranks)
     origin = study.case_directory / participant.directory
     here = tree / participant.directory

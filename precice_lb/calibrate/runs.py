@@ -14,11 +14,10 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-from precice_lb.calibrate.case import copy_case
 from precice_lb.calibrate.commands import command_tokens
 from precice_lb.calibrate.design import Proposal
 from precice_lb.calibrate.launchers import Launcher, RunPlan, Task, file_name, fill, without_banner
-from precice_lb.calibrate.prepare import lay_over, placeholders, prepared
+from precice_lb.calibrate.prepare import copy_of_case, lay_over, placeholders, prepared
 from precice_lb.calibrate.processes import Outcome, log_tail, stop_token
 from precice_lb.calibrate.state import CampaignState, RunRecord
 from precice_lb.calibrate.study import ParticipantSection, Study
@@ -77,6 +76,8 @@ class CampaignRuns:
         """
         cut_short = 0
         for record in [run for run in self.state.runs if run.outcome == "running"]:
+            # A kill may have come between the submission and the note of its number.
+            record.job = record.job or self.launcher.find(self._plan(record))
             if record.job is not None:
                 report(record)
                 outcome = self.launcher.resume(self._plan(record), record.job)
@@ -230,7 +231,7 @@ class CampaignRuns:
         ]
         case = plan.directory / "case"
         plan.directory.mkdir(parents=True)
-        copy_case(study.case_directory, case, self.directory, study.case.link)
+        copy_of_case(study, case, self.directory)
         for place in filter(None, places):
             lay_over(place, case, study.case.link)
         configuration = case / study.case.configuration

@@ -8,14 +8,14 @@ import hashlib
 import json
 import os
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
 from precice_lb.exceptions import CalibrationError
 
-__all__ = ["CampaignState", "RunRecord", "campaign_lock", "identity_hash"]
+__all__ = ["CampaignState", "RunRecord", "campaign_lock", "identity_hash", "spent"]
 
 FORMAT = "precice-lb-campaign"
 FORMAT_VERSION = 1
@@ -139,6 +139,12 @@ def _record(raw: dict[str, Any]) -> RunRecord:
     if record.outcome not in OUTCOMES:
         raise ValueError(f"unknown outcome {record.outcome!r}")
     return record
+
+
+def spent(records: Sequence[RunRecord]) -> tuple[float, float]:
+    """Return minutes and core-hours of all runs, those that failed included."""
+    minutes = sum(record.seconds for record in records) / 60
+    return minutes, sum(record.seconds * sum(record.split.values()) for record in records) / 3600
 
 
 def identity_hash(identity: dict[str, Any]) -> str:

@@ -36,13 +36,15 @@ class _Section(BaseModel):
 class CaseSection(_Section):
     """``[case]``: directory (relative to the study file), and what in it is patched, linked instead of copied.
 
-    ``network`` is the interface over which the sockets of the coupling meet.
+    ``network`` is the interface over which the sockets of the coupling meet; ``restart`` is a directory (relative to
+    the study file) whose files are laid over each copy of the case, so that runs begin in a developed state.
     """
 
     directory: _Text
     configuration: _Text = "precice-config.xml"
     link: Annotated[tuple[_Text, ...], _List] = ()
     network: _Text | None = None
+    restart: _Text | None = None
 
 
 class RunsSection(_Section):
@@ -151,6 +153,13 @@ class Study(_Section):
         return self.case_directory / self.case.configuration
 
     @property
+    def restart_path(self) -> Path | None:
+        """Absolute path of the files of a developed state, None where runs begin as the case does."""
+        return (
+            None if self.case.restart is None else (self.path.parent / Path(self.case.restart).expanduser()).resolve()
+        )
+
+    @property
     def law_path(self) -> Path | None:
         """Absolute path of the emulated loads' laws, None when the load is real."""
         return None if self.emulation is None else self.case_directory / self.emulation.law
@@ -201,6 +210,7 @@ class Study(_Section):
         return {
             "case.directory": str(self.case_directory),
             "case.configuration": hashlib.sha256(self.configuration_path.read_bytes()).hexdigest(),
+            "case.restart": None if self.restart_path is None else str(self.restart_path),
             "runs.windows": self.runs.windows,
             "runs.warmup_windows": self.runs.warmup_windows,
             "environment": dict(self.environment),

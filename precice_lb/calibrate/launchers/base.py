@@ -202,6 +202,10 @@ class Launcher:
         for path, text in self.files(plan).items():
             path.write_text(text, encoding="utf-8")
 
+    def find(self, plan: RunPlan) -> str | None:
+        """Return the number of a run's job that waits or runs, by its name; None where there is none."""
+        return None
+
     def resume(self, plan: RunPlan, job: str) -> Outcome | None:
         """Wait for a run that was started by a campaign that has ended; None where it cannot be waited for."""
         return None

@@ -113,7 +113,7 @@ class SlurmLauncher(Launcher):
     def script(self, plan: RunPlan) -> str:
         """Return the job script of a run."""
         common = [
-            f"--job-name={self.options.label}-{plan.name}"[:120],
+            f"--job-name={self._name(plan)}",
             f"--output={plan.directory / JOB_LOG}",
             "--no-requeue",
             f"--time={math.ceil(plan.time_limit_seconds / 60)}",
@@ -146,9 +146,20 @@ class SlurmLauncher(Launcher):
         if self.options.allocation == "campaign":
             return self._run_steps(plan, note)
         self.write(plan)
-        job = self._submit(plan.directory / _SCRIPT)
-        note(job)
+        try:
+            job = self._submit(plan.directory / _SCRIPT)
+            note(job)
+        except KeyboardInterrupt:
+            if (left := self.find(plan)) is not None:
+                cancel_job(left)
+            raise
         return self._wait(plan, job)
+
+    def find(self, plan: RunPlan) -> str | None:
+        """Return the number of a run's job that waits or runs."""
+        if self.options.allocation != "run":
+            return None
+        return next(iter(jobs_named(self._name(plan))), None)
 
     def resume(self, plan: RunPlan, job: str) -> Outcome | None:
         """Wait for the job of a campaign that has ended."""
@@ -169,6 +180,9 @@ class SlurmLauncher(Launcher):
             for left in jobs_named(self.options.label):
                 cancel_job(left)
             self.job = None
+
+    def _name(self, plan: RunPlan) -> str:
+        return f"{self.options.label}-{plan.name}"[:120]
 
     def _submit(self, script: Path) -> str:
         said = submit(self.submission(script), outside_of_jobs(os.environ), self.options.submit_retry_seconds)

@@ -70,7 +70,9 @@ def step_tokens(
                 line.append(f"--distribution=plane={per_node}")
         else:
             line.append(f"--ntasks={task.ranks}")
-        line += ["--cpus-per-task=1", "--exact", "--kill-on-bad-exit=1"]
+        # With --exact, a step gets no GPU that it does not ask for.
+        line += [option for option in task.options if option.startswith(("--gres", "--gpus", "-G"))]
+        line += ["--cpus-per-task=1", "--exact", "--kill-on-bad-exit=1", "--export=ALL"]
         line += ["--cpu-bind=cores"] if options.pin else []
         line += [] if options.mpi is None else [f"--mpi={options.mpi}"]
         lines[task.participant] = [*line, *options.arguments, *task.command]
