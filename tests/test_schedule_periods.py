@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from precice_xml_helpers import configuration, scheme
 
 from precice_lb.exceptions import ScheduleError
@@ -147,3 +149,41 @@ def test_the_critical_cycle_is_named() -> None:
         "Fluid alone, 0.5 s; Solid waits 0.09 s per window"
     )
     assert "nobody waits" in explain(Schedule.parallel(names), {"Fluid": 0.5, "Solid": 0.5})
+
+
+@st.composite
+def couplings(draw: st.DrawFn) -> tuple[str, list[str]]:
+    """Trees of two to four participants; implicit windows of 1, explicit ones of 1, 2 or 3, some told by the first."""
+    names = "ABCD"[: draw(st.integers(2, 4))]
+    schemes = []
+    implicit: set[str] = set()
+    for index, name in enumerate(names[1:], 1):
+        pair = draw(st.permutations([names[draw(st.integers(0, index - 1))], name]))
+        kind = draw(st.sampled_from(["serial-explicit", "parallel-explicit", "serial-implicit", "parallel-implicit"]))
+        if kind.endswith("implicit") and not implicit & set(pair):
+            implicit |= set(pair)
+            schemes.append(scheme(kind, pair, None, ACCELERATE.partition("\n")[2].replace("A", pair[0]) + size(1)))
+            continue
+        kind = kind.replace("implicit", "explicit")
+        told = kind == "serial-explicit" and draw(st.booleans())
+        body = FIRST if told else size(draw(st.sampled_from([1, 2, 3])))
+        exchanges = [(pair[0], pair[1])] if draw(st.booleans()) else None
+        schemes.append(scheme(kind, pair, exchanges, body))
+    return names, draw(st.permutations(schemes))
+
+
+@given(couplings(), st.data())
+def test_steady_window_time_is_the_period_of_the_replay(coupling: tuple[str, list[str]], data: st.DataObject) -> None:
+    names, schemes = coupling
+    parts = {name: data.draw(st.sampled_from([0.0, 0.25, 0.75])) for name in names}
+    schedule = make(names, *schemes, acceleration=parts)
+    costs = {name: data.draw(st.integers(0, 20)) / 16 for name in names}
+    seconds = float(schedule.window_seconds(costs))
+    completed = schedule.replay({name: np.full(240, cost) for name, cost in costs.items()})
+    assert float(completed[-2] - completed[118]) / 120 == pytest.approx(seconds, abs=1e-6)
+    # Nobody is faster than alone, and the coupling never slower than everybody in turn.
+    alone = {name: schedule.windows[name] * costs[name] for name in names}
+    assert max(alone.values()) - 1e-9 <= seconds <= sum(alone.values()) + 1e-9
+    cycle = schedule.critical_cycle(costs)
+    only = {name: costs[name] if name in cycle else 0.0 for name in names}
+    assert float(schedule.window_seconds(only)) == pytest.approx(seconds, abs=1e-9)
