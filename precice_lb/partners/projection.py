@@ -228,13 +228,13 @@ def _weights(
     count = corners.shape[1]
     edges = corners[:, 1:] - corners[:, :1]
     offset = where - corners[:, 0]
-    gram = np.einsum("nid,njd->nij", edges, edges)
-    right = np.einsum("nid,nd->ni", edges, offset)
+    gram = np.einsum("nik,njk->nij", edges, edges)
+    right = np.einsum("nik,nk->ni", edges, offset)
     # A cell without extent has no weights.
     fine = np.abs(np.linalg.det(gram)) > 0
     weights = np.full((len(where), count), -1.0)
     weights[fine, 1:] = np.linalg.solve(gram[fine], right[fine][:, :, None])[:, :, 0]
     weights[fine, 0] = 1.0 - weights[fine, 1:].sum(axis=1)
-    projected = np.einsum("nc,ncd->nd", weights, corners)
+    projected = np.einsum("nc,nck->nk", weights, corners)
     away = np.linalg.norm(where - projected, axis=1)
     return weights, away if count < 4 else np.zeros(len(where))
