@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import ctypes
+import os
+import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,13 +17,33 @@ from precice_lb.split.layout import Layout
 from precice_lb.split.linear import Curves, LinearProgram
 from precice_lb.split.rows import Rows
 
-__all__ = ["mixed_integer_split"]
+__all__ = ["mixed_integer_split", "output_to_stderr"]
 
 Integers = NDArray[np.int64]
 
 # HiGHS closes gaps to 1e-6 in absolute terms: windows of this size make that a billionth.
 _SIZE = 1e3
 _EXACT = 1e-9
+
+
+@contextmanager
+def output_to_stderr() -> Iterator[None]:
+    """Keep what C code prints out of standard output, where results stand: HiGHS has notes that no option turns off."""
+    try:
+        saved = os.dup(1)
+    except OSError:  # There is no standard output to keep clean.
+        yield
+        return
+    flush = ctypes.CDLL(None).fflush
+    sys.stdout.flush()
+    flush(None)
+    os.dup2(2, 1)
+    try:
+        yield
+    finally:
+        flush(None)
+        os.dup2(saved, 1)
+        os.close(saved)
 
 
 def mixed_integer_split(
@@ -58,7 +83,8 @@ def mixed_integer_split(
         most = np.where(binary == 1, 1.0, np.inf)
         limits = [LinearConstraint(table.upper, -np.inf, table.right), LinearConstraint(table.each, 1, 1)]
         options = {"time_limit": left, "mip_rel_gap": 0.0}
-        done = milp(table.cost, integrality=binary, bounds=Bounds(0, most), constraints=limits, options=options)
+        with output_to_stderr():
+            done = milp(table.cost, integrality=binary, bounds=Bounds(0, most), constraints=limits, options=options)
         if done.mip_dual_bound is not None and np.isfinite(done.mip_dual_bound):
             bound = max(bound, float(done.mip_dual_bound) * linear.scale)
         if done.x is None:
