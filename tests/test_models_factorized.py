@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import itertools
+import json
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
 from precice_lb.exceptions import ModelError
+from precice_lb.models import model_from_dict
 from precice_lb.models.factorized import FactorizedRegressor
 
 Array = NDArray[np.float64]
@@ -70,6 +72,35 @@ def test_intervals_hold_the_truth_when_the_model_is_right() -> None:
         low, high = FactorizedRegressor().fit(p, truth * np.exp(0.05 * rng.standard_normal(5))).predict_interval(p, 0.8)
         inside.append((low <= truth) & (truth <= high))
     assert 0.7 <= np.mean(inside) <= 0.97
+
+
+def test_a_level_of_refinement_is_as_good_as_the_number_of_elements() -> None:
+    rng = np.random.default_rng(2)
+    for dimensions in (2, 3):
+        levels = np.array(list(itertools.product([16.0, 32, 64, 128, 256], [4.0, 5, 6, 7])))
+        elements = levels * [1.0, 0.0] + np.column_stack([np.zeros(20), 2.0 ** (dimensions * levels[:, 1])])
+        y = solver(elements, dimensions=dimensions) * np.exp(0.03 * rng.standard_normal(20))
+        by_level = FactorizedRegressor(dimensions=dimensions).fit(levels, y)
+        by_elements = FactorizedRegressor(dimensions=dimensions).fit(elements, y)
+        assert by_level.level_
+        assert not by_elements.level_
+        finer = np.array([[64.0, 9.0], [512.0, 9.0]])
+        more = np.column_stack([finer[:, 0], 2.0 ** (dimensions * finer[:, 1])])
+        np.testing.assert_allclose(by_level.predict(finer), by_elements.predict(more), rtol=1e-3)
+        np.testing.assert_allclose(by_level.formula()(finer), by_level.predict(finer), rtol=1e-9)
+        np.testing.assert_allclose(by_level.predict(finer), solver(more, dimensions=dimensions), rtol=0.25)
+        again = model_from_dict(json.loads(json.dumps(by_level.to_dict())))
+        np.testing.assert_array_equal(again.predict(finer), by_level.predict(finer))
+        assert f"({2**dimensions}^x1)^" in by_level.formula().text()
+
+
+def test_small_whole_numbers_that_are_no_levels_stay_sizes() -> None:
+    rows = GRID * [1.0, 1e-4]
+    y = solver(GRID)
+    model = FactorizedRegressor().fit(rows, y)
+    assert not model.level_
+    np.testing.assert_allclose(model.predict(rows), y, rtol=0.02)
+    assert FactorizedRegressor(size_is_level=True).fit(rows, y).level_
 
 
 @pytest.mark.parametrize(

@@ -126,3 +126,16 @@ def test_a_curve_that_is_not_positive_among_the_measurements_is_refused() -> Non
     curve = np.linspace(1.0, -1.0, 100)
     with pytest.raises(ModelError, match="predicted at 51 ranks"):
         believable_ranks(curve, [10, 80])
+
+
+def test_a_level_is_an_exponent_in_every_printer() -> None:
+    terms = (Term(0.5), Term(2.0, -1.0, 0.0, ((1.0, 0.0),)), Term(3.0, 0.0, 0.0, ((0.5, 0.0),)))
+    formula = Formula(terms, names=("p", "x1"), bases=(0.0, 8.0))
+    assert formula.text() == "0.5 + 2·p^-1·(8^x1) + 3·(8^x1)^0.5"
+    assert formula.latex() == r"0.5 + 2\,p^{-1}\,(8^{x1}) + 3\,(8^{x1})^{0.5}"
+    p, x1 = 4.0, 3.0
+    expected = 0.5 + 2 * 8**3 / 4 + 3 * 8**1.5
+    assert eval(formula.python(), {"p": p, "x1": x1}) == pytest.approx(expected)
+    again = Formula.from_dict(formula.to_dict())
+    assert again == formula
+    assert again(np.array([[p, x1]]))[0] == pytest.approx(expected)

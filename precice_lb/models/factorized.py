@@ -26,9 +26,12 @@ from precice_lb.models.inputs import check_level, check_points, check_table
 __all__ = ["FactorizedRegressor"]
 
 Array = NDArray[np.float64]
+Mask = NDArray[np.bool_]
 
 # Guess of the share of communication at a typical measurement, and the prior's standard deviation of its logarithm.
 COMMUNICATION, COMMUNICATION_SPREAD = 0.05, 2.0
+# Meshes are not refined more often than this.
+LARGEST_LEVEL = 30
 # Shares from which the fit starts; the best end wins.
 STARTS = (0.005, 0.05, 0.4)
 
@@ -41,9 +44,13 @@ class FactorizedRegressor(Learner):
     Parameters
     ----------
     size_column : int
-        Column of X that holds the number of elements (or degrees of freedom) N. Without further columns N is constant.
+        Column of X that holds the number of elements (or degrees of freedom) N, or the level of refinement of the mesh.
+        Without further columns N is constant.
     dimensions : int
         D of the mesh, 2 or 3.
+    size_is_level : bool, optional
+        Whether the size is a level: every level halves the elements in each dimension, N = 2^(D level). By default the
+        measurements decide, if all sizes are whole numbers up to 30.
     slope_spread : float
         Prior standard deviation of the exponents by which W and C deviate from constants; 0 for constants.
     noise : float
@@ -56,7 +63,9 @@ class FactorizedRegressor(Learner):
     log_coefficients_ : array of shape (2, 1 + d)
         Rows for ln W and ln C: the constant, then the slope for each column of X in ln(x) about ``centre_``.
     centre_ : array of shape (d,)
-        Mean of ln(x) of each column over the measurements.
+        Mean of ln(x) of each column over the measurements; where the size is a level, of ln N.
+    level_ : bool
+        Whether the size is a level.
     covariance_ : array
         Of the free coefficients (those of columns that were varied), row after row.
     """
@@ -70,10 +79,17 @@ class FactorizedRegressor(Learner):
     centre_: Array
 
     def __init__(
-        self, *, size_column: int = 1, dimensions: int = 3, slope_spread: float = 0.2, noise: float = 0.05
+        self,
+        *,
+        size_column: int = 1,
+        dimensions: int = 3,
+        size_is_level: bool | None = None,
+        slope_spread: float = 0.2,
+        noise: float = 0.05,
     ) -> None:
         self.size_column = size_column
         self.dimensions = dimensions
+        self.size_is_level = size_is_level
         self.slope_spread = slope_spread
         self.noise = noise
 
@@ -87,33 +103,12 @@ class FactorizedRegressor(Learner):
         """
         points, seconds, errors = check_table(X, y, spread)
         self._check_parameters(points)
-        n, d = points.shape
-        logs = np.log(points)
-        self.centre_ = logs.mean(axis=0)
-        self.free_ = (np.ptp(logs, axis=0) > 0) & (self.slope_spread > 0)
         scale = np.sqrt(self.noise**2 + (errors / seconds) ** 2)
-        slopes = int(self.free_.sum())
+        ends = [self._fitted(points, seconds, scale, level) for level in self._choices(points)]
+        self.level_, self.centre_, self.free_, best = min(ends, key=lambda end: float(end[3].cost))
+        n, d = points.shape
         self.log_coefficients_ = np.zeros((2, 1 + d))
-        target = np.log(seconds)
-        known = self._known(logs)
-        typical = float(np.mean(target - known[0]))
-        shift = float(np.mean(known[0] - known[1]))
-
-        def residuals(free: Array) -> Array:
-            w, c = free.reshape(2, 1 + slopes)
-            fitted = np.logaddexp(*self._parts(free, logs))
-            share = (c[0] - w[0] - shift - math.log(COMMUNICATION)) / COMMUNICATION_SPREAD
-            drawn = np.concatenate([w[1:], c[1:]]) / (self.slope_spread or 1.0)
-            return np.concatenate([(fitted - target) / scale, drawn, [share]])
-
-        ends = []
-        for start in STARTS:
-            first = np.zeros((2, 1 + slopes))
-            first[:, 0] = typical + math.log1p(-start), typical + shift + math.log(start)
-            ends.append(least_squares(residuals, first.ravel()))
-        best = min(ends, key=lambda end: float(end.cost))
-        self.log_coefficients_[:, 1:][:, self.free_] = best.x.reshape(2, 1 + slopes)[:, 1:]
-        self.log_coefficients_[:, 0] = best.x.reshape(2, 1 + slopes)[:, 0]
+        self.log_coefficients_[:, np.append(True, self.free_)] = best.x.reshape(2, -1)
         # The guess of the noise counts as two measurements.
         squares = float(np.square(best.fun[:n]).sum())
         self.degrees_of_freedom_ = 2 + max(n - 2, 0)
@@ -125,15 +120,14 @@ class FactorizedRegressor(Learner):
         """Positive, finite seconds at each row of X."""
         self._require_fitted()
         points = self._points(X)
-        logs = np.logaddexp(*self._parts(self._free(), np.log(points)))
+        logs = np.logaddexp(*self._parts(self._free(), self._logs(points, self.level_), self.centre_, self.free_))
         return np.asarray(np.exp(np.clip(logs, -600.0, 600.0)), dtype=np.float64)
 
     def predict_interval(self, X: ArrayLike, level: float = 0.8) -> tuple[Array, Array]:
         """Student-t bounds of the logarithm by linearisation; exponents are uncertain within their prior."""
         self._require_fitted()
-        level, logs = check_level(level), np.log(self._points(X))
-        free = self._free()
-        parts = self._parts(free, logs)
+        level, logs = check_level(level), self._logs(self._points(X), self.level_)
+        parts = self._parts(self._free(), logs, self.centre_, self.free_)
         total = np.logaddexp(*parts)
         basis = np.vstack([np.ones(len(logs)), (logs - self.centre_)[:, self.free_].T])
         jacobian = np.concatenate([np.exp(part - total) * basis for part in parts])
@@ -151,6 +145,45 @@ class FactorizedRegressor(Learner):
         self._require_positive(points)
         return points
 
+    def _choices(self, points: Array) -> list[bool]:
+        """Whether to take the size as a level: what was asked for, or both where both may be."""
+        if points.shape[1] == 1:
+            return [False]
+        if self.size_is_level is not None:
+            return [bool(self.size_is_level)]
+        sizes = points[:, self.size_column]
+        return [False, True] if (sizes == np.rint(sizes)).all() and sizes.max() <= LARGEST_LEVEL else [False]
+
+    def _logs(self, points: Array, level: bool) -> Array:
+        logs = np.log(points)
+        if level:
+            logs[:, self.size_column] = points[:, self.size_column] * self.dimensions * np.log(2.0)
+        return np.asarray(logs, dtype=np.float64)
+
+    def _fitted(self, points: Array, seconds: Array, scale: Array, level: bool) -> tuple[bool, Array, Mask, Any]:
+        """Fit, with the size as a level or not; the best of several starts."""
+        logs, target = self._logs(points, level), np.log(seconds)
+        centre = logs.mean(axis=0)
+        free = (np.ptp(logs, axis=0) > 0) & (self.slope_spread > 0)
+        slopes = int(free.sum())
+        known = self._known(logs)
+        typical = float(np.mean(target - known[0]))
+        shift = float(np.mean(known[0] - known[1]))
+
+        def residuals(coefficients: Array) -> Array:
+            w, c = coefficients.reshape(2, 1 + slopes)
+            fitted = np.logaddexp(*self._parts(coefficients, logs, centre, free))
+            share = (c[0] - w[0] - shift - math.log(COMMUNICATION)) / COMMUNICATION_SPREAD
+            drawn = np.concatenate([w[1:], c[1:]]) / (self.slope_spread or 1.0)
+            return np.concatenate([(fitted - target) / scale, drawn, [share]])
+
+        ends = []
+        for start in STARTS:
+            first = np.zeros((2, 1 + slopes))
+            first[:, 0] = typical + math.log1p(-start), typical + shift + math.log(start)
+            ends.append(least_squares(residuals, first.ravel()))
+        return level, centre, free, min(ends, key=lambda end: float(end.cost))
+
     def _require_positive(self, points: Array) -> None:
         if not (points > 0).all():
             raise ModelError(
@@ -163,10 +196,10 @@ class FactorizedRegressor(Learner):
         per_rank = (logs[:, self.size_column] if logs.shape[1] > 1 else 0.0) - logs[:, 0]
         return per_rank, per_rank * (self.dimensions - 1) / self.dimensions
 
-    def _parts(self, free: Array, logs: Array) -> tuple[Array, Array]:
+    def _parts(self, coefficients: Array, logs: Array, centre: Array, free: Mask) -> tuple[Array, Array]:
         """Logarithms of computation and communication."""
-        basis = np.column_stack([np.ones(len(logs)), (logs - self.centre_)[:, self.free_]])
-        w, c = free.reshape(2, -1)
+        basis = np.column_stack([np.ones(len(logs)), (logs - centre)[:, free]])
+        w, c = coefficients.reshape(2, -1)
         computation, communication = self._known(logs)
         return computation + basis @ w, communication + basis @ c
 
@@ -184,7 +217,8 @@ class FactorizedRegressor(Learner):
                 exponents[self.size_column] += power
             coefficient = math.exp(row[0] - float(row[1:] @ self.centre_))
             terms.append(Term(coefficient, float(exponents[0]), 0.0, tuple((float(e), 0.0) for e in exponents[1:])))
-        return Formula(tuple(terms), names=("p", *(f"x{place}" for place in range(1, d))))
+        bases = tuple(2.0**self.dimensions * (self.level_ and place == self.size_column) for place in range(d))
+        return Formula(tuple(terms), names=("p", *(f"x{place}" for place in range(1, d))), bases=bases if d > 1 else ())
 
     def _check_parameters(self, points: Array) -> None:
         d = points.shape[1]
@@ -203,6 +237,7 @@ class FactorizedRegressor(Learner):
             "log_coefficients": self.log_coefficients_.tolist(),
             "centre": self.centre_.tolist(),
             "free": self.free_.tolist(),
+            "level": self.level_,
             "covariance": self.covariance_.tolist(),
             "degrees_of_freedom": self.degrees_of_freedom_,
         }
@@ -211,6 +246,7 @@ class FactorizedRegressor(Learner):
         self.log_coefficients_ = np.asarray(state["log_coefficients"], dtype=np.float64)
         self.centre_ = np.asarray(state["centre"], dtype=np.float64)
         self.free_ = np.asarray(state["free"], dtype=np.bool_)
+        self.level_ = bool(state.get("level", False))
         self.covariance_ = np.asarray(state["covariance"], dtype=np.float64)
         self.degrees_of_freedom_ = int(state["degrees_of_freedom"])
         self.formula_ = self._as_formula(len(self.centre_))

@@ -71,6 +71,9 @@ class Formula:
         Base of the logarithm of every term.
     names : tuple of str
         Of the ranks and of the further parameters.
+    bases : tuple of float
+        Of a parameter that is a level: terms hold powers of base^parameter instead of the parameter; 0 for others. May
+        be shorter than the names.
 
     Notes
     -----
@@ -81,6 +84,7 @@ class Formula:
     terms: tuple[Term, ...]
     log_base: float = 2.0
     names: tuple[str, ...] = ("p",)
+    bases: tuple[float, ...] = ()
 
     def __call__(self, points: ArrayLike) -> NDArray[np.float64]:
         """Seconds; not finite where log(1) is divided by.
@@ -103,7 +107,9 @@ class Formula:
         # Infinite terms of opposite sign give NaN, which is what they are worth.
         with np.errstate(invalid="ignore", over="ignore"):
             values = np.ones((len(self.terms), columns[0].size))
-            for place, column in enumerate(columns):
+            for place, values_of_place in enumerate(columns):
+                base = self._base(place)
+                column = base**values_of_place if base else values_of_place
                 pairs = [term.exponents(place) for term in self.terms]
                 values *= term_values(column, [i for i, _ in pairs], [j for _, j in pairs], self.log_base)
             return np.asarray(coefficients @ values, dtype=np.float64).reshape(shape)
@@ -130,6 +136,7 @@ class Formula:
         return {
             "log_base": float(self.log_base),
             "names": list(self.names),
+            "bases": [float(base) for base in self.bases],
             "terms": [
                 {
                     "coefficient": float(t.coefficient),
@@ -160,9 +167,13 @@ class Formula:
                 )
                 for t in data["terms"]
             )
-            return cls(terms, float(data["log_base"]), tuple(str(name) for name in data.get("names", ("p",))))
+            names = tuple(str(name) for name in data.get("names", ("p",)))
+            return cls(terms, float(data["log_base"]), names, tuple(float(base) for base in data.get("bases", ())))
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise ModelError(f"expected a formula with log_base and terms, found {data!r:.80}") from error
+
+    def _base(self, place: int) -> float:
+        return self.bases[place] if place < len(self.bases) else 0.0
 
     def _join(self, times: str, coefficients: list[str], log: str, power: str) -> str:
         if not self.terms:
@@ -170,8 +181,9 @@ class Formula:
         joined = ""
         for term, coefficient in zip(self.terms, coefficients, strict=True):
             parts = [coefficient]
-            for place, name in enumerate(self.names):
+            for place, plain in enumerate(self.names):
                 exponent, log_exponent = term.exponents(place)
+                name = f"({self._base(place):g}{power.format(plain)})" if self._base(place) else plain
                 if exponent:
                     parts.append(_power(name, exponent, power))
                 if log_exponent:
