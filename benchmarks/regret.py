@@ -8,7 +8,14 @@ noise, at 3, 5 or 7 rank counts. P ranks are split, at least 2 each; regret is t
 over that of the best split, minus 1. Contestants see the same readings. Besides the learners: the equal split; the one
 proportional to degrees of freedom, W e^(N/2); an oracle that knows families, priors and noise, so that its regret is
 what the readings do not tell; pmnf as published (pmnf-raw), where the learner pmnf is believed as `recommend` does; and
-Extra-P 4.2.5 with negative exponents:
+Extra-P 4.2.5 with negative exponents.
+
+A long run can be interrupted, and contestants added to it, with `--archive DIRECTORY`:
+
+    python benchmarks/regret.py --pairs 2000 --learners oracle shape --archive outcomes
+    python benchmarks/regret.py --pairs 2000 --learners oracle shape bayes --archive outcomes
+
+Extra-P needs an environment of its own:
 
     python3 -m venv extrap-env && extrap-env/bin/pip install extrap==4.2.5
     python benchmarks/regret.py --extrap extrap-env/bin/python
@@ -20,6 +27,7 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
+from regret_parts.archive import Archive
 from regret_parts.readings import DESIGNS
 from regret_parts.report import as_json, as_text
 from regret_parts.simulate import SETS, simulate
@@ -44,6 +52,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--reference", help="with whom all are compared, pair by pair: the oracle, else the default")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--jobs", type=int, default=1, help="processes")
+    parser.add_argument("--archive", type=Path, help="directory of outcomes, not computed again where they are known")
     parser.add_argument("--output", type=Path, help="JSON file")
     options = parser.parse_args(argv)
     # The oracle does not know the unseen families.
@@ -63,6 +72,7 @@ def main(argv: Sequence[str] | None = None) -> None:
                 seed=options.seed,
                 jobs=options.jobs,
                 extrap=options.extrap,
+                archive=options.archive and Archive(options.archive),
             )
             results.append(result)
             print(as_text(result, reference), flush=True)

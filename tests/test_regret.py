@@ -6,6 +6,7 @@ import json
 import os
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ sys.path.insert(0, str(ROOT / "benchmarks"))
 
 import regret as benchmark  # noqa: E402
 from regret_parts import oracle as oracle_module  # noqa: E402
+from regret_parts.archive import Archive  # noqa: E402
 from regret_parts.contest import LEVEL, Contest, Outcome  # noqa: E402
 from regret_parts.decide import believed_curve, choose, proportional, regret  # noqa: E402
 from regret_parts.families import FAMILIES, Solver  # noqa: E402
@@ -232,6 +234,28 @@ def test_processes_and_company_change_nothing(small: Result) -> None:
     alone = simulate(FAMILIES[:1], ("shape",), pairs=6, points=5, noise=0.05, budgets=(128, 512), seed=1, jobs=2)
     for mine, other in zip(alone.outcomes["diffusive"], small.outcomes["diffusive"][:6], strict=True):
         np.testing.assert_array_equal(mine.regrets["shape"], other.regrets["shape"])
+
+
+def test_an_archive_is_continued_and_joined(tmp_path: Path) -> None:
+    archive = Archive(tmp_path / "outcomes")
+    options: dict[str, Any] = {"points": 3, "noise": 0.05, "budgets": (128, 512), "seed": 1}
+    contestants = ("shape", "pmnf", "equal")
+    simulate(FAMILIES[:1], ("shape",), pairs=2, archive=archive, **options)
+    path = archive.path("shape", "diffusive", 3, 0.05, (128, 512), 1)
+    known = archive.load(path, "shape")
+    known[1].regrets["shape"][:] = 7.0
+    archive.save(path, "shape", known)
+    joined = simulate(FAMILIES[:1], contestants, pairs=3, archive=archive, **options).outcomes["diffusive"]
+    plain = simulate(FAMILIES[:1], contestants, pairs=3, **options).outcomes["diffusive"]
+    # What is in the archive is not computed again.
+    np.testing.assert_array_equal(joined[1].regrets["shape"], 7.0)
+    for mine, other in zip(joined[::2], plain[::2], strict=True):
+        assert set(mine.covered) == set(other.covered) == {"shape"}
+        assert mine.refused == other.refused
+        for name in contestants:
+            np.testing.assert_array_equal(mine.regrets[name], other.regrets[name])
+        np.testing.assert_array_equal(mine.covered["shape"], other.covered["shape"])
+    assert len(simulate(FAMILIES[:1], ("shape",), pairs=1, archive=archive, **options).outcomes["diffusive"]) == 1
 
 
 def test_learners_that_refuse_get_the_equal_split() -> None:

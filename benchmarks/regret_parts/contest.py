@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -17,7 +18,7 @@ from regret_parts.oracle import Oracle
 from regret_parts.peers import ExtraP
 from regret_parts.readings import Pair, draw_pair, read
 
-__all__ = ["LEVEL", "ZONES", "Contest", "Outcome"]
+__all__ = ["LEVEL", "ZONES", "Contest", "Outcome", "merged"]
 
 Array = NDArray[np.float64]
 
@@ -49,6 +50,17 @@ class Outcome:
     seconds: dict[str, float] = field(default_factory=dict)
 
 
+def merged(parts: Iterable[Outcome]) -> Outcome:
+    """Outcome of one pair out of those of different contestants."""
+    whole = Outcome()
+    for part in parts:
+        whole.regrets |= part.regrets
+        whole.covered |= part.covered
+        whole.refused |= part.refused
+        whole.seconds |= part.seconds
+    return whole
+
+
 class Contest:
     """Runs contestants on pairs.
 
@@ -73,8 +85,10 @@ class Contest:
         self._oracles: dict[tuple[float, ...], Oracle] = {}
         self._extrap = ExtraP(extrap) if extrap is not None else None
 
-    def run(self, family: Family, points: int, noise: float, index: int) -> Outcome:
-        """Let all contestants decide for the pair of a family with this index.
+    def run(
+        self, family: Family, points: int, noise: float, index: int, names: tuple[str, ...] | None = None
+    ) -> Outcome:
+        """Let contestants decide for the pair of a family with this index.
 
         Parameters
         ----------
@@ -82,11 +96,13 @@ class Contest:
             With the seed they determine the pair.
         points, noise
             As of `regret_parts.readings.read`.
+        names
+            Contestants, by default all.
         """
         pair = draw_pair(family, self.seed, index)
         ranks, seconds = read(pair, points, noise)
         outcome = Outcome()
-        for name in self.contestants:
+        for name in names or self.contestants:
             start = time.process_time()
             choices = self._choices(name, pair, ranks, seconds, noise, (family.number, index), outcome)
             outcome.seconds[name] = time.process_time() - start

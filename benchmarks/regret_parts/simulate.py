@@ -3,22 +3,31 @@
 from __future__ import annotations
 
 import multiprocessing
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
 
 from threadpoolctl import threadpool_limits
 
-from regret_parts.contest import Contest, Outcome
+from regret_parts.archive import Archive
+from regret_parts.contest import Contest, Outcome, merged
 from regret_parts.families import FAMILIES, Family
 from regret_parts.unseen import UNSEEN
 
 __all__ = ["SETS", "Result", "simulate"]
 
+# Pairs of a family for some contestants, and what turns such tasks into outcomes, in their order.
+Task = tuple[Family, int, float, tuple[str, ...], range]
+Work = Callable[[list[Task]], list[Outcome]]
+
 #: Sets of families: those that the oracle knows, and others.
 SETS: dict[str, tuple[Family, ...]] = {"known": FAMILIES, "unseen": UNSEEN}
 
-#: Pairs at a time for a process.
-CHUNK = 5
+#: Pairs at a time for a process, and between two writings of an archive.
+CHUNK, WRITTEN = 5, 100
 
 
 @dataclass(frozen=True)
@@ -52,6 +61,7 @@ def simulate(
     seed: int = 1,
     jobs: int = 1,
     extrap: str | None = None,
+    archive: Archive | None = None,
 ) -> Result:
     """Let contestants decide for pairs of every family.
 
@@ -67,24 +77,56 @@ def simulate(
         As of `regret_parts.readings.read`.
     jobs
         Processes.
+    archive
+        What is there is not computed again, what is computed is added to it.
     """
-    tasks = [
-        (family, points, noise, range(start, min(start + CHUNK, pairs)))
-        for family in families
-        for start in range(0, pairs, CHUNK)
-    ]
     arguments = (contestants, budgets, seed, extrap)
+    groups = [contestants] if archive is None else [(name,) for name in contestants]
+    outcomes = {}
+    with _processes(jobs, arguments) as work:
+        for family in families:
+            parts = []
+            for names in groups:
+                tasks = partial(_tasks, family, points, noise, names)
+                path = None if archive is None else archive.path(names[0], family.name, points, noise, budgets, seed)
+                parts.append(_outcomes(work, tasks, pairs, archive, path, names))
+            outcomes[family.name] = [merged(each) for each in zip(*parts, strict=True)]
+    return Result(points, noise, budgets, seed, contestants, outcomes)
+
+
+def _outcomes(
+    work: Work,
+    tasks: Callable[[int, int], list[Task]],
+    pairs: int,
+    archive: Archive | None,
+    path: Path | None,
+    names: tuple[str, ...],
+) -> list[Outcome]:
+    """Outcomes of some contestants; as many at a time as are written together."""
+    if archive is None or path is None:
+        return work(tasks(0, pairs))
+    known = archive.load(path, names[0])
+    while len(known) < pairs:
+        known += work(tasks(len(known), min(len(known) + WRITTEN, pairs)))
+        archive.save(path, names[0], known)
+    return known[:pairs]
+
+
+def _tasks(family: Family, points: int, noise: float, names: tuple[str, ...], begin: int, end: int) -> list[Task]:
+    return [(family, points, noise, names, range(start, min(start + CHUNK, end))) for start in range(begin, end, CHUNK)]
+
+
+@contextmanager
+def _processes(jobs: int, arguments: tuple[Any, ...]) -> Iterator[Work]:
     if jobs == 1:
         _start(*arguments)
-        done = [_run(task) for task in tasks]
-        _running.pop().close()
-    else:
-        with multiprocessing.get_context("spawn").Pool(jobs, _start, arguments) as pool:
-            done = pool.map(_run, tasks, chunksize=1)
-    outcomes: dict[str, list[Outcome]] = {family.name: [] for family in families}
-    for (family, *_), part in zip(tasks, done, strict=True):
-        outcomes[family.name] += part
-    return Result(points, noise, budgets, seed, contestants, outcomes)
+        try:
+            yield lambda tasks: [outcome for task in tasks for outcome in _run(task)]
+        finally:
+            _running.pop().close()
+        return
+    with multiprocessing.get_context("spawn").Pool(jobs, _start, arguments) as pool:
+        yield lambda tasks: [outcome for part in pool.map(_run, tasks, chunksize=1) for outcome in part]
 
 
 # Of each process.
@@ -97,6 +139,6 @@ def _start(contestants: tuple[str, ...], budgets: tuple[int, ...], seed: int, ex
     _running[:] = [Contest(contestants, budgets, seed, extrap)]
 
 
-def _run(task: tuple[Family, int, float, range]) -> list[Outcome]:
-    family, points, noise, indices = task
-    return [_running[0].run(family, points, noise, index) for index in indices]
+def _run(task: Task) -> list[Outcome]:
+    family, points, noise, names, indices = task
+    return [_running[0].run(family, points, noise, index, names) for index in indices]
