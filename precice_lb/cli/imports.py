@@ -30,7 +30,7 @@ def precice_profiling(
     """Turn preCICE's profiling files, of solvers in any language, into stores like recorded ones.
 
     Time windows come from precice-<Participant>-iterations.log where it lies beside the profiling files; without it
-    every advance is taken for a window, and the command says so.
+    every coupling iteration is taken for a window, and the command says so.
 
     Example: precice-lb import precice-profiling case/fluid case/solid --output precice-lb-store
 
