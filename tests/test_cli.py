@@ -65,12 +65,14 @@ def test_json_is_the_only_thing_on_standard_output(stores: Path, tmp_path: Path)
     best = min(map(seconds, range(1, 12)))
     assert seconds(values["split"]["Inner"]) <= 1.02 * best
     assert json.loads((tmp_path / "recommendation.json").read_text()) == values
-    assert done.stderr.count("wrote ") == 4
+    assert done.stderr.count("wrote ") == 6
     assert {path.name for path in tmp_path.iterdir()} == {
         "recommendation.json",
         "report.md",
         "scaling.svg",
         "scaling.png",
+        "budget.svg",
+        "budget.png",
     }
 
 
@@ -457,6 +459,7 @@ def test_calibrate_measures_recommends_and_judges(tmp_path: Path, mpiexec: str) 
         runs = { windows = 5, warmup_windows = 1, maximum = 3, time_limit_seconds = 60 }
         budget = { ranks = 6 }
         environment = { PRECICE_LB_BACKEND = "embedded" }
+        launcher = { name = "mpiexec", oversubscribe = true }
         emulation = { law = "law.json" }
         [[participants]]
         name = "Inner"

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from precice_lb.dataset import Measurements
     from precice_lb.schedule import Schedule
 
-__all__ = ["by_participant", "parameter_values", "required", "schedule_of"]
+__all__ = ["by_participant", "parallel_of", "parameter_values", "preference", "required", "schedule_of"]
 
 
 def required(sources: Sequence[Path], what: str) -> Sequence[Path]:
@@ -63,6 +63,44 @@ def schedule_of(
         return Schedule.parallel(names)
     configuration = parse_configuration(measurements.configuration)
     return Schedule.from_config(configuration, measurements.iterations, measurements.overhead)
+
+
+def parallel_of(
+    measurements: Measurements, coupling: Literal["parallel", "serial"] | None, config: Path | None
+) -> Schedule | None:
+    """Exchange serial for parallel schemes in what `schedule_of` takes; None where there is none to exchange."""
+    from precice_lb.precice_xml import parse_configuration, read_configuration
+    from precice_lb.recommend import parallel_instead
+    from precice_lb.schedule import Schedule
+
+    if coupling is not None:
+        return Schedule.parallel(list(measurements.samples)) if coupling == "serial" else None
+    if config is not None:
+        configuration = read_configuration(config)
+    elif measurements.configuration is not None:
+        configuration = parse_configuration(measurements.configuration)
+    else:
+        return None
+    return parallel_instead(configuration, measurements.iterations, measurements.overhead)
+
+
+def preference(text: str) -> Literal["time", "cost"] | float:
+    """Read ``time``, ``cost`` or the weight of time between 0 and 1.
+
+    Raises
+    ------
+    DataError
+        Anything else.
+    """
+    if text in ("time", "cost"):
+        return "time" if text == "time" else "cost"
+    try:
+        weight = float(text)
+    except ValueError:
+        weight = -1.0
+    if not 0 <= weight <= 1:
+        raise DataError(f"--prefer: expected time, cost or the weight of time from 0 to 1, found {text!r}")
+    return weight
 
 
 def by_participant(

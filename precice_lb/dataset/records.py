@@ -150,6 +150,8 @@ class Measurements:
     overhead : dict of str to float
         Where measured, the part of its own seconds that a participant spends in ``advance`` without mapping: where it
         accelerates, most of it is acceleration.
+    core_hours : float
+        What the recorded runs took, from the start of each participant to its end, one core per rank; NaN if unknown.
     """
 
     samples: dict[str, NDArray[np.float64]]
@@ -161,6 +163,7 @@ class Measurements:
     parameters: dict[str, dict[str, NDArray[Any]]] = field(default_factory=dict)
     recorded: tuple[dict[str, NDArray[np.float64]], ...] = ()
     overhead: dict[str, float] = field(default_factory=dict)
+    core_hours: float = math.nan
 
 
 def load_imbalance(costs: NDArray[np.float64]) -> float:

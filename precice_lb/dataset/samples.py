@@ -99,6 +99,7 @@ def measurements_from_runs(runs: Sequence[CoupledRun]) -> Measurements:
         sources=tuple(dict.fromkeys(run.name for run in runs)),
         recorded=tuple(windows for run in runs if (windows := recorded_windows(run))),
         overhead=_overhead(runs),
+        core_hours=_core_hours(runs),
     )
 
 
@@ -123,6 +124,14 @@ def recorded_windows(run: CoupledRun) -> dict[str, NDArray[np.float64]]:
         known = np.isfinite(np.stack(list(own.values()))).all(axis=0)
         own = {name: seconds[known] for name, seconds in own.items()}
     return own if all(len(seconds) and np.isfinite(seconds).all() for seconds in own.values()) else {}
+
+
+def _core_hours(runs: Sequence[CoupledRun]) -> float:
+    """Add up ranks times wall time; NaN where the end of a run is not known."""
+    parts = [part for run in runs for part in run.participants.values()]
+    if not all({"started_unix_ns", "ended_unix_ns"} <= part.metadata.keys() for part in parts):
+        return math.nan
+    return float(sum(p.ranks * (p.metadata["ended_unix_ns"] - p.metadata["started_unix_ns"]) for p in parts) / 3.6e12)
 
 
 def _overhead(runs: Sequence[CoupledRun]) -> dict[str, float]:

@@ -2,8 +2,19 @@
 
 from __future__ import annotations
 
-from precice_lb.recommend.facade import recommend, recommend_split
+from precice_lb.recommend.facade import recommend
+from precice_lb.recommend.machine import machine_of
 from precice_lb.recommend.result import Alternative, Recommendation
+from precice_lb.recommend.scheme import parallel_instead
 from precice_lb.recommend.sources import load_sources
+from precice_lb.recommend.words import recommend_split
 
-__all__ = ["Alternative", "Recommendation", "load_sources", "recommend", "recommend_split"]
+__all__ = [
+    "Alternative",
+    "Recommendation",
+    "load_sources",
+    "machine_of",
+    "parallel_instead",
+    "recommend",
+    "recommend_split",
+]

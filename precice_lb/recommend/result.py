@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from precice_lb.dataset import Measurements
 from precice_lb.models.formula import Expression
 from precice_lb.recommend.case import rows_of_case
 from precice_lb.recommend.learn import ModelOfCase, predicted
+from precice_lb.recommend.plan import Instead, Payback, Plan, plan_dict
 
 __all__ = ["FORMAT_VERSION", "Alternative", "Recommendation", "printed"]
 
@@ -69,7 +71,7 @@ class Recommendation:
     imbalance : float
         Load imbalance (max - min) / max of ``own_seconds``.
     total_ranks : int
-        The budget.
+        The budget, in ``unit``.
     schedule : str
         The coupling, in words.
     learner : str
@@ -85,6 +87,23 @@ class Recommendation:
         split in use was given.
     warnings : tuple of str
         What speaks against trusting this blindly, in sentences.
+    critical : str
+        What sets the window time, and who waits for how long, in words.
+    unit : {"ranks", "cores", "nodes"}
+        What ``total_ranks`` counts.
+    used : dict of str to int
+        Ranks, and where it matters cores and nodes, that the split occupies.
+    gap : float
+        By what share of the least possible mean window time this one is above it, at most. The optimum for the mean
+        curves is below the mean window time of any split (a maximum of sums is convex), so it proves that.
+    proof, verified : str
+        What proves that optimum, and what it was compared with where that was asked for; in words.
+    plan : Plan or None
+        Splits that are nearly as good, and window time against core-hours, where asked for.
+    instead : Instead or None
+        What another coupling scheme would give, where asked for.
+    payback : Payback or None
+        After how many windows measuring has paid for itself; None where its cost is not known.
     """
 
     split: dict[str, int]
@@ -103,6 +122,15 @@ class Recommendation:
     parameters: dict[str, float | str]
     alternatives: dict[str, Alternative]
     warnings: tuple[str, ...]
+    critical: str = ""
+    unit: str = "ranks"
+    used: dict[str, int] = field(default_factory=dict)
+    gap: float = math.nan
+    proof: str = ""
+    verified: str = ""
+    plan: Plan | None = None
+    instead: Instead | None = None
+    payback: Payback | None = None
 
     def modelled(self, name: str) -> dict[str, float]:
         """Parameters that a participant's model knows beside the ranks, at their values of this case."""
@@ -144,6 +172,20 @@ class Recommendation:
                 for name, other in self.alternatives.items()
             },
             "warnings": list(self.warnings),
+            "critical": self.critical,
+            "budget_unit": self.unit,
+            "used": dict(self.used),
+            "gap": _known(self.gap),
+            "proof": self.proof,
+            "verified": self.verified or None,
+            "plan": plan_dict(self.plan) if self.plan else None,
+            "instead": dataclasses.asdict(self.instead) if self.instead else None,
+            "payback": {
+                "core_hours": self.payback.core_hours,
+                "windows": {kind: _known(count) for kind, count in self.payback.windows.items()},
+            }
+            if self.payback
+            else None,
             "measurements": {
                 "sources": list(self.measurements.sources),
                 "degrees_of_freedom": {k: float(v) for k, v in self.measurements.degrees_of_freedom.items()},

@@ -143,4 +143,5 @@ def _joined(parts: Sequence[Measurements]) -> Measurements:
         parameters,
         tuple(windows for part in parts for windows in part.recorded),
         {k: v for part in parts for k, v in part.overhead.items()},
+        sum(part.core_hours for part in parts),
     )

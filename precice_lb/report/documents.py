@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from precice_lb.exceptions import DataError
-from precice_lb.report import view
+from precice_lb.report import plan_view, view
 from precice_lb.report.text import markdown
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ JSON_NAME = "recommendation.json"
 
 _REPORT_NAME = "report.md"
 _FIGURE_STEM = "scaling"
+_PLAN_STEM = "budget"
 
 
 def json_text(value: Any) -> str:
@@ -79,16 +80,20 @@ def report_markdown(recommendation: Recommendation, *, truth: Truth | None = Non
         parts.append(markdown(view.truth_statement(truth)))
     parts += [f"- **Warning:** {markdown(warning)}" for warning in recommendation.warnings]
     parts.append(f"![Scaling curves, measured points and the recommended split]({_FIGURE_STEM}.svg)")
+    if recommendation.plan is not None:
+        parts.append(f"![Window time and core-hours over the budget]({_PLAN_STEM}.svg)")
     grids = [view.split_grid(recommendation, names)]
     if recommendation.alternatives:
         grids.append(view.comparison_grid(recommendation))
+    grids += plan_view.plan_grids(recommendation)
     if truth is not None:
         grids.append(view.truth_grid(truth))
     grids.append(view.evidence_grid(recommendation, names))
     for grid in grids:
         parts += [f"## {markdown(grid.title)}", _table(grid)]
     parts.append("## What this rests on")
-    parts.append("\n".join(f"- {markdown(key)}: {markdown(text)}" for key, text in view.facts(recommendation, names)))
+    facts = [*view.facts(recommendation, names), *plan_view.plan_facts(recommendation, names)]
+    parts.append("\n".join(f"- {markdown(key)}: {markdown(text)}" for key, text in facts))
     sources = ", ".join(markdown(source) for source in recommendation.measurements.sources)
     if sources:
         parts.append(f"Measurements from: {sources}")
@@ -108,7 +113,7 @@ def write_documents(
     schedule: Schedule | None = None,
     truth: Truth | None = None,
 ) -> list[Path]:
-    """Write ``recommendation.json``, ``report.md`` and the figure (SVG and PNG) into a directory.
+    """Write ``recommendation.json``, ``report.md`` and the figures (SVG and PNG) into a directory.
 
     Each file is replaced as a whole, so that a reader never sees half of one.
 
@@ -126,7 +131,7 @@ def write_documents(
     Returns
     -------
     list of pathlib.Path
-        The files: JSON, Markdown, SVG, PNG.
+        The files: JSON, Markdown, the figures.
 
     Raises
     ------
@@ -135,14 +140,19 @@ def write_documents(
     """
     # Drawing loads matplotlib, which takes longer than everything else here.
     from precice_lb.report.figure import draw_recommendation, figure_bytes
+    from precice_lb.report.plan_figure import draw_plan
 
-    figure = draw_recommendation(recommendation, schedule)
+    figures = {_FIGURE_STEM: draw_recommendation(recommendation, schedule)}
+    if recommendation.plan is not None:
+        figures[_PLAN_STEM] = draw_plan(recommendation)
     values = dict(recommendation.to_dict())
     if truth is not None:
         values["emulation"] = truth.to_dict()
     contents = {
-        f"{_FIGURE_STEM}.png": figure_bytes(figure, "png"),
-        f"{_FIGURE_STEM}.svg": figure_bytes(figure, "svg"),
+        f"{stem}.{kind}": figure_bytes(figure, kind)
+        for stem, figure in reversed(figures.items())
+        for kind in ("png", "svg")
+    } | {
         _REPORT_NAME: report_markdown(recommendation, truth=truth).encode(),
         JSON_NAME: json_text(values).encode(),
     }

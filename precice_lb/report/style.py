@@ -79,7 +79,7 @@ def legend_below(axes: Axes, entries: Sequence[tuple[Any, str]]) -> Legend:
     return legend
 
 
-def plain_log_ticks(axes: Axes, x: bool = True) -> None:
+def plain_log_ticks(axes: Axes, x: bool = True, whole: bool = True) -> None:
     """Label logarithmic axes with plain round numbers, also when they span less than a decade.
 
     Parameters
@@ -87,11 +87,12 @@ def plain_log_ticks(axes: Axes, x: bool = True) -> None:
     axes
         The axes, its limits already set.
     x
-        Whether the horizontal axis is logarithmic too; its ticks are whole numbers.
+        Whether the horizontal axis is logarithmic too.
+    whole
+        Whether its ticks are whole numbers.
     """
     for axis, limits in [(axes.yaxis, axes.get_ylim())] + ([(axes.xaxis, axes.get_xlim())] if x else []):
-        whole = axis is axes.xaxis
-        axis.set_major_locator(FixedLocator(_round_numbers(*limits, whole=whole)))
+        axis.set_major_locator(FixedLocator(_round_numbers(*limits, whole=whole and axis is axes.xaxis)))
         axis.set_major_formatter(StrMethodFormatter("{x:g}"))
         axis.set_minor_locator(NullLocator())
         axis.set_minor_formatter(NullFormatter())

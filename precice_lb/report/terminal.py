@@ -10,7 +10,7 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from precice_lb.report import summary_text, view
+from precice_lb.report import plan_view, summary_text, view
 from precice_lb.report.text import short_names, visible
 
 if TYPE_CHECKING:
@@ -75,11 +75,13 @@ def recommendation_view(
     parts += [Text(), grid_view(view.split_grid(recommendation, names))]
     if recommendation.alternatives:
         parts.append(grid_view(view.comparison_grid(recommendation)))
+    parts += [grid_view(grid) for grid in plan_view.plan_grids(recommendation)]
     if evidence:
         parts.append(grid_view(view.evidence_grid(recommendation, names)))
     if truth is not None:
         parts += [grid_view(view.truth_grid(truth)), Text(view.truth_statement(truth)), Text()]
     parts += _pairs(view.facts(recommendation, names, brief=True))
+    parts += _pairs(plan_view.plan_facts(recommendation, names))
     parts += [_pair("warning: ", warning, "yellow") for warning in recommendation.warnings]
     return Group(*parts)
 

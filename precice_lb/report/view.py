@@ -23,6 +23,7 @@ __all__ = [
     "label",
     "parameters_text",
     "split_grid",
+    "split_text",
     "statement",
     "truth_grid",
     "truth_statement",
@@ -143,9 +144,9 @@ def comparison_grid(recommendation: Recommendation) -> Grid:
     unit = seconds_unit([recommendation.window_seconds])
     others = recommendation.alternatives
     known = any(not math.isnan(other.probability) for other in others.values())
-    rows = [(label("recommended"), _split(recommendation.split), unit.number(recommendation.window_seconds), "")]
+    rows = [(label("recommended"), split_text(recommendation.split), unit.number(recommendation.window_seconds), "")]
     rows += [
-        (label(kind), _split(other.split), unit.number(other.window_seconds), percent(other.gain))
+        (label(kind), split_text(other.split), unit.number(other.window_seconds), percent(other.gain))
         for kind, other in others.items()
     ]
     header = ("split", "ranks as above", f"window ({unit.symbol})", "gain over it")
@@ -156,7 +157,8 @@ def comparison_grid(recommendation: Recommendation) -> Grid:
     return Grid("Compared with", header, tuple(rows), (False, False, True, True))
 
 
-def _split(split: Mapping[str, int]) -> str:
+def split_text(split: Mapping[str, int]) -> str:
+    """Write the ranks of a split in the order of the participants."""
     return " + ".join(str(count) for count in split.values())
 
 
@@ -186,12 +188,9 @@ def evidence_grid(recommendation: Recommendation, names: Mapping[str, str]) -> G
 
 def facts(recommendation: Recommendation, names: Mapping[str, str], *, brief: bool = False) -> list[tuple[str, str]]:
     """List what the recommendation rests on, as (key, text) pairs; ``brief`` counts the terms of a long formula."""
-    used = sum(recommendation.split.values())
-    idle = recommendation.total_ranks - used
-    budget = f"{used} of {recommendation.total_ranks} ranks"
     pairs = [
         ("coupling", recommendation.schedule),
-        ("budget", budget if idle == 0 else f"{budget}; {idle} more would not shorten the window"),
+        ("budget", _budget(recommendation)),
         ("load imbalance", f"{percent(recommendation.imbalance)} between the participants"),
         ("learner", recommendation.learner),
     ]
@@ -210,6 +209,20 @@ def facts(recommendation: Recommendation, names: Mapping[str, str], *, brief: bo
     return pairs
 
 
+def _budget(recommendation: Recommendation) -> str:
+    unit, total = recommendation.unit, recommendation.total_ranks
+    used = recommendation.used.get(unit, sum(recommendation.split.values()))
+    text = f"{used} of {total} {unit}"
+    if unit != "ranks":
+        text += f" for {sum(recommendation.split.values())} ranks"
+    preferred = recommendation.plan is not None and recommendation.plan.prefer not in ("time", 1)
+    if used == total:
+        return text
+    if preferred:
+        return f"{text}, as time against cost was weighed"
+    return f"{text}; {total - used} more would not shorten the window"
+
+
 def _formula(model: Any, brief: bool) -> str:
     if not hasattr(model, "formula"):
         return type(model).__name__
@@ -224,7 +237,7 @@ def truth_statement(truth: Truth) -> str:
     unit = seconds_unit([truth.optimum_seconds])
     return (
         "The load is emulated (every rank sleeps for what a stated cost law says; no hardware is measured), so "
-        f"the best split is known: {_split(truth.optimum)} ranks at {unit.text(truth.optimum_seconds)} per window. "
+        f"the best split is known: {split_text(truth.optimum)} ranks at {unit.text(truth.optimum_seconds)} per window. "
         f"The recommended split's true window time is {percent(truth.regret['recommended'])} above it."
     )
 
@@ -232,9 +245,9 @@ def truth_statement(truth: Truth) -> str:
 def truth_grid(truth: Truth) -> Grid:
     """Tabulate true window times and regrets under the law."""
     unit = seconds_unit([truth.optimum_seconds])
-    rows = [("optimum of the law", _split(truth.optimum), unit.number(truth.optimum_seconds), percent(0.0))]
+    rows = [("optimum of the law", split_text(truth.optimum), unit.number(truth.optimum_seconds), percent(0.0))]
     rows += [
-        (label(kind), _split(truth.splits[kind]), _true(unit, truth, kind), percent(truth.regret[kind]))
+        (label(kind), split_text(truth.splits[kind]), _true(unit, truth, kind), percent(truth.regret[kind]))
         for kind in truth.splits
     ]
     header = ("split", "ranks in the order above", f"true window ({unit.symbol})", "regret")

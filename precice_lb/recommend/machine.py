@@ -1,0 +1,147 @@
+"""Budgets in ranks, cores or nodes, and what a machine demands, in the words of `recommend_split`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from precice_lb.exceptions import InfeasibleError
+from precice_lb.recommend.bounds import rank_bounds, whole_number
+from precice_lb.split import Constraints, equal_split, proportional_split
+
+__all__ = ["Room", "bounds_of", "machine_of"]
+
+
+def machine_of(ranks: int | None, cores: int | None, nodes: int | None, **words: Any) -> tuple[int, Constraints | None]:
+    """Make a budget and its constraints of words.
+
+    Parameters
+    ----------
+    ranks, cores, nodes : int or None
+        The budget: one of them.
+    **words
+        Fields of `precice_lb.split.Constraints`; those that are None are left out.
+
+    Returns
+    -------
+    budget : int
+        In the unit of the constraints.
+    constraints : Constraints or None
+        None for ranks without further demands.
+
+    Raises
+    ------
+    InfeasibleError
+        Not exactly one budget; constraints that contradict themselves.
+    """
+    given = {unit: count for unit, count in (("ranks", ranks), ("cores", cores), ("nodes", nodes)) if count is not None}
+    if len(given) != 1:
+        raise InfeasibleError(
+            f"expected the budget as one of ranks, cores or nodes (--ranks, --cores, --nodes), found "
+            f"{' and '.join(given) or 'none of them'}"
+        )
+    ((unit, budget),) = given.items()
+    said = {key: value for key, value in words.items() if value is not None}
+    budget = whole_number(budget, "total_ranks" if unit == "ranks" else unit, 1)
+    if unit == "ranks" and not said:
+        return budget, None
+    if unit == "ranks" and "threads" in said:
+        raise InfeasibleError("expected a budget in cores or nodes beside threads per rank, found one in ranks")
+    return budget, Constraints(unit=unit, **said)  # type: ignore[arg-type]
+
+
+def bounds_of(
+    names: tuple[str, ...],
+    budget: int,
+    minimum: int | Mapping[str, int],
+    maximum: Mapping[str, int] | None,
+    constraints: Constraints | None,
+) -> tuple[dict[str, int], dict[str, int], dict[str, int]]:
+    """Find the lowest and highest ranks of each participant, and up to which it has to be known.
+
+    Raises
+    ------
+    InfeasibleError
+        As `rank_bounds`. Whether constraints leave any split, the optimiser says.
+    """
+    if constraints is None:
+        lowest, highest = rank_bounds(names, budget, minimum, maximum)
+        room = budget - sum(lowest.values())
+        return lowest, highest, {name: lowest[name] + room for name in names}
+    machine = Room(constraints, budget)
+    most = {name: machine.most_ranks(name) for name in names}
+    lowest, highest = rank_bounds(names, sum(most.values()) + sum(_minima(minimum, names)), minimum, maximum)
+    lowest = {name: min(max(lowest[name], machine.lowest(name)), most[name]) for name in names}
+    highest = {name: max(min(highest[name], most[name]), lowest[name]) for name in names}
+    return lowest, highest, most
+
+
+def _minima(minimum: int | Mapping[str, int], names: tuple[str, ...]) -> list[int]:
+    values = minimum.values() if isinstance(minimum, Mapping) else [minimum] * len(names)
+    return [value for value in values if isinstance(value, int)]
+
+
+class Room:
+    """What a budget has room for.
+
+    Parameters
+    ----------
+    constraints : Constraints
+        Of the machine.
+    budget : int
+        In the unit of the constraints.
+    """
+
+    def __init__(self, constraints: Constraints, budget: int) -> None:
+        self.constraints = constraints
+        self.unit = constraints.unit
+        per_unit = (constraints.cores_per_node or 1) if self.unit == "nodes" else 1
+        #: Cores, or ranks where the budget counts ranks.
+        self.cores = budget * per_unit
+
+    def most_ranks(self, name: str) -> int:
+        """Most ranks that a participant could get on all of it."""
+        return max(self.cores // self._threads(name), 1)
+
+    def lowest(self, name: str) -> int:
+        """Fewest ranks of a participant, by minimum, memory and elements."""
+        return max(self.constraints.lower_bounds(name).values())
+
+    @property
+    def common_threads(self) -> int | None:
+        """Cores of a rank where they are the same for all; None where not."""
+        threads = self.constraints.threads
+        if self.unit == "ranks" or isinstance(threads, int):
+            return 1 if self.unit == "ranks" else int(str(threads))
+        return None
+
+    def split_evenly(self, names: tuple[str, ...]) -> dict[str, int]:
+        """Give every participant as many cores, or nodes where they are whole; rounded down to what is allowed."""
+        return self._of_parts(equal_split(names, self.parts))
+
+    def split_in_proportion(self, weights: Mapping[str, float]) -> dict[str, int]:
+        """Give every participant cores, or whole nodes, in proportion to a weight; rounded down to what is allowed."""
+        return self._of_parts(proportional_split(weights, self.parts))
+
+    @property
+    def parts(self) -> int:
+        """Cores, or whole nodes, that there are to give out."""
+        return self.cores // self._part
+
+    @property
+    def _part(self) -> int:
+        """Cores that are given out together."""
+        whole = self.constraints.whole_nodes
+        return (self.constraints.cores_per_node or 1) if whole is True else 1
+
+    def _of_parts(self, parts: Mapping[str, int]) -> dict[str, int]:
+        split = {}
+        for name, count in parts.items():
+            ranks = count * self._part // self._threads(name)
+            multiple = int(self.constraints.of("multiples", name) or 1)
+            allowed = [each for each in self.constraints.of("allowed", name) or [] if each <= ranks]
+            split[name] = max(allowed, default=1) if allowed else max(ranks - ranks % multiple, 1)
+        return split
+
+    def _threads(self, name: str) -> int:
+        return 1 if self.unit == "ranks" else int(self.constraints.of("threads", name) or 1)

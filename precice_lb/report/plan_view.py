@@ -1,0 +1,117 @@
+"""The plan of a recommendation as plain sentences and tables: other splits, other budgets, another scheme."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from precice_lb.report.text import percent, ranks_text, seconds_unit, visible
+from precice_lb.report.view import Grid, label, split_text
+
+if TYPE_CHECKING:
+    from precice_lb.recommend import Recommendation
+
+__all__ = ["near_grid", "plan_facts", "plan_grids", "tradeoff_grid"]
+
+# Rows of the table of budgets.
+_ROWS = 9
+
+
+def plan_grids(recommendation: Recommendation) -> list[Grid]:
+    """Give the tables of the plan; none where there is no plan."""
+    if recommendation.plan is None:
+        return []
+    return [near_grid(recommendation), tradeoff_grid(recommendation)]
+
+
+def near_grid(recommendation: Recommendation) -> Grid:
+    """Tabulate the splits that are nearly as good, for people who round."""
+    plan = recommendation.plan
+    assert plan is not None
+    unit = seconds_unit([recommendation.window_seconds])
+    extra = [each for each in ("cores", "nodes") if _shows(recommendation, each)]
+    rows = [
+        (split_text(each.split), *(str(each.used.get(key, "")) for key in extra), unit.number(each.window_seconds),
+         percent(each.longer))
+        for each in plan.near
+    ]  # fmt: skip
+    title = f"Best splits within {percent(plan.within, 0)} of the recommended one"
+    if plan.step > 1:
+        title += f", in steps of {plan.step} ranks"
+    if not rows:
+        title += ": none other"
+    header = ("ranks as above", *extra, f"window ({unit.symbol})", "longer")
+    return Grid(title, header, tuple(rows), (False, *[True] * (len(extra) + 2)))
+
+
+def tradeoff_grid(recommendation: Recommendation) -> Grid:
+    """Tabulate window time and core-hours over budgets, with the knee and what is recommended."""
+    plan = recommendation.plan
+    assert plan is not None
+    points, knee = plan.tradeoff.points, plan.tradeoff.knee
+    unit = seconds_unit([recommendation.window_seconds])
+    at = set(np.unique(np.linspace(0, len(points) - 1, min(_ROWS, len(points))).round().astype(int)).tolist())
+    at |= {index for index, point in enumerate(points) if point in (knee, plan.chosen)}
+    rows = []
+    for index in sorted(at):
+        point = points[index]
+        marks = [text for text, which in (("knee", knee), ("recommended", plan.chosen)) if point == which]
+        rows.append(
+            (str(point.budget), split_text(point.split), unit.number(point.window_seconds),
+             f"{1000 * point.core_hours:.4g}", percent(point.efficiency, 0), ", ".join(marks))
+        )  # fmt: skip
+    what = recommendation.unit
+    header = (what, "ranks as above", f"window ({unit.symbol})", "core-h/1000 windows", "efficiency", "")
+    return Grid("Time against cost", header, tuple(rows), (True, False, True, True, True, False))
+
+
+def plan_facts(recommendation: Recommendation, names: Mapping[str, str]) -> list[tuple[str, str]]:
+    """List what sets the window time, how sure the optimum is, and what else would be possible."""
+    pairs = []
+    if recommendation.critical:
+        pairs.append(("critical", recommendation.critical))
+    if recommendation.proof and not math.isnan(recommendation.gap):
+        text = f"at most {percent(recommendation.gap)} above the least possible mean window time"
+        if recommendation.gap < 5e-4:
+            text = "no split has a shorter mean window time"
+        pairs.append(("optimum", f"{text} ({recommendation.proof})"))
+    if recommendation.verified:
+        pairs.append(("verified", f"for the mean curves, {recommendation.verified}"))
+    if recommendation.plan is not None:
+        knee = recommendation.plan.tradeoff.knee
+        pairs.append(("knee", f"beyond {knee.budget} {recommendation.unit} more of them begin to pay less"))
+    if recommendation.instead is not None:
+        pairs.append(("another scheme", _instead_text(recommendation, names)))
+    if recommendation.payback is not None:
+        pairs.append(("measuring", _payback_text(recommendation.payback)))
+    return pairs
+
+
+def _instead_text(recommendation: Recommendation, names: Mapping[str, str]) -> str:
+    other = recommendation.instead
+    assert other is not None
+    unit = seconds_unit([other.window_seconds])
+    split = ranks_text({names[who]: count for who, count in other.split.items()})
+    change = "as long" if abs(other.gain) < 5e-4 else percent(abs(1 / (1 + other.gain) - 1))
+    change += "" if change == "as long" else " less" if other.gain > 0 else " longer"
+    seconds = unit.text(other.window_seconds)
+    return (
+        f"{visible(other.schedule)} would take {seconds} per window ({change}) with {split}, if it needs no more "
+        "coupling iterations"
+    )
+
+
+def _payback_text(payback: Any) -> str:
+    spent = f"took {payback.core_hours:.3g} core-hours"
+    parts = [
+        f"never against the {label(kind)}" if math.isinf(count) else f"{count:,.0f} windows against the {label(kind)}"
+        for kind, count in payback.windows.items()
+    ]
+    return f"{spent}; paid back after {', '.join(parts)}" if parts else spent
+
+
+def _shows(recommendation: Recommendation, key: str) -> bool:
+    return key in recommendation.used and (key == "nodes" or recommendation.unit != "ranks")
