@@ -45,7 +45,8 @@ name = sys.argv[1]
 here = pathlib.Path.cwd()
 store = pathlib.Path(os.environ["PRECICE_LB_DIR"], "00")
 store.mkdir(exist_ok=True)
-size = next((os.environ[v] for v in ("PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "SLURM_STEP_NUM_TASKS") if v in os.environ), "1")
+told = [os.environ.get(name) for name in ("PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "SLURM_STEP_NUM_TASKS")]
+size = next(filter(None, told), "1")
 (store / f"{name}-0-{size}.h5").write_bytes(b"")
 (here / f"{name}-seen.json").write_text(json.dumps({k: v for k, v in os.environ.items()}))
 os.write(1, f"{name} says hello\\n".encode())  # in one piece, since ranks share the log
