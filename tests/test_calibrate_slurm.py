@@ -205,12 +205,14 @@ def placed(run: Path) -> dict[str, list[str]]:
     return {name: sorted(line for line in log.splitlines() if line.startswith("node")) for name, log in logs.items()}
 
 
-@pytest.mark.parametrize("allocation", ["run", "campaign"])
+@pytest.mark.parametrize("allocation", ["run", "campaign", "heterogeneous campaign"])
 def test_participants_have_nodes_of_their_own(tmp_path: Path, allocation: str) -> None:
     write_case(tmp_path, PLACED)
-    launcher = f'name = "slurm"\nallocation = "{allocation}"\nranks_per_node = 2'
-    study = read_study(write_slurm_study(tmp_path, launcher, runs="splits = [{Left=3, Right=1}]"))
-    result = run_campaign(study, tmp_path / "campaign", report=quiet)
+    launcher = f'name = "slurm"\nallocation = "{allocation.split()[-1]}"\nranks_per_node = 2'
+    path = write_slurm_study(tmp_path, launcher, runs="splits = [{Left=3, Right=1}]")
+    if "heterogeneous" in allocation:
+        path.write_text(path.read_text() + 'options = ["--comment=right"]\nmaximum_ranks = 2\n')
+    result = run_campaign(read_study(path), tmp_path / "campaign", report=quiet)
     where = placed(tmp_path / "campaign" / result.runs[0].directory)
     assert where == {"Left": ["node n0", "node n0", "node n1"], "Right": ["node n2"]}
 
@@ -292,9 +294,11 @@ def test_what_slurm_never_takes_is_a_failed_run_in_its_words(tmp_path: Path) -> 
         run_campaign(study, tmp_path / "campaign", report=quiet)
 
 
-def test_a_killed_campaign_s_job_goes_on_and_is_waited_for(tmp_path: Path) -> None:
+@pytest.mark.parametrize("allocation", ["run", "campaign"])
+def test_what_a_killed_campaign_submitted_is_used_by_the_next(tmp_path: Path, allocation: str) -> None:
     write_case(tmp_path, WAITS_FIRST)
-    path = write_slurm_study(tmp_path, extra="[environment]\nFIRST_SECONDS = '4'")
+    launcher = f'name = "slurm"\nallocation = "{allocation}"'
+    path = write_slurm_study(tmp_path, launcher, extra="[environment]\nFIRST_SECONDS = '4'")
     directory = tmp_path / "campaign"
     campaign = subprocess.Popen([sys.executable, "-c", DRIVER, str(path), str(directory)], stderr=subprocess.DEVNULL)
     run = directory / "runs" / "001-Left2-Right1"
@@ -305,9 +309,14 @@ def test_a_killed_campaign_s_job_goes_on_and_is_waited_for(tmp_path: Path) -> No
         campaign.wait()
     events: list[Event] = []
     result = run_campaign(read_study(path), directory, report=events.append)
-    assert [record.outcome for record in result.runs] == ["finished"]
-    assert isinstance(events[0], RunResumed)
-    assert str(events[0]) == f"waiting for job {result.runs[0].job} of the interrupted campaign: Left 2, Right 1 ranks"
+    if allocation == "run":
+        assert [record.outcome for record in result.runs] == ["finished"]
+        assert isinstance(events[0], RunResumed)
+        said = f"waiting for job {result.runs[0].job} of the interrupted campaign: Left 2, Right 1 ranks"
+        assert str(events[0]) == said
+    else:
+        assert [record.outcome for record in result.runs] == ["interrupted", "finished"]
+        assert result.runs[0].job == result.runs[1].job
 
 
 def test_a_run_over_its_time_limit_is_cancelled(tmp_path: Path) -> None:

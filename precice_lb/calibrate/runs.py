@@ -76,12 +76,13 @@ class CampaignRuns:
         """
         cut_short = 0
         for record in [run for run in self.state.runs if run.outcome == "running"]:
-            # A kill may have come between the submission and the note of its number.
-            record.job = record.job or self.launcher.find(self._plan(record))
-            if record.job is not None:
-                report(record)
-                outcome = self.launcher.resume(self._plan(record), record.job)
-                if outcome is not None:
+            if self.launcher.resumes:
+                plan = self._plan(record)
+                # A kill may have come between the submission and the note of its number.
+                record.job = record.job or self.launcher.find(plan)
+                if record.job is not None:
+                    report(record)
+                    outcome = self.launcher.resume(plan, record.job)
                     self._conclude(record, outcome, outcome.error)
                     continue
             self.launcher.stop(record.token, record.job)

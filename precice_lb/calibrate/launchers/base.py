@@ -202,13 +202,18 @@ class Launcher:
         for path, text in self.files(plan).items():
             path.write_text(text, encoding="utf-8")
 
+    @property
+    def resumes(self) -> bool:
+        """Whether runs go on without this process, so that a campaign started again can wait for them."""
+        return False
+
     def find(self, plan: RunPlan) -> str | None:
         """Return the number of a run's job that waits or runs, by its name; None where there is none."""
         return None
 
-    def resume(self, plan: RunPlan, job: str) -> Outcome | None:
-        """Wait for a run that was started by a campaign that has ended; None where it cannot be waited for."""
-        return None
+    def resume(self, plan: RunPlan, job: str) -> Outcome:
+        """Wait for a run that was started by a campaign that has ended."""
+        raise NotImplementedError
 
     def stop(self, token: str, job: str | None) -> None:
         """Stop what an interrupted campaign left running beyond this machine's processes."""

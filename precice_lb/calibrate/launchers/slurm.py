@@ -155,15 +155,18 @@ class SlurmLauncher(Launcher):
             raise
         return self._wait(plan, job)
 
+    @property
+    def resumes(self) -> bool:
+        """Whether each run is a job."""
+        return self.options.allocation == "run"
+
     def find(self, plan: RunPlan) -> str | None:
         """Return the number of a run's job that waits or runs."""
-        if self.options.allocation != "run":
-            return None
         return next(iter(jobs_named(self._name(plan))), None)
 
-    def resume(self, plan: RunPlan, job: str) -> Outcome | None:
+    def resume(self, plan: RunPlan, job: str) -> Outcome:
         """Wait for the job of a campaign that has ended."""
-        return self._wait(plan, job) if self.options.allocation == "run" else None
+        return self._wait(plan, job)
 
     def stop(self, token: str, job: str | None) -> None:
         """Cancel a run's job, or its steps in the campaign's allocation."""
