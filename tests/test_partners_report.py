@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import h5py
@@ -137,6 +139,14 @@ def test_thin_strips_and_many_ranks_are_advised_against(case: Path) -> None:
     assert reason(report.links[0], 1, 205) == "an empty rank meets every empty rank"
 
 
+def test_meshes_apart_are_told_before_precice_stops(case: Path, meshes: dict[str, PartitionedMesh]) -> None:
+    solid = meshes["Solid-Mesh"]
+    apart = make_mesh("Solid-Mesh", "Solid", np.add(solid.points(""), [9, 0, 0]), solid.rank_of, 5)
+    report = partners_report(_configuration(case), {**meshes, "Solid-Mesh": apart})
+    assert "preCICE will stop, as no vertex lies in the boxes of 5 ranks of Solid" in report.advice[0]
+    assert report.links[0].empty_pairs == len(report.links[0].level_1) == 0
+
+
 def test_the_rank_order_names_every_rank_once_and_keeps_more_data_on_nodes(
     case: Path, meshes: dict[str, PartitionedMesh]
 ) -> None:
@@ -235,6 +245,7 @@ def test_bad_input_is_one_clear_error(case: Path, capsys: pytest.CaptureFixture[
     )
     assert "bisection, hilbert, strips" in _refused(case, capsys, "--ranks", "Fluid=2", "--style", "metis")
     assert "found 'Gas'" in _refused(case, capsys, "--ranks", "Gas=2")
+    assert "one of the participants latency" in _refused(case, capsys, "--constants", "speed=1")
     assert "--vertices" in _refused(case, capsys, "--vertices", "Fluid-Mesh=many")
     file = case / "exports" / "Fluid-Mesh-Fluid.3_init.csv"
     kept = file.read_text()
@@ -258,3 +269,23 @@ def test_meshes_of_one_participant_have_the_same_ranks(case: Path, meshes: dict[
     other = partitioned("Other", "Fluid", 1, 10, 3, "strips")
     with pytest.raises(DataError, match="all meshes of Fluid on the same ranks"):
         partners_report(_configuration(case), {**meshes, "Other": other})
+
+
+@pytest.mark.mpi
+def test_ranks_of_mpi_give_the_same_answer(case: Path, mpiexec: str, capsys: pytest.CaptureFixture[str]) -> None:
+    text = CONFIGURATION.replace("nearest-neighbor direction", "rbf-global-direct direction").replace(
+        'constraint="consistent"/>',
+        'constraint="consistent"><basis-function:gaussian support-radius="0.05"/></mapping:rbf-global-direct>',
+    )
+    (case / "kernel.xml").write_text(text)
+    for config in ("precice-config.xml", "kernel.xml"):
+        arguments = ["partners", str(case / "exports"), "--config", str(case / config), "--format", "json"]
+        assert main(arguments) == 0
+        alone = capsys.readouterr().out
+        command = [mpiexec, "-n", "3", sys.executable, "-m", "precice_lb", *arguments]
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        assert done.stdout == alone
+    done = subprocess.run(
+        [*command, "--style", "metis", "--ranks", "Fluid=2"], capture_output=True, text=True, check=False
+    )
+    assert done.stderr.count("precice-lb: error: ") == 1

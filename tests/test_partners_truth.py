@@ -43,14 +43,13 @@ def test_the_recording_covers_what_it_should(recorded: dict[str, Any]) -> None:
 
 def test_connections_and_exchanging_pairs_equal_those_of_recorded_runs(recorded: dict[str, Any]) -> None:
     verdicts = [judge(case["spec"], case["truth"]) for case in recorded["cases"]]
-    two_level = [case["spec"]["two_level"] for case in recorded["cases"]]
-    assert [n for n, two in enumerate(two_level) if two and not verdicts[n]["level_1"]] == []
-    # Where geometry decides, every vertex and so every pair is the same; elsewhere preCICE's search tree chooses.
-    decided = [n for n, verdict in enumerate(verdicts) if not verdict["open"]]
-    assert len(decided) > 0.6 * len(verdicts)
-    for what in ("level_1", "level_2", "vertices"):
-        assert [n for n in decided if not verdicts[n][what]] == []
-    assert sum(not verdict["level_2"] for verdict in verdicts) <= 0.02 * len(verdicts)
+    for what in ("level_1", "level_2"):
+        assert [n for n, verdict in enumerate(verdicts) if not verdict[what]] == []
+    # Where geometry decides, every vertex is the same; elsewhere preCICE's search tree, which is looked up.
+    different = [n for n, verdict in enumerate(verdicts) if not verdict["vertices"]]
+    assert all(verdicts[n]["open"] for n in different)
+    assert len(different) <= 0.04 * len(verdicts)
+    assert sum(verdict["open"] > 0 for verdict in verdicts) > 30
 
 
 @pytest.mark.precice

@@ -15,6 +15,7 @@ from precice_lb.partners.pairs_file import write_pairs
 from precice_lb.partners.partition import STYLES, read_partition, repartition
 from precice_lb.partners.placement import Placement, rank_order_text
 from precice_lb.partners.sources import read_exports, read_mesh_files
+from precice_lb.partners.spread import Spread, launched_spread
 from precice_lb.partners.stores import read_store_meshes
 
 __all__ = [
@@ -28,10 +29,12 @@ __all__ = [
     "PartitionedMesh",
     "PartnersReport",
     "Placement",
+    "Spread",
     "StartUp",
     "analyse_link",
     "connected_ranks",
     "hilbert_order",
+    "launched_spread",
     "links_of",
     "make_mesh",
     "morton_order",

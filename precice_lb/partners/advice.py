@@ -45,6 +45,7 @@ def advise(
     for found in links:
         received[found.link.mesh] = received.get(found.link.mesh, 0) + 1
     for found in links:
+        advice += _refusals(found, meshes)
         advice += _scheme(found, received[found.link.mesh])
         advice += _factor(found, meshes)
         advice += _partition(found, meshes)
@@ -62,6 +63,23 @@ def advise(
             f"{100 * placement.share_before:.0f} %"
         )
     return tuple(advice)
+
+
+def _refusals(found: LinkPartners, meshes: Mapping[str, PartitionedMesh]) -> list[str]:
+    """Ranks for which preCICE would stop: they have vertices, but nothing of the received mesh reaches them."""
+    link = found.link
+    if found.level_2 is None or not link.filtered or found.ranks[1] == 1:
+        return []
+    lonely = found.partners(1, found.level_2) == 0
+    counts = [meshes[mapping.local].counts for mapping in link.mappings if mapping.local is not None]
+    ranks = np.flatnonzero(lonely & (sum(counts) > 0)) if counts else np.empty(0, np.int64)
+    if not len(ranks):
+        return []
+    return [
+        f"{link.title}: preCICE will stop, as no vertex lies in the boxes of {len(ranks)} ranks of {link.receiver} "
+        f"(the first is {ranks[0]}): check that the meshes describe the same geometry, or enlarge the safety factor "
+        f"{link.safety_factor:g}"
+    ]
 
 
 def _scheme(found: LinkPartners, receivers: int) -> list[str]:

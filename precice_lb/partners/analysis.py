@@ -8,15 +8,15 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from precice_lb.exceptions import DataError
 from precice_lb.partners.boxes import receiver_boxes
 from precice_lb.partners.cost import CostModel, StartUp, start_up
 from precice_lb.partners.level1 import overlapping_pairs
 from precice_lb.partners.level2 import Needs, needed_vertices
 from precice_lb.partners.links import Link
 from precice_lb.partners.meshes import PartitionedMesh
+from precice_lb.partners.spread import Spread
 
-__all__ = ["LinkPartners", "analyse_link", "check_meshes"]
+__all__ = ["LinkPartners", "analyse_link"]
 
 _REAL = 8
 
@@ -118,58 +118,6 @@ class LinkPartners:
         return self.messages * len(self.connected)
 
 
-def check_meshes(
-    links: tuple[Link, ...], meshes: Mapping[str, PartitionedMesh], regions: Mapping[str, NDArray[np.float64]]
-) -> dict[str, int]:
-    """Check that the meshes are those of the case, and count each participant's ranks.
-
-    Parameters
-    ----------
-    links : tuple of Link
-        The received meshes of the case.
-    meshes : mapping of str to PartitionedMesh
-        All provided meshes by name.
-    regions : mapping
-        Access regions by received mesh, shape (receiver ranks, dimensions, 2).
-
-    Returns
-    -------
-    dict of str to int
-        Ranks by participant.
-
-    Raises
-    ------
-    DataError
-        If a mesh is missing, has other dimensions, or meshes of one participant have different numbers of ranks.
-    """
-    ranks: dict[str, int] = {}
-    sizes = {mesh.name: (mesh.participant, mesh.ranks) for mesh in meshes.values()}
-    sizes |= {
-        f"access region of {link.mesh}": (link.receiver, len(regions[link.mesh]))
-        for link in links
-        if link.mesh in regions
-    }
-    for name, (participant, count) in sizes.items():
-        if ranks.setdefault(participant, count) != count:
-            raise DataError(
-                f"expected all meshes of {participant} on the same ranks, found {ranks[participant]} and {count} (mesh "
-                f'"{name}"); give the files of all ranks of one run'
-            )
-    for link in links:
-        found = meshes.get(link.mesh)
-        if found is None or found.participant != link.provider:
-            raise DataError(
-                f'expected mesh "{link.mesh}" of {link.provider}, found {", ".join(meshes) or "no mesh"}; give the '
-                "meshes of all participants, of this case"
-            )
-        if found.dimensions != link.dimensions:
-            raise DataError(
-                f'expected mesh "{link.mesh}" in {link.dimensions} dimensions, found {found.dimensions} in '
-                f"{found.source or 'the data'}; give meshes of this case"
-            )
-    return ranks
-
-
 def analyse_link(
     link: Link,
     meshes: Mapping[str, PartitionedMesh],
@@ -178,6 +126,7 @@ def analyse_link(
     steps: int = 1,
     iterations: float = 1.0,
     model: CostModel | None = None,
+    spread: Spread | None = None,
 ) -> LinkPartners:
     """Find the partners over one received mesh, and what they cost.
 
@@ -196,6 +145,8 @@ def analyse_link(
         Coupling iterations per time window.
     model : CostModel, optional
         Constants of the start-up model.
+    spread : Spread, optional
+        Processes that share the work; all get the same answer.
 
     Returns
     -------
@@ -210,9 +161,10 @@ def analyse_link(
     names = [mapping.local for mapping in link.mappings if mapping.local is not None]
     local = {name: meshes[name] for name in names if name in meshes}
     boxes = receiver_boxes(link, local, region)
-    level_1 = overlapping_pairs(provider.boxes, boxes)
+    spread = spread or Spread()
+    level_1 = _level_1(provider.boxes, boxes, spread)
     known = all(mesh.coordinates is not None for mesh in (provider, *local.values()))
-    needs = {two: _needs(link, provider, local, region, two) for two in (True, False)} if known else None
+    needs = _both_schemes(link, provider, local, region, spread) if known else None
     level_2, vertices, one_level = None, None, None
     open_choices, factor = 0, float("nan")
     approximated: tuple[str, ...] = ()
@@ -240,14 +192,27 @@ def analyse_link(
     )
 
 
-def _needs(
+def _level_1(provider: NDArray[np.float64], receiver: NDArray[np.float64], spread: Spread) -> NDArray[np.int64]:
+    block = spread.block(len(receiver))
+    pairs = overlapping_pairs(provider, receiver[block.start : block.stop])
+    keys = spread.join([pairs[:, 0] * len(receiver) + pairs[:, 1] + block.start])
+    if spread.size > 1:
+        keys.sort()
+    return np.stack(np.divmod(keys, max(len(receiver), 1)), axis=1)
+
+
+def _both_schemes(
     link: Link,
     provider: PartitionedMesh,
     local: Mapping[str, PartitionedMesh],
     region: NDArray[np.float64] | None,
-    two_level: bool,
-) -> Needs:
-    return needed_vertices(link, provider, local, region, two_level=two_level)
+    spread: Spread,
+) -> dict[bool, Needs]:
+    """Vertices that ranks keep in two levels (True) and one: the same where boxes filter and nobody settles owners."""
+    two = needed_vertices(link, provider, local, region, two_level=True, spread=spread)
+    if link.filtered:
+        return {True: two, False: two}
+    return {True: two, False: needed_vertices(link, provider, local, region, two_level=False, spread=spread)}
 
 
 def _needed_factor(link: Link, provider: PartitionedMesh, local: Mapping[str, PartitionedMesh], needs: Needs) -> float:

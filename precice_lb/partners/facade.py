@@ -12,14 +12,16 @@ from numpy.typing import NDArray
 
 from precice_lb.exceptions import DataError
 from precice_lb.partners.advice import advise
-from precice_lb.partners.analysis import LinkPartners, analyse_link, check_meshes
+from precice_lb.partners.analysis import LinkPartners, analyse_link
 from precice_lb.partners.boxes import receiver_boxes
+from precice_lb.partners.consistency import check_meshes
 from precice_lb.partners.cost import CostModel
 from precice_lb.partners.level1 import overlapping_pairs
 from precice_lb.partners.links import Link, links_of
 from precice_lb.partners.meshes import PartitionedMesh
 from precice_lb.partners.partition import likeness, read_partition, repartition
 from precice_lb.partners.placement import Placement, place_ranks
+from precice_lb.partners.spread import Spread
 from precice_lb.precice_xml import Configuration
 
 __all__ = ["Forecast", "PartnersReport", "partners_report"]
@@ -112,6 +114,7 @@ def partners_report(
     steps: int = 1,
     iterations: float = 1.0,
     model: CostModel | None = None,
+    spread: Spread | None = None,
 ) -> PartnersReport:
     """Report the partner ranks of a case.
 
@@ -133,7 +136,7 @@ def partners_report(
         Vertices of the meshes to come, where they are finer.
     ranks_per_node : int
         For the placement.
-    steps, iterations, model
+    steps, iterations, model, spread
         As of `precice_lb.partners.analysis.analyse_link`.
 
     Returns
@@ -155,7 +158,7 @@ def partners_report(
             )
     if ranks_per_node < 1:
         raise DataError(f"expected at least 1 rank per node, found {ranks_per_node}")
-    options: dict[str, Any] = {"steps": steps, "iterations": iterations, "model": model}
+    options: dict[str, Any] = {"steps": steps, "iterations": iterations, "model": model, "spread": spread}
     chosen, forecast = dict(meshes), None
     if ranks or partitions or vertices:
         if regions:
@@ -206,10 +209,12 @@ def _errors(
 ) -> tuple[float, float]:
     """Relative errors of mean and maximum partners where the measured numbers of ranks are forecast."""
     truth, guess = (overlapping_pairs(each[link.mesh].boxes, receiver_boxes(link, each)) for each in (measured, same))
+    sizes = (measured[link.mesh].ranks, len(receiver_boxes(link, measured)))
     errors = []
     for reduce in (np.mean, np.max):
         pairs = [
-            (float(reduce(np.bincount(truth[:, side]))), float(reduce(np.bincount(guess[:, side])))) for side in (0, 1)
+            tuple(float(reduce(np.bincount(pairs[:, side], minlength=ranks))) for pairs in (truth, guess))
+            for side, ranks in enumerate(sizes)
         ]
         errors.append(max(abs(b - a) / a if a else float(b > 0) for a, b in pairs))
     return errors[0], errors[1]

@@ -3,7 +3,7 @@
 Rank by rank, as ``ReceivedPartition::compute`` does: the vertices that reach a rank are filtered by its box, each
 mapping tags those it uses, tagged vertices get an owner, and mappings with compact support then tag what the owned ones
 reach. What the geometry leaves open (two vertices equally near, more than four cells around a point) is counted: there
-preCICE's choice depends on the inner order of its search tree.
+the inner order of preCICE's search tree decides, which is looked up for meshes that are not too large.
 """
 
 from __future__ import annotations
@@ -17,11 +17,14 @@ from scipy.spatial import cKDTree
 
 from precice_lb.exceptions import DataError
 from precice_lb.partners.boxes import receiver_boxes
+from precice_lb.partners.cells import CellIndex, LocalMesh
 from precice_lb.partners.level1 import overlapping_pairs
 from precice_lb.partners.links import Link, LinkMapping
 from precice_lb.partners.meshes import PartitionedMesh
+from precice_lb.partners.nearest import cluster_radius, nearest_alone, nearest_for_all
 from precice_lb.partners.ownership import owners_one_level, owners_two_level
-from precice_lb.partners.projection import CellIndex, LocalMesh, cells_used, nearest_vertices
+from precice_lb.partners.projection import cells_used
+from precice_lb.partners.spread import Spread
 
 __all__ = ["Needs", "needed_vertices"]
 
@@ -82,6 +85,7 @@ def needed_vertices(
     region: NDArray[np.float64] | None = None,
     *,
     two_level: bool | None = None,
+    spread: Spread | None = None,
 ) -> Needs:
     """Find what each rank of the receiver keeps of a received mesh.
 
@@ -97,6 +101,8 @@ def needed_vertices(
         Access regions; NaN for a rank that set none.
     two_level : bool, optional
         Which initialisation; by default the configured one.
+    spread : Spread, optional
+        Processes that share the work; all get the same answer.
 
     Returns
     -------
@@ -118,11 +124,21 @@ def needed_vertices(
         )
     boxes = receiver_boxes(link, local, region)
     points = provider.points("to find what is exchanged")
+    for mapping in link.mappings:
+        if mapping.kind not in _MAPPINGS and not mapping.is_kernel:
+            raise DataError(
+                f"{link.title}: expected one of the mappings {', '.join(_MAPPINGS)} or rbf, found {mapping.kind}, "
+                "which preCICE does not run in parallel; analyse the other meshes"
+            )
+        if mapping.local is not None:
+            local[mapping.local].points("to find what is exchanged")
+    if not len(points):
+        return Needs(np.empty(0, np.int64), np.empty(0, np.int64), 0)
     if len(boxes) == 1:
         # A serial participant keeps everything.
         return Needs(np.arange(len(points)), np.zeros(len(points), np.int64), 0)
-    search = _Search(link, provider, points, local, region, boxes, link.two_level if two_level is None else two_level)
-    return search.run()
+    scheme = link.two_level if two_level is None else two_level
+    return _Search(link, provider, points, local, region, boxes, scheme, spread or Spread()).run()
 
 
 class _Search:
@@ -137,9 +153,10 @@ class _Search:
         region: NDArray[np.float64] | None,
         boxes: NDArray[np.float64],
         two_level: bool,
+        spread: Spread,
     ) -> None:
         self.link, self.provider, self.points, self.local = link, provider, points, local
-        self.region, self.boxes, self.two_level = region, boxes, two_level
+        self.region, self.boxes, self.two_level, self.spread = region, boxes, two_level, spread
         self.ranks = len(boxes)
         self.open_choices = 0
         self.approximated: dict[str, None] = {}
@@ -150,28 +167,36 @@ class _Search:
         self._offsets = provider.offsets
         self._everything = np.arange(len(points))
         known = any(len(each) for each in provider.cells.values())
-        self._cells = CellIndex(provider.cells, len(points)) if known else None
+        self._cells = CellIndex(provider.cells, provider.rank_of) if known else None
         self._trees: tuple[NDArray[np.int64], cKDTree] | None = None
 
     def run(self) -> Needs:
         """Tag, own, tag again."""
-        fast = self._nearest_everywhere()
-        if fast is not None:
-            return fast
-        candidates = [self._candidates(rank) for rank in range(self.ranks)]
-        tags = [self._first_round(rank, candidates[rank]) for rank in range(self.ranks)]
+        block, count = self.spread.block(self.ranks), len(self.points)
+        if nearest_alone(self.link, self.region):
+            own, self.open_choices = nearest_for_all(
+                self.link, self.points, self.local, self.boxes, self._candidates, block
+            )
+            keys = self.spread.join([own])
+            return self._needs(keys % count, keys // count)
+        candidates = [self._candidates(rank) for rank in block]
+        tags = [self._first_round(rank, inside) for rank, inside in zip(block, candidates, strict=True)]
         compact = [
             m for m in self.link.mappings if m.is_kernel and not m.is_partitioned and np.isfinite(m.support_radius)
         ]
         if any(mapping.local is not None for mapping in compact):
-            owners = self._owners(tags)
-            for rank, owned in enumerate(owners):
-                tags[rank] = self._second_round(candidates[rank], tags[rank], owned, compact)
-        counts = [len(each) for each in tags]
-        return self._needs(np.concatenate(tags), np.repeat(np.arange(self.ranks), counts))
+            owners = self._owners([each for part in self.spread.gather(tags) for each in part])
+            for n, rank in enumerate(block):
+                tags[n] = self._second_round(candidates[n], tags[n], owners[rank], compact)
+        counts = np.array([len(each) for each in tags], dtype=np.int64)
+        return self._needs(
+            self.spread.join(tags), self.spread.join([np.repeat(np.array(block, dtype=np.int64), counts)])
+        )
 
     def _needs(self, vertices: NDArray[np.int64], ranks: NDArray[np.int64]) -> Needs:
-        return Needs(vertices, ranks, self.open_choices, tuple(self.approximated))
+        told = self.spread.gather((self.open_choices, tuple(self.approximated)))
+        names = dict.fromkeys(name for _, approximated in told for name in approximated)
+        return Needs(vertices, ranks, sum(count for count, _ in told), tuple(names))
 
     def _candidates(self, rank: int) -> NDArray[np.int64]:
         """Vertices that reach the rank's mappings, in global order."""
@@ -206,11 +231,6 @@ class _Search:
         if self.link.api_access and self.region is not None:
             tagged |= self._inside(candidates, self.region[rank])
         for mapping in self.link.mappings:
-            if mapping.kind not in _MAPPINGS and not mapping.is_kernel:
-                raise DataError(
-                    f"{self.link.title}: expected one of the mappings {', '.join(_MAPPINGS)} or rbf, found "
-                    f"{mapping.kind}, which preCICE does not run in parallel; analyse the other meshes"
-                )
             if mapping.local is None:
                 # Just-in-time kernel mappings tag nothing beyond the access region.
                 tagged |= not mapping.is_kernel
@@ -225,7 +245,7 @@ class _Search:
         if mapping.is_kernel:
             box = self._local(mapping).boxes[rank]
             if mapping.is_partitioned:
-                margin = 2 * self._cluster_radius(mapping, box, candidates)
+                margin = 2 * cluster_radius(mapping.vertices_per_cluster, box, self._tree(candidates))
             elif np.isfinite(mapping.support_radius):
                 margin = mapping.support_radius
             else:
@@ -251,22 +271,6 @@ class _Search:
             self._trees = (candidates, cKDTree(self.points[candidates]))
         return self._trees[1]
 
-    def _cluster_radius(self, mapping: LinkMapping, box: NDArray[np.float64], candidates: NDArray[np.int64]) -> float:
-        """Median reach of a cluster around points of the box: ``impl::estimateClusterRadius``."""
-        tree = self._tree(candidates)
-        centre = (box[:, 1] + box[:, 0]) * 0.5
-        samples = [centre]
-        for axis in range(len(centre)):
-            sample = centre.copy()
-            sample[axis] -= (box[axis, 1] - box[axis, 0]) * 0.25
-            samples.append(sample.copy())
-            sample[axis] += (box[axis, 1] - box[axis, 0]) * 0.5
-            samples.append(sample)
-        _, nearest = tree.query(np.array(samples))
-        count = min(mapping.vertices_per_cluster, len(candidates))
-        reach, _ = tree.query(tree.data[nearest], k=[count])
-        return float(np.sort(reach[:, 0])[len(samples) // 2])
-
     def _owners(self, tags: list[NDArray[np.int64]]) -> list[NDArray[np.int64]]:
         if self.two_level:
             return owners_two_level(self.points, tags, self.boxes)
@@ -287,36 +291,3 @@ class _Search:
             margin = mapping.support_radius
             parts.append(candidates[self._inside(candidates, np.stack([low - margin, high + margin], axis=1))])
         return np.unique(np.concatenate(parts))
-
-    def _nearest_everywhere(self) -> Needs | None:
-        """All ranks at once, where only nearest-neighbour mappings from local meshes are there: one tree for all."""
-        mappings = self.link.mappings
-        simple = all(m.local is not None and m.kind.startswith("nearest-neighbor") for m in mappings)
-        if not (simple and self.link.filtered) or (self.link.api_access and self.region is not None):
-            return None
-        tree = cKDTree(self.points)
-        found: list[NDArray[np.int64]] = []
-        count = len(self.points)
-        for mapping in mappings:
-            mesh = self._local(mapping)
-            origin = mesh.points("to find what is exchanged")
-            ranks = mesh.rank_of
-            if not len(origin):
-                continue
-            nearest, unsure = nearest_vertices(tree, origin)
-            box = self.boxes[ranks]
-            chosen = self.points[nearest]
-            # What lies outside the rank's box does not reach it: there the nearest of the rest counts.
-            sure = ((chosen >= box[:, :, 0]) & (chosen <= box[:, :, 1])).all(axis=1)
-            self.open_choices += int(unsure[sure].sum())
-            found.append(ranks[sure] * count + nearest[sure])
-            for rank in np.unique(ranks[~sure]):
-                candidates = self._candidates(int(rank))
-                if not len(candidates):
-                    continue
-                there = origin[(ranks == rank) & ~sure]
-                best, unsure = nearest_vertices(cKDTree(self.points[candidates]), there)
-                self.open_choices += int(unsure.sum())
-                found.append(rank * count + candidates[best])
-        keys = np.unique(np.concatenate(found)) if found else np.empty(0, np.int64)
-        return self._needs(keys % count, keys // count)

@@ -1,72 +1,29 @@
 """Which vertices a nearest-neighbour, nearest-projection or linear-cell mapping uses: preCICE's ``query/Index.cpp``.
 
 Edges are ranked by their true distance, triangles and tetrahedra by that of their bounding boxes; the four nearest are
-tried. A projection counts when it lies inside the cell, and only while it is no farther than the nearest vertex.
+tried. A projection counts when it lies inside the cell, and only while it is no farther than the nearest vertex. Where
+several are equally near, the order of preCICE's search tree decides.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+import functools
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial import cKDTree
 
-__all__ = ["CellIndex", "LocalMesh", "cells_used", "nearest_vertices"]
+from precice_lb.partners.cells import LocalMesh
+from precice_lb.partners.search_tree import SearchTree
+
+__all__ = ["cells_used", "nearest_vertices", "settled"]
 
 _ZERO = 1e-14
 _SAME = 1e-12
 _TRIED = 4
 _BLOCK = 2**20
-
-
-class CellIndex:
-    """All cells of a mesh, sorted by their first vertex.
-
-    Parameters
-    ----------
-    cells : mapping
-        ``edges``, ``triangles`` and ``tetrahedra`` as arrays of vertex positions.
-    vertices : int
-        Number of vertices of the mesh.
-    """
-
-    def __init__(self, cells: Mapping[str, NDArray[np.int64]], vertices: int) -> None:
-        self.kinds = {}
-        for kind, array in with_faces(cells).items():
-            ordered = array[np.argsort(array[:, 0], kind="stable")]
-            self.kinds[kind] = (ordered, np.searchsorted(ordered[:, 0], np.arange(vertices + 1)))
-
-    def among(self, chosen: NDArray[np.int64]) -> dict[str, NDArray[np.int64]]:
-        """Cells whose vertices are all among the chosen ones (ascending), as positions in these."""
-        result = {}
-        for kind, (ordered, starts) in self.kinds.items():
-            begin, count = starts[chosen], starts[chosen + 1] - starts[chosen]
-            rows = np.repeat(begin - np.cumsum(count) + count, count) + np.arange(count.sum())
-            cells = ordered[rows]
-            place = np.minimum(np.searchsorted(chosen, cells), max(len(chosen) - 1, 0))
-            result[kind] = place[(chosen[place] == cells).all(axis=1)] if len(cells) else cells
-        return result
-
-
-def with_faces(cells: Mapping[str, NDArray[np.int64]]) -> dict[str, NDArray[np.int64]]:
-    """Add the faces of tetrahedra and the edges of triangles, each once: preCICE's ``Mesh::preprocess``."""
-    tetrahedra = np.sort(cells.get("tetrahedra", np.empty((0, 4), np.int64)), axis=1)
-    faces = [tetrahedra[:, np.delete(np.arange(4), corner)] for corner in range(4)]
-    triangles = np.sort(np.concatenate([cells.get("triangles", np.empty((0, 3), np.int64)), *faces]), axis=1)
-    sides = [triangles[:, np.delete(np.arange(3), corner)] for corner in range(3)]
-    edges = np.sort(np.concatenate([cells.get("edges", np.empty((0, 2), np.int64)), *sides]), axis=1)
-    every = {"edges": edges, "triangles": triangles, "tetrahedra": tetrahedra}
-    return {kind: np.unique(array, axis=0) if len(array) else array for kind, array in every.items()}
-
-
-@dataclass(frozen=True)
-class LocalMesh:
-    """The part of a mesh that reaches a rank: some vertices, and the cells whose vertices are all among them."""
-
-    points: NDArray[np.float64]
-    cells: Mapping[str, NDArray[np.int64]]
+# Beyond, what several equally near elements leave open is not looked up in preCICE's tree.
+_SEARCHED = 20_000
 
 
 def cells_used(kind: str, origin: NDArray[np.float64], mesh: LocalMesh, tree: cKDTree) -> tuple[NDArray[np.int64], int]:
@@ -92,7 +49,8 @@ def cells_used(kind: str, origin: NDArray[np.float64], mesh: LocalMesh, tree: cK
     """
     nearest, tied = nearest_vertices(tree, origin)
     if kind == "nearest-neighbor":
-        return np.unique(nearest), int(tied.sum())
+        return np.unique(settled(nearest, tied, origin, mesh.points)), int(tied.sum())
+    nearest = settled(nearest, tied, origin, mesh.points)
     used, unsure = [], 0
     for begin in range(0, len(origin), 512):
         part = slice(begin, begin + 512)
@@ -143,7 +101,7 @@ def _project(
         cells = mesh.cells["triangles" if flat else "tetrahedra"]
         # Enclosing tetrahedra are all tried.
         found, chosen, many = _best(
-            origin, cells, mesh.points, tried=_TRIED if flat else len(cells), enclosing=not flat
+            origin, cells, mesh.points, tried=_TRIED if flat else len(cells), enclosing=not flat, first_wins=True
         )
         used.append(chosen)
         unsure += many
@@ -170,6 +128,7 @@ def _best(
     tried: int,
     limit: NDArray[np.float64] | None = None,
     enclosing: bool = False,
+    first_wins: bool = False,
 ) -> tuple[NDArray[np.bool_], NDArray[np.int64], int]:
     """For each point the best of the cells that are tried: whether there is one, vertices used, undecided points."""
     found = np.zeros(len(origin), bool)
@@ -177,48 +136,144 @@ def _best(
         return found, np.empty(0, np.int64), 0
     used = []
     unsure = 0
+    search = _CellSearch(cells, points)
     rows = max(_BLOCK // len(cells), 1)
     for begin in range(0, len(origin), rows):
         part = slice(begin, begin + rows)
         where = origin[part]
-        distance = _distances(where, cells, points)
+        distance = _squares(where, cells, points)
         if enclosing:
             near = distance == 0
         else:
             count = min(tried, len(cells))
             last = np.partition(distance, count - 1, axis=1)[:, count - 1]
-            # Equally near ones are all tried: which of them preCICE takes depends on its tree.
             near = distance <= last[:, None] * (1 + _SAME)
-        point, cell = np.nonzero(near)
+        point, cell, turn, open_choices = _tried(
+            where, near, cells, points, search, min(tried, len(cells)), first_wins, enclosing
+        )
         weights, away = _weights(where[point], points[cells[cell]])
         inside = (weights >= -_ZERO).all(axis=1)
         if limit is not None:
             inside &= away <= limit[part][point]
-        if not enclosing:
-            crowded = near.sum(axis=1) > min(tried, len(cells))
-            unsure += int(crowded[np.unique(point[inside])].sum()) if inside.any() else 0
-        point, cell, weights, away = point[inside], cell[inside], weights[inside], away[inside]
-        order = np.lexsort((away, point))
+        unsure += int(open_choices[np.unique(point[inside])].sum())
+        point, cell, turn, weights, away = point[inside], cell[inside], turn[inside], weights[inside], away[inside]
+        order = np.lexsort((turn, point)) if first_wins else np.lexsort((turn, away, point))
         first = order[np.unique(point[order], return_index=True)[1]]
         found[begin + point[first]] = True
         used.append(cells[cell[first]][np.abs(weights[first]) > _ZERO])
     return found, np.concatenate(used), unsure
 
 
-def _distances(
-    origin: NDArray[np.float64], cells: NDArray[np.int64], points: NDArray[np.float64]
+def _tried(
+    where: NDArray[np.float64],
+    near: NDArray[np.bool_],
+    cells: NDArray[np.int64],
+    points: NDArray[np.float64],
+    search: _CellSearch,
+    tried: int,
+    first_wins: bool,
+    enclosing: bool,
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
+    """Pairs of point and cell to try, their turn, and for which points the search tree decides about them."""
+    crowded = near.sum(axis=1) > tried
+    # Several cells around a point or with equally near projections, as of ranks whose parts overlap.
+    point, cell = np.nonzero(near)
+    weights, away = _weights(where[point], points[cells[cell]])
+    inside = (weights >= -_ZERO).all(axis=1)
+    best = np.full(len(where), np.inf)
+    np.minimum.at(best, point[inside], away[inside])
+    alike = inside & (first_wins | (away <= best[point] + _SAME * (1 + best[point])))
+    crowded |= np.bincount(point[alike], minlength=len(where)) > 1
+    turn = np.zeros(near.shape, np.int64)
+    if len(cells) <= _SEARCHED:
+        for row in np.flatnonzero(crowded):
+            found = search.enclosing(near[row]) if enclosing else search.nearest(where[row], tried)
+            near[row] = False
+            near[row, found] = True
+            turn[row, found] = np.arange(len(found))
+    point, cell = np.nonzero(near)
+    return point, cell, turn[point, cell], crowded
+
+
+class _CellSearch:
+    """preCICE's tree over some cells, packed when it is asked for."""
+
+    def __init__(self, cells: NDArray[np.int64], points: NDArray[np.float64]) -> None:
+        self._cells, self._points = cells, points
+        self._tree: SearchTree | None = None
+
+    def nearest(self, point: NDArray[np.float64], count: int) -> list[int]:
+        """Nearest cells, in the order preCICE gets them."""
+
+        def distances(chosen: NDArray[np.int64]) -> NDArray[np.float64]:
+            return np.asarray(_squares(point[None], self._cells[chosen], self._points)[0])
+
+        return self._packed().nearest(point, count, distances)
+
+    def enclosing(self, near: NDArray[np.bool_]) -> NDArray[np.int64]:
+        """Cells around a point, in the order preCICE gets them."""
+        order = self._packed().order()
+        return order[near[order]]
+
+    def _packed(self) -> SearchTree:
+        if self._tree is None:
+            corners = self._points[self._cells]
+            self._tree = SearchTree(corners.min(axis=1), corners.max(axis=1))
+        return self._tree
+
+
+def settled(
+    nearest: NDArray[np.int64], tied: NDArray[np.bool_], origin: NDArray[np.float64], points: NDArray[np.float64]
+) -> NDArray[np.int64]:
+    """Take of equally near vertices the one that preCICE's tree finds.
+
+    Parameters
+    ----------
+    nearest : ndarray of int64, shape (n,)
+        A nearest vertex of each point.
+    tied : ndarray of bool, shape (n,)
+        Whether there are others.
+    origin : ndarray, shape (n, dimensions)
+        The points.
+    points : ndarray, shape (vertices, dimensions)
+        The vertices that reach the rank, in preCICE's order.
+
+    Returns
+    -------
+    ndarray of int64, shape (n,)
+        Unchanged where there are too many vertices to pack a tree of them.
+    """
+    if len(points) > _SEARCHED or not tied.any():
+        return nearest
+    tree = SearchTree(points, points)
+    result: NDArray[np.int64] = nearest.copy()
+    for row in np.flatnonzero(tied):
+        point = origin[row]
+        result[row] = tree.nearest(point, 1, functools.partial(_point_squares, points, point))[0]
+    return result
+
+
+def _point_squares(
+    points: NDArray[np.float64], point: NDArray[np.float64], chosen: NDArray[np.int64]
 ) -> NDArray[np.float64]:
-    """Distance of each point to each edge, or to each cell's bounding box; shape (points, cells)."""
+    return np.asarray(((points[chosen] - point) ** 2).sum(axis=1))
+
+
+def _squares(origin: NDArray[np.float64], cells: NDArray[np.int64], points: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Squared distance of each point to each edge, or to each cell's bounding box; shape (points, cells)."""
     corners = points[cells]
     if cells.shape[1] == 2:
-        start, along = corners[:, 0], corners[:, 1] - corners[:, 0]
-        length = np.maximum((along**2).sum(axis=1), np.finfo(float).tiny)
-        behind = origin[:, None] - start[None]
-        share = np.clip((behind * along).sum(axis=2) / length, 0.0, 1.0)
-        return np.asarray(np.linalg.norm(behind - share[:, :, None] * along, axis=2))
+        # Step by step as Boost does it: what is equally near must be so to the last bit.
+        start, end = corners[:, 0], corners[:, 1]
+        along, behind = end - start, origin[:, None] - start[None]
+        reach, length = (behind * along).sum(axis=2), (along**2).sum(axis=1)
+        share = np.divide(reach, length, out=np.zeros_like(reach), where=length > 0)
+        foot = np.where((reach < length)[:, :, None], start + share[:, :, None] * along, end)
+        foot = np.where((reach <= 0)[:, :, None], start, foot)
+        return np.asarray(((origin[:, None] - foot) ** 2).sum(axis=2))
     low, high = corners.min(axis=1), corners.max(axis=1)
     beyond = np.maximum(np.maximum(low[None] - origin[:, None], origin[:, None] - high[None]), 0.0)
-    return np.asarray(np.linalg.norm(beyond, axis=2))
+    return np.asarray((beyond**2).sum(axis=2))
 
 
 def _weights(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
+import io
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -154,10 +156,12 @@ def read_mesh_files(
     read = []
     for path in paths:
         try:
-            read.append(meshio.read(path))
+            # It prints what it cannot read, too.
+            with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+                read.append(meshio.read(path))
         except SystemExit:
             # meshio ends the program where it finds no reader.
-            raise DataError(f"{path}: expected a file of a format that meshio reads, found another") from None
+            raise DataError(f"{path}: expected a mesh file that meshio reads, found another or a damaged one") from None
         except Exception as error:
             raise DataError(f"{path}: expected a mesh file that meshio reads, found: {error}") from error
     if partition is not None and len(read) != 1:

@@ -1,0 +1,242 @@
+"""Which of equally near vertices or cells preCICE finds first: its search tree, element by element.
+
+preCICE searches with Boost.Geometry's packed R-tree (``rstar<16>``). Where several elements are equally near, the order
+of its nodes decides, and that follows from how the tree was packed (``rtree/pack_create.hpp``), from the partial sort
+of libstdc++, and from how the nearest are collected (``rtree/visitors/distance_query.hpp``). This repeats these steps
+as Boost 1.74 does them; a preCICE built with another Boost may choose otherwise. It is slow, and meant for single
+points.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["SearchTree"]
+
+_MOST = 16
+# Boost: rstar<16> has 0.3 of 16 elements at least.
+_LEAST = 4
+
+Distances = Callable[[NDArray[np.int64]], NDArray[np.float64]]
+
+
+@dataclass
+class _Node:
+    """A leaf with positions of elements, or an inner node with other nodes."""
+
+    low: NDArray[np.float64]
+    high: NDArray[np.float64]
+    elements: NDArray[np.int64] | None
+    children: list[_Node]
+
+
+class SearchTree:
+    """A packed tree over boxes.
+
+    Parameters
+    ----------
+    low, high : ndarray, shape (elements, dimensions)
+        Bounds of each element, in the order in which preCICE has them; at least one.
+    """
+
+    def __init__(self, low: NDArray[np.float64], high: NDArray[np.float64]) -> None:
+        self._low, self._high = low, high
+        self._centres = (low + high) / 2
+        count, largest = len(low), 1
+        size = _MOST
+        while size < count:
+            largest, size = size, size * _MOST
+        entries = list(range(count))
+        self._root = self._level(entries, low.min(axis=0), high.max(axis=0), largest)
+
+    def nearest(self, point: NDArray[np.float64], count: int, distances: Distances) -> list[int]:
+        """Elements nearest to a point, in the order preCICE gets them.
+
+        Parameters
+        ----------
+        point : ndarray, shape (dimensions,)
+            Where to search from.
+        count : int
+            How many to find.
+        distances : callable
+            Gives the squared distances of some elements, by their positions.
+
+        Returns
+        -------
+        list of int
+            Positions; not sorted by distance.
+        """
+        found: list[tuple[float, int]] = []
+        self._visit(self._root, point, count, distances, found)
+        return [element for _, element in found]
+
+    def order(self) -> NDArray[np.int64]:
+        """Return all elements in the order in which a search by position meets them."""
+        parts: list[NDArray[np.int64]] = []
+
+        def walk(node: _Node) -> None:
+            if node.elements is not None:
+                parts.append(node.elements)
+            for child in node.children:
+                walk(child)
+
+        walk(self._root)
+        return np.concatenate(parts)
+
+    def _level(
+        self, entries: list[int], hint_low: NDArray[np.float64], hint_high: NDArray[np.float64], largest: int
+    ) -> _Node:
+        if largest <= 1:
+            elements = np.array(entries, dtype=np.int64)
+            return _Node(self._low[elements].min(axis=0), self._high[elements].max(axis=0), elements, [])
+        children: list[_Node] = []
+        self._packets(entries, hint_low, hint_high, largest, children)
+        low = np.min([child.low for child in children], axis=0)
+        high = np.max([child.high for child in children], axis=0)
+        return _Node(low, high, None, children)
+
+    def _packets(
+        self,
+        entries: list[int],
+        hint_low: NDArray[np.float64],
+        hint_high: NDArray[np.float64],
+        largest: int,
+        children: list[_Node],
+    ) -> None:
+        if len(entries) <= largest:
+            children.append(self._level(entries, hint_low, hint_high, largest // _MOST))
+            return
+        median = _median_count(len(entries), largest, _LEAST * (largest // _MOST))
+        # The first of equally long edges.
+        axis = int(np.argmax(hint_high - hint_low))
+        _nth_element(entries, median, self._centres[:, axis].tolist())
+        middle = hint_low[axis] + (hint_high[axis] - hint_low[axis]) / 2
+        left_high, right_low = hint_high.copy(), hint_low.copy()
+        left_high[axis] = right_low[axis] = middle
+        self._packets(entries[:median], hint_low, left_high, largest, children)
+        self._packets(entries[median:], right_low, hint_high, largest, children)
+
+    def _visit(
+        self,
+        node: _Node,
+        point: NDArray[np.float64],
+        count: int,
+        distances: Distances,
+        found: list[tuple[float, int]],
+    ) -> None:
+        if node.elements is not None:
+            for element, distance in zip(node.elements.tolist(), distances(node.elements).tolist(), strict=True):
+                _store(found, count, (distance, element))
+            return
+        active = [(_box_distance(point, child), child) for child in node.children]
+        active = [(away, child) for away, child in active if len(found) < count or away < found[0][0]]
+        for away, child in sorted(active, key=lambda each: each[0]):
+            if len(found) >= count and found[0][0] <= away:
+                break
+            self._visit(child, point, count, distances, found)
+
+
+def _box_distance(point: NDArray[np.float64], node: _Node) -> float:
+    beyond = np.maximum(np.maximum(node.low - point, point - node.high), 0.0)
+    return float((beyond**2).sum())
+
+
+def _median_count(count: int, largest: int, least: int) -> int:
+    """Elements of the first part: ``pack::calculate_median_count``."""
+    whole, rest = divmod(count, largest)
+    if rest == 0:
+        return whole // 2 * largest
+    if least <= rest:
+        return (whole + 1) // 2 * largest
+    whole, rest = divmod(count - least, largest)
+    if rest == 0:
+        return (whole + 1) // 2 * largest
+    return rest if whole == 0 else (whole + 2) // 2 * largest
+
+
+def _store(found: list[tuple[float, int]], count: int, new: tuple[float, int]) -> None:
+    """Keep the nearest in a heap with the farthest first, as ``std::make_heap`` and its kin order it."""
+    if len(found) < count:
+        found.append(new)
+        if len(found) == count:
+            for hole in range(count // 2 - 1, -1, -1):
+                _sift(found, hole, count, found[hole])
+    elif new[0] < found[0][0]:
+        last = found[-1]
+        found[-1] = found[0]
+        _sift(found, 0, count - 1, last)
+        found[-1] = new
+        _rise(found, count - 1, 0, new)
+
+
+def _sift(heap: list[tuple[float, int]], hole: int, length: int, value: tuple[float, int]) -> None:
+    if length == 0:
+        return
+    top = child = hole
+    while child < (length - 1) // 2:
+        child = 2 * (child + 1)
+        if heap[child][0] < heap[child - 1][0]:
+            child -= 1
+        heap[hole] = heap[child]
+        hole = child
+    if length % 2 == 0 and child == (length - 2) // 2:
+        child = 2 * (child + 1)
+        heap[hole] = heap[child - 1]
+        hole = child - 1
+    _rise(heap, hole, top, value)
+
+
+def _rise(heap: list[tuple[float, int]], hole: int, top: int, value: tuple[float, int]) -> None:
+    parent = (hole - 1) // 2
+    while hole > top and heap[parent][0] < value[0]:
+        heap[hole] = heap[parent]
+        hole = parent
+        parent = (hole - 1) // 2
+    heap[hole] = value
+
+
+def _nth_element(entries: list[int], nth: int, key: list[float]) -> None:
+    """Partial sort as libstdc++ does it (``std::__introselect``)."""
+    first, last = 0, len(entries)
+    if first == last or nth == last:
+        return
+    depth = 2 * (len(entries).bit_length() - 1)
+    while last - first > 3:
+        if depth == 0:
+            # Only for values made to defeat the median of three; equal ones may come in another order then.
+            entries[first:last] = sorted(entries[first:last], key=lambda entry: key[entry])
+            return
+        depth -= 1
+        cut = _cut(entries, first, last, key)
+        if cut <= nth:
+            first = cut
+        else:
+            last = cut
+    entries[first:last] = sorted(entries[first:last], key=lambda entry: key[entry])
+
+
+def _cut(entries: list[int], first: int, last: int, key: list[float]) -> int:
+    """Partition around the median of three (``std::__unguarded_partition_pivot``)."""
+    a, b, c = first + 1, first + (last - first) // 2, last - 1
+    at = [key[entries[place]] for place in (a, b, c)]
+    if at[0] < at[1]:
+        chosen = b if at[1] < at[2] else (c if at[0] < at[2] else a)
+    else:
+        chosen = a if at[0] < at[2] else (c if at[1] < at[2] else b)
+    entries[first], entries[chosen] = entries[chosen], entries[first]
+    pivot = key[entries[first]]
+    low, high = first + 1, last
+    while True:
+        while key[entries[low]] < pivot:
+            low += 1
+        high -= 1
+        while pivot < key[entries[high]]:
+            high -= 1
+        if low >= high:
+            return low
+        entries[low], entries[high] = entries[high], entries[low]
+        low += 1
