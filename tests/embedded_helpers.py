@@ -289,7 +289,7 @@ def batch(batch_file: Path, name: str) -> None:
             result = _couple(precice, str(directory.parent / "precice-config.xml"), one[name], name, rank, size)
         except Exception as error:
             traceback.print_exc()
-            result = {"error": np.array([str(error)])}
+            result = {"error": np.array([f"{type(error).__name__}: {error}"])}
         saved.update({f"{number}|{key}": values for key, values in result.items()})
     os.chdir(batch_file.parent)
     np.savez(batch_file.with_name(f"{batch_file.stem}-{name}-{rank}.npz"), **saved)

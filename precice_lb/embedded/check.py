@@ -13,7 +13,7 @@ from typing import NoReturn
 from precice_lb.embedded.dataflow import check_data_flow
 from precice_lb.embedded.iteration_rules import check_iterations
 from precice_lb.embedded.settings import kernel_settings, mapping_element
-from precice_lb.embedded.tags import TAGS, identity
+from precice_lb.embedded.tags import TAGS, badly_written, identity
 from precice_lb.exceptions import ConfigurationError, UnsupportedConfigurationError
 from precice_lb.precice_xml import Configuration, Element
 
@@ -109,6 +109,8 @@ class _Judge:
             for name in ("allow-remeshing", "use-two-level-initialization", "api-access", "direct-access"):
                 if is_true(element.attributes.get(name)):
                     self._unsupported(f'{element.tag} {name}="{element.attributes[name]}" …', element.line)
+            if (badly := badly_written(element)) is not None and badly != "port":
+                self._wrong(element, f'a number as "{badly}"', element.attributes[badly])
             port = element.attributes.get("port", "0")
             if not (port.isdecimal() and int(port) < 65536):
                 self._wrong(element, "a port number", port)

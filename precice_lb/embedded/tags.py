@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
 from precice_lb.embedded.settings import KERNELS
 from precice_lb.precice_xml import Element
 
-__all__ = ["TAGS", "identity"]
+__all__ = ["TAGS", "badly_written", "identity"]
 
 _BOUNDS = {f"{side}-bound" for side in ("lower", "upper")}
 _SCHEME = {"participants", "max-time", "max-time-windows", "time-window-size", "exchange"}
@@ -120,7 +122,31 @@ _DISTINCT = {
     "receive-mesh": ("mesh", "name"),
     "read-data": ("data", "name", "mesh"),
     "write-data": ("data", "name", "mesh"),
+    "watch-point": ("watch-point", "name"),
 }
+
+
+_WHOLE = {
+    *("max-time-windows", "min-iterations", "max-iterations", "max-used-iterations", "time-windows-reused"),
+    *("waveform-degree", "freeze-after", "flush-every", "vertices-per-cluster", "port"),
+}
+_REAL = {
+    *("max-time", "time-window-size", "relaxation", "initial-relaxation", "limit", "abs-limit", "rel-limit"),
+    *("safety-factor", "support-radius", "scaling", "relative-overlap"),
+}
+_DIGITS = re.compile(r"\s*[+-]?[0-9]+")
+_NUMBER = re.compile(r"\s*[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
+
+
+def badly_written(element: Element) -> str | None:
+    """Name an attribute whose number Python reads and preCICE does not (``xml/ValueParser.cpp``), None without one."""
+    for name, value in element.attributes.items():
+        what = element.tag if name == "value" else name
+        parts = value.split("/", 1) if what in _REAL else [value]
+        pattern = _DIGITS if what in _WHOLE else _NUMBER
+        if what in _WHOLE | _REAL and not all(pattern.fullmatch(part) for part in parts):
+            return name
+    return None
 
 
 def identity(element: Element) -> tuple[str, ...]:

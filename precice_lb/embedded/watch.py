@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from precice_lb.embedded.errors import CouplingError
 from precice_lb.embedded.intracomm import IntraComm
 from precice_lb.embedded.mesh import Mesh
 from precice_lb.embedded.projection import nearest_cells
@@ -83,10 +84,22 @@ class WatchPoint:
         self._table = Table(self._file, columns)
 
     def write(self, time: float) -> None:
-        """Write a row for a simulated time."""
+        """Write a row for a simulated time.
+
+        Raises
+        ------
+        CouplingError
+            If a data of the mesh has no values.
+        """
         if self._table is None:
             return
         row = [time, *(self._weights * self._mesh.coordinates[self._corners]).sum(axis=0).tolist()]
         for field in self._mesh.fields.values():
+            if len(field.waveform) == 0:
+                # preCICE ends here without a message.
+                raise CouplingError(
+                    f'the watch-point in {self._file} looks at data "{field.data}" on mesh "{field.mesh}", which '
+                    "nobody sends there; check <exchange> and <mapping:…> in the configuration"
+                )
             row += (self._weights * field.waveform.at(time)[self._corners]).sum(axis=0).tolist()
         self._table.write(row)
