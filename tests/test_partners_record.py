@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from record_helpers import assert_fine, run_pair
 
 from precice_lb import embedded
 from precice_lb.cli import main
@@ -110,6 +111,25 @@ def _run(start: Any, ranks: dict[str, int]) -> None:
     for participant, _, _ in started:
         participant.advance(1.0)
         participant.finalize()
+
+
+@pytest.mark.mpi
+@pytest.mark.parametrize("backend", ["embedded", pytest.param("libprecice", marks=pytest.mark.precice)])
+def test_real_solvers_keep_their_meshes_and_their_results(tmp_path: Path, backend: str, mpiexec: str) -> None:
+    options: dict[str, Any] = {"launch": [mpiexec, "-n", "2"], "arguments": ["2"], "PRECICE_LB_BACKEND": backend}
+    assert_fine(run_pair(tmp_path / "with", **options, PRECICE_LB_MESHES="coordinates"))
+    assert_fine(run_pair(tmp_path / "without", **options))
+    for name in ("A-0.npy", "A-1.npy", "B-0.npy", "B-1.npy"):
+        assert (tmp_path / "with" / name).read_bytes() == (tmp_path / "without" / name).read_bytes()
+    configuration, meshes, _ = read_store_meshes([tmp_path / "with" / "precice-lb-store"])
+    x = np.linspace(0.0, 1.0, 11)
+    for mesh in meshes.values():
+        assert mesh.counts.tolist() == [6, 5]
+        assert mesh.points("")[:, 0].tolist() == [*x[::2], *x[1::2]]
+    report = partners_report(configuration, meshes)
+    # Even points on one rank, odd ones on the other: boxes overlap, but nobody needs what the other parity has.
+    assert [len(found.level_1) for found in report.links] == [4, 4]
+    assert [found.level_2.tolist() for found in report.links if found.level_2 is not None] == [[[0, 0], [1, 1]]] * 2
 
 
 def test_coordinates_boxes_and_regions_come_back(
