@@ -1,7 +1,8 @@
 """A participant that only sleeps: name, file with what it should do.
 
 It gets ready, waits until the file "go" appears, runs, and prints when it finished the work of each time window and
-when the window ended, by a clock that all processes share, and how much longer than asked for each sleep was.
+when the window ended, by a clock that all processes share, how long it slept in it, and how much longer than asked for
+each sleep was.
 """
 
 from __future__ import annotations
@@ -33,8 +34,10 @@ with contextlib.suppress(AttributeError, OSError):
     for thread in os.listdir("/proc/self/task"):
         os.sched_setscheduler(int(thread), os.SCHED_RR, os.sched_param(1))
 late: list[float] = []
+slept: list[float] = []
 worked: list[float] = []
 ended: list[float] = []
+own = 0.0
 while participant.is_coupling_ongoing():
     participant.requires_writing_checkpoint()
     step = min(participant.get_max_time_step_size(), case["steps"][name])
@@ -42,7 +45,9 @@ while participant.is_coupling_ongoing():
     seconds = costs[len(ended) % len(costs)] * step / case["mean_steps"][name]
     begin = time.perf_counter()
     time.sleep(seconds)
-    late.append(time.perf_counter() - begin - seconds)
+    taken = time.perf_counter() - begin
+    late.append(taken - seconds)
+    own += taken
     if case["writes"][name]:
         participant.write_data(mesh, f"From{name}", vertices, np.ones(2))
     now = time.perf_counter()
@@ -51,5 +56,7 @@ while participant.is_coupling_ongoing():
     if participant.is_time_window_complete():
         worked.append(now)
         ended.append(time.perf_counter())
+        slept.append(own)
+        own = 0.0
 participant.finalize()
-print(json.dumps({"worked": worked, "ended": ended, "late": late}), flush=True)
+print(json.dumps({"worked": worked, "ended": ended, "late": late, "slept": slept}), flush=True)

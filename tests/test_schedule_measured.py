@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import math
+import os
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -20,7 +24,8 @@ SKIPPED = 2
 # With full counts predicted and measured windows are within 2 %. Short windows on a machine that is busy get a bit
 # more: talking to a partner takes this long, whatever a window takes.
 OWN_CALLS = 1e-3
-SCALE, MESSAGE = (1.0, 0.0) if FULL_COUNTS else (0.6, 3e-4)
+SCALE = 1.0 if FULL_COUNTS else 0.6
+MESSAGE = {"precice": 3e-4, "precice_lb.embedded": 9e-4}
 
 Times = dict[str, dict[str, np.ndarray]]
 
@@ -64,44 +69,49 @@ def is_embedded(case: Case) -> bool:
 EMBEDDED = [case for case in EVERY if is_embedded(case)][:: 1 if FULL_COUNTS else 2]
 
 
-@pytest.fixture(scope="module")
-def on_libprecice(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Times]:
-    """All cases at once."""
-    return run_sleepers(EVERY, "precice", tmp_path_factory.mktemp("libprecice"), periods=periods, scale=SCALE)
+def measure(cases: Sequence[Case], backend: str) -> dict[str, Times]:
+    """Run all cases at once, in a directory that is no busy disk, where there is one: preCICE logs iterations in it."""
+    with tempfile.TemporaryDirectory(dir="/dev/shm" if os.access("/dev/shm", os.W_OK) else None) as directory:
+        return run_sleepers(cases, backend, Path(directory), periods=periods, scale=SCALE)
 
 
 @pytest.fixture(scope="module")
-def on_embedded(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Times]:
-    """All cases at once."""
-    return run_sleepers(
-        EMBEDDED, "precice_lb.embedded", tmp_path_factory.mktemp("embedded"), periods=periods, scale=SCALE
-    )
+def on_libprecice() -> dict[str, Times]:
+    return measure(EVERY, "precice")
+
+
+@pytest.fixture(scope="module")
+def on_embedded() -> dict[str, Times]:
+    return measure(EMBEDDED, "precice_lb.embedded")
 
 
 @pytest.mark.precice
 @pytest.mark.parametrize("case", EVERY, ids=NAMES)
 def test_libprecice_takes_as_long_as_predicted(case: Case, on_libprecice: dict[str, Times]) -> None:
-    compare(case, on_libprecice[case.name])
+    compare(case, on_libprecice[case.name], "precice")
 
 
 @pytest.mark.parametrize("case", EMBEDDED, ids=lambda case: case.name)
 def test_the_embedded_backend_takes_as_long_as_predicted(case: Case, on_embedded: dict[str, Times]) -> None:
-    compare(case, on_embedded[case.name])
+    compare(case, on_embedded[case.name], "precice_lb.embedded")
 
 
-def compare(case: Case, measured: Times) -> None:
+def compare(case: Case, measured: Times, backend: str) -> None:
     """Medians over the windows, so that a moment in which the machine is busy elsewhere does not count."""
     schedule = case.schedule()
     windows = periods(case)
     costs = case.per_window(schedule, windows)
     predicted = steps(schedule.replay(costs))
+    # On a busy machine some sleeps take much longer than asked for: that is load, and is replayed as such.
+    slept = {n: measured[n]["slept"].reshape(windows, schedule.windows[n]).mean(axis=1) for n in case.names}
+    replayed = steps(schedule.replay(slept))
     done = np.max([measured[n]["worked"][schedule.windows[n] - 1 :: schedule.windows[n]] for n in case.names], axis=0)
     found = steps(done)
     assert found.shape == predicted.shape
     seconds = float(np.median(predicted))
-    late = float(np.median(found - predicted))
+    late = float(np.median(found - replayed))
     means = float(found.mean()), float(predicted.mean())
-    slack = allowance(case, measured)
+    slack = allowance(case, measured, backend)
     print(
         f"{case.name}: {means[1]:.4f} s predicted, {means[0]:.4f} s measured, median {100 * late / seconds:+.2f} %, "
         f"allowance of this machine {100 * slack / seconds:.2f} %"
@@ -110,9 +120,10 @@ def compare(case: Case, measured: Times) -> None:
     if case.cycle_mean is None:
         for name, own in schedule.participant_seconds(case.steady(schedule)).items():
             ends = measured[name]["worked"][schedule.windows[name] - 1 :: schedule.windows[name]]
-            late = float(np.median(steps(ends))) - float(own)
+            late = float(np.quantile(steps(ends), 0.25)) - float(own)
             # One that runs ahead, in windows of 20 ms, also shows what its calls take.
-            assert -0.005 * float(own) < late < 0.02 * float(own) + max(slack, OWN_CALLS)
+            assert late < 0.02 * float(own) + max(slack, OWN_CALLS)
+            assert float(np.median(steps(ends))) > 0.995 * float(own)
     else:
         assert means[0] > 1.05 * float(schedule.window_seconds(case.steady(schedule)))
         medians = {name: np.median(series) for name, series in costs.items()}
@@ -125,10 +136,10 @@ def steps(ends: np.ndarray) -> np.ndarray:
     return np.diff(ends)[SKIPPED:]
 
 
-def allowance(case: Case, measured: Times) -> float:
+def allowance(case: Case, measured: Times, backend: str) -> float:
     """Seconds per window by which this machine is late, as told by the sleeps, once for each iteration of each."""
     if FULL_COUNTS:
         return 0.0
     schedule = case.schedule()
-    late = {name: float(np.median(measured[name]["late"])) + MESSAGE / SCALE for name in case.names}
+    late = {name: float(np.median(measured[name]["late"])) + MESSAGE[backend] / SCALE for name in case.names}
     return float(sum(late[name] * schedule.iterations[name] * schedule.windows[name] for name in case.names))
