@@ -28,6 +28,7 @@ pytestmark = [pytest.mark.mpi, pytest.mark.usefixtures("slurm")]
 
 PULSE = Path(__file__).parent.parent / "tutorials" / "pulse"
 FULL_COUNTS = os.environ.get("PRECICE_LB_FULL_COUNTS") == "1"
+FULL = pytest.mark.skipif(not FULL_COUNTS, reason="in full counts only")
 DRIVER = (
     "import sys; from pathlib import Path; from precice_lb.calibrate import read_study, run_campaign; "
     "run_campaign(read_study(sys.argv[1]), Path(sys.argv[2]))"
@@ -205,7 +206,7 @@ def placed(run: Path) -> dict[str, list[str]]:
     return {name: sorted(line for line in log.splitlines() if line.startswith("node")) for name, log in logs.items()}
 
 
-@pytest.mark.parametrize("allocation", ["run", "campaign", "heterogeneous campaign"])
+@pytest.mark.parametrize("allocation", ["run", pytest.param("campaign", marks=FULL), "heterogeneous campaign"])
 def test_participants_have_nodes_of_their_own(tmp_path: Path, allocation: str) -> None:
     write_case(tmp_path, PLACED)
     launcher = f'name = "slurm"\nallocation = "{allocation.split()[-1]}"\nranks_per_node = 2'
@@ -294,11 +295,11 @@ def test_what_slurm_never_takes_is_a_failed_run_in_its_words(tmp_path: Path) -> 
         run_campaign(study, tmp_path / "campaign", report=quiet)
 
 
-@pytest.mark.parametrize("allocation", ["run", "campaign"])
+@pytest.mark.parametrize("allocation", ["run", pytest.param("campaign", marks=FULL)])
 def test_what_a_killed_campaign_submitted_is_used_by_the_next(tmp_path: Path, allocation: str) -> None:
     write_case(tmp_path, WAITS_FIRST)
     launcher = f'name = "slurm"\nallocation = "{allocation}"'
-    path = write_slurm_study(tmp_path, launcher, extra="[environment]\nFIRST_SECONDS = '4'")
+    path = write_slurm_study(tmp_path, launcher, extra="[environment]\nFIRST_SECONDS = '2'")
     directory = tmp_path / "campaign"
     campaign = subprocess.Popen([sys.executable, "-c", DRIVER, str(path), str(directory)], stderr=subprocess.DEVNULL)
     run = directory / "runs" / "001-Left2-Right1"
@@ -319,6 +320,7 @@ def test_what_a_killed_campaign_submitted_is_used_by_the_next(tmp_path: Path, al
         assert result.runs[0].job == result.runs[1].job
 
 
+@FULL
 def test_a_run_over_its_time_limit_is_cancelled(tmp_path: Path) -> None:
     write_case(tmp_path, WAITS_FIRST)
     path = write_slurm_study(tmp_path, extra="[environment]\nFIRST_SECONDS = '300'")
@@ -331,7 +333,7 @@ def test_a_run_over_its_time_limit_is_cancelled(tmp_path: Path) -> None:
     assert_ended(state.runs[0].job or "")
 
 
-@pytest.mark.skipif(not FULL_COUNTS, reason="waits for partners in vain: in full counts only")
+@FULL
 def test_ranks_that_do_not_find_each_other_are_no_measurement(tmp_path: Path) -> None:
     study = write_pulse(tmp_path, launcher='name = "slurm"\nmpi = "none"')
     study.write_text(study.read_text().replace("[environment]", "[environment]\nPRECICE_LB_TIMEOUT = '2'"))
@@ -349,7 +351,7 @@ os.write(1, f"rank {world.rank} of {world.size} on {os.environ['SLURMD_NODENAME'
 """
 
 
-@pytest.mark.parametrize("kind", ["shared nodes", "own nodes", "heterogeneous"])
+@pytest.mark.parametrize("kind", [pytest.param("shared nodes", marks=FULL), "own nodes", "heterogeneous"])
 def test_the_written_job_script_gives_the_ranks_it_promises(tmp_path: Path, mpi: str, kind: str) -> None:
     write_case(tmp_path, WHERE)
     launcher = f'name = "slurm"\nmpi = "{mpi}"' + ("" if kind == "shared nodes" else "\nranks_per_node = 2")
