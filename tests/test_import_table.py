@@ -21,7 +21,10 @@ TABLE: dict[str, tuple[set[str], set[str]]] = {
     "schedule": ({"precice_xml"}, {"numpy"}),
     "split": ({"schedule"}, {"numpy", "scipy"}),
     "recommend": ({"dataset", "ingest", "models", "precice_xml", "schedule", "split"}, {"numpy"}),
-    "partners": ({"precice_xml", "store.reader", "store.schema"}, {"numpy", "scipy", "h5py", "mpi4py"}),
+    "partners": (
+        {"ingest.profiling", "precice_xml", "store.reader", "store.schema"},
+        {"numpy", "scipy", "h5py", "mpi4py"},
+    ),
     "emulation": (set(), {"numpy"}),
     "calibrate": (
         {"check", "dataset", "ingest.profiling", "models", "precice_xml", "recommend", "schedule"},

@@ -20,6 +20,7 @@ from precice_lb.partners import (
     PartitionedMesh,
     connected_ranks,
     make_mesh,
+    measured_start_up,
     partners_report,
     rank_order_text,
     read_exports,
@@ -218,6 +219,19 @@ def test_the_command_writes_what_it_shows(case: Path, capsys: pytest.CaptureFixt
     picture = imread(case / "out" / "partners-Fluid-Mesh-Solid.png")
     assert picture.shape[:2] == (810, 1575)
     assert picture[..., :3].std() > 0.05
+
+
+def test_measured_start_up_stands_beside_the_estimate(case: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    profiles = Path(__file__).parent / "data" / "profiling"
+    told = measured_start_up([profiles / "all-parallel"])
+    assert all(
+        0 < parts["repartitioning"] + parts["connectSecondaries"] < parts["initialize"] for parts in told.values()
+    )
+    arguments = ["partners", str(case / "exports"), "--config", str(case / "precice-config.xml")]
+    assert main([*arguments, "--profiling", str(profiles / "fundamental"), "--constants", "latency=1e-6"]) == 0
+    shown = capsys.readouterr().out
+    assert "measured start-up of" in shown
+    assert "latency 1e-06" in shown
 
 
 def test_a_partition_of_ones_own_is_taken(case: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -35,6 +35,7 @@ def partners(
     steps: int = 1,
     iterations: float = 1.0,
     constants: list[str] | None = None,
+    profiling: Path | None = None,
     format: Literal["table", "json"] = "table",
     output: Path | None = None,
 ) -> int:
@@ -74,12 +75,14 @@ def partners(
         Coupling iterations per time window.
     constants
         Constants of the start-up model in seconds and bytes, where you know them: latency=1e-6,bandwidth=1e10.
+    profiling
+        A directory of preCICE's profiling files: what the start-up took there stands beside the estimate.
     format
         Tables to read, or JSON alone on standard output.
     output
         Also write partners.json, partners.h5 (all pairs, sparse), pictures and a rank order into this directory.
     """
-    from precice_lb.partners import CostModel, launched_spread, partners_report
+    from precice_lb.partners import CostModel, launched_spread, measured_start_up, partners_report
     from precice_lb.report.documents import json_text
 
     spread = launched_spread()
@@ -99,6 +102,7 @@ def partners(
             iterations=iterations,
             model=CostModel(**by_participant(constants or [], list(CostModel().to_dict()), "--constants", float)),
             spread=spread,
+            measured=measured_start_up([profiling]) if profiling is not None else None,
         )
     except PreciceLBError:
         # All ranks find the same; one says it.

@@ -10,6 +10,7 @@ from precice_lb.partners.facade import Forecast, PartnersReport, partners_report
 from precice_lb.partners.level1 import connected_ranks, overlapping_pairs, scaled_boxes
 from precice_lb.partners.level2 import Needs, needed_vertices
 from precice_lb.partners.links import Link, LinkMapping, links_of
+from precice_lb.partners.measured import measured_start_up
 from precice_lb.partners.meshes import PartitionedMesh, make_mesh
 from precice_lb.partners.pairs_file import write_pairs
 from precice_lb.partners.partition import STYLES, read_partition, repartition
@@ -37,6 +38,7 @@ __all__ = [
     "launched_spread",
     "links_of",
     "make_mesh",
+    "measured_start_up",
     "morton_order",
     "needed_vertices",
     "overlapping_pairs",

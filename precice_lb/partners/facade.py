@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -68,6 +68,8 @@ class PartnersReport:
         None where the measured partition was analysed.
     model : CostModel
         Constants of the start-up model.
+    measured : mapping
+        Seconds that parts of the start-up took, as `precice_lb.partners.measured.measured_start_up` gives them.
     """
 
     ranks: dict[str, int]
@@ -77,6 +79,7 @@ class PartnersReport:
     advice: tuple[str, ...]
     forecast: Forecast | None
     model: CostModel
+    measured: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything but the pairs as nested mappings for JSON; seconds and bytes."""
@@ -98,6 +101,7 @@ class PartnersReport:
                 "max_error": self.forecast.max_error,
             },
             "cost_model": self.model.to_dict(),
+            "measured_start_up": {name: dict(parts) for name, parts in self.measured.items()},
         }
 
 
@@ -115,6 +119,7 @@ def partners_report(
     iterations: float = 1.0,
     model: CostModel | None = None,
     spread: Spread | None = None,
+    measured: Mapping[str, Mapping[str, float]] | None = None,
 ) -> PartnersReport:
     """Report the partner ranks of a case.
 
@@ -138,6 +143,8 @@ def partners_report(
         For the placement.
     steps, iterations, model, spread
         As of `precice_lb.partners.analysis.analyse_link`.
+    measured : mapping, optional
+        What `precice_lb.partners.measured.measured_start_up` gives, to stand beside the estimate.
 
     Returns
     -------
@@ -177,7 +184,7 @@ def partners_report(
         traffic[key] = (np.concatenate([known[0], pairs]), np.concatenate([known[1], weight]))
     placement = place_ranks(order, chosen, traffic, ranks_per_node)
     advice = advise(found, chosen, placement)
-    return PartnersReport(order, found, chosen, placement, advice, forecast, model or CostModel())
+    return PartnersReport(order, found, chosen, placement, advice, forecast, model or CostModel(), measured or {})
 
 
 def _forecast(

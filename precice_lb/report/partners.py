@@ -157,6 +157,10 @@ def partners_notes(report: PartnersReport) -> list[tuple[str, str]]:
                     "pick others",
                 )
             )
+    for name, parts in report.measured.items():
+        took = ", ".join(f"{event} {seconds:.3g} s" for event, seconds in parts.items() if event != "ranks")
+        slowest = f"the slowest of {parts['ranks']:.0f} ranks, with waits for the partner"
+        notes.append((f"measured start-up of {name}", f"{took or 'nothing recorded'} ({slowest})"))
     constants = ", ".join(f"{name} {value:g}" for name, value in report.model.to_dict().items())
     notes.append(("cost model", f"{constants} (seconds, bytes)"))
     return notes
