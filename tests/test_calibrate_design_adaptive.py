@@ -164,6 +164,23 @@ def test_a_split_that_fails_is_not_asked_for_again() -> None:
     assert split not in failed
 
 
+def test_runs_of_a_smaller_mesh_shape_the_curves_of_the_case() -> None:
+    rng = np.random.default_rng(6)
+    design = CalibrationDesign(("Inner", "Outer"), 64, parameters={"cells": 8000.0})
+    for first in (8, 48):
+        split = {"Inner": first, "Outer": 64 - first}
+        small = {name: value / 8 for name, value in seconds_of(split, rng, 0.01).items()}
+        design.tell(split, small, parameters={"cells": 1000.0})
+    assert (design.runs, design.own_runs) == (2, 0)
+    split = design.ask()
+    assert split is not None
+    design.tell(split, seconds_of(split, rng, 0.01))
+    assert design.own_runs == 1
+    assert regret(design, 64) <= 0.05
+    with pytest.raises(DataError, match="expected the parameters of the case"):
+        design.tell(split, seconds_of(split, rng, 0.01), parameters={"levels": 3})
+
+
 def test_bounds_hold() -> None:
     design, splits, _ = campaign(
         ("Inner", "Outer", "Third"),

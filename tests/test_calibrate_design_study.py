@@ -28,10 +28,14 @@ def study_of(directory: Path, runs: str = "", ranks: int = 32) -> Study:
     return read_study(path)
 
 
-def write_run(stores: Path, split: dict[str, int], seed: int, *, warmup: int = 0, **more: object) -> None:
+def write_run(
+    stores: Path, split: dict[str, int], seed: int, *, warmup: int = 0, size: float = 1.0, **more: object
+) -> None:
     """Leave the stores of a run: twelve windows of the law's seconds with noise, ``warmup`` of them slower."""
     rng = np.random.default_rng(seed)
-    own = {name: float(LAWS[name].seconds(p)) * np.exp(0.01 * rng.standard_normal(12)) for name, p in split.items()}
+    own = {
+        name: size * float(LAWS[name].seconds(p)) * np.exp(0.01 * rng.standard_normal(12)) for name, p in split.items()
+    }
     for seconds in own.values():
         seconds[:warmup] *= 3
     wall = np.max(list(own.values()), axis=0) + 1e-4
@@ -51,6 +55,7 @@ def record_of(number: int, proposal: Proposal, outcome: str = "finished", second
         token="t",
         started="2026-01-01T00:00:00+00:00",
         reason=proposal.reason,
+        mesh=proposal.mesh,
         outcome=outcome,
         seconds=seconds,
     )
@@ -69,7 +74,12 @@ def play(study: Study, directory: Path, most: int = 20, *, warmup: int = 0) -> t
         if proposal is None:
             return asked, design
         record = record_of(len(state.runs) + 1, proposal)
-        write_run(directory / record.directory / "stores", proposal.split, record.number, warmup=warmup)
+        parameters = dict(study.parameters)
+        if proposal.mesh is not None:
+            parameters |= study.meshes[proposal.mesh].parameters
+        stores = directory / record.directory / "stores"
+        size = parameters.get("elements", 1e6) / 1e6
+        write_run(stores, proposal.split, record.number, warmup=warmup, size=size, parameters=parameters)
         state.runs.append(record)
         state.save(directory)
         asked.append(proposal)
@@ -163,6 +173,55 @@ def test_stores_that_cannot_be_read_do_not_stop_a_campaign(tmp_path: Path) -> No
     proposal = design_of(study, directory).ask(splits)
     assert proposal is not None
     assert "; 2 of 2 finished runs cannot be learned from: " in proposal.reason
+
+
+def test_small_meshes_come_first_and_the_case_itself_corrects_them(tmp_path: Path) -> None:
+    extra = (
+        "[parameters]\nelements = 1e6\n[[meshes]]\nparameters = { elements = 1e5 }\nenvironment = { MESH = 'coarse' }\n"
+    )
+    write_case(tmp_path)
+    path = write_study(tmp_path, runs="maximum = 5\ntarget_regret = 0.01", extra=extra)
+    path.write_text(path.read_text().replace("ranks = 4", "ranks = 32"))
+    study = read_study(path)
+    asked, _ = play(study, tmp_path / "campaign")
+    assert [proposal.mesh for proposal in asked[:3]] == [0, 0, None]
+    assert asked[0].reason == "small mesh, elements = 100000, 1 of 2"
+    assert asked[0].split != asked[1].split
+    assert all(proposal.mesh is None for proposal in asked[2:])
+    state = CampaignState.load(tmp_path / "campaign")
+    assert state is not None
+    measurements = CampaignResult(tmp_path / "campaign", tuple(state.runs), 0.0).measurements()
+    for name in LAWS:
+        sizes = measurements.parameters[name]["elements"]
+        per_element = measurements.samples[name][:, 1] / sizes
+        law = LAWS[name].seconds(measurements.samples[name][:, 0]) / 1e6
+        assert sorted(set(sizes)) == [1e5, 1e6]
+        assert per_element == pytest.approx(law, rel=0.03)
+    schedule = Schedule.from_config(study.configuration_path)
+    found = recommend(measurements, 32, schedule=schedule, parameters=study.parameters).split
+    window = [max(LAWS["Left"].seconds(p), LAWS["Right"].seconds(32 - p)) for p in range(1, 32)]
+    assert max(LAWS[name].seconds(p) for name, p in found.items()) <= 1.03 * min(window)
+
+
+@pytest.mark.parametrize(
+    ("extra", "message"),
+    [
+        ("[[meshes]]\nparameters = { elements = 10 }", r"meshes\[1\].parameters: 'elements' is not in \[parameters\]"),
+        (
+            "[parameters]\na = 1\n[[meshes]]\nparameters = { a = 1 }",
+            "expected values other than those of the case itself",
+        ),
+        ("[parameters]\na = 1\n[[meshes]]\nparameters = { a = 2 }\nruns = 5", "expected more than the 5 runs"),
+        (
+            "[parameters]\na = 1\n[[meshes]]\nparameters = { a = 2 }\nenvironment = { PRECICE_LB_DIR = 'x' }",
+            "the campaign itself sets this variable",
+        ),
+    ],
+)
+def test_meshes_that_make_no_sense_are_refused(tmp_path: Path, extra: str, message: str) -> None:
+    write_case(tmp_path)
+    with pytest.raises(StudyError, match=message):
+        read_study(write_study(tmp_path, extra=extra))
 
 
 def test_fixed_designs_stay_available(tmp_path: Path) -> None:

@@ -37,6 +37,7 @@ def check_study(study: Study) -> None:
                 f"participants[{index}].maximum_ranks: expected at least minimum_ranks = {participant.minimum_ranks}, "
                 f"found {participant.maximum_ranks}"
             )
+    _check_meshes(study)
     needed = sum(low for low, _ in study.bounds.values())
     if study.budget.ranks < needed:
         raise StudyError(
@@ -45,6 +46,29 @@ def check_study(study: Study) -> None:
         )
     _check_splits(study)
     _check_case(study)
+
+
+def _check_meshes(study: Study) -> None:
+    for index, mesh in enumerate(study.meshes, start=1):
+        key = f"meshes[{index}]"
+        for name in mesh.parameters:
+            if name not in study.parameters:
+                raise StudyError(
+                    f"{key}.parameters: {name!r} is not in [parameters], which says what the case itself has"
+                    f"{choices(name, list(study.parameters))}"
+                )
+        if all(study.parameters[name] == value for name, value in mesh.parameters.items()):
+            raise StudyError(f"{key}.parameters: expected values other than those of the case itself in [parameters]")
+        for name in mesh.environment:
+            if name in RUN_VARIABLES:
+                raise StudyError(f"{key}.environment.{name}: the campaign itself sets this variable for each run")
+    if study.meshes and (study.runs.splits is not None or study.runs.design != "adaptive"):
+        raise StudyError("meshes: smaller meshes belong to an adaptive design: leave out runs.splits and runs.design")
+    small = sum(mesh.runs for mesh in study.meshes)
+    if small >= study.runs.maximum:
+        raise StudyError(
+            f"runs.maximum: expected more than the {small} runs on smaller meshes, found {study.runs.maximum}"
+        )
 
 
 def _check_splits(study: Study) -> None:

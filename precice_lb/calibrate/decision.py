@@ -10,19 +10,20 @@ for each reading, in place of a new posterior).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
+from precice_lb.models import make_learner
 from precice_lb.recommend.tables import Table, best_ranks, grid_of_ranks
 from precice_lb.schedule import Schedule
 
-__all__ = ["Beliefs"]
+__all__ = ["Beliefs", "learned"]
 
 Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
+Curves = Callable[[Integers], Array]
 
 # Curves drawn per participant.
 DRAWS = 512
@@ -34,13 +35,49 @@ ALTERNATIVES = 64
 READINGS = 128
 
 
+def learned(rows: Array, parameters: Sequence[float], seed: Sequence[int]) -> tuple[Curves, float]:
+    """Draw curves of a participant from what was measured.
+
+    Parameters
+    ----------
+    rows : array of shape (n, 3 + k)
+        Ranks, seconds, standard errors (NaN where unknown), and parameters such as the size of the mesh.
+    parameters : sequence of float
+        Of the case that the curves are for, k of them.
+    seed : sequence of int
+        The same seed draws the same curves.
+
+    Returns
+    -------
+    curves : callable
+        From rank counts, shape (m,), to seconds per window, shape (curves, m).
+    noise : float
+        Relative standard deviation of a run's seconds.
+    """
+    varying = [at for at in range(len(parameters)) if len(np.unique(rows[:, 3 + at])) > 1]
+    values = [parameters[at] for at in varying]
+    model = make_learner("bayes").fit(rows[:, [0, *(3 + at for at in varying)]], rows[:, 1], spread=rows[:, 2])
+    drawn = model.draw(DRAWS, np.random.default_rng(list(seed)))
+
+    def curves(ranks: Integers) -> Array:
+        at = np.column_stack([ranks, np.tile(values, (len(ranks), 1))]) if values else ranks
+        return np.asarray(drawn(at), dtype=np.float64)
+
+    # Between runs, and what the windows of one leave open.
+    errors = rows[np.isfinite(rows[:, 2])]
+    within = float(np.median(errors[:, 2] / errors[:, 1])) if len(errors) else 0.0
+    return curves, float(np.hypot(np.sqrt(np.mean(model.noise_**2)), within))
+
+
 class Beliefs:
     """What fitted models believe about the window time of every split.
 
     Parameters
     ----------
-    models : mapping from participant to estimator
-        Fitted, with ``draw`` and ``noise_`` as of `precice_lb.models.BayesRegressor`.
+    curves : mapping from participant to callable
+        Drawn from a posterior: from rank counts, shape (m,), to seconds per window, shape (curves, m).
+    noise : mapping from participant to float
+        Relative standard deviation of a run's seconds.
     schedule : Schedule
         How the coupling turns own seconds into the window time.
     budget : int
@@ -53,7 +90,8 @@ class Beliefs:
 
     def __init__(
         self,
-        models: Mapping[str, Any],
+        curves: Mapping[str, Curves],
+        noise: Mapping[str, float],
         schedule: Schedule,
         budget: int,
         lowest: Mapping[str, int],
@@ -70,11 +108,10 @@ class Beliefs:
         self._logs: dict[str, Array] = {}
         for index, name in enumerate(self.names):
             grid = grid_of_ranks(int(self.high[index]))
-            drawn = models[name].draw(DRAWS, np.random.default_rng([seed, index]))
-            seconds = np.asarray(drawn(grid), dtype=np.float64)
+            seconds = np.asarray(curves[name](grid), dtype=np.float64)
             self.tables[name] = Table(grid, seconds)
             self._grids[name], self._logs[name] = grid, np.log(seconds)
-        self.noise = {name: float(np.sqrt(np.mean(models[name].noise_ ** 2))) for name in self.names}
+        self.noise = dict(noise)
         self._rng = np.random.default_rng([seed, len(self.names)])
         #: Splits that come into question, shape (k, participants).
         self.splits = self._in_question()

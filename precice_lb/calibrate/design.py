@@ -35,6 +35,8 @@ class Proposal:
 
     split: Split
     reason: str
+    #: Index of the small mesh of the study that the run is on; None for the case itself.
+    mesh: int | None = None
 
 
 class Design(Protocol):

@@ -9,11 +9,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from precice_lb.calibrate.decision import Beliefs
+from precice_lb.calibrate.decision import Beliefs, learned
 from precice_lb.calibrate.design import Split, split_key, spread_splits
 from precice_lb.dataset import Measurements
 from precice_lb.exceptions import CalibrationError, DataError, ScheduleError
-from precice_lb.models import make_learner
 from precice_lb.recommend import Recommendation, recommend
 from precice_lb.recommend.bounds import rank_bounds, whole_number
 from precice_lb.recommend.inputs import coupling_of
@@ -26,6 +25,8 @@ Integers = NDArray[np.int64]
 
 # Splits that are spread over the budget before there is anything to learn from.
 SPREAD_RUNS = 2
+# Rank counts at which every participant is to be measured: two do not show a curve bend.
+DIFFERENT = 3
 # Splits whose measurement is judged.
 CANDIDATES = 12
 
@@ -61,6 +62,8 @@ class CalibrationDesign:
         Another run is not worth it when the runs have cost this much, in seconds told.
     windows : int
         Time windows of a run, for its cost.
+    parameters : mapping from parameter to float, optional
+        Of the case to recommend for, such as the size of its mesh, where runs of other sizes are to be told as well.
 
     Attributes
     ----------
@@ -87,6 +90,7 @@ class CalibrationDesign:
         stable_regret: float = 0.0002,
         core_hours: float = math.inf,
         windows: int = 1,
+        parameters: Mapping[str, float] | None = None,
     ) -> None:
         names = tuple(participants)
         self.schedule = coupling_of(coupling, names)
@@ -106,8 +110,10 @@ class CalibrationDesign:
         self.stable_regret = stable_regret
         self.core_hours = core_hours
         self.windows = windows
+        self.parameters = {key: float(value) for key, value in (parameters or {}).items()}
         self.reason = ""
-        self._rows: dict[str, list[tuple[int, float, float]]] = {name: [] for name in self.names}
+        # Ranks, seconds, standard error, and the parameters.
+        self._rows: dict[str, list[tuple[float, ...]]] = {name: [] for name in self.names}
         self._spent = 0.0
         self._skipped: set[tuple[tuple[str, int], ...]] = set()
         self._answers: dict[tuple[int, int], Split | None] = {}
@@ -118,6 +124,11 @@ class CalibrationDesign:
     def runs(self) -> int:
         """Runs told so far."""
         return len(self._rows[self.names[0]])
+
+    @property
+    def own_runs(self) -> int:
+        """Runs told so far that were of the case itself, with its own parameters."""
+        return sum(row[3:] == tuple(self.parameters.values()) for row in self._rows[self.names[0]])
 
     @property
     def expected_regret(self) -> float:
@@ -133,6 +144,7 @@ class CalibrationDesign:
         seconds: Mapping[str, float],
         *,
         spread: Mapping[str, float] | None = None,
+        parameters: Mapping[str, float] | None = None,
     ) -> None:
         """Add a run.
 
@@ -144,20 +156,29 @@ class CalibrationDesign:
             Own seconds per time window, without waiting for partners.
         spread : mapping from participant to float, optional
             Standard errors of these, in seconds, where known.
+        parameters : mapping from parameter to float, optional
+            Of a run of another size; by default those of the case.
 
         Raises
         ------
         DataError
-            Other participants, ranks that are not whole numbers from 1, seconds that are not positive.
+            Other participants or parameters, ranks that are not whole numbers from 1, seconds that are not positive.
         """
         for what, given in (("ranks", split), ("seconds", seconds)):
             if not isinstance(given, Mapping) or set(given) != set(self.names):
                 found = ", ".join(map(str, given)) if isinstance(given, Mapping) else repr(given)
                 raise DataError(f"expected {what} of {', '.join(self.names)}, found {found or 'none'}")
         rows = check_samples({name: [(split[name], seconds[name])] for name in self.names})
+        given = self.parameters if parameters is None else parameters
+        if set(given) != set(self.parameters):
+            raise DataError(
+                f"expected the parameters of the case ({', '.join(self.parameters) or 'none'}), "
+                f"found {', '.join(map(str, given)) or 'none'}"
+            )
+        values = [float(given[key]) for key in self.parameters]
         errors = spread or {}
         for name, row in rows.items():
-            self._rows[name].append((int(row[0, 0]), float(row[0, 1]), float(errors.get(name, math.nan))))
+            self._rows[name].append((*map(float, row[0]), float(errors.get(name, math.nan)), *values))
         ranks = sum(int(split[name]) for name in self.names)
         own = {name: float(seconds[name]) for name in self.names}
         self._spent += ranks * self.windows * float(self.schedule.window_seconds(own)) / 3600
@@ -193,6 +214,7 @@ class CalibrationDesign:
             minimum_ranks=self.minimum_ranks,
             maximum_ranks=self.maximum_ranks,
             random_state=self.random_state,
+            parameters=self.parameters or None,
         )
 
     def measurements(self) -> Measurements:
@@ -205,6 +227,7 @@ class CalibrationDesign:
             {},
             {},
             (),
+            {name: {key: rows[:, 3 + at] for at, key in enumerate(self.parameters)} for name, rows in table.items()},
         )
 
     def _choose(self) -> Split | None:
@@ -216,7 +239,7 @@ class CalibrationDesign:
             return self._spread()
         beliefs = self._belief()
         now = beliefs.expected_regret
-        if now <= self.target_regret:
+        if now <= self.target_regret and self.own_runs:
             return self._stop(f"the expected regret of {100 * now:.2f} % is below {100 * self.target_regret:.2g} %")
         splits = self._candidates(beliefs)
         if not len(splits):
@@ -224,7 +247,7 @@ class CalibrationDesign:
         saved = now - beliefs.regret_after(splits)
         worth = saved / beliefs.core_seconds(splits)
         best = int(np.argmax(worth))
-        if saved[best] < self.stable_regret:
+        if saved[best] < self.stable_regret and self.own_runs:
             return self._stop(
                 f"the answer is stable: another run is expected to lower the regret of {100 * now:.2f} % by less than "
                 f"{100 * self.stable_regret:.2g} %"
@@ -248,15 +271,15 @@ class CalibrationDesign:
         splits = [split for split in splits if split_key(split) not in self._skipped]
         if not splits:
             return self._stop("every split that comes into question failed")
-        done = [{name: rows[run][0] for name, rows in self._rows.items()} for run in range(self.runs)]
-
-        def distance(split: Split) -> float:
-            gaps = [sum(abs(math.log(split[n] / other[n])) for n in self.names) for other in done]
-            return min(gaps, default=0.0)
-
-        chosen = max(splits, key=distance)
+        chosen = max(splits, key=self._distance)
         self.reason = f"spread over the budget, {self.runs + 1} of {SPREAD_RUNS}"
         return chosen
+
+    def _distance(self, split: Split) -> float:
+        """Logarithmic distance to the nearest split that was measured."""
+        done = zip(*([row[0] for row in self._rows[name]] for name in self.names), strict=True)
+        gaps = [sum(abs(math.log(split[n] / p)) for n, p in zip(self.names, ranks, strict=True)) for ranks in done]
+        return min(gaps, default=0.0)
 
     def _candidates(self, beliefs: Beliefs) -> Integers:
         """List splits to judge: the recommended one, those that may be best, and others over the whole range."""
@@ -266,16 +289,22 @@ class CalibrationDesign:
         likely = likely[np.linspace(0, len(likely) - 1, CANDIDATES).round().astype(np.intp)]
         chosen = np.unique(np.concatenate([every, likely, [beliefs.best]]))
         free = [split_key(self._split(beliefs.splits[at])) not in self._skipped for at in chosen]
-        return np.asarray(beliefs.splits[chosen[free]])
+        splits = beliefs.splits[chosen[free]]
+        new = np.ones(len(splits), dtype=np.bool_)
+        for name, ranks in zip(self.names, splits.T, strict=True):
+            measured = {row[0] for row in self._rows[name]}
+            if len(measured) < DIFFERENT:
+                new &= ~np.isin(ranks, list(measured))
+        return np.asarray(splits[new] if new.any() else splits)
 
     def _belief(self) -> Beliefs:
         if self._beliefs is None or self._beliefs[0] != self.runs:
-            models = {}
-            for name, rows in self._rows.items():
-                ranks, seconds, errors = np.array(sorted(rows)).T
-                models[name] = make_learner("bayes").fit(ranks[:, None], seconds, spread=errors)
-            beliefs = Beliefs(models, self.schedule, self.total_ranks, self.lowest, self.highest, self.random_state)
-            self._beliefs = (self.runs, beliefs)
+            curves, noise = {}, {}
+            for index, (name, rows) in enumerate(self._rows.items()):
+                seed = [self.random_state, index]
+                curves[name], noise[name] = learned(np.array(sorted(rows)), list(self.parameters.values()), seed)
+            bounds = (self.total_ranks, self.lowest, self.highest)
+            self._beliefs = (self.runs, Beliefs(curves, noise, self.schedule, *bounds, self.random_state))
         return self._beliefs[1]
 
     def _split(self, ranks: Integers) -> Split:

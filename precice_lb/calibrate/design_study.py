@@ -6,12 +6,13 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
-from precice_lb.calibrate.design import Design, FixedDesign, Proposal, split_key, spread_splits
+from precice_lb.calibrate.design import Design, FixedDesign, Proposal, Split, split_key, spread_splits
 from precice_lb.calibrate.design_adaptive import CalibrationDesign
 from precice_lb.calibrate.design_fixed import doubling_splits, grid_splits
 from precice_lb.calibrate.measured import MeasuredRuns, mean_iterations, measured_runs
-from precice_lb.calibrate.state import CampaignState, spent
+from precice_lb.calibrate.state import CampaignState, RunRecord, spent
 from precice_lb.calibrate.study import Study
+from precice_lb.dataset import Measurements
 from precice_lb.exceptions import ScheduleError
 from precice_lb.schedule import Schedule
 
@@ -80,9 +81,13 @@ class AdaptiveDesign:
             return self._stop(f"the runs took {minutes:.3g} minutes, of {runs.minutes:g} allowed")
         if runs.core_hours is not None and core_hours >= runs.core_hours:
             return self._stop(f"the runs took {core_hours:.3g} core-hours, of {runs.core_hours:g} allowed")
+        small = self._small_mesh(finished, failed)
+        if small is not None:
+            return small
         each = [measured_runs([self._directory / record.directory / "stores"]) for record in finished]
         design = self._design([measured_runs(self._study.existing_runs), *each])
-        silent = [record.split for record, measured in zip(finished, each, strict=True) if not measured.runs]
+        pairs = zip(finished, each, strict=True)
+        silent = [record.split for record, measured in pairs if record.mesh is None and not measured.runs]
         for split in (*failed, *silent):
             design.skip(split)
         answer = design.ask()
@@ -96,6 +101,23 @@ class AdaptiveDesign:
             reason += f"; {len(silent)} of {len(finished)} finished runs cannot be learned from: {problem}"
         return Proposal(answer, reason)
 
+    def _small_mesh(self, finished: Sequence[RunRecord], failed: Sequence[Split]) -> Proposal | None:
+        """Return a run on a smaller mesh, the first in the study first, while some are missing.
+
+        Runs on smaller meshes cost little and show how participants scale; the curve over ranks and sizes is then
+        corrected by a few runs of the case itself (the multi-step method of Totounferoush 2022, section 3.4).
+        """
+        study = self._study
+        for index, mesh in enumerate(study.meshes):
+            done = [split_key(record.split) for record in finished if record.mesh == index]
+            tried = {*done, *map(split_key, failed)}
+            for split in spread_splits(study.bounds, study.budget.ranks, mesh.runs):
+                if len(done) < mesh.runs and split_key(split) not in tried:
+                    case = ", ".join(f"{name} = {value:g}" for name, value in mesh.parameters.items())
+                    reason = f"small mesh, {case}, {len(done) + 1} of {mesh.runs}"
+                    return Proposal(split, reason, mesh=index)
+        return None
+
     def _design(self, measured: Sequence[MeasuredRuns]) -> CalibrationDesign:
         study = self._study
         tables = [table for each in measured for table in each.runs]
@@ -108,6 +130,7 @@ class AdaptiveDesign:
             # The campaign counts its own runs.
             maximum_runs=len(tables) + 1,
             target_regret=study.runs.target_regret,
+            parameters=study.parameters,
         )
         for run in tables:
             if set(run.samples) == set(study.names):
@@ -115,12 +138,19 @@ class AdaptiveDesign:
                     {name: int(rows[0, 0]) for name, rows in run.samples.items()},
                     {name: float(rows[0, 1]) for name, rows in run.samples.items()},
                     spread={name: float(errors[0]) for name, errors in run.spread.items()},
+                    parameters={key: _parameter(run, key, value) for key, value in design.parameters.items()},
                 )
         return design
 
     def _stop(self, reason: str) -> Proposal | None:
         self.conclusion = reason
         return None
+
+
+def _parameter(run: Measurements, key: str, value: float) -> float:
+    """Return a parameter of a run, or the case's own value where the run does not state it."""
+    stated = [columns[key] for columns in run.parameters.values() if key in columns]
+    return float(stated[0][0]) if stated else value
 
 
 def _schedule(study: Study, iterations: Mapping[str, float]) -> Schedule:

@@ -5,6 +5,10 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from precice_lb.check import found_warmup
 from precice_lb.dataset import CoupledRun, Measurements, load_runs, measurements_from_runs
@@ -42,21 +46,51 @@ def measured_runs(sources: Sequence[Path]) -> MeasuredRuns:
     tables, problems = [], []
     for source in sources:
         try:
-            tables += [measurements_from_runs([run]) for run in _runs([source])]
+            tables += [_with_parameters([run]) for run in _runs([source])]
         except PreciceLBError as error:
             problems.append(str(error))
     return MeasuredRuns(tuple(tables), tuple(problems))
 
 
 def read_measurements(sources: Sequence[Path]) -> Measurements:
-    """Read all runs of one case from directories of stores.
+    """Read all runs of one case from directories of stores, with the parameters of each.
 
     Raises
     ------
     StoreError, DataError
         What cannot be read, or must not be mixed.
     """
-    return measurements_from_runs(_runs(sources))
+    return _with_parameters(_runs(sources))
+
+
+def _with_parameters(runs: Sequence[CoupledRun]) -> Measurements:
+    """Reduce runs to samples; numbers that all of them state as parameters become columns."""
+    table = measurements_from_runs(runs)
+    columns: dict[str, dict[str, NDArray[np.float64]]] = {}
+    for name, samples in table.samples.items():
+        rows = []
+        for run in runs:
+            if name in run.participants:
+                stated = _numbers(run.participants[name].metadata.get("parameters", {}))
+                rows += [(float(ranks), float(seconds), stated) for ranks, seconds in _samples(run, name)]
+        # In the order of the samples.
+        rows.sort(key=lambda row: row[:2])
+        if len(rows) == len(samples):
+            shared = set.intersection(*(set(row[2]) for row in rows))
+            columns[name] = {key: np.array([row[2][key] for row in rows]) for key in sorted(shared)}
+    return dataclasses.replace(table, parameters=columns)
+
+
+def _samples(run: CoupledRun, name: str) -> NDArray[np.float64]:
+    """Rows of one run; none where no window is left after its warm-up."""
+    if not run.steady(name).any():
+        return np.empty((0, 2))
+    return measurements_from_runs([run]).samples[name]
+
+
+def _numbers(parameters: dict[str, Any]) -> dict[str, float]:
+    known = {key: value for key, value in parameters.items() if not isinstance(value, bool)}
+    return {key: float(value) for key, value in known.items() if isinstance(value, int | float)}
 
 
 def _runs(sources: Sequence[Path]) -> list[CoupledRun]:

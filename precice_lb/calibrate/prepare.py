@@ -60,6 +60,7 @@ def prepared(
     directory: Path,
     environment: Mapping[str, str],
     token: str,
+    mesh: int | None = None,
 ) -> Path | None:
     """Return where the prepared files of a participant for ``ranks`` ranks are, made now if they are not there.
 
@@ -73,6 +74,8 @@ def prepared(
         Of the commands.
     token
         Marks their processes.
+    mesh
+        Index of the small mesh that it is for.
 
     Returns
     -------
@@ -88,7 +91,8 @@ def prepared(
     """
     if not (participant.prepare or participant.templates):
         return None
-    place = directory / "prepared" / f"{file_name(participant.name)}-{ranks}"
+    of_mesh = "" if mesh is None else f"-mesh{mesh + 1}"
+    place = directory / "prepared" / f"{file_name(participant.name)}-{ranks}{of_mesh}"
     if (place / _NOTE).is_file():
         return place
     if place.exists():  # a kill came in between

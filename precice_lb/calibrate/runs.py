@@ -108,6 +108,7 @@ class CampaignRuns:
             token=secrets.token_hex(8),
             started=datetime.now(timezone.utc).isoformat(timespec="seconds"),
             reason=proposal.reason,
+            mesh=proposal.mesh,
         )
         self.state.runs.append(record)
         self.state.save(self.directory)
@@ -208,18 +209,20 @@ class CampaignRuns:
         if "OMP_NUM_THREADS" not in os.environ:
             # One core per rank is what a split counts; libraries would start a thread per core in each rank.
             variables["OMP_NUM_THREADS"] = "1"
-        variables |= self.study.environment
+        mesh = None if record.mesh is None else self.study.meshes[record.mesh]
+        variables |= self.study.environment | (mesh.environment if mesh else {})
         variables["PRECICE_LB_DIR"] = str(run_directory / "stores")
         variables["PRECICE_LB_METADATA"] = json.dumps(self._metadata(record))
         return variables
 
     def _metadata(self, record: RunRecord) -> dict[str, Any]:
+        mesh = {} if record.mesh is None else self.study.meshes[record.mesh].parameters
         return {
             # Unique among campaigns: runs of the same name are taken for one coupled run.
             "run": f"{record.name}-{record.token}",
             "warmup_windows": self.study.runs.warmup_windows,
             "degrees_of_freedom": self.study.degrees_of_freedom,
-            "parameters": self.study.parameters,
+            "parameters": self.study.parameters | mesh,
         }
 
     def _prepare(self, plan: RunPlan, record: RunRecord) -> None:
@@ -227,7 +230,7 @@ class CampaignRuns:
         study = self.study
         environment = plan.environment()
         places = [
-            prepared(study, each, record.split[each.name], self.directory, environment, record.token)
+            prepared(study, each, record.split[each.name], self.directory, environment, record.token, record.mesh)
             for each in study.participants
         ]
         case = plan.directory / "case"

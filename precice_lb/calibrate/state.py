@@ -31,8 +31,9 @@ class RunRecord:
 
     ``outcome`` is one of ``running``, ``finished``, ``failed``, ``timeout``, ``interrupted``; ``directory`` is
     relative to the campaign's; ``seconds`` is wall time; ``started`` is ISO 8601 in UTC; ``token`` marks the run's
-    processes; ``job`` is its number in a batch system; ``log_tail`` holds the last lines of the logs of the
-    participants that failed first, each after its participant's name.
+    processes; ``job`` is its number in a batch system; ``mesh`` is the index of the small mesh it was on;
+    ``log_tail`` holds the last lines of the logs of the participants that failed first, each after its participant's
+    name.
     """
 
     number: int
@@ -46,6 +47,7 @@ class RunRecord:
     seconds: float = 0.0
     error: str | None = None
     job: str | None = None
+    mesh: int | None = None
     log_tail: list[str] = field(default_factory=list)
 
 

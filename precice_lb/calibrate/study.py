@@ -29,6 +29,9 @@ _Option = Annotated[str, Field(pattern=r"^-[^\s#]")]
 _Template = Annotated[str, Field(pattern=r"[^/]\.in$")]
 
 
+_VARIABLE = r"^[A-Za-z_][A-Za-z0-9_]*$"
+
+
 class _Section(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
@@ -63,6 +66,14 @@ class RunsSection(_Section):
     splits: Annotated[tuple[dict[str, _Ranks], ...], _List] | None = None
     retries: Annotated[int, Field(ge=0, le=10)] = 0
     on_failure: Literal["skip", "stop"] = "skip"
+
+
+class MeshSection(_Section):
+    """``[[meshes]]``: a smaller mesh to run first: its ``parameters``, and the variables that make the case take it."""
+
+    parameters: Annotated[dict[str, float], Field(min_length=1)]
+    environment: dict[Annotated[str, Field(pattern=_VARIABLE)], str] = {}
+    runs: Annotated[int, Field(ge=1, le=20)] = 2
 
 
 class BudgetSection(_Section):
@@ -138,8 +149,9 @@ class Study(_Section):
     budget: BudgetSection
     launcher: LauncherSection = LauncherSection()
     emulation: EmulationSection | None = None
-    environment: dict[Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")], str] = {}
+    environment: dict[Annotated[str, Field(pattern=_VARIABLE)], str] = {}
     parameters: dict[str, float] = {}
+    meshes: Annotated[tuple[MeshSection, ...], _List] = ()
     participants: Annotated[tuple[ParticipantSection, ...], Field(strict=False, min_length=1)]
 
     @property
@@ -215,6 +227,7 @@ class Study(_Section):
             "runs.warmup_windows": self.runs.warmup_windows,
             "environment": dict(self.environment),
             "parameters": dict(self.parameters),
+            **({"meshes": [mesh.model_dump(exclude={"runs"}) for mesh in self.meshes]} if self.meshes else {}),
             "participants": {
                 p.name: {
                     "command": p.command,

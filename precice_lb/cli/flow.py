@@ -56,8 +56,16 @@ def run_and_recommend(
         "minimum_ranks": {each.name: each.minimum_ranks for each in study.participants},
         "maximum_ranks": {each.name: most for each in study.participants if (most := each.maximum_ranks) is not None},
     }
+    # Runs on smaller meshes, or earlier ones of another size, tell of the case itself by its parameters.
+    columns = {column for columns in measurements.parameters.values() for column in columns}
     recommendation = recommend_measured(
-        measurements, study.budget.ranks, schedule=schedule, learner=learner, random_state=seed, **bounds
+        measurements,
+        study.budget.ranks,
+        schedule=schedule,
+        learner=learner,
+        random_state=seed,
+        parameters={key: value for key, value in study.parameters.items() if key in columns},
+        **bounds,
     )
     truth = None
     if study.law_path is not None:
