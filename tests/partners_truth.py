@@ -393,7 +393,8 @@ def main() -> int:
             elif len(kept) < arguments.cases:
                 kept.append({"spec": spec, "truth": result})
         print(f"{len(kept)} cases kept, {refused} that preCICE refused or that came after one", flush=True)
-    text = json.dumps({"precice": precice.__version__, "cases": kept}, separators=(",", ":"))
+    version = precice.get_version_information().decode().partition(";")[0]
+    text = json.dumps({"precice": version, "cases": kept}, separators=(",", ":"))
     arguments.output.parent.mkdir(parents=True, exist_ok=True)
     arguments.output.write_bytes(gzip.compress(text.encode(), 9, mtime=0))
     return 0
