@@ -17,6 +17,7 @@ from embedded_helpers import write_configuration
 import precice_lb.embedded as embedded
 from precice_lb.embedded import CouplingError, Participant
 from precice_lb.exceptions import BackendError, ConfigurationError
+from precice_lb.ingest.profiling.times import read_profile
 
 MESH_A, MESH_B = "A-Mesh", "B-Mesh"
 CORNERS = [[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]]
@@ -121,6 +122,50 @@ def test_calls_and_their_results(tmp_path: Path) -> None:
 
     couple(configure(tmp_path), solver, partner)
     assert sorted(seen) == ["A", "B"]
+
+
+@pytest.mark.parametrize("mode", ["fundamental", "api", "off"])
+def test_profiling_files_are_read_as_those_of_precice(mode: str, tmp_path: Path) -> None:
+    path = configure(
+        tmp_path,
+        "serial-implicit",
+        iteration='<max-iterations value="2" />'
+        '<acceleration:constant><relaxation value="0.5" /></acceleration:constant>',
+    )
+    profiling = f'<precice-configuration>\n<profiling mode="{mode}" flush-every="20" directory="there" />'
+    path.write_text(path.read_text().replace("<precice-configuration>", profiling))
+
+    def solver(name: str) -> Callable[[Participant], None]:
+        def run(one: Participant) -> None:
+            one.set_mesh_vertices(f"{name}-Mesh", CORNERS)
+            one.initialize()
+            one.start_profiling_section("own")
+            one.stop_last_profiling_section()
+            while one.is_coupling_ongoing():
+                one.requires_writing_checkpoint()
+                one.read_data(f"{name}-Mesh", "Force" if name == "A" else "Heat", [0], 0.0)
+                one.advance(0.1)
+                one.requires_reading_checkpoint()
+            one.finalize()
+
+        return run
+
+    couple(path, solver("A"), solver("B"))
+    files = [tmp_path / "there" / "precice-profiling" / f"{name}-0-1.txt" for name in "AB"]
+    if mode == "off":
+        assert not any(file.exists() for file in files)
+        return
+    for name, file in zip("AB", files, strict=True):
+        profile = read_profile(file)
+        assert (profile.header.mode, profile.finalized, len(profile.calls)) == (mode, True, 6)
+        assert profile.mesh_sizes == {f"{name}-Mesh": 3}
+        names = {event for path in profile.totals for event in path.split("/")}
+        expected = {"construction", "initialize", "solver.advance", "mapping", "own", "waitAndReceiveData", "finalize"}
+        expected |= {"receiveConvergence"} if name == "A" else {"sendConvergence", "accelerate"}
+        assert expected <= names
+        assert any(event.startswith("readData.") for event in names) == (mode == "api")
+    rows = np.loadtxt(tmp_path / "precice-A-iterations.log", skiprows=1)
+    assert rows.tolist() == [[1, 2, 2, 0], [2, 4, 2, 0], [3, 6, 2, 0]]
 
 
 def test_a_solver_may_change_its_arrays_afterwards(tmp_path: Path) -> None:

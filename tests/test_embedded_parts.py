@@ -19,10 +19,14 @@ from hypothesis import strategies as st
 
 from precice_lb.embedded.clock import Clock
 from precice_lb.embedded.errors import CouplingError
+from precice_lb.embedded.factorization import Factorization
+from precice_lb.embedded.geometry import Geometry
 from precice_lb.embedded.intracomm import IntraComm
 from precice_lb.embedded.neighbours import expanded_box, inside, nearest_neighbours
+from precice_lb.embedded.projection import nearest_cells, nearest_projections
 from precice_lb.embedded.rendezvous import Appointment, configuration_hash, connect
 from precice_lb.embedded.sockets import Channel
+from precice_lb.embedded.tables import ConvergenceLog
 from precice_lb.embedded.waveform import Waveform
 
 
@@ -61,6 +65,99 @@ def test_waveforms_between_samples() -> None:
     linear.trim_before(2.0)
     assert len(linear) == 1
     assert linear.at(0.0)[0, 0] == 5.0
+
+
+@pytest.mark.parametrize(("degree", "samples"), [(2, 3), (3, 4), (3, 7), (3, 3)])
+def test_waveforms_of_higher_degrees_go_through_polynomials(degree: int, samples: int) -> None:
+    waveform = Waveform(degree)
+    coefficients = np.array([2.0, -1.0, 0.5, 3.0])[: min(degree, samples - 1) + 1]
+    for time_ in np.linspace(1.0, 2.0, samples) ** 1.5:
+        waveform.put(float(time_), np.full((2, 1), np.polyval(coefficients, time_)))
+    for time_ in np.linspace(1.0, 2.0**1.5, 9):
+        np.testing.assert_allclose(waveform.at(float(time_)), np.polyval(coefficients, time_), rtol=1e-12)
+    other = waveform.copy()
+    other.clear_except_last()
+    assert (len(waveform), len(other)) == (samples, 1)
+    waveform.trim_after(1.0)
+    assert waveform.times == [1.0]
+
+
+@given(st.lists(st.sampled_from(["front", "back", "delete"]), min_size=1, max_size=12), st.integers(0, 10_000))
+def test_the_factorization_follows_its_matrix(changes: list[str], seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    factorization = Factorization("QR2", 1e-2, lambda values: values)
+    factorization.clear(15, 15)
+    matrix = np.zeros((15, 0))
+    for change in changes:
+        if change == "delete" and matrix.shape[1]:
+            column = int(rng.integers(matrix.shape[1]))
+            factorization.delete(column)
+            matrix = np.delete(matrix, column, axis=1)
+        elif change != "delete":
+            new = rng.normal(size=15)
+            position = 0 if change == "front" else matrix.shape[1]
+            assert factorization.insert(position, new)
+            matrix = np.insert(matrix, position, new, axis=1)
+    q, r = factorization.q, factorization.r
+    np.testing.assert_allclose(q @ r, matrix, atol=1e-12)
+    np.testing.assert_allclose(q.T @ q, np.eye(matrix.shape[1]), atol=1e-12)
+    np.testing.assert_array_equal(r, np.triu(r))
+    right = rng.normal(size=matrix.shape[1])
+    np.testing.assert_allclose(r @ factorization.solve(right), right, atol=1e-9)
+
+
+@pytest.mark.parametrize("filtering", ["QR1", "QR1-absolute", "QR2", "QR3"])
+def test_filters_take_out_what_depends_on_newer_columns(filtering: str) -> None:
+    rng = np.random.default_rng(3)
+    matrix = rng.normal(size=(20, 5))
+    matrix[:, 3] = matrix[:, 0] + 1e-7 * rng.normal(size=20)
+    factorization = Factorization(filtering, 1e-3, lambda values: values)
+    assert factorization.rebuild(matrix, 20) == []
+    assert factorization.filter(matrix) == [3]
+    kept = np.delete(matrix, 3, axis=1)
+    np.testing.assert_allclose(factorization.q @ factorization.r, kept, atol=1e-6)
+
+
+@given(st.integers(2, 3), st.integers(1, 12), st.integers(0, 10_000))
+def test_projections_against_brute_force(dimensions: int, count: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    vertices, origins = rng.uniform(0, 1, (8, dimensions)), rng.uniform(-0.2, 1.2, (count, dimensions))
+    edges = np.array([[0, 1], [1, 2], [2, 3]])
+    found = nearest_projections(origins, Geometry(vertices, edges, np.zeros((0, 3), dtype=np.int64)))
+    feet = np.einsum("oc,ocd->od", found.weights, vertices[found.corners])
+    np.testing.assert_allclose(np.linalg.norm(origins - feet, axis=1), found.distances, atol=1e-12)
+    np.testing.assert_allclose(found.weights.sum(axis=1), 1.0)
+    for origin, distance in zip(origins, found.distances, strict=True):
+        options = np.linalg.norm(vertices - origin, axis=1).tolist()
+        for first, second in edges:
+            along = vertices[second] - vertices[first]
+            part = np.clip((origin - vertices[first]) @ along / (along @ along), 0.0, 1.0)
+            options.append(np.linalg.norm(vertices[first] + part * along - origin))
+        assert distance == pytest.approx(min(options), abs=1e-12)
+
+
+def test_a_point_above_a_triangle_takes_its_linear_interpolation() -> None:
+    vertices = np.array([[0.0, 0, 0], [1, 0, 0], [0, 1, 0], [1, 1, 0]])
+    geometry = Geometry(vertices, np.zeros((0, 2), dtype=np.int64), np.array([[0, 1, 2], [3, 1, 2]])).completed()
+    assert len(geometry.edges) == 5
+    found = nearest_projections(np.array([[0.2, 0.3, 0.1], [0.5, -0.3, 0.0], [-1.0, -1.0, 0.0]]), geometry)
+    np.testing.assert_allclose(found.distances, [0.1, 0.3, np.sqrt(2)])
+    np.testing.assert_allclose(np.einsum("oc,oc->o", found.weights, vertices[found.corners, 0]), [0.2, 0.5, 0.0])
+    flat = Geometry(vertices[:, :2], np.zeros((0, 2), dtype=np.int64), geometry.triangles)
+    np.testing.assert_allclose(nearest_cells(np.array([[0.2, 0.3]]), flat).weights[0], [0.5, 0.2, 0.3])
+    part = geometry.restricted(np.array([1, 2, 3]))
+    assert (part.triangles.tolist(), len(part.edges)) == ([[0, 1, 2]], 3)
+
+
+def test_tables_look_like_those_of_precice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    log = ConvergenceLog("A", ["ResRel(A-Mesh:Heat)"])
+    monkeypatch.chdir("/")
+    log.write([1, 12, 0.125])
+    log.write([1, 13, float("inf")])
+    assert (tmp_path / "precice-A-convergence.log").read_text() == (
+        "  TimeWindow  Iteration  ResRel(A-Mesh:Heat)\n     1      12   1.25000000e-01\n     1      13              inf"
+    )
 
 
 @given(st.integers(0, 40), st.integers(1, 40), st.integers(2, 3), st.booleans(), st.integers(0, 10_000))
