@@ -47,10 +47,10 @@ MIXTURE = composed("ABCD", ("serial-explicit", "AB"), ("serial-explicit", "BC"),
 GENERAL = composed(
     "ABCDEF",
     ("serial-implicit", "AB"),
-    ("serial-explicit", "AD"),
     ("serial-explicit", "BC"),
-    ("parallel-explicit", "CE"),
-    ("serial-explicit", "DF"),
+    ("serial-explicit", "CD"),
+    ("serial-explicit", "DE"),
+    ("parallel-explicit", "EF"),
     iterations=2,
 )
 NODES = Constraints(unit="nodes", cores_per_node=48, whole_nodes=True)

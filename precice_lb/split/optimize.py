@@ -13,7 +13,7 @@ from precice_lb.split.constraints import Constraints
 from precice_lb.split.problem import Options, Problem, Times, problem_of
 from precice_lb.split.result import SplitResult
 from precice_lb.split.sampled import solve_samples
-from precice_lb.split.solve import Solver
+from precice_lb.split.solve import TIME_LIMIT, Solver
 
 __all__ = ["optimize_split"]
 
@@ -27,6 +27,7 @@ def optimize_split(
     maximum_ranks: Mapping[str, int] | None = None,
     constraints: Constraints | None = None,
     verify: bool = False,
+    time_limit: float = TIME_LIMIT,
 ) -> SplitResult:
     """Find the split with the shortest time window, exactly.
 
@@ -55,6 +56,8 @@ def optimize_split(
         Everything else that machine and users demand.
     verify
         Compare with all splits where there are at most a few millions.
+    time_limit
+        Seconds that HiGHS gets at most, where it comes to that; what it has not proven by then is the gap.
 
     Returns
     -------
@@ -73,7 +76,7 @@ def optimize_split(
         found = solve_samples(problem)
         split, seconds, bound, proof = found.split, found.seconds, found.bound, found.proof
     else:
-        solver, curves = Solver(problem), problem.curves()
+        solver, curves = Solver(problem, time_limit=time_limit), problem.curves()
         solution = solver.solve(curves)
         choice = solver.leftover(curves, solution.choice)
         split = {name: (curves[name][v].version, int(curves[name][v].ranks[i])) for name, (v, i) in choice.items()}

@@ -26,10 +26,10 @@ Integers = NDArray[np.int64]
 
 #: With no more splits than this the relaxation is not worth its time.
 DIRECT_SPLITS = 4096
-#: Seconds after which HiGHS gives its best split and the gap left.
-TIME_LIMIT = 60.0
-# Times more boxes for lists of splits, where there is no other method.
-_LISTED = 10
+#: Seconds that HiGHS gets, unless told otherwise.
+TIME_LIMIT = 10.0
+# Times as many boxes for lists of splits, where there is no other method, and for a quick answer.
+_LISTED, _QUICK = 10, 0.1
 # How close a bound that is only averaged must be.
 _AVERAGED = 1e-5
 
@@ -65,10 +65,13 @@ class Solver:
         Machine, schedule and constraints.
     budget
         Another budget than the machine's, smaller.
+    time_limit
+        Seconds that HiGHS gets where there are too many boxes; at 0 a tenth of the boxes has to do as well.
     """
 
-    def __init__(self, problem: Problem, budget: int | None = None) -> None:
+    def __init__(self, problem: Problem, budget: int | None = None, time_limit: float = TIME_LIMIT) -> None:
         self.problem = problem
+        self._time_limit = time_limit
         machine = problem.machine
         self.capacity = machine.capacity if budget is None else machine.capacity_of(budget)
         self.rows = Rows(problem.schedule)
@@ -152,7 +155,8 @@ class Solver:
             own = [useful[name][v] for name, v in zip(curves, versions, strict=True)]
             if all(len(curve.ranks) for curve in own):
                 prices = relaxation.prices if relaxation else None
-                left = MAXIMUM_BOXES * (1 if best.count == 1 else _LISTED) - boxes
+                share = _LISTED if best.count > 1 else 1 if self._time_limit > 0 else _QUICK
+                left = int(MAXIMUM_BOXES * share) - boxes
                 more, reached = branch_and_bound(versions, own, layout, capacity, self.rows, found, prices, left)
                 boxes, bound = boxes + more, min(bound, reached)
         for seconds, split in found.splits:
@@ -161,16 +165,22 @@ class Solver:
             bound = best.splits[0][0] if best.count == 1 else bound
             before = "a linear relaxation and " if relaxation else ""
             return bound, f"{before}{boxes} boxes of splits that were bounded leave no shorter one"
+        by = "what was bounded"
         if relaxation:
-            bound = max(bound, relaxation.bound)
-        if best.count == 1:
-            choice, proven = mixed_integer_split(useful, layout, capacity, self.rows, best.splits[0][0], TIME_LIMIT)
-            bound = max(bound, proven)
+            bound, by = max(bound, relaxation.bound), "a linear relaxation"
+        if best.count == 1 and self._time_limit > 0:
+            if relaxation:
+                kept = relaxation.useful(curves, best.limit)
+                useful = {n: [c.take(k) for c, k in zip(own, kept[n], strict=True)] for n, own in curves.items()}
+            limit = self._time_limit
+            choice, proven = mixed_integer_split(useful, layout, capacity, self.rows, best.splits[0][0], limit)
+            bound, by = max(bound, proven), "mixed-integer programming, to the tolerance of HiGHS"
             if choice:
                 better = {n: (v, int(kept[n][v][i])) for n, (v, i) in zip(curves, choice, strict=True)}
                 best.add(self.seconds(curves, better), tuple(better.values()))
+        if best.count == 1:
             bound = min(bound, best.splits[0][0])
-        return bound, f"no split is below {bound:.6g} s by mixed-integer programming, to the tolerance of HiGHS"
+        return bound, f"no split is below {bound:.6g} s by {by}"
 
     def _improve(self, curves: Curves, start: Choice, best: Best) -> None:
         """Descend from the splits known, and from another one if it fits."""

@@ -11,6 +11,7 @@ import numpy as np
 
 from precice_lb.exceptions import InfeasibleError, ModelError
 from precice_lb.schedule import Schedule
+from precice_lb.split.composition import best_of_every_budget, composition_of
 from precice_lb.split.constraints import Constraints
 from precice_lb.split.linear import Curves
 from precice_lb.split.minimax import Choice, uses_of
@@ -25,6 +26,8 @@ BUDGETS = 64
 _SWEPT = 4096
 # How far below the line a knee is at least: whole ranks make smaller dents.
 _KNEE = 0.02
+# A choice, and what is not proven of it.
+_Gapped = tuple[Choice, float]
 
 
 @dataclass(frozen=True)
@@ -45,6 +48,8 @@ class TradeoffPoint:
         Core-hours per time window.
     efficiency
         Parallel efficiency: core-hours of the cheapest point over these.
+    gap
+        Proven upper bound of the share by which the window is longer than the best one of the budget.
     """
 
     budget: int
@@ -54,6 +59,7 @@ class TradeoffPoint:
     window_seconds: float
     core_hours: float
     efficiency: float
+    gap: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -126,8 +132,9 @@ def tradeoff_curve(
     budget
         The largest budget.
     budgets
-        Those to look at; without it all of them where there are at most 64, or at most 4096 and the slowest participant
-        sets the window time; else 64 in equal ratios.
+        Those to look at. Without it all of them where the window time is made of sums and maxima of the participants'
+        seconds and there are at most 4096 (by dynamic programming), and wherever there are at most 64; else 64 of them
+        in equal ratios.
 
     Raises
     ------
@@ -136,22 +143,46 @@ def tradeoff_curve(
     """
     problem = problem_of(times, budget, schedule, minimum_ranks, maximum_ranks, constraints)
     curves, smallest = problem.curves(), problem.smallest_budget
-    choices: list[Choice]
+    choices: list[_Gapped]
     if budgets is not None:
         wrong = [b for b in budgets if not smallest <= b <= budget]
         if wrong or not len(budgets):
             raise InfeasibleError(f"expected budgets from {smallest} to {budget}, found {wrong or 'none'}")
-        choices = [Solver(problem, b).solve(curves).choice for b in sorted(set(budgets))]
+        choices = _one_by_one(problem, curves, sorted(set(budgets)))
     elif problem.schedule.is_maximum and not problem.machine.has_gpus and budget <= _SWEPT:
         choices = _sweep(problem, curves)
+    elif (dynamic := _all_budgets(problem, curves)) is not None:
+        choices = dynamic
     else:
         ladder = np.unique(np.geomspace(smallest, budget, min(BUDGETS, budget - smallest + 1)).round().astype(int))
         ladder = np.arange(smallest, budget + 1) if budget - smallest < BUDGETS else ladder
-        choices = [Solver(problem, int(b)).solve(curves).choice for b in ladder]
+        choices = _one_by_one(problem, curves, ladder.tolist())
     return TradeoffCurve(_points(problem, curves, choices))
 
 
-def _sweep(problem: Problem, curves: Curves) -> list[Choice]:
+def _one_by_one(problem: Problem, curves: Curves, budgets: Sequence[int]) -> list[_Gapped]:
+    found = [Solver(problem, budget, time_limit=0.0).solve(curves) for budget in budgets]
+    return [(one.choice, max(one.seconds / one.bound - 1.0, 0.0)) for one in found]
+
+
+def _all_budgets(problem: Problem, curves: Curves) -> list[_Gapped] | None:
+    """Solve for every budget at once; None where coupling, machine or the number of budgets are not made for it."""
+    machine, schedule = problem.machine, problem.schedule
+    if machine.has_gpus or problem.constraints.shared:
+        return None
+    # In whole nodes all uses are multiples of a node, so that there are few steps.
+    steps = [machine.capacity_of(1)[0], *(np.gcd.reduce(c.uses[:, 0]) for own in curves.values() for c in own)]
+    unit = int(np.gcd.reduce(np.array([step for step in steps if step > 0])))
+    largest = int(machine.capacity[0]) // unit
+    if largest > _SWEPT or (composition := composition_of(schedule)) is None:
+        return None
+    weights = [schedule.weights[name] for name in problem.names]
+    seconds, choices = best_of_every_budget(composition, curves, weights, unit, largest)
+    shorter = np.flatnonzero(seconds < np.concatenate(([np.inf], seconds[:-1])))
+    return [(choices[at], 0.0) for at in shorter]
+
+
+def _sweep(problem: Problem, curves: Curves) -> list[_Gapped]:
     """Find the smallest counts for every makespan that the curves know and the machine allows."""
     weighted = Solver(problem).weighted(curves)
     spans = np.unique(np.concatenate([curve.seconds for own in weighted.values() for curve in own]))
@@ -172,15 +203,15 @@ def _sweep(problem: Problem, curves: Curves) -> list[Choice]:
     fits = np.flatnonzero(totals[:, 0] <= problem.machine.capacity[0])
     _, first = np.unique(totals[fits, 0], return_index=True)
     return [
-        {name: (int(pick[at]), int(index[at])) for name, (pick, index) in zip(curves, picks, strict=True)}
+        ({name: (int(pick[at]), int(index[at])) for name, (pick, index) in zip(curves, picks, strict=True)}, 0.0)
         for at in fits[first]
     ]
 
 
-def _points(problem: Problem, curves: Curves, choices: Sequence[Choice]) -> tuple[TradeoffPoint, ...]:
+def _points(problem: Problem, curves: Curves, choices: Sequence[_Gapped]) -> tuple[TradeoffPoint, ...]:
     """Make points of the choices, those that are no faster than a cheaper one left out."""
     points: list[TradeoffPoint] = []
-    for choice in choices:
+    for choice, gap in choices:
         split = {n: (curves[n][v].version, int(curves[n][v].ranks[i])) for n, (v, i) in choice.items()}
         seconds, total = problem.window_seconds(split), problem.layout.total(uses_of(curves, choice))
         cores = problem.machine.cores(total)
@@ -198,6 +229,7 @@ def _points(problem: Problem, curves: Curves, choices: Sequence[Choice]) -> tupl
                 window_seconds=seconds,
                 core_hours=hours,
                 efficiency=1.0,
+                gap=gap,
             )
         )
     cheapest = min(point.core_hours for point in points)
