@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import time
@@ -184,6 +185,24 @@ def test_a_template_for_a_job(tmp_path: Path) -> None:
     assert lines[1] == f"# {run.name}: 3 ranks on 3 nodes of 1, 00:01:00 or 1 min, ${{HOME}}"
     assert lines[2] == "export GIVEN=yes"
     assert '"GIVEN": "yes"' in (run / "case" / "Left-seen.json").read_text()
+
+
+def test_the_example_for_pbs_gives_every_participant_nodes_of_its_own(tmp_path: Path) -> None:
+    text = (Path(__file__).parent.parent / "configs" / "README.md").read_text()
+    example = re.search(r"```\n(#!/bin/bash\n#PBS .*?)```", text, flags=re.DOTALL)
+    assert example is not None
+    launcher = f"script = 'job.in'\nsubmit = 'env PBS_NODEFILE={tmp_path}/nodes bash {{script}}'\nranks_per_node = 2"
+    path = template_study(tmp_path, launcher, runs="splits = [{Left=3, Right=1}]")
+    (tmp_path / "job.in").write_text(example[1])
+    (tmp_path / "nodes").write_text("n0\nn0\nn1\nn1\nn2\nn2\n")
+    result = run_campaign(read_study(path), tmp_path / "campaign", report=quiet)
+    assert [run.outcome for run in result.runs] == ["finished"]
+    run = tmp_path / "campaign" / result.runs[0].directory
+    assert {file.name: file.read_text().split() for file in run.glob("*.hosts")} == {
+        "Left.hosts": ["n0", "n1"],
+        "Right.hosts": ["n2"],
+    }
+    assert "#PBS -l select=3:ncpus=2 -l walltime=00:01:00\n" in (run / "job.sh").read_text()
 
 
 FAILS = SOLVER + "import time\nif name == 'Left':\n    sys.exit('no convergence')\ntime.sleep(300)\n"

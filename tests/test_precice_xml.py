@@ -6,6 +6,7 @@ import string
 from pathlib import Path
 
 import pytest
+from calibrate_helpers import CONFIGURATION as CALIBRATION_CONFIGURATION
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -255,6 +256,19 @@ def test_patch_replaces_what_is_there_and_keeps_the_encoding(tmp_path: Path) -> 
     patch_configuration(path, path, max_time_windows=4, exchange_directory="new")
     expected = text.replace('value="99"', 'value="4"').replace("'old > dir'", '"new"')
     assert path.read_bytes() == expected.encode("latin-1")
+
+
+def test_the_network_is_set_for_all_sockets_and_nothing_else(tmp_path: Path) -> None:
+    path = tmp_path / "precice-config.xml"
+    text = CALIBRATION_CONFIGURATION.replace(
+        '<mesh name="A-Mesh"', '<!-- m2n:sockets network="lo" --> <mesh name="A-Mesh"', 1
+    ).replace('<provide-mesh name="A-Mesh" />', '<provide-mesh name="A-Mesh" /> <intra-comm:sockets network="eth0" />')
+    path.write_text(text)
+    patch_configuration(path, path, network="ib0")
+    assert path.read_text() == text.replace(
+        '<m2n:sockets acceptor="Left" connector="Right" exchange-directory="." />',
+        '<m2n:sockets acceptor="Left" connector="Right" exchange-directory="." network="ib0" />',
+    ).replace('network="eth0"', 'network="ib0"')
 
 
 def test_patch_without_changes_copies(tmp_path: Path) -> None:

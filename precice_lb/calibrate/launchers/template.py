@@ -9,7 +9,7 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
-from precice_lb.calibrate.launchers.base import Launcher, LauncherOptions, RunPlan, Task, launcher, nodes_of
+from precice_lb.calibrate.launchers.base import Launcher, LauncherOptions, RunPlan, Task, file_name, launcher, nodes_of
 from precice_lb.calibrate.launchers.jobs import JOB_LOG, job_lines, wait_for_job
 from precice_lb.calibrate.launchers.placeholders import check_placeholders, fill
 from precice_lb.calibrate.processes import Outcome, running_process
@@ -18,24 +18,20 @@ from precice_lb.exceptions import CalibrationError, StudyError
 __all__ = ["JOB_PLACEHOLDERS", "PARTICIPANT_PLACEHOLDERS", "TemplateLauncher"]
 
 PARTICIPANT_PLACEHOLDERS = frozenset(
-    {"command", "directory", "name", "nodes", "participant", "ranks", "ranks_per_node", "run"}
-)
-"""What may stand in ``launcher.participant``."""
-JOB_PLACEHOLDERS = frozenset(
     {
-        "log",
-        "minutes",
-        "name",
-        "participants",
-        "ranks_per_node",
-        "run",
-        "script",
-        "total_nodes",
-        "total_ranks",
-        "walltime",
+        *("command", "directory", "name", "nodes", "participant", "ranks", "ranks_per_node", "run"),
+        *("first_node", "first_rank"),
     }
 )
-"""What may stand in ``launcher.script`` and ``launcher.submit``."""
+"""What may stand in ``launcher.participant``; the first node and rank are counted over all participants, from 0."""
+JOB_PLACEHOLDERS = frozenset(
+    {
+        *("log", "minutes", "name", "participants", "placement", "ranks_per_node", "run", "script"),
+        *("total_nodes", "total_ranks", "walltime"),
+    }
+)
+"""What may stand in ``launcher.script`` and ``launcher.submit``; the placement is a word
+``participant:first node:nodes`` for each of them."""
 
 _JOB_NUMBER = re.compile(r"\d[\w.\[\]-]*")
 
@@ -76,7 +72,13 @@ class TemplateLauncher(Launcher):
 
     def commands(self, plan: RunPlan) -> dict[str, list[str]]:
         """Return the command line of each participant."""
-        return {task.participant: self._command(plan, task) for task in plan.tasks}
+        lines = {}
+        rank = node = 0
+        for task in plan.tasks:
+            lines[task.participant] = self._command(plan, task, rank, node)
+            rank += task.ranks
+            node += nodes_of(task, self.options) or 1
+        return lines
 
     def script(self, plan: RunPlan) -> str:
         """Return the job script of a run."""
@@ -130,9 +132,11 @@ class TemplateLauncher(Launcher):
             except (OSError, subprocess.TimeoutExpired) as error:
                 raise CalibrationError(f"launcher.cancel: {shlex.join(tokens)} does not work: {error}") from error
 
-    def _command(self, plan: RunPlan, task: Task) -> list[str]:
+    def _command(self, plan: RunPlan, task: Task, first_rank: int, first_node: int) -> list[str]:
         values = {
             "directory": task.directory,
+            "first_node": first_node,
+            "first_rank": first_rank,
             "name": plan.name,
             "nodes": nodes_of(task, self.options) or 1,
             "participant": task.participant,
@@ -146,15 +150,21 @@ class TemplateLauncher(Launcher):
         return tokens
 
     def _values(self, plan: RunPlan) -> dict[str, object]:
+        placement, node = [], 0
+        for task in plan.tasks:
+            nodes = nodes_of(task, self.options) or 1
+            placement.append(f"{file_name(task.participant)}:{node}:{nodes}")
+            node += nodes
         minutes = math.ceil(plan.time_limit_seconds / 60)
         return {
             "log": plan.directory / JOB_LOG,
             "minutes": minutes,
             "name": plan.name,
+            "placement": " ".join(placement),
             "ranks_per_node": self.options.ranks_per_node or plan.ranks,
             "run": plan.directory,
             "script": self._place(plan),
-            "total_nodes": sum(nodes_of(task, self.options) or 1 for task in plan.tasks),
+            "total_nodes": node,
             "total_ranks": plan.ranks,
             "walltime": f"{minutes // 60:02d}:{minutes % 60:02d}:00",
         }
