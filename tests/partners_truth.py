@@ -149,11 +149,14 @@ def _random_link(
         link["regions"] = _random_regions(generator, spec, receiver)
         link["direction"] = direction = "read"
         if generator.random() < 0.5:
-            link["mappings"] = [{"kind": "nearest-neighbor", "local": None, "basis": None}]
+            kernel = generator.random() < 0.5
+            kind, basis = ("rbf-pum-direct", [KERNELS[5][1], KERNELS[5][2]]) if kernel else ("nearest-neighbor", None)
+            link["mappings"] = [{"kind": kind, "local": None, "basis": basis}]
         return link
     for local in own[: 1 if direction == "write" else len(own)]:
         if generator.random() < 0.55:
-            link["mappings"].append({"kind": str(generator.choice(NEAREST)), "local": local, "basis": None})
+            kinds = [*NEAREST, "nearest-neighbor-gradient"] if direction == "read" else NEAREST
+            link["mappings"].append({"kind": str(generator.choice(kinds)), "local": local, "basis": None})
         else:
             kind, function, parameters = KERNELS[int(generator.integers(len(KERNELS)))]
             link["mappings"].append({"kind": kind, "local": local, "basis": [function, parameters]})

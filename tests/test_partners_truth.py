@@ -32,8 +32,12 @@ def test_the_recording_covers_what_it_should(recorded: dict[str, Any]) -> None:
     assert {mapping["kind"] for mapping in mappings} == {
         "nearest-neighbor", "nearest-projection", "linear-cell-interpolation", "rbf", "rbf-global-direct",
         "rbf-pum-direct",
+        "nearest-neighbor-gradient",
     }  # fmt: skip
-    assert any(mapping["local"] is None for mapping in mappings)
+    assert {mapping["kind"] for mapping in mappings if mapping["local"] is None} == {
+        "nearest-neighbor",
+        "rbf-pum-direct",
+    }
     assert any(link["regions"] is not None and not link["mappings"] for link in links)
     assert len({link["safety"] for link in links}) >= 5
     assert sum(0 in mesh["counts"] for spec in cases for mesh in spec["meshes"].values()) > 20
