@@ -148,6 +148,17 @@ def test_coordinates_boxes_and_regions_come_back(
     assert "Hot: Left to Right" in capsys.readouterr().out
 
 
+def test_merged_stores_keep_their_meshes(start: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PRECICE_LB_MESHES", "coordinates")
+    _run(start, {"Left": 3, "Right": 2})
+    _, before, _ = read_store_meshes([tmp_path / "store"])
+    assert main(["merge", str(tmp_path / "store")]) == 0
+    _, after, regions = read_store_meshes([tmp_path / "store"])
+    assert list((tmp_path / "store").rglob("Left-0-3.h5")) == []
+    assert after["Hot"].points("").tolist() == before["Hot"].points("").tolist()
+    assert list(regions) == ["Hot"]
+
+
 def test_boxes_alone_give_level_1(start: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PRECICE_LB_MESHES", "boxes")
     _run(start, {"Left": 3, "Right": 2})
