@@ -4,7 +4,7 @@ Three to seven measurements do not determine a curve, and whoever picks the one 
 matters, beyond them. Here no curve is picked: those that explain the measurements are drawn, each as often as it is
 probable, and a decision is made over all of them. The family and its prior are in `precice_lb.models.bayes_shapes`,
 the noise in `precice_lb.models.bayes_likelihood`, the sampler in `precice_lb.models.bayes_sampler`, parameters beside
-ranks in `precice_lb.models.bayes_sizes`.
+ranks in `precice_lb.models.bayes_sizes`, what the family leaves unexplained there in `precice_lb.models.bayes_misfit`.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from precice_lb.exceptions import ModelError
 from precice_lb.models.base import Learner
 from precice_lb.models.bayes_formula import compact_formula
 from precice_lb.models.bayes_likelihood import Likelihood
+from precice_lb.models.bayes_misfit import Deviations, SmoothLikelihood, spectrum, waves
 from precice_lb.models.bayes_sampler import sample_posterior
 from precice_lb.models.bayes_shapes import ONE_SIZE, Shapes, prior_bank
 from precice_lb.models.bayes_sizes import Sizes, check_rows, size_choices
@@ -48,21 +49,33 @@ class PosteriorCurves:
         Their ln W, W in seconds.
     sizes : Sizes or None
         What parameters do; None for ranks alone.
+    deviations : Deviations or None
+        What members do not explain.
     """
 
-    def __init__(self, z: Array, log_scale: Array, sizes: Sizes | None) -> None:
+    def __init__(
+        self, z: Array, log_scale: Array, sizes: Sizes | None = None, deviations: Deviations | None = None
+    ) -> None:
         self._shapes = Shapes(z)
-        self._z, self._scale, self._sizes = z, np.exp(log_scale)[:, None], sizes
+        self._z, self._scale = z, np.exp(log_scale)[:, None]
+        self._sizes, self._deviations = sizes, deviations
 
     def at_reference(self, ranks: Array) -> Array:
         """Seconds of every curve at ranks, shape (m,), for the reference size; shape (curves, m)."""
-        return self._scale * self._shapes(ranks, None if self._sizes is None else np.zeros((len(self._z), len(ranks))))
+        if self._sizes is None or self._deviations is None:
+            return self._scale * self._shapes(ranks)
+        here = np.zeros((len(ranks), len(self._sizes.centre)))
+        values = self._shapes(ranks, np.zeros((len(self._z), len(ranks))))
+        return self._scale * values * self._deviations(ranks, here)
 
     def __call__(self, rows: ArrayLike) -> Array:
         """Seconds of every curve at every row of ranks (and parameters), shape (curves, len(rows))."""
         checked = check_rows(rows, 1 if self._sizes is None else 1 + len(self._sizes.centre))
-        log_size = None if self._sizes is None else self._sizes(self._z, checked)
-        return self._scale * self._shapes(checked[:, 0], log_size)
+        ranks = checked[:, 0]
+        if self._sizes is None or self._deviations is None:
+            return self._scale * self._shapes(ranks)
+        values = self._shapes(ranks, self._sizes(self._z, checked))
+        return self._scale * values * self._deviations(ranks, self._sizes.steps(checked))
 
 
 class BayesRegressor(Learner):
@@ -79,26 +92,31 @@ class BayesRegressor(Learner):
         are to tell the noise, as far as they can. A narrow prior makes intervals too wide on quiet machines and too
         narrow on busy ones; with three measurements even the flat one does, a little.
     straggling : float
-        Prior probability that a measurement is far too slow (or too fast).
+        Prior probability that a measurement is far too slow (or too fast); looked at without parameters beside ranks.
     random_state : int
         Seed of the sampler: the same measurements give the same curves.
 
     Attributes
     ----------
     z_ : array of shape (members, D)
-        The curves' standard normal variables: 7, with parameters 9 and one for each.
+        The curves' standard normal variables: 7, with parameters 10 and one for each.
     log_scale_ : array of shape (members,)
         Natural logarithm of the seconds of their work on one rank.
     noise_ : array of shape (members,)
         Relative noise that goes with them.
     sizes_ : Sizes or None
         What parameters do.
+    deviations_ : Deviations or None
+        With parameters, what the curves do not explain.
     ranks_ : array of shape (n,)
         Where it was measured.
     """
 
     learner_name: ClassVar[str] = "bayes"
     always_believable: ClassVar[bool] = True
+
+    sizes_: Sizes | None
+    deviations_: Deviations | None
 
     def __init__(
         self,
@@ -126,18 +144,11 @@ class BayesRegressor(Learner):
         rows = check_rows(X)
         self.ranks_, seconds = check_measurements(rows[:, 0], y)
         self._check_parameters()
-        likelihood = Likelihood(seconds, _errors(spread, seconds), self.noise, self.noise_spread, self.straggling)
-        best = -np.inf
-        for choice in [None] if rows.shape[1] == 1 else size_choices(rows):
-            sizes = None if choice is None else Sizes.of(rows, seconds, choice)
-            rng = np.random.default_rng(self.random_state)
-            shapes = partial(_shapes, rows, sizes)
-            bank = prior_bank(BANK * self.members, ONE_SIZE if sizes is None else sizes.dimensions)
-            moves = MOVES if sizes is None else MOVES_WITH_SIZES
-            z, evidence = sample_posterior(_after(likelihood, shapes), bank, self.members, moves, rng)
-            if evidence > best:
-                best, self.z_, self.sizes_ = evidence, z, sizes
-                self.log_scale_, self.noise_ = likelihood.draw(shapes(z), rng)
+        errors = _errors(spread, seconds)
+        if rows.shape[1] == 1:
+            self._fit_ranks(rows[:, 0], seconds, errors)
+        else:
+            self._fit_sizes(rows, seconds, errors)
         return self
 
     def predict(self, X: ArrayLike) -> Array:
@@ -163,7 +174,8 @@ class BayesRegressor(Learner):
         rng = np.random.default_rng(random_state)
         count = len(self.z_)
         chosen = rng.permutation(count)[:n] if n <= count else rng.integers(count, size=n)
-        return PosteriorCurves(self.z_[chosen], self.log_scale_[chosen], self.sizes_)
+        deviations = None if self.deviations_ is None else self.deviations_[chosen]
+        return PosteriorCurves(self.z_[chosen], self.log_scale_[chosen], self.sizes_, deviations)
 
     def formula(self, parameters: Sequence[float] | None = None) -> Formula:
         """Give a fall, a constant and a rise that come nearest to `predict` from 1 to 4 times the measured ranks.
@@ -181,9 +193,34 @@ class BayesRegressor(Learner):
             return compact_formula(ranks, self._curves().at_reference(ranks).mean(axis=0))
         return compact_formula(ranks, self.predict([[p, *parameters] for p in ranks]))
 
+    def _fit_ranks(self, ranks: Array, seconds: Array, errors: Array) -> None:
+        likelihood = Likelihood(seconds, errors, self.noise, self.noise_spread, self.straggling)
+        rng = np.random.default_rng(self.random_state)
+        self.z_, _ = sample_posterior(
+            lambda z: likelihood(Shapes(z)(ranks)), prior_bank(BANK * self.members, ONE_SIZE), self.members, MOVES, rng
+        )
+        self.sizes_ = self.deviations_ = None
+        self.log_scale_, self.noise_ = likelihood.draw(Shapes(self.z_)(ranks), rng)
+
+    def _fit_sizes(self, rows: Array, seconds: Array, errors: Array) -> None:
+        best = -np.inf
+        for choice in size_choices(rows):
+            sizes = Sizes.of(rows, seconds, choice)
+            frequencies = spectrum(sizes)
+            features = waves(frequencies, rows[:, 0], sizes.steps(rows))
+            likelihood = SmoothLikelihood(seconds, errors, self.noise, self.noise_spread, features)
+            shapes = partial(_shapes, rows, sizes)
+            rng = np.random.default_rng(self.random_state)
+            bank = prior_bank(BANK * self.members, sizes.dimensions)
+            z, evidence = sample_posterior(_after(likelihood, shapes), bank, self.members, MOVES_WITH_SIZES, rng)
+            if evidence > best:
+                best, self.z_, self.sizes_ = evidence, z, sizes
+                self.log_scale_, self.noise_, weights = likelihood.draw(shapes(z), rng)
+                self.deviations_ = Deviations(frequencies, weights)
+
     def _curves(self) -> PosteriorCurves:
         self._require_fitted()
-        return PosteriorCurves(self.z_, self.log_scale_, self.sizes_)
+        return PosteriorCurves(self.z_, self.log_scale_, self.sizes_, self.deviations_)
 
     def _check_parameters(self) -> None:
         for name in ("noise", "noise_spread"):
@@ -204,17 +241,19 @@ class BayesRegressor(Learner):
             "log_scale": self.log_scale_.tolist(),
             "noise": self.noise_.tolist(),
             "sizes": None if self.sizes_ is None else self.sizes_.to_dict(),
+            "deviations": None if self.deviations_ is None else self.deviations_.to_dict(),
             "ranks": self.ranks_.tolist(),
         }
 
     def _restore(self, state: Mapping[str, Any]) -> None:
         self.sizes_ = None if state["sizes"] is None else Sizes(**state["sizes"])
+        self.deviations_ = None if state["deviations"] is None else Deviations(**state["deviations"])
         for name in ("z", "log_scale", "noise", "ranks"):
             setattr(self, f"{name}_", np.asarray(state[name], dtype=np.float64))
 
 
-def _shapes(rows: Array, sizes: Sizes | None, z: Array) -> Array:
-    return Shapes(z)(rows[:, 0], None if sizes is None else sizes(z, rows))
+def _shapes(rows: Array, sizes: Sizes, z: Array) -> Array:
+    return Shapes(z)(rows[:, 0], sizes(z, rows))
 
 
 def _after(second: Callable[[Array], Array], first: Callable[[Array], Array]) -> Callable[[Array], Array]:

@@ -10,11 +10,11 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Likelihood"]
+__all__ = ["LARGEST_NOISE", "LEAST_NOISE", "Likelihood", "draw_cells", "log_sum"]
 
 Array = NDArray[np.float64]
 
-# Noise relative to the time: from a quiet machine's to that of a busy one.
+#: Noise relative to the time: from a quiet machine's to that of a busy one.
 LEAST_NOISE, LARGEST_NOISE = 0.003, 0.15
 # Levels of noise in between; with many measurements the noise is well known and needs a fine grid.
 FEW, LEVELS, LEVELS_OF_MANY = 12, 9, 48
@@ -62,16 +62,13 @@ class Likelihood:
 
     def __call__(self, shapes: Array) -> Array:
         """Logarithm of the marginal likelihood of shapes, shape (n, m) in any unit; shape (n,)."""
-        cells, _ = self._cells(shapes)
-        highest = cells.max(axis=1, keepdims=True)
-        return np.asarray(highest[:, 0] + np.log(np.exp(cells - highest).sum(axis=1)), dtype=np.float64)
+        return log_sum(self._cells(shapes)[0])
 
     def draw(self, shapes: Array, rng: np.random.Generator) -> tuple[Array, Array]:
         """Draw ln W and σ of each shape from what the measurements leave, shape (n,) each."""
         cells, means = self._cells(shapes)
-        steps = np.cumsum(np.exp(cells - cells.max(axis=1, keepdims=True)), axis=1)
-        n = len(cells)
-        chosen = (steps < (rng.random(n) * steps[:, -1])[:, None]).sum(axis=1).clip(max=len(self.noise) - 1)
+        chosen = draw_cells(cells, rng)
+        n = len(chosen)
         scale = means[np.arange(n), chosen] + rng.standard_normal(n) / np.sqrt(self.total[chosen])
         return scale, self.noise[chosen]
 
@@ -88,3 +85,16 @@ class Likelihood:
         first += self.constant
         means += centre
         return first, means
+
+
+def log_sum(cells: Array) -> Array:
+    """Logarithm of the sum over the last axis of what cells are logarithms of."""
+    highest = cells.max(axis=1, keepdims=True)
+    return np.asarray(highest[:, 0] + np.log(np.exp(cells - highest).sum(axis=1)), dtype=np.float64)
+
+
+def draw_cells(cells: Array, rng: np.random.Generator) -> NDArray[np.intp]:
+    """Draw one cell of each row, by their logarithmic weights."""
+    steps = np.cumsum(np.exp(cells - cells.max(axis=1, keepdims=True)), axis=1)
+    last = cells.shape[1] - 1
+    return np.asarray((steps < (rng.random(len(cells)) * steps[:, -1])[:, None]).sum(axis=1).clip(max=last))

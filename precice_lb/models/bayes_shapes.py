@@ -11,6 +11,8 @@ A member is f(p) = W [(1 - s) (p/V)^-α G(p) C(p) + s V^η + g V^ζ r(p)] with
 - r(p) = (p^β - 1)/β: what grows with p, from the logarithm of tree-like collectives (β = 0) to all-to-all exchange
   (β = 1). Its coefficient g is stated by the rank count at which it stops the fall, which is what can be said about an
   unknown solver: people run solvers at rank counts at which they scale;
+- with sizes, which span many more octaves than ranks do, (p/V)^-α is (1 - c) (p/V)^-α + c (p/V)^(-2α/3): volumes and
+  surfaces of the parts apart;
 - V: the size of the case in units of a reference, 1 where every measurement is of one case (see
   `precice_lb.models.bayes_sizes`). The work of a rank, its pieces and what has to fit into its cache depend on its part
   V/p alone; what does not fall (η) and what grows with p (ζ) grows with V not at all, as surfaces do, or at most as V.
@@ -32,7 +34,7 @@ __all__ = ["ONE_SIZE", "SIZES", "Shapes", "prior_bank"]
 Array = NDArray[np.float64]
 
 #: How many variables z a member has without and with sizes.
-ONE_SIZE, SIZES = 7, 9
+ONE_SIZE, SIZES = 7, 10
 # α over z: a good half of all solvers share their work without loss (0.95 to 1.05), most others lose up to a fifth of
 # each doubling's gain (0.7 to 0.95); below and above only few.
 FALL_Z = (-5.0, -3.0, -1.9, -1.04, -0.55, -0.15, 1.08, 1.9, 3.0, 5.0)
@@ -48,7 +50,7 @@ class Shapes:
 
     Parameters
     ----------
-    z : array of shape (n, 7) or (n, 9)
+    z : array of shape (n, 7) or (n, 10)
         Standard normal variables.
     """
 
@@ -66,6 +68,7 @@ class Shapes:
         self.growth = (1.0 - self.serial) * growth / self.rise
         if len(z) > ONE_SIZE:
             self.serial_size, self.growth_size = ndtr(z[7]), ndtr(z[8])
+            self.surface = 1.0 / (1.0 + np.exp(np.log(10.0) * (2.0 - 0.75 * z[9])))
 
     def __call__(self, ranks: Array, log_size: Array | None = None) -> Array:
         """Curves in units of the reference's work on one rank.
@@ -85,6 +88,8 @@ class Shapes:
         log_share = logarithm if log_size is None else logarithm - log_size
         each = self.pieces * np.exp(-log_share)
         values = np.exp(-self.fall * log_share)
+        if log_size is not None:
+            values += self.surface * (np.exp(-2.0 / 3.0 * self.fall * log_share) - values)
         values *= np.ceil(each) / each
         values *= 1.0 + self.cache * ndtr((self.fits - log_share / np.log(2.0)) / CACHE_WIDTH)
         values *= 1.0 - self.serial

@@ -67,6 +67,17 @@ class Sizes:
         Raises
         ------
         ModelError
+            As of `steps`.
+        """
+        growth = self.centre + self.spread * z[:, SIZES:]
+        return np.asarray(growth @ self.steps(rows).T, dtype=np.float64)
+
+    def steps(self, rows: Array) -> Array:
+        """Give t - reference of each parameter in units of its width, shape (m, k), at rows, shape (m, 1 + k).
+
+        Raises
+        ------
+        ModelError
             A parameter whose logarithm is needed is not positive.
         """
         values = rows[:, 1:]
@@ -77,8 +88,7 @@ class Sizes:
                 f"expected positive values in column {column + 1} of X, found {values[:, column - 1].min():g}"
             )
         t = np.where(self.logarithmic, np.log(np.where(self.logarithmic, values, 1.0)), values)
-        growth = self.centre + self.spread * z[:, SIZES:]
-        return np.asarray(growth @ ((t - self.reference) / self.width).T, dtype=np.float64)
+        return np.asarray((t - self.reference) / self.width, dtype=np.float64)
 
     def to_dict(self) -> dict[str, list[float] | list[bool]]:
         """Give plain JSON types, the arguments of the constructor."""
