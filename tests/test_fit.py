@@ -265,6 +265,12 @@ def test_columns_of_text_are_left_aside_and_said_so(tmp_path: Path, capsys: pyte
     assert "not modelled, because it is not numbers throughout: mesh" in " ".join(capsys.readouterr().out.split())
 
 
+def test_what_is_being_fitted_is_told() -> None:
+    told: list[str] = []
+    compare_learners(read_csv(SCHROEDER), ["shape", "piecewise"], report=told.append)
+    assert told == [f"{who}: {name}" for who in ("Inner", "Outer") for name in ("shape (1 of 2)", "piecewise (2 of 2)")]
+
+
 def test_compare_refuses_what_leaves_nothing() -> None:
     measurements = read_csv(SCHROEDER)
     with pytest.raises(DataError, match="found none"):

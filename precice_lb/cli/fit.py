@@ -58,6 +58,7 @@ def fit(
     from precice_lb.recommend import load_sources
     from precice_lb.report.documents import json_text
     from precice_lb.report.fit import compare_learners, fit_dict
+    from precice_lb.report.terminal import console
 
     wanted = list(dict.fromkeys(learner or [DEFAULT_LEARNER]))
     for name in wanted:
@@ -66,12 +67,15 @@ def fit(
     names = list(LEARNERS) if "all" in wanted else wanted
     measurements = load_sources(required(sources, "source"), warmup=warmup)
     conditions = test or []
-    fits = compare_learners(measurements, names, conditions=conditions, folds=folds, level=level)
+    # Where many measurements are to be fitted again and again, neural networks take minutes.
+    with console(sys.stderr).status("fitting") as status:
+        fits = compare_learners(
+            measurements, names, conditions=conditions, folds=folds, level=level, report=status.update
+        )
     if format == "json":
         sys.stdout.write(json_text(fit_dict(fits, conditions)))
     else:
         from precice_lb.report.fit_terminal import fit_view
-        from precice_lb.report.terminal import console
 
         console().print(fit_view(fits, level))
     if output is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -85,6 +85,7 @@ def compare_learners(
     conditions: Sequence[str] = (),
     folds: int | None = None,
     level: float = 0.8,
+    report: Callable[[str], None] | None = None,
 ) -> list[ParticipantFit]:
     """Fit learners to every participant's measurements and judge each by what it had not seen.
 
@@ -98,6 +99,8 @@ def compare_learners(
         Rows that meet all of them are kept for a test, such as ``level==8``; none keeps nothing.
     folds, level
         As of `precice_lb.models.evaluate.cross_validate`.
+    report
+        Is told what is being fitted.
 
     Raises
     ------
@@ -108,7 +111,8 @@ def compare_learners(
         raise DataError(f"expected the level of intervals between 0 and 1, found {level!r}")
     if folds is not None and folds < 2:
         raise DataError(f"expected at least 2 folds, found {folds}")
-    fits = [_compare(measurements, name, learners, conditions, folds, level) for name in measurements.samples]
+    tell = report or (lambda _: None)
+    fits = [_compare(measurements, name, learners, conditions, folds, level, tell) for name in measurements.samples]
     if conditions and not any(each.tested.any() for each in fits):
         raise DataError(f"--test {' '.join(conditions)}: expected measurements that meet it, found none")
     return fits
@@ -121,6 +125,7 @@ def _compare(
     conditions: Sequence[str],
     folds: int | None,
     level: float,
+    tell: Callable[[str], None],
 ) -> ParticipantFit:
     samples = np.asarray(measurements.samples[name], dtype=np.float64)
     parameters = measurements.parameters.get(name, {})
@@ -140,7 +145,10 @@ def _compare(
                 f"--test {' '.join(conditions)}: expected measurements of {name} that do not meet it, to learn from, "
                 f"found that all {len(tested)} do"
             )
-    fits = [_fit(learner, rows, seconds, spread, tested, folds, level) for learner in learners]
+    fits = []
+    for number, learner in enumerate(learners, 1):
+        tell(f"{visible(name)}: {learner} ({number} of {len(learners)})")
+        fits.append(_fit(learner, rows, seconds, spread, tested, folds, level))
     fits.sort(key=_error)
     left_aside = tuple(key for key in varying if key not in numeric)
     return ParticipantFit(name, ("ranks", *numeric), rows, seconds, spread, tested, tuple(fits), left_aside)
