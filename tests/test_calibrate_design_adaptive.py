@@ -105,6 +105,10 @@ def test_it_ends_when_another_run_is_not_worth_it() -> None:
         assert 1 <= len(splits) <= 4
         assert design.ask() is None
         assert reason in design.reason
+    # Three runs are made even where two leave no doubt, each participant at three counts.
+    design, splits, _ = campaign(("Inner", "Outer"), 6, 20, target_regret=0.5)
+    assert len(splits) == 3
+    assert all(len({split[name] for split in splits}) == 3 for name in design.names)
     # With nothing but noise left to learn, the defaults end too.
     design, splits, lost = campaign(("Inner", "Outer"), 16, 50)
     assert len(splits) < 50

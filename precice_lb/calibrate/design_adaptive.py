@@ -25,6 +25,8 @@ Integers = NDArray[np.int64]
 
 # Splits that are spread over the budget before there is anything to learn from.
 SPREAD_RUNS = 2
+# What two runs leave out of sight, such as the noise, nobody expects.
+LEAST_RUNS = 3
 # Rank counts at which every participant is to be measured: two do not show a curve bend.
 DIFFERENT = 3
 # Splits whose measurement is judged.
@@ -55,7 +57,7 @@ class CalibrationDesign:
         Runs at most, told ones included.
     target_regret : float
         Another run is not worth it when the recommended split is expected to be slower than the best one by less than
-        this, relative.
+        this, relative, and there are three runs.
     stable_regret : float
         Nor when it is expected to lower that by less than this: the answer is stable.
     core_hours : float, optional
@@ -239,15 +241,17 @@ class CalibrationDesign:
             return self._spread()
         beliefs = self._belief()
         now = beliefs.expected_regret
-        if now <= self.target_regret and self.own_runs:
+        enough = self.runs >= LEAST_RUNS and self.own_runs > 0
+        if now <= self.target_regret and enough:
             return self._stop(f"the expected regret of {100 * now:.2f} % is below {100 * self.target_regret:.2g} %")
         splits = self._candidates(beliefs)
         if not len(splits):
             return self._stop("every split that comes into question failed")
         saved = now - beliefs.regret_after(splits)
-        worth = saved / beliefs.core_seconds(splits)
-        best = int(np.argmax(worth))
-        if saved[best] < self.stable_regret and self.own_runs:
+        cost = beliefs.core_seconds(splits)
+        # Where none saves anything, the cheapest: it is near the recommended one.
+        best = int(np.argmax(saved / cost) if saved.max() > 0 else np.argmin(cost))
+        if saved[best] < self.stable_regret and enough:
             return self._stop(
                 f"the answer is stable: another run is expected to lower the regret of {100 * now:.2f} % by less than "
                 f"{100 * self.stable_regret:.2g} %"
