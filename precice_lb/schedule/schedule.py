@@ -234,8 +234,7 @@ class Schedule:
             raise ScheduleError("expected one cost per window, found a single number")
         if not shape[-1]:
             return np.zeros(shape)
-        rows = rows * self._per_iteration
-        columns = [row.reshape(shape) for row in rows.T]
+        columns = [row.reshape(shape) for row in (rows * self._per_iteration).T]
         return self._replay([partial(_window_of, column) for column in columns], shape[-1])
 
     def replay_seconds(self, costs: Mapping[str, ArrayLike], factors: Mapping[str, Floats], skip: int = 0) -> Floats:
