@@ -18,6 +18,7 @@ from precice_lb.exceptions import DataError
 from precice_lb.partners import (
     STYLES,
     PartitionedMesh,
+    analysis,
     connected_ranks,
     make_mesh,
     measured_start_up,
@@ -29,6 +30,7 @@ from precice_lb.partners import (
 from precice_lb.partners.advice import advise, reason
 from precice_lb.partners.partition import likeness, refined
 from precice_lb.precice_xml import Configuration, read_configuration
+from precice_lb.report.partners_files import write_partners
 
 CONFIGURATION = """<?xml version="1.0"?>
 <precice-configuration>
@@ -75,7 +77,7 @@ def write_exports(mesh: PartitionedMesh, directory: Path) -> None:
 @pytest.fixture
 def meshes() -> dict[str, PartitionedMesh]:
     return {
-        "Fluid-Mesh": partitioned("Fluid-Mesh", "Fluid", 1, 40, 12, "strips"),
+        "Fluid-Mesh": partitioned("Fluid-Mesh", "Fluid", 1, 40, 12, "strips-x"),
         "Solid-Mesh": partitioned("Solid-Mesh", "Solid", 2, 30, 5, "bisection"),
     }
 
@@ -122,8 +124,8 @@ def test_the_report_counts_pairs_data_and_empty_pairs(case: Path, meshes: dict[s
 
 
 def test_thin_strips_and_many_ranks_are_advised_against(case: Path) -> None:
-    fluid = partitioned("Fluid-Mesh", "Fluid", 1, 80, 1200, "strips")
-    solid = partitioned("Solid-Mesh", "Solid", 2, 60, 200, "strips")
+    fluid = partitioned("Fluid-Mesh", "Fluid", 1, 80, 1200, "strips-x")
+    solid = partitioned("Solid-Mesh", "Solid", 2, 60, 200, "strips-x")
     empty = make_mesh("Solid-Mesh", "Solid", solid.points(""), solid.rank_of, 210)
     report = partners_report(_configuration(case), {"Fluid-Mesh": fluid, "Solid-Mesh": empty})
     text = "\n".join(report.advice)
@@ -204,7 +206,7 @@ def test_the_command_writes_what_it_shows(case: Path, capsys: pytest.CaptureFixt
     assert main([*arguments, "--format", "json", "--ranks", "Fluid=30,Solid=8", "--ranks-per-node", "6"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert told["ranks"] == {"Fluid": 30, "Solid": 8}
-    assert told["forecast"]["styles"] == {"Fluid-Mesh": "strips", "Solid-Mesh": "bisection"}
+    assert told["forecast"]["styles"] == {"Fluid-Mesh": "strips-x", "Solid-Mesh": "bisection"}
     assert told["forecast"]["mean_error"] < 0.05
     written = json.loads((case / "out" / "partners.json").read_text())
     with h5py.File(case / "out" / "partners.h5") as file:
@@ -234,6 +236,22 @@ def test_measured_start_up_stands_beside_the_estimate(case: Path, capsys: pytest
     assert "latency 1e-06" in shown
 
 
+def test_large_unfiltered_meshes_are_not_followed_through_one_level(
+    case: Path, meshes: dict[str, PartitionedMesh], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = CONFIGURATION.replace('from="Fluid"/>', 'from="Fluid" geometric-filter="no-filter"/>')
+    (case / "open.xml").write_text(text)
+    (followed,) = partners_report(read_configuration(case / "open.xml"), meshes).links
+    monkeypatch.setattr(analysis, "_MOST_WORK", 1000)
+    report = partners_report(read_configuration(case / "open.xml"), meshes)
+    (found,) = report.links
+    assert found.one_level is None
+    assert np.array_equal(found.level_2, followed.level_2)
+    written = write_partners(report, case / "open")
+    with h5py.File(next(path for path in written if path.suffix == ".h5")) as file:
+        assert set(file["0"]) == {"level_1", "level_2"}
+
+
 def test_a_partition_of_ones_own_is_taken(case: Path, capsys: pytest.CaptureFixture[str]) -> None:
     np.savetxt(case / "ranks.txt", np.arange(1600) % 3, fmt="%d")
     arguments = ["partners", str(case / "exports"), "--config", str(case / "precice-config.xml"), "--format", "json"]
@@ -257,7 +275,7 @@ def test_bad_input_is_one_clear_error(case: Path, capsys: pytest.CaptureFixture[
     assert "one rank for each of 1600 vertices" in _refused(
         case, capsys, "--ranks", "Fluid=2", "--partition", partition
     )
-    assert "bisection, hilbert, strips" in _refused(case, capsys, "--ranks", "Fluid=2", "--style", "metis")
+    assert "bisection, hilbert, strips-x" in _refused(case, capsys, "--ranks", "Fluid=2", "--style", "metis")
     assert "found 'Gas'" in _refused(case, capsys, "--ranks", "Gas=2")
     assert "one of the participants latency" in _refused(case, capsys, "--constants", "speed=1")
     assert "--vertices" in _refused(case, capsys, "--vertices", "Fluid-Mesh=many")
@@ -280,7 +298,7 @@ def test_bad_input_is_one_clear_error(case: Path, capsys: pytest.CaptureFixture[
 
 
 def test_meshes_of_one_participant_have_the_same_ranks(case: Path, meshes: dict[str, PartitionedMesh]) -> None:
-    other = partitioned("Other", "Fluid", 1, 10, 3, "strips")
+    other = partitioned("Other", "Fluid", 1, 10, 3, "strips-x")
     with pytest.raises(DataError, match="all meshes of Fluid on the same ranks"):
         partners_report(_configuration(case), {**meshes, "Other": other})
 

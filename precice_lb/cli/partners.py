@@ -62,7 +62,7 @@ def partners(
     ranks
         Forecast for other numbers of ranks: Fluid=3072,Solid=1024.
     style
-        bisection, hilbert or strips, for the forecast; by default what the measured partition looks like.
+        bisection, hilbert or strips-x (-y, -z), for the forecast; by default what the measured partition looks like.
     partition
         A partition of your own for the forecast: Fluid-Mesh=ranks.txt, one rank per line.
     vertices

@@ -19,6 +19,9 @@ from precice_lb.partners.spread import Spread
 __all__ = ["LinkPartners", "analyse_link"]
 
 _REAL = 8
+# Vertices times ranks of the receiver, beyond which unfiltered meshes are not followed through one level, where every
+# rank gets the whole mesh.
+_MOST_WORK = 5e8
 
 
 @dataclass(frozen=True)
@@ -36,7 +39,7 @@ class LinkPartners:
     level_2 : ndarray of int64, shape (pairs, 2), or None
         Pairs that exchange data, and ``vertices``, shape (pairs,), how many; None where coordinates are not known.
     one_level : ndarray of int64, shape (pairs, 2), or None
-        Pairs that one-level initialisation connects.
+        Pairs that one-level initialisation connects; None also where an unfiltered mesh is too large to follow.
     values : float
         Values per vertex and time window, over all exchanges.
     messages : float
@@ -169,10 +172,11 @@ def analyse_link(
     open_choices, factor = 0, float("nan")
     approximated: tuple[str, ...] = ()
     if needs is not None:
-        level_2, vertices = needs[True].pairs(provider)
-        one_level = needs[False].pairs(provider)[0]
-        open_choices, approximated = needs[True].open_choices, needs[True].approximated
-        factor = _needed_factor(link, provider, local, needs[True])
+        two, one = needs
+        level_2, vertices = two.pairs(provider)
+        one_level = None if one is None else one.pairs(provider)[0]
+        open_choices, approximated = two.open_choices, two.approximated
+        factor = _needed_factor(link, provider, local, two)
     exchanged = [(size, (steps + 1) if exchange.substeps else 1) for exchange, size in link.exchanges]
     return LinkPartners(
         link=link,
@@ -207,12 +211,14 @@ def _both_schemes(
     local: Mapping[str, PartitionedMesh],
     region: NDArray[np.float64] | None,
     spread: Spread,
-) -> dict[bool, Needs]:
-    """Vertices that ranks keep in two levels (True) and one: the same where boxes filter and nobody settles owners."""
+) -> tuple[Needs, Needs | None]:
+    """Vertices that ranks keep in two levels and in one: the same where boxes filter."""
     two = needed_vertices(link, provider, local, region, two_level=True, spread=spread)
     if link.filtered:
-        return {True: two, False: two}
-    return {True: two, False: needed_vertices(link, provider, local, region, two_level=False, spread=spread)}
+        return two, two
+    if provider.vertices * len(receiver_boxes(link, local, region)) > _MOST_WORK:
+        return two, None
+    return two, needed_vertices(link, provider, local, region, two_level=False, spread=spread)
 
 
 def _needed_factor(link: Link, provider: PartitionedMesh, local: Mapping[str, PartitionedMesh], needs: Needs) -> float:
@@ -233,7 +239,7 @@ def _costs(
     receiver_ranks: int,
     level_1: NDArray[np.int64],
     one_level: NDArray[np.int64] | None,
-    needs: Mapping[bool, Needs] | None,
+    needs: tuple[Needs, Needs | None] | None,
     model: CostModel | None,
 ) -> dict[bool, StartUp]:
     received = np.bincount(level_1[:, 1], weights=provider.counts[level_1[:, 0]], minlength=receiver_ranks)
@@ -249,7 +255,8 @@ def _costs(
             two_level=two_level,
             most_partners=most,
             most_vertices=int(received.max(initial=0)),
-            kept_vertices=len(needs[two_level].vertices) if needs is not None else provider.vertices,
+            # At least: ghosts of a kernel are not known where one level was not followed.
+            kept_vertices=provider.vertices if needs is None else len((needs[1] or needs[0]).vertices),
             model=model,
         )
     return costs

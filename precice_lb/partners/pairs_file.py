@@ -46,8 +46,9 @@ def write_pairs(report: PartnersReport, path: str | Path) -> None:
                 group = file.create_group(str(number))
                 group.attrs.update(mesh=found.link.mesh, provider=found.link.provider, receiver=found.link.receiver)
                 _matrix(group, "level_1", found.level_1, found.ranks)
-                if found.level_2 is not None and found.one_level is not None:
+                if found.level_2 is not None:
                     _matrix(group, "level_2", found.level_2, found.ranks, found.vertices)
+                if found.one_level is not None:
                     _matrix(group, "one_level", found.one_level, found.ranks)
     except OSError as error:
         raise DataError(

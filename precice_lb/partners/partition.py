@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from pathlib import Path
 
@@ -82,8 +83,8 @@ def hilbert(points: NDArray[np.float64], ranks: int) -> NDArray[np.int64]:
     return _pieces(hilbert_order(points), ranks)
 
 
-def strips(points: NDArray[np.float64], ranks: int) -> NDArray[np.int64]:
-    """Equal slices along the longest extent, as of a solver that cuts its grid in one direction.
+def strips(points: NDArray[np.float64], ranks: int, *, axis: int = 0) -> NDArray[np.int64]:
+    """Equal slices across one axis, as of a solver that cuts its grid in one direction.
 
     Parameters
     ----------
@@ -91,14 +92,15 @@ def strips(points: NDArray[np.float64], ranks: int) -> NDArray[np.int64]:
         Coordinates.
     ranks : int
         Number of ranks, at least 1.
+    axis : int
+        Which axis is cut; the last one where there are fewer.
 
     Returns
     -------
     ndarray of int64, shape (vertices,)
         Rank of each vertex.
     """
-    axis = int(np.argmax(np.ptp(points, axis=0))) if len(points) else 0
-    return _pieces(np.argsort(points[:, axis], kind="stable"), ranks)
+    return _pieces(np.argsort(points[:, min(axis, points.shape[1] - 1)], kind="stable"), ranks)
 
 
 def _pieces(order: NDArray[np.int64], ranks: int) -> NDArray[np.int64]:
@@ -110,7 +112,7 @@ def _pieces(order: NDArray[np.int64], ranks: int) -> NDArray[np.int64]:
 STYLES: dict[str, Callable[[NDArray[np.float64], int], NDArray[np.int64]]] = {
     "bisection": bisection,
     "hilbert": hilbert,
-    "strips": strips,
+    **{f"strips-{name}": functools.partial(strips, axis=axis) for axis, name in enumerate("xyz")},
 }
 """Partitions by name; each takes points and a number of ranks."""
 
