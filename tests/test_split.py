@@ -165,6 +165,13 @@ def test_infeasible_problems_are_refused() -> None:
         optimize_split(times, 6, schedule=schedule, minimum_ranks={"A": 6})
     with pytest.raises(InfeasibleError, match='as maximum of "B", found 2'):
         optimize_split(times, 9, schedule=schedule, minimum_ranks=3, maximum_ranks={"B": 2})
+    for bounds in ({"minimum_ranks": {"C": 2}}, {"maximum_ranks": {"C": 2}}):
+        with pytest.raises(InfeasibleError, match="bounds of A, B, found one of 'C'"):
+            optimize_split(times, 9, schedule=schedule, **bounds)
+    for budget in (9.5, float("nan"), True):
+        with pytest.raises(InfeasibleError, match="whole number as budget"):
+            optimize_split(times, budget, schedule=schedule)
+    assert optimize_split(times, np.int64(9), schedule=schedule, minimum_ranks=np.int64(4)).split["A"] == 4
     with pytest.raises(InfeasibleError, match="at least 1 rank as minimum"):
         optimize_split(times, 9, schedule=schedule, minimum_ranks=0)
 

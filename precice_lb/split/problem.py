@@ -157,7 +157,7 @@ def minima_of(names: Sequence[str], minimum: int | Mapping[str, int], budget: in
     InfeasibleError
         If a minimum is below 1, or if the budget does not suffice for all of them; then with the smallest that does.
     """
-    minima = {name: int(minimum if isinstance(minimum, int) else minimum.get(name, 1)) for name in names}
+    minima = {name: int(minimum.get(name, 1) if isinstance(minimum, Mapping) else minimum) for name in names}
     for name, ranks in minima.items():
         if ranks < 1:
             raise InfeasibleError(f'expected at least 1 rank as minimum of "{name}", found {ranks}')
@@ -194,6 +194,11 @@ def problem_of(
             f"expected times of {', '.join(names)}, the participants of the coupling, "
             f"found {', '.join(times) or 'none'}"
         )
+    if isinstance(budget, bool) or not float(budget).is_integer():
+        raise InfeasibleError(f"expected a whole number as budget, found {budget!r}")
+    for bounds in (minimum_ranks, maximum_ranks):
+        if isinstance(bounds, Mapping) and (unknown := [name for name in bounds if name not in names]):
+            raise InfeasibleError(f"expected bounds of {', '.join(names)}, found one of {unknown[0]!r}")
     constraints = constraints or Constraints()
     versions = {name: _versions(times[name]) for name in names}
     constraints.check_names(versions)
