@@ -88,9 +88,11 @@ class Likelihood:
 
 
 def log_sum(cells: Array) -> Array:
-    """Logarithm of the sum over the last axis of what cells are logarithms of."""
+    """Logarithm of the sum over the last axis of what cells are logarithms of; they are overwritten."""
     highest = cells.max(axis=1, keepdims=True)
-    return np.asarray(highest[:, 0] + np.log(np.exp(cells - highest).sum(axis=1)), dtype=np.float64)
+    cells -= highest
+    np.exp(cells, out=cells)
+    return np.asarray(highest[:, 0] + np.log(cells.sum(axis=1)), dtype=np.float64)
 
 
 def draw_cells(cells: Array, rng: np.random.Generator) -> NDArray[np.intp]:
