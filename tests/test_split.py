@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from itertools import product
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from precice_xml_helpers import configuration, scheme
 from precice_lb.exceptions import InfeasibleError, ModelError
 from precice_lb.precice_xml import parse_configuration
 from precice_lb.schedule import Schedule
-from precice_lb.split import equal_split, optimize_split, proportional_split, solve
+from precice_lb.split import equal_split, optimize_split, proportional_split, relax, solve
 
 NAMES = "ABCD"
 
@@ -204,6 +205,24 @@ def test_too_many_boxes_go_to_the_mixed_integer_program(monkeypatch: pytest.Monk
     assert "splits is shorter" in result.verified
     assert 0 <= result.gap < 1e-6
     assert "mixed-integer" in result.bound
+
+
+def test_a_relaxation_that_fails_does_no_harm(monkeypatch: pytest.MonkeyPatch) -> None:
+    generator = np.random.default_rng(2)
+    times = {name: 100.0 / np.arange(1, 101) * generator.uniform(1.0, 1.5, 100) for name in "ABC"}
+    expected = optimize_split(times, 60, schedule=Schedule.serial("ABC"))
+    monkeypatch.setattr(solve, "DIRECT_SPLITS", 0)
+    monkeypatch.setattr(relax, "linprog", lambda *_, **__: SimpleNamespace(status=4))
+    assert optimize_split(times, 60, schedule=Schedule.serial("ABC")).window_seconds == expected.window_seconds
+
+
+def test_numbers_of_very_different_size_are_no_trouble() -> None:
+    generator = np.random.default_rng(3)
+    scales = {"A": 1e-9, "B": 1.0, "C": 1e-3}
+    for factor in (1e-12, 1.0, 1e12):
+        times = {n: factor * s / np.arange(1, 151) ** 2 * generator.uniform(1, 2, 150) for n, s in scales.items()}
+        for schedule in (Schedule.serial("ABC"), SCHEDULES["serial chain"]):
+            assert "splits is shorter" in optimize_split(times, 150, schedule=schedule, verify=True).verified
 
 
 def test_baselines() -> None:

@@ -85,9 +85,15 @@ def relax(
         How close the bound must be to the relaxation's own optimum, relatively.
     """
     program = _Program(LinearProgram(curves, layout, capacity, scale), rows)
-    bound, prices, use = -np.inf, None, np.zeros((len(curves), len(capacity)))
+    # To begin with, any row is a bound.
+    use = np.zeros((len(curves), len(capacity)))
+    prices = Prices(rows.matrix[0], use, 0.0)
+    bound = sum(min(float(prices.reduced(i, c).min()) for c in own) for i, own in enumerate(curves.values()))
     for _ in range(_ROUNDS):
-        value, found, costs, use = program.solve()
+        solved = program.solve()
+        if solved is None:
+            break
+        value, found, costs, use = solved
         reduced = [[found.reduced(i, curve) for curve in own] for i, own in enumerate(curves.values())]
         total = sum(min(float(v.min()) for v in own) for own in reduced) - found.income
         if total > bound:
@@ -97,7 +103,6 @@ def relax(
         grown |= rows.learn(costs)
         if not grown or (value - bound <= tolerance * value and float(rows.seconds(costs)) <= value * (1 + tolerance)):
             break
-    assert prices is not None
     return Relaxation(bound, prices, use)
 
 
@@ -119,14 +124,14 @@ class _Program:
         self._columns |= {(i, v, j) for i, own in enumerate(cheapest) for v, j in enumerate(own)}
         return len(self._columns) > before
 
-    def solve(self) -> tuple[float, Prices, Floats, Floats]:
-        """Solve it: value, multipliers, and the mean seconds and uses of each participant."""
+    def solve(self) -> tuple[float, Prices, Floats, Floats] | None:
+        """Solve it: value, multipliers, and the mean seconds and uses of each participant; None where HiGHS cannot."""
         linear = self._linear
         table = linear.tableau(sorted(self._columns), self._rows.matrix)
         people, kinds = len(linear.curves), table.uses.shape[1]
         done = linprog(table.cost, table.upper, table.right, table.each, np.ones(people), method="highs")
         if done.status != 0:
-            raise RuntimeError(f"the relaxation was not solved: {done.message}")
+            return None
         shares = done.x[: len(table.columns)]
         owner = np.array([i for i, _, _ in table.columns])
         mean, use = np.zeros(people), np.zeros((people, kinds))
