@@ -44,6 +44,14 @@ if pathlib.Path(__file__).resolve().parents[1].name.startswith("001"):
     time.sleep(float(os.environ["FIRST_SECONDS"]))
 """
 )
+# Its store says how many ranks MPI itself has seen.
+RANKS_STORED = (
+    "import os, pathlib, sys\n"
+    "from mpi4py import MPI\n"
+    "store = pathlib.Path(os.environ['PRECICE_LB_DIR'], '00')\n"
+    "store.mkdir(exist_ok=True)\n"
+    "(store / f'{sys.argv[1]}-{MPI.COMM_WORLD.rank}-{MPI.COMM_WORLD.size}.h5').write_bytes(b'')\n"
+)
 RANKS = "import os\nfrom mpi4py import MPI\nos.write(1, f'{MPI.COMM_WORLD.size} '.encode())\n"
 
 
@@ -331,6 +339,22 @@ def test_a_run_over_its_time_limit_is_cancelled(tmp_path: Path) -> None:
     assert state is not None
     assert state.runs[0].outcome == "timeout"
     assert_ended(state.runs[0].job or "")
+
+
+@FULL
+def test_mpiexec_keeps_to_the_one_node_of_an_allocation(tmp_path: Path, mpiexec: str) -> None:
+    write_case(tmp_path, RANKS_STORED)
+    path = write_study(tmp_path, runs=ONE_SPLIT, launcher=f'oversubscribe = true\nprogram = "{mpiexec}"')
+    script = tmp_path / "job.sh"
+    script.write_text(
+        f"#!/bin/bash\n#SBATCH --ntasks=3 --nodes=1 --output={tmp_path}/job.log\n"
+        f"{sys.executable} -c '{DRIVER}' {path} {tmp_path}/campaign\n"
+    )
+    done = subprocess.run(["sbatch", "--wait", str(script)], capture_output=True, text=True, timeout=200, check=False)
+    assert done.returncode == 0, (tmp_path / "job.log").read_text()
+    state = CampaignState.load(tmp_path / "campaign")
+    assert state is not None
+    assert [run.outcome for run in state.runs] == ["finished"]
 
 
 @FULL

@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import json
 import os
-import re
 import secrets
 import shutil
 import sys
@@ -16,20 +15,19 @@ from typing import Any
 
 from precice_lb.calibrate.commands import command_tokens
 from precice_lb.calibrate.design import Proposal
+from precice_lb.calibrate.evidence import import_profiles, not_measured, wrong_size
 from precice_lb.calibrate.launchers import Launcher, RunPlan, Task, file_name, fill, without_banner
 from precice_lb.calibrate.prepare import copy_of_case, lay_over, placeholders, prepared
 from precice_lb.calibrate.processes import Outcome, log_tail, stop_token
 from precice_lb.calibrate.state import CampaignState, RunRecord
 from precice_lb.calibrate.study import ParticipantSection, Study
 from precice_lb.exceptions import CalibrationError, PreciceLBError
-from precice_lb.ingest.profiling import import_profiling
 from precice_lb.precice_xml import patch_configuration
 
 __all__ = ["CampaignRuns"]
 
 # A store of a run that did not end well is kept under a name that no reader takes for a measurement.
 _SET_ASIDE_SUFFIX = ".unfinished"
-_RANK_FILE = re.compile(r"^(?P<who>.+)-\d+-(?P<size>\d+)(?:\.\d+)?\.(?:h5|txt|json)$")
 
 
 class CampaignRuns:
@@ -147,12 +145,13 @@ class CampaignRuns:
 
     def _conclude(self, record: RunRecord, outcome: Outcome, error: str | None) -> None:
         run_directory = self.directory / record.directory
-        wrong_size = self._wrong_size(record)
-        if error is None and wrong_size is None:
-            error = self._import_profiles(record)
-        if error is not None and wrong_size is not None:
-            error = f"{error}; {wrong_size}"
-        error = error or wrong_size or self._not_measured(record)
+        wrong = wrong_size(run_directory, record.split)
+        if error is None and wrong is None:
+            configuration = run_directory / "case" / self.study.case.configuration
+            error = import_profiles(run_directory, record.split, configuration, self._metadata(record))
+        if error is not None and wrong is not None:
+            error = f"{error}; {wrong}"
+        error = error or wrong or not_measured(run_directory, record.split)
         record.seconds = round(outcome.seconds, 3)
         record.error = error
         record.outcome = "finished" if error is None else "timeout" if outcome.timed_out else "failed"
@@ -250,63 +249,6 @@ class CampaignRuns:
         )
         (plan.directory / "exchange").mkdir()
         (plan.directory / "stores").mkdir()
-
-    def _import_profiles(self, record: RunRecord) -> str | None:
-        """Turn the profiling files of participants that no recorder was in into stores; say what is wrong with them."""
-        run_directory = self.directory / record.directory
-        stores = {
-            match["who"] for path in run_directory.glob("stores/**/*.h5") if (match := _RANK_FILE.match(path.name))
-        }
-        for name in record.split.keys() - stores:
-            files = [
-                path
-                for path in run_directory.glob("case/**/precice-profiling/*")
-                if (match := _RANK_FILE.match(path.name)) and match["who"] == name
-            ]
-            if not files:
-                continue
-            try:
-                import_profiling(
-                    files,
-                    run_directory / "stores",
-                    configuration=run_directory / "case" / self.study.case.configuration,
-                    metadata=self._metadata(record),
-                )
-            except PreciceLBError as problem:
-                return f"{name} ended well, but its profiling files cannot be read: {problem}"
-        return None
-
-    def _wrong_size(self, record: RunRecord) -> str | None:
-        """Say which participant's MPI saw another number of ranks than the split says."""
-        sizes = self._sizes(record)
-        for name, ranks in record.split.items():
-            if name in sizes and sizes[name] != {ranks}:
-                seen = " and ".join(map(str, sorted(sizes[name])))
-                return (
-                    f"{name} was to run on {ranks} ranks, but its MPI says {seen}: this MPI does not understand the "
-                    'launcher; use the one that belongs to it, or for srun launcher.mpi, such as "pmi2" or "pmix"'
-                )
-        return None
-
-    def _not_measured(self, record: RunRecord) -> str | None:
-        """Say which participants ended well but left neither a store nor profiling files."""
-        silent = [name for name in record.split if name not in self._sizes(record)]
-        if not silent:
-            return None
-        return (
-            f"{' and '.join(silent)} ended well but recorded nothing: start a Python solver with "
-            "`python -m precice_lb run solver.py`; any other needs preCICE's profiling, which is on by default"
-        )
-
-    def _sizes(self, record: RunRecord) -> dict[str, set[int]]:
-        """Return the numbers of ranks in the names of the run's stores and of preCICE's profiling files."""
-        run_directory = self.directory / record.directory
-        found: dict[str, set[int]] = {}
-        for pattern in ("stores/**/*.h5", "case/**/precice-profiling/*"):
-            for path in run_directory.glob(pattern):
-                if match := _RANK_FILE.match(path.name):
-                    found.setdefault(match["who"], set()).add(int(match["size"]))
-        return found
 
 
 def _set_aside(run_directory: Path) -> None:
