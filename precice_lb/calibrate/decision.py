@@ -32,7 +32,7 @@ ALL_SPLITS = 1024
 # Splits among which a decision after another run is made.
 ALTERNATIVES = 64
 # Possible truths that are read when a run is judged.
-READINGS = 128
+READINGS = 256
 
 
 def learned(rows: Array, parameters: Sequence[float], seed: Sequence[int]) -> tuple[Curves, float]:
@@ -153,8 +153,8 @@ class Beliefs:
         """Mean seconds per window times ranks, shape (k,)."""
         return np.asarray(self.windows(splits).mean(axis=0) * splits.sum(axis=1), dtype=np.float64)
 
-    def regret_after(self, splits: Integers) -> Array:
-        """Give the expected regret of the recommendation after one more run at each of some splits, shape (k,)."""
+    def saved_by(self, splits: Integers) -> Array:
+        """Give the expected regret that one more run at each of some splits would save, shape (k,)."""
         regrets = self.regrets[:, self._alternatives()]
         curves = len(regrets)
         truths = np.arange(curves) if curves <= READINGS else np.arange(READINGS) * curves // READINGS
@@ -171,7 +171,8 @@ class Beliefs:
             log_weights[rows, truths] = -np.inf
             weights = np.exp(log_weights - log_weights.max(axis=1, keepdims=True))
             chosen = np.argmin(weights @ regrets, axis=1)
-            found.append(float(regrets[truths, chosen].mean()))
+            # For the same truths, so that their luck is not the split's.
+            found.append(float((self.regrets[truths, self.best] - regrets[truths, chosen]).mean()))
         return np.array(found)
 
     def _alternatives(self) -> NDArray[np.intp]:

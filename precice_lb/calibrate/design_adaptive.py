@@ -247,7 +247,7 @@ class CalibrationDesign:
         splits = self._candidates(beliefs)
         if not len(splits):
             return self._stop("every split that comes into question failed")
-        saved = now - beliefs.regret_after(splits)
+        saved = beliefs.saved_by(splits)
         cost = beliefs.core_seconds(splits)
         # Where none saves anything, the cheapest: it is near the recommended one.
         best = int(np.argmax(saved / cost) if saved.max() > 0 else np.argmin(cost))
