@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import math
+import re
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from precice_lb.precice_xml import parse_configuration
 from precice_lb.recommend import load_sources, machine_of, parallel_instead, recommend_split
 from precice_lb.recommend.outlook import Outlook, curves_of
 from precice_lb.report.plan_figure import draw_plan
+from precice_lb.report.plan_view import plan_facts
 from precice_lb.schedule import Schedule
 from precice_lb.split import Constraints, SharedCores
 
@@ -285,6 +287,16 @@ def test_the_figure_of_the_budget_has_every_mark() -> None:
     assert {"knee", "recommended", "equal split", "present split", "best split of each budget"} <= labels
     stars = [line for line in left.get_lines() if line.get_marker() == "*"]
     assert [tuple(line.get_xydata()[0]) for line in stars] == [(300, pytest.approx(found.window_seconds))]
+
+
+def test_a_curve_without_a_knee_has_none() -> None:
+    one = recommend_split(CASE, nodes=2, cores_per_node=16, whole_nodes=True, within=0.05)
+    assert dict(plan_facts(one, {name: name for name in CASE}))["knee"] == "none up to 2 nodes"
+    bent = recommend_split(CASE, 4000, within=0.05)
+    assert re.fullmatch(
+        r"beyond \d+ ranks more of them begin to pay less",
+        dict(plan_facts(bent, {name: name for name in CASE}))["knee"],
+    )
 
 
 @pytest.mark.parametrize(

@@ -81,8 +81,11 @@ def plan_facts(recommendation: Recommendation, names: Mapping[str, str]) -> list
     if recommendation.verified:
         pairs.append(("verified", f"for the mean curves, {recommendation.verified}"))
     if recommendation.plan is not None:
-        knee = recommendation.plan.tradeoff.knee
-        pairs.append(("knee", f"beyond {knee.budget} {recommendation.unit} more of them begin to pay less"))
+        curve, unit = recommendation.plan.tradeoff, recommendation.unit
+        text = f"beyond {curve.knee.budget} {unit} more of them begin to pay less"
+        if curve.knee == curve.points[-1]:
+            text = f"none up to {curve.knee.budget} {unit}"
+        pairs.append(("knee", text))
     if recommendation.instead is not None:
         pairs.append(("another scheme", _instead_text(recommendation, names)))
     if recommendation.payback is not None:

@@ -205,6 +205,9 @@ def facts(recommendation: Recommendation, names: Mapping[str, str], *, brief: bo
             values = recommendation.measurements.parameters[who][column]
             where += f", {visible(column)} {values.min():g} to {values.max():g}"
         text = _formula(model, brief)
+        if "x1" in text:
+            letters = (f"x{place} = {visible(name)}" for place, name in enumerate(recommendation.modelled(who), 1))
+            text += f", {', '.join(letters)}"
         pairs.append((f"model of {names[who]}", f"{text}; {count} measurement{'s' * (count != 1)} {where}"))
     return pairs
 
