@@ -274,6 +274,19 @@ HAND_WRITTEN = [
         },
         {"C": {"step": 0.05}},
     ),
+    *(
+        Case(
+            f"{kind} with parallel-explicit, windows of {sizes[0]} and {sizes[1]}",
+            [(kind, "A", "B", BOTH_WAYS), ("parallel-explicit", "B", "C", "Load:B>C Shift:C>B")],
+            {"A": 1, "B": 1, "C": 1},
+            {"window": sizes, "end": '<max-time value="1.2" />', "iteration": CONVERGENCE},
+        )
+        for kind, sizes in (
+            ("parallel-explicit", (0.2, 0.3)),
+            ("serial-explicit", (0.3, 0.2)),
+            ("serial-implicit", (0.2, 0.4)),
+        )
+    ),
     Case("one direction, run ahead", [("serial-explicit", "A", "B", "Heat:A>B")], ONE, {}, {"A": {"step": 0.03}}),
 ]
 

@@ -146,8 +146,18 @@ def test_composed_schemes_share_their_windows(tmp_path: Path) -> None:
     text = path.read_text()
     check(text, "C")
     head, tail = text.rsplit('<time-window-size value="0.1" />', 1)
-    with pytest.raises(UnsupportedConfigurationError, match=r'participant "B".*different time windows'):
+    with pytest.raises(UnsupportedConfigurationError, match=r'participant "B".*do not fit together'):
         check(head + '<time-window-size value="0.2" />' + tail, "C")
+    # With an end in time, preCICE's union of both windows.
+    timed = text.replace('<max-time-windows value="3" />', '<max-time value="1.2" />')
+    head, tail = timed.rsplit('<time-window-size value="0.1" />', 1)
+    check(head + '<time-window-size value="0.25" />' + tail, "C")
+    implicit = head.replace("parallel-explicit", "parallel-implicit").replace(
+        '<participants first="A"', '<max-iterations value="2" /><participants first="A"'
+    )
+    check(implicit + '<time-window-size value="0.2" />' + tail, "C")
+    with pytest.raises(UnsupportedConfigurationError, match="do not fit together"):
+        check(implicit + '<time-window-size value="0.25" />' + tail, "C")
 
 
 @pytest.mark.parametrize(

@@ -6,9 +6,11 @@ What preCICE finds while it configures or initialises (``precice/config/Particip
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from typing import NoReturn
 
+from precice_lb.embedded.clock import TOLERANCE
 from precice_lb.embedded.watch import watch_elements, watched_place
 from precice_lb.exceptions import ConfigurationError, UnsupportedConfigurationError
 from precice_lb.precice_xml import Configuration, CouplingScheme, Exchange, Participant
@@ -127,15 +129,11 @@ class _Flow:
             )
         first = self._schemes[0]
         for other in self._schemes[1:]:
-            if (other.time_window_size, other.max_time, other.max_time_windows) != (
-                first.time_window_size,
-                first.max_time,
-                first.max_time_windows,
-            ):
+            if not _fit_together(first, other, implicit[0] if implicit else None):
                 self._unsupported(
                     other.line,
-                    f"has coupling schemes with different time windows or ends (see <coupling-scheme:{first.kind}> in "
-                    f"line {first.line})",
+                    f"has coupling schemes whose time windows or ends do not fit together (see <coupling-scheme:"
+                    f"{first.kind}> in line {first.line})",
                 )
 
     def _check_meshes(self) -> None:
@@ -215,3 +213,17 @@ class _Flow:
             (mesh, data, self._me.name)
         ) > 1:
             self._unsupported(exchange.line, f'gets data "{data}" on mesh "{mesh}" from more than one place')
+
+
+def _fit_together(first: CouplingScheme, other: CouplingScheme, implicit: CouplingScheme | None) -> bool:
+    """Whether schemes have the same windows and end, or windows that preCICE calls well-defined and an end in time."""
+    if first.max_time != other.max_time or first.max_time_windows != other.max_time_windows:
+        return False
+    if first.time_window_size == other.time_window_size:
+        return True
+    sizes = (first.time_window_size, other.time_window_size)
+    if first.max_time_windows is not None or not all(size > 0 for size in sizes):
+        return False
+    # CompositionalCouplingScheme.cpp: explicit time windows are multiples of implicit ones.
+    step = implicit.time_window_size if implicit is not None else 0.0
+    return implicit is None or all(abs(math.remainder(size, step)) <= TOLERANCE for size in sizes)

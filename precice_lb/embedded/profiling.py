@@ -138,7 +138,8 @@ class Profiler:
         if self._file is not None:
             self.end("_GLOBAL")
             self._flush()
-            self._file.close()
+            with contextlib.suppress(OSError):
+                self._file.close()
             self._file = None
 
     def _flush(self) -> None:

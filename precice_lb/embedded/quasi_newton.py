@@ -3,7 +3,8 @@
 preCICE's ``acceleration/BaseQNAcceleration.cpp`` and ``IQNILSAcceleration.cpp``; J. Degroote, K.-J. Bathe and
 J. Vierendeels, Performance of a new partitioned procedure versus a monolithic procedure in fluid-structure
 interaction, Computers & Structures 87 (2009) 793; for waveforms: B. Rüth et al., Quasi-Newton waveform iteration for
-partitioned surface-coupled multiphysics applications, Int. J. Numer. Methods Eng. 122 (2021) 5236.
+partitioned surface-coupled multiphysics applications, International Journal for Numerical Methods in Engineering 122
+(2021) 5236.
 """
 
 from __future__ import annotations

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -37,7 +38,8 @@ class Table:
     def write(self, row: Sequence[float | int]) -> None:
         """Append a row: whole numbers six, others fifteen characters wide."""
         cells = [f"{cell:6d}" if isinstance(cell, int) else f"{cell:15.8e}" for cell in row]
-        with self._path.open("a") as file:
+        # A full disk must not end the simulation: preCICE does not look, either.
+        with contextlib.suppress(OSError), self._path.open("a") as file:
             file.write("\n" + "  ".join(cells))
 
 
