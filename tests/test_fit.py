@@ -232,6 +232,7 @@ def test_fit_shows_tables_and_formulas(capsys: pytest.CaptureFixture[str]) -> No
         (["--test", "ranks>1"], "to learn from, found that all 7 do"),
         (["--level", "2"], "between 0 and 1"),
         (["--folds", "1"], "at least 2 folds"),
+        (["--folds", "100", "--learner", "shape"], "Inner, shape: expected 2 to 7 folds"),
     ],
 )
 def test_fit_refuses_in_one_line(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:

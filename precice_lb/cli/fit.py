@@ -59,6 +59,7 @@ def fit(
     from precice_lb.report.documents import json_text
     from precice_lb.report.fit import compare_learners, fit_dict
     from precice_lb.report.terminal import console
+    from precice_lb.report.text import visible
 
     wanted = list(dict.fromkeys(learner or [DEFAULT_LEARNER]))
     for name in wanted:
@@ -72,6 +73,10 @@ def fit(
         fits = compare_learners(
             measurements, names, conditions=conditions, folds=folds, level=level, report=status.update
         )
+    problems = [(one.participant, each) for one in fits for each in one.fits if each.problem]
+    if len(problems) == sum(len(one.fits) for one in fits):
+        name, first = problems[0]
+        raise ModelError(f"{visible(name)}, {first.learner}: {first.problem}")
     if format == "json":
         sys.stdout.write(json_text(fit_dict(fits, conditions)))
     else:
