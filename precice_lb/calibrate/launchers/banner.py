@@ -10,7 +10,7 @@ __all__ = ["without_banner"]
 _BANNER = re.compile(
     r"^(=|-{10,}|YOUR APPLICATION TERMINATED|This typically refers to a problem|Please see the FAQ"
     r"|Primary job +terminated|a non-zero exit code|mpi(exec|run)\S* (detected|noticed) that"
-    r"|\s+Process name:|\s+Exit code:"
+    r"|the job to be terminated\. The first process|\s+Process name:|\s+Exit code:"
     r"|srun: (error: \S+ tasks? \S+: |Terminating|Job step aborted|launch/slurm: )|slurmstepd: error: \*\*\*)"
 )
 
