@@ -276,6 +276,31 @@ HAND_WRITTEN = [
     ),
     *(
         Case(
+            f"idle ranks, {scheme}, {mapping}",
+            [(scheme, "A", "B", BOTH_WAYS)],
+            {"A": 2, "B": 3},
+            {
+                "mapping": mapping,
+                "inside_mapping": "<basis-function:thin-plate-splines />" if mapping.startswith("rbf") else "",
+                "vector": ["Force"],
+                "write_direction": ["Force"],
+                "conservative": ["Force"],
+                "iteration": CONVERGENCE + ACCELERATIONS[acceleration],
+            },
+            {
+                "A": {"idle": 1, "edges": [[i, i + 1] for i in range(12)]},
+                "B": {"idle": 1, "owners": 1} if mapping.startswith("rbf") else {"owners": 2},
+            },
+        )
+        for scheme, mapping, acceleration in (
+            ("parallel-explicit", "rbf-global-direct", "plain"),
+            ("parallel-explicit", "nearest-projection", "plain"),
+            ("parallel-implicit", "nearest-neighbor", "IQN-ILS"),
+            ("serial-implicit", "nearest-neighbor", "aitken"),
+        )
+    ),
+    *(
+        Case(
             f"{kind} with parallel-explicit, windows of {sizes[0]} and {sizes[1]}",
             [(kind, "A", "B", BOTH_WAYS), ("parallel-explicit", "B", "C", "Load:B>C Shift:C>B")],
             {"A": 1, "B": 1, "C": 1},

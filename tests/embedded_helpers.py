@@ -212,12 +212,14 @@ def _couple(
 ) -> dict[str, np.ndarray]:
     participant = precice.Participant(name, configuration, rank, size)
     mesh = f"{name}-Mesh"
-    owners = role.get("owners", size)
+    # Vertices lie on some ranks in the middle.
+    idle = role.get("idle", 0)
+    owners = role.get("owners", size - idle)
     mine = np.zeros((0, participant.get_mesh_dimensions(mesh)))
     first = 0
-    if rank < owners:
+    if idle <= rank < idle + owners:
         parts = np.array_split(np.array(role["points"]), owners)
-        mine, first = parts[rank], sum(len(part) for part in parts[:rank])
+        mine, first = parts[rank - idle], sum(len(part) for part in parts[: rank - idle])
     ids = participant.set_mesh_vertices(mesh, mine)
     for key, add in (("edges", participant.set_mesh_edges), ("triangles", participant.set_mesh_triangles)):
         elements = np.array(role.get(key, []), dtype=int).reshape(-1, 2 if key == "edges" else 3) - first
