@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import re
@@ -11,10 +12,12 @@ from pathlib import Path
 
 import pytest
 from calibrate_helpers import SOLVER, write_case, write_study
+from rich.console import Console
 
-from precice_lb.calibrate import Event, RunFinished, RunStarted, read_study, run_campaign
+from precice_lb.calibrate import CampaignStarted, Event, RunFinished, RunStarted, read_study, run_campaign
 from precice_lb.calibrate.case import copy_case
 from precice_lb.exceptions import CalibrationError, StudyError
+from precice_lb.report.progress import CampaignProgress
 
 pytestmark = [pytest.mark.mpi, pytest.mark.usefixtures("mpiexec")]
 
@@ -208,3 +211,15 @@ def test_a_finished_run_says_what_is_used_of_the_campaign_s_limits(tmp_path: Pat
     finished = [event.budget for event in events if isinstance(event, RunFinished)]
     assert re.fullmatch(r"1 left, [\d.e-]+ of 60 minutes used, [\d.e-]+ of 2 core-hours used", finished[0])
     assert finished[1].startswith("0 left, ")
+
+
+def test_the_bar_of_a_terminal_says_what_runs_and_what_is_used(tmp_path: Path) -> None:
+    screen = io.StringIO()
+    with CampaignProgress(Console(file=screen, force_terminal=True, width=100)) as progress:
+        progress(CampaignStarted(tmp_path, 2, 0, 0))
+        progress(RunStarted(1, 2, {"A": 3, "B": 1}, "first,", tmp_path))
+        progress(RunFinished(1, 2, {"A": 3, "B": 1}, "finished", 1.0, None, "1 left, 2 of 9 minutes used"))
+    text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", screen.getvalue())
+    assert "calibration in" in text
+    assert "run 1 of 2: finished after 1.0 s (1 left, 2 of 9 minutes used)" in text
+    assert re.search(r"1 left, 2 of 9 minutes used .*1/2", text)

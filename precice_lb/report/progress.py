@@ -58,4 +58,4 @@ class CampaignProgress:
             split = " + ".join(str(count) for count in event.split.values())
             self._progress.update(self._task, description=f"run {event.number}: {split} ranks")
         elif self._task is not None and isinstance(event, RunFinished):
-            self._progress.update(self._task, completed=event.number)
+            self._progress.update(self._task, completed=event.number, description=event.budget)
