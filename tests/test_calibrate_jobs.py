@@ -96,10 +96,18 @@ def test_the_script_of_a_job(tmp_path: Path, slurm: Path) -> None:
 def test_the_script_of_a_heterogeneous_job(tmp_path: Path, slurm: Path) -> None:
     tasks = [task(tmp_path, "A", 6), task(tmp_path, "B", 3, per_node=1, options=("--partition=gpu", "--gres=gpu:1"))]
     script = made(options=("--account=a",), ranks_per_node=4).script(plan_of(tmp_path, *tasks))
-    assert sbatch_lines(script)[4:] == [
-        *("--account=a", "--nodes=2", "--ntasks-per-node=4", "--cpus-per-task=1"),
+    assert sbatch_lines(script)[3:] == [
+        *("--time=2", "--account=a", "--nodes=2", "--ntasks-per-node=4", "--cpus-per-task=1"),
         "hetjob",
-        *("--account=a", "--partition=gpu", "--gres=gpu:1", "--nodes=3", "--ntasks-per-node=1", "--cpus-per-task=1"),
+        *(
+            "--time=2",
+            "--account=a",
+            "--partition=gpu",
+            "--gres=gpu:1",
+            "--nodes=3",
+            "--ntasks-per-node=1",
+            "--cpus-per-task=1",
+        ),
     ]
     assert "srun --het-group=0 --nodes=2 --ntasks=6 --distribution=plane=4 " in script
     assert "srun --het-group=1 --nodes=3 --ntasks=3 --distribution=plane=1 --gres=gpu:1 --cpus-per-task=1 " in script

@@ -174,6 +174,8 @@ def test_steps_in_the_allocation_of_the_campaign(tmp_path: Path, mpi: str) -> No
 
 
 def test_a_heterogeneous_job_per_run(tmp_path: Path, mpi: str) -> None:
+    tmp_path = tmp_path / "a b"
+    tmp_path.mkdir()
     launcher = f'name = "slurm"\nmpi = "{mpi}"\noptions = ["--partition=main"]\nranks_per_node = 4'
     outer = 'options = ["--comment=outer"]\nranks_per_node = 1'
     run_campaign(read_study(write_pulse(tmp_path, launcher=launcher, outer=outer)), tmp_path / "campaign", report=quiet)

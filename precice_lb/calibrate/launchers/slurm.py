@@ -6,6 +6,7 @@ import dataclasses
 import math
 import os
 import re
+import shlex
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -114,11 +115,12 @@ class SlurmLauncher(Launcher):
         """Return the job script of a run."""
         common = [
             f"--job-name={self._name(plan)}",
-            f"--output={plan.directory / JOB_LOG}",
+            f"--output={shlex.quote(str(plan.directory / JOB_LOG))}",
             "--no-requeue",
-            f"--time={math.ceil(plan.time_limit_seconds / 60)}",
         ]
-        header = job_header(resource_options(plan.tasks, self.options), common)
+        limit = f"--time={math.ceil(plan.time_limit_seconds / 60)}"
+        components = [[limit, *component] for component in resource_options(plan.tasks, self.options)]
+        header = job_header(components, common)
         return f"{header}\n{UNSET_OPTIONS}{job_lines(plan, self.commands(plan), self.options.setup)}"
 
     def holder(self, largest: Sequence[Task], ranks: int) -> str:
