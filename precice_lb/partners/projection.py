@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial import cKDTree
 
+from precice_lb.partners.cell_search import CellSearch
 from precice_lb.partners.cells import LocalMesh
 from precice_lb.partners.search_tree import SearchTree
 
@@ -21,7 +22,7 @@ __all__ = ["cells_used", "nearest_vertices", "settled"]
 _ZERO = 1e-14
 _SAME = 1e-12
 _TRIED = 4
-_BLOCK = 2**20
+_BLOCK = 2**14
 # Beyond, what several equally near elements leave open is not looked up in preCICE's tree.
 _SEARCHED = 20_000
 
@@ -51,13 +52,8 @@ def cells_used(kind: str, origin: NDArray[np.float64], mesh: LocalMesh, tree: cK
     if kind == "nearest-neighbor":
         return np.unique(settled(nearest, tied, origin, mesh.points)), int(tied.sum())
     nearest = settled(nearest, tied, origin, mesh.points)
-    used, unsure = [], 0
-    for begin in range(0, len(origin), 512):
-        part = slice(begin, begin + 512)
-        found, open_choices = _project(kind, origin[part], nearest[part], tied[part], mesh)
-        used.append(found)
-        unsure += open_choices
-    return np.unique(np.concatenate(used)), unsure
+    used, unsure = _project(kind, origin, nearest, tied, mesh)
+    return np.unique(used), unsure
 
 
 def nearest_vertices(tree: cKDTree, origin: NDArray[np.float64]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
@@ -136,20 +132,12 @@ def _best(
         return found, np.empty(0, np.int64), 0
     used = []
     unsure = 0
-    search = _CellSearch(cells, points)
-    rows = max(_BLOCK // len(cells), 1)
-    for begin in range(0, len(origin), rows):
-        part = slice(begin, begin + rows)
+    search = CellSearch(cells, points)
+    for begin in range(0, len(origin), _BLOCK):
+        part = slice(begin, begin + _BLOCK)
         where = origin[part]
-        distance = _squares(where, cells, points)
-        if enclosing:
-            near = distance == 0
-        else:
-            count = min(tried, len(cells))
-            last = np.partition(distance, count - 1, axis=1)[:, count - 1]
-            near = distance <= last[:, None] * (1 + _SAME)
         point, cell, turn, open_choices = _tried(
-            where, near, cells, points, search, min(tried, len(cells)), first_wins, enclosing
+            where, cells, points, search, min(tried, len(cells)), first_wins, enclosing
         )
         weights, away = _weights(where[point], points[cells[cell]])
         inside = (weights >= -_ZERO).all(axis=1)
@@ -166,60 +154,35 @@ def _best(
 
 def _tried(
     where: NDArray[np.float64],
-    near: NDArray[np.bool_],
     cells: NDArray[np.int64],
     points: NDArray[np.float64],
-    search: _CellSearch,
+    search: CellSearch,
     tried: int,
     first_wins: bool,
     enclosing: bool,
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
     """Pairs of point and cell to try, their turn, and for which points the search tree decides about them."""
-    crowded = near.sum(axis=1) > tried
+    point, cell = search.around(where) if enclosing else search.near(where, tried)
+    crowded = np.bincount(point, minlength=len(where)) > (len(cells) if enclosing else tried)
     # Several cells around a point or with equally near projections, as of ranks whose parts overlap.
-    point, cell = np.nonzero(near)
     weights, away = _weights(where[point], points[cells[cell]])
     inside = (weights >= -_ZERO).all(axis=1)
     best = np.full(len(where), np.inf)
     np.minimum.at(best, point[inside], away[inside])
     alike = inside & (first_wins | (away <= best[point] + _SAME * (1 + best[point])))
     crowded |= np.bincount(point[alike], minlength=len(where)) > 1
-    turn = np.zeros(near.shape, np.int64)
-    if len(cells) <= _SEARCHED:
-        for row in np.flatnonzero(crowded):
-            found = search.enclosing(near[row]) if enclosing else search.nearest(where[row], tried)
-            near[row] = False
-            near[row, found] = True
-            turn[row, found] = np.arange(len(found))
-    point, cell = np.nonzero(near)
-    return point, cell, turn[point, cell], crowded
-
-
-class _CellSearch:
-    """preCICE's tree over some cells, packed when it is asked for."""
-
-    def __init__(self, cells: NDArray[np.int64], points: NDArray[np.float64]) -> None:
-        self._cells, self._points = cells, points
-        self._tree: SearchTree | None = None
-
-    def nearest(self, point: NDArray[np.float64], count: int) -> list[int]:
-        """Nearest cells, in the order preCICE gets them."""
-
-        def distances(chosen: NDArray[np.int64]) -> NDArray[np.float64]:
-            return np.asarray(_squares(point[None], self._cells[chosen], self._points)[0])
-
-        return self._packed().nearest(point, count, distances)
-
-    def enclosing(self, near: NDArray[np.bool_]) -> NDArray[np.int64]:
-        """Cells around a point, in the order preCICE gets them."""
-        order = self._packed().order()
-        return order[near[order]]
-
-    def _packed(self) -> SearchTree:
-        if self._tree is None:
-            corners = self._points[self._cells]
-            self._tree = SearchTree(corners.min(axis=1), corners.max(axis=1))
-        return self._tree
+    if len(cells) > _SEARCHED or not crowded.any():
+        return point, cell, np.zeros(len(point), np.int64), crowded
+    rest = ~crowded[point]
+    points_of, cells_of = [point[rest]], [cell[rest]]
+    turns = [np.zeros(int(rest.sum()), np.int64)]
+    for row in np.flatnonzero(crowded):
+        part = slice(*np.searchsorted(point, [row, row + 1]))
+        ordered = search.in_order(cell[part]) if enclosing else search.nearest(where[row], tried)
+        points_of.append(np.full(len(ordered), row))
+        cells_of.append(np.asarray(ordered, dtype=np.int64))
+        turns.append(np.arange(len(ordered)))
+    return np.concatenate(points_of), np.concatenate(cells_of), np.concatenate(turns), crowded
 
 
 def settled(
@@ -257,23 +220,6 @@ def _point_squares(
     points: NDArray[np.float64], point: NDArray[np.float64], chosen: NDArray[np.int64]
 ) -> NDArray[np.float64]:
     return np.asarray(((points[chosen] - point) ** 2).sum(axis=1))
-
-
-def _squares(origin: NDArray[np.float64], cells: NDArray[np.int64], points: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Squared distance of each point to each edge, or to each cell's bounding box; shape (points, cells)."""
-    corners = points[cells]
-    if cells.shape[1] == 2:
-        # Step by step as Boost does it: what is equally near must be so to the last bit.
-        start, end = corners[:, 0], corners[:, 1]
-        along, behind = end - start, origin[:, None] - start[None]
-        reach, length = (behind * along).sum(axis=2), (along**2).sum(axis=1)
-        share = np.divide(reach, length, out=np.zeros_like(reach), where=length > 0)
-        foot = np.where((reach < length)[:, :, None], start + share[:, :, None] * along, end)
-        foot = np.where((reach <= 0)[:, :, None], start, foot)
-        return np.asarray(((origin[:, None] - foot) ** 2).sum(axis=2))
-    low, high = corners.min(axis=1), corners.max(axis=1)
-    beyond = np.maximum(np.maximum(low[None] - origin[:, None], origin[:, None] - high[None]), 0.0)
-    return np.asarray((beyond**2).sum(axis=2))
 
 
 def _weights(

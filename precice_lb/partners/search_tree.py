@@ -26,12 +26,14 @@ Distances = Callable[[NDArray[np.int64]], NDArray[np.float64]]
 
 @dataclass
 class _Node:
-    """A leaf with positions of elements, or an inner node with other nodes."""
+    """A leaf with positions of elements, or an inner node with other nodes and their bounds, one row each."""
 
     low: NDArray[np.float64]
     high: NDArray[np.float64]
     elements: NDArray[np.int64] | None
     children: list[_Node]
+    lows: NDArray[np.float64]
+    highs: NDArray[np.float64]
 
 
 class SearchTree:
@@ -45,7 +47,7 @@ class SearchTree:
 
     def __init__(self, low: NDArray[np.float64], high: NDArray[np.float64]) -> None:
         self._low, self._high = low, high
-        self._centres = (low + high) / 2
+        self._keys = ((low + high) / 2).T.tolist()
         count, largest = len(low), 1
         size = _MOST
         while size < count:
@@ -92,12 +94,13 @@ class SearchTree:
     ) -> _Node:
         if largest <= 1:
             elements = np.array(entries, dtype=np.int64)
-            return _Node(self._low[elements].min(axis=0), self._high[elements].max(axis=0), elements, [])
+            low, high = self._low[elements], self._high[elements]
+            return _Node(low.min(axis=0), high.max(axis=0), elements, [], low, high)
         children: list[_Node] = []
         self._packets(entries, hint_low, hint_high, largest, children)
-        low = np.min([child.low for child in children], axis=0)
-        high = np.max([child.high for child in children], axis=0)
-        return _Node(low, high, None, children)
+        lows = np.array([child.low for child in children])
+        highs = np.array([child.high for child in children])
+        return _Node(lows.min(axis=0), highs.max(axis=0), None, children, lows, highs)
 
     def _packets(
         self,
@@ -113,7 +116,7 @@ class SearchTree:
         median = _median_count(len(entries), largest, _LEAST * (largest // _MOST))
         # The first of equally long edges.
         axis = int(np.argmax(hint_high - hint_low))
-        _nth_element(entries, median, self._centres[:, axis].tolist())
+        _nth_element(entries, median, self._keys[axis])
         middle = hint_low[axis] + (hint_high[axis] - hint_low[axis]) / 2
         left_high, right_low = hint_high.copy(), hint_low.copy()
         left_high[axis] = right_low[axis] = middle
@@ -132,17 +135,13 @@ class SearchTree:
             for element, distance in zip(node.elements.tolist(), distances(node.elements).tolist(), strict=True):
                 _store(found, count, (distance, element))
             return
-        active = [(_box_distance(point, child), child) for child in node.children]
+        beyond = np.maximum(np.maximum(node.lows - point, point - node.highs), 0.0)
+        active = list(zip((beyond**2).sum(axis=1).tolist(), node.children, strict=True))
         active = [(away, child) for away, child in active if len(found) < count or away < found[0][0]]
         for away, child in sorted(active, key=lambda each: each[0]):
             if len(found) >= count and found[0][0] <= away:
                 break
             self._visit(child, point, count, distances, found)
-
-
-def _box_distance(point: NDArray[np.float64], node: _Node) -> float:
-    beyond = np.maximum(np.maximum(node.low - point, point - node.high), 0.0)
-    return float((beyond**2).sum())
 
 
 def _median_count(count: int, largest: int, least: int) -> int:
