@@ -14,6 +14,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "benchmarks"))
 
+import mesh_sizes  # noqa: E402
 import regret as benchmark  # noqa: E402
 from regret_parts import oracle as oracle_module  # noqa: E402
 from regret_parts.archive import Archive  # noqa: E402
@@ -344,3 +345,12 @@ def test_an_unseen_level_is_predicted_better_than_by_the_neural_network() -> Non
     assert bayes.not_positive == 0
     assert bayes.smape <= 6
     assert bayes.smape < neural.smape
+
+
+def test_intervals_for_a_mesh_that_never_ran_hold_the_truth_mostly(capsys: pytest.CaptureFixture[str]) -> None:
+    inside, _ = mesh_sizes.cover(10, 1)
+    assert inside.mean() >= 0.6
+    mesh_sizes.main(["--seeds", "1", "--learners", "factorized", "--solvers", "1"])
+    printed = capsys.readouterr().out
+    assert "seed 0: factorized" in printed
+    assert "unseen mesh, 1 solvers" in printed
