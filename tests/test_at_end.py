@@ -80,6 +80,17 @@ def test_the_last_participant_writes_for_the_runs_own_total(case: Path) -> None:
     assert "parallel-explicit" in values["schedule"]
 
 
+def test_the_recommendation_is_for_the_parameters_of_the_run_that_ended(tmp_path: Path) -> None:
+    case = tmp_path / "case"
+    write_campaign(case / "coarse", EARLIER, parameters={"level": 3, "kind": "coarse"})
+    for path in write_run(case / "last", LAST, start=START + 10 * MINUTE, parameters={"level": 4, "kind": "coarse"}):
+        store = path.parent.parent
+    assert recommend_at_end(case, store, "Inner")
+    values = json.loads((case / "recommendation.json").read_text())
+    assert values["parameters"] == {"level": 4.0, "kind": "coarse"}
+    assert len(values["measurements"]["samples"]["Inner"]) == 4
+
+
 def test_two_that_end_at_once_write_one_complete_result(case: Path) -> None:
     stores = write_last(case)
     commands = [

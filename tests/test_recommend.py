@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from report_helpers import write_campaign
 from sklearn.linear_model import LinearRegression
 
 from precice_lb import recommend_split
@@ -302,6 +303,26 @@ def test_cases_that_cannot_be_reached_are_refused(texts: bool, given: Any, learn
     with pytest.raises(DataError, match=words) as caught:
         recommend(meshes(texts), 60, schedule=Schedule.parallel(["Fluid", "Solid"]), parameters=given, learner=learner)
     assert "\n" not in str(caught.value)
+
+
+def test_parameters_of_recorded_runs_are_columns(tmp_path: Path) -> None:
+    splits = [{"Inner": 2, "Outer": 2}, {"Inner": 4, "Outer": 2}, {"Inner": 3, "Outer": 5}]
+    for level, some in ((4, splits), (5, splits[:2])):
+        write_campaign(tmp_path / str(level), some, parameters={"level": level, "host": f"n{level}", "job": {"a": 1}})
+    table = load_sources([tmp_path])
+    assert table.parameters["Inner"]["level"].dtype == np.float64
+    for name, rows in table.samples.items():
+        assert table.parameters[name].keys() == {"level", "host", "job"}
+        assert sorted(zip(rows[:, 0], table.parameters[name]["level"], strict=True)) == sorted(
+            (split[name], level) for level, some in ((4, splits), (5, splits[:2])) for split in some
+        )
+        assert [host[1:] for host in table.parameters[name]["host"]] == [
+            f"{x:g}" for x in table.parameters[name]["level"]
+        ]
+    with pytest.raises(DataError, match="expected a value of level"):
+        recommend_split(tmp_path, 8)
+    found = recommend_split(tmp_path, 8, parameters={"level": 4, "host": None})
+    assert found.measured_here("Inner").sum() == 3
 
 
 def test_a_parameter_without_a_choice_needs_no_value() -> None:

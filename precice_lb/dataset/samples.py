@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,6 +57,7 @@ def measurements_from_runs(runs: Sequence[CoupledRun]) -> Measurements:
     -------
     Measurements
         The spread is the standard error of a median, 1.2533 times that of the mean (exact for Gaussian noise).
+        Parameters are those that all runs of a participant state in their metadata.
 
     Raises
     ------
@@ -67,7 +69,7 @@ def measurements_from_runs(runs: Sequence[CoupledRun]) -> Measurements:
         raise DataError("measurements: expected at least one coupled run, found none")
     for other in runs[1:]:
         _require_same_case(runs[0], other)
-    rows: dict[str, list[tuple[float, float, float]]] = {}
+    rows: dict[str, list[tuple[float, float, float, Mapping[str, Any]]]] = {}
     iterations: dict[str, list[float]] = {}
     for run in runs:
         for name, part in run.participants.items():
@@ -79,14 +81,16 @@ def measurements_from_runs(runs: Sequence[CoupledRun]) -> Measurements:
             if not len(own):
                 raise DataError(f"run {run.name}: {_not_measured(name, part)}")
             error = 1.2533 * float(np.std(own, ddof=1)) / math.sqrt(len(own)) if len(own) > 1 else math.nan
-            rows.setdefault(name, []).append((float(part.ranks), float(np.median(own)), error))
+            case = part.metadata.get("parameters") or {}
+            rows.setdefault(name, []).append((float(part.ranks), float(np.median(own)), error, case))
             iterations.setdefault(name, []).append(float(np.mean(part.iterations[steady])))
     if not rows:
         raise DataError(
             f"run {runs[0].name}: expected time windows after a warm-up of {runs[0].warmup_windows}, found none; "
             "record more windows or leave out fewer"
         )
-    table = {name: np.array(sorted(row)) for name, row in sorted(rows.items())}
+    rows = {name: sorted(entries, key=lambda entry: entry[:3]) for name, entries in sorted(rows.items())}
+    table = {name: np.array([entry[:3] for entry in entries]) for name, entries in rows.items()}
     degrees: dict[str, float] = {}
     for run in runs:
         degrees.update(run.degrees_of_freedom)
@@ -97,6 +101,7 @@ def measurements_from_runs(runs: Sequence[CoupledRun]) -> Measurements:
         degrees_of_freedom=degrees,
         iterations={name: float(np.mean(values)) for name, values in sorted(iterations.items())},
         sources=tuple(dict.fromkeys(run.name for run in runs)),
+        parameters={name: _columns([entry[3] for entry in entries]) for name, entries in rows.items()},
         recorded=tuple(windows for run in runs if (windows := recorded_windows(run))),
         overhead=_overhead(runs),
         core_hours=_core_hours(runs),
@@ -124,6 +129,17 @@ def recorded_windows(run: CoupledRun) -> dict[str, NDArray[np.float64]]:
         known = np.isfinite(np.stack(list(own.values()))).all(axis=0)
         own = {name: seconds[known] for name, seconds in own.items()}
     return own if all(len(seconds) and np.isfinite(seconds).all() for seconds in own.values()) else {}
+
+
+def _columns(cases: Sequence[Mapping[str, Any]]) -> dict[str, NDArray[Any]]:
+    """Make a column of each parameter that all runs state; of texts where one is not a number."""
+    columns = {}
+    for key in cases[0]:
+        values = [case[key] for case in cases if key in case]
+        if len(values) == len(cases):
+            is_number = all(isinstance(value, int | float) and not isinstance(value, bool) for value in values)
+            columns[key] = np.array(values, dtype=np.float64) if is_number else np.array([str(v) for v in values])
+    return columns
 
 
 def _core_hours(runs: Sequence[CoupledRun]) -> float:

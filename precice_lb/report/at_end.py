@@ -10,9 +10,10 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from precice_lb.dataset import Complete, load_runs, measurements_from_runs
 from precice_lb.exceptions import DataError, StoreError
@@ -83,12 +84,22 @@ def recommend_at_end(
         measurements = measurements_from_runs(runs)
         schedule = Schedule.from_config(configuration, measurements.iterations, measurements.overhead)
         total = sum(int(group[0].metadata["size"]) for group in run)
-        recommendation = recommend(measurements, total, schedule=schedule)
+        # The case that just ran, where runs state parameters such as the mesh level.
+        known = {column for columns in measurements.parameters.values() for column in columns}
+        stated = [group[0].metadata.get("parameters") or {} for group in run]
+        case = {key: value for each in stated for key, value in each.items() if key in known}
+        recommendation = recommend(measurements, total, schedule=schedule, parameters=_as_measured(case))
         partners = write_partners_beside([store], recommendation.split, case_directory)
         # Last, as whoever waits for a report looks for its files.
         written = [*write_documents(recommendation, case_directory, schedule=schedule), *partners]
         lock.write_text(state)
     return written
+
+
+def _as_measured(case: Mapping[str, Any]) -> dict[str, float | str | None]:
+    """Numbers as they are and everything else as text, like the columns of measurements."""
+    is_number = {key: isinstance(value, int | float) and not isinstance(value, bool) for key, value in case.items()}
+    return {key: float(value) if is_number[key] else str(value) for key, value in case.items()}
 
 
 def _wait_until_closed(directory: Path, participant: str, patience: float) -> list[RankStore]:
