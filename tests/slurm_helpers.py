@@ -75,6 +75,31 @@ def _idle() -> bool:
     return done.stdout.split() == ["idle", str(len(NODES))]
 
 
+def _empty_queue() -> None:
+    """Cancel all jobs, and give their steps a moment to end."""
+    subprocess.run(["scancel", f"--user={getpass.getuser()}"], capture_output=True, check=False)
+    end = time.monotonic() + 8
+    while time.monotonic() < end:
+        left = subprocess.run(["squeue", "--noheader"], capture_output=True, text=True, check=False)
+        if not left.stdout.strip():
+            return
+        time.sleep(0.2)
+
+
+def _end_steps(conf: Path) -> None:
+    """End what outlives its daemons: a step's own daemon, known by the configuration in its environment."""
+    needle = f"SLURM_CONF={conf}".encode()
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit():
+            continue
+        try:
+            found = needle in (entry / "environ").read_bytes().split(b"\0")
+            if found and b"slurmstepd" in (entry / "cmdline").read_bytes():
+                os.kill(int(entry.name), signal.SIGKILL)
+        except OSError:
+            continue
+
+
 def _last_words(root: Path) -> str:
     """Errors in the logs of the daemons."""
     lines = [line for log in sorted(root.glob("*.out")) for line in log.read_text(errors="replace").splitlines()]
@@ -130,6 +155,7 @@ def running_slurm(root: Path) -> Iterator[Path]:
             time.sleep(0.1)
         yield conf
     finally:
+        _empty_queue()
         for process in reversed(started):
             if process.poll() is None:
                 process.send_signal(signal.SIGTERM)
@@ -140,3 +166,4 @@ def running_slurm(root: Path) -> Iterator[Path]:
                 process.kill()
                 process.wait()
         os.environ.pop("SLURM_CONF", None)
+        _end_steps(conf)
