@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 import time
 import weakref
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from precice_lb.embedded.access import State
@@ -17,7 +19,6 @@ from precice_lb.embedded.coupling_data import CouplingData
 from precice_lb.embedded.errors import CouplingError, refused
 from precice_lb.embedded.intracomm import IntraComm
 from precice_lb.embedded.m2n import Links
-from precice_lb.embedded.mapping import MappedField
 from precice_lb.embedded.partition import exchange_meshes
 from precice_lb.embedded.profiling import Profiler
 from precice_lb.embedded.rendezvous import configuration_hash, connect, timeout_seconds
@@ -145,13 +146,15 @@ class Participant(Status):
             field.store_written(0.0)
         # The wait that counts is for data: connecting and receiving meshes happens once.
         self._links.wait_ns = 0
-        mapping_ns = self._map(self._parts.write_maps, compute=True)
+        # preCICE computes read mappings later; here partners would wait for the import of scipy then.
+        mapping_ns = self._map([partial(mapping.compute, self._intra) for mapping in self._parts.mappings])
+        mapping_ns += self._map([field.run for field in self._parts.write_maps])
         links = {appointment.partner: self._links.link(appointment.partner) for appointment in self._parts.appointments}
         with self._profiler.event("initalizeCouplingScheme"):
             self._parts.coupling.initialize(
                 links, self._intra.total, self._profiler, writes_logs=self._intra.is_primary
             )
-        mapping_ns += self._map(self._parts.read_maps, compute=True)
+        mapping_ns += self._map([field.run for field in self._parts.read_maps])
         self._write_watch_points()
         self._forget_written()
         self._links.end()
@@ -201,27 +204,27 @@ class Participant(Status):
                 field.store_written(stepped_to)
         self._forget_written()
         self._links.begin()
-        mapping_ns = self._map(self._parts.write_maps, coupling.window_start) if at_window_end else 0
+        mapping_ns = 0
+        if at_window_end:
+            start = coupling.window_start
+            mapping_ns = self._map([partial(field.run, start) for field in self._parts.write_maps])
         with self._profiler.event("advanceCoupling"):
             coupling.exchange()
         if at_window_end:
             self._trim(repeated)
-            mapping_ns += self._map(self._parts.read_maps)
+            mapping_ns += self._map([field.run for field in self._parts.read_maps])
             if coupling.window_complete:
                 self._write_watch_points()
             self._links.end()
         self.timing_ns = (mapping_ns, self._links.wait_ns)
 
-    def _map(self, fields: list[MappedField], after: float | None = None, *, compute: bool = False) -> int:
-        if not fields:
+    def _map(self, work: Sequence[Callable[[], None]]) -> int:
+        if not work:
             return 0
         begin = time.perf_counter_ns()
         with self._profiler.event("mapping"):
-            if compute:
-                for mapping in dict.fromkeys(field.mapping for field in fields):
-                    mapping.compute(self._intra)
-            for field in fields:
-                field.run(after)
+            for one in work:
+                one()
         return time.perf_counter_ns() - begin
 
     def _write_watch_points(self) -> None:
