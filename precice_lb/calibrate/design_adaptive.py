@@ -120,7 +120,7 @@ class CalibrationDesign:
         self._skipped: set[tuple[tuple[str, int], ...]] = set()
         self._answers: dict[tuple[int, int], Split | None] = {}
         self._spread_splits: dict[int, list[Split]] = {}
-        self._beliefs: tuple[int, Beliefs] | None = None
+        self._beliefs: dict[tuple[int, bool], Beliefs] = {}
 
     @property
     def runs(self) -> int:
@@ -138,7 +138,7 @@ class CalibrationDesign:
 
         NaN before the first run.
         """
-        return self._belief().expected_regret if self.runs else math.nan
+        return self._belief(usual_noise=True).expected_regret if self.runs else math.nan
 
     def tell(
         self,
@@ -239,11 +239,11 @@ class CalibrationDesign:
             return self._stop(f"{self._spent:.3g} core-hours were spent, of {self.core_hours:.3g} allowed")
         if self.runs < SPREAD_RUNS:
             return self._spread()
-        beliefs = self._belief()
-        now = beliefs.expected_regret
+        now = self.expected_regret
         enough = self.runs >= LEAST_RUNS and self.own_runs > 0
         if now <= self.target_regret and enough:
             return self._stop(f"the expected regret of {100 * now:.2f} % is below {100 * self.target_regret:.2g} %")
+        beliefs = self._belief(usual_noise=False)
         splits = self._candidates(beliefs)
         if not len(splits):
             return self._stop("every split that comes into question failed")
@@ -257,9 +257,8 @@ class CalibrationDesign:
                 f"{100 * self.stable_regret:.2g} %"
             )
         place = "the recommended split" if (splits[best] == beliefs.recommended).all() else "a split"
-        self.reason = (
-            f"{place}: expected regret {100 * now:.2f} %, after this run {100 * (now - max(saved[best], 0.0)):.2f} %"
-        )
+        left = 1 - min(max(saved[best], 0.0) / max(beliefs.expected_regret, 1e-12), 1.0)
+        self.reason = f"{place}: expected regret {100 * now:.2f} %, after this run {100 * now * left:.2f} %"
         return self._split(splits[best])
 
     def _spread(self) -> Split | None:
@@ -301,15 +300,18 @@ class CalibrationDesign:
                 new &= ~np.isin(ranks, list(measured))
         return np.asarray(splits[new] if new.any() else splits)
 
-    def _belief(self) -> Beliefs:
-        if self._beliefs is None or self._beliefs[0] != self.runs:
+    def _belief(self, *, usual_noise: bool) -> Beliefs:
+        known = (self.runs, usual_noise)
+        if known not in self._beliefs:
+            self._beliefs = {key: value for key, value in self._beliefs.items() if key[0] == self.runs}
             curves, noise = {}, {}
             for index, (name, rows) in enumerate(self._rows.items()):
+                table, parameters = np.array(sorted(rows)), list(self.parameters.values())
                 seed = [self.random_state, index]
-                curves[name], noise[name] = learned(np.array(sorted(rows)), list(self.parameters.values()), seed)
+                curves[name], noise[name] = learned(table, parameters, seed, usual_noise=usual_noise)
             bounds = (self.total_ranks, self.lowest, self.highest)
-            self._beliefs = (self.runs, Beliefs(curves, noise, self.schedule, *bounds, self.random_state))
-        return self._beliefs[1]
+            self._beliefs[known] = Beliefs(curves, noise, self.schedule, *bounds, self.random_state)
+        return self._beliefs[known]
 
     def _split(self, ranks: Integers) -> Split:
         return {name: int(count) for name, count in zip(self.names, ranks, strict=True)}
