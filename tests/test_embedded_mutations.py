@@ -109,9 +109,10 @@ def _roles(configuration: Configuration) -> dict[str, dict[str, object]] | None:
     return roles
 
 
-def _run(
-    accepted: dict[str, Configuration], names: tuple[str, ...], directory: Path, mpiexec: str, backends: tuple[str, ...]
-) -> list[dict[str, dict[str, np.ndarray]]]:
+def _cases(
+    accepted: dict[str, Configuration], names: tuple[str, ...], directory: Path
+) -> dict[str, dict[str, dict[str, object]]]:
+    """Write some of the mutants of these participants; roles by directory."""
     chosen = {}
     for text in sorted(accepted):
         # A log would fill the pipes between these processes, and a port is not free for some time after a run.
@@ -126,13 +127,13 @@ def _run(
         home.mkdir()
         (home / "precice-config.xml").write_text(text)
         cases[home.name] = chosen[text]
-    ranks = dict.fromkeys(names, 1)
-    return [run_batch(mpiexec, directory, backend, ranks, cases) for backend in backends]
+    return cases
 
 
 @pytest.mark.filterwarnings("ignore:loadtxt")
 def test_mutants_end_and_raise_nothing_else(accepted: dict[str, Configuration], tmp_path: Path, mpiexec: str) -> None:
-    (results,) = _run(accepted, ("A", "B"), tmp_path, mpiexec, ("embedded",))
+    cases = _cases(accepted, ("A", "B"), tmp_path)
+    results = run_batch(mpiexec, tmp_path, "embedded", {"A": 1, "B": 1}, cases)
     assert len(results) >= 5
     for found in results.values():
         for key, values in found.items():
@@ -147,10 +148,14 @@ def test_mutants_end_and_raise_nothing_else(accepted: dict[str, Configuration], 
 def test_no_mutant_runs_differently(
     names: tuple[str, ...], accepted: dict[str, Configuration], tmp_path: Path, mpiexec: str
 ) -> None:
-    embedded, libprecice = _run(accepted, names, tmp_path, mpiexec, ("embedded", "libprecice"))
-    for name, expected in libprecice.items():
-        found = embedded[name]
-        failed = {key for key in found if key.endswith("|error")}
-        assert failed == {key for key in expected if key.endswith("|error")}, tmp_path / name / "precice-config.xml"
-        for key, values in {} if failed else expected.items():
-            np.testing.assert_allclose(found[key], values, rtol=1e-6, atol=1e-6, err_msg=f"{name} {key}")
+    ranks = dict.fromkeys(names, 1)
+    cases = _cases(accepted, names, tmp_path)
+    embedded = run_batch(mpiexec, tmp_path, "embedded", ranks, cases)
+    # Where solvers are told of an error here, libprecice may end the process.
+    good_ones = {
+        name: roles for name, roles in cases.items() if not any(key.endswith("|error") for key in embedded[name])
+    }
+    assert good_ones
+    for name, expected in run_batch(mpiexec, tmp_path, "libprecice", ranks, good_ones).items():
+        for key, values in expected.items():
+            np.testing.assert_allclose(embedded[name][key], values, rtol=1e-6, atol=1e-6, err_msg=f"{name} {key}")
