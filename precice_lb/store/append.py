@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import struct
 from collections.abc import Sequence
@@ -13,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precice_lb.store import hdf5, hdf5_messages
+from precice_lb.store.own_file import OwnFile
 
 __all__ = ["AppendFile", "Table"]
 
@@ -44,9 +44,7 @@ class AppendFile:
     def __init__(self, path: Path) -> None:
         self.size = 0
         self.failure: BaseException | None = None
-        self._pid = os.getpid()
-        self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666)
-        self._identity = _identity(self._descriptor)
+        self._file = OwnFile(path)
         self._size_on_disk = 0
         self._new: list[tuple[int, bytes]] = []
         self._in_place: list[tuple[int, bytes]] = []
@@ -90,7 +88,7 @@ class AppendFile:
         OSError
             If that failed now or before. A signal handler's exception is raised here too.
         """
-        if self.failure is None and os.getpid() == self._pid:
+        if self.failure is None and not self._file.in_child:
             try:
                 self._write()
             except BaseException as error:
@@ -102,21 +100,15 @@ class AppendFile:
 
     def close(self) -> None:
         """Close the file."""
-        if _identity(self._descriptor) == self._identity:
-            os.close(self._descriptor)
+        self._file.close()
 
     def _write(self) -> None:
-        # A solver that closes all descriptors it does not know may have this number for a file of its own now.
-        if _identity(self._descriptor) != self._identity:
-            raise OSError(errno.EBADF, "the solver has closed the file")
+        self._file.check()
         if self.size > self._size_on_disk:
-            os.ftruncate(self._descriptor, self.size)
+            os.ftruncate(self._file.descriptor, self.size)
         grown = [(hdf5.END_OF_FILE, struct.pack("<Q", self.size))] if self.size > self._size_on_disk > 0 else []
         for address, data in [*self._new, *grown, *self._in_place]:
-            view = memoryview(data)
-            while view:
-                done = os.pwrite(self._descriptor, view, address)
-                view, address = view[done:], address + done
+            self._file.write(address, data)
         self._size_on_disk = self.size
 
 
@@ -226,12 +218,3 @@ class Table:
         address = self._file.allocate(len(data), data)
         self._path[level] = (address, len(children))
         return address
-
-
-def _identity(descriptor: int) -> tuple[int, int] | None:
-    """Device and inode behind a descriptor; None if it is closed."""
-    try:
-        status = os.fstat(descriptor)
-    except OSError:
-        return None
-    return status.st_dev, status.st_ino

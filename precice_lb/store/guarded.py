@@ -11,9 +11,10 @@ new parts, to which nothing refers yet; the superblock with the new length; chan
 
 from __future__ import annotations
 
-import errno
 import os
 from pathlib import Path
+
+from precice_lb.store.own_file import OwnFile
 
 __all__ = ["GuardedFile"]
 
@@ -39,9 +40,7 @@ class GuardedFile:
 
     def __init__(self, path: Path) -> None:
         self.failure: BaseException | None = None
-        self._pid = os.getpid()
-        self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666)
-        self._identity = _identity(self._descriptor)
+        self._file = OwnFile(path)
         self._position = 0
         self._size = 0
         self._size_on_disk = 0
@@ -61,7 +60,7 @@ class GuardedFile:
         """Read from the position on, with what is yet to go out; what was never written reads as zeros."""
         start, end = self._position, self._position + size
         result = bytearray(size)
-        found = os.pread(self._descriptor, size, start)
+        found = os.pread(self._file.descriptor, size, start)
         result[: len(found)] = found
         for offset, data in self._pending:
             first, last = max(start, offset), min(end, offset + len(data))
@@ -85,8 +84,7 @@ class GuardedFile:
 
     def flush(self) -> None:
         """Write what was taken since the last flush, or do nothing once that has failed."""
-        # A forked child shares the descriptor and must leave the file alone.
-        if self.failure is None and os.getpid() == self._pid:
+        if self.failure is None and not self._file.in_child:
             try:
                 self._commit()
             except BaseException as error:
@@ -96,13 +94,10 @@ class GuardedFile:
     def close(self) -> None:
         """Flush and close the file."""
         self.flush()
-        if _identity(self._descriptor) == self._identity:
-            os.close(self._descriptor)
+        self._file.close()
 
     def _commit(self) -> None:
-        # A solver that closes all descriptors it does not know may have this number for a file of its own now.
-        if _identity(self._descriptor) != self._identity:
-            raise OSError(errno.EBADF, "the solver has closed the file")
+        self._file.check()
         old = self._size_on_disk
         new_parts: list[tuple[int, bytes]] = []
         superblock: list[tuple[int, bytes]] = []
@@ -116,21 +111,9 @@ class GuardedFile:
             else:
                 (superblock if offset == 0 else in_place).append((offset, data))
         if self._size > old:
-            os.ftruncate(self._descriptor, self._size)
+            os.ftruncate(self._file.descriptor, self._size)
         for offset, data in (*new_parts, *superblock, *in_place):
-            view = memoryview(data)
-            while view:
-                done = os.pwrite(self._descriptor, view, offset)
-                view, offset = view[done:], offset + done
+            self._file.write(offset, data)
         if self._size < old:
-            os.ftruncate(self._descriptor, self._size)
+            os.ftruncate(self._file.descriptor, self._size)
         self._size_on_disk = self._size
-
-
-def _identity(descriptor: int) -> tuple[int, int] | None:
-    """Device and inode behind a descriptor; None if it is closed."""
-    try:
-        status = os.fstat(descriptor)
-    except OSError:
-        return None
-    return status.st_dev, status.st_ino
