@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from precice_lb.report.truth import Truth
     from precice_lb.schedule import Schedule
 
-__all__ = ["JSON_NAME", "json_text", "report_markdown", "write_documents"]
+__all__ = ["JSON_NAME", "json_text", "report_markdown", "write_documents", "write_files"]
 
 JSON_NAME = "recommendation.json"
 """Written last: where it is new, the others are too."""
@@ -156,6 +156,31 @@ def write_documents(
         _REPORT_NAME: report_markdown(recommendation, truth=truth).encode(),
         JSON_NAME: json_text(values).encode(),
     }
+    return write_files(directory, contents, "the report")[::-1]
+
+
+def write_files(directory: str | Path, contents: Mapping[str, bytes], what: str) -> list[Path]:
+    """Write files into a directory, one after the other, each under its name only once it is complete.
+
+    Parameters
+    ----------
+    directory
+        Where to write; made if it is not there.
+    contents
+        By name of the file.
+    what
+        What they are together, for the error.
+
+    Returns
+    -------
+    list of pathlib.Path
+        The files, in the same order.
+
+    Raises
+    ------
+    DataError
+        When the directory cannot be written to.
+    """
     target = Path(directory)
     try:
         target.mkdir(parents=True, exist_ok=True)
@@ -163,9 +188,9 @@ def write_documents(
             _replace(target / name, content)
     except OSError as error:
         raise DataError(
-            f"{target}: expected a directory to write the report to, found: {error.strerror}; name another one"
+            f"{target}: expected a directory to write {what} to, found: {error.strerror}; name another one"
         ) from error
-    return [target / name for name in reversed(contents)]
+    return [target / name for name in contents]
 
 
 def _replace(path: Path, content: bytes) -> None:

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import quote
 
-from precice_lb.exceptions import DataError
-from precice_lb.report.documents import json_text
+from precice_lb.report.documents import json_text, write_files
 from precice_lb.report.fit import ParticipantFit, fit_dict
 
 __all__ = ["write_fits"]
@@ -42,25 +41,16 @@ def write_fits(
     from precice_lb.report.figure import figure_bytes
     from precice_lb.report.fit_figure import draw_fit
 
-    target = Path(directory)
-    contents = {target / "fit.json": json_text(fit_dict(fits, conditions)).encode()}
+    contents = {"fit.json": json_text(fit_dict(fits, conditions)).encode()}
     for fit in fits:
         stem = quote(fit.participant, safe=" ")
         for each in fit.fits:
             if each.model is not None:
                 # What the columns of X are, in their order, is not the model's to know.
                 stored = {**each.model.to_dict(), "participant": fit.participant, "columns": list(fit.columns)}
-                contents[target / f"{stem}-{each.learner}.json"] = json_text(stored).encode()
+                contents[f"{stem}-{each.learner}.json"] = json_text(stored).encode()
         if any(each.model is not None for each in fit.fits):
             figure = draw_fit(fit, level)
-            contents[target / f"{stem}.svg"] = figure_bytes(figure, "svg")
-            contents[target / f"{stem}.png"] = figure_bytes(figure, "png")
-    try:
-        target.mkdir(parents=True, exist_ok=True)
-        for path, content in contents.items():
-            path.write_bytes(content)
-    except OSError as error:
-        raise DataError(
-            f"{target}: expected a directory to write models to, found: {error.strerror}; name another one"
-        ) from error
-    return list(contents)
+            contents[f"{stem}.svg"] = figure_bytes(figure, "svg")
+            contents[f"{stem}.png"] = figure_bytes(figure, "png")
+    return write_files(directory, contents, "models")

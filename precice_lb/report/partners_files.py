@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from precice_lb.exceptions import DataError, PreciceLBError
+from precice_lb.exceptions import PreciceLBError
 from precice_lb.partners import partners_report, rank_order_text, read_store_meshes, write_pairs
-from precice_lb.report.documents import json_text
+from precice_lb.report.documents import json_text, write_files
 
 if TYPE_CHECKING:
     from precice_lb.partners import PartnersReport
@@ -41,26 +41,19 @@ def write_partners(report: PartnersReport, directory: str | Path) -> list[Path]:
     from precice_lb.report.figure import figure_bytes
     from precice_lb.report.partners_figure import draw_partners
 
-    target = Path(directory)
     contents = {
-        target / "partners.json": json_text(report.to_dict()).encode(),
-        target / "MPICH_RANK_ORDER": rank_order_text(report.placement).encode(),
+        "partners.json": json_text(report.to_dict()).encode(),
+        "MPICH_RANK_ORDER": rank_order_text(report.placement).encode(),
     }
     for found in report.links:
         figure = draw_partners(found)
         stem = quote(f"partners-{found.link.mesh}-{found.link.receiver}", safe=" ")
-        contents[target / f"{stem}.svg"] = figure_bytes(figure, "svg")
-        contents[target / f"{stem}.png"] = figure_bytes(figure, "png")
-    try:
-        target.mkdir(parents=True, exist_ok=True)
-        for path, content in contents.items():
-            path.write_bytes(content)
-    except OSError as error:
-        raise DataError(
-            f"{target}: expected a directory to write partners to, found: {error.strerror}; name another one"
-        ) from error
-    write_pairs(report, target / "partners.h5")
-    return [*contents, target / "partners.h5"]
+        contents[f"{stem}.svg"] = figure_bytes(figure, "svg")
+        contents[f"{stem}.png"] = figure_bytes(figure, "png")
+    written = write_files(directory, contents, "partners")
+    pairs = Path(directory) / "partners.h5"
+    write_pairs(report, pairs)
+    return [*written, pairs]
 
 
 def write_partners_beside(sources: Iterable[str | Path], split: Mapping[str, int], directory: str | Path) -> list[Path]:
