@@ -466,6 +466,33 @@ def test_a_flush_takes_no_time_from_the_solver(tmp_path: Path) -> None:
     assert (store.advances["solve_ns"] >= 0).all()
 
 
+def test_long_windows_are_flushed_more_often_but_no_file_system_is_flooded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from store_helpers import PARALLEL, metadata
+
+    from precice_lb.record import recorder as module
+    from precice_lb.store.writer import StoreWriter
+
+    monkeypatch.setattr(module, "_FLUSH_NS", 1_000_000)
+    clock = time.perf_counter_ns
+    steps = {}
+    for size in (1, 64_000_000):
+        recorder = module.Recorder(StoreWriter(tmp_path, metadata(size=size), PARALLEL))
+        recorder.initialized(clock(), clock(), -1, -1)
+        steps[size] = []
+        for _ in range(8):
+            for _ in range(steps[size][-1] if steps[size] else 1):
+                time.sleep(0.001)
+                begin = clock()
+                recorder.take((begin, begin + 10, 0.1, True))
+                recorder.take_parts((3, 4))
+            steps[size].append(recorder.flush_due())
+        recorder.close(finished=True)
+    assert steps[1] == [1] * 8
+    assert steps[64_000_000] == [1, 2, 4, 8, 16, 32, 64, 64]
+
+
 def test_a_window_of_many_small_steps_is_kept_whole(tmp_path: Path) -> None:
     from store_helpers import PARALLEL, metadata
 

@@ -25,6 +25,10 @@ __all__ = ["Recorder"]
 
 _BUFFER_ROWS = 1024
 _FLUSH_EVERY = 64
+# Where windows are long, a flush is due after so much time already, but all ranks together flush no more than so often
+# in that time: the file system is shared.
+_FLUSH_NS = 1_000_000_000
+_FLUSHES = 64
 _NO_ROWS: NDArray[np.void] = np.empty(0, dtype=ADVANCE_DTYPE)
 _CALL_DTYPE = np.dtype([("begin", "<i8"), ("end", "<i8"), ("dt", "<f8"), ("complete", "?")])
 
@@ -33,7 +37,8 @@ class Recorder:
     """Takes the times of one participant on one rank.
 
     All ranks flush after the same time windows, 1, 2, 4, …, 64 and every 64th from there on: unaligned flushes of many
-    ranks would delay every window. A failure is one warning; after it there are only running sums.
+    ranks would delay every window. Where 64 windows take longer than a second (per 64 ranks), every 32nd, 16th, … is
+    due, so that the file shows a run as it goes. A failure is one warning; after it there are only running sums.
 
     What happens in every ``advance`` is up to the caller (`precice_lb.record.advance`). It gives ``take`` a tuple of
     the clock before and after (ns), the computed time step (simulated s), and whether the time window is complete, and
@@ -60,6 +65,7 @@ class Recorder:
         "_calls",
         "_iteration",
         "_parts",
+        "_patience",
         "_pid",
         "_previous_end",
         "_repeats",
@@ -84,6 +90,8 @@ class Recorder:
         self._totals = Totals()
         self._sections = Sections()
         self._writer = writer
+        ranks = 1 if writer is None else int(writer.metadata["size"])
+        self._patience = _FLUSH_NS * max(ranks / _FLUSHES, 1.0)
         self._after_close = after_close
         self._pid = os.getpid()
 
@@ -148,11 +156,16 @@ class Recorder:
         int
             Time windows until the next flush.
         """
+        before, begin = self._window, self._previous_end
         self.flush()
         done = self._window - 1
-        if done < _FLUSH_EVERY:
+        every = _FLUSH_EVERY
+        taken = (self._previous_end - begin) / max(self._window - before, 1)
+        while every > 1 and every * taken > self._patience:
+            every //= 2
+        if done < every:
             return (1 << done.bit_length()) - done
-        return _FLUSH_EVERY - done % _FLUSH_EVERY
+        return every - done % every
 
     def flush(self) -> None:
         """Write everything taken so far; our own time on disk is no solver time."""
