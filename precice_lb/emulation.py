@@ -9,6 +9,8 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import sys
+import time
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,9 +20,12 @@ import numpy as np
 from precice_lb.exceptions import ModelError, StudyError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from mpi4py import MPI
     from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["CostLaw", "read_laws"]
+__all__ = ["CostLaw", "EmulatedLoad", "read_laws", "wait_asleep"]
 
 _REQUIRED = ("serial", "work", "surface", "logarithmic")
 _WHOLE = ("dimensions", "seed")
@@ -99,6 +104,79 @@ class CostLaw:
         variance = math.log1p(self.noise**2)
         normal = radius * math.cos(2.0 * math.pi * second / 2.0**64)
         return math.exp(math.sqrt(variance) * normal - 0.5 * variance)
+
+
+class EmulatedLoad:
+    """Makes every time window's solve last as long as the participant's cost law says for its number of ranks.
+
+    A solver calls :meth:`sleep` before its arithmetic, so that it does not compute while ranks on the same core still
+    exchange data, and once more at the end of the window's solve.
+
+    Parameters
+    ----------
+    path
+        The file with the laws, see :func:`read_laws`.
+    participant
+        Name of the participant.
+    ranks
+        Its number of ranks.
+
+    Raises
+    ------
+    StudyError
+        The file is not one of cost laws, or has none of this participant.
+    """
+
+    def __init__(self, path: str | Path, participant: str, ranks: int) -> None:
+        laws = read_laws(path)
+        if participant not in laws:
+            raise StudyError(f"{path}: no cost law of {participant}")
+        self.law = laws[participant]
+        self.ranks = ranks
+        self._base = float(self.law.seconds(ranks))
+        self._late: list[float] = []
+
+    @classmethod
+    def of_solver(cls, path: str | Path, participant: str, comm: MPI.Comm) -> EmulatedLoad:
+        """Return the load of this rank's solver; bad laws end it with code 2 and one line from the first rank."""
+        try:
+            return cls(path, participant, comm.Get_size())
+        except StudyError as error:
+            if comm.Get_rank() == 0:
+                print(error, file=sys.stderr)
+            sys.exit(2)
+
+    def sleep(self, window: int, begin: float, share: float = 1.0) -> None:
+        """Sleep until a share of the window's cost is over since ``begin`` (seconds of ``time.perf_counter``)."""
+        left = begin + share * self._base * self.law.factor(window, self.ranks) - time.perf_counter()
+        if left > 0.0:
+            time.sleep(left)
+        elif share == 1.0:
+            self._late.append(-left)
+
+    def report(self) -> None:
+        """Warn on standard error if windows took longer than the law says.
+
+        Only a rank that waits for the partner in every window can tell: one without coupling vertices waits for other
+        ranks during its solve instead, which looks like being late.
+        """
+        if self._late:
+            print(
+                f"{self.law.participant}: {len(self._late)} windows took longer than their cost law says, by up to"
+                f" {max(self._late):.3f} s: the machine is too busy, or the law too fast, for this many ranks",
+                file=sys.stderr,
+            )
+
+
+def wait_asleep(requests: Sequence[MPI.Request]) -> None:
+    """Wait for MPI requests, asleep between looks of 0.05 to 2 ms.
+
+    MPI libraries poll while they wait. Ranks that share a core leave it to whoever has work when they sleep.
+    """
+    pause = 5e-5
+    while not all(request.Test() for request in requests):
+        time.sleep(pause)
+        pause = min(2.0 * pause, 2e-3)
 
 
 def read_laws(path: str | Path) -> dict[str, CostLaw]:

@@ -25,7 +25,7 @@ TABLE: dict[str, tuple[set[str], set[str]]] = {
         {"ingest.profiling", "precice_xml", "store.reader", "store.schema"},
         {"numpy", "scipy", "h5py", "mpi4py"},
     ),
-    "emulation": (set(), {"numpy"}),
+    "emulation": (set(), {"mpi4py", "numpy"}),
     "calibrate": (
         {"check", "dataset", "ingest.profiling", "models", "precice_xml", "recommend", "schedule"},
         {"numpy", "pydantic", "tomli"},

@@ -2,30 +2,18 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import os
-import shutil
 import subprocess
 import sys
-from pathlib import Path
-from types import ModuleType
 
 import numpy as np
 import pytest
+from tutorial_helpers import TUTORIALS, assert_same_fields, copy_tutorial, couple, tutorial_modules
 
-PULSE = Path(__file__).parents[1] / "tutorials" / "pulse"
-SOLVERS = ("inner.py", "outer.py")
+PULSE = TUTORIALS / "pulse"
 
-
-def tutorial(name: str) -> ModuleType:
-    """Import a module of the tutorial as its scripts do."""
-    if str(PULSE) not in sys.path:
-        sys.path.insert(0, str(PULSE))
-    return importlib.import_module(name)
-
-
-acoustics, domains = tutorial("acoustics"), tutorial("domains")
+acoustics, domains, plot = tutorial_modules("pulse", "acoustics", "domains", "plot")
 
 
 def quadrature(mesh):
@@ -157,62 +145,36 @@ def test_the_answer_is_the_same_in_seven_parts(mpiexec, tmp_path):
     assert str(parts["message"]) == "7 ranks for 4 elements: start at most 4 ranks"
 
 
-def couple(mpiexec, directory, ranks, *, backend, windows=60, arguments=(), record=False):
-    """Run the tutorial in ``directory`` and return the fields of its two domains."""
-    shutil.copytree(PULSE, directory, ignore=shutil.ignore_patterns("__pycache__", "*.npz"))
-    configuration = directory / "precice-config.xml"
-    text = configuration.read_text()
-    assert '<max-time-windows value="150" />' in text
-    configuration.write_text(
-        text.replace('<max-time-windows value="150" />', f'<max-time-windows value="{windows}" />')
-    )
-    environment = {**os.environ, "PRECICE_LB_BACKEND": backend, "PRECICE_LB_RECORD": "1" if record else "0"}
-    processes = []
-    for script, count in zip(SOLVERS, ranks, strict=True):
-        start = [sys.executable, "-m", "precice_lb", "run"] if backend == "embedded" or record else [sys.executable]
-        command = [mpiexec, "-n", str(count), *start, script, "--output", f"{script}.npz", *arguments]
-        with (directory / f"{script}.log").open("wb") as log:
-            processes.append(
-                subprocess.Popen(command, cwd=directory, env=environment, stdout=log, stderr=subprocess.STDOUT)
-            )
-    try:
-        codes = [process.wait(timeout=60) for process in processes]
-    finally:
-        for process in processes:
-            process.kill()
-            process.wait()
-    assert codes == [0, 0], "\n".join((directory / f"{script}.log").read_text() for script in SOLVERS)
-    return [dict(np.load(directory / f"{script}.npz")) for script in SOLVERS]
+def couple_pulse(mpiexec, directory, ranks, *, backend, windows=60, arguments=(), record=False):
+    """Run a copy of the tutorial in ``directory`` and return the fields of its two domains."""
+    copy_tutorial("pulse", directory, windows=windows)
+    scripts = dict(zip(("inner.py", "outer.py"), ranks, strict=True))
+    fields = couple(mpiexec, directory, scripts, backend=backend, arguments=arguments, record=record)
+    for field in fields:
+        assert field.keys() >= {"x", "y", "pressure", "velocity", "time"}
+    return fields
 
 
 @pytest.fixture(scope="module")
 def embedded_fields(mpiexec, tmp_path_factory):
-    return couple(mpiexec, tmp_path_factory.mktemp("embedded") / "1-1", (1, 1), backend="embedded")
-
-
-def assert_same_fields(left, right, tolerance):
-    for mine, theirs in zip(left, right, strict=True):
-        assert mine.keys() == theirs.keys() >= {"x", "y", "pressure", "velocity", "time"}
-        for key in mine:
-            np.testing.assert_allclose(mine[key], theirs[key], rtol=0.0, atol=tolerance, err_msg=key)
+    return couple_pulse(mpiexec, tmp_path_factory.mktemp("embedded") / "1-1", (1, 1), backend="embedded")
 
 
 @pytest.mark.mpi
 def test_coupled_fields_do_not_depend_on_the_ranks(mpiexec, tmp_path, embedded_fields):
-    fields = couple(mpiexec, tmp_path / "2-3", (2, 3), backend="embedded")
+    fields = couple_pulse(mpiexec, tmp_path / "2-3", (2, 3), backend="embedded")
     assert_same_fields(fields, embedded_fields, 1e-12)
 
 
 @pytest.mark.precice
 @pytest.mark.mpi
 def test_libprecice_gives_the_same_fields(mpiexec, tmp_path, embedded_fields):
-    fields = couple(mpiexec, tmp_path / "2-3", (2, 3), backend="libprecice")
+    fields = couple_pulse(mpiexec, tmp_path / "2-3", (2, 3), backend="libprecice")
     assert_same_fields(fields, embedded_fields, 1e-10)
 
 
 @pytest.mark.mpi
 def test_the_coupled_pulse_stays_symmetric_and_close_to_the_exact_one(embedded_fields):
-    exact_pressure = tutorial("plot").exact_pressure
     for fields in embedded_fields:
         assert float(fields["time"]) == pytest.approx(0.6)
         x, y, p = (fields[key].ravel() for key in ("x", "y", "pressure"))
@@ -222,7 +184,7 @@ def test_the_coupled_pulse_stays_symmetric_and_close_to_the_exact_one(embedded_f
             for mine, theirs in zip((x, y, p, u, v), mirrored, strict=True):
                 np.testing.assert_allclose(mine[order], theirs[image], rtol=0.0, atol=1e-10)
         # The pulse was 1 high; the interface is off by a time window and half a vertex distance.
-        error = np.abs(p - exact_pressure(np.hypot(x, y), 0.6)).max()
+        error = np.abs(p - plot.exact_pressure(np.hypot(x, y), 0.6)).max()
         assert error < 0.01 < 0.1 < np.abs(p).max()
 
 
@@ -236,7 +198,7 @@ def test_the_emulated_load_costs_what_its_law_says(mpiexec, tmp_path):
     path.write_text(json.dumps({"Inner": {"serial": 0.05, **entry}, "Outer": {"serial": 0.0, **entry}}))
     laws = read_laws(path)
     arguments = ("--load", "emulated", "--law", str(path))
-    couple(mpiexec, tmp_path / "run", (2, 3), backend="embedded", windows=6, arguments=arguments, record=True)
+    couple_pulse(mpiexec, tmp_path / "run", (2, 3), backend="embedded", windows=6, arguments=arguments, record=True)
     (run,) = load_runs([tmp_path / "run"])
     planted = []
     for name, ranks in (("Inner", 2), ("Outer", 3)):

@@ -8,7 +8,6 @@ stepping is the classical Runge-Kutta method of order four.
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -196,10 +195,10 @@ class Domain:
         for other, mine, _, send, _ in self._messages:
             send[...] = self._faces[:, mine]
             requests.append(self.comm.Isend(send, other))
-        pause = 5e-5
-        while self.patient and not MPI.Request.Testall(requests):
-            time.sleep(pause)
-            pause = min(2.0 * pause, 2e-3)
+        if self.patient:
+            from precice_lb.emulation import wait_asleep
+
+            wait_asleep(requests)
         MPI.Request.Waitall(requests)
         for _, _, here, _, receive in self._messages:
             self._faces[:, here] = receive

@@ -20,45 +20,7 @@ from mpi4py import MPI
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-
-class EmulatedLoad:
-    """Makes every window's solve last as long as the participant's cost law says for its number of ranks.
-
-    A rank that is late says so in the end, if it has waited for the partner in every window: one without coupling
-    vertices waits in the halo exchange instead, and cannot tell that from being late.
-    """
-
-    def __init__(self, name: str, path: str, ranks: int) -> None:
-        from precice_lb.emulation import read_laws
-        from precice_lb.exceptions import StudyError
-
-        try:
-            laws = read_laws(path)
-        except StudyError as error:
-            refuse(str(error))
-        if name not in laws:
-            refuse(f"{path}: no cost law of {name}")
-        self.law = laws[name]
-        self.ranks = ranks
-        self.base = float(self.law.seconds(ranks))
-        self.late: list[float] = []
-
-    def sleep(self, window: int, begin: float, share: float) -> None:
-        """Sleep until a share of the window's cost is over since ``begin`` (seconds of perf_counter)."""
-        left = begin + share * self.base * self.law.factor(window, self.ranks) - time.perf_counter()
-        if left > 0.0:
-            time.sleep(left)
-        elif share == 1.0:
-            self.late.append(-left)
-
-    def report(self) -> None:
-        """Print a warning if windows took longer than the law says."""
-        if self.late:
-            print(
-                f"{self.law.participant}: {len(self.late)} windows took longer than their cost law says, by up to"
-                f" {max(self.late):.3f} s: the machine is too busy, or the law too fast, for this many ranks",
-                file=sys.stderr,
-            )
+    from precice_lb.emulation import EmulatedLoad
 
 
 def solve(name: str, domain: Domain, load: EmulatedLoad | None) -> float:
@@ -89,7 +51,7 @@ def solve(name: str, domain: Domain, load: EmulatedLoad | None) -> float:
         domain.advance(dt)
         write()
         if load is not None:
-            load.sleep(window, begin, 1.0)
+            load.sleep(window, begin)
         participant.advance(dt)
         reached += dt
         window += 1
@@ -127,7 +89,11 @@ def main(name: str, arguments: Sequence[str] | None = None) -> None:
         domain = Domain(build_mesh(name, emulated=emulated, refine=options.refine), comm, patient=emulated)
     except ValueError as error:
         refuse(f"{name}: {error}")
-    load = EmulatedLoad(name, options.law, comm.Get_size()) if emulated else None
+    load = None
+    if emulated:
+        from precice_lb.emulation import EmulatedLoad
+
+        load = EmulatedLoad.of_solver(options.law, name, comm)
     reached = solve(name, domain, load)
     if load is not None and len(domain.vertices):
         load.report()

@@ -1,0 +1,78 @@
+"""The tutorials of this project: their modules, and coupled runs of copies of them."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from precice_lb.precice_xml import patch_configuration
+
+TUTORIALS = Path(__file__).parents[1] / "tutorials"
+
+
+def tutorial_modules(name: str, *modules: str) -> list[ModuleType]:
+    """Import modules of a tutorial as its scripts do, and leave their names free for those of other tutorials."""
+    directory = TUTORIALS / name
+    own = {path.stem for path in directory.glob("*.py")}
+    sys.path.insert(0, str(directory))
+    try:
+        return [importlib.import_module(module) for module in modules]
+    finally:
+        sys.path.remove(str(directory))
+        for module in own & sys.modules.keys():
+            del sys.modules[module]
+
+
+def copy_tutorial(name: str, directory: Path, *, windows: int) -> None:
+    """Copy a tutorial without what runs leave behind, its coupling to end after so many time windows."""
+    ignored = shutil.ignore_patterns("__pycache__", "*.npz", "precice-*", "images")
+    shutil.copytree(TUTORIALS / name, directory, ignore=ignored)
+    patch_configuration(
+        TUTORIALS / name / "precice-config.xml", directory / "precice-config.xml", max_time_windows=windows
+    )
+
+
+def couple(
+    mpiexec: str,
+    directory: Path,
+    ranks: Mapping[str, int],
+    *,
+    backend: str,
+    arguments: Sequence[str] = (),
+    record: bool = False,
+) -> list[dict[str, Any]]:
+    """Run the scripts of a tutorial's copy, each on its number of ranks, and return what each wrote as output."""
+    environment = {**os.environ, "PRECICE_LB_BACKEND": backend, "PRECICE_LB_RECORD": "1" if record else "0"}
+    start = [sys.executable, "-m", "precice_lb", "run"] if backend == "embedded" or record else [sys.executable]
+    processes = []
+    try:
+        for script, count in ranks.items():
+            command = [mpiexec, "-n", str(count), *start, script, "--output", f"{script}.npz", *arguments]
+            with (directory / f"{script}.log").open("wb") as log:
+                processes.append(
+                    subprocess.Popen(command, cwd=directory, env=environment, stdout=log, stderr=subprocess.STDOUT)
+                )
+        codes = [process.wait(timeout=120) for process in processes]
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
+    assert not any(codes), "\n".join((directory / f"{script}.log").read_text() for script in ranks)
+    return [dict(np.load(directory / f"{script}.npz")) for script in ranks]
+
+
+def assert_same_fields(left: list[dict[str, Any]], right: list[dict[str, Any]], tolerance: float) -> None:
+    """Compare all arrays of what :func:`couple` returned of two runs."""
+    for mine, theirs in zip(left, right, strict=True):
+        assert mine.keys() == theirs.keys()
+        for key in mine:
+            np.testing.assert_allclose(mine[key], theirs[key], rtol=0.0, atol=tolerance, err_msg=key)
