@@ -20,6 +20,7 @@ importer = App(name="import", help="Bring measurements of other tools into a sto
 app.command(importer)
 
 
+@importer.default
 @importer.command
 def precice_profiling(
     *sources: Path,
@@ -29,15 +30,18 @@ def precice_profiling(
 ) -> None:
     """Turn preCICE's profiling files, of solvers in any language, into stores like recorded ones.
 
-    Time windows come from precice-<Participant>-iterations.log where it lies beside the profiling files; without it
-    every coupling iteration is taken for a window, and the command says so.
+    Databases that precice-profiling merge wrote from them are read too. Time windows come from
+    precice-<Participant>-iterations.log where it lies beside the profiling files; without it every coupling iteration
+    is taken for a window, and the command says so.
 
     Example: precice-lb import precice-profiling case/fluid case/solid --output precice-lb-store
+
+    Example: precice-lb import profiling.db --output precice-lb-store
 
     Parameters
     ----------
     sources
-        Profiling files, or directories that are searched with everything below them.
+        Profiling files or databases, or directories that are searched for profiling files with everything below them.
     output
         Directory of the stores.
     config

@@ -7,10 +7,9 @@ from pathlib import Path
 
 import numpy as np
 
-from precice_lb.ingest.profiling.files import Header, read_blocks
+from precice_lb.ingest.profiling.files import Header
 from precice_lb.ingest.profiling.find import find_profiles
-from precice_lb.ingest.profiling.nesting import Nesting
-from precice_lb.ingest.profiling.records import parse_block
+from precice_lb.ingest.profiling.times import CallReader
 
 __all__ = ["START_UP_EVENTS", "measured_start_up"]
 
@@ -50,11 +49,10 @@ def measured_start_up(sources: Iterable[str | Path]) -> dict[str, dict[str, floa
 
 def _start_up(header: Header) -> dict[str, float]:
     """Seconds of one rank; what follows ``initialize`` is not read."""
-    nesting = Nesting()
+    source = CallReader(header).events
     seconds: dict[str, float] = {}
-    for block in read_blocks(header):
-        events = nesting.feed(parse_block(block))
-        names = [path[-1] if path else "" for path in nesting.paths]
+    for events in source:
+        names = [path[-1] if path else "" for path in source.paths]
         for event in START_UP_EVENTS:
             if event in seconds or event not in names:
                 continue

@@ -5,17 +5,20 @@ from __future__ import annotations
 import json
 import lzma
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, BinaryIO, NoReturn
 
 from precice_lb.exceptions import DataError
 
-__all__ = ["PADDING", "Header", "read_blocks", "read_header"]
+__all__ = ["DATABASE", "PADDING", "BlockReader", "Header", "read_header"]
 
 PADDING = 16
 """Bytes of filling before and after the lines of a block."""
+
+DATABASE = "sqlite"
+"""Layout of what ``precice-profiling merge`` writes: see `precice_lb.ingest.profiling.database`."""
 
 _BLOCK = 1 << 20
 _LONGEST_HEADER = 1 << 16
@@ -53,9 +56,10 @@ class Header:
     mode : str
         ``fundamental``, ``api`` or ``all``.
     layout : str
-        ``text`` (file versions 1 and 2), ``lzma`` (the same, compressed) or ``json`` (up to preCICE 3.2).
+        ``text`` (file versions 1 and 2), ``lzma`` (the same, compressed), ``json`` (up to preCICE 3.2), or ``sqlite``
+        (a database of precice-profiling, all ranks in one).
     offset : int
-        Where the records begin, in bytes.
+        Where the records begin, in bytes; in a database, the participant's number.
     """
 
     path: Path
@@ -66,6 +70,11 @@ class Header:
     mode: str
     layout: str
     offset: int
+
+    @property
+    def directory(self) -> Path:
+        """Where the solver ran: above the folder of profiling files; a database lies anywhere."""
+        return self.path.parent if self.layout == DATABASE else self.path.parent.parent
 
 
 def read_header(path: str | Path) -> Header:
@@ -120,8 +129,10 @@ def read_header(path: str | Path) -> Header:
     return Header(path, name, rank, size, unix_us, mode, layout, offset)
 
 
-def read_blocks(header: Header) -> Iterator[bytes]:
-    """Read the records in blocks; a partial record at the end, as a kill leaves it, is left out.
+class BlockReader:
+    """Reads the records in blocks; iterated again, it goes on with what a running participant has written meanwhile.
+
+    A partial record at the end, as a kill leaves it or a write that goes on, is left out until it is whole.
 
     Parameters
     ----------
@@ -136,52 +147,49 @@ def read_blocks(header: Header) -> Iterator[bytes]:
     Raises
     ------
     DataError
-        If the file cannot be read or its compression is damaged.
+        While iterating: the file cannot be read, or its compression is damaged.
     """
-    try:
-        with header.path.open("rb") as file:
-            file.seek(header.offset)
-            if header.layout == "json":
-                yield from _cut(file.read, b"}", _json_to_text)
-            elif header.layout == "lzma":
-                yield from _cut(_Decompressed(file.read).read, b"\n")
-            else:
-                yield from _cut(file.read, b"\n")
-    except OSError as error:
-        raise DataError(f"{header.path}: expected a file that can be read, found {error}") from None
-    except lzma.LZMAError as error:
-        _refuse(header.path, "an LZMA stream", f"damaged data ({error})")
 
+    def __init__(self, header: Header) -> None:
+        self._header = header
+        self._position = header.offset
+        self._rest = b""
+        self._stream = lzma.LZMADecompressor(format=lzma.FORMAT_ALONE) if header.layout == "lzma" else None
 
-class _Decompressed:
-    """An LZMA stream of which the end may be missing."""
+    def __iter__(self) -> Iterator[bytes]:
+        header, filling = self._header, bytes(PADDING)
+        is_json = header.layout == "json"
+        try:
+            with header.path.open("rb") as file:
+                file.seek(self._position)
+                while data := self._read(file):
+                    cut = data.rfind(b"}" if is_json else b"\n") + 1
+                    if cut:
+                        text = self._rest + data[:cut]
+                        self._rest = data[cut:]
+                        yield b"".join((filling, _json_to_text(text) if is_json else text, filling))
+                    else:
+                        self._rest += data
+        except OSError as error:
+            raise DataError(f"{header.path}: expected a file that can be read, found {error}") from None
+        except lzma.LZMAError as error:
+            _refuse(header.path, "an LZMA stream", f"damaged data ({error})")
 
-    def __init__(self, read: Callable[[int], bytes]) -> None:
-        self._read = read
-        self._stream = lzma.LZMADecompressor(format=lzma.FORMAT_ALONE)
-
-    def read(self, size: int) -> bytes:
-        while not self._stream.eof:
-            data = self._read(_BLOCK) if self._stream.needs_input else b""
-            if self._stream.needs_input and not data:
+    def _read(self, file: BinaryIO) -> bytes:
+        """Read on; decompressed, and nothing at the present end."""
+        stream = self._stream
+        if stream is None:
+            data = file.read(_BLOCK)
+            self._position += len(data)
+            return data
+        while not stream.eof:
+            data = file.read(_BLOCK) if stream.needs_input else b""
+            self._position += len(data)
+            if stream.needs_input and not data:
                 return b""
-            if text := self._stream.decompress(data, size):
+            if text := stream.decompress(data, _BLOCK):
                 return text
         return b""
-
-
-def _cut(
-    read: Callable[[int], bytes], end: bytes, translate: Callable[[bytes], bytes] | None = None
-) -> Iterator[bytes]:
-    filling = bytes(PADDING)
-    rest = b""
-    while data := read(_BLOCK):
-        cut = data.rfind(end) + 1
-        if cut:
-            text = rest + data[:cut]
-            yield b"".join((filling, text if translate is None else translate(text), filling))
-            rest = b""
-        rest += data[cut:]
 
 
 def _json_to_text(block: bytes) -> bytes:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from precice_lb.exceptions import DataError
+from precice_lb.ingest.profiling.database import is_database, read_database
 from precice_lb.ingest.profiling.files import Header, read_header
 
 __all__ = ["FOLDER", "SUFFIXES", "find_configuration", "find_profiles"]
@@ -26,7 +27,8 @@ def find_profiles(sources: Iterable[str | Path]) -> tuple[list[Header], list[str
     Parameters
     ----------
     sources : iterable of path
-        Profiling files, or directories that are searched with everything below them.
+        Profiling files, databases of precice-profiling, or directories that are searched for profiling files with
+        everything below them.
 
     Returns
     -------
@@ -38,7 +40,7 @@ def find_profiles(sources: Iterable[str | Path]) -> tuple[list[Header], list[str
     Raises
     ------
     DataError
-        If a source does not exist or there is no profiling file at all.
+        If a source does not exist, there is no profiling file at all, or a database is none of precice-profiling's.
     """
     paths: dict[Path, None] = {}
     roots = [Path(source) for source in sources]
@@ -55,6 +57,9 @@ def find_profiles(sources: Iterable[str | Path]) -> tuple[list[Header], list[str
     headers: list[Header] = []
     left_out: list[str] = []
     for path in paths:
+        if is_database(path):
+            headers += read_database(path)
+            continue
         try:
             header = read_header(path)
         except DataError as error:
@@ -93,22 +98,22 @@ def _latest(group: Sequence[Header], left_out: list[str]) -> list[Header]:
     return [ranks[rank] for rank in sorted(ranks)]
 
 
-def find_configuration(folder: Path, roots: Iterable[Path]) -> Path | None:
+def find_configuration(start: Path, roots: Iterable[Path]) -> Path | None:
     """Find the configuration of a run.
 
     Parameters
     ----------
-    folder : Path
-        The folder ``precice-profiling``.
+    start : Path
+        Where the solver ran.
     roots : iterable of Path
         Where else to look, and directly above.
 
     Returns
     -------
     Path or None
-        A ``precice-config.xml`` beside the folder, one level further up, or in or above `roots`.
+        A ``precice-config.xml`` there, one level further up, or in or above `roots`.
     """
-    places = [folder.parent, folder.parent.parent]
+    places = [start, start.parent]
     for root in roots:
         directory = (root if root.is_dir() else root.parent).resolve()
         places += [directory, directory.parent]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import multiprocessing
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,11 +17,12 @@ from numpy.typing import NDArray
 from precice_lb.exceptions import DataError
 from precice_lb.ingest.profiling.case import ProfiledCase
 from precice_lb.ingest.profiling.files import Header
-from precice_lb.ingest.profiling.find import find_configuration, find_profiles
-from precice_lb.ingest.profiling.times import CALL_DTYPE, CallReader, waited_ns
-from precice_lb.ingest.profiling.windows import WindowCounter, find_iterations_log, read_iterations_log
+from precice_lb.ingest.profiling.find import find_profiles
+from precice_lb.ingest.profiling.ranks import ProfiledParticipant, advance_rows, initialize_rows, profiled_participant
+from precice_lb.ingest.profiling.times import CALL_DTYPE, CallReader
+from precice_lb.ingest.profiling.windows import WindowCounter, read_iterations_log
 from precice_lb.store.reader import read_store
-from precice_lb.store.schema import ADVANCE_DTYPE, INITIALIZE_DTYPE, case_fingerprint, store_filename
+from precice_lb.store.schema import store_filename
 from precice_lb.store.writer import StoreWriter
 
 __all__ = ["ImportResult", "import_profiling"]
@@ -84,7 +84,8 @@ def import_profiling(
     Parameters
     ----------
     directories : sequence of path
-        Profiling files, or directories that are searched with everything below them.
+        Profiling files, databases of ``precice-profiling merge``, or directories that are searched for profiling files
+        with everything below them.
     output : path
         The store directory; made if missing.
     configuration : path, optional
@@ -127,75 +128,34 @@ def _tasks(
     headers: Sequence[Header], roots: Sequence[Path], output: Path, given: Path | None, more: Mapping[str, Any]
 ) -> list[_Task]:
     """Say of each file which run it belongs to; the files of one participant in one folder share almost everything."""
-    shared: dict[tuple[Path, str], dict[str, Any]] = {}
+    shared: dict[tuple[Path, str], tuple[ProfiledParticipant, NDArray[np.int64] | None, str | None]] = {}
     tasks = []
     for header in headers:
         key = header.path.parent, header.participant
         if key not in shared:
-            shared[key] = _of_participant(header, roots, given)
-        data = dict(shared[key])
-        metadata = {
-            "participant": header.participant,
-            "rank": header.rank,
-            "size": header.size,
-            "backend": "libprecice",
-            "clock": "std::chrono::steady_clock",
-            "started_clock_ns": 0,
-            "started_unix_ns": header.unix_us * 1000,
-            "working_directory": str(header.path.parent.parent),
-            "timing_source": f"precice-profiling {header.mode}",
-            **data.pop("metadata"),
-            **more,
-        }
+            profiled = profiled_participant(header, roots, given)
+            iterations = None if profiled.log is None else read_iterations_log(profiled.log)
+            note = None
+            if profiled.log is None and profiled.is_implicit is not False:
+                note = (
+                    f"expected precice-{header.participant}-iterations.log beside {header.path.parent}, found none; "
+                    "every coupling iteration counts as a time window"
+                )
+            shared[key] = profiled, iterations, note
+        profiled, iterations, note = shared[key]
         path = output / store_filename(header.participant, header.rank, header.size)
         if path.exists() and _already_imported(path, header):
             raise DataError(
                 f"{path}: expected no store of this run, found {header.path} imported before; remove it first"
             )
-        tasks.append(_Task(header, output, metadata, **data))
+        metadata = profiled.metadata(header, more)
+        tasks.append(_Task(header, output, metadata, profiled.configuration, profiled.case, iterations, note))
     return tasks
 
 
 def _already_imported(path: Path, header: Header) -> bool:
     earlier = [path, *path.parent.glob(f"{path.stem}.*{path.suffix}")]
     return any(read_store(each).metadata["started_unix_ns"] == header.unix_us * 1000 for each in earlier)
-
-
-def _of_participant(header: Header, roots: Sequence[Path], given: Path | None) -> dict[str, Any]:
-    folder = header.path.parent
-    path = given if given is not None else find_configuration(folder, roots)
-    if path is None:
-        raise DataError(f"{folder}: expected a precice-config.xml beside or above it, found none; give its path")
-    try:
-        content = path.read_bytes()
-    except OSError as error:
-        raise DataError(f"{path}: expected a preCICE configuration, found none that can be read ({error})") from None
-    text = content.decode("utf-8", "replace")
-    case = ProfiledCase.of(text)
-    if case.configuration is not None and header.participant not in case.configuration.participants:
-        known = ", ".join(case.configuration.participants)
-        raise DataError(
-            f"{path}: expected participant {header.participant} of {header.path}, found {known}; give another"
-        )
-    log = find_iterations_log(header.participant, folder, roots)
-    implicit = case.is_implicit(header.participant)
-    note = None
-    if log is None and implicit is not False:
-        note = (
-            f"expected precice-{header.participant}-iterations.log beside {folder}, found none; "
-            "every coupling iteration counts as a time window"
-        )
-    return {
-        "metadata": {
-            "configuration_path": str(path.resolve()),
-            "configuration_hash": hashlib.sha256(content).hexdigest(),
-            "case": case_fingerprint(text),
-        },
-        "configuration": text,
-        "case": case,
-        "iterations": None if log is None else read_iterations_log(log),
-        "window_note": note,
-    }
 
 
 def _all(tasks: Sequence[_Task], processes: int) -> Iterator[_Done]:
@@ -229,9 +189,9 @@ def _import_file(task: _Task) -> _Done:
         for calls in chain(first, blocks):
             if len(reader.initialize) and not initialized:
                 initialized = True
-                writer.write_initialize(_initialize_rows(reader.initialize, waits))
+                writer.write_initialize(initialize_rows(reader.initialize, waits))
             if len(calls):
-                writer.append(_advance_rows(calls, counter, waits))
+                writer.append(advance_rows(calls, counter, waits))
         profile = reader.profile(np.empty(0, dtype=CALL_DTYPE))
         finished = profile.finalized
         ended = task.header.unix_us + profile.last_us
@@ -241,27 +201,6 @@ def _import_file(task: _Task) -> _Done:
         raise
     writer.close(finished=finished, ended_unix_ns=ended * 1000)
     return _Done(writer.path, ended, "advance" in profile.totals, counter.fits(finished))
-
-
-def _advance_rows(calls: NDArray[np.void], counter: WindowCounter, waits: Sequence[str]) -> NDArray[np.void]:
-    rows = np.empty(len(calls), dtype=ADVANCE_DTYPE)
-    rows["window"], rows["iteration"], rows["window_complete"] = counter.count(calls["exchanges"])
-    rows["begin_ns"] = calls["begin_us"] * 1000
-    # Just-in-time mapping is mapping although the solver asks for it; barriers are part of the call they belong to.
-    rows["solve_ns"] = (calls["solve_us"] - calls["jit_us"]) * 1000
-    rows["advance_ns"] = (calls["advance_us"] + calls["jit_us"] + calls["sync_us"]) * 1000
-    rows["mapping_ns"] = (calls["mapping_us"] + calls["jit_us"]) * 1000
-    rows["wait_ns"] = waited_ns(calls, waits)
-    rows["computed_dt"] = np.nan
-    return rows
-
-
-def _initialize_rows(times: NDArray[np.void], waits: Sequence[str]) -> NDArray[np.void]:
-    rows = np.empty(len(times), dtype=INITIALIZE_DTYPE)
-    for name in ("begin", "initialize", "mapping"):
-        rows[f"{name}_ns"] = times[f"{name}_us"] * 1000
-    rows["wait_ns"] = waited_ns(times, waits)
-    return rows
 
 
 def _of_one_run(tasks: Sequence[_Task], done: list[_Done], notes: list[str]) -> list[Path]:

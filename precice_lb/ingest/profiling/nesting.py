@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from precice_lb.ingest.profiling.records import Records
+from precice_lb.exceptions import DataError
+from precice_lb.ingest.profiling.files import BlockReader, Header
+from precice_lb.ingest.profiling.records import Records, parse_block
 
-__all__ = ["Events", "Nesting"]
+__all__ = ["EventSource", "Events", "FileEvents", "Nesting"]
 
 _GLOBAL = b"_GLOBAL"
 _EVENT_BITS = 24
@@ -36,6 +40,34 @@ class Events:
     begins: NDArray[np.int64]
     durations: NDArray[np.int64]
     order: NDArray[np.int64]
+
+
+class EventSource(Protocol):
+    """Where the events of one rank come from: iterated, it gives them in blocks, in the order they ended.
+
+    Attributes
+    ----------
+    paths : list of tuple of str
+        Names from the outermost event inwards; the first is empty.
+    mesh_sizes : dict of str to int
+        Local vertices of the meshes that the rank provides.
+    global_begin_us, global_end_us : int or None
+        When ``_GLOBAL`` began and ended, in microseconds of the header's clock.
+    last_us : int
+        Largest time seen.
+    """
+
+    @property
+    def paths(self) -> list[tuple[str, ...]]: ...  # noqa: D102
+    @property
+    def mesh_sizes(self) -> dict[str, int]: ...  # noqa: D102
+    @property
+    def global_begin_us(self) -> int | None: ...  # noqa: D102
+    @property
+    def global_end_us(self) -> int | None: ...  # noqa: D102
+    @property
+    def last_us(self) -> int: ...  # noqa: D102
+    def __iter__(self) -> Iterator[Events]: ...
 
 
 class Nesting:
@@ -168,6 +200,45 @@ class Nesting:
         self._keys = np.concatenate([self._keys, keys])
         order = np.argsort(self._keys)
         self._keys, self._key_paths = self._keys[order], np.concatenate([self._key_paths, numbers])[order]
+
+
+class FileEvents(Nesting):
+    """Events of a profiling file.
+
+    Parameters
+    ----------
+    header : Header
+        The file's header.
+
+    Attributes
+    ----------
+    mesh_sizes : dict of str to int
+        Local vertices of the meshes that the rank provides.
+
+    Raises
+    ------
+    DataError
+        While iterating: a file that cannot be read or is damaged other than by its end being missing.
+    """
+
+    def __init__(self, header: Header) -> None:
+        super().__init__()
+        self.mesh_sizes: dict[str, int] = {}
+        self._path = header.path
+        self._blocks = BlockReader(header)
+
+    def __iter__(self) -> Iterator[Events]:
+        for block in self._blocks:
+            try:
+                records = parse_block(block)
+            except DataError as error:
+                raise DataError(f"{self._path}: {error}") from None
+            events = self.feed(records)
+            for number, value in records.data:
+                name = self.name(number)
+                if name.startswith("meshSize"):
+                    self.mesh_sizes[name.removeprefix("meshSize")] = value
+            yield events
 
 
 def _consistent(begins: list[bool], events: list[int]) -> NDArray[np.bool_]:

@@ -54,7 +54,7 @@ def parse_block(block: bytes) -> Records:
     Parameters
     ----------
     block : bytes
-        As `precice_lb.ingest.profiling.files.read_blocks` yields it.
+        As `precice_lb.ingest.profiling.files.BlockReader` yields it.
 
     Returns
     -------

@@ -9,10 +9,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from precice_lb.exceptions import DataError
-from precice_lb.ingest.profiling.files import Header, read_blocks, read_header
-from precice_lb.ingest.profiling.nesting import Events, Nesting
-from precice_lb.ingest.profiling.records import parse_block
+from precice_lb.ingest.profiling.database import DatabaseEvents
+from precice_lb.ingest.profiling.files import DATABASE, Header, read_header
+from precice_lb.ingest.profiling.nesting import Events, EventSource, FileEvents
 
 __all__ = ["CALL_DTYPE", "INITIALIZE_DTYPE", "CallReader", "Profile", "read_profile", "waited_ns"]
 
@@ -123,7 +122,8 @@ def read_profile(path: str | Path) -> Profile:
 class CallReader:
     """Reads a profiling file block by block, never the whole file at once.
 
-    Iterating yields arrays of `CALL_DTYPE`; after it `profile` tells the rest.
+    Iterating yields arrays of `CALL_DTYPE`; after it `profile` tells the rest. Iterating again goes on with what a
+    running participant has written meanwhile.
 
     Parameters
     ----------
@@ -139,8 +139,7 @@ class CallReader:
     def __init__(self, header: Header) -> None:
         self.header = header
         self.initialize = np.zeros(0, dtype=INITIALIZE_DTYPE)
-        self.mesh_sizes: dict[str, int] = {}
-        self.nesting = Nesting()
+        self.events: EventSource = DatabaseEvents(header) if header.layout == DATABASE else FileEvents(header)
         self._counts = np.zeros(0, dtype=np.int64)
         self._sums = np.zeros(0, dtype=np.int64)
         self._kinds = np.zeros((0, len(_COLUMNS)), dtype=bool)
@@ -148,17 +147,13 @@ class CallReader:
         self._initializing = np.zeros(1, dtype=INITIALIZE_DTYPE)
 
     def __iter__(self) -> Iterator[NDArray[np.void]]:
-        for block in read_blocks(self.header):
-            try:
-                records = parse_block(block)
-            except DataError as error:
-                raise DataError(f"{self.header.path}: {error}") from None
-            events = self.nesting.feed(records)
-            for number, value in records.data:
-                name = self.nesting.name(number)
-                if name.startswith("meshSize"):
-                    self.mesh_sizes[name.removeprefix("meshSize")] = value
+        for events in self.events:
             yield self._rows(events)
+
+    @property
+    def mesh_sizes(self) -> dict[str, int]:
+        """Local vertices of the meshes that the rank provides, as far as read."""
+        return self.events.mesh_sizes
 
     def profile(self, calls: NDArray[np.void]) -> Profile:
         """Everything the file says.
@@ -172,21 +167,21 @@ class CallReader:
         -------
         Profile
         """
-        nesting = self.nesting
+        source = self.events
         totals = {
             "/".join(path): (int(count), int(total))
-            for path, count, total in zip(nesting.paths, self._counts, self._sums, strict=False)
+            for path, count, total in zip(source.paths, self._counts, self._sums, strict=False)
             if count
         }
-        if nesting.global_begin_us is not None and nesting.global_end_us is not None:
-            totals["_GLOBAL"] = (1, nesting.global_end_us - nesting.global_begin_us)
-        finalized = nesting.global_end_us is not None or "finalize" in totals
-        return Profile(self.header, calls, self.initialize, totals, self.mesh_sizes, finalized, nesting.last_us)
+        if source.global_begin_us is not None and source.global_end_us is not None:
+            totals["_GLOBAL"] = (1, source.global_end_us - source.global_begin_us)
+        finalized = source.global_end_us is not None or "finalize" in totals
+        return Profile(self.header, calls, self.initialize, totals, source.mesh_sizes, finalized, source.last_us)
 
     def _rows(self, events: Events) -> NDArray[np.void]:
         """Account the events of a block to the calls of ``advance`` that end in it or later."""
         self._total(events)
-        if unknown := self.nesting.paths[len(self._kinds) :]:
+        if unknown := self.events.paths[len(self._kinds) :]:
             kinds = [[test(path) for test in _COLUMNS.values()] for path in unknown]
             self._kinds = np.concatenate([self._kinds, np.array(kinds)])
         chosen = {name: self._kinds[events.paths, column] for column, name in enumerate(_COLUMNS)}
@@ -214,7 +209,7 @@ class CallReader:
         return rows[:-1]
 
     def _total(self, events: Events) -> None:
-        size = len(self.nesting.paths)
+        size = len(self.events.paths)
         self._counts = np.concatenate([self._counts, np.zeros(size - len(self._counts), dtype=np.int64)])
         self._sums = np.concatenate([self._sums, np.zeros(size - len(self._sums), dtype=np.int64)])
         self._counts += np.bincount(events.paths, minlength=size)

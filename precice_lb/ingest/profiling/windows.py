@@ -15,25 +15,25 @@ __all__ = ["WindowCounter", "find_iterations_log", "read_iterations_log"]
 _COLUMNS = ("TimeWindow", "Iterations")
 
 
-def find_iterations_log(participant: str, folder: Path, roots: Iterable[Path]) -> Path | None:
+def find_iterations_log(participant: str, directory: Path, roots: Iterable[Path]) -> Path | None:
     """Find ``precice-<Participant>-iterations.log``.
 
     Parameters
     ----------
     participant : str
         Name of the participant.
-    folder : Path
-        The folder ``precice-profiling``.
+    directory : Path
+        Where the solver ran.
     roots : iterable of Path
-        Directories that are searched with everything below them where it does not lie beside that folder.
+        Directories that are searched with everything below them where it does not lie there.
 
     Returns
     -------
     Path or None
-        None if there is none, or more than one that is not beside the folder.
+        None if there is none, or more than one that is not there.
     """
     name = f"precice-{participant}-iterations.log"
-    beside = folder.parent / name
+    beside = directory / name
     if beside.is_file():
         return beside
     found = {path.resolve() for root in roots if root.is_dir() for path in root.rglob(name)}
