@@ -7,6 +7,7 @@ apart (Okabe and Ito), with a marker of its own per participant. Importing this 
 from __future__ import annotations
 
 import io
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,9 +16,8 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
-from numpy.typing import NDArray
 
-from precice_lb.recommend.outlook import curves_of
+from precice_lb.report.curves import landscape_of, scaling_curve
 from precice_lb.report.style import GREY, drawing, legend_below, look, plain_log_ticks
 from precice_lb.report.text import seconds_unit, short_names
 
@@ -27,9 +27,7 @@ if TYPE_CHECKING:
     from precice_lb.recommend import Recommendation
     from precice_lb.schedule import Schedule
 
-__all__ = ["draw_recommendation", "figure_bytes"]
-
-_GRID_POINTS = 200
+__all__ = ["draw_recommendation", "figure_bytes", "landscape_panel", "scaling_panel", "window_panel"]
 
 
 def draw_recommendation(recommendation: Recommendation, schedule: Schedule | None = None) -> Figure:
@@ -53,11 +51,11 @@ def draw_recommendation(recommendation: Recommendation, schedule: Schedule | Non
         FigureCanvasAgg(figure)
         left, right = figure.subplots(1, 2)
         names = short_names(recommendation.split, 16)
-        _draw_scaling(left, recommendation, names)
+        scaling_panel(left, recommendation, names)
         if schedule is not None and len(names) == 2:
-            _draw_landscape(right, recommendation, names, schedule)
+            landscape_panel(right, recommendation, names, schedule)
         else:
-            _draw_window(right, recommendation, names)
+            window_panel(right, recommendation, names)
         # Laid out once and for all: the layout depends on the resolution of whatever draws first.
         figure.draw_without_rendering()
         figure.set_layout_engine("none")
@@ -86,34 +84,34 @@ def figure_bytes(figure: Figure, kind: str) -> bytes:
     return buffer.getvalue()
 
 
-def _predict(model: Any, ranks: NDArray[np.float64]) -> NDArray[np.float64]:
-    return np.asarray(model.predict(ranks[:, np.newaxis]), dtype=float)
+def scaling_panel(axes: Axes, recommendation: Recommendation, names: Mapping[str, str]) -> None:
+    """Draw own time over ranks: models with intervals, measurements, the recommended counts and those in use.
 
-
-def _own_times(recommendation: Recommendation, grids: dict[str, NDArray[np.float64]]) -> dict[str, NDArray[np.float64]]:
-    return {who: _predict(recommendation.models[who], grid) for who, grid in grids.items()}
-
-
-def _draw_scaling(axes: Axes, recommendation: Recommendation, names: dict[str, str]) -> None:
+    Parameters
+    ----------
+    axes
+        Where to draw.
+    recommendation
+        What to draw.
+    names
+        How to write each participant's name.
+    """
     samples = recommendation.measurements.samples
     unit = seconds_unit(float(value) for rows in samples.values() for value in rows[:, 1])
+    present = recommendation.alternatives.get("present")
     low_rank, high_rank = np.inf, 0.0
     for index, (who, chosen) in enumerate(recommendation.split.items()):
         colour, marker = look(index)
-        model = recommendation.models[who]
         measured = np.asarray(samples[who], dtype=float)
         here = recommendation.measured_here(who)
-        first, last = float(measured[:, 0].min()), float(measured[:, 0].max())
-        start, stop = min(first, chosen), max(last, chosen)
-        low_rank, high_rank = min(low_rank, start), max(high_rank, stop)
-        ranks = np.unique(np.concatenate([np.geomspace(start, stop, _GRID_POINTS), [first, last]]))
-        curve = _predict(model, ranks) * unit.per_second
-        interval = _interval(recommendation, who, ranks)
-        if interval is not None:
-            low, high = (edge * unit.per_second for edge in interval)
+        found = scaling_curve(recommendation, who)
+        ranks, curve = found.ranks, found.seconds * unit.per_second
+        low_rank, high_rank = min(low_rank, ranks[0]), max(high_rank, ranks[-1])
+        if found.low is not None and found.high is not None:
+            low, high = found.low * unit.per_second, found.high * unit.per_second
             axes.fill_between(ranks, low, high, color=colour, alpha=0.18, linewidth=0)
         axes.plot(ranks, curve, color=colour, linestyle=(0, (4, 2)), linewidth=1.2)
-        inside = (ranks >= first) & (ranks <= last)
+        inside = (ranks >= found.measured[0]) & (ranks <= found.measured[1])
         axes.plot(ranks[inside], curve[inside], color=colour, linewidth=1.8)
         spread = np.asarray(recommendation.measurements.spread.get(who, np.full(len(measured), np.nan)), dtype=float)
         axes.errorbar(
@@ -124,9 +122,13 @@ def _draw_scaling(axes: Axes, recommendation: Recommendation, names: dict[str, s
             measured[~here, 0], measured[~here, 1] * unit.per_second, linestyle="none", marker=marker, markersize=3.5,
             color=colour, alpha=0.45, markerfacecolor="none",
         )  # fmt: skip
-        point = float(_predict(model, np.array([float(chosen)]))[0]) * unit.per_second
         axes.axvline(chosen, color=colour, linewidth=0.9, linestyle=":")
-        axes.plot([chosen], [point], marker="*", markersize=14, color=colour, markeredgecolor="black", zorder=5)
+        at = curve[np.searchsorted(ranks, chosen)]
+        axes.plot([chosen], [at], marker="*", markersize=14, color=colour, markeredgecolor="black", zorder=5)
+        if present is not None:
+            used = present.split[who]
+            at = curve[np.searchsorted(ranks, used)]
+            axes.plot([used], [at], marker="o", markersize=10, color=colour, markerfacecolor="none", zorder=5)
     axes.set(xscale="log", yscale="log", xlabel="ranks of the participant (count)")
     axes.set_ylabel(f"own time per window ({unit.symbol})")
     axes.set_title("Scaling of each participant", loc="left")
@@ -146,6 +148,9 @@ def _draw_scaling(axes: Axes, recommendation: Recommendation, names: dict[str, s
         (Patch(color=GREY, alpha=0.25, linewidth=0), f"{100 * recommendation.level:.0f} % interval of the model"),
         (Line2D([], [], color=GREY, marker="*", markersize=11, markeredgecolor="black", linestyle=":"), "recommended"),
     ]
+    if present is not None:
+        mark = Line2D([], [], color=GREY, marker="o", markersize=9, markerfacecolor="none", linestyle="none")
+        entries.append((mark, "in use at present"))
     legend_below(axes, entries)
 
 
@@ -157,30 +162,29 @@ def _elsewhere(recommendation: Recommendation) -> list[tuple[Any, str]]:
     return [(mark, "measured for other parameters")]
 
 
-def _draw_landscape(axes: Axes, recommendation: Recommendation, names: dict[str, str], schedule: Schedule) -> None:
+def landscape_panel(axes: Axes, recommendation: Recommendation, names: Mapping[str, str], schedule: Schedule) -> None:
+    """Draw the window time over the split of all ranks between two participants.
+
+    Parameters
+    ----------
+    axes, recommendation, names
+        As of `scaling_panel`, of two participants.
+    schedule
+        The coupling.
+    """
     first, second = recommendation.split
     total = sum(recommendation.split.values())
-    ranks = np.unique(np.linspace(1, total - 1, _GRID_POINTS).round())
-    ranks = np.union1d(ranks, [float(recommendation.split[first])])
-    # A model may have no value, or none above zero, far from what was measured.
-    usable = [
-        np.isfinite(t) & (t > 0) for t in _own_times(recommendation, {first: ranks, second: total - ranks}).values()
-    ]
-    ranks = ranks[usable[0] & usable[1]]
-    grids = {first: ranks, second: total - ranks}
-    own = _own_times(recommendation, grids)
-    window, band = _windows(recommendation, grids, schedule)
+    found = landscape_of(recommendation, schedule)
+    ranks, own, window = found.ranks[first], found.own, found.window
     unit = seconds_unit([recommendation.window_seconds])
-    for index, who in enumerate(grids):
+    for index, who in enumerate(own):
         axes.plot(ranks, own[who] * unit.per_second, color=look(index)[0], linewidth=1.2)
     axes.plot(ranks, window * unit.per_second, color="black", linewidth=2)
-    if band is not None:
-        axes.fill_between(
-            ranks, band[0] * unit.per_second, band[1] * unit.per_second, color="black", alpha=0.14, linewidth=0
-        )
     entries: list[tuple[Any, str]] = [(Line2D([], [], color="black", linewidth=2), "window time")]
     entries += [(Line2D([], [], color=look(i)[0]), f"own time of {name}") for i, name in enumerate(names.values())]
-    if band is not None:
+    if found.low is not None and found.high is not None:
+        low, high = found.low * unit.per_second, found.high * unit.per_second
+        axes.fill_between(ranks, low, high, color="black", alpha=0.14, linewidth=0)
         label = f"{100 * recommendation.level:.0f} % interval of the window time"
         entries.append((Patch(color="black", alpha=0.2, linewidth=0), label))
     marks = [("recommended", recommendation.split, recommendation.window_seconds, "*", 15)]
@@ -216,41 +220,8 @@ def _draw_landscape(axes: Axes, recommendation: Recommendation, names: dict[str,
     legend_below(axes, entries)
 
 
-def _windows(
-    recommendation: Recommendation, grids: dict[str, NDArray[np.float64]], schedule: Schedule
-) -> tuple[NDArray[np.float64], tuple[NDArray[np.float64], NDArray[np.float64]] | None]:
-    """Mean window times over the drawn curves, as the split was chosen by them, and their interval where known."""
-    drawn = {
-        who: curves_of(recommendation.models[who], [0, index])(grid.astype(np.int64))
-        for index, (who, grid) in enumerate(grids.items())
-    }
-    windows = np.asarray(schedule.window_seconds(drawn), dtype=float)
-    if len(windows) > 1:
-        edge = (1.0 - recommendation.level) / 2.0
-        low, high = np.quantile(windows, [edge, 1.0 - edge], axis=0)
-        return windows.mean(axis=0), (low, high)
-    intervals = {who: _interval(recommendation, who, grid) for who, grid in grids.items()}
-    known = {who: pair for who, pair in intervals.items() if pair is not None}
-    if len(known) < len(grids):
-        return windows[0], None
-    # The window time never falls when a cost rises, so all low and all high bounds hold it between them.
-    low, high = (np.asarray(schedule.window_seconds({w: pair[side] for w, pair in known.items()})) for side in (0, 1))
-    return windows[0], (low, high)
-
-
-def _interval(
-    recommendation: Recommendation, who: str, ranks: NDArray[np.float64]
-) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
-    model = recommendation.models[who]
-    if not hasattr(model, "predict_interval"):
-        return None
-    low, high = model.predict_interval(ranks[:, np.newaxis], recommendation.level)
-    if not np.isfinite([low, high]).all():
-        return None
-    return np.maximum(low, 0.0), np.asarray(high, dtype=float)
-
-
-def _draw_window(axes: Axes, recommendation: Recommendation, names: dict[str, str]) -> None:
+def window_panel(axes: Axes, recommendation: Recommendation, names: Mapping[str, str]) -> None:
+    """Draw own time and wait of each participant at the recommended split; arguments as of `scaling_panel`."""
     unit = seconds_unit([recommendation.window_seconds])
     rows = np.arange(len(names))
     own = np.array([recommendation.own_seconds[who] for who in names]) * unit.per_second

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from precice_lb.partners import LinkPartners
 
-__all__ = ["draw_partners"]
+__all__ = ["draw_partners", "histogram_panel", "matrix_panel"]
 
 _CELLS = 400
 
@@ -42,12 +42,15 @@ def draw_partners(found: LinkPartners) -> Figure:
         figure = Figure(figsize=(10.5, 5.4), dpi=150, layout="constrained")
         FigureCanvasAgg(figure)
         left, right = figure.subplots(1, 2)
-        names = list(short_names((found.link.provider, found.link.receiver), 16).values())
-        _draw_matrix(figure, left, found, names)
-        _draw_histogram(right, found, names)
+        matrix_panel(left, found)
+        histogram_panel(right, found)
         figure.draw_without_rendering()
         figure.set_layout_engine("none")
     return figure
+
+
+def _names(found: LinkPartners) -> list[str]:
+    return list(short_names((found.link.provider, found.link.receiver), 16).values())
 
 
 def _binned(
@@ -58,7 +61,18 @@ def _binned(
     return np.asarray(image.T)
 
 
-def _draw_matrix(figure: Figure, axes: Axes, found: LinkPartners, names: list[str]) -> None:
+def matrix_panel(axes: Axes, found: LinkPartners) -> None:
+    """Draw which pairs of ranks are connected, and how much they exchange.
+
+    Parameters
+    ----------
+    axes
+        Where to draw.
+    found
+        The received mesh.
+    """
+    figure, names = axes.get_figure(root=True), _names(found)
+    assert figure is not None
     extent = (-0.5, found.ranks[0] - 0.5, found.ranks[1] - 0.5, -0.5)
     connected = _binned(found.level_1, found.ranks) > 0
     shade = np.where(connected, 0.82, 1.0)
@@ -74,13 +88,24 @@ def _draw_matrix(figure: Figure, axes: Axes, found: LinkPartners, names: list[st
     axes.grid(False)
     axes.set_xlabel(f"rank of {names[0]}, the provider", parse_math=False)
     axes.set_ylabel(f"rank of {names[1]}, the receiver", parse_math=False)
-    axes.set_title(f"Pairs of ranks over mesh {found.link.mesh}", loc="left", parse_math=False)
+    mesh = short_names([found.link.mesh], 20)[found.link.mesh]
+    axes.set_title(f"Pairs of ranks over mesh {mesh}", loc="left", parse_math=False)
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_major_locator(MaxNLocator(integer=True))
     legend_below(axes, entries)
 
 
-def _draw_histogram(axes: Axes, found: LinkPartners, names: list[str]) -> None:
+def histogram_panel(axes: Axes, found: LinkPartners) -> None:
+    """Draw how many partners the ranks of both sides have.
+
+    Parameters
+    ----------
+    axes
+        Where to draw.
+    found
+        The received mesh.
+    """
+    names = _names(found)
     sides = [found.partners(side) for side in (0, 1)]
     most = max(int(each.max()) for each in sides)
     step = max(-(-(most + 1) // 40), 1)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from precice_lb.recommend import Recommendation
 
-__all__ = ["draw_plan"]
+__all__ = ["draw_plan", "plan_panel"]
 
 
 def draw_plan(recommendation: Recommendation) -> Figure:
@@ -38,14 +38,25 @@ def draw_plan(recommendation: Recommendation) -> Figure:
         figure = Figure(figsize=(10.5, 4.8), dpi=150, layout="constrained")
         FigureCanvasAgg(figure)
         left, right = figure.subplots(1, 2)
-        _draw(left, recommendation, hours=False)
-        _draw(right, recommendation, hours=True)
+        plan_panel(left, recommendation, hours=False)
+        plan_panel(right, recommendation, hours=True)
         figure.draw_without_rendering()
         figure.set_layout_engine("none")
     return figure
 
 
-def _draw(axes: Axes, recommendation: Recommendation, *, hours: bool) -> None:
+def plan_panel(axes: Axes, recommendation: Recommendation, *, hours: bool) -> None:
+    """Draw window time over cores or, with ``hours``, over core-hours.
+
+    Parameters
+    ----------
+    axes
+        Where to draw.
+    recommendation
+        With a plan.
+    hours
+        Which of both.
+    """
     plan = recommendation.plan
     assert plan is not None
     points, knee, chosen = plan.tradeoff.points, plan.tradeoff.knee, plan.chosen

@@ -3,23 +3,33 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from matplotlib import style
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, NullFormatter, NullLocator, StrMethodFormatter
+from matplotlib.transforms import ScaledTranslation
+
+from precice_lb.report.text import cells
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.legend import Legend
 
-__all__ = ["GREY", "drawing", "legend_below", "look", "plain_log_ticks"]
+__all__ = ["COLOURS", "GREY", "GRID", "drawing", "legend_below", "look", "one_panel", "plain_log_ticks"]
 
-_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 GREY = "#5A5A5A"
+GRID = "#E4E4E4"
+# Of a figure of one panel, in inches: about a telephone's screen, so that its letters can be read there.
+_WIDTH = 4.6
+# What ticks and the label of the vertical axis take beside a legend, in inches.
+_BESIDE = 0.75
 _STYLE: list[Any] = [
     "default",
     {
@@ -29,7 +39,7 @@ _STYLE: list[Any] = [
         "axes.spines.right": False,
         "axes.grid": True,
         "axes.axisbelow": True,
-        "grid.color": "#E4E4E4",
+        "grid.color": GRID,
         "grid.linewidth": 0.6,
         "legend.frameon": False,
         "legend.fontsize": 8.5,
@@ -51,31 +61,72 @@ def drawing() -> Iterator[None]:
 
 def look(index: int) -> tuple[str, str]:
     """Colour and marker of the participant at a position; the colours repeat after six, pairs after 42."""
-    return _COLOURS[index % len(_COLOURS)], _MARKERS[index % len(_MARKERS)]
+    return COLOURS[index % len(COLOURS)], _MARKERS[index % len(_MARKERS)]
+
+
+def one_panel(draw: Callable[[Axes], None], height: float = 2.9) -> Figure:
+    """Make a figure of one panel, narrow enough for a telephone.
+
+    Parameters
+    ----------
+    draw
+        Draws into the axes.
+    height
+        Of the panel without its legend, in inches.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        On an Agg canvas, as high as the panel and its legend need.
+    """
+    with drawing():
+        figure = Figure(figsize=(_WIDTH, height), dpi=150, layout="constrained")
+        FigureCanvasAgg(figure)
+        axes = figure.subplots()
+        draw(axes)
+        legend = axes.get_legend()
+        if legend is not None:
+            figure.set_figheight(height + legend.get_window_extent().height / figure.dpi)
+        # Laid out once and for all: the layout depends on the resolution of whatever draws first.
+        figure.draw_without_rendering()
+        figure.set_layout_engine("none")
+    return figure
 
 
 def legend_below(axes: Axes, entries: Sequence[tuple[Any, str]]) -> Legend:
-    """Put a legend of two columns below an axes.
+    """Put a legend below an axes and its label: of two columns, or of one where labels are too long for two.
 
     Parameters
     ----------
     axes
-        The axes.
+        The axes, its horizontal label already set.
     entries
         (handle, label) pairs. Labels are plain text whatever they contain.
     """
-    # Labels are set afterwards: one that begins with "_" would be left out.
-    legend = axes.legend(
-        [handle for handle, _ in entries],
-        [str(index) for index in range(len(entries))],
-        loc="upper left",
-        bbox_to_anchor=(0.0, -0.19),
-        ncols=2,
-        borderaxespad=0.0,
-    )
-    for text, (_, label) in zip(legend.get_texts(), entries, strict=True):
-        text.set_parse_math(False)
-        text.set_text(label)
+    figure = axes.get_figure(root=True)
+    assert figure is not None
+    below = -(38.0 + 12.0 * axes.get_xlabel().count("\n")) / 72.0
+    spec = axes.get_subplotspec()
+    columns = 1 if spec is None else spec.get_gridspec().ncols
+    room = (figure.get_figwidth() / columns - _BESIDE) * figure.dpi
+    # A script that the font lacks is drawn by another one, whose width is not known.
+    known = all(cells(label) == len(label) for _, label in entries)
+    for ncols in (2, 1) if known else (1,):
+        # Labels are set afterwards: one that begins with "_" would be left out.
+        legend = axes.legend(
+            [handle for handle, _ in entries],
+            [str(index) for index in range(len(entries))],
+            loc="upper left",
+            bbox_to_anchor=(0.0, 0.0),
+            bbox_transform=axes.transAxes + ScaledTranslation(0.0, below, figure.dpi_scale_trans),
+            ncols=ncols,
+            borderaxespad=0.0,
+        )
+        for text, (_, label) in zip(legend.get_texts(), entries, strict=True):
+            text.set_parse_math(False)
+            text.set_text(label)
+        if legend.get_window_extent().width <= room:
+            break
     return legend
 
 

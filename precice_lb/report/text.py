@@ -4,10 +4,21 @@ from __future__ import annotations
 
 import math
 import re
+import unicodedata
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-__all__ = ["SecondsUnit", "listed", "markdown", "percent", "ranks_text", "seconds_unit", "short_names", "visible"]
+__all__ = [
+    "SecondsUnit",
+    "cells",
+    "listed",
+    "markdown",
+    "percent",
+    "ranks_text",
+    "seconds_unit",
+    "short_names",
+    "visible",
+]
 
 # A colon with text right behind it may begin an address or a symbol; "(" means something only behind "]".
 _MARKDOWN = re.compile(r"([\\`*_\[\]{}#!|~$@^]|:(?=\S))")
@@ -27,6 +38,19 @@ def visible(text: str) -> str:
         The same text in one line, where a line break reads ``\n`` and an escape ``\x1b``.
     """
     return "".join(char if char.isprintable() else repr(char)[1:-1] for char in text)
+
+
+def cells(text: str) -> int:
+    """Count the places of a fixed-width font that a text takes at most: two for a Chinese character."""
+    return sum(1 + (unicodedata.east_asian_width(char) in "WF") for char in text)
+
+
+def _beginning(text: str, width: int) -> str:
+    """Cut a text to a width."""
+    end, taken = 0, 0
+    while end < len(text) and (taken := taken + cells(text[end])) <= width:
+        end += 1
+    return text[:end]
 
 
 def markdown(text: str) -> str:
@@ -56,7 +80,7 @@ def short_names(names: Iterable[str], width: int) -> dict[str, str]:
     names
         Names as they stand in the user's files.
     width
-        Characters per name, at least 8.
+        Characters per name, at least 8; those of twice the width count twice.
 
     Returns
     -------
@@ -66,12 +90,12 @@ def short_names(names: Iterable[str], width: int) -> dict[str, str]:
     short: dict[str, str] = {}
     for name in names:
         text = visible(name)
-        if len(text) > width:
-            text = f"{text[: (width - 1) // 2]}…{text[len(text) - width // 2 :]}"
+        if cells(text) > width:
+            text = f"{_beginning(text, (width - 1) // 2)}…{_beginning(text[::-1], width // 2)[::-1]}"
         candidate, number = text, 2
         while candidate in short.values():
             suffix = f"#{number}"
-            candidate, number = f"{text[: width - len(suffix)]}{suffix}", number + 1
+            candidate, number = f"{_beginning(text, width - len(suffix))}{suffix}", number + 1
         short[name] = candidate
     return short
 
