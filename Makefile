@@ -6,11 +6,13 @@ BIN := $(VENV)/bin
 MPI ?= mpich
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all lint format clean
+.PHONY: help demo docs linkcheck test test-all lint format clean
 
 help:
 	@echo "make demo      run the pulse at a few splits and recommend one (about two minutes, emulated load)"
 	@echo "make test      lint, type check and test"
+	@echo "make docs      build the documentation in docs/_build/html, with warnings as errors"
+	@echo "make linkcheck look whether links to other sites hold (needs a network)"
 	@echo "make test-all  the same with full counts (kills, random instances)"
 	@echo "make format    let ruff format the tree"
 	@echo "make clean     remove the environment and the demo's results"
@@ -42,9 +44,15 @@ test: lint
 test-all: lint
 	PRECICE_LB_FULL_COUNTS=1 $(BIN)/python -m pytest
 
+docs: $(VENV)/dev.stamp
+	$(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html
+
+linkcheck: $(VENV)/dev.stamp
+	$(BIN)/python -m sphinx -b linkcheck docs docs/_build/linkcheck
+
 format: $(VENV)/dev.stamp
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
 clean:
-	rm -rf $(VENV) demo build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) demo docs/_build docs/api docs/tutorials build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

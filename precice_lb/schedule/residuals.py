@@ -51,7 +51,7 @@ def replay_residuals(
         each other. All see the same residuals, so that their window times can be compared.
     recorded : sequence of mappings from participant to array of shape (W,)
         For each run, own seconds of all participants in consecutive windows, in seconds. Where participants count
-        different numbers of windows (`Schedule.windows`), each has its own.
+        different numbers of windows (``Schedule.windows``), each has its own.
     windows : int
         Windows to replay; their first eighth does not count, since the coupling needs some to find its rhythm.
     block : int, optional

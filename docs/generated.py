@@ -1,0 +1,299 @@
+"""What the documentation takes from the package itself, so that the two cannot drift apart.
+
+A line ``<!-- generated: NAME -->`` in a page becomes the text of the function of that name here, and
+``<!-- file: PATH -->`` the Markdown of another place of this repository. Links that lead out of ``docs/`` follow it
+where that file is a page here, and are plain text otherwise; so pages may be read beside the sources as well. One page
+per room of the Python API and per tutorial is written before a build (`write_pages`).
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import pkgutil
+import pydoc
+import re
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from sphinx.application import Sphinx
+
+__all__ = ["fill", "relinked", "rooms", "unlinked", "write_pages"]
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent
+# Modules below a room that users meet too.
+_MORE_ROOMS = ("ingest.profiling", "store.schema", "store.metadata", "store.reader", "store.merge")
+# Files outside that are pages here.
+_PAGES = {
+    "configs/README.md": "reference/study.md",
+    "benchmarks/README.md": "benchmarks.md",
+    "CHANGELOG.md": "changelog.md",
+}
+_PLACE = re.compile(r"^<!-- (generated|file): (.+?) -->$", re.MULTILINE)
+_LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^()\s]+)\)")
+_FENCE = re.compile(r"^ *```.*?^ *```$", re.MULTILINE | re.DOTALL)
+
+
+def rooms() -> list[str]:
+    """Name the modules that make the public Python API: the rooms of the package, and a few modules below them.
+
+    Returns
+    -------
+    list of str
+        Dotted names, sorted; ``precice_lb`` itself comes first.
+    """
+    import precice_lb
+
+    found = ["precice_lb"]
+    for module in pkgutil.iter_modules(precice_lb.__path__, "precice_lb."):
+        if not module.name.endswith("__main__") and getattr(importlib.import_module(module.name), "__all__", None):
+            found.append(module.name)
+    return sorted([*found, *(f"precice_lb.{name}" for name in _MORE_ROOMS)])
+
+
+def write_pages() -> None:
+    """Write one page per room below ``docs/api`` and one per tutorial below ``docs/tutorials``, and remove others."""
+    pages = {HERE / "api" / f"{room}.md": _room_page(room) for room in rooms()}
+    for readme in sorted(ROOT.glob("tutorials/*/README.md")):
+        pages[HERE / "tutorials" / f"{readme.parent.name}.md"] = f"<!-- file: {readme.relative_to(ROOT)} -->\n"
+    for folder in (HERE / "api", HERE / "tutorials"):
+        folder.mkdir(exist_ok=True)
+        for path in set(folder.glob("*.md")) - set(pages):
+            path.unlink()
+    for path, text in pages.items():
+        if not path.exists() or path.read_text(encoding="utf-8") != text:
+            path.write_text(text, encoding="utf-8")
+
+
+def fill(app: Sphinx, docname: str, source: list[str]) -> None:
+    """Sphinx's event ``source-read``: put generated text in its places and relink what leads out of ``docs/``."""
+    page = f"{docname}.md"
+
+    def put(match: re.Match[str]) -> str:
+        kind, name = match.groups()
+        if kind == "generated":
+            return _GENERATORS[name]()
+        path = ROOT / name
+        app.env.note_dependency(str(path))
+        return relinked(path.read_text(encoding="utf-8"), path.parent, page)
+
+    text = relinked(source[0], (HERE / page).parent, page)
+    # A pattern that matches nothing is a warning of Sphinx's; here it waits for pages to come.
+    text = re.sub(
+        r"^\S+\*$", lambda match: match[0] if any(HERE.glob(f"{match[0]}.md")) else "", text, flags=re.MULTILINE
+    )
+    source[0] = _PLACE.sub(put, text)
+
+
+def relinked(text: str, folder: Path, page: str) -> str:
+    """Make the relative links of a Markdown text hold on a page of the documentation.
+
+    Parameters
+    ----------
+    text : str
+        Markdown whose links are relative to ``folder``.
+    folder : Path
+        Where the text lies.
+    page : str
+        Path of the page that shows it, relative to ``docs/``.
+
+    Returns
+    -------
+    str
+        The text; a link to what is no page is its label alone.
+    """
+
+    def link(match: re.Match[str]) -> str:
+        image, label, target = match.groups()
+        place, sharp, anchor = target.partition("#")
+        if re.match(r"[a-z]+:", target) or not place:
+            return match[0]
+        path = Path(os.path.normpath(folder / place))
+        inside = path.relative_to(ROOT).as_posix() if path.is_relative_to(ROOT) else ""
+        if path.is_relative_to(HERE):
+            reached = path
+        elif inside in _PAGES:
+            reached = HERE / _PAGES[inside]
+        elif re.fullmatch(r"tutorials/[^/]+(/README\.md)?", inside):
+            reached = HERE / "tutorials" / f"{inside.split('/')[1]}.md"
+        elif image:
+            reached = path
+        else:
+            return label
+        return f"{image}[{label}]({os.path.relpath(reached, (HERE / page).parent)}{sharp}{anchor})"
+
+    parts = []
+    end = 0
+    for fence in _FENCE.finditer(text):
+        parts += [_LINK.sub(link, text[end : fence.start()]), fence[0]]
+        end = fence.end()
+    return "".join([*parts, _LINK.sub(link, text[end:])])
+
+
+def unlinked(app: Sphinx, env: Any, node: Any, contnode: Any) -> Any:
+    """Sphinx's event ``missing-reference``: find a bare name in any room; one without a page of its own is no link."""
+    target = node.get("reftarget", "").lstrip("~")
+    if node.get("refdomain") != "py":
+        return None
+    domain = env.get_domain("py")
+    for room in rooms():
+        if f"{room}.{target}" in domain.objects:
+            return domain.resolve_xref(env, node["refdoc"], app.builder, "obj", f"{room}.{target}", node, contnode)
+    # Parameters stand in single backticks too; `tests/test_docstrings.py` looks whether they exist.
+    if node.get("reftype") == "obj" and target.isidentifier() and target.islower():
+        return contnode
+    modules = [module for name, module in list(sys.modules.items()) if name.split(".")[0] == "precice_lb"]
+    first, *rest = target.split(".")
+    for module in modules:
+        found = vars(module).get(first)
+        for name in rest:
+            found = getattr(found, name, None)
+        if found is not None:
+            return contnode
+    return contnode if pydoc.locate(target) is not None else None
+
+
+def _room_page(room: str) -> str:
+    return f"# `{room}`\n\n```{{eval-rst}}\n.. automodule:: {room}\n   :members:\n   :show-inheritance:\n```\n"
+
+
+def _command_line() -> str:
+    """Every command with its options, as ``--help`` has them."""
+    from precice_lb.cli import app
+
+    # Usage lines begin with the program that runs.
+    sys.argv = ["precice-lb"]
+    text = app.generate_docs(usage_name="precice-lb").replace(" *[default: None]*", "")
+    text = text[text.index("\n## precice-lb") :]
+    lines = []
+    for line in text.splitlines():
+        line = re.sub(r"^Example: (.*)$", r"Example: `\1`", line)
+        # What is no code must not be taken for HTML.
+        parts = re.split(r"(`[^`]*`)", line)
+        lines.append("".join(part if part.startswith("`") else part.replace("<", "&lt;") for part in parts))
+    return "\n".join(lines)
+
+
+def _study_keys() -> str:
+    """Every key of a study file: type, bounds and default of the model, meaning of ``configs/README.md``."""
+    from precice_lb.calibrate.study import Study
+
+    schema = Study.model_json_schema()
+    meanings = _meanings((ROOT / "configs" / "README.md").read_text(encoding="utf-8"))
+    lines = []
+    for table, name in (("case", "CaseSection"), ("runs", "RunsSection"), ("budget", "BudgetSection"),
+                        ("participants", "ParticipantSection"), ("launcher", "LauncherSection"),
+                        ("meshes", "MeshSection"), ("emulation", "EmulationSection")):  # fmt: skip
+        section = schema["$defs"][name]
+        several = "items" in schema["properties"][table]
+        lines += [
+            f"## `{f'[[{table}]]' if several else f'[{table}]'}`",
+            "",
+            "| key | type | default | meaning |",
+            "|---|---|---|---|",
+        ]
+        for key, values in section["properties"].items():
+            default = "required" if key in section.get("required", ()) else _default(values.get("default"))
+            lines.append(f"| `{key}` | {_type(values)} | {default} | {meanings[table][key]} |")
+        lines.append("")
+    return "\n".join(lines)
+
+
+def _meanings(text: str) -> dict[str, dict[str, str]]:
+    """Last column of the tables of ``configs/README.md``, by table and key."""
+    found: dict[str, dict[str, str]] = {}
+    table = ""
+    for line in text.splitlines():
+        if heading := re.match(r"## `\[+(\w+)\]+`", line):
+            table = heading[1]
+        elif line.startswith("| `"):
+            first, *_, last = (cell.strip() for cell in line.strip("|").split(" | "))
+            for key in re.findall(r"`(\w+)`", first):
+                found.setdefault(table, {})[key] = last.rstrip("| ")
+    return found
+
+
+def _default(value: Any) -> str:
+    return (
+        "–"
+        if value is None
+        else f"`{str(value).lower()}`"
+        if isinstance(value, bool)
+        else f"`{value!r}`".replace("'", '"')
+    )
+
+
+def _type(values: dict[str, Any]) -> str:
+    if "anyOf" in values:
+        return " or ".join(_type(each) for each in values["anyOf"] if each.get("type") != "null")
+    if "enum" in values:
+        return ", ".join(f'`"{each}"`' for each in values["enum"])
+    kind = {"string": "text", "integer": "integer", "number": "number", "boolean": "boolean"}.get(values["type"])
+    if kind is None:
+        inner = (
+            values.get("items")
+            or values.get("additionalProperties")
+            or next(iter(values.get("patternProperties", {"": {}}).values()))
+        )
+        return ("list of " if values["type"] == "array" else "table of ") + _type(inner)
+    signs = {"minimum": "≥", "exclusiveMinimum": "&gt;", "maximum": "≤", "exclusiveMaximum": "&lt;"}
+    return " ".join([kind, *(f"{sign} {values[key]}" for key, sign in signs.items() if key in values)])
+
+
+def _store_columns() -> str:
+    """Columns of a store's tables with type and unit, and its metadata."""
+    from precice_lb.store import schema
+
+    lines = [f"Format `{schema.FORMAT}`, version {schema.FORMAT_VERSION}.", ""]
+    tables = {"advances": schema.ADVANCE_DTYPE, "initialize": schema.INITIALIZE_DTYPE, "sections": schema.SECTION_DTYPE}
+    for name, dtype in tables.items():
+        lines += [f"## `/{name}`", "", "| column | type | unit |", "|---|---|---|"]
+        lines += [f"| `{column}` | {dtype[column]} | {schema.UNITS[column]} |" for column in dtype.names or ()]
+        lines.append("")
+    lines += [
+        "## Metadata",
+        "",
+        "Attributes of the root.",
+        "",
+        "| attribute | type | unit | meaning | |",
+        "|---|---|---|---|---|",
+    ]
+    for key in schema.METADATA.values():
+        lines.append(
+            f"| `{key.name}` | {key.kind} | {key.unit} | {key.description} | {'required' if key.required else ''} |"
+        )
+    return "\n".join(lines)
+
+
+def _other_pages() -> str:
+    """List the pages that no other one names."""
+    index = (HERE / "index.md").read_text(encoding="utf-8")
+    patterns = [
+        line.strip() for block in re.findall(r"```\{toctree\}(.*?)```", index, re.DOTALL) for line in block.splitlines()
+    ]
+    named = {path for pattern in patterns if pattern and pattern[0] != ":" for path in HERE.glob(f"{pattern}.md")}
+    rest = sorted(path.stem for path in set(HERE.glob("*.md")) - named - {HERE / "index.md"})
+    return _toctree(rest, "More") if rest else ""
+
+
+def _toctree(pages: list[str], caption: str | None = None) -> str:
+    options = [":maxdepth: 1", *([f":caption: {caption}"] if caption else [])]
+    return "\n".join(["```{toctree}", *options, "", *pages, "```"])
+
+
+def _entries(folder: str) -> Iterator[str]:
+    yield from sorted(f"{folder}/{path.stem}" for path in (HERE / folder).glob("*.md"))
+
+
+_GENERATORS: dict[str, Callable[[], str]] = {
+    "command line": _command_line,
+    "study keys": _study_keys,
+    "store columns": _store_columns,
+    "other pages": _other_pages,
+    "tutorials": lambda: _toctree(list(_entries("tutorials"))),
+    "rooms": lambda: _toctree([f"/{entry}" for entry in _entries("api")]),
+}
