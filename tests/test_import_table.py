@@ -33,6 +33,7 @@ TABLE: dict[str, tuple[set[str], set[str]]] = {
     "report": (
         {
             "calibrate",
+            "check",
             "dataset",
             "emulation",
             "models",
@@ -43,7 +44,7 @@ TABLE: dict[str, tuple[set[str], set[str]]] = {
             "split",
             "store",
         },
-        {"numpy", "matplotlib", "rich"},
+        {"numpy", "matplotlib", "rich", "jinja2"},
     ),
     "cli": ({"*"}, {"cyclopts", "rich", "numpy"}),
     "__main__": ({"cli", "record"}, set()),

@@ -14,6 +14,7 @@ from precice_lb.cli.fit import fit
 from precice_lb.cli.imports import importer
 from precice_lb.cli.partners import partners
 from precice_lb.cli.recommend import recommend
+from precice_lb.cli.report import report
 from precice_lb.cli.scripts import scripts
 from precice_lb.cli.stores import merge, summary
 
@@ -29,6 +30,7 @@ __all__ = [
     "merge",
     "partners",
     "recommend",
+    "report",
     "run",
     "scripts",
     "summary",

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from precice_lb.report.truth import Truth
     from precice_lb.schedule import Schedule
 
-__all__ = ["JSON_NAME", "json_text", "report_markdown", "write_documents", "write_files"]
+__all__ = ["JSON_NAME", "grid_markdown", "json_text", "report_markdown", "write_documents", "write_files"]
 
 JSON_NAME = "recommendation.json"
 """Written last: where it is new, the others are too."""
@@ -90,7 +90,7 @@ def report_markdown(recommendation: Recommendation, *, truth: Truth | None = Non
         grids.append(view.truth_grid(truth))
     grids.append(view.evidence_grid(recommendation, names))
     for grid in grids:
-        parts += [f"## {markdown(grid.title)}", _table(grid)]
+        parts += [f"## {markdown(grid.title)}", grid_markdown(grid)]
     parts.append("## What this rests on")
     facts = [*view.facts(recommendation, names), *plan_view.plan_facts(recommendation, names)]
     parts.append("\n".join(f"- {markdown(key)}: {markdown(text)}" for key, text in facts))
@@ -100,7 +100,8 @@ def report_markdown(recommendation: Recommendation, *, truth: Truth | None = Non
     return "\n\n".join(parts) + "\n"
 
 
-def _table(grid: view.Grid) -> str:
+def grid_markdown(grid: view.Grid) -> str:
+    """Write a table as Markdown, every cell escaped."""
     rows = [[markdown(cell) for cell in row] for row in (grid.header, *grid.rows)]
     rows.insert(1, ["---:" if numeric else ":---" for numeric in grid.numeric])
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)

@@ -139,9 +139,8 @@ def partners_notes(report: PartnersReport) -> list[tuple[str, str]]:
                 f"the maximum by {percent(told.max_error)}",
             )
         )
+    notes += [("missing", text) for text in report.missing]
     for found in report.links:
-        if found.level_2 is None:
-            notes.append((found.link.title, "level 2 needs coordinates: record with PRECICE_LB_MESHES=coordinates"))
         if found.approximated:
             notes.append(
                 (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -9,8 +10,9 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from precice_lb.exceptions import PreciceLBError
-from precice_lb.partners import partners_report, rank_order_text, read_store_meshes, write_pairs
+from precice_lb.partners import meshes_of_run, partners_report, rank_order_text, run_with_meshes, write_pairs
 from precice_lb.report.documents import json_text, write_files
+from precice_lb.report.text import ranks_text, visible
 
 if TYPE_CHECKING:
     from precice_lb.partners import PartnersReport
@@ -59,6 +61,9 @@ def write_partners(report: PartnersReport, directory: str | Path) -> list[Path]:
 def write_partners_beside(sources: Iterable[str | Path], split: Mapping[str, int], directory: str | Path) -> list[Path]:
     """Write the partner ranks of a recommended split beside it, where a recorded run kept its meshes.
 
+    They are those of a recorded run with this split, or a forecast from a run that kept coordinates. Where boxes alone
+    are known they are those of another recorded run; what is missing is said.
+
     Parameters
     ----------
     sources
@@ -74,14 +79,29 @@ def write_partners_beside(sources: Iterable[str | Path], split: Mapping[str, int
         The files; none where no meshes were kept. A recommendation does not fail because of them: what stands in the
         way is a line on standard error.
     """
-    places = [place for place in map(Path, sources) if place.is_dir() and next(place.rglob("*-*-*.npz"), None)]
-    if not places:
-        return []
+    places = [place for place in map(Path, sources) if place.is_dir() and next(place.rglob("*.h5"), None)]
     try:
-        configuration, meshes, regions = read_store_meshes(places)
-        measured = {mesh.participant: mesh.ranks for mesh in meshes.values()}
-        ranks = {name: count for name, count in split.items() if measured.get(name, count) != count}
-        return write_partners(partners_report(configuration, meshes, regions, ranks=ranks), directory)
+        run = run_with_meshes(places, split) if places else None
+        if run is None:
+            return []
+        configuration, meshes, regions = meshes_of_run(run)
+        measured = {str(group[0].metadata["participant"]): int(group[0].metadata["size"]) for group in run}
+        unknown = [mesh.name for mesh in meshes.values() if mesh.coordinates is None]
+        ranks = {name: count for name, count in split.items() if measured[name] != count}
+        report = partners_report(configuration, meshes, regions, ranks={} if unknown or regions else ranks)
+        if ranks and (unknown or regions):
+            reason = (
+                "a forecast needs coordinates: record with PRECICE_LB_MESHES=coordinates"
+                if unknown
+                else "there are access regions, which nobody knows for other ranks"
+            )
+            text = (
+                f"partner ranks are those of the recorded {ranks_text(measured)}, not of {ranks_text(split)}: {reason}"
+            )
+            report = dataclasses.replace(report, missing=(text, *report.missing))
+        for text in report.missing:
+            print(f"precice-lb: {visible(text)}", file=sys.stderr)
+        return write_partners(report, directory)
     except PreciceLBError as error:
         print(f"precice-lb: partner ranks are not reported: {error}", file=sys.stderr)
         return []

@@ -18,16 +18,28 @@ from precice_lb.report.text import cells
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.cm import ScalarMappable
     from matplotlib.legend import Legend
 
-__all__ = ["COLOURS", "GREY", "GRID", "drawing", "legend_below", "look", "one_panel", "plain_log_ticks"]
+__all__ = [
+    "COLOURS",
+    "GREY",
+    "GRID",
+    "drawing",
+    "legend_below",
+    "look",
+    "one_panel",
+    "panels",
+    "plain_log_ticks",
+    "strips",
+]
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 GREY = "#5A5A5A"
 GRID = "#E4E4E4"
 # Of a figure of one panel, in inches: about a telephone's screen, so that its letters can be read there.
-_WIDTH = 4.6
+_WIDTH = 4.2
 # What ticks and the label of the vertical axis take beside a legend, in inches.
 _BESIDE = 0.75
 _STYLE: list[Any] = [
@@ -88,6 +100,89 @@ def one_panel(draw: Callable[[Axes], None], height: float = 2.9) -> Figure:
         if legend is not None:
             figure.set_figheight(height + legend.get_window_extent().height / figure.dpi)
         # Laid out once and for all: the layout depends on the resolution of whatever draws first.
+        figure.draw_without_rendering()
+        figure.set_layout_engine("none")
+    return figure
+
+
+def panels(
+    draw: Sequence[Callable[[Axes], None]],
+    *,
+    xlabel: str,
+    ylabel: str,
+    entries: Sequence[tuple[Any, str]],
+    columns: int = 2,
+    height: float = 1.35,
+) -> Figure:
+    """Make a figure of several small panels with common labels and one legend.
+
+    Parameters
+    ----------
+    draw
+        Each draws into axes of its own.
+    xlabel, ylabel
+        With units.
+    entries
+        (handle, label) pairs of the legend.
+    columns
+        Panels side by side.
+    height
+        Of a panel, in inches.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        On an Agg canvas.
+    """
+    lines = -(-len(draw) // columns)
+    with drawing():
+        below = 0.25 + 0.19 * -(-len(entries) // 2)
+        figure = Figure(figsize=(_WIDTH, height * lines + 0.35 + below), dpi=150, layout="constrained")
+        FigureCanvasAgg(figure)
+        grid = figure.subplots(lines, columns, squeeze=False).ravel()
+        for axes, each in zip(grid, draw, strict=False):
+            each(axes)
+        for axes in grid[len(draw) :]:
+            axes.set_visible(False)
+        figure.supxlabel(xlabel, fontsize="medium")
+        figure.supylabel(ylabel, fontsize="medium")
+        handles, labels = zip(*entries, strict=True)
+        figure.legend(handles, labels, loc="outside lower left", ncols=2)
+        figure.draw_without_rendering()
+        figure.set_layout_engine("none")
+    return figure
+
+
+def strips(
+    draw: Sequence[Callable[[Axes], None]], colours: ScalarMappable, *, xlabel: str, ylabel: str, bar: str
+) -> Figure:
+    """Make a figure of flat panels, one below the other, with a common colour bar.
+
+    Parameters
+    ----------
+    draw
+        Each draws into axes of its own.
+    colours
+        What the colours mean, and ``bar`` its label with the unit.
+    xlabel, ylabel
+        With units.
+    bar
+        See above.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        On an Agg canvas.
+    """
+    with drawing():
+        figure = Figure(figsize=(_WIDTH, 0.68 * len(draw) + 0.95), dpi=150, layout="constrained")
+        FigureCanvasAgg(figure)
+        grid = figure.subplots(len(draw), 1, squeeze=False).ravel()
+        for axes, each in zip(grid, draw, strict=True):
+            each(axes)
+        grid[-1].set_xlabel(xlabel)
+        figure.supylabel(ylabel, fontsize="medium")
+        figure.colorbar(colours, ax=list(grid), orientation="horizontal", label=bar, aspect=40, fraction=0.06)
         figure.draw_without_rendering()
         figure.set_layout_engine("none")
     return figure

@@ -1,0 +1,163 @@
+"""Everything that a report is made of, and what is known of where it comes from."""
+
+from __future__ import annotations
+
+import datetime
+import hashlib
+import importlib.metadata
+import platform
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from precice_lb.check import CheckResult, check_runs
+from precice_lb.report.summary import RunSummary, summarise
+from precice_lb.report.text import short_names, visible
+
+if TYPE_CHECKING:
+    from precice_lb.dataset import CoupledRun
+    from precice_lb.recommend import Recommendation
+    from precice_lb.report.truth import Truth
+    from precice_lb.schedule import Schedule
+
+__all__ = ["Evidence", "provenance"]
+
+_NAME_WIDTH = 40
+_LIBRARIES = ("numpy", "scipy", "scikit-learn", "matplotlib", "h5py")
+# Hosts, runs and files beyond these are counted, not named.
+_NAMED = 6
+
+
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """What a report is made of.
+
+    Attributes
+    ----------
+    recommendation, schedule
+        The recommendation and the coupling it is for.
+    runs
+        The recorded runs it rests on; none where it rests on tables.
+    sources
+        Files and directories it was made from.
+    seed
+        Of whatever is random in the models.
+    command
+        The command line that makes the report again.
+    truth
+        For an emulated load: the comparison with its law.
+    launch
+        A directory with launch scripts, where there is one.
+    written
+        When the report was made.
+    """
+
+    recommendation: Recommendation
+    schedule: Schedule
+    runs: Sequence[CoupledRun] = ()
+    sources: tuple[Path, ...] = ()
+    seed: int = 0
+    command: str = ""
+    truth: Truth | None = None
+    launch: Path | None = None
+    written: datetime.datetime = field(default_factory=lambda: datetime.datetime.now(datetime.timezone.utc))
+
+    @cached_property
+    def names(self) -> dict[str, str]:
+        """How to write each participant's name in tables: in one line, long ones without their middle."""
+        return short_names(self.recommendation.split, _NAME_WIDTH)
+
+    @cached_property
+    def labels(self) -> dict[str, str]:
+        """How to write it in figures, where there is less room."""
+        return short_names(self.recommendation.split, 16)
+
+    @cached_property
+    def shown_run(self) -> CoupledRun | None:
+        """The recorded run whose split is nearest to the recommended one, by the logarithms of the ranks' ratios."""
+        split = self.recommendation.split
+
+        def distance(run: CoupledRun) -> float:
+            ratios = [run.participants[who].ranks / count for who, count in split.items()]
+            return sum(abs(max(ratio, 1 / ratio) - 1) for ratio in ratios)
+
+        whole = [run for run in self.runs if set(run.participants) >= set(split)]
+        return min(whole, key=distance, default=None)
+
+    @cached_property
+    def shown_summary(self) -> RunSummary | None:
+        """What that run spent its time on."""
+        return None if self.shown_run is None else summarise([self.shown_run])[0]
+
+    @cached_property
+    def checked(self) -> CheckResult | None:
+        """Whether the recorded runs are fit to learn from."""
+        return check_runs(self.runs) if self.runs else None
+
+
+def provenance(evidence: Evidence) -> list[tuple[str, str]]:
+    """Say with what, from what and how the report was made, as (key, text) pairs.
+
+    Parameters
+    ----------
+    evidence
+        What the report is made of. Files among its sources are read for their SHA-256.
+    """
+    metadata = [part.metadata for run in evidence.runs for part in run.participants.values()]
+    pairs = [
+        ("made", f"{evidence.written:%Y-%m-%d %H:%M} UTC"),
+        ("command", evidence.command or "from Python"),
+        ("seed", f"{evidence.seed} (the same seed gives the same numbers)"),
+        ("versions", ", ".join(_versions())),
+        ("report made on", f"{platform.node() or 'unknown host'}, {platform.platform()}"),
+    ]
+    if metadata:
+        backends = (f"{each['backend']} {each.get('precice_version', '')}".strip() for each in metadata)
+        recorders = (f"precice_lb {v}" for each in metadata if (v := each.get("precice_lb_version")))
+        pythons = (f"Python {v}" for each in metadata if (v := each.get("python_version")))
+        hosts = (
+            f"{each['hostname']}{' (' + each['cpu_model'] + ')' if each.get('cpu_model') else ''}"
+            for each in metadata
+            if each.get("hostname")
+        )
+        pairs += [
+            ("runs recorded on", _some(hosts, "hosts") or "unknown hosts"),
+            ("runs recorded with", _some([*backends, *recorders, *pythons], "versions")),
+            ("runs", _some((_run_text(run) for run in evidence.runs), "runs")),
+            ("coupled case", _some((run.case for run in evidence.runs), "cases")),
+            ("configuration", _some((str(each.get("configuration_path", "")) for each in metadata), "files")),
+        ]
+    pairs.append(("sources", _some((_source_text(path) for path in evidence.sources), "sources") or "arrays in memory"))
+    shortened = [who for who, name in evidence.names.items() if name != who]
+    pairs += [(f"full name of {evidence.names[who]}", who) for who in shortened]
+    return [(key, visible(text)) for key, text in pairs if text]
+
+
+def _versions() -> Iterable[str]:
+    for name in ("precice_lb", *_LIBRARIES):
+        try:
+            yield f"{name} {importlib.metadata.version(name)}"
+        except importlib.metadata.PackageNotFoundError:
+            yield f"{name} from its source"
+    yield f"Python {platform.python_version()}"
+
+
+def _run_text(run: CoupledRun) -> str:
+    began = min(int(part.metadata["started_unix_ns"]) for part in run.participants.values())
+    when = datetime.datetime.fromtimestamp(began / 1e9, datetime.timezone.utc)
+    split = " + ".join(str(part.ranks) for part in run.participants.values())
+    return f"{run.name} ({split} ranks, {when:%Y-%m-%d %H:%M} UTC)"
+
+
+def _source_text(path: Path) -> str:
+    if not path.is_file():
+        return str(path)
+    return f"{path} (SHA-256 {hashlib.sha256(path.read_bytes()).hexdigest()})"
+
+
+def _some(texts: Iterable[str], what: str) -> str:
+    different = list(dict.fromkeys(text for text in texts if text))
+    more = f" and {len(different) - _NAMED} more {what}" if len(different) > _NAMED else ""
+    return "; ".join(different[:_NAMED]) + more

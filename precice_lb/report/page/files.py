@@ -1,0 +1,102 @@
+"""A report as files: HTML, Markdown, JSON, figures and their numbers."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from precice_lb.report.documents import json_text, write_files
+from precice_lb.report.figure import figure_bytes
+from precice_lb.report.page.blocks import Block, Chart, Listing, Page, Pairs, Sentence
+from precice_lb.report.page.html import page_html
+from precice_lb.report.page.markdown import page_markdown
+from precice_lb.report.text import visible
+
+__all__ = ["HTML_NAME", "page_dict", "write_report"]
+
+HTML_NAME = "report.html"
+_FIGURES, _DATA = "figures", "data"
+
+
+def write_report(page: Page, directory: str | Path) -> list[Path]:
+    """Write a report into a directory.
+
+    Parameters
+    ----------
+    page
+        The report.
+    directory
+        Where to write; made if it is not there.
+
+    Returns
+    -------
+    list of pathlib.Path
+        ``report.html``, which needs none of the others, ``report.md``, ``report.json``, and per figure
+        ``figures/NAME.svg`` and ``data/NAME.csv``.
+
+    Raises
+    ------
+    DataError
+        When the directory cannot be written to.
+    """
+    target = Path(directory)
+    documents = {
+        HTML_NAME: page_html(page).encode(),
+        "report.md": page_markdown(page).encode(),
+        "report.json": json_text(page_dict(page)).encode(),
+    }
+    figures = {f"{chart.name}.svg": figure_bytes(chart.figure, "svg") for chart in page.charts}
+    data = {f"{chart.name}.csv": _csv(chart) for chart in page.charts}
+    # The page last: where it is new, what it names is too.
+    written = write_files(target / _FIGURES, figures, "the figures")
+    written += write_files(target / _DATA, data, "the figures' numbers")
+    return write_files(target, dict(reversed(documents.items())), "the report")[::-1] + written
+
+
+def page_dict(page: Page) -> dict[str, Any]:
+    """Give a report as JSON-ready values: its sections block by block, and what programs want to know beside them."""
+    return {
+        "format": "precice-lb-report",
+        "format_version": 1,
+        "title": page.title,
+        "subtitle": page.subtitle,
+        "sections": [
+            {"name": each.name, "title": each.title, "blocks": [_block(block) for block in each.blocks]}
+            for each in page.sections
+        ],
+        **page.values,
+    }
+
+
+def _block(block: Block) -> Mapping[str, Any]:
+    if isinstance(block, Sentence):
+        return {"kind": block.kind, "role": block.role, "text": block.text}
+    if isinstance(block, Pairs):
+        return {"kind": block.kind, "pairs": [{"key": key, "text": text} for key, text in block.pairs]}
+    if isinstance(block, Listing):
+        return {"kind": block.kind, "caption": block.caption, "text": block.text}
+    if isinstance(block, Chart):
+        files = {"figure": f"{_FIGURES}/{block.name}.svg", "data": f"{_DATA}/{block.name}.csv"}
+        return {"kind": block.kind, "name": block.name, "caption": block.caption, **files}
+    grid = block.grid
+    return {"kind": block.kind, "title": grid.title, "header": grid.header, "rows": grid.rows}
+
+
+def _csv(chart: Chart) -> bytes:
+    stream = io.StringIO()
+    writer = csv.writer(stream, lineterminator="\n")
+    writer.writerow([_cell(each) for each in chart.header])
+    writer.writerows([_cell(each) for each in row] for row in chart.rows)
+    return stream.getvalue().encode()
+
+
+def _cell(value: Any) -> Any:
+    if isinstance(value, str):
+        text = visible(value)
+        # Spreadsheets run what begins like a formula.
+        return f"'{text}" if text[:1] in "=+-@" and text else text
+    # Seven digits are more than any clock knows.
+    return f"{float(value):.7g}" if isinstance(value, float) else value

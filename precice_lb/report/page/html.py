@@ -1,0 +1,62 @@
+"""A report as one HTML file that needs nothing else: no network, no script."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from precice_lb.report.page.blocks import Chart, Page, Section, Table
+from precice_lb.report.page.svg import inline_svg
+from precice_lb.report.text import visible
+
+__all__ = ["page_html"]
+
+_TEMPLATE = "report.html.j2"
+_NUMBER_AND_UNIT = re.compile(r"(?<=\d) (?=(?:%|s|ms|µs|ranks?|windows?|core-hours)(?!\w))")
+
+
+def page_html(page: Page) -> str:
+    """Render a page as HTML.
+
+    Parameters
+    ----------
+    page
+        The page.
+
+    Returns
+    -------
+    str
+        A whole document. Every text is escaped; its policy forbids scripts and all that would have to be fetched.
+    """
+    environment = Environment(
+        loader=PackageLoader("precice_lb.report", "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        finalize=_shown,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["tight"] = _tight
+    drawings = {id(chart): inline_svg(chart, number) for number, chart in enumerate(page.charts, start=1)}
+    sections = [{"section": section, "groups": list(_groups(section))} for section in page.sections]
+    return environment.get_template(_TEMPLATE).render(page=page, sections=sections, drawings=drawings, identity=id)
+
+
+def _shown(value: Any) -> Any:
+    """Write out control characters, except in what was escaped or made here."""
+    return visible(value) if isinstance(value, str) and not hasattr(value, "__html__") else value
+
+
+def _tight(text: str) -> str:
+    """Keep numbers and their units on one line."""
+    return _NUMBER_AND_UNIT.sub("\N{NO-BREAK SPACE}", text)
+
+
+def _groups(section: Section) -> Iterator[dict[str, Any]]:
+    """Join neighbouring charts and tables: they stand side by side where there is room."""
+    for beside, blocks in itertools.groupby(section.blocks, lambda block: isinstance(block, Chart | Table)):
+        yield {"beside": beside, "blocks": list(blocks)}

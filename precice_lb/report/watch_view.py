@@ -1,0 +1,166 @@
+"""A running simulation on a terminal, and as lines for a pipe."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from precice_lb.report.terminal import grid_view
+from precice_lb.report.text import SecondsUnit, percent, ranks_text, seconds_unit, short_names, visible
+from precice_lb.report.view import Grid
+
+if TYPE_CHECKING:
+    from precice_lb.watch import ParticipantState, Resplit, Snapshot
+
+__all__ = ["watch_facts", "watch_grid", "watch_line", "watch_view"]
+
+_NAME_WIDTH = 24
+_LEVELS = "▁▂▃▄▅▆▇█"
+_ASCII_LEVELS = "_.-=+*#@"
+_COURSE = 12
+
+
+def watch_view(snapshot: Snapshot, *, ascii_only: bool = False) -> RenderableType:
+    """Build the screen of ``watch``.
+
+    Parameters
+    ----------
+    snapshot
+        What was seen.
+    ascii_only
+        Whether the terminal has no block characters.
+
+    Returns
+    -------
+    rich.console.RenderableType
+        A table of the participants, and what follows from it in sentences.
+    """
+    return Group(grid_view(watch_grid(snapshot, ascii_only=ascii_only)), *(_fact(*each) for each in _facts(snapshot)))
+
+
+def watch_grid(snapshot: Snapshot, *, ascii_only: bool = False) -> Grid:
+    """Tabulate the participants: seconds per window, shares of waiting, change of load, course of the waiting."""
+    names = short_names([each.participant for each in snapshot.participants], _NAME_WIDTH)
+    unit = _unit(snapshot)
+    rows = [
+        (
+            names[each.participant] + ("" if each.state == "running" else f" ({each.state})"),
+            str(each.ranks) if each.ranks_seen == each.ranks else f"{each.ranks_seen} of {each.ranks}",
+            unit.number(each.window_seconds),
+            unit.number(each.own_seconds),
+            percent(each.wait_share, 0),
+            percent(each.wait_share_so_far, 0),
+            f"{100 * each.change:+.0f} %" if each.is_drifting else "steady",
+            _course(each.history_wait_share.tolist(), _ASCII_LEVELS if ascii_only else _LEVELS),
+        )
+        for each in snapshot.participants
+    ]
+    of = "" if snapshot.windows_left is None else f" of {snapshot.windows + snapshot.windows_left}"
+    title = (
+        f"Run {visible(snapshot.run)}: window {snapshot.windows}{of}, {unit.text(snapshot.window_seconds)} each, "
+        f"{percent(snapshot.waiting, 0)} of all core time waits for partners"
+    )
+    header = ("participant", "ranks", f"wall ({unit.symbol})", f"own ({unit.symbol})")
+    return Grid(title, (*header, "waits", "so far", "load", "course"), tuple(rows), (False, *[True] * 7))
+
+
+def watch_facts(snapshot: Snapshot) -> list[str]:
+    """Say in sentences what follows: drift, what another split would bring, and what is missing."""
+    return [text for text, _ in _facts(snapshot)]
+
+
+def watch_line(snapshot: Snapshot) -> str:
+    """Write everything that changes in one line, for a pipe or a log."""
+    names = short_names([each.participant for each in snapshot.participants], _NAME_WIDTH)
+    unit = _unit(snapshot)
+    parts = [f"window {snapshot.windows}", f"{unit.text(snapshot.window_seconds)}"]
+    parts.append(f"{percent(snapshot.waiting, 0)} of core time waits")
+    for each in snapshot.participants:
+        text = f"{names[each.participant]} own {unit.text(each.own_seconds)}, waits {percent(each.wait_share, 0)}"
+        drift = f", load {100 * each.change:+.0f} %" if each.is_drifting else ""
+        parts.append(text + drift + ("" if each.state == "running" else f", {each.state}"))
+    if snapshot.resplit is not None:
+        better = snapshot.resplit
+        split = ranks_text({names.get(name, name): count for name, count in better.split.items()})
+        same = better.split == better.present
+        parts.append("no better split" if same else f"{split}: {_shorter(better)}, {_pays(better, snapshot)}")
+    return " | ".join(parts)
+
+
+def _facts(snapshot: Snapshot) -> list[tuple[str, str]]:
+    """Sentences with their style."""
+    names = short_names([each.participant for each in snapshot.participants], _NAME_WIDTH)
+    found = [(_drift(each, names, snapshot.latest), "yellow") for each in snapshot.participants if each.is_drifting]
+    if snapshot.resplit is not None:
+        found += _better(snapshot.resplit, snapshot, names)
+    for each in snapshot.participants:
+        if each.state == "stopped":
+            found.append((f"{names[each.participant]} stopped before the coupling ended: killed, or failed.", "yellow"))
+        found += [(f"{names[each.participant]}: {problem}", "yellow") for problem in each.problems]
+    found += [(note, "yellow") for note in snapshot.notes]
+    return [(visible(text), style) for text, style in found]
+
+
+def _drift(each: ParticipantState, names: Mapping[str, str], latest: int) -> str:
+    word = "grown" if each.change > 0 else "fallen"
+    where = f"in the latest {latest} windows against those before" if each.change == each.shift.change else "so far"
+    deviations = each.shift.deviations if each.change == each.shift.change else each.drift.deviations
+    return (
+        f"The load of {names[each.participant]} has {word} by {percent(abs(each.change), 0)} {where} "
+        f"({abs(deviations):.1f} standard deviations)."
+    )
+
+
+def _better(better: Resplit, snapshot: Snapshot, names: Mapping[str, str]) -> list[tuple[str, str]]:
+    unit = seconds_unit([better.present_seconds])
+    split = ranks_text({names.get(name, name): count for name, count in better.split.items()}, name=str)
+    basis = f"Judged from {better.basis}."
+    if better.split == better.present:
+        first = f"The present split is the best one known for {sum(better.present.values())} ranks."
+        return [(first, "bold"), (basis, ""), *((warning, "yellow") for warning in better.warnings)]
+    sure = "" if math.isnan(better.probability) else f", with a probability of {percent(better.probability, 0)}"
+    first = (
+        f"{split} would take {unit.text(better.window_seconds)} per window instead of "
+        f"{unit.text(better.present_seconds)}: {_shorter(better)}{sure}."
+    )
+    second = f"A restart {_pays(better, snapshot)}."
+    return [(first, "bold"), (second, "bold"), (basis, ""), *((warning, "yellow") for warning in better.warnings)]
+
+
+def _shorter(better: Resplit) -> str:
+    return f"{percent(1 - better.window_seconds / better.present_seconds, 0)} shorter"
+
+
+def _pays(better: Resplit, snapshot: Snapshot) -> str:
+    """Say when a restart has paid for itself, and whether the run lasts so long."""
+    if math.isnan(better.windows_to_pay):
+        return "costs nobody knows what (say --restart-cost)"
+    least = ", its start-up alone" if better.restart_measured else ""
+    cost = f"at {better.restart_seconds:.3g} s{least}"
+    if math.isinf(better.windows_to_pay):
+        return f"never pays ({cost})"
+    windows = int(better.windows_to_pay)
+    text = f"pays after {windows} more windows ({cost})"
+    left = snapshot.windows_left
+    if left is None or not snapshot.is_running:
+        return text
+    return f"{text}, {left} are left" + ("" if windows < left else ": it does not")
+
+
+def _course(shares: Sequence[float], levels: str) -> str:
+    """Draw shares of one as a line of blocks."""
+    step = max(len(shares) / _COURSE, 1.0)
+    picked = [shares[int(at * step)] for at in range(min(len(shares), _COURSE))]
+    return "".join(" " if math.isnan(s) else levels[min(int(s * len(levels)), len(levels) - 1)] for s in picked)
+
+
+def _unit(snapshot: Snapshot) -> SecondsUnit:
+    return seconds_unit([each.window_seconds for each in snapshot.participants])
+
+
+def _fact(text: str, style: str) -> Text:
+    return Text(text, style=style, overflow="fold")

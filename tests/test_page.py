@@ -1,0 +1,235 @@
+"""The report as a page: its sections, what is missing, its files, and names that must stay text."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+import xml.etree.ElementTree as ET
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from page_helpers import Elements, store_evidence, table_evidence
+from report_helpers import HOSTILE, write_campaign
+
+from precice_lb.cli import main
+from precice_lb.report.page import Evidence, Page, Sentence, build_page, write_report
+from precice_lb.report.page.html import page_html
+
+ORDER = [
+    "recommendation", "comparison", "window", "scaling", "landscape", "budget", "iterations", "imbalance", "partners",
+    "quality", "next", "launch", "provenance",
+]  # fmt: skip
+SPLITS = [{"Inner": 2, "Outer": 2}, {"Inner": 4, "Outer": 2}, {"Inner": 6, "Outer": 3}]
+
+
+@pytest.fixture(scope="module")
+def campaign(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    directory = tmp_path_factory.mktemp("campaign")
+    write_campaign(directory, SPLITS, windows=8, degrees_of_freedom={"Inner": 200, "Outer": 100})
+    return directory
+
+
+@pytest.fixture(scope="module")
+def recorded(campaign: Path) -> Evidence:
+    return store_evidence(campaign, 12, present={"Inner": 6, "Outer": 6})
+
+
+@pytest.fixture(scope="module")
+def page(recorded: Evidence) -> Page:
+    return build_page(recorded)
+
+
+def texts(page: Page, name: str) -> str:
+    section = next(each for each in page.sections if each.name == name)
+    return " ".join(block.text for block in section.blocks if isinstance(block, Sentence))
+
+
+# --- sections -------------------------------------------------------------------------------------------------------
+
+
+def test_the_sections_stand_in_their_order_and_none_is_empty(page: Page) -> None:
+    assert [section.name for section in page.sections] == ORDER
+    assert all(section.blocks for section in page.sections)
+
+
+def test_the_first_sentences_are_the_recommendation(page: Page, recorded: Evidence) -> None:
+    inner, outer = recorded.recommendation.split.values()
+    assert page.title == f"Recommended split: Inner {inner} ranks and Outer {outer} ranks"
+    assert texts(page, "recommendation").startswith(
+        f"Give Inner {inner} ranks and Outer {outer} ranks: one time window"
+    )
+
+
+def test_recorded_runs_give_every_figure(page: Page) -> None:
+    names = [chart.name for chart in page.charts]
+    assert names == ["comparison", "window", "scaling", "landscape", "budget", "cost", "imbalance", "windows"]
+    assert all(chart.rows and len(chart.header) == len(chart.rows[0]) for chart in page.charts)
+
+
+def test_the_timeline_has_the_planted_seconds(page: Page) -> None:
+    chart = next(chart for chart in page.charts if chart.name == "window")
+    # The run whose split is nearest to the recommended one is the last: 6 and 3 ranks.
+    solve = {row[0]: row[4] for row in chart.rows if row[3] == "solve"}
+    assert solve == pytest.approx({"Inner": 0.02 + 3.2 / 6 - 2e-4, "Outer": 0.02 + 1.6 / 3 - 2e-4})
+    assert {row[1] for row in chart.rows} == {"slowest rank", "fastest rank"}
+
+
+def test_tables_alone_say_what_to_record(tmp_path: Path) -> None:
+    page = build_page(table_evidence(tmp_path, ["Inner", "Outer"]))
+    for name in ("window", "iterations", "imbalance", "quality"):
+        assert "No recorded run is among the sources: record one with precice-lb run" in texts(page, name)
+    assert "PRECICE_LB_MESHES=coordinates" in texts(page, "partners")
+    assert "--present Inner=…,Outer=…" in texts(page, "comparison")
+    assert [chart.name for chart in page.charts] == ["comparison", "scaling", "landscape", "budget", "cost"]
+    assert "SHA-256" in page_html(page)
+
+
+@pytest.mark.parametrize("count", [3, 4])
+def test_more_participants_get_a_map_or_slices(count: int, tmp_path: Path) -> None:
+    names = ["Fluid", "Solid", "Heat", "Noise"][:count]
+    evidence = table_evidence(tmp_path, names, 20)
+    chart = next(chart for chart in build_page(evidence).charts if chart.name == "landscape")
+    split, best = evidence.recommendation.split, min(row[-1] for row in chart.rows)
+    if count == 3:
+        assert all(sum(row[:3]) == sum(split.values()) for row in chart.rows)
+        at = {tuple(row[:3]): row[3] for row in chart.rows}[tuple(split.values())]
+    else:
+        assert len({(row[0], row[2]) for row in chart.rows}) == 6
+        at = next(row[4] for row in chart.rows if row[1] == split[row[0]] and row[3] == split[row[2]])
+    assert at == pytest.approx(best, rel=0.02)
+
+
+def test_another_run_is_judged_by_the_regret_it_would_remove(page: Page) -> None:
+    assert re.search(r"expected to be \d+\.\d\d % slower than the best one", texts(page, "next"))
+
+
+def test_provenance_names_versions_machine_sources_and_command(page: Page, recorded: Evidence) -> None:
+    pairs = page.values["provenance"]
+    assert pairs["command"] == f"precice-lb report {recorded.sources[0]}"
+    assert "numpy " in pairs["versions"]
+    assert "run-2 (6 + 3 ranks, 2023-11-14" in pairs["runs"]
+
+
+# --- files ----------------------------------------------------------------------------------------------------------
+
+
+def test_all_files_say_the_same(page: Page, tmp_path: Path) -> None:
+    written = write_report(page, tmp_path / "out")
+    assert [path.name for path in written[:3]] == ["report.html", "report.md", "report.json"]
+    html, markdown = (path.read_text() for path in written[:2])
+    values = json.loads(written[2].read_text())
+    assert [section["name"] for section in values["sections"]] == ORDER
+    assert values["format"] == "precice-lb-report"
+    assert values["recommendation"]["split"]
+    for section in page.sections:
+        assert f'id="{section.name}"' in html
+        assert f"\n## {section.title}\n" in markdown
+    for chart in page.charts:
+        assert ET.parse(tmp_path / "out" / "figures" / f"{chart.name}.svg").getroot().tag.endswith("svg")
+        with (tmp_path / "out" / "data" / f"{chart.name}.csv").open(newline="") as file:
+            rows = list(csv.reader(file))
+        assert rows[0] == list(chart.header)
+        assert len(rows) == 1 + len(chart.rows)
+        assert f"figures/{chart.name}.svg" in markdown
+
+
+def test_the_page_is_self_contained_and_labelled(page: Page) -> None:
+    found = Elements(page_html(page))
+    tags = {tag for tag, _ in found.elements}
+    assert not tags & {"script", "link", "iframe", "object", "embed", "base", "form"}
+    assert "default-src 'none'" in str(found.named("meta"))
+    for _, attributes in found.elements:
+        assert not any(name.startswith("on") for name in attributes)
+        source = attributes.get("src") or attributes.get("xlink:href") or ""
+        assert source == "" or source.startswith(("data:", "#"))
+    identities = [attributes["id"] for _, attributes in found.elements if "id" in attributes]
+    assert [each for each, times in Counter(identities).items() if times > 1] == []
+    references = [attributes["xlink:href"] for attributes in found.named("use")]
+    assert references
+    assert {reference[1:] for reference in references if reference} <= set(identities)
+    drawings = [svg for svg in found.named("svg") if svg.get("role") == "img"]
+    assert len(drawings) == len(page.charts)
+    assert all(svg["aria-label"] for svg in drawings)
+    assert len(found.named("caption")) == len(found.named("table"))
+
+
+def test_figures_follow_the_page_into_the_dark(page: Page) -> None:
+    html = page_html(page)
+    style = html[html.index("<style>") : html.index("</style>")]
+    used = set(re.findall(r"var\((--[\w-]+)\)", html))
+    light, dark = style.split("prefers-color-scheme: dark", 1)
+    assert {"--ink", "--paper", "--grid", "--series-0"} <= used
+    assert all(f"{name}:" in light for name in used)
+    assert all(f"{name}:" in dark for name in used - {"--font", "--mono"})
+
+
+# --- names that are not harmless -------------------------------------------------------------------------------------
+
+
+def test_hostile_names_come_out_as_text(tmp_path: Path) -> None:
+    names = [*HOSTILE, "漢字かな交じり文", "مرحبا", '"><img src=x onerror=alert(1)>']
+    page = build_page(table_evidence(tmp_path, names, 60))
+    written = write_report(page, tmp_path / "out")
+    html = written[0].read_text()
+    found = Elements(html)
+    assert not found.named("script")
+    assert not found.named("img")
+    assert not any(name.startswith("on") for _, attributes in found.elements for name in attributes)
+    for text in (
+        "<script>alert(1)</script>",
+        '"><img src=x onerror=alert(1)>',
+        "漢字かな交じり文",
+        "مرحبا",
+        r"two\nlines",
+    ):
+        assert text in found.text
+    assert "\x1b" not in html
+    assert "n" * 500 in found.text  # in full once, under provenance
+    # Indented lines are code.
+    assert not any("<script" in line for line in written[1].read_text().splitlines() if not line.startswith("    "))
+    assert json.loads(written[2].read_text())["recommendation"]["split"].keys() == set(names)
+    for path in written[3:]:
+        assert path.parent.name in ("figures", "data")
+        if path.suffix == ".svg":
+            assert "<script" not in path.read_text()
+
+
+# --- command --------------------------------------------------------------------------------------------------------
+
+
+def test_the_command_names_the_page_last(campaign: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["report", str(campaign), "-o", str(tmp_path / "out"), "--present", "Inner=5,Outer=4"]) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == f"report: {tmp_path / 'out' / 'report.html'}"
+    values = json.loads((tmp_path / "out" / "report.json").read_text())
+    # The largest run had nine ranks.
+    assert values["recommendation"]["total_ranks"] == 9
+    assert "present" in values["recommendation"]["alternatives"]
+
+
+def test_a_campaigns_budget_is_remembered(campaign: Path, tmp_path: Path) -> None:
+    (campaign / "recommendation.json").write_text(
+        json.dumps({"total_ranks": 14, "split": {"Inner": 9, "Outer": 5}, "parameters": {}, "budget_unit": "ranks"})
+    )
+    assert main(["report", str(campaign), "-o", str(tmp_path / "out")]) == 0
+    assert json.loads((tmp_path / "out" / "report.json").read_text())["recommendation"]["total_ranks"] == 14
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [([], "expected at least one source"), (["nowhere"], "nowhere"), (["times.csv", "--present", "A=1"], "--present")],
+)
+def test_bad_input_is_one_line(
+    arguments: list[str],
+    message: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    table_evidence(tmp_path, ["Inner", "Outer"])
+    assert main(["report", *arguments]) == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert error.count("\n") == 1
