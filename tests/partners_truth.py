@@ -10,7 +10,9 @@ vertices of a mesh coincide, so that the exported vertices are recognised. Sever
 from __future__ import annotations
 
 import argparse
+import contextlib
 import gzip
+import importlib
 import itertools
 import json
 import os
@@ -241,15 +243,17 @@ def _mapping(mapping: dict[str, Any], mesh: str, read: bool) -> str:
 
 
 def run_rank(directory: Path, who: str) -> None:
-    """Initialise all cases of a directory as one rank of one participant."""
-    import precice
+    """Initialise all cases of a directory as one rank of one participant, recorded where meshes are asked for."""
     from mpi4py import MPI
+
+    precice = importlib.import_module("precice_lb" if "PRECICE_LB_MESHES" in os.environ else "precice")
 
     rank, size = MPI.COMM_WORLD.Get_rank(), MPI.COMM_WORLD.Get_size()
     for place in sorted(directory.iterdir()):
         if not place.is_dir():
             continue
         spec = json.loads((place / "spec.json").read_text())
+        os.environ["PRECICE_LB_DIR"] = str(place / "store")
         participant = precice.Participant(who, str(place / "precice-config.xml"), rank, size)
         for name, mesh in spec["meshes"].items():
             if mesh["owner"] == who:
@@ -325,10 +329,16 @@ def collect(place: Path, spec: Spec) -> dict[str, Any]:
     return {"connections": [[a, b, n] for (a, b), n in sorted(count.items())], "kept": kept}
 
 
-def run_cases(specs: list[Spec], mpiexec: str, time_limit: float = 60.0) -> list[dict[str, Any]]:
-    """Run cases of the same numbers of ranks on libprecice, and collect what it made of them."""
+def run_cases(
+    specs: list[Spec], mpiexec: str, time_limit: float = 60.0, record: Path | None = None
+) -> list[dict[str, Any]]:
+    """Run cases of the same numbers of ranks on libprecice, and collect what it made of them.
+
+    With ``record`` the runs are recorded too, into the directory ``store`` of each case's directory below it.
+    """
     ranks = specs[0]["ranks"]
-    with tempfile.TemporaryDirectory() as name:
+    environment = {**os.environ, **({} if record is None else {"PRECICE_LB_MESHES": "coordinates"})}
+    with tempfile.TemporaryDirectory() if record is None else contextlib.nullcontext(record) as name:
         directory = Path(name)
         places = []
         for number, spec in enumerate(specs):
@@ -341,7 +351,7 @@ def run_cases(specs: list[Spec], mpiexec: str, time_limit: float = 60.0) -> list
         started = [
             subprocess.Popen(
                 [mpiexec, "-n", str(count), *command, who, str(directory)],
-                cwd=directory, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+                cwd=directory, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
             )
             for who, count in zip("AB", ranks, strict=True)
         ]  # fmt: skip

@@ -11,7 +11,10 @@ import pytest
 TABLE: dict[str, tuple[set[str], set[str]]] = {
     "exceptions": (set(), set()),
     "store": (set(), {"numpy", "h5py"}),
-    "record": ({"store.schema", "store.writer", "embedded"}, {"numpy", "h5py", "mpi4py", "precice", "cyprecice"}),
+    "record": (
+        {"store.meshes", "store.schema", "store.writer", "embedded"},
+        {"numpy", "h5py", "mpi4py", "precice", "cyprecice"},
+    ),
     "embedded": ({"precice_xml"}, {"numpy", "scipy", "mpi4py"}),
     "precice_xml": (set(), set()),
     "dataset": ({"store.reader", "store.schema"}, {"numpy"}),
@@ -22,7 +25,7 @@ TABLE: dict[str, tuple[set[str], set[str]]] = {
     "split": ({"schedule"}, {"numpy", "scipy"}),
     "recommend": ({"dataset", "ingest", "models", "precice_xml", "schedule", "split"}, {"numpy"}),
     "partners": (
-        {"ingest.profiling", "precice_xml", "store.reader", "store.schema"},
+        {"ingest.profiling", "precice_xml", "store.meshes", "store.reader"},
         {"numpy", "scipy", "h5py", "mpi4py"},
     ),
     "emulation": (set(), {"mpi4py", "numpy"}),
@@ -33,7 +36,6 @@ TABLE: dict[str, tuple[set[str], set[str]]] = {
     "report": (
         {
             "calibrate",
-            "check",
             "dataset",
             "emulation",
             "models",
@@ -44,7 +46,7 @@ TABLE: dict[str, tuple[set[str], set[str]]] = {
             "split",
             "store",
         },
-        {"numpy", "matplotlib", "rich", "jinja2"},
+        {"numpy", "matplotlib", "rich"},
     ),
     "cli": ({"*"}, {"cyclopts", "rich", "numpy"}),
     "__main__": ({"cli", "record"}, set()),

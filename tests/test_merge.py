@@ -25,8 +25,9 @@ from store_helpers import PARALLEL, SERIAL, metadata, row, rows, write_store
 from precice_lb.dataset import load_runs
 from precice_lb.exceptions import StoreError
 from precice_lb.store.combine import MergedWriter
+from precice_lb.store.digest import content_digest
 from precice_lb.store.merge import merge_stores
-from precice_lb.store.merged import MergedStore, content_digest
+from precice_lb.store.merged import MergedStore
 from precice_lb.store.reader import aligned_columns, find_stores, read_runs, read_store, read_stores
 from precice_lb.store.records import RankStore
 from precice_lb.store.schema import ADVANCE_DTYPE, INITIALIZE_DTYPE, SECTION_DTYPE, case_fingerprint

@@ -10,8 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 from conftest import FULL_COUNTS
-from partners_helpers import judge
+from partners_helpers import judge, meshes_of
 from partners_truth import RANKS, random_case, run_cases
+
+from precice_lb.partners import read_store_meshes
 
 RECORDED = Path(__file__).parent / "data" / "partners" / "truth.json.gz"
 
@@ -58,17 +60,35 @@ def test_connections_and_exchanging_pairs_equal_those_of_recorded_runs(recorded:
 
 @pytest.mark.precice
 @pytest.mark.mpi
-def test_fresh_runs_agree_too(mpiexec: str) -> None:
+def test_fresh_runs_agree_too_and_their_meshes_are_recorded(mpiexec: str, tmp_path: Path) -> None:
     # Another seed than the recording's.
     generator = np.random.default_rng(2026)
     agreed = 0
-    for ranks in RANKS if FULL_COUNTS else RANKS[:2]:
+    for number, ranks in enumerate(RANKS if FULL_COUNTS else RANKS[:2]):
         specs = [random_case(generator, ranks) for _ in range(4)]
-        for spec, truth in zip(specs, run_cases(specs, mpiexec), strict=True):
+        batch = tmp_path / str(number)
+        batch.mkdir()
+        truths = run_cases(specs, mpiexec, record=batch)
+        for case, (spec, truth) in enumerate(zip(specs, truths, strict=True)):
             # preCICE refuses a case whose kernel matrix it cannot factorise, and the rest of its batch.
             if "problem" not in truth:
                 verdict = judge(spec, truth)
                 assert verdict["level_1"] or (verdict["open"] and not spec["two_level"])
                 assert verdict["level_2"] or verdict["open"]
                 agreed += 1
+                _check_recorded(spec, batch / f"{case:04d}" / "store")
     assert agreed
+
+
+def _check_recorded(spec: dict[str, Any], store: Path) -> None:
+    """The recorded meshes are those that the ranks set, and so is everything that follows from them."""
+    _, meshes, regions = read_store_meshes([store])
+    for name, mesh in meshes_of(spec).items():
+        found = meshes[name]
+        assert found.counts.tolist() == mesh.counts.tolist()
+        np.testing.assert_array_equal(found.points(""), mesh.points(""))
+        np.testing.assert_array_equal(found.boxes, mesh.boxes)
+        for kind, cells in mesh.cells.items():
+            np.testing.assert_array_equal(found.cells.get(kind, cells[:0]), cells)
+    wanted = {link["mesh"]: link["regions"] for link in spec["links"] if link["regions"] is not None}
+    assert {name: boxes.tolist() for name, boxes in regions.items()} == wanted

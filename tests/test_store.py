@@ -28,6 +28,7 @@ from precice_lb.store.schema import (
     ADVANCE_DTYPE,
     ADVANCE_STRUCT,
     INITIALIZE_DTYPE,
+    MESH_DTYPE,
     SECTION_DTYPE,
     UNITS,
     case_fingerprint,
@@ -52,7 +53,8 @@ def test_what_was_written_is_read(tmp_path: Path) -> None:
         units = json.loads(file["advances"].attrs["units"])
         assert units["wait_ns"] == "ns"
         assert set(units) == set(ADVANCE_DTYPE.names)
-    assert set(UNITS) == {*ADVANCE_DTYPE.names, *INITIALIZE_DTYPE.names, *SECTION_DTYPE.names}
+    tables = (ADVANCE_DTYPE, INITIALIZE_DTYPE, SECTION_DTYPE, MESH_DTYPE)
+    assert set(UNITS) == {name for table in tables for name in table.names}
 
 
 def test_the_struct_packs_exactly_the_table_row() -> None:

@@ -51,7 +51,8 @@ def partners(
     Parameters
     ----------
     sources
-        Directories of <export:csv> files, or of stores that were recorded with PRECICE_LB_MESHES.
+        Directories of <export:csv> files, or of stores: all of them give level 1, those recorded with
+        PRECICE_LB_MESHES=coordinates the rest.
     config
         The precice-config.xml; stores carry their own.
     mesh

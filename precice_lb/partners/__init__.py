@@ -17,7 +17,7 @@ from precice_lb.partners.partition import STYLES, read_partition, repartition
 from precice_lb.partners.placement import Placement, rank_order_text
 from precice_lb.partners.sources import read_exports, read_mesh_files
 from precice_lb.partners.spread import Spread, launched_spread
-from precice_lb.partners.stores import read_store_meshes
+from precice_lb.partners.stores import meshes_of_run, read_store_meshes, run_with_meshes
 
 __all__ = [
     "STYLES",
@@ -39,6 +39,7 @@ __all__ = [
     "links_of",
     "make_mesh",
     "measured_start_up",
+    "meshes_of_run",
     "morton_order",
     "needed_vertices",
     "overlapping_pairs",
@@ -50,6 +51,7 @@ __all__ = [
     "read_store_meshes",
     "receiver_boxes",
     "repartition",
+    "run_with_meshes",
     "scaled_boxes",
     "write_pairs",
 ]

@@ -70,6 +70,8 @@ class PartnersReport:
         Constants of the start-up model.
     measured : mapping
         Seconds that parts of the start-up took, as `precice_lb.partners.measured.measured_start_up` gives them.
+    missing : tuple of str
+        What is not reported, and what it needs, in sentences.
     """
 
     ranks: dict[str, int]
@@ -80,6 +82,7 @@ class PartnersReport:
     forecast: Forecast | None
     model: CostModel
     measured: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    missing: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything but the pairs as nested mappings for JSON; seconds and bytes."""
@@ -92,6 +95,7 @@ class PartnersReport:
                 "share_on_nodes_after": self.placement.share_after,
             },
             "advice": list(self.advice),
+            "missing": list(self.missing),
             "forecast": None
             if self.forecast is None
             else {
@@ -184,7 +188,15 @@ def partners_report(
         traffic[key] = (np.concatenate([known[0], pairs]), np.concatenate([known[1], weight]))
     placement = place_ranks(order, chosen, traffic, ranks_per_node)
     advice = advise(found, chosen, placement)
-    return PartnersReport(order, found, chosen, placement, advice, forecast, model or CostModel(), measured or {})
+    missing = tuple(
+        f"{each.link.title}: level 2 and the data per time window need coordinates: record with "
+        "PRECICE_LB_MESHES=coordinates"
+        for each in found
+        if each.level_2 is None
+    )
+    return PartnersReport(
+        order, found, chosen, placement, advice, forecast, model or CostModel(), measured or {}, missing
+    )
 
 
 def _forecast(

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-import zipfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from precice_lb.exceptions import DataError
 from precice_lb.partners.meshes import PartitionedMesh
+from precice_lb.partners.quads import split_quads
 from precice_lb.precice_xml import Configuration, parse_configuration
-from precice_lb.store.reader import RankStore, read_runs
-from precice_lb.store.schema import store_filename
+from precice_lb.store.meshes import CELL_VERTICES, RecordedMeshes, box_names
+from precice_lb.store.reader import RankStore, aligned_meshes, read_runs
 
-__all__ = ["read_store_meshes"]
+__all__ = ["meshes_of_run", "read_store_meshes", "run_with_meshes"]
 
-_FORMAT_VERSION = 1
+Run = Sequence[Sequence[RankStore]]
 
 
 def read_store_meshes(
@@ -29,7 +28,63 @@ def read_store_meshes(
     Parameters
     ----------
     sources : iterable of path
-        Directories of stores; the run was recorded with ``PRECICE_LB_MESHES``.
+        Directories of stores.
+
+    Returns
+    -------
+    configuration, meshes, regions
+        As `meshes_of_run`.
+
+    Raises
+    ------
+    StoreError
+        If there is no store, or one is damaged.
+    DataError
+        If a rank is missing, or no meshes were recorded.
+    """
+    return meshes_of_run(read_runs(sources)[-1])
+
+
+def run_with_meshes(sources: Iterable[str | Path], ranks: Mapping[str, int]) -> Run | None:
+    """Find the recorded run that tells most about some numbers of ranks.
+
+    Parameters
+    ----------
+    sources : iterable of path
+        Store files, or directories of stores.
+    ranks : mapping of str to int
+        Ranks of all participants.
+
+    Returns
+    -------
+    sequence of sequence of RankStore, or None
+        Of the runs with all participants, the last one with these ranks, or else the last one that kept coordinates, or
+        else the last one with boxes; None where no run has kept any meshes.
+
+    Raises
+    ------
+    StoreError
+        If there is no store, or one is damaged.
+    """
+    best: Run | None = None
+    best_score = (False, False, False)
+    for run in read_runs(sources):
+        told = [_first_rows(group) for group in run]
+        if {_name(group) for group in run} == set(ranks) and any(len(rows) for rows in told):
+            same = all(int(group[0].metadata["size"]) == ranks.get(_name(group), -1) for group in run)
+            score = (True, same, all(rows["coordinates"].all() for rows in told))
+            if score >= best_score:
+                best, best_score = run, score
+    return best
+
+
+def meshes_of_run(run: Run) -> tuple[Configuration, dict[str, PartitionedMesh], dict[str, NDArray[np.float64]]]:
+    """Read the meshes of a recorded run.
+
+    Parameters
+    ----------
+    run : sequence of sequence of RankStore
+        By participant, then by rank, as from `precice_lb.store.reader.read_runs`.
 
     Returns
     -------
@@ -43,77 +98,111 @@ def read_store_meshes(
     Raises
     ------
     StoreError
-        If there is no store.
+        If a store is damaged.
     DataError
-        If a rank is missing, has no meshes recorded, or their file is damaged.
+        If a rank is missing, or a participant has no meshes recorded.
     """
-    places = [Path(each) for each in sources]
-    run = read_runs(places)[-1]
     configuration = parse_configuration(run[0][0].configuration)
     providers = {mesh: who.name for who in configuration.participants.values() for mesh in who.provides}
     meshes: dict[str, PartitionedMesh] = {}
     regions: dict[str, NDArray[np.float64]] = {}
     for stores in run:
-        participant, size = str(stores[0].metadata["participant"]), int(stores[0].metadata["size"])
-        parts = _parts(stores, participant, size)
-        for name in sorted({name for part in parts for name in part}):
-            told = [part.get(name, {}) for part in parts]
+        participant, size, place = _name(stores), int(stores[0].metadata["size"]), str(stores[0].directory)
+        missing = sorted(set(range(size)) - {int(store.metadata["rank"]) for store in stores})
+        if missing:
+            raise DataError(
+                f"{place}: expected stores of all {size} ranks of {participant}, found none of rank {missing[0]}; copy "
+                "the stores of all ranks"
+            )
+        told = aligned_meshes(stores)
+        provided = [mesh for mesh, who in providers.items() if who == participant]
+        if not len(told.rows) and provided:
+            raise DataError(
+                f"{place}: expected the meshes of {participant}, found none recorded; record the run again, without "
+                "PRECICE_LB_MESHES=0"
+            )
+        for number, name in enumerate(told.names):
+            rows = np.flatnonzero(told.rows["name"] == number)
+            if name not in configuration.meshes:
+                raise DataError(f'{place}: expected meshes of the configuration, found "{name}"; record the run again')
+            dimensions = configuration.meshes[name].dimensions
+            if (told.rows["dimensions"][rows] != dimensions).any():
+                raise DataError(
+                    f'{place}: expected mesh "{name}" in {dimensions} dimensions, found others; record the run again'
+                )
             if providers.get(name) == participant:
-                dimensions = configuration.meshes[name].dimensions
-                meshes[name] = _mesh(name, participant, told, dimensions, str(stores[0].directory))
-            elif any("region" in each for each in told):
-                nothing = np.full((configuration.meshes[name].dimensions, 2), np.nan)
-                regions[name] = np.stack([each.get("region", nothing) for each in told])
+                meshes[name] = _mesh(name, participant, told, rows, size, place)
+            else:
+                regions[name] = _boxes(told.rows[rows], dimensions, size, "region_")
+        for name in provided:
+            if name not in meshes:
+                nothing = np.full((size, configuration.meshes[name].dimensions, 2), np.nan)
+                empty = np.empty((0, nothing.shape[1]))
+                meshes[name] = PartitionedMesh(name, participant, np.zeros(size, np.int64), nothing, empty, {}, place)
     return configuration, meshes, regions
 
 
-def _parts(stores: Sequence[RankStore], participant: str, size: int) -> list[dict[str, dict[str, Any]]]:
-    by_rank = {int(store.metadata["rank"]): store for store in stores}
-    missing = [rank for rank in range(size) if rank not in by_rank]
-    if missing:
-        raise DataError(
-            f"{stores[0].directory}: expected stores of all {size} ranks of {participant}, found none of rank "
-            f"{missing[0]}; copy the stores of all ranks"
-        )
-    parts = []
-    for rank in range(size):
-        store = by_rank[rank]
-        name = store_filename(participant, rank, size, int(store.metadata["attempt"]))
-        parts.append(_read(store.directory / Path(name).with_suffix(".npz"), participant))
-    return parts
+def _name(group: Sequence[RankStore]) -> str:
+    return str(group[0].metadata["participant"])
 
 
-def _read(path: Path, participant: str) -> dict[str, dict[str, Any]]:
-    if not path.is_file():
-        raise DataError(
-            f"{path}: expected the meshes of a rank of {participant}, found none; record the run with "
-            "PRECICE_LB_MESHES=coordinates (or boxes, for level 1 alone)"
-        )
-    try:
-        with path.open("rb") as raw, np.load(raw) as file:
-            version = int(file["format_version"])
-            if version != _FORMAT_VERSION:
-                raise DataError(
-                    f"{path}: expected format version {_FORMAT_VERSION}, found {version}; use a newer precice_lb"
-                )
-            told: dict[str, dict[str, Any]] = {}
-            for number, name in enumerate(file["meshes"].tolist()):
-                keys = [key for key in file.files if key.startswith(f"{number}.")]
-                told[name] = {key.partition(".")[2]: file[key] for key in keys}
-            return told
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
-        raise DataError(
-            f"{path}: expected the meshes of a rank, found a damaged file ({error}); record again"
-        ) from error
+def _first_rows(group: Sequence[RankStore]) -> NDArray[np.void]:
+    """Return what the first rank says that has any mesh: others may be off the interface."""
+    found = (rows for rows in (store.meshes().rows for store in group) if len(rows))
+    return next(found, RecordedMeshes().rows)
 
 
-def _mesh(name: str, participant: str, told: list[dict[str, Any]], dimensions: int, source: str) -> PartitionedMesh:
-    counts = np.array([int(each.get("count", 0)) for each in told], dtype=np.int64)
-    nothing = np.full((dimensions, 2), np.nan)
-    boxes = [each.get("box", nothing) for each in told]
-    if any(box.shape != nothing.shape or np.isinf(box).any() for box in boxes):
-        raise DataError(f'{source}: expected finite boxes of mesh "{name}" in {dimensions} dimensions, found others')
-    points = [each["points"] for each in told if "points" in each]
-    known = sum(len(each) for each in points) == counts.sum()
-    coordinates = np.concatenate([np.empty((0, dimensions)), *points]) if known else None
-    return PartitionedMesh(name, participant, counts, np.stack(boxes), coordinates, {}, source)
+def _boxes(rows: NDArray[np.void], dimensions: int, size: int, prefix: str = "") -> NDArray[np.float64]:
+    boxes = np.full((size, dimensions, 2), np.nan)
+    for axis, sides in enumerate(box_names(prefix)[:dimensions]):
+        for side, column in enumerate(sides):
+            boxes[rows["rank"], axis, side] = rows[column]
+    return boxes
+
+
+def _mesh(
+    name: str, participant: str, told: RecordedMeshes, rows: NDArray[np.int64], size: int, source: str
+) -> PartitionedMesh:
+    mine = told.rows[rows]
+    dimensions = int(mine["dimensions"][0])
+    counts = np.zeros(size, np.int64)
+    counts[mine["rank"]] = mine["vertices"]
+    boxes = _boxes(mine, dimensions, size)
+    if not np.isfinite(boxes[counts > 0]).all():
+        raise DataError(f'{source}: expected finite coordinates of mesh "{name}" of {participant}, found others')
+    if not mine["coordinates"].all():
+        return PartitionedMesh(name, participant, counts, boxes, None, {}, source)
+    starts = told.coordinate_starts
+    parts = [told.coordinates[starts[row] : starts[row + 1]] for row in rows]
+    coordinates = np.concatenate([np.empty(0), *parts]).reshape(-1, dimensions)
+    cells = _cells(told, rows, np.cumsum(counts)[mine["rank"]] - mine["vertices"])
+    if any(len(array) and not 0 <= array.min() <= array.max() < len(coordinates) for array in cells.values()):
+        raise DataError(f'{source}: expected cells of vertices of mesh "{name}", found others; record the run again')
+    quads = cells.pop("quads")
+    cells["triangles"] = np.concatenate([cells["triangles"], split_quads(coordinates, quads)])
+    return PartitionedMesh(
+        name,
+        participant,
+        counts,
+        boxes,
+        coordinates,
+        {kind: array for kind, array in cells.items() if len(array)},
+        source,
+    )
+
+
+def _cells(told: RecordedMeshes, rows: NDArray[np.int64], offsets: NDArray[np.int64]) -> dict[str, NDArray[np.int64]]:
+    """Cells by kind, as positions in the whole mesh."""
+    starts = told.cell_starts
+    found: dict[str, list[NDArray[np.int64]]] = {kind: [] for kind in CELL_VERTICES}
+    for row, offset in zip(rows, offsets, strict=True):
+        begin = int(starts[row])
+        for kind, corners in CELL_VERTICES.items():
+            end = begin + int(told.rows[kind][row]) * corners
+            if end > begin:
+                found[kind].append(told.cells[begin:end].astype(np.int64).reshape(-1, corners) + offset)
+            begin = end
+    return {
+        kind: np.concatenate([np.empty((0, corners), np.int64), *found[kind]])
+        for kind, corners in CELL_VERTICES.items()
+    }

@@ -19,6 +19,7 @@ from precice_lb.record.backend import Backend, load_backend
 from precice_lb.record.notes import note, warn_once
 
 if TYPE_CHECKING:
+    from precice_lb.record.meshes import MeshCalls, MeshNotes
     from precice_lb.record.recorder import Recorder
 
 __all__ = ["DEFAULT_DIRECTORY", "participant_class", "recording_class"]
@@ -64,9 +65,11 @@ def recording_class(backend: Backend) -> type:
     made = 0
     clock = time.perf_counter_ns
     tells_times = backend.name == "embedded"
+    mesh_calls = _mesh_calls(base)
 
     class Participant(base):  # type: ignore[misc, unused-ignore]
         _precice_lb_recorder: Recorder | None = None
+        _precice_lb_meshes: MeshNotes | None = None
         _precice_lb_coupled = False
         _precice_lb_advance: Callable[[Any, Any], Any] = staticmethod(base.advance)
 
@@ -90,8 +93,8 @@ def recording_class(backend: Backend) -> type:
                 # The interpreter may end without a call of finalize() and without dropping the participant.
                 weakref.finalize(self, _close, weakref.ref(self), recorder)
                 self._precice_lb_advance = timed_advance(base, recorder, tells_times=tells_times)
-                if os.environ.get("PRECICE_LB_MESHES"):
-                    _watch_meshes(self, Participant, recorder)
+                if mesh_calls is not None and recorder.is_open:
+                    self._precice_lb_meshes = mesh_calls.notes()
             # Nearly always there is one participant in a process: its method need not look up its recorder.
             if made == 1:
                 Participant.advance = self._precice_lb_advance  # type: ignore[method-assign, assignment]
@@ -102,6 +105,10 @@ def recording_class(backend: Backend) -> type:
 
         def initialize(self) -> Any:
             recorder = self._precice_lb_recorder
+            notes, self._precice_lb_meshes = self._precice_lb_meshes, None
+            if recorder is not None and notes is not None:
+                # Before the call: it may be the one that such meshes make fail.
+                recorder.write_meshes(notes)
             begin = clock()
             result = base.initialize(self)
             end = clock()
@@ -172,6 +179,9 @@ def recording_class(backend: Backend) -> type:
                     finished = not base.is_coupling_ongoing(participant)
             recorder.close(finished=finished)
 
+    if mesh_calls is not None:
+        for name, method in mesh_calls.methods.items():
+            setattr(Participant, name, method)
     for name, method in vars(Participant).items():
         if callable(method) and name[0] != "_" and hasattr(base, name):
             method.__doc__ = getattr(base, name).__doc__
@@ -182,13 +192,17 @@ def recording_class(backend: Backend) -> type:
     return Participant
 
 
-def _watch_meshes(participant: Any, kind: type, recorder: Recorder) -> None:
+def _mesh_calls(base: Any) -> MeshCalls | None:
+    """Make the calls that take notes of meshes; None where nothing is recorded."""
+    if os.environ.get("PRECICE_LB_RECORD") == "0":
+        return None
     try:
-        from precice_lb.record.meshes import watch_meshes
+        from precice_lb.record.meshes import MeshCalls
 
-        watch_meshes(participant, kind, recorder.store_path)
+        return MeshCalls(base)
     except Exception as error:
         warn_once(f"meshes of this run are not recorded: {error}")
+        return None
 
 
 def _checked(backend: Backend, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from precice_lb.record.totals import Totals
 from precice_lb.store.schema import ADVANCE_DTYPE, INITIALIZE_DTYPE, NOT_MEASURED
 
 if TYPE_CHECKING:
+    from precice_lb.record.meshes import MeshNotes
     from precice_lb.store.writer import StoreWriter
 
 __all__ = ["Recorder"]
@@ -100,10 +101,14 @@ class Recorder:
         """Whether this process has a store file to complete."""
         return self._writer is not None and os.getpid() == self._pid
 
-    @property
-    def store_path(self) -> Path | None:
-        """The store file, or None without one."""
-        return None if self._writer is None else self._writer.path
+    def write_meshes(self, notes: MeshNotes) -> None:
+        """Write what the rank said about its meshes."""
+        with SignalsHeld():
+            if self._writer is not None:
+                try:
+                    self._writer.write_meshes(notes.recorded(self._writer.metadata["rank"]))
+                except Exception as error:
+                    self._fail(error)
 
     def initialized(self, begin: int, end: int, mapping: int, wait: int) -> None:
         """Take the times of ``initialize``, in ns of the clock; -1 for a duration that is not known."""

@@ -17,7 +17,7 @@ from precice_lb.report.text import ranks_text, visible
 if TYPE_CHECKING:
     from precice_lb.partners import PartnersReport
 
-__all__ = ["write_partners", "write_partners_beside"]
+__all__ = ["partners_of_split", "write_partners", "write_partners_beside"]
 
 
 def write_partners(report: PartnersReport, directory: str | Path) -> list[Path]:
@@ -61,15 +61,10 @@ def write_partners(report: PartnersReport, directory: str | Path) -> list[Path]:
 def write_partners_beside(sources: Iterable[str | Path], split: Mapping[str, int], directory: str | Path) -> list[Path]:
     """Write the partner ranks of a recommended split beside it, where a recorded run kept its meshes.
 
-    They are those of a recorded run with this split, or a forecast from a run that kept coordinates. Where boxes alone
-    are known they are those of another recorded run; what is missing is said.
-
     Parameters
     ----------
-    sources
-        What the recommendation rests on; directories are searched for stores with meshes.
-    split
-        Ranks by participant.
+    sources, split
+        As of `partners_of_split`.
     directory
         Where to write.
 
@@ -79,29 +74,56 @@ def write_partners_beside(sources: Iterable[str | Path], split: Mapping[str, int
         The files; none where no meshes were kept. A recommendation does not fail because of them: what stands in the
         way is a line on standard error.
     """
-    places = [place for place in map(Path, sources) if place.is_dir() and next(place.rglob("*.h5"), None)]
     try:
-        run = run_with_meshes(places, split) if places else None
-        if run is None:
+        report = partners_of_split(sources, split)
+        if report is None:
             return []
-        configuration, meshes, regions = meshes_of_run(run)
-        measured = {str(group[0].metadata["participant"]): int(group[0].metadata["size"]) for group in run}
-        unknown = [mesh.name for mesh in meshes.values() if mesh.coordinates is None]
-        ranks = {name: count for name, count in split.items() if measured[name] != count}
-        report = partners_report(configuration, meshes, regions, ranks={} if unknown or regions else ranks)
-        if ranks and (unknown or regions):
-            reason = (
-                "a forecast needs coordinates: record with PRECICE_LB_MESHES=coordinates"
-                if unknown
-                else "there are access regions, which nobody knows for other ranks"
-            )
-            text = (
-                f"partner ranks are those of the recorded {ranks_text(measured)}, not of {ranks_text(split)}: {reason}"
-            )
-            report = dataclasses.replace(report, missing=(text, *report.missing))
         for text in report.missing:
             print(f"precice-lb: {visible(text)}", file=sys.stderr)
         return write_partners(report, directory)
     except PreciceLBError as error:
         print(f"precice-lb: partner ranks are not reported: {error}", file=sys.stderr)
         return []
+
+
+def partners_of_split(sources: Iterable[str | Path], split: Mapping[str, int]) -> PartnersReport | None:
+    """Report the partner ranks of a split from what recorded runs kept of their meshes.
+
+    They are those of a recorded run with this split, or a forecast from a run that kept coordinates. Where boxes alone
+    are known they are those of another recorded run; what is missing is said.
+
+    Parameters
+    ----------
+    sources
+        What a recommendation rests on; directories are searched for stores with meshes.
+    split
+        Ranks by participant.
+
+    Returns
+    -------
+    PartnersReport or None
+        None where no run kept its meshes.
+
+    Raises
+    ------
+    PreciceLBError
+        Meshes that cannot be read, or say too little.
+    """
+    places = [place for place in map(Path, sources) if place.is_dir() and next(place.rglob("*.h5"), None)]
+    run = run_with_meshes(places, split) if places else None
+    if run is None:
+        return None
+    configuration, meshes, regions = meshes_of_run(run)
+    measured = {str(group[0].metadata["participant"]): int(group[0].metadata["size"]) for group in run}
+    unknown = [mesh.name for mesh in meshes.values() if mesh.coordinates is None]
+    ranks = {name: count for name, count in split.items() if measured[name] != count}
+    report = partners_report(configuration, meshes, regions, ranks={} if unknown or regions else ranks)
+    if ranks and (unknown or regions):
+        reason = (
+            "a forecast needs coordinates: record with PRECICE_LB_MESHES=coordinates"
+            if unknown
+            else "there are access regions, which nobody knows for other ranks"
+        )
+        text = f"partner ranks are those of the recorded {ranks_text(measured)}, not of {ranks_text(split)}: {reason}"
+        report = dataclasses.replace(report, missing=(text, *report.missing))
+    return report

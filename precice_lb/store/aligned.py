@@ -1,4 +1,4 @@
-"""The times of all ranks of a participant at once, whatever files they lie in."""
+"""The times and the meshes of all ranks of a participant at once, whatever files they lie in."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ import numpy as np
 
 from precice_lb.store.columns import DURATIONS, RankColumns, row_slice
 from precice_lb.store.merged import MergedTable
+from precice_lb.store.meshes import RecordedMeshes
 from precice_lb.store.records import RankStore
 
-__all__ = ["aligned_columns"]
+__all__ = ["aligned_columns", "aligned_meshes"]
 
 
 def aligned_columns(
@@ -57,3 +58,30 @@ def aligned_columns(
         window_complete=first["window_complete"][chosen].copy(),
         values={name: np.stack([table[name][:count][chosen] for table in rows]) for name in names},
     )
+
+
+def aligned_meshes(group: Sequence[RankStore]) -> RecordedMeshes:
+    """Read what all ranks of a participant said about their meshes; of a merged store, in one go.
+
+    Parameters
+    ----------
+    group : sequence of RankStore
+        Ranks of one participant, as from `precice_lb.store.reader.read_runs`.
+
+    Returns
+    -------
+    RecordedMeshes
+        Rank by rank.
+
+    Raises
+    ------
+    StoreError
+        If they cannot be read.
+    """
+    tables = [store.meshes for store in group]
+    merged = {table.store for table in tables if isinstance(table, MergedTable)}
+    if len(merged) == 1 and len(tables) == sum(isinstance(table, MergedTable) for table in tables):
+        store = merged.pop()
+        if len(tables) == len(store.index):
+            return store.meshes()
+    return RecordedMeshes.joined([read() for read in tables])

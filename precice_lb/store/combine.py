@@ -13,8 +13,11 @@ import h5py
 import numpy as np
 from numpy.typing import NDArray
 
+from precice_lb.store.digest import content_digest
 from precice_lb.store.guarded import GuardedFile
-from precice_lb.store.merged import FORMAT, FORMAT_VERSION, RANK_DTYPE, content_digest
+from precice_lb.store.merged import FORMAT, FORMAT_VERSION, RANK_DTYPE
+from precice_lb.store.merged_meshes import MeshWriter
+from precice_lb.store.meshes import RecordedMeshes
 from precice_lb.store.metadata import encode, validate
 from precice_lb.store.records import RankStore
 from precice_lb.store.schema import (
@@ -71,6 +74,7 @@ class MergedWriter:
         self._sections = self._file.create_dataset(
             "sections", (0,), SECTION_DTYPE, maxshape=(None,), chunks=(_LEAST_CHUNK_ROWS,), compression="gzip"
         )
+        self._meshes = MeshWriter(self._file)
         self._index: list[tuple[Any, ...]] = []
         self._metadata: list[dict[str, Any]] = []
         self._initialize: list[NDArray[np.void]] = []
@@ -118,6 +122,7 @@ class MergedWriter:
             self._metadata.append(validate(store.metadata, complete=True))
             self._initialize.append(store.initialize[:1])
             self._parts.append(part)
+        self._meshes.add(RecordedMeshes.joined([store.meshes() for store in stores]))
         self._flush()
 
     def close(self) -> None:
@@ -131,6 +136,7 @@ class MergedWriter:
         file = self._file
         for column in self._columns:
             column.finish()
+        self._meshes.close()
         common = dict(self._metadata[0])
         for metadata in self._metadata[1:]:
             common = {name: value for name, value in common.items() if name in metadata and metadata[name] == value}

@@ -12,11 +12,13 @@ import numpy as np
 
 from precice_lb.store import hdf5, hdf5_messages
 from precice_lb.store.append import Table
+from precice_lb.store.meshes import MESH_PARTS
 from precice_lb.store.schema import (
     ADVANCE_DTYPE,
     FORMAT,
     FORMAT_VERSION,
     INITIALIZE_DTYPE,
+    MESH_DTYPE,
     SECTION_DTYPE,
     SECTION_NAME_BYTES,
     UNITS,
@@ -30,6 +32,8 @@ TABLES: dict[str, tuple[np.dtype[Any], int]] = {
     "initialize": (INITIALIZE_DTYPE, 1),
     "section_names": (np.dtype(f"S{SECTION_NAME_BYTES}"), 16),
     "sections": (SECTION_DTYPE, 256),
+    "meshes": (MESH_DTYPE, 4),
+    **{name: (dtype, chunk) for (name, dtype), chunk in zip(MESH_PARTS.items(), (64, 1024, 1024), strict=True)},
 }
 """Type of the rows of each table, and rows per chunk."""
 

@@ -4,12 +4,12 @@
 ranks) likewise; what all ranks have in common are attributes of the root, encoded as in the file of one rank. The rows
 of ``advance`` lie in ``/advances/<column>``, shape (ranks, rows), or (1, rows) where all ranks have the same values; a
 rank that recorded fewer rows leaves the rest of its row empty. ``/sections`` holds the ranks' sections one after the
-other, ``/configurations`` the configuration's text, ``/parts`` where the ranks' own files lay in the store directory.
+other, ``/meshes`` and its parts their meshes, ``/configurations`` the configuration's text, ``/parts`` where the ranks'
+own files lay in the store directory.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 import weakref
 from collections.abc import Sequence
@@ -23,11 +23,13 @@ from numpy.typing import NDArray
 
 from precice_lb.exceptions import StoreError
 from precice_lb.store.columns import DURATIONS, RankColumns, row_slice
-from precice_lb.store.metadata import METADATA, decode, encode, validate
+from precice_lb.store.merged_meshes import MergedMeshes
+from precice_lb.store.meshes import RecordedMeshes
+from precice_lb.store.metadata import METADATA, decode, validate
 from precice_lb.store.records import RankStore
 from precice_lb.store.schema import ADVANCE_DTYPE, SECTION_DTYPE
 
-__all__ = ["FORMAT", "FORMAT_VERSION", "RANK_DTYPE", "MergedStore", "MergedTable", "content_digest"]
+__all__ = ["FORMAT", "FORMAT_VERSION", "RANK_DTYPE", "MergedStore", "MergedTable"]
 
 FORMAT = "precice-lb-merged"
 """Value of the root attribute ``format``."""
@@ -48,42 +50,13 @@ RANK_DTYPE = np.dtype(
     ]
 )
 """One row per rank: how many rows of ``advance``, whether it has one of ``initialize``, the position of its
-configuration, where its sections begin and how many there are, and `content_digest` of what this file holds of it and
+configuration, where its sections begin and how many there are, and
+`precice_lb.store.digest.content_digest` of what this file holds of it and
 of what its own file held. The two differ where mapping and wait were filled in."""
 
 # A campaign may leave more merged files than a process may have open.
 _MOST_OPEN = 32
 _OPEN: weakref.WeakValueDictionary[int, MergedStore] = weakref.WeakValueDictionary()
-
-
-def content_digest(store: RankStore) -> str:
-    """Digest of everything that one rank recorded.
-
-    Parameters
-    ----------
-    store : RankStore
-        The rank, of whatever file.
-
-    Returns
-    -------
-    str
-        64 hexadecimal digits (SHA-256).
-    """
-    digest = hashlib.sha256()
-    encoded = {name: encode(name, value) for name, value in store.metadata.items()}
-    sections = store.sections
-    names = np.array([name.encode() for name in store.section_names], dtype=bytes)
-    for part in (
-        json.dumps(encoded, sort_keys=True).encode(),
-        store.configuration.encode("utf-8", "surrogateescape"),
-        store.initialize.tobytes(),
-        store.advances.tobytes(),
-        *(sections[name].tobytes() for name in ("window", "begin_ns", "duration_ns")),
-        b"\0".join(names[sections["name"]].tolist()),
-    ):
-        digest.update(len(part).to_bytes(8, "little"))
-        digest.update(part)
-    return digest.hexdigest()
 
 
 class MergedStore:
@@ -115,6 +88,7 @@ class MergedStore:
         self.path = Path(path)
         self._open_file: h5py.File | None = None
         self._datasets: dict[str, h5py.Dataset] = {}
+        self._meshes = MergedMeshes()
         try:
             self._check_format()
             self.index: NDArray[np.void] = self._file["ranks"][...]
@@ -249,6 +223,25 @@ class MergedStore:
         sections: NDArray[np.void] = self._file["sections"][first : first + count]
         return sections
 
+    def meshes(self, position: int | None = None) -> RecordedMeshes:
+        """Meshes of one rank, or of all.
+
+        Parameters
+        ----------
+        position : int, optional
+            Position in `index`, by default all.
+
+        Returns
+        -------
+        RecordedMeshes
+
+        Raises
+        ------
+        StoreError
+            If they are damaged.
+        """
+        return self._meshes.read(self._file, None if position is None else int(self.index["rank"][position]))
+
     def _read(self, name: str, ranks: NDArray[np.int64], rows: slice) -> NDArray[Any]:
         """Rows of one column, shape (len(ranks), rows); a view where all ranks share them."""
         dataset = self._column(name)
@@ -280,6 +273,7 @@ class MergedStore:
                     initialize=initialize[position : position + int(row["initialized"])],
                     sections=MergedTable(self, position, "sections"),
                     section_names=section_names,
+                    meshes=MergedTable(self, position, "meshes"),
                 )
             )
         return stores
@@ -304,15 +298,15 @@ class MergedTable:
     position : int
         Position of the rank in it.
     name : str
-        ``advances`` or ``sections``.
+        ``advances``, ``sections`` or ``meshes``.
     """
 
     store: MergedStore
     position: int
     name: str
 
-    def __call__(self) -> NDArray[np.void]:
+    def __call__(self) -> Any:
         """Read it."""
         if self.name == "advances":
             return self.store.tables(self.position, self.position + 1)[0]
-        return self.store.sections(self.position)
+        return getattr(self.store, self.name)(self.position)

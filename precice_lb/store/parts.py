@@ -6,6 +6,7 @@ Through h5py's low-level API, which reads a file three times faster than its hig
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,13 +17,20 @@ from h5py import h5a, h5d, h5f, h5o, h5p, h5s, h5t
 from numpy.typing import NDArray
 
 from precice_lb.exceptions import StoreError
+from precice_lb.store.meshes import MESH_PARTS, RecordedMeshes, recorded_meshes
 from precice_lb.store.metadata import METADATA, decode, validate
 from precice_lb.store.records import RankStore
-from precice_lb.store.schema import ADVANCE_DTYPE, FORMAT, FORMAT_VERSION, INITIALIZE_DTYPE, SECTION_DTYPE
+from precice_lb.store.schema import ADVANCE_DTYPE, FORMAT, FORMAT_VERSION, INITIALIZE_DTYPE, MESH_DTYPE, SECTION_DTYPE
 
-__all__ = ["open_read_only", "read_part", "read_rows"]
+__all__ = ["open_read_only", "read_meshes", "read_part", "read_rows"]
 
-_TABLES = {"advances": ADVANCE_DTYPE, "initialize": INITIALIZE_DTYPE, "sections": SECTION_DTYPE}
+_TABLES: dict[str, np.dtype[Any]] = {
+    "advances": ADVANCE_DTYPE,
+    "initialize": INITIALIZE_DTYPE,
+    "sections": SECTION_DTYPE,
+    "meshes": MESH_DTYPE,
+    **MESH_PARTS,
+}
 _TYPES = {name: h5t.py_create(dtype, logical=True) for name, dtype in _TABLES.items()}
 
 
@@ -83,6 +91,7 @@ def read_part(path: Path, *, rows: bool = True) -> RankStore:
             initialize=_table(root, "initialize"),
             sections=_sections(root, len(names)) if rows else lambda: read_rows(path)[1],
             section_names=names,
+            meshes=functools.partial(read_meshes, path),
         )
 
 
@@ -105,6 +114,28 @@ def read_rows(path: Path) -> tuple[NDArray[np.void], NDArray[np.void]]:
     """
     with _damage_told(path), _opened(path) as root:
         return _advances(root), _sections(root, len(_section_names(root)))
+
+
+def read_meshes(path: Path) -> RecordedMeshes:
+    """Read only what one rank said about its meshes, of a file that `read_part` can read.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+
+    Returns
+    -------
+    RecordedMeshes
+
+    Raises
+    ------
+    StoreError
+        If they cannot be read.
+    """
+    with _damage_told(path), _opened(path) as root:
+        names, coordinates, cells = (_table(root, name) for name in MESH_PARTS)
+        return recorded_meshes(names.tobytes(), _table(root, "meshes"), coordinates, cells)
 
 
 @contextlib.contextmanager
@@ -155,7 +186,7 @@ def _text(root: h5o.ObjectID, name: bytes) -> str:
     return text.decode("utf-8", "surrogateescape")
 
 
-def _table(root: h5o.ObjectID, name: str) -> NDArray[np.void]:
+def _table(root: h5o.ObjectID, name: str) -> NDArray[Any]:
     if name.encode() not in root:
         return np.empty(0, dtype=_TABLES[name])
     dataset = h5d.open(root, name.encode())

@@ -6,7 +6,7 @@ from collections.abc import Hashable, Iterable, Sequence
 from pathlib import Path
 
 from precice_lb.exceptions import StoreError
-from precice_lb.store.aligned import aligned_columns
+from precice_lb.store.aligned import aligned_columns, aligned_meshes
 from precice_lb.store.columns import RankColumns
 from precice_lb.store.groups import group_ranks, group_runs
 from precice_lb.store.merged import MergedStore
@@ -14,7 +14,16 @@ from precice_lb.store.parts import read_part
 from precice_lb.store.records import RankStore
 from precice_lb.store.schema import MERGED_SUFFIX, SUFFIX, is_store_name
 
-__all__ = ["RankColumns", "RankStore", "aligned_columns", "find_stores", "read_runs", "read_store", "read_stores"]
+__all__ = [
+    "RankColumns",
+    "RankStore",
+    "aligned_columns",
+    "aligned_meshes",
+    "find_stores",
+    "read_runs",
+    "read_store",
+    "read_stores",
+]
 
 # Two files with the same values hold the same rank of the same launch.
 _IDENTITY = ("participant", "rank", "size", "attempt", "started_unix_ns", "started_clock_ns")

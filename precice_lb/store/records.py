@@ -10,6 +10,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from precice_lb.store.meshes import RecordedMeshes
 from precice_lb.store.schema import SECTION_DTYPE, store_directory
 
 __all__ = ["RankStore"]
@@ -63,6 +64,8 @@ class RankStore:
         Rows of `precice_lb.store.schema.SECTION_DTYPE`: the solver's own profiling sections, in the order they ended.
     section_names : tuple of str
         What ``sections["name"]`` counts, from 0.
+    meshes : callable
+        Reads what the rank said about its coupling meshes; a `StoreError` where that is damaged.
     """
 
     path: Path
@@ -72,6 +75,7 @@ class RankStore:
     initialize: _Rows = _Rows()
     sections: _Rows = _Rows(_no_sections)
     section_names: tuple[str, ...] = ()
+    meshes: Callable[[], RecordedMeshes] = RecordedMeshes
 
     @property
     def interval_unix_ns(self) -> tuple[int, int]:

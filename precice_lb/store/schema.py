@@ -2,8 +2,9 @@
 
 One HDF5 file per rank while a run goes on. ``/advances`` has one row per ``advance``, ``/initialize`` one row per
 ``initialize``, ``/sections`` one row per profiling section of the solver with its name in ``/section_names``,
-``/configuration`` the text of ``precice-config.xml``; attributes of the root are the metadata. What
-`precice_lb.store.merge` makes of many such files stands in `precice_lb.store.merged`.
+``/meshes`` one row per coupling mesh (see `precice_lb.store.meshes` for what belongs to it), ``/configuration`` the
+text of ``precice-config.xml``; attributes of the root are the metadata. What `precice_lb.store.merge` makes of many
+such files stands in `precice_lb.store.merged`.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ __all__ = [
     "FORMAT_VERSION",
     "INITIALIZE_DTYPE",
     "MERGED_SUFFIX",
+    "MESH_DTYPE",
     "METADATA",
     "NOT_MEASURED",
     "SECTION_DTYPE",
@@ -87,7 +89,30 @@ time window in which it ended, when it began, and its duration with everything i
 SECTION_NAME_BYTES = 128
 """Longest name of a section in a store, in bytes of UTF-8."""
 
+_BOUNDS = [f"{side}_{axis}" for axis in "xyz" for side in ("low", "high")]
+_COUNTS = ("vertices", "edges", "triangles", "quads", "tetrahedra")
+
+MESH_DTYPE = np.dtype(
+    [
+        ("rank", "<i8"),
+        ("name", "<i4"),
+        ("dimensions", "<i4"),
+        *((name, "<i8") for name in _COUNTS),
+        ("coordinates", "?"),
+        *((name, "<f8") for name in _BOUNDS),
+        *((f"region_{name}", "<f8") for name in _BOUNDS),
+    ]
+)
+"""One row per rank and mesh it named before ``initialize``: the mesh as a position in ``/mesh_names``, its space
+dimensions, how many vertices the rank has and how many cells were kept, whether ``/coordinates`` has the vertices,
+their bounding box, and the access region the rank set. NaN where there is no vertex, region or further dimension."""
+
 UNITS = {
+    "rank": "1",
+    "dimensions": "1",
+    "coordinates": "1",
+    **dict.fromkeys(_COUNTS, "1"),
+    **dict.fromkeys([*_BOUNDS, *(f"region_{name}" for name in _BOUNDS)], "length of the case"),
     "name": "1",
     "duration_ns": "ns",
     "window": "1",

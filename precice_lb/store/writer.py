@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from precice_lb.store import hdf5_messages
 from precice_lb.store.append import AppendFile, Table
 from precice_lb.store.initial import TABLES, InitialContents
+from precice_lb.store.meshes import RecordedMeshes
 from precice_lb.store.schema import SECTION_NAME_BYTES, store_filename, validate
 
 __all__ = ["StoreWriter"]
@@ -68,6 +69,23 @@ class StoreWriter:
         self._tables = {
             name: Table(self._file, address, *TABLES[name]) for name, address in self._contents.tables.items()
         }
+
+    def write_meshes(self, meshes: RecordedMeshes) -> None:
+        """Write what the rank said about its meshes to disk, once.
+
+        Parameters
+        ----------
+        meshes : RecordedMeshes
+            Of this rank.
+
+        Raises
+        ------
+        OSError
+            If it cannot be written.
+        """
+        for name, array in meshes.arrays().items():
+            self._tables[name].append(array)
+        self._file.commit()
 
     def write_initialize(self, row: NDArray[np.void]) -> None:
         """Write the row of ``initialize`` to disk.
