@@ -34,7 +34,7 @@ SMOOTH_VARIANCE, LENGTH, SLOPE_VARIANCE, NOISE_VARIANCE = (1e-2, 4.0), (0.7, 20.
 # Variance of the level over that of the slopes.
 LEVEL = 30.0
 # Cosines of which a drawn smooth function is made.
-COSINES = 256
+COSINES = 1024
 # Curves are kept within these logarithms of seconds.
 LARGEST = 600.0
 
@@ -140,22 +140,21 @@ class GaussianProcessRegressor(Learner):
     def draw(self, n: int, random_state: int | np.random.Generator | None = None) -> Curves:
         """Draw n whole curves.
 
-        Functions drawn from the prior (cosines for the smooth part) are corrected by what they miss of the measurements
-        (Matheron's rule), so that each is a function that can be asked anywhere.
+        Functions drawn from the prior (sums of the same cosines, Rahimi and Recht 2007, for the smooth part) are
+        corrected by what they miss of the measurements (Matheron's rule), so that each is a function that can be asked
+        anywhere.
         """
         self._require_fitted()
         rng = np.random.default_rng(random_state)
         d, given = self.points_.shape[1], self.hyperparameters_
-        frequencies = rng.standard_normal((n, COSINES, d)) / np.asarray(given["lengths"])
-        phases = rng.uniform(0, 2 * np.pi, (n, COSINES))
+        frequencies = rng.standard_normal((COSINES, d)) / np.asarray(given["lengths"])
+        phases = rng.uniform(0, 2 * np.pi, COSINES)
         heights = rng.standard_normal((n, COSINES)) * np.sqrt(2 * given["smooth"] / COSINES)
         slopes = rng.standard_normal((n, d)) * np.sqrt(given["slope"])
         levels = rng.standard_normal(n) * np.sqrt(given["slope"] * LEVEL)
 
         def prior(logs: Array) -> Array:
-            smooth = np.empty((n, len(logs)))
-            for curve in range(n):
-                smooth[curve] = heights[curve] @ np.cos(frequencies[curve] @ logs.T + phases[curve][:, None])
+            smooth = heights @ np.cos(frequencies @ logs.T + phases[:, None])
             return np.asarray(smooth + levels[:, None] + slopes @ logs.T, dtype=np.float64)
 
         missed = self.targets_ - prior(self.points_)
