@@ -79,7 +79,12 @@ class CostLaw:
             raise ModelError(f"cost law: noise must be a relative deviation in [0, 1), found {self.noise!r}")
 
     def seconds(self, ranks: ArrayLike) -> NDArray[np.float64]:
-        """Return the seconds per time window, without noise, for any array of rank counts; same shape.
+        """Return the seconds per time window, without noise.
+
+        Parameters
+        ----------
+        ranks : array of any shape
+            Rank counts; the result has the same shape.
 
         Raises
         ------
@@ -96,6 +101,13 @@ class CostLaw:
         """Return the noise factor of a time window on so many ranks, the same on each of them and every machine.
 
         Log-normal with mean 1 and standard deviation ``noise``, so always positive.
+
+        Parameters
+        ----------
+        window : int
+            The time window.
+        ranks : int
+            Ranks of the participant.
         """
         # A hash, because it is stable across numpy versions and costs no import of numpy.random in the solver.
         digest = hashlib.blake2b(f"{self.seed}/{self.participant}/{ranks}/{window}".encode(), digest_size=16).digest()
@@ -138,7 +150,17 @@ class EmulatedLoad:
 
     @classmethod
     def of_solver(cls, path: str | Path, participant: str, comm: MPI.Comm) -> EmulatedLoad:
-        """Return the load of this rank's solver; bad laws end it with code 2 and one line from the first rank."""
+        """Return the load of this rank's solver; bad laws end it with code 2 and one line from the first rank.
+
+        Parameters
+        ----------
+        path : path
+            The file with the laws.
+        participant : str
+            Whose load it is.
+        comm : MPI communicator
+            Of the participant's ranks.
+        """
         try:
             return cls(path, participant, comm.Get_size())
         except StudyError as error:
@@ -147,7 +169,17 @@ class EmulatedLoad:
             sys.exit(2)
 
     def sleep(self, window: int, begin: float, share: float = 1.0) -> None:
-        """Sleep until a share of the window's cost is over since ``begin`` (seconds of ``time.perf_counter``)."""
+        """Sleep until a share of the window's cost is over.
+
+        Parameters
+        ----------
+        window : int
+            The time window.
+        begin : float
+            When it began: seconds of ``time.perf_counter``.
+        share : float
+            From 0 to 1.
+        """
         left = begin + share * self._base * self.law.factor(window, self.ranks) - time.perf_counter()
         if left > 0.0:
             time.sleep(left)
@@ -172,6 +204,11 @@ def wait_asleep(requests: Sequence[MPI.Request]) -> None:
     """Wait for MPI requests, asleep between looks of 0.05 to 2 ms.
 
     MPI libraries poll while they wait. Ranks that share a core leave it to whoever has work when they sleep.
+
+    Parameters
+    ----------
+    requests : sequence of MPI requests
+        Those to complete.
     """
     pause = 5e-5
     while not all(request.Test() for request in requests):
@@ -184,6 +221,16 @@ def read_laws(path: str | Path) -> dict[str, CostLaw]:
 
     The file is an object from participant to an object with ``serial``, ``work``, ``surface``, ``logarithmic`` and
     perhaps ``dimensions``, ``noise`` and ``seed``, as in :class:`CostLaw`.
+
+    Parameters
+    ----------
+    path : path
+        The file.
+
+    Returns
+    -------
+    dict of str to CostLaw
+        By participant.
 
     Raises
     ------

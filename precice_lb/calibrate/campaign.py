@@ -36,9 +36,18 @@ __all__ = ["CampaignResult", "run_campaign"]
 
 @dataclass(frozen=True)
 class CampaignResult:
-    """What a campaign left: every run ever tried in ``directory``, and the wall ``seconds`` of this call.
+    """What a campaign left.
 
-    ``existing`` are the directories of stores of runs made before.
+    Attributes
+    ----------
+    directory : Path
+        Where it lives.
+    runs : tuple of RunRecord
+        Every run ever tried in it.
+    seconds : float
+        Wall time of this call.
+    existing : tuple of Path
+        Directories of stores of runs made before.
     """
 
     directory: Path
@@ -58,6 +67,10 @@ class CampaignResult:
 
     def measurements(self) -> Measurements:
         """Read what the runs measured, and the earlier runs that the study names.
+
+        Returns
+        -------
+        Measurements
 
         Raises
         ------

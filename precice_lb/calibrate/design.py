@@ -31,7 +31,17 @@ _SMALLEST_SHARE = 8
 
 @dataclass(frozen=True)
 class Proposal:
-    """The next split to measure (ranks per participant) and why, in one line."""
+    """The next split to measure.
+
+    Attributes
+    ----------
+    split : dict of str to int
+        Ranks per participant.
+    reason : str
+        Why this one, in one line.
+    mesh : int or None
+        Position of the smaller mesh to run it on; None for the case itself.
+    """
 
     split: Split
     reason: str
@@ -53,13 +63,26 @@ class Design(Protocol):
     def ask(self, tried: Collection[Mapping[str, int]]) -> Proposal | None:
         """Return the next split, or None when nothing more is worth a run.
 
-        ``tried`` has the split of every run that ended well and of those that failed in this call.
+        Parameters
+        ----------
+        tried : collection of mapping from participant to int
+            The split of every run that ended well and of those that failed in this call.
         """
 
 
 @dataclass(frozen=True)
 class FixedDesign:
-    """Splits fixed beforehand, measured in order; ``reason`` is given for each of them."""
+    """Splits fixed beforehand, measured in order.
+
+    Attributes
+    ----------
+    splits : tuple of dict of str to int
+        Ranks per participant.
+    reason : str
+        Given for each of them.
+    conclusion : str or None
+        Why it ends when all are measured.
+    """
 
     splits: tuple[Split, ...]
     reason: str
@@ -71,7 +94,13 @@ class FixedDesign:
         return len(self.splits)
 
     def ask(self, tried: Collection[Mapping[str, int]]) -> Proposal | None:
-        """Return the first split that is not among ``tried``, or None."""
+        """Return the first split that is not among ``tried``, or None.
+
+        Parameters
+        ----------
+        tried : collection of mapping from participant to int
+            Splits of the runs that ended well and of those that failed in this call.
+        """
         known = {split_key(split) for split in tried}
         for number, split in enumerate(self.splits, start=1):
             if split_key(split) not in known:

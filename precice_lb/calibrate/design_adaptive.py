@@ -194,11 +194,21 @@ class CalibrationDesign:
         return None if answer is None else dict(answer)
 
     def skip(self, split: Mapping[str, int]) -> None:
-        """Take note that a split cannot be measured; it is not asked for again."""
+        """Take note that a split cannot be measured; it is not asked for again.
+
+        Parameters
+        ----------
+        split : mapping from participant to int
+            Ranks.
+        """
         self._skipped.add(split_key(split))
 
     def recommendation(self) -> Recommendation:
         """Recommend a split from what was told.
+
+        Returns
+        -------
+        Recommendation
 
         Raises
         ------
@@ -220,7 +230,7 @@ class CalibrationDesign:
         )
 
     def measurements(self) -> Measurements:
-        """Give what was told as a table."""
+        """Return what was told as a table."""
         table = {name: np.array(sorted(rows), dtype=np.float64) for name, rows in self._rows.items()}
         return Measurements(
             {name: rows[:, :2] for name, rows in table.items()},

@@ -67,7 +67,13 @@ class AdaptiveDesign:
         return self._study.runs.maximum
 
     def ask(self, tried: Collection[Mapping[str, int]]) -> Proposal | None:
-        """Return the split whose measurement is worth most, or None when none is worth a run."""
+        """Return the split whose measurement is worth most, or None when none is worth a run.
+
+        Parameters
+        ----------
+        tried : collection of mapping from participant to int
+            Splits of the runs that ended well and of those that failed in this call.
+        """
         runs = self._study.runs
         state = CampaignState.load(self._directory)
         records = state.runs if state is not None else []

@@ -30,7 +30,19 @@ def _ranks(split: dict[str, int]) -> str:
 
 @dataclass(frozen=True)
 class CampaignStarted:
-    """A campaign began or went on: ``finished`` of ``total`` runs are there already; ``set_aside`` were cut short."""
+    """A campaign began or went on.
+
+    Attributes
+    ----------
+    directory : Path
+        Where it lives.
+    total : int
+        Runs at most.
+    finished : int
+        Runs that are there already.
+    set_aside : int
+        Runs that were cut short and are done anew.
+    """
 
     directory: Path
     total: int
@@ -48,7 +60,19 @@ class CampaignStarted:
 
 @dataclass(frozen=True)
 class RunStarted:
-    """Run ``number`` of ``total`` begins; ``split`` is in ranks, ``reason`` why this split."""
+    """A run begins.
+
+    Attributes
+    ----------
+    number, total : int
+        Which run of how many.
+    split : dict of str to int
+        Ranks per participant.
+    reason : str
+        Why this split.
+    directory : Path
+        The run's.
+    """
 
     number: int
     total: int
@@ -62,10 +86,22 @@ class RunStarted:
 
 @dataclass(frozen=True)
 class RunFinished:
-    """Run ``number`` of ``total`` ended after ``seconds`` of wall time.
+    """A run ended.
 
-    ``outcome`` is ``finished``, ``failed`` or ``timeout``; for the last two ``error`` says what happened. ``budget``
-    says what of the campaign's limits is used.
+    Attributes
+    ----------
+    number, total : int
+        Which run of how many.
+    split : dict of str to int
+        Ranks per participant.
+    outcome : str
+        ``finished``, ``failed`` or ``timeout``.
+    seconds : float
+        Wall time.
+    error : str or None
+        What happened, for the last two outcomes.
+    budget : str
+        What of the campaign's limits is used.
     """
 
     number: int
@@ -85,7 +121,17 @@ class RunFinished:
 
 @dataclass(frozen=True)
 class RunResumed:
-    """A run that an interrupted campaign had submitted as ``job`` is waited for."""
+    """A run that an interrupted campaign had submitted is waited for.
+
+    Attributes
+    ----------
+    split : dict of str to int
+        Ranks per participant.
+    job : str
+        Its number in the batch system.
+    directory : Path
+        The run's.
+    """
 
     split: dict[str, int]
     job: str
@@ -97,7 +143,15 @@ class RunResumed:
 
 @dataclass(frozen=True)
 class CampaignEnded:
-    """After so many finished ``runs`` no other is worth it; ``reason`` says why."""
+    """No other run is worth it.
+
+    Attributes
+    ----------
+    runs : int
+        Finished runs.
+    reason : str
+        Why none is worth it.
+    """
 
     runs: int
     reason: str
@@ -127,5 +181,11 @@ def logged(report: Report, directory: Path) -> Iterator[Report]:
 
 
 def print_event(event: Event) -> None:
-    """Print an event as one plain line on standard error, so that standard output stays free for results."""
+    """Print an event as one plain line on standard error, so that standard output stays free for results.
+
+    Parameters
+    ----------
+    event : Event
+        What happened.
+    """
     print(event, file=sys.stderr, flush=True)

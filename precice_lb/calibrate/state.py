@@ -27,13 +27,36 @@ OUTCOMES = ("running", "finished", "failed", "timeout", "interrupted")
 
 @dataclass
 class RunRecord:
-    """One run: its split (ranks per participant), outcome, and where its files are.
+    """One run.
 
-    ``outcome`` is one of ``running``, ``finished``, ``failed``, ``timeout``, ``interrupted``; ``directory`` is
-    relative to the campaign's; ``seconds`` is wall time; ``started`` is ISO 8601 in UTC; ``token`` marks the run's
-    processes; ``job`` is its number in a batch system; ``mesh`` is the index of the small mesh it was on;
-    ``log_tail`` holds the last lines of the logs of the participants that failed first, each after its participant's
-    name.
+    Attributes
+    ----------
+    number : int
+        From 1.
+    name : str
+        Of its directory.
+    split : dict of str to int
+        Ranks per participant.
+    directory : str
+        Where its files are, relative to the campaign's directory.
+    token : str
+        Marks the run's processes.
+    started : str
+        ISO 8601 in UTC.
+    reason : str
+        Why this split.
+    outcome : str
+        ``running``, ``finished``, ``failed``, ``timeout`` or ``interrupted``.
+    seconds : float
+        Wall time.
+    error : str or None
+        What went wrong.
+    job : str or None
+        Its number in a batch system.
+    mesh : int or None
+        Position of the small mesh it was on.
+    log_tail : list of str
+        Last lines of the logs of the participants that failed first, each after its participant's name.
     """
 
     number: int

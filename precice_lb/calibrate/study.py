@@ -188,7 +188,13 @@ class Study(_Section):
         return tuple((self.path.parent / Path(path).expanduser()).resolve() for path in self.runs.existing)
 
     def launcher_options(self, directory: Path) -> LauncherOptions:
-        """Return the launcher's options for a campaign in ``directory``."""
+        """Return the launcher's options for a campaign.
+
+        Parameters
+        ----------
+        directory : Path
+            Where the campaign lives.
+        """
         section = self.launcher
         values = {name: getattr(section, name) for name in section.model_fields_set - {"name"}}
         for key in ("hostfile", "script"):

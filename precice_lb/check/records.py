@@ -77,7 +77,15 @@ class Health:
 
 @dataclass(frozen=True)
 class CheckResult:
-    """All numbers and all findings."""
+    """All numbers and all findings.
+
+    Attributes
+    ----------
+    healths : tuple of Health
+        One per participant of each run.
+    findings : tuple of Finding
+        What is wrong, with remedies.
+    """
 
     healths: tuple[Health, ...]
     findings: tuple[Finding, ...] = field(default=())

@@ -63,7 +63,18 @@ def check_runs(runs: Sequence[CoupledRun]) -> CheckResult:
 
 
 def found_warmup(runs: Sequence[CoupledRun]) -> int:
-    """Windows to leave out of all runs: what they state, or more where more are unlike those that follow."""
+    """Windows to leave out of all runs: what they state, or more where more are unlike those that follow.
+
+    Parameters
+    ----------
+    runs : sequence of CoupledRun
+        Recorded runs of one case.
+
+    Returns
+    -------
+    int
+        Time windows.
+    """
     return max(
         (max(run.warmup_windows, _warmup(part)) for run in runs for part in run.participants.values()), default=0
     )

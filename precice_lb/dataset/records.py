@@ -171,7 +171,7 @@ def load_imbalance(costs: NDArray[np.float64]) -> float:
 
     Parameters
     ----------
-    costs : ndarray
+    costs : ndarray, shape (n,)
         Seconds of ranks or participants; NaN is left out.
 
     Returns

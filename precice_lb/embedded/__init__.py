@@ -16,5 +16,5 @@ __version__ = "3.4.0+embedded"
 
 
 def get_version_information() -> bytes:
-    """Version of preCICE that this backend follows, and that it is not preCICE."""
+    """Return the version of preCICE that this backend follows, and that it is not preCICE."""
     return b"3.4.1;embedded backend of precice_lb"

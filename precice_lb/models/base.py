@@ -29,7 +29,20 @@ class CurveSampler(Protocol):
     """A learner that says how sure it is by drawing curves."""
 
     def draw(self, n: int, random_state: int | np.random.Generator | None = None) -> Curves:
-        """Draw n curves; the same seed draws the same curves."""
+        """Draw n curves; the same seed draws the same curves.
+
+        Parameters
+        ----------
+        n : int
+            How many.
+        random_state : int, generator or None
+            Seed.
+
+        Returns
+        -------
+        callable
+            Takes rows and gives seconds, shape (n, rows).
+        """
         ...
 
 
@@ -57,15 +70,44 @@ class Learner(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         spread : array of shape (n,), optional
             Standard error of each row of ``y`` in seconds, NaN where unknown. A learner that weighs every measurement
             alike leaves it aside.
+
+        Returns
+        -------
+        Learner
+            Itself.
         """
         raise NotImplementedError
 
     def predict(self, X: ArrayLike) -> NDArray[np.float64]:
-        """Seconds at each row of X, shape (n,)."""
+        """Seconds at each row of X, shape (n,).
+
+        Parameters
+        ----------
+        X : array of shape (n, d)
+            Ranks, then parameters.
+
+        Returns
+        -------
+        array of shape (n,)
+            Seconds per time window.
+        """
         raise NotImplementedError
 
     def predict_interval(self, X: ArrayLike, level: float = 0.8) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Bounds, shape (n,) each, that hold the true mean seconds with probability ``level`` at each row of X."""
+        """Bounds that hold the true mean seconds with a given probability.
+
+        Parameters
+        ----------
+        X : array of shape (n, d)
+            Ranks, then parameters.
+        level : float
+            Probability, from 0 to 1.
+
+        Returns
+        -------
+        low, high : array of shape (n,)
+            Seconds.
+        """
         raise NotImplementedError
 
     def formula(self) -> Expression:
@@ -86,6 +128,15 @@ class Learner(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Learner:
         """Make a fitted learner of what `to_dict` gave.
+
+        Parameters
+        ----------
+        data : mapping
+            JSON types.
+
+        Returns
+        -------
+        Learner
 
         Raises
         ------

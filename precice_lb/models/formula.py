@@ -41,10 +41,17 @@ class Expression(Protocol):
 
 @dataclass(frozen=True)
 class Term:
-    """``coefficient * p**exponent * log(p)**log_exponent``; the coefficient is in seconds.
+    """``coefficient * p**exponent * log(p)**log_exponent``.
 
-    ``others`` has such a pair of exponents for each further parameter that the term depends on, in the order of the
-    formula's names; it may be shorter than those.
+    Attributes
+    ----------
+    coefficient : float
+        Seconds.
+    exponent, log_exponent : float
+        Of the ranks.
+    others : tuple of (float, float)
+        Such a pair of exponents for each further parameter that the term depends on, in the order of the formula's
+        names; it may be shorter than those.
     """
 
     coefficient: float
@@ -53,7 +60,13 @@ class Term:
     others: tuple[tuple[float, float], ...] = ()
 
     def exponents(self, place: int) -> tuple[float, float]:
-        """Give the exponents of one parameter and of its logarithm; place 0 are the ranks."""
+        """Give the exponents of one parameter and of its logarithm.
+
+        Parameters
+        ----------
+        place : int
+            0 for the ranks, then the parameters.
+        """
         if place == 0:
             return self.exponent, self.log_exponent
         return self.others[place - 1] if place <= len(self.others) else (0.0, 0.0)
@@ -115,12 +128,32 @@ class Formula:
             return np.asarray(coefficients @ values, dtype=np.float64).reshape(shape)
 
     def text(self, digits: int = 4) -> str:
-        """Plain text, such as ``0.0121 + 45.31·p^-0.95 + 3e-05·log2(p)``."""
+        """Plain text, such as ``0.0121 + 45.31·p^-0.95 + 3e-05·log2(p)``.
+
+        Parameters
+        ----------
+        digits : int
+            Significant digits of the coefficients.
+
+        Returns
+        -------
+        str
+        """
         log = {2.0: "log2({})", 10.0: "log10({})", math.e: "ln({})"}.get(self.log_base, f"log_{self.log_base:g}({{}})")
         return self._join("·", [f"{abs(t.coefficient):.{digits}g}" for t in self.terms], log, "^{}")
 
     def latex(self, digits: int = 4) -> str:
-        r"""LaTeX for math mode, such as ``0.0121 + 45.31\,p^{-0.95}``."""
+        r"""LaTeX for math mode, such as ``0.0121 + 45.31\,p^{-0.95}``.
+
+        Parameters
+        ----------
+        digits : int
+            Significant digits of the coefficients.
+
+        Returns
+        -------
+        str
+        """
         log = r"\ln({})" if self.log_base == math.e else rf"\log_{{{{{self.log_base:g}}}}}({{}})"
         return self._join(r"\,", [latex_number(abs(t.coefficient), digits) for t in self.terms], log, "^{{{}}}")
 
@@ -151,6 +184,15 @@ class Formula:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Formula:
         """Read what `to_dict` gave.
+
+        Parameters
+        ----------
+        data : mapping
+            JSON types.
+
+        Returns
+        -------
+        Formula
 
         Raises
         ------

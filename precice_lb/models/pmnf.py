@@ -122,7 +122,21 @@ class PMNFRegressor(Learner):
         self.refine = refine
 
     def fit(self, X: ArrayLike, y: ArrayLike, spread: ArrayLike | None = None) -> PMNFRegressor:
-        """Search for the best hypothesis and fit it; ``spread`` is left aside, as in the papers.
+        """Search for the best hypothesis and fit it; the spread is left aside, as in the papers.
+
+        Parameters
+        ----------
+        X : array of shape (n, 1)
+            Ranks.
+        y : array of shape (n,)
+            Seconds per time window.
+        spread : array of shape (n,), optional
+            Left aside.
+
+        Returns
+        -------
+        PMNFRegressor
+            Itself.
 
         Raises
         ------
@@ -152,7 +166,18 @@ class PMNFRegressor(Learner):
         return self
 
     def predict(self, X: ArrayLike) -> Array:
-        """Seconds at each row of X; can be negative or infinite outside of the measured range."""
+        """Seconds at each row of X; can be negative or infinite outside of the measured range.
+
+        Parameters
+        ----------
+        X : array of shape (n, 1)
+            Ranks.
+
+        Returns
+        -------
+        array of shape (n,)
+            Seconds.
+        """
         self._require_fitted()
         return self.formula_(check_ranks(X))
 
@@ -161,6 +186,18 @@ class PMNFRegressor(Learner):
 
         The search that chose the exponents is not accounted for, nor is noise that grows with the time: these bounds
         are too narrow beyond the measured range.
+
+        Parameters
+        ----------
+        X : array of shape (n, 1)
+            Ranks.
+        level : float
+            Probability, from 0 to 1.
+
+        Returns
+        -------
+        low, high : array of shape (n,)
+            Seconds.
         """
         ranks, level = check_ranks(X), check_level(level)
         mean = self.predict(ranks)

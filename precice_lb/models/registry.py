@@ -54,6 +54,17 @@ LEARNERS: Mapping[str, type[Learner]] = _Learners(
 def make_learner(name: str, **parameters: Any) -> Learner:
     """Make an unfitted learner by its name.
 
+    Parameters
+    ----------
+    name : str
+        One of `LEARNERS`.
+    **parameters
+        Of that learner.
+
+    Returns
+    -------
+    Learner
+
     Raises
     ------
     ModelError
@@ -79,6 +90,10 @@ def new_learner(learner: str | RegressorMixin | None, parameters: Mapping[str, A
     parameters : mapping, optional
         Parameters of a learner given by name.
 
+    Returns
+    -------
+    estimator
+
     Raises
     ------
     ModelError
@@ -95,6 +110,15 @@ def new_learner(learner: str | RegressorMixin | None, parameters: Mapping[str, A
 
 def model_from_dict(data: Mapping[str, Any]) -> Learner:
     """Make a fitted model of what a learner's ``to_dict`` gave.
+
+    Parameters
+    ----------
+    data : mapping
+        JSON types.
+
+    Returns
+    -------
+    Learner
 
     Raises
     ------

@@ -117,6 +117,20 @@ class ShapeRegressor(Learner):
     def fit(self, X: ArrayLike, y: ArrayLike, spread: ArrayLike | None = None) -> ShapeRegressor:
         """Fit and weigh every member of the family; the spread is left aside.
 
+        Parameters
+        ----------
+        X : array of shape (n, 1)
+            Ranks.
+        y : array of shape (n,)
+            Seconds per time window.
+        spread : array of shape (n,), optional
+            Left aside.
+
+        Returns
+        -------
+        ShapeRegressor
+            Itself.
+
         Raises
         ------
         ModelError
@@ -141,21 +155,57 @@ class ShapeRegressor(Learner):
         return self
 
     def predict(self, X: ArrayLike) -> Array:
-        """Positive, finite seconds at each row of X: the mean curve."""
+        """Positive, finite seconds at each row of X: the mean curve.
+
+        Parameters
+        ----------
+        X : array of shape (n, 1)
+            Ranks.
+
+        Returns
+        -------
+        array of shape (n,)
+            Seconds.
+        """
         self._require_fitted()
         return self.formula_(check_ranks(X))
 
     def predict_interval(self, X: ArrayLike, level: float = 0.8) -> tuple[Array, Array]:
-        """Quantiles of drawn curves; see `draw`."""
+        """Quantiles of drawn curves; see `draw`.
+
+        Parameters
+        ----------
+        X : array of shape (n, 1)
+            Ranks.
+        level : float
+            Probability, from 0 to 1.
+
+        Returns
+        -------
+        low, high : array of shape (n,)
+            Seconds.
+        """
         level = check_level(level)
         curves = self.draw(INTERVAL_CURVES, INTERVAL_SEED)(X)
         low, high = np.quantile(curves, [(1 - level) / 2, (1 + level) / 2], axis=0)
         return np.asarray(low, dtype=np.float64), np.asarray(high, dtype=np.float64)
 
     def sample(self, X: ArrayLike, n: int, random_state: int | np.random.Generator | None = None) -> Array:
-        """Draw curves and give their seconds at the rows of X, shape (n, len(X)).
+        """Draw curves; the same seed draws the same ones, whatever X.
 
-        The same seed draws the same curves, whatever X.
+        Parameters
+        ----------
+        X : array of shape (n, 1)
+            Ranks.
+        n : int
+            How many.
+        random_state : int, generator or None
+            Seed.
+
+        Returns
+        -------
+        array of shape (n, len(X))
+            Seconds.
         """
         return self.draw(n, random_state)(X)
 
@@ -165,6 +215,17 @@ class ShapeRegressor(Learner):
         For each, a member by its weight, a noise level from the scaled inverse χ² distribution that its residuals and
         the prior guess leave (so that few measurements give heavy tails, as in Student's t), and the member's
         fit to measurements planted on its curve with that noise (parametric bootstrap).
+
+        Parameters
+        ----------
+        n : int
+            How many.
+        random_state : int, generator or None
+            Seed.
+
+        Returns
+        -------
+        SampledCurves
         """
         self._require_fitted()
         rng = np.random.default_rng(random_state)

@@ -71,6 +71,15 @@ class PartitionedMesh:
     def points(self, why: str) -> NDArray[np.float64]:
         """Coordinates, or an error that says what they are needed for.
 
+        Parameters
+        ----------
+        why : str
+            What needs them, for the error.
+
+        Returns
+        -------
+        ndarray, shape (vertices, dimensions)
+
         Raises
         ------
         DataError

@@ -29,17 +29,39 @@ class Spread:
         self.size: int = 1 if communicator is None else communicator.Get_size()
 
     def block(self, count: int) -> range:
-        """Return this process's part of ``count`` pieces of work."""
+        """Return this process's part of ``count`` pieces of work.
+
+        Parameters
+        ----------
+        count : int
+            Pieces of work in all.
+        """
         return range(count * self.rank // self.size, count * (self.rank + 1) // self.size)
 
     def gather(self, value: Any) -> list[Any]:
-        """Give every process the values of all, in the order of their blocks."""
+        """Give every process the values of all, in the order of their blocks.
+
+        Parameters
+        ----------
+        value : object
+            This process's.
+        """
         if self._communicator is None:
             return [value]
         return list(self._communicator.allgather(value))
 
     def join(self, parts: Iterable[NDArray[Any]]) -> NDArray[Any]:
-        """Concatenate arrays of this process, and then those of all."""
+        """Concatenate arrays of this process, and then those of all.
+
+        Parameters
+        ----------
+        parts : iterable of ndarray, shape (n, …)
+            This process's.
+
+        Returns
+        -------
+        ndarray, shape (sum of all n, …)
+        """
         own = list(parts)
         joined = self.gather(np.concatenate(own) if own else None)
         known = [each for each in joined if each is not None]

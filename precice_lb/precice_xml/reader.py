@@ -56,7 +56,24 @@ def read_configuration(path: str | Path) -> Configuration:
 
 
 def parse_configuration(text: str, path: str | Path = "precice-config.xml") -> Configuration:
-    """Read a configuration whose text is at hand, as `read_configuration` does; `path` serves for messages."""
+    """Read a configuration whose text is at hand, as `read_configuration` does.
+
+    Parameters
+    ----------
+    text : str
+        All of the file.
+    path : path
+        For messages.
+
+    Returns
+    -------
+    Configuration
+
+    Raises
+    ------
+    ConfigurationError
+        As `read_configuration`.
+    """
     path = Path(path)
     root = markup.parse(path, text)
     reader = Reader(path)

@@ -23,7 +23,16 @@ __all__ = [
 class Element:
     """One XML element as it stands in the file: the raw material for checks that name tag and line.
 
-    ``span`` holds the positions of its start tag in the file's text, from ``<`` to just behind ``>``.
+    Attributes
+    ----------
+    tag : str
+        With its prefix, as in the file.
+    line : int
+        Where it stands in the file, from 1.
+    attributes : dict of str to str
+    children : tuple of Element
+    span : (int, int)
+        Positions of its start tag in the file's text, from ``<`` to just behind ``>``.
     """
 
     tag: str
@@ -35,7 +44,16 @@ class Element:
 
 @dataclass(frozen=True)
 class Data:
-    """One ``<data:scalar>`` or ``<data:vector>``."""
+    """One ``<data:scalar>`` or ``<data:vector>``.
+
+    Attributes
+    ----------
+    name : str
+    is_vector : bool
+    waveform_degree : int
+    line : int
+        Where it stands in the file, from 1.
+    """
 
     name: str
     is_vector: bool
@@ -45,7 +63,18 @@ class Data:
 
 @dataclass(frozen=True)
 class Mesh:
-    """One ``<mesh>`` with the names of the data it uses."""
+    """One ``<mesh>``.
+
+    Attributes
+    ----------
+    name : str
+    dimensions : int
+        2 or 3.
+    data : tuple of str
+        Names of the data it uses.
+    line : int
+        Where it stands in the file, from 1.
+    """
 
     name: str
     dimensions: int
@@ -55,7 +84,21 @@ class Mesh:
 
 @dataclass(frozen=True)
 class ReceivedMesh:
-    """One ``<receive-mesh>`` of a participant."""
+    """One ``<receive-mesh>`` of a participant.
+
+    Attributes
+    ----------
+    name, provider : str
+        Mesh and the participant that provides it.
+    safety_factor : float
+        Share of the longest edge of the mesh's box.
+    geometric_filter : str
+        ``on-secondary-ranks``, ``on-primary-rank`` or ``no-filter``.
+    api_access : bool
+        Direct access to the mesh.
+    line : int
+        Where it stands in the file, from 1.
+    """
 
     name: str
     provider: str
@@ -67,7 +110,21 @@ class ReceivedMesh:
 
 @dataclass(frozen=True)
 class Mapping:
-    """One ``<mapping:…>`` of a participant; ``source`` or ``target`` is None for just-in-time mappings."""
+    """One ``<mapping:…>`` of a participant.
+
+    Attributes
+    ----------
+    kind : str
+        ``nearest-neighbor``, ``rbf``, …
+    direction : str
+        ``read`` or ``write``.
+    constraint : str
+        ``consistent``, ``conservative``, …
+    source, target : str or None
+        Meshes: ``from`` and ``to``; one is None for just-in-time mappings.
+    line : int
+        Where it stands in the file, from 1.
+    """
 
     kind: str
     direction: str
@@ -79,7 +136,20 @@ class Mapping:
 
 @dataclass(frozen=True)
 class Participant:
-    """One ``<participant>``: its meshes, data and mappings. ``reads`` and ``writes`` are (mesh, data) pairs."""
+    """One ``<participant>``: its meshes, data and mappings.
+
+    Attributes
+    ----------
+    name : str
+    provides : tuple of str
+        Meshes.
+    receives : tuple of ReceivedMesh
+    reads, writes : tuple of (str, str)
+        Mesh and data.
+    mappings : tuple of Mapping
+    line : int
+        Where it stands in the file, from 1.
+    """
 
     name: str
     provides: tuple[str, ...]
@@ -92,7 +162,20 @@ class Participant:
 
 @dataclass(frozen=True)
 class M2N:
-    """One ``<m2n:…>``; ``exchange_directory`` as written, relative to the working directory of the solver."""
+    """One ``<m2n:…>``.
+
+    Attributes
+    ----------
+    kind : str
+        ``sockets``, ``mpi``, …
+    acceptor, connector : str
+        Participants.
+    exchange_directory : str
+        As written, relative to the working directory of the solver.
+    use_two_level_initialization : bool
+    line : int
+        Where it stands in the file, from 1.
+    """
 
     kind: str
     acceptor: str
@@ -104,7 +187,18 @@ class M2N:
 
 @dataclass(frozen=True)
 class Exchange:
-    """One ``<exchange>`` of a coupling scheme."""
+    """One ``<exchange>`` of a coupling scheme.
+
+    Attributes
+    ----------
+    data, mesh : str
+        Names.
+    source, target : str
+        Participants: ``from`` and ``to``.
+    initialize, substeps : bool
+    line : int
+        Where it stands in the file, from 1.
+    """
 
     data: str
     mesh: str
@@ -117,12 +211,33 @@ class Exchange:
 
 @dataclass(frozen=True)
 class CouplingScheme:
-    """One ``<coupling-scheme:…>``; ``participants`` in the order first, second (multi: as listed).
+    """One ``<coupling-scheme:…>``.
 
-    ``kind`` is one of ``serial-explicit``, ``parallel-explicit``, ``serial-implicit``, ``parallel-implicit``,
-    ``multi``. ``window_size_from_first`` is True for ``method="first-participant"``; ``time_window_size`` is NaN then.
-    ``max_iterations`` is None for explicit schemes and where the file sets no limit. Without a convergence measure an
-    implicit scheme does exactly ``max_iterations`` in every window.
+    Attributes
+    ----------
+    kind : str
+        ``serial-explicit``, ``parallel-explicit``, ``serial-implicit``, ``parallel-implicit`` or ``multi``.
+    participants : tuple of str
+        First and second; multi: as listed.
+    controller : str or None
+        Of a multi scheme.
+    exchanges : tuple of Exchange
+        In the file's order.
+    time_window_size : float
+        Simulated seconds; NaN where the first participant tells it.
+    window_size_from_first : bool
+        ``method="first-participant"``.
+    max_time : float or None
+        Simulated seconds.
+    max_time_windows : int or None
+    max_iterations : int or None
+        None for explicit schemes and where the file sets no limit.
+    acceleration : str or None
+        Its kind.
+    line : int
+        Where it stands in the file, from 1.
+    has_convergence_measure : bool
+        Without one an implicit scheme does exactly ``max_iterations`` in every window.
     """
 
     kind: str
@@ -151,7 +266,27 @@ class CouplingScheme:
 
 @dataclass(frozen=True)
 class Configuration:
-    """A whole ``precice-config.xml``. Mappings from names keep the order of the file."""
+    """A whole ``precice-config.xml``. Mappings from names keep the order of the file.
+
+    Attributes
+    ----------
+    path : Path
+        The file.
+    text : str
+        All of it.
+    data : dict of str to Data
+        By name.
+    meshes : dict of str to Mesh
+        By name.
+    participants : dict of str to Participant
+        By name.
+    m2ns : tuple of M2N
+        In the file's order.
+    coupling_schemes : tuple of CouplingScheme
+        In the file's order.
+    root : Element
+        The raw document.
+    """
 
     path: Path
     text: str

@@ -133,16 +133,46 @@ class Recommendation:
     payback: Payback | None = None
 
     def modelled(self, name: str) -> dict[str, float]:
-        """Parameters that a participant's model knows beside the ranks, at their values of this case."""
+        """Parameters that a participant's model knows beside the ranks, at their values of this case.
+
+        Parameters
+        ----------
+        name : str
+            The participant.
+
+        Returns
+        -------
+        dict of str to float
+        """
         model = self.models[name]
         return dict(model.parameters) if isinstance(model, ModelOfCase) else {}
 
     def measured_here(self, name: str) -> NDArray[np.bool_]:
-        """Which of a participant's measurements, shape (n,), are of this case, and not of a smaller mesh, say."""
+        """Which of a participant's measurements are of this case, and not of a smaller mesh, say.
+
+        Parameters
+        ----------
+        name : str
+            The participant.
+
+        Returns
+        -------
+        ndarray of bool, shape (n,)
+        """
         return rows_of_case(self.measurements, name, self.modelled(name))
 
     def predicted(self, name: str) -> NDArray[np.float64]:
-        """Seconds per time window that a participant's model gives for each of its measurements, shape (n,)."""
+        """Seconds per time window that a participant's model gives for each of its measurements.
+
+        Parameters
+        ----------
+        name : str
+            The participant.
+
+        Returns
+        -------
+        ndarray, shape (n,)
+        """
         return predicted(self.models[name], self.measurements, name)
 
     def to_dict(self) -> dict[str, Any]:

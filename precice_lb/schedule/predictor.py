@@ -70,7 +70,7 @@ class AutomaticPredictor:
         Parameters
         ----------
         seconds : mapping from constituent to array
-            Seconds that each computes per cycle; arrays are broadcast against each other.
+            Seconds that each computes per cycle, of shapes that are broadcast against each other.
 
         Returns
         -------
@@ -96,6 +96,16 @@ class AutomaticPredictor:
             Seconds of a cycle.
         seconds : mapping from constituent to float, optional
             What each computed in it; by default what the traces say.
+
+        Returns
+        -------
+        AutomaticPredictor
+            With that alpha.
+
+        Raises
+        ------
+        ScheduleError
+            If the measured cycle is not positive, or as `Schedule.window_seconds`.
         """
         own = seconds if seconds is not None else {name: trace.seconds for name, trace in self.traces.items()}
         modelled = float(self.predict(own)) / self.alpha

@@ -92,6 +92,10 @@ class Schedule:
             data and sending its own, by name. It counts for the second participant of a parallel-implicit scheme and
             the controller of a multi scheme, who accelerate while their partners wait; other names are passed over.
 
+        Returns
+        -------
+        Schedule
+
         Raises
         ------
         ConfigurationError
@@ -123,12 +127,32 @@ class Schedule:
 
     @classmethod
     def parallel(cls, names: Sequence[str]) -> Schedule:
-        """All participants work at the same time and exchange with each other: the slowest sets the window time."""
+        """All participants work at the same time and exchange with each other: the slowest sets the window time.
+
+        Parameters
+        ----------
+        names : sequence of str
+            The participants.
+
+        Returns
+        -------
+        Schedule
+        """
         return cls._plain(names, "parallel", parallel_programs)
 
     @classmethod
     def serial(cls, names: Sequence[str]) -> Schedule:
-        """One participant works after the other: the window time is the sum."""
+        """One participant works after the other: the window time is the sum.
+
+        Parameters
+        ----------
+        names : sequence of str
+            The participants, in the order of their work.
+
+        Returns
+        -------
+        Schedule
+        """
         return cls._plain(names, "serial", serial_programs)
 
     @classmethod
@@ -161,8 +185,8 @@ class Schedule:
 
         Parameters
         ----------
-        costs
-            Own seconds per window of each participant; arrays are broadcast against each other.
+        costs : mapping from participant to array
+            Own seconds per window, of shapes that are broadcast against each other.
 
         Returns
         -------
@@ -184,12 +208,43 @@ class Schedule:
         """Steady seconds per window of each participant: less than the window time where it never waits for the rest.
 
         With one-directional exchange the upstream participant runs ahead at its own pace.
+
+        Parameters
+        ----------
+        costs : mapping from participant to array
+            Own seconds per window, of shapes that are broadcast against each other.
+
+        Returns
+        -------
+        dict of str to ndarray
+            In the broadcast shape.
+
+        Raises
+        ------
+        ScheduleError
+            As `window_seconds`.
         """
         rows, shape = self._rows(costs)
         return {name: self._evaluate(rows, name).reshape(shape) for name in self.participants}
 
     def waits(self, costs: Mapping[str, ArrayLike]) -> dict[str, Floats]:
-        """Seconds that each participant waits per window: its seconds per window less its own cost."""
+        """Seconds that each participant waits per window: its seconds per window less its own cost.
+
+        Parameters
+        ----------
+        costs : mapping from participant to array
+            Own seconds per window, of shapes that are broadcast against each other.
+
+        Returns
+        -------
+        dict of str to ndarray
+            In the broadcast shape.
+
+        Raises
+        ------
+        ScheduleError
+            As `window_seconds`.
+        """
         _, shape = self._rows(costs)
         seconds = self.participant_seconds(costs)
         return {
@@ -200,7 +255,22 @@ class Schedule:
         }
 
     def critical_cycle(self, costs: Mapping[str, float]) -> tuple[str, ...]:
-        """Participants that set the window time, in the order of their work: speeding up any other gains nothing."""
+        """Participants that set the window time, in the order of their work: speeding up any other gains nothing.
+
+        Parameters
+        ----------
+        costs : mapping from participant to float
+            Own seconds per window.
+
+        Returns
+        -------
+        tuple of str
+
+        Raises
+        ------
+        ScheduleError
+            If costs are arrays, or as `window_seconds`.
+        """
         rows, _ = self._rows(costs)
         if len(rows) != 1:
             raise ScheduleError(f"expected one cost per participant, found {len(rows)}")
@@ -243,7 +313,7 @@ class Schedule:
         Parameters
         ----------
         costs
-            Own seconds per window of each participant; arrays are broadcast against each other.
+            Own seconds per window of each participant, of shapes that are broadcast against each other.
         factors
             Of each participant in each window, shape (windows,).
         skip

@@ -84,6 +84,10 @@ class Trace:
         start, stop : float or array of shape (cycles,)
             Clock at the beginning and end of the cycle.
 
+        Returns
+        -------
+        Trace
+
         Raises
         ------
         ScheduleError

@@ -23,6 +23,11 @@ def equal_split(names: Sequence[str], budget: int, minimum: int | Mapping[str, i
     minimum
         Ranks that a participant gets at least, one number for all or one for each.
 
+    Returns
+    -------
+    dict of str to int
+        Ranks.
+
     Raises
     ------
     InfeasibleError
@@ -47,6 +52,11 @@ def proportional_split(
         Ranks to give out, all of them.
     minimum
         Ranks that a participant gets at least, one number for all or one for each.
+
+    Returns
+    -------
+    dict of str to int
+        Ranks.
 
     Raises
     ------

@@ -128,6 +128,11 @@ class Constraints:
     def check_names(self, versions: Mapping[str, Collection[str]]) -> None:
         """Refuse keys that name no participant and no version of one.
 
+        Parameters
+        ----------
+        versions : mapping from participant to collection of str
+            The versions of each.
+
         Raises
         ------
         InfeasibleError
@@ -150,22 +155,69 @@ class Constraints:
             seen.add(name)
 
     def has_whole_nodes(self, name: str) -> bool:
-        """Whether the participant shares its nodes with nobody."""
+        """Whether the participant shares its nodes with nobody.
+
+        Parameters
+        ----------
+        name : str
+            The participant.
+
+        Returns
+        -------
+        bool
+        """
         return self.whole_nodes if isinstance(self.whole_nodes, bool) else name in self.whole_nodes
 
     def overhead(self, name: str) -> float:
-        """By what share the participant's own seconds rise because it shares its cores."""
+        """By what share the participant's own seconds rise because it shares its cores.
+
+        Parameters
+        ----------
+        name : str
+            The participant.
+
+        Returns
+        -------
+        float
+            0.05 is 5 %.
+        """
         return next((group.overhead for group in self.shared if name in group.members), 0.0)
 
     def of(self, key: str, name: str, version: str = "") -> Any:
-        """Value of a field for one version of a participant; None where nothing is said."""
+        """Value of a field for one version of a participant; None where nothing is said.
+
+        Parameters
+        ----------
+        key : str
+            The field.
+        name : str
+            The participant.
+        version : str
+            One of its versions; empty where there is one.
+
+        Returns
+        -------
+        object
+        """
         value = getattr(self, key)
         if isinstance(value, Mapping):
             return value.get(f"{name}:{version}", value.get(name))
         return value
 
     def lower_bounds(self, name: str, version: str = "") -> dict[str, int]:
-        """Bounds of the ranks from below, by what they come from."""
+        """Bounds of the ranks from below, by what they come from.
+
+        Parameters
+        ----------
+        name : str
+            The participant.
+        version : str
+            One of its versions; empty where there is one.
+
+        Returns
+        -------
+        dict of str to int
+        """
         bounds = {"minimum": int(self.of("minimum", name, version) or 1)}
         for key in ("memory", "elements"):
             total, limit = self.of(key, name, version), self.of(f"{key}_per_rank", name, version)

@@ -101,6 +101,10 @@ class TradeoffCurve:
             The weight w of time, from 0 to 1; ``"time"`` is 1, ``"cost"`` is 0. At 0.5 one percent of time is worth one
             percent of core-hours. Among equals the one with fewer cores.
 
+        Returns
+        -------
+        TradeoffPoint
+
         Raises
         ------
         ModelError
@@ -135,6 +139,10 @@ def tradeoff_curve(
         Those to look at. Without it all of them where the window time is made of sums and maxima of the participants'
         seconds and there are at most 4096 (by dynamic programming), and wherever there are at most 64; else 64 of them
         in equal ratios.
+
+    Returns
+    -------
+    TradeoffCurve
 
     Raises
     ------

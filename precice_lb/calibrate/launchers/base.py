@@ -151,11 +151,23 @@ class Launcher:
         self.options = options
 
     def files(self, plan: RunPlan) -> dict[Path, str]:
-        """Return the files that `commands` needs, with their text."""
+        """Return the files that `commands` needs, with their text.
+
+        Parameters
+        ----------
+        plan : RunPlan
+            The run.
+        """
         return {}
 
     def commands(self, plan: RunPlan) -> dict[str, list[str]]:
-        """Return the command line of each participant."""
+        """Return the command line of each participant.
+
+        Parameters
+        ----------
+        plan : RunPlan
+            The run.
+        """
         raise NotImplementedError
 
     def environment(self) -> dict[str, str]:
@@ -163,11 +175,22 @@ class Launcher:
         return {}
 
     def clean(self, environment: dict[str, str]) -> dict[str, str]:
-        """Return the environment of the commands: the given one without what would mislead them."""
+        """Return the environment of the commands: the given one without what would mislead them.
+
+        Parameters
+        ----------
+        environment : dict of str to str
+            The campaign's own.
+        """
         return environment
 
     def check(self, tasks: Sequence[Task]) -> None:
         """Refuse a split that cannot be placed.
+
+        Parameters
+        ----------
+        tasks : sequence of Task
+            One per participant, with its ranks.
 
         Raises
         ------
@@ -176,7 +199,15 @@ class Launcher:
         """
 
     def reserve(self, largest: Sequence[Task], ranks: int) -> None:
-        """Get what all runs share: ``largest`` has every participant's most ranks, ``ranks`` is the most in all."""
+        """Get what all runs share.
+
+        Parameters
+        ----------
+        largest : sequence of Task
+            Every participant with its most ranks.
+        ranks : int
+            The most ranks of all together.
+        """
 
     def run(self, plan: RunPlan, note: Callable[[str], None]) -> Outcome:
         """Run a plan to its end, and leave nothing running.
@@ -187,6 +218,11 @@ class Launcher:
             The run; `check` has passed.
         note
             Called with the job's number as soon as there is one.
+
+        Returns
+        -------
+        Outcome
+            What the run's processes came to.
         """
         self.write(plan)
         environment = self.clean({**plan.environment(), **self.environment()})
@@ -198,7 +234,13 @@ class Launcher:
         return run_processes(specs, plan.token, plan.time_limit_seconds)
 
     def write(self, plan: RunPlan) -> None:
-        """Write the files that the commands need."""
+        """Write the files that the commands need.
+
+        Parameters
+        ----------
+        plan : RunPlan
+            The run.
+        """
         for path, text in self.files(plan).items():
             path.write_text(text, encoding="utf-8")
 
@@ -208,15 +250,42 @@ class Launcher:
         return False
 
     def find(self, plan: RunPlan) -> str | None:
-        """Return the number of a run's job that waits or runs, by its name; None where there is none."""
+        """Return the number of a run's job that waits or runs, by its name; None where there is none.
+
+        Parameters
+        ----------
+        plan : RunPlan
+            The run.
+        """
         return None
 
     def resume(self, plan: RunPlan, job: str) -> Outcome:
-        """Wait for a run that was started by a campaign that has ended."""
+        """Wait for a run that was started by a campaign that has ended.
+
+        Parameters
+        ----------
+        plan : RunPlan
+            The run.
+        job : str
+            Its number in the batch system.
+
+        Returns
+        -------
+        Outcome
+            What the run's processes came to.
+        """
         raise NotImplementedError
 
     def stop(self, token: str, job: str | None) -> None:
-        """Stop what an interrupted campaign left running beyond this machine's processes."""
+        """Stop what an interrupted campaign left running beyond this machine's processes.
+
+        Parameters
+        ----------
+        token : str
+            Marks the run's processes.
+        job : str or None
+            Its number in a batch system.
+        """
 
     def close(self) -> None:
         """Give back what is held between runs."""
@@ -227,7 +296,18 @@ _REGISTRY: dict[str, type[Launcher]] = {}
 
 
 def launcher(name: str) -> Callable[[_LauncherType], _LauncherType]:
-    """Register the decorated class as the launcher that a study calls ``name``."""
+    """Register the decorated class as a launcher.
+
+    Parameters
+    ----------
+    name : str
+        What a study calls it.
+
+    Returns
+    -------
+    callable
+        Takes a subclass of `Launcher` and gives it back.
+    """
 
     def register(cls: _LauncherType) -> _LauncherType:
         if name in _REGISTRY:
@@ -257,7 +337,18 @@ def launcher_class(name: str) -> type[Launcher]:
 
 
 def make_launcher(name: str, options: LauncherOptions | None = None) -> Launcher:
-    """Make the launcher registered as ``name``.
+    """Make a registered launcher.
+
+    Parameters
+    ----------
+    name : str
+        One of `launcher_names`.
+    options : LauncherOptions, optional
+        What the study says.
+
+    Returns
+    -------
+    Launcher
 
     Raises
     ------
