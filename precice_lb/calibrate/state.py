@@ -113,7 +113,13 @@ class CampaignState:
         return state
 
     def save(self, directory: Path) -> None:
-        """Replace ``campaign.json`` in one step."""
+        """Replace ``campaign.json`` in one step.
+
+        Raises
+        ------
+        CalibrationError
+            If it cannot be written.
+        """
         path = directory / STATE_FILE
         content = {
             "format": FORMAT,

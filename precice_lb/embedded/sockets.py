@@ -106,7 +106,7 @@ class Channel:
         Parameters
         ----------
         arrays
-            C-contiguous arrays that are not changed afterwards: they are not copied.
+            C-contiguous arrays of any shape that are not changed afterwards: they are not copied.
 
         Raises
         ------

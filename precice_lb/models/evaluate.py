@@ -135,7 +135,7 @@ def evaluate(
     Parameters
     ----------
     learner, X, y, spread, level
-        As in `cross_validate`.
+        See `cross_validate`.
     test : array of bool, shape (n,)
         Rows to predict.
 

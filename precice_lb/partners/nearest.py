@@ -45,7 +45,7 @@ def nearest_for_all(
     boxes : ndarray, shape (ranks, dimensions, 2)
         The receiver's boxes.
     candidates : callable
-        Gives the vertices that lie in a rank's box.
+        Gives the vertices, shape (n,), that lie in a rank's box.
     block : range
         Ranks to search for.
 

@@ -15,7 +15,7 @@ def owners_one_level(tags: list[NDArray[np.int64]], vertices: int) -> list[NDArr
 
     Parameters
     ----------
-    tags : list of ndarray of int64
+    tags : list of ndarray of int64, shape (n,)
         Tagged vertices of each rank, ascending.
     vertices : int
         Vertices of the whole mesh.
@@ -44,7 +44,7 @@ def owners_two_level(
     ----------
     points : ndarray, shape (vertices, dimensions)
         Coordinates of the whole mesh.
-    tags : list of ndarray of int64
+    tags : list of ndarray of int64, shape (n,)
         Tagged vertices of each rank, ascending.
     boxes : ndarray, shape (ranks, dimensions, 2)
         The receiver's boxes; NaN for an empty rank.

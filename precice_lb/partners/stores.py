@@ -33,7 +33,7 @@ def read_store_meshes(
     Returns
     -------
     configuration, meshes, regions
-        As `meshes_of_run`.
+        See `meshes_of_run`.
 
     Raises
     ------

@@ -13,7 +13,13 @@ __all__ = ["acceleration_of", "description_of", "duties_of", "iterations_of", "w
 
 
 def iterations_of(configuration: Configuration, given: dict[str, float]) -> dict[int, float]:
-    """Find the iterations per window of each implicit scheme, by its index."""
+    """Find the iterations per window of each implicit scheme, by its index.
+
+    Raises
+    ------
+    ScheduleError
+        If numbers are of unknown participants, or missing where they are needed.
+    """
     unknown = [name for name in given if name not in configuration.participants]
     if unknown:
         known = ", ".join(configuration.participants)

@@ -105,7 +105,7 @@ class AutomaticPredictor:
         Raises
         ------
         ScheduleError
-            If the measured cycle is not positive, or as `Schedule.window_seconds`.
+            If nobody computes anything, or as `Schedule.window_seconds`.
         """
         own = seconds if seconds is not None else {name: trace.seconds for name, trace in self.traces.items()}
         modelled = float(self.predict(own)) / self.alpha

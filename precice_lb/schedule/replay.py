@@ -84,6 +84,11 @@ def replay(
     -------
     ndarray of shape (..., len(wanted))
         Seconds from the start until the last participant has done its last work of the window.
+
+    Raises
+    ------
+    ScheduleError
+        If participants wait for messages that nobody sends.
     """
     wanted = range(windows) if wanted is None else wanted
     if not len(wanted):

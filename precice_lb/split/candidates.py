@@ -62,6 +62,10 @@ def candidates_of(
 
     Parameters
     ----------
+    name, version
+        Whose ranks; the version is empty where there is one.
+    constraints
+        What bounds them.
     minimum, maximum
         Bounds beside those of the constraints.
     length

@@ -149,7 +149,7 @@ def recorded_meshes(
     ----------
     names : bytes
         ``/mesh_names``.
-    rows, coordinates, cells : ndarray
+    rows, coordinates, cells : ndarray of shape (n,)
         The other tables.
 
     Returns

@@ -124,7 +124,13 @@ class TemplateLauncher(Launcher):
         return outcome
 
     def stop(self, token: str, job: str | None) -> None:
-        """Cancel a submitted run, where the study says how."""
+        """Cancel a submitted run, where the study says how.
+
+        Raises
+        ------
+        CalibrationError
+            If what the study says does not work.
+        """
         if self.options.cancel is not None and job is not None:
             tokens = [fill(part, {"job": job}) for part in _split("cancel", self.options.cancel)]
             try:

@@ -83,7 +83,7 @@ def waited_ns(rows: NDArray[np.void], columns: Sequence[str]) -> NDArray[np.int6
 
     Parameters
     ----------
-    rows : ndarray of CALL_DTYPE or INITIALIZE_DTYPE
+    rows : ndarray of CALL_DTYPE or INITIALIZE_DTYPE, shape (n,)
         What to look at.
     columns : sequence of str
         What counts as waiting, as `precice_lb.ingest.profiling.case.ProfiledCase.waits` says.
@@ -160,7 +160,7 @@ class CallReader:
 
         Parameters
         ----------
-        calls : ndarray of CALL_DTYPE
+        calls : ndarray of CALL_DTYPE, shape (n,)
             The rows to keep in it.
 
         Returns
