@@ -375,11 +375,14 @@ def test_a_token_finds_a_process_whose_parents_are_gone(tmp_path: Path) -> None:
 def test_events_are_plain_lines(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     print_event(CampaignStarted(tmp_path, 5, 2, 1))
     print_event(RunFinished(3, 5, {"A": 1}, "failed", 1.25, "A ended with exit code 1"))
+    print_event(RunFinished(4, 5, {"A": 1}, "finished", 1.25, None, "1 left", 1.75))
     captured = capsys.readouterr()
     assert captured.out == ""
     assert captured.err.splitlines() == [
         f"calibration in {tmp_path}: 5 runs, 2 finished before, 1 cut short and set aside",
         "run 3 of 5: failed after 1.2 s: A ended with exit code 1",
+        "run 4 of 5: finished after 1.2 s (1 left); other programs kept 1.8 cores busy, which this run may have "
+        "measured too",
     ]
 
 

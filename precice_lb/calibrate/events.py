@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
 
+from precice_lb.calibrate.other_load import NOTICEABLE
+
 __all__ = [
     "CampaignEnded",
     "CampaignStarted",
@@ -102,6 +104,8 @@ class RunFinished:
         What happened, for the last two outcomes.
     budget : str
         What of the campaign's limits is used.
+    other_load : float or None
+        Cores that other programs kept busy meanwhile, where that is known.
     """
 
     number: int
@@ -111,11 +115,14 @@ class RunFinished:
     seconds: float
     error: str | None
     budget: str = ""
+    other_load: float | None = None
 
     def __str__(self) -> str:
         text = f"run {self.number} of {self.total}: {self.outcome} after {self.seconds:.1f} s"
         if self.budget:
             text += f" ({self.budget})"
+        if self.other_load is not None and self.other_load >= NOTICEABLE:
+            text += f"; other programs kept {self.other_load:.1f} cores busy, which this run may have measured too"
         return text if self.error is None else f"{text}: {self.error}"
 
 

@@ -17,6 +17,7 @@ from precice_lb.calibrate.commands import command_tokens
 from precice_lb.calibrate.design import Proposal
 from precice_lb.calibrate.evidence import import_profiles, not_measured, wrong_size
 from precice_lb.calibrate.launchers import Launcher, RunPlan, Task, file_name, fill, without_banner
+from precice_lb.calibrate.other_load import OtherLoad
 from precice_lb.calibrate.prepare import copy_of_case, lay_over, placeholders, prepared
 from precice_lb.calibrate.processes import Outcome, log_tail, stop_token
 from precice_lb.calibrate.state import CampaignState, RunRecord
@@ -129,8 +130,11 @@ class CampaignRuns:
         try:
             self.launcher.check(plan.tasks)
             self._prepare(plan, record)
+            others = OtherLoad()
             outcome = self.launcher.run(plan, note)
             error = outcome.error
+            if not self.launcher.many_nodes and self.study.launcher.hostfile is None:
+                record.other_load = others.cores()
         except KeyboardInterrupt:
             self._interrupted(record)
             self.state.save(self.directory)

@@ -55,6 +55,8 @@ class RunRecord:
         Its number in a batch system.
     mesh : int or None
         Position of the small mesh it was on.
+    other_load : float or None
+        Cores of this machine that other programs kept busy meanwhile, where that is known.
     log_tail : list of str
         Last lines of the logs of the participants that failed first, each after its participant's name.
     """
@@ -71,6 +73,7 @@ class RunRecord:
     error: str | None = None
     job: str | None = None
     mesh: int | None = None
+    other_load: float | None = None
     log_tail: list[str] = field(default_factory=list)
 
 
