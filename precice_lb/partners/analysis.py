@@ -37,7 +37,9 @@ class LinkPartners:
     level_1 : ndarray of int64, shape (pairs, 2)
         Pairs of provider and receiver rank that two-level initialisation connects, sorted.
     level_2 : ndarray of int64, shape (pairs, 2), or None
-        Pairs that exchange data, and ``vertices``, shape (pairs,), how many; None where coordinates are not known.
+        Pairs that exchange data; None where coordinates are not known.
+    vertices : ndarray of int64, shape (pairs,), or None
+        How many vertices each of those pairs exchanges.
     one_level : ndarray of int64, shape (pairs, 2), or None
         Pairs that one-level initialisation connects; None also where an unfiltered mesh is too large to follow.
     values : float

@@ -47,8 +47,8 @@ def replay_residuals(
     schedule : Schedule
         The coupling.
     own_costs : mapping from participant to array
-        Own seconds per window of each participant, the median as predicted by a model; arrays are broadcast against
-        each other. All see the same residuals, so that their window times can be compared.
+        Own seconds per window of each participant, the median as predicted by a model; of shapes that
+        are broadcast against each other. All see the same residuals, so that their window times can be compared.
     recorded : sequence of mappings from participant to array of shape (W,)
         For each run, own seconds of all participants in consecutive windows, in seconds. Where participants count
         different numbers of windows (``Schedule.windows``), each has its own.
