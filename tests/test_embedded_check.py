@@ -148,6 +148,9 @@ def test_composed_schemes_share_their_windows(tmp_path: Path) -> None:
     head, tail = text.rsplit('<time-window-size value="0.1" />', 1)
     with pytest.raises(UnsupportedConfigurationError, match=r'participant "B".*do not fit together'):
         check(head + '<time-window-size value="0.2" />' + tail, "C")
+    # Windows of another size are fine where the last ones end together.
+    end = tail.replace('<max-time-windows value="3" />', '<max-time-windows value="1" />')
+    check(head + '<time-window-size value="0.3" />' + end, "C")
     # With an end in time, preCICE's union of both windows.
     timed = text.replace('<max-time-windows value="3" />', '<max-time value="1.2" />')
     head, tail = timed.rsplit('<time-window-size value="0.1" />', 1)

@@ -217,13 +217,18 @@ class _Flow:
 
 def _fit_together(first: CouplingScheme, other: CouplingScheme, implicit: CouplingScheme | None) -> bool:
     """Whether schemes have the same windows and end, or windows that preCICE calls well-defined and an end in time."""
-    if first.max_time != other.max_time or first.max_time_windows != other.max_time_windows:
-        return False
-    if first.time_window_size == other.time_window_size:
-        return True
     sizes = (first.time_window_size, other.time_window_size)
-    if first.max_time_windows is not None or not all(size > 0 for size in sizes):
+    windows = (first.max_time_windows, other.max_time_windows)
+    if first.max_time != other.max_time or (windows[0] is None) != (windows[1] is None):
         return False
+    if sizes[0] == sizes[1]:
+        return windows[0] == windows[1]
+    if not all(size > 0 for size in sizes):
+        return False
+    if windows[0] is not None and windows[1] is not None:
+        ends = windows[0] * sizes[0], windows[1] * sizes[1]
+        if not math.isclose(*ends, rel_tol=1e-12):
+            return False
     # CompositionalCouplingScheme.cpp: explicit time windows are multiples of implicit ones.
     step = implicit.time_window_size if implicit is not None else 0.0
     return implicit is None or all(abs(math.remainder(size, step)) <= TOLERANCE for size in sizes)
