@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from precice_lb.calibrate import CalibrationDesign as CalibrationDesign
     from precice_lb.recommend import recommend_split as recommend_split
     from precice_lb.split import optimize_split as optimize_split
+    from precice_lb.watch import watch_run as watch_run
 
     Participant: Any
     __version__: str
@@ -25,8 +26,9 @@ _OWN = {
     "CalibrationDesign": "precice_lb.calibrate",
     "recommend_split": "precice_lb.recommend",
     "optimize_split": "precice_lb.split",
+    "watch_run": "precice_lb.watch",
 }
-_ROOMS = ("partners",)
+_ROOMS = ("partners", "watch")
 
 
 def __getattr__(name: str) -> Any:

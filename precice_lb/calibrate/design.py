@@ -121,8 +121,8 @@ def spread_splits(bounds: Bounds, budget: int, count: int) -> list[Split]:
     energy criterion of Morris and Mitchell (1995, doi:10.1016/0378-3758(94)00035-T, eq. 2 with p = 2), applied to
     each participant's axis alone, as MaxPro designs do (Joseph, Gul, Ba 2015, doi:10.1093/biomet/asv002), because
     each participant gets a model of its own. Whole budgets are preferred; smaller totals fill up where the bounds
-    leave too few of them. The smallest counts are the budget divided by eight times the number of participants (P/16 for
-    two of them), unless the minimum is above that or too few splits are left. Deterministic.
+    leave too few of them. The smallest counts are the budget divided by eight times the number of participants (P/16
+    for two of them), unless the minimum is above that or too few splits are left. Deterministic.
 
     Parameters
     ----------

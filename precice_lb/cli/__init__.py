@@ -17,6 +17,7 @@ from precice_lb.cli.recommend import recommend
 from precice_lb.cli.report import report
 from precice_lb.cli.scripts import scripts
 from precice_lb.cli.stores import merge, summary
+from precice_lb.cli.watch import watch
 
 __all__ = [
     "app",
@@ -34,4 +35,5 @@ __all__ = [
     "run",
     "scripts",
     "summary",
+    "watch",
 ]
