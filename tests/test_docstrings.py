@@ -1,0 +1,351 @@
+"""Docstrings of public names, against what the code says: parameters, results, errors, shapes, fields.
+
+Public are the names in ``__all__`` of the rooms, which the reference documents: they have everything. Names in
+``__all__`` of modules inside a room have a summary; what they say of parameters is true, their errors are stated, and
+so are the shapes of arrays that they describe. Subcommands are exempt from sections that their help does not show.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import dataclasses
+import importlib
+import importlib.util
+import inspect
+import pkgutil
+import re
+import textwrap
+from collections.abc import Callable, Iterator
+from functools import cache
+from types import ModuleType
+from typing import Any
+
+import docstring_parser
+from markdown_helpers import ROOT
+
+import precice_lb
+from precice_lb import exceptions
+from precice_lb.models import LEARNERS
+
+MODULES = [
+    importlib.import_module(found.name)
+    for found in pkgutil.walk_packages(precice_lb.__path__, "precice_lb.")
+    if not found.name.endswith("__main__")
+]
+ARRAYS = re.compile(r"NDArray|ArrayLike|ndarray")
+# What says a shape: brackets with sizes, or words for no array at all.
+SHAPE = re.compile(r"shape|\([A-Za-z0-9_, +·×…-]*\)|[Ss]ee `|As [`in]")
+
+
+@cache
+def _rooms() -> list[str]:
+    """Name the rooms, as the reference has them."""
+    spec = importlib.util.spec_from_file_location("generated", ROOT / "docs" / "generated.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.rooms()
+
+
+@dataclasses.dataclass(frozen=True)
+class Name:
+    """A public function, method, property or class."""
+
+    path: str
+    value: Any
+    kind: str
+    module: ModuleType
+    owner: type | None = None
+
+
+def _members(path: str, cls: type, module: ModuleType) -> Iterator[Name]:
+    for name, value in vars(cls).items():
+        if name.startswith("_"):
+            continue
+        if isinstance(value, property) and value.fget is not None:
+            yield Name(f"{path}.{name}", value, "property", module, cls)
+        elif isinstance(value, classmethod | staticmethod):
+            yield Name(f"{path}.{name}", value.__func__, "function", module, cls)
+        elif inspect.isfunction(value):
+            inherited = any(name in vars(base) for base in cls.__mro__[1:])
+            if value.__doc__ or not inherited:
+                yield Name(f"{path}.{name}", value, "function", module, cls)
+
+
+def _names(modules: list[ModuleType], *, own: bool) -> list[Name]:
+    found = []
+    for module in modules:
+        for name in getattr(module, "__all__", ()):
+            value = getattr(module, name)
+            if own and getattr(value, "__module__", module.__name__) != module.__name__:
+                continue
+            path = f"{module.__name__}.{name}"
+            if inspect.isclass(value):
+                found += [Name(path, value, "class", module), *_members(path, value, module)]
+            elif inspect.isfunction(value):
+                found.append(Name(path, value, "function", module))
+    return found
+
+
+PUBLIC = _names([importlib.import_module(room) for room in _rooms()], own=False)
+LEARNED = [Name(f"LEARNERS[{name!r}]", cls, "class", inspect.getmodule(cls)) for name, cls in LEARNERS.items()]  # type: ignore[arg-type]
+ALL = _names(MODULES, own=True)
+
+
+def _parsed(name: Name) -> docstring_parser.Docstring:
+    text = inspect.cleandoc(name.value.__doc__ or "")
+    return docstring_parser.parse(text, style=docstring_parser.DocstringStyle.NUMPYDOC)
+
+
+def _described(parsed: docstring_parser.Docstring, *sections: str) -> list[str]:
+    return [
+        word.strip().lstrip("*")
+        for each in parsed.params
+        if each.args[0] in sections
+        for word in each.arg_name.split(",")
+    ]
+
+
+def _parameters(function: Callable[..., Any], *, method: bool) -> list[str]:
+    names = [name for name in inspect.signature(function).parameters if not name.startswith("_")]
+    return names[1:] if method and names[:1] in (["self"], ["cls"]) else names
+
+
+def _raised(function: Callable[..., Any]) -> set[str]:
+    """Name our errors that a body raises itself, not those of functions inside it."""
+    tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
+    found: set[str] = set()
+
+    def look(node: ast.AST, caught: frozenset[str]) -> None:
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, ast.FunctionDef | ast.Lambda | ast.ClassDef):
+                continue
+            if isinstance(node, ast.Try) and child in node.body:
+                look_at(child, caught | _caught(node))
+            else:
+                look_at(child, caught)
+
+    def look_at(node: ast.AST, caught: frozenset[str]) -> None:
+        if isinstance(node, ast.Raise) and node.exc is not None:
+            error = node.exc.func if isinstance(node.exc, ast.Call) else node.exc
+            if isinstance(error, ast.Name) and hasattr(exceptions, error.id) and error.id not in caught:
+                found.add(error.id)
+        look(node, caught)
+
+    look(tree.body[0], frozenset())
+    return found
+
+
+def _caught(node: ast.Try) -> frozenset[str]:
+    """Name our errors that the handlers of a statement catch."""
+    said = [
+        word
+        for handler in node.handlers
+        if handler.type
+        for word in ast.walk(handler.type)
+        if isinstance(word, ast.Name)
+    ]
+    bases = tuple(getattr(exceptions, word.id) for word in said if hasattr(exceptions, word.id))
+    ours = {name for name in exceptions.__all__ if bases and issubclass(getattr(exceptions, name), bases)}
+    return frozenset(exceptions.__all__ if any(word.id in ("Exception", "BaseException") for word in said) else ours)
+
+
+def _summary_problems(name: Name) -> list[str]:
+    doc = name.value.__doc__
+    # A dataclass without a docstring gets its signature for one.
+    if name.kind == "property" and name.owner is not None and getattr(name.owner, "_is_protocol", False):
+        described = docstring_parser.parse(inspect.cleandoc(name.owner.__doc__ or ""))
+        if name.path.rsplit(".", 1)[1] in _described(described, "attribute"):
+            return []
+    if not doc or (name.kind == "class" and doc.startswith(f"{name.value.__name__}(")):
+        return ["no docstring"]
+    summary = _parsed(name).short_description or ""
+    return [] if summary.rstrip().endswith((".", "?", ":")) else [f"summary without an end: {summary!r}"]
+
+
+def _parameter_problems(name: Name, *, strict: bool) -> list[str]:
+    if name.kind != "function":
+        return []
+    wanted = _parameters(name.value, method=name.owner is not None)
+    found = _described(_parsed(name), "param")
+    if sorted(found) == sorted(wanted) or (not strict and not found):
+        return []
+    return [f"describes parameters {found}, takes {wanted}"]
+
+
+def _error_problems(name: Name) -> list[str]:
+    # What a subcommand raises is its one line of error.
+    if name.kind != "function" or name.value.__module__.startswith("precice_lb.cli."):
+        return []
+    said = {word.strip() for each in _parsed(name).raises for word in (each.type_name or "").split(",")}
+    return [
+        f"raises {error} and does not say so"
+        for error in sorted(_raised(name.value))
+        if not said & {base.__name__ for base in getattr(exceptions, error).__mro__}
+    ]
+
+
+def _result_problems(name: Name) -> list[str]:
+    # What a subcommand returns is its exit code.
+    if name.kind != "function" or name.value.__module__.startswith("precice_lb.cli."):
+        return []
+    parsed = _parsed(name)
+    annotation = str(inspect.signature(name.value).return_annotation)
+    nothing = annotation in ("None", "NoReturn", str(inspect.Signature.empty))
+    # "Return …" and "Give …" say it in one line.
+    said = bool(parsed.many_returns) or (parsed.short_description or "").startswith(("Return ", "Give ", "Yield "))
+    if nothing:
+        return ["describes a result and has none"] if parsed.many_returns else []
+    if not said:
+        return [f"does not say what it returns: {annotation}"]
+    text = " ".join(f"{each.type_name} {each.description}" for each in parsed.many_returns) or str(name.value.__doc__)
+    return ["does not say the shape of its result"] if ARRAYS.search(annotation) and not SHAPE.search(text) else []
+
+
+def _shape_problems(name: Name) -> list[str]:
+    if name.kind != "function":
+        return []
+    found = []
+    for each in _parsed(name).params:
+        text = f"{each.type_name} {each.description}"
+        for word in each.arg_name.split(","):
+            parameter = inspect.signature(name.value).parameters.get(word.strip().lstrip("*"))
+            if parameter is not None and ARRAYS.search(str(parameter.annotation)) and not SHAPE.search(text):
+                found.append(f"does not say the shape of {parameter.name}")
+    return found
+
+
+def _class_problems(name: Name) -> list[str]:
+    if name.kind != "class":
+        return []
+    cls = name.value
+    parsed = _parsed(name)
+    if dataclasses.is_dataclass(cls):
+        wanted = {field.name for field in dataclasses.fields(cls) if not field.name.startswith("_")}
+        found = set(_described(parsed, "param", "attribute"))
+    elif inspect.isfunction(vars(cls).get("__init__")) and not getattr(cls, "_is_protocol", False):
+        wanted = set(_parameters(cls.__init__, method=True))
+        found = set(_described(parsed, "param"))
+    else:
+        return []
+    return [] if found == wanted else [f"describes {sorted(found - wanted)} in place of {sorted(wanted - found)}"]
+
+
+def _reference_problems(name: Name) -> list[str]:
+    """Names in single backticks that name nothing: no parameter, no member, nothing in this module or package."""
+    text = re.sub(r"``.*?``|`[^`\n]*`__?", " ", name.value.__doc__ or "", flags=re.DOTALL)
+    known = set(vars(name.module)) | set(
+        vars(name.owner or name.value).keys() if name.kind == "class" or name.owner else ()
+    )
+    for cls in (name.owner, name.value if name.kind == "class" else None):
+        if cls is not None:
+            known |= {
+                attribute for base in cls.__mro__ for attribute in (*vars(base), *vars(base).get("__annotations__", ()))
+            }
+            known |= set(re.findall(r"self\.(\w+)", inspect.getsource(cls)))
+            known |= set(inspect.signature(cls.__init__).parameters)
+    if name.kind == "function":
+        known |= set(inspect.signature(name.value).parameters)
+    return [f"`{word}` names nothing" for word in re.findall(r"`([\w.]+)`", text) if not _exists(word, known)]
+
+
+def _exists(word: str, known: set[str]) -> bool:
+    first, _, rest = word.partition(".")
+    if first in known:
+        return True
+    everywhere = [vars(module)[first] for module in (*MODULES, exceptions) if first in vars(module)]
+    if hasattr(builtins, first) or (not rest and first in _methods()):
+        return True
+    if rest:
+        everywhere = [value for value in everywhere if all(hasattr(value, part) for part in rest.split(".")[:1])]
+    return bool(everywhere) or _importable(word)
+
+
+@cache
+def _methods() -> frozenset[str]:
+    """Name the methods and fields of public classes: docstrings speak of those of others."""
+    return frozenset(attribute for name in (*PUBLIC, *ALL) if name.kind == "class" for attribute in vars(name.value))
+
+
+@cache
+def _importable(path: str) -> bool:
+    parts = path.split(".")
+    for count in range(len(parts), 0, -1):
+        try:
+            value: Any = importlib.import_module(".".join(parts[:count]))
+        except ImportError:
+            continue
+        return all((value := getattr(value, part, None)) is not None for part in parts[count:])
+    return False
+
+
+def _problems(names: list[Name], *checks: Callable[[Name], list[str]]) -> list[str]:
+    return sorted({f"{name.path}: {problem}" for name in names for check in checks for problem in check(name)})
+
+
+def test_there_is_something_to_look_at() -> None:
+    assert len(PUBLIC) > 300
+    assert len(ALL) > 900
+
+
+def test_every_module_says_what_it_is() -> None:
+    assert [module.__name__ for module in MODULES if not (module.__doc__ or "").strip()] == []
+
+
+def test_every_name_has_a_summary() -> None:
+    assert _problems([*PUBLIC, *LEARNED, *ALL], _summary_problems) == []
+
+
+def test_public_functions_describe_exactly_their_parameters() -> None:
+    assert _problems(PUBLIC, lambda name: _parameter_problems(name, strict=True)) == []
+
+
+def test_functions_inside_rooms_describe_no_parameters_that_they_do_not_take() -> None:
+    assert _problems(ALL, lambda name: _parameter_problems(name, strict=False)) == []
+
+
+def test_public_functions_say_what_they_return() -> None:
+    assert _problems(PUBLIC, _result_problems) == []
+
+
+def test_functions_say_which_of_our_errors_they_raise() -> None:
+    assert _problems([*PUBLIC, *ALL], _error_problems) == []
+
+
+def test_arrays_have_shapes() -> None:
+    assert _problems([*PUBLIC, *ALL], _shape_problems) == []
+
+
+def test_public_classes_describe_their_fields_and_parameters() -> None:
+    assert _problems([*PUBLIC, *LEARNED], _class_problems) == []
+
+
+def test_what_stands_in_single_backticks_exists() -> None:
+    assert _problems([*PUBLIC, *ALL], _reference_problems) == []
+
+
+class _Planted:
+    """Docstrings that are wrong on purpose."""
+
+    @staticmethod
+    def stale(ranks: int) -> int:
+        """Do something.
+
+        Parameters
+        ----------
+        cores : int
+            Gone since long; see `no_such_name`.
+        """
+        if ranks < 1:
+            raise exceptions.DataError("never")
+        raise AssertionError
+
+
+def test_what_is_wrong_is_seen() -> None:
+    name = Name("planted", _Planted.stale, "function", importlib.import_module(__name__))
+    assert _parameter_problems(name, strict=False) == ["describes parameters ['cores'], takes ['ranks']"]
+    assert _result_problems(name) == ["does not say what it returns: int"]
+    assert _reference_problems(name) == ["`no_such_name` names nothing"]
+    assert _summary_problems(Name("planted", lambda: None, "function", name.module)) == ["no docstring"]
