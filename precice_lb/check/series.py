@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Drift", "Spread", "drift_of", "outliers_of", "shared_slowness", "spread_of", "warmup_of"]
+__all__ = ["Drift", "Spread", "drift_of", "outliers_of", "shared_slowness", "shift_of", "spread_of", "warmup_of"]
 
 Array = NDArray[np.float64]
 
@@ -29,7 +29,7 @@ BLOCKS, LEAST_WINDOWS = 32, 8
 
 @dataclass(frozen=True)
 class Drift:
-    """How a series moves over its length.
+    """How a series moves over its length, or from one part of it to another (`shift_of`).
 
     Attributes
     ----------
@@ -122,6 +122,31 @@ def drift_of(seconds: Array) -> Drift:
     score = float(np.sign(steps).sum())
     deviations = (score - math.copysign(1.0, score)) / math.sqrt(variance) if score and variance > 0 else 0.0
     return Drift(slope * (k - 1) / float(np.median(seconds)), deviations)
+
+
+def shift_of(earlier: Array, latest: Array) -> Drift:
+    """Compare the latest windows with those before them.
+
+    Parameters
+    ----------
+    earlier, latest : ndarray, shape (n,) and (m,)
+        Seconds by window.
+
+    Returns
+    -------
+    Drift
+        The change from one median to the other, and the deviations of the rank statistic of Mann and Whitney (1947,
+        doi:10.1214/aoms/1177730491) from that of no difference. None where there are less than eight windows on either
+        side.
+    """
+    n, m = len(earlier), len(latest)
+    if min(n, m) < LEAST_WINDOWS:
+        return Drift(0.0, 0.0)
+    before = np.sort(earlier)
+    # Pairs in which the later window is the longer one, half of those that are alike.
+    above = np.searchsorted(before, latest, side="left") + np.searchsorted(before, latest, side="right")
+    deviations = (0.5 * float(above.sum()) - 0.5 * n * m) / math.sqrt(n * m * (n + m + 1) / 12)
+    return Drift(float(np.median(latest) / np.median(earlier)) - 1, deviations)
 
 
 def outliers_of(seconds: Array) -> NDArray[np.intp]:

@@ -18,7 +18,7 @@ from precice_lb.ingest.profiling.times import Profile, read_profile, waited_ns
 from precice_lb.store.reader import RankStore
 from precice_lb.store.schema import NOT_MEASURED
 
-__all__ = ["enrich", "profile_candidates"]
+__all__ = ["aligned", "enrich", "filled", "matching_headers", "profile_candidates", "zero_of"]
 
 # Both clocks are tied to Unix time within milliseconds of each other; starting a solver anew takes longer than this.
 _LARGEST_OFFSET_NS = 200_000_000
@@ -84,17 +84,12 @@ def _joined(store: RankStore, case: ProfiledCase) -> RankStore:
     try:
         advances = store.advances
         profile, offset = _profile_of(store, case)
-        rows, which = _aligned(store, advances, profile, offset)
+        rows, which = aligned(store, advances, profile, offset)
     except DataError as error:
         return dataclasses.replace(store, metadata={**store.metadata, "timing_problem": str(error)})
     advances = advances.copy()
-    taken, calls = advances[rows], profile.calls[which]
     waits = case.waits(store.metadata["participant"])
-    _fill(taken, "wait_ns", waited_ns(calls, waits))
-    _fill(taken, "mapping_ns", 1000 * (calls["mapping_us"] + calls["jit_us"]))
-    taken["solve_ns"] -= calls["jit_us"] * 1000
-    taken["advance_ns"] += calls["jit_us"] * 1000
-    advances[rows] = taken
+    taken = advances[rows] = filled(advances[rows], profile.calls[which], waits)
     initialize = store.initialize.copy()
     if len(profile.initialize) and len(initialize):
         _fill(initialize, "mapping_ns", 1000 * profile.initialize["mapping_us"])
@@ -113,6 +108,36 @@ def _joined(store: RankStore, case: ProfiledCase) -> RankStore:
     return dataclasses.replace(store, metadata=metadata, advances=advances, initialize=initialize)
 
 
+def filled(rows: NDArray[np.void], calls: NDArray[np.void], waits: Sequence[str]) -> NDArray[np.void]:
+    """Fill mapping and wait into recorded rows.
+
+    Parameters
+    ----------
+    rows : ndarray of `precice_lb.store.schema.ADVANCE_DTYPE`, shape (n,)
+        As recorded.
+    calls : ndarray of `precice_lb.ingest.profiling.times.CALL_DTYPE`, shape (n,)
+        The same calls in the profiling file.
+    waits : sequence of str
+        Columns of it in which the participant waits.
+
+    Returns
+    -------
+    ndarray of ADVANCE_DTYPE, shape (n,)
+    """
+    rows = rows.copy()
+    _fill(rows, "wait_ns", waited_ns(calls, waits))
+    _fill(rows, "mapping_ns", 1000 * (calls["mapping_us"] + calls["jit_us"]))
+    rows["solve_ns"] -= calls["jit_us"] * 1000
+    rows["advance_ns"] += calls["jit_us"] * 1000
+    return rows
+
+
+def zero_of(store: RankStore, profile: Profile) -> int:
+    """Zero of a profiling file on the recorder's clock, in ns."""
+    data = store.metadata
+    return int(profile.header.unix_us * 1000 - data["started_unix_ns"] + data["started_clock_ns"])
+
+
 def _fill(rows: NDArray[np.void], column: str, nanoseconds: NDArray[np.int64]) -> None:
     rows[column] = np.where(rows[column] == NOT_MEASURED, nanoseconds, rows[column])
 
@@ -126,20 +151,33 @@ def _profile_of(store: RankStore, case: ProfiledCase) -> tuple[Profile, int]:
         If there is none; says what to set.
     """
     problems: list[str] = []
-    for header in _headers(store, case, problems):
+    for header in matching_headers(store, case, problems):
         profile = read_profile(header.path)
-        zero = header.unix_us * 1000 - store.metadata["started_unix_ns"] + store.metadata["started_clock_ns"]
         started = store.metadata["started_unix_ns"]
         first, last = header.unix_us * 1000, (header.unix_us + profile.last_us) * 1000
         if not first - _LARGEST_OFFSET_NS <= started <= last + _LARGEST_OFFSET_NS:
             problems.append(f"{header.path}: expected the profiling file of this run, found one of another run")
             continue
-        return profile, zero
+        return profile, zero_of(store, profile)
     raise DataError(problems[0])
 
 
-def _headers(store: RankStore, case: ProfiledCase, problems: list[str]) -> Iterator[Header]:
-    """Headers of the files that claim to be this rank's."""
+def matching_headers(store: RankStore, case: ProfiledCase, problems: list[str]) -> Iterator[Header]:
+    """Find the files that claim to be a rank's.
+
+    Parameters
+    ----------
+    store : RankStore
+        The rank.
+    case : ProfiledCase
+        What its configuration says.
+    problems : list of str
+        Takes what speaks against a file, and what to do.
+
+    Yields
+    ------
+    Header
+    """
     paths = [path for path in profile_candidates(store, case.directory) if path.exists()]
     if not paths:
         expected = profile_candidates(store, case.directory)[0]
@@ -162,8 +200,24 @@ def _headers(store: RankStore, case: ProfiledCase, problems: list[str]) -> Itera
         yield header
 
 
-def _aligned(store: RankStore, advances: NDArray[np.void], profile: Profile, zero: int) -> tuple[slice, slice]:
-    """Which recorded rows are which calls in the file.
+def aligned(store: RankStore, advances: NDArray[np.void], profile: Profile, zero: int) -> tuple[slice, slice]:
+    """Find which recorded rows are which calls in the file.
+
+    Parameters
+    ----------
+    store : RankStore
+        The rank.
+    advances : ndarray of ADVANCE_DTYPE
+        Its rows.
+    profile : Profile
+        The file, with its calls.
+    zero : int
+        Of the file's clock, as `zero_of` says.
+
+    Returns
+    -------
+    rows, calls : slice
+        Of the same length.
 
     Raises
     ------

@@ -1,0 +1,192 @@
+"""The subcommand that shows a running simulation."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from precice_lb.cli.app import app
+from precice_lb.exceptions import DataError
+
+if TYPE_CHECKING:
+    from precice_lb.watch import Observer, Snapshot
+
+__all__ = ["watch"]
+
+REACHED = 3
+"""Exit code where a threshold was reached."""
+
+_MEASURES = ("gain", "waiting", "drift")
+# A look must not take more than this share of a core.
+_SHARE = 0.02
+
+
+@app.command
+def watch(
+    directory: Path,
+    *,
+    measurements: list[Path] | None = None,
+    restart_cost: float | None = None,
+    threshold: list[str] | None = None,
+    once: bool = False,
+    every: float = 5.0,
+    format: Literal["table", "json"] = "table",
+    warmup: int | None = None,
+    learner: str | None = None,
+) -> int:
+    """Watch a simulation while it runs: waiting, drift of the load, and whether a restart with another split pays.
+
+    It reads the files that the run writes (stores, and preCICE's profiling files for waits on libprecice and for
+    solvers without a recorder), locks nothing, and may run on another node. On a terminal the view is live; in a pipe
+    each look is a line. It ends when the run has ended. Exit code 3 says that a threshold was reached.
+
+    Example: precice-lb watch precice-lb-store --measurements demo --restart-cost 600
+
+    Example: precice-lb watch . --once --format json --threshold gain=10
+
+    Parameters
+    ----------
+    directory
+        A directory of stores, or of the case, searched with everything below it; the latest run counts.
+    measurements
+        Directory of stores, or CSV file, of earlier runs (given again, several): how the participants scale. Without it
+        that is assumed, and said so.
+    restart_cost
+        Seconds that a restart costs, with lost work and the time in the queue; by default what this run took to start.
+    threshold
+        End with exit code 3 when the gain of another split, the share of core time that waits, or the change of a
+        participant's load reaches so many percent: gain=10, waiting=30, drift=20; given again, any one will do.
+    once
+        Look once and end.
+    every
+        Seconds between two looks, at least.
+    format
+        A table to read, or JSON: one object, and without --once one per look and line.
+    warmup
+        Time windows to leave out; by default what the run says, else 1.
+    learner
+        Learner of the models, as of recommend.
+    """
+    from precice_lb.watch import Observer, watch_run
+
+    limits = _limits(threshold or [])
+    if not every >= 0.1:
+        raise DataError(f"--every: expected at least 0.1 seconds, found {every:g}")
+    words = {"measurements": measurements or (), "restart_cost": restart_cost, "warmup": warmup, "learner": learner}
+    if once:
+        found = watch_run(directory, **words)  # type: ignore[arg-type]
+        _print(found, format)
+        return REACHED if _reached(found, limits) else 0
+    observer = Observer(directory, **words)  # type: ignore[arg-type]
+    with contextlib.suppress(OSError):
+        # Where solvers share the machine, they come first.
+        os.nice(10)
+    with _screen(format) as show:
+        for snapshot in _looks(observer, every):
+            show(snapshot)
+            if _reached(snapshot, limits):
+                return REACHED
+    return 0
+
+
+def _looks(observer: Observer, every: float) -> Iterator[Snapshot]:
+    """Look again and again, until the run has ended; less often where looking takes long."""
+    told = False
+    while True:
+        begin = time.monotonic()
+        snapshot = observer.look()
+        if snapshot is not None:
+            yield snapshot
+            if not snapshot.is_running:
+                return
+        elif not told:
+            told = True
+            print(f"no run in {observer.directory} yet", file=sys.stderr)
+        time.sleep(max(every, (time.monotonic() - begin) / _SHARE))
+
+
+class _Lines:
+    """Prints a line, or a JSON object, for each look that saw something new."""
+
+    def __init__(self, format: str) -> None:
+        self._format = format
+        self._last: tuple[object, ...] = ()
+
+    def __call__(self, snapshot: Snapshot) -> None:
+        from precice_lb.report.watch_view import watch_facts, watch_line
+
+        state = (snapshot.windows, [each.state for each in snapshot.participants])
+        if state != self._last:
+            self._last = state
+            print(json.dumps(snapshot.to_dict()) if self._format == "json" else watch_line(snapshot), flush=True)
+        if not snapshot.is_running and self._format != "json":
+            print("\n".join(watch_facts(snapshot)), flush=True)
+
+
+class _Live:
+    """Draws the same screen anew."""
+
+    def __init__(self) -> None:
+        from rich.live import Live
+
+        from precice_lb.report.terminal import console
+
+        self._console = console()
+        self.live = Live(console=self._console, auto_refresh=False)
+
+    def __call__(self, snapshot: Snapshot) -> None:
+        from precice_lb.report.watch_view import watch_view
+
+        self.live.update(watch_view(snapshot, ascii_only=self._console.options.ascii_only), refresh=True)
+
+
+@contextlib.contextmanager
+def _screen(format: str) -> Iterator[_Lines | _Live]:
+    if format == "json" or not sys.stdout.isatty():
+        yield _Lines(format)
+        return
+    screen = _Live()
+    with screen.live:
+        yield screen
+
+
+def _print(snapshot: Snapshot, format: str) -> None:
+    if format == "json":
+        from precice_lb.report.documents import json_text
+
+        sys.stdout.write(json_text(snapshot.to_dict()))
+        return
+    from precice_lb.report.terminal import console
+    from precice_lb.report.watch_view import watch_view
+
+    screen = console()
+    screen.print(watch_view(snapshot, ascii_only=screen.options.ascii_only))
+
+
+def _limits(texts: Sequence[str]) -> dict[str, float]:
+    """Read ``gain=10,waiting=30``, percent, as shares."""
+    limits = {}
+    for text in texts:
+        for part in text.split(","):
+            name, _, number = part.partition("=")
+            try:
+                percent = float(number)
+            except ValueError:
+                percent = -1.0
+            if name.strip() not in _MEASURES or not percent > 0:
+                raise DataError(
+                    f"--threshold: expected gain, waiting or drift and percent above 0, such as gain=10, found {part!r}"
+                )
+            limits[name.strip()] = percent / 100
+    return limits
+
+
+def _reached(snapshot: Snapshot, limits: dict[str, float]) -> bool:
+    measures = snapshot.measures
+    return any(measures[name] >= limit for name, limit in limits.items())

@@ -1,0 +1,280 @@
+"""Observing a running simulation through the files it writes."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from precice_lb.check.series import Drift, drift_of, shift_of
+from precice_lb.dataset import DEFAULT_WARMUP_WINDOWS, Measurements
+from precice_lb.dataset.coupling import serial_second_participants
+from precice_lb.exceptions import ConfigurationError, DataError, PreciceLBError, StoreError
+from precice_lb.precice_xml import parse_configuration
+from precice_lb.recommend import load_sources
+from precice_lb.watch.resplit import resplit
+from precice_lb.watch.run import LiveRun, RunFiles
+from precice_lb.watch.series import Series
+from precice_lb.watch.snapshot import ParticipantState, Resplit, Snapshot
+
+__all__ = ["BINS", "LATEST", "Observer", "watch_run"]
+
+Array = NDArray[np.float64]
+
+LATEST = 8
+"""Time windows that count as the latest ones."""
+
+BINS = 60
+"""Parts into which the course of a run is divided."""
+
+# A split is thought over anew when an own cost has changed by so much, or so many times more windows are there.
+_CHANGED, _MORE = 0.02, 1.5
+
+
+class Observer:
+    """Looks at the latest run in a directory, again and again; each time it reads what is new, and writes nothing.
+
+    Parameters
+    ----------
+    directory : path
+        A store directory or a case, searched with everything below it; where nothing was recorded, preCICE's profiling
+        files are taken.
+    measurements : sequence of path
+        Stores or CSV files of earlier runs, for the models; by default other runs of the same case in the directory.
+    restart_cost : float, optional
+        Seconds that a restart with another split costs, lost work and time in the queue included; by default what this
+        run's own start-up took, which is the least.
+    warmup : int, optional
+        Time windows to leave out; by default what the run says, else 1.
+    learner : str, optional
+        Learner of the models; by default that of `precice_lb.recommend_split`.
+
+    Raises
+    ------
+    DataError
+        If the directory is none, or a number is out of its range.
+    PreciceLBError
+        If the earlier measurements cannot be read.
+    """
+
+    def __init__(
+        self,
+        directory: str | Path,
+        *,
+        measurements: Sequence[str | Path] = (),
+        restart_cost: float | None = None,
+        warmup: int | None = None,
+        learner: str | None = None,
+    ) -> None:
+        self.directory = Path(directory)
+        if not self.directory.is_dir():
+            raise DataError(f"{directory}: expected a directory of stores or of a case, found none")
+        if restart_cost is not None and not 0 <= restart_cost < math.inf:
+            raise DataError(f"expected seconds that a restart costs of at least 0, found {restart_cost!r}")
+        if warmup is not None and warmup < 0:
+            raise DataError(f"warmup: expected a number of time windows of at least 0, found {warmup}")
+        self._given = load_sources(measurements, warmup=warmup) if measurements else None
+        self._earlier = self._given
+        self._restart_cost = restart_cost
+        self._warmup = warmup
+        self._learner = learner
+        self._files = RunFiles(self.directory)
+        self._run: LiveRun | None = None
+        self._resplit: Resplit | None = None
+        self._resplit_for: dict[str, float] = {}
+        self._resplit_windows = 0
+        self._resplit_problem = ""
+
+    def look(self) -> Snapshot | None:
+        """Read what is new.
+
+        Returns
+        -------
+        Snapshot or None
+            None as long as no rank has recorded anything.
+        """
+        run = self._files.latest()
+        if run is None:
+            return None
+        if self._run is None or run.key != self._run.key:
+            self._resplit, self._resplit_for, self._resplit_windows, self._resplit_problem = None, {}, 0, ""
+            self._earlier = self._given if self._given is not None else self._found(run)
+        self._run = run
+        warmup = self._warmup
+        if warmup is None:
+            warmup = max(int(each.get("warmup_windows", DEFAULT_WARMUP_WINDOWS)) for each in run.metadata.values())
+        run.update(warmup)
+        return self._snapshot(run, warmup)
+
+    def _found(self, run: LiveRun) -> Measurements | None:
+        """Measurements of other runs of the case in the directory; None where none can be learned from."""
+        paths = self._files.earlier(run)
+        try:
+            return load_sources(paths, warmup=self._warmup) if paths else None
+        except PreciceLBError:
+            return None
+
+    def _snapshot(self, run: LiveRun, warmup: int) -> Snapshot:
+        serial = serial_second_participants(run.configuration) is not None
+        waits = [] if serial else [series.least_wait for series in run.series.values()]
+        # In a serial scheme a partner's data is never already there, so no wait shows the bare transfer.
+        floor = min(filter(math.isfinite, waits), default=0.0)
+        participants = tuple(
+            _state(name, int(run.metadata[name]["size"]), len(ranks), run.state(name), run.series[name], floor, warmup)
+            for name, ranks in run.ranks.items()
+        )
+        windows = min(each.windows for each in participants)
+        cores = np.array([each.ranks for each in participants], dtype=np.float64)
+        waiting = np.array([each.wait_share for each in participants])
+        ending = _last_window(run.configuration)
+        notes = list(run.notes)
+        better = self._better(run, participants, windows)
+        if better is None and self._resplit_problem:
+            notes.append(f"no split to compare with: {self._resplit_problem}")
+        return Snapshot(
+            run=run.name,
+            unix_seconds=time.time(),
+            participants=participants,
+            windows=windows,
+            windows_left=None if ending is None else max(ending - windows, 0),
+            window_seconds=max((e.window_seconds for e in participants if e.windows), default=math.nan),
+            waiting=float((waiting * cores).sum() / cores.sum()),
+            latest=LATEST,
+            resplit=better,
+            notes=tuple(notes),
+        )
+
+    def _better(self, run: LiveRun, participants: Sequence[ParticipantState], windows: int) -> Resplit | None:
+        """Think the split over, where there is reason to."""
+        own = {each.participant: each.own_seconds for each in participants}
+        missing = _missing(run.configuration, own)
+        unknown = [name for name, seconds in own.items() if not (math.isfinite(seconds) and seconds > 0)]
+        if missing or unknown:
+            who = ", ".join([*missing, *unknown])
+            self._resplit_problem = f"expected the own seconds of all participants, found none of {who} yet"
+            return None
+        last = self._resplit_for
+        same = last.keys() == own.keys() and all(abs(own[name] / last[name] - 1) < _CHANGED for name in own)
+        if same and windows < _MORE * self._resplit_windows:
+            return self._resplit
+        cost, is_measured = self._restart_cost, False
+        if cost is None:
+            cost, is_measured = run.start_up_seconds, True
+        self._resplit_for, self._resplit_windows = own, windows
+        try:
+            self._resplit = resplit(
+                run.configuration,
+                {each.participant: each.ranks for each in participants},
+                own,
+                run.iterations(LATEST),
+                measurements=self._earlier,
+                parameters=run.parameters(self._earlier),
+                learner=self._learner,
+                restart_seconds=cost,
+                restart_measured=is_measured,
+            )
+            self._resplit_problem = ""
+        except PreciceLBError as error:
+            self._resplit, self._resplit_problem = None, str(error)
+        return self._resplit
+
+
+def _state(
+    name: str, ranks: int, ranks_seen: int, state: str, series: Series, floor: float, warmup: int
+) -> ParticipantState:
+    """Sum a participant up."""
+    steady = series.windows > warmup
+    own, wait, wall = (values[steady] for values in (series.own(floor), series.wait, series.wall))
+    latest = slice(-LATEST, None)
+    known = own[np.isfinite(own)]
+    parts = [part for part in np.array_split(np.arange(len(series.windows)), BINS) if len(part)]
+    return ParticipantState(
+        participant=name,
+        ranks=ranks,
+        ranks_seen=ranks_seen,
+        state=state,
+        windows=series.last_window,
+        window_seconds=_median(wall[latest]),
+        own_seconds=_median(own[latest]),
+        wait_seconds=_median(wait[latest]),
+        wait_share=_share(wait[latest], wall[latest]),
+        wait_share_so_far=_share(wait, wall),
+        drift=drift_of(known) if len(known) else Drift(0.0, 0.0),
+        shift=shift_of(known[:-LATEST], known[-LATEST:]),
+        history_windows=np.array([series.windows[part[-1]] for part in parts], dtype=np.int64),
+        history_wait_share=np.array([_share(series.wait[part], series.wall[part]) for part in parts]),
+        history_own_seconds=np.array([float(np.mean(series.own(floor)[part])) for part in parts]),
+        problems=series.problems,
+    )
+
+
+def _share(wait: Array, wall: Array) -> float:
+    known = np.isfinite(wait) & np.isfinite(wall)
+    total = float(wall[known].sum())
+    return float(wait[known].sum()) / total if total > 0 else math.nan
+
+
+def _median(values: Array) -> float:
+    known = values[np.isfinite(values)]
+    return float(np.median(known)) if len(known) else math.nan
+
+
+def _missing(configuration: str, found: Mapping[str, float]) -> list[str]:
+    """Participants of the configuration of which there is nothing."""
+    try:
+        return [name for name in parse_configuration(configuration).participants if name not in found]
+    except ConfigurationError:
+        return []
+
+
+def _last_window(configuration: str) -> int | None:
+    """Find the window after which the first coupling scheme ends; None where there is no end."""
+    try:
+        schemes = parse_configuration(configuration).coupling_schemes
+    except ConfigurationError:
+        return None
+    ends = [float(scheme.max_time_windows) for scheme in schemes if scheme.max_time_windows is not None]
+    ends += [scheme.max_time / scheme.time_window_size for scheme in schemes if scheme.max_time is not None]
+    known = [math.ceil(end - 1e-9) for end in ends if math.isfinite(end)]
+    return min(known, default=None)
+
+
+def watch_run(
+    directory: str | Path,
+    *,
+    measurements: Sequence[str | Path] = (),
+    restart_cost: float | None = None,
+    warmup: int | None = None,
+    learner: str | None = None,
+) -> Snapshot:
+    """Look once at a simulation that runs, has ended, or was killed; as ``precice-lb watch --once``.
+
+    Parameters
+    ----------
+    directory, measurements, restart_cost, warmup, learner
+        As of `Observer`.
+
+    Returns
+    -------
+    Snapshot
+        With ``participants``, ``waiting``, ``resplit`` and ``to_dict()``; seconds, and shares of 1.
+
+    Raises
+    ------
+    StoreError
+        If no rank has recorded anything there.
+    PreciceLBError
+        As of `Observer`.
+    """
+    observer = Observer(directory, measurements=measurements, restart_cost=restart_cost, warmup=warmup, learner=learner)
+    found = observer.look()
+    if found is None:
+        raise StoreError(
+            f"{directory}: expected a run with at least one store file or profiling file in it, found none; "
+            "record one: python -m precice_lb run SOLVER"
+        )
+    return found

@@ -1,0 +1,142 @@
+"""The latest rows of one rank of a running simulation, wherever they come from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from precice_lb.ingest.profiling.follow import ProfileTail, WaitsTail
+from precice_lb.store.liveness import writing_problem
+from precice_lb.store.records import RankStore
+from precice_lb.store.schema import ADVANCE_DTYPE
+from precice_lb.store.tail import StoreTail
+
+__all__ = ["NO_ROWS", "FixedTail", "LiveRank", "with_rows"]
+
+NO_ROWS: NDArray[np.void] = np.empty(0, dtype=ADVANCE_DTYPE)
+"""What a rank recorded that has recorded nothing."""
+
+
+def with_rows(
+    store: RankStore, rows: NDArray[np.void], metadata: Mapping[str, Any] = MappingProxyType({})
+) -> RankStore:
+    """Give a rank other rows and more metadata; nothing is read from its file, and its sections are left out.
+
+    Parameters
+    ----------
+    store : RankStore
+        The rank.
+    rows : ndarray of ADVANCE_DTYPE
+        Its rows of ``advance``.
+    metadata : mapping
+        What else is known of it.
+
+    Returns
+    -------
+    RankStore
+    """
+    return RankStore(store.path, {**store.metadata, **metadata}, store.configuration, rows, store.initialize)
+
+
+class FixedTail:
+    """A rank whose rows are all there: one of a merged store.
+
+    Parameters
+    ----------
+    store : RankStore
+        The rank.
+    """
+
+    problem = ""
+
+    def __init__(self, store: RankStore) -> None:
+        self.path = store.path
+        self.head: RankStore | None = store
+        self._is_read = False
+
+    def read(self) -> NDArray[np.void]:
+        """Read all rows, once."""
+        if not self._is_read and self.head is not None:
+            self._is_read = True
+            return np.asarray(self.head.advances)
+        return NO_ROWS
+
+
+class LiveRank:
+    """One rank: what its file says by now, with the rows of the latest time windows only.
+
+    Parameters
+    ----------
+    tail : StoreTail, ProfileTail or FixedTail
+        Reads the file. Where a store leaves waits to preCICE's profiling files, these are followed too.
+
+    Attributes
+    ----------
+    rows : ndarray of ADVANCE_DTYPE
+        Of the windows that were not forgotten yet.
+    """
+
+    def __init__(self, tail: StoreTail | ProfileTail | FixedTail) -> None:
+        self.rows = NO_ROWS
+        self._tail = tail
+        self._waits: WaitsTail | None = None
+
+    @property
+    def path(self) -> Path:
+        """The file."""
+        return self._tail.path
+
+    @property
+    def problem(self) -> str:
+        """Why the file could not be read just now; empty if it could."""
+        return self._tail.problem
+
+    @property
+    def is_known(self) -> bool:
+        """Whether the file could be read at least once."""
+        return self._tail.head is not None
+
+    @property
+    def has_more(self) -> bool:
+        """Whether `update` has left rows in the file that are there already."""
+        return isinstance(self._tail, StoreTail) and self._tail.has_more
+
+    @property
+    def store(self) -> RankStore:
+        """The rank as a store with the rows that were not forgotten; only where `is_known`."""
+        head = self._tail.head
+        assert head is not None
+        return with_rows(head, self.rows, {} if self._waits is None else self._waits.metadata)
+
+    @property
+    def state(self) -> str:
+        """What its writer does: ``running``, ``ended``, or ``stopped`` before the end of the coupling."""
+        store = self.store
+        if "ended_unix_ns" in store.metadata:
+            return "ended" if store.metadata["finished"] else "stopped"
+        return "stopped" if writing_problem(store) is None else "running"
+
+    def update(self) -> None:
+        """Read what is new."""
+        rows = self._tail.read()
+        head = self._tail.head
+        if head is None:
+            return
+        if head.metadata["backend"] == "libprecice" and "timing_source" not in head.metadata:
+            if self._waits is None:
+                self._waits = WaitsTail(head)
+            is_last = not self.has_more and self.state != "running"
+            rows = self._waits.fill(rows, is_last=is_last)
+        if len(rows):
+            self.rows = np.concatenate([self.rows, rows])
+
+    def forget(self, window: int) -> None:
+        """Drop the rows of all windows before this one."""
+        kept = self.rows["window"] >= window
+        if not kept.all():
+            self.rows = self.rows[kept]

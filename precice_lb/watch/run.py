@@ -1,0 +1,263 @@
+"""Which files belong to the latest run, and what they say by now."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from precice_lb.dataset import Measurements
+from precice_lb.exceptions import ConfigurationError, DataError, StoreError
+from precice_lb.ingest.profiling import find_profiles
+from precice_lb.ingest.profiling.files import Header
+from precice_lb.ingest.profiling.follow import ProfileTail
+from precice_lb.ingest.profiling.ranks import profiled_participant
+from precice_lb.precice_xml import parse_configuration
+from precice_lb.store.groups import group_interval, group_ranks, group_runs
+from precice_lb.store.merged import MergedStore
+from precice_lb.store.parts import read_part
+from precice_lb.store.records import RankStore
+from precice_lb.store.schema import MERGED_SUFFIX, SUFFIX, is_store_name
+from precice_lb.store.tail import StoreTail
+from precice_lb.watch.ranks import NO_ROWS, FixedTail, LiveRank, with_rows
+from precice_lb.watch.series import Series
+
+__all__ = ["LiveRun", "RunFiles"]
+
+# Windows whose rows are kept, so that what a rank of one participant records late still meets that of the others.
+_KEPT = 32
+
+
+class LiveRun:
+    """A coupled run, read as it goes on.
+
+    Parameters
+    ----------
+    ranks : sequence of sequence of LiveRank
+        By participant, updated once.
+    notes : sequence of str
+        What could not be read.
+
+    Attributes
+    ----------
+    key : frozenset of Path
+        Its files.
+    ranks : dict of str to list of LiveRank
+        By participant, sorted.
+    series : dict of str to Series
+        What each participant did.
+    notes : tuple of str
+        What could not be read, and why.
+    """
+
+    def __init__(self, ranks: Sequence[Sequence[LiveRank]], notes: Sequence[str]) -> None:
+        by_name = {str(group[0].store.metadata["participant"]): list(group) for group in ranks}
+        self.key = frozenset(rank.path for group in ranks for rank in group)
+        self.ranks = dict(sorted(by_name.items()))
+        self.series = {name: Series() for name in self.ranks}
+        self._notes = tuple(notes)
+        first = next(iter(self.ranks.values()))[0].store
+        self.configuration = first.configuration
+        sizes = " ".join(f"{name}:{data['size']}" for name, data in self.metadata.items())
+        self.name = str(first.metadata.get("run") or sizes)
+
+    @property
+    def metadata(self) -> dict[str, dict[str, Any]]:
+        """Metadata of each participant's first rank."""
+        return {name: group[0].store.metadata for name, group in self.ranks.items()}
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether there are files of all participants of the configuration."""
+        try:
+            return set(parse_configuration(self.configuration).participants) <= set(self.ranks)
+        except ConfigurationError:
+            return True
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What could not be read, and why."""
+        problems = [rank.problem for group in self.ranks.values() for rank in group if rank.problem]
+        more = (
+            [f"{problems[0]} (and {len(problems) - 1} more)" if len(problems) > 1 else problems[0]] if problems else []
+        )
+        return (*self._notes, *more)
+
+    @property
+    def start_up_seconds(self) -> float:
+        """From the construction of the slowest participant to the end of its ``initialize``; NaN where unknown."""
+        found = []
+        for group in self.ranks.values():
+            store = group[0].store
+            if len(store.initialize):
+                row = store.initialize[0]
+                end = int(row["begin_ns"]) + int(row["initialize_ns"])
+                found.append((end - int(store.metadata["started_clock_ns"])) * 1e-9)
+        return max(found, default=math.nan)
+
+    def state(self, participant: str) -> str:
+        """Tell what a participant does: ``running``, ``ended``, or ``stopped`` before the end of the coupling."""
+        states = {rank.state for rank in self.ranks[participant]}
+        return next(state for state in ("running", "stopped", "ended") if state in states)
+
+    def update(self, warmup: int) -> None:
+        """Read what is new.
+
+        Parameters
+        ----------
+        warmup : int
+            Time windows of warm-up.
+        """
+        while True:
+            for name, group in self.ranks.items():
+                series = self.series[name]
+                series.add([rank.store for rank in group], warmup)
+                for rank in group:
+                    rank.forget(series.last_window - _KEPT)
+            more = [rank for group in self.ranks.values() for rank in group if rank.has_more]
+            for rank in more:
+                rank.update()
+            if not more:
+                return
+
+    def read(self) -> None:
+        """Read the files once more."""
+        for group in self.ranks.values():
+            for rank in group:
+                rank.update()
+
+    def iterations(self, latest: int) -> dict[str, float]:
+        """Mean coupling iterations of the latest windows by participant."""
+        found = {name: series.iterations[-latest:] for name, series in self.series.items()}
+        return {name: float(values.mean()) for name, values in found.items() if len(values)}
+
+    def parameters(self, measurements: Measurements | None) -> dict[str, float | str | None]:
+        """Parameters that the run states, as far as measurements have columns for them."""
+        known = {column for columns in (measurements.parameters if measurements else {}).values() for column in columns}
+        stated: dict[str, float | str | None] = {}
+        for metadata in self.metadata.values():
+            given: Mapping[str, Any] = metadata.get("parameters") or {}
+            for key, value in given.items():
+                is_number = isinstance(value, int | float) and not isinstance(value, bool)
+                if key in known:
+                    stated[key] = float(value) if is_number else str(value)
+        return stated
+
+
+class RunFiles:
+    """Finds the latest run below a directory, and keeps it as long as no newer one is there.
+
+    Parameters
+    ----------
+    directory : Path
+        Searched with everything below it.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._heads: dict[Path, list[RankStore]] = {}
+        self._run: LiveRun | None = None
+
+    def latest(self) -> LiveRun | None:
+        """Find the latest run, and read on in its files.
+
+        Returns
+        -------
+        LiveRun or None
+            None as long as there is none.
+        """
+        before = frozenset(self._heads)
+        is_complete = self._run is not None and self._run.is_complete
+        problems = self._find(again=not is_complete)
+        if self._run is not None and is_complete and before == frozenset(self._heads):
+            self._run.read()
+            return self._run
+        groups = self._groups()
+        key = frozenset(rank.path for group in groups for rank in group)
+        if self._run is not None and self._run.key == key:
+            self._run.read()
+            return self._run
+        for group in groups:
+            for rank in group:
+                rank.update()
+        known = [[rank for rank in group if rank.is_known] for group in groups]
+        self._run = LiveRun([group for group in known if group], problems) if any(known) else None
+        return self._run
+
+    def earlier(self, run: LiveRun) -> list[Path]:
+        """Find the stores of other runs of the same case, that all its participants took part in.
+
+        Parameters
+        ----------
+        run : LiveRun
+            What `latest` found.
+
+        Returns
+        -------
+        list of Path
+        """
+        case = next(iter(run.metadata.values()))["case"]
+        stores = [store for heads in self._heads.values() for store in heads if store.metadata["case"] == case]
+        found: dict[Path, None] = {}
+        for other in group_runs(group_ranks(stores)):
+            paths = [store.path for group in other for store in group]
+            whole = {str(group[0].metadata["participant"]) for group in other} >= set(run.ranks)
+            if whole and run.key.isdisjoint(paths):
+                found.update(dict.fromkeys(paths))
+        return list(found)
+
+    def _find(self, *, again: bool) -> list[str]:
+        """Read the heads of files that are new, ``again`` also of those not closed; what cannot be read is tried again.
+
+        Without their rows, they belong together from the end of ``initialize`` on, which no participant reaches alone.
+        """
+        problems = []
+        for path in sorted(self._directory.rglob(f"*{SUFFIX}")):
+            known = self._heads.get(path)
+            if not is_store_name(path.name) or (
+                known is not None and not (again and any("ended_unix_ns" not in each.metadata for each in known))
+            ):
+                continue
+            try:
+                is_merged = path.name.endswith(MERGED_SUFFIX)
+                stores = MergedStore(path).stores if is_merged else [read_part(path, rows=False)]
+            except (StoreError, OSError) as error:
+                problems.append(str(error))
+                continue
+            self._heads[path] = stores if is_merged else [with_rows(each, NO_ROWS) for each in stores]
+        return problems
+
+    def _groups(self) -> list[list[LiveRank]]:
+        stores = [store for heads in self._heads.values() for store in heads]
+        runs = group_runs(group_ranks(stores))
+        latest = [list(group) for group in runs[-1]] if runs else []
+        groups = [[_live(store) for store in group] for group in latest]
+        seen = {str(group[0].metadata["participant"]) for group in latest}
+        begun = min((group_interval(group)[0] for group in latest), default=None)
+        return [*groups, *self._profiled(seen, begun)]
+
+    def _profiled(self, recorded: set[str], begun: int | None) -> list[list[LiveRank]]:
+        """Ranks without a recorder, from preCICE's profiling files that were written to since the run began."""
+        try:
+            headers = [each for each in find_profiles([self._directory])[0] if each.participant not in recorded]
+        except DataError:
+            return []
+        if begun is None:
+            begun = max((header.unix_us for header in headers), default=0) * 1000
+        groups: dict[str, list[Header]] = {}
+        for header in headers:
+            if header.path.stat().st_mtime_ns >= begun:
+                groups.setdefault(header.participant, []).append(header)
+        found = []
+        for group in groups.values():
+            try:
+                participant = profiled_participant(group[0], [self._directory])
+            except DataError:
+                continue
+            found.append([LiveRank(ProfileTail(header, participant)) for header in group])
+        return found
+
+
+def _live(store: RankStore) -> LiveRank:
+    return LiveRank(FixedTail(store) if store.path.name.endswith(MERGED_SUFFIX) else StoreTail(store.path))

@@ -1,0 +1,80 @@
+"""Seconds per time window of one participant, as far as its ranks have come."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from precice_lb.dataset.participants import participant_times
+from precice_lb.store.records import RankStore
+
+__all__ = ["Series"]
+
+Array = NDArray[np.float64]
+
+
+class Series:
+    """What a participant did in each time window, reduced over its ranks; grows as the run goes on.
+
+    Every wait counts in the window of the call that waits. So the second participant of a serial scheme, whose wait is
+    for the window after, is one window off what `precice_lb.dataset.load_runs` says; its own seconds are the same.
+
+    Attributes
+    ----------
+    windows : ndarray of int64, shape (W,)
+        Time windows that all ranks have completed, rising.
+    busy, wait, iterations : ndarray, shape (W,)
+        Wall seconds without waiting for partners and without the transfer floor, seconds of waiting, and coupling
+        iterations; NaN where waits were not measured.
+    wall : ndarray, shape (W,)
+        Wall seconds.
+    least_wait : float
+        The shortest wait of an iteration so far, but for the first windows; NaN if there was none.
+    problems : dict of str to int
+        Why waits were not measured, with the number of ranks.
+    """
+
+    def __init__(self) -> None:
+        self.windows: NDArray[np.int64] = np.empty(0, dtype=np.int64)
+        self.busy: Array = np.empty(0)
+        self.wait: Array = np.empty(0)
+        self.wall: Array = np.empty(0)
+        self.iterations: Array = np.empty(0)
+        self.least_wait = np.nan
+        self.problems: dict[str, int] = {}
+
+    @property
+    def last_window(self) -> int:
+        """The last of `windows`; 0 if there is none."""
+        return int(self.windows[-1]) if len(self.windows) else 0
+
+    def add(self, group: Sequence[RankStore], warmup: int) -> None:
+        """Take the windows that all ranks of the participant have completed since the last call.
+
+        Parameters
+        ----------
+        group : sequence of RankStore
+            Its ranks, each with at least the rows since `last_window`.
+        warmup : int
+            Windows that do not count for `least_wait`.
+        """
+        if not all(len(store.advances) for store in group):
+            return
+        times = participant_times(group, warmup)
+        layout = times.layout
+        new = layout.windows > self.last_window
+        if not new.any():
+            return
+        self.problems = times.problems
+        self.windows = np.concatenate([self.windows, layout.windows[new]])
+        wait, busy, wall = (layout.of_windows(values)[new] for values in (times.wait, times.busy, times.wall))
+        self.wait, self.busy = np.concatenate([self.wait, wait]), np.concatenate([self.busy, busy])
+        self.wall = np.concatenate([self.wall, np.where(np.isfinite(busy), busy + wait, wall)])
+        self.iterations = np.concatenate([self.iterations, layout.iterations[new]])
+        self.least_wait = float(np.fmin(self.least_wait, times.least_wait(warmup)))
+
+    def own(self, floor: float) -> Array:
+        """Own seconds of each window, shape (W,), with the transfer floor in seconds per iteration."""
+        return self.busy + (floor if np.isfinite(self.least_wait) else 0.0) * self.iterations
