@@ -2,13 +2,14 @@
 
     python benchmarks/partners_scale.py [--ranks 1000 10000 24576 100000 1000000] [--json FILE]
     python benchmarks/partners_scale.py --level-2
+    python benchmarks/partners_scale.py --projection
     python benchmarks/partners_scale.py --forecast
 
 Level 1: a wavy surface is cut into patches, with other cuts on either side, and every patch is a rank's bounding box.
 Beside it stand all pairs, as far as they go within a minute. Level 2 and forecast: the surface with as many vertices as
-mesh M6 of Table 2.2 in Totounferoush 2022 (2,962,176 on 9,216 and 3,072 ranks), mapped by nearest neighbour; the
-forecast knows that surface as mesh M1 (25,722 vertices on 78 and 26 ranks), and is compared with M6 partitioned for
-real.
+mesh M6 of Table 2.2 in Totounferoush 2022 (2,962,176 on 9,216 and 3,072 ranks), mapped by nearest neighbour, or 150,000
+vertices with triangles on 620 and 210 ranks, mapped by nearest projection; the forecast knows that surface as mesh M1
+(25,722 vertices on 78 and 26 ranks), and is compared with M6 partitioned for real.
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ from precice_lb.partners import (
 ALL_PAIRS = 30_000
 FINE, FINE_RANKS = 2_962_176, (9216, 3072)
 COARSE, COARSE_RANKS = 25_722, (78, 26)
+PROJECTED, PROJECTED_RANKS = 150_000, (620, 210)
 
 
 def surface(points: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -120,6 +122,29 @@ def measure_level_2() -> dict[str, Any]:
     } | spent
 
 
+def measure_projection() -> dict[str, Any]:
+    """Time level 2 of a nearest-projection mapping from a triangulated surface, cut by bisection."""
+    side = round(PROJECTED**0.5)
+    corner = np.arange(side * side).reshape(side, side)
+    a, b, c, d = (corner[i : side - 1 + i, j : side - 1 + j].ravel() for i in (0, 1) for j in (0, 1))
+    triangles = np.concatenate([np.stack([a, c, b], axis=1), np.stack([c, d, b], axis=1)])
+    meshes = []
+    for number, (name, ranks) in enumerate(zip("AB", PROJECTED_RANKS, strict=True)):
+        generator = np.random.default_rng(number)
+        grid = np.stack(np.meshgrid(np.arange(side), np.arange(side), indexing="ij"), -1).reshape(-1, 2)
+        points = surface((grid + generator.uniform(0.2, 0.8, grid.shape)) / side)
+        rank_of = STYLES["bisection"](points, ranks)
+        own = triangles[(rank_of[triangles] == rank_of[triangles[:, :1]]).all(axis=1)]
+        meshes.append(make_mesh(f"{name}-Mesh", name, points, rank_of, ranks, cells={"triangles": own}))
+    provider, receiver = meshes
+    mappings = (LinkMapping("nearest-projection", receiver.name),)
+    link = Link(provider.name, "A", "B", 3, 0.5, True, False, True, False, mappings, ())
+    begin = time.perf_counter(), time.process_time()
+    needs = needed_vertices(link, provider, {receiver.name: receiver})
+    spent = {"seconds": time.perf_counter() - begin[0], "cpu_seconds": time.process_time() - begin[1]}
+    return {"vertices": side * side, "kept": len(needs.vertices), "open": needs.open_choices} | spent
+
+
 def measure_forecast() -> list[dict[str, Any]]:
     """Compare partners forecast from the coarse mesh with those of the fine one."""
     rows = []
@@ -151,6 +176,7 @@ def main() -> int:
     parser.add_argument("--ranks", type=int, nargs="+", default=[1000, 10_000, 24_576, 100_000, 1_000_000])
     parser.add_argument("--one", type=int)
     parser.add_argument("--level-2", action="store_true")
+    parser.add_argument("--projection", action="store_true")
     parser.add_argument("--forecast", action="store_true")
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
@@ -159,6 +185,9 @@ def main() -> int:
         return 0
     if arguments.level_2:
         print(json.dumps(measure_level_2()))
+        return 0
+    if arguments.projection:
+        print(json.dumps(measure_projection()))
         return 0
     if arguments.forecast:
         for row in measure_forecast():

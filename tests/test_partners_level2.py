@@ -9,6 +9,8 @@ import pytest
 
 from precice_lb.exceptions import ConfigurationError, DataError
 from precice_lb.partners import Link, LinkMapping, PartitionedMesh, links_of, make_mesh, needed_vertices, receiver_boxes
+from precice_lb.partners.introselect import nth_element
+from precice_lb.partners.search_tree import SearchTree, packed_places
 from precice_lb.precice_xml import parse_configuration
 
 NEAREST = LinkMapping("nearest-neighbor", "N")
@@ -145,3 +147,34 @@ def test_the_configuration_says_what_decides() -> None:
         )
     with pytest.raises(ConfigurationError, match="m2n"):
         links_of(parse_configuration(text.replace("M2N", "").replace("coupling-scheme", "m2n:none")))
+
+
+@pytest.mark.parametrize("values", [3, 50, 10**9])
+def test_the_partial_sort_orders_large_parts_as_small_ones(values: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    generator = np.random.default_rng(values)
+    keys = generator.integers(0, values, 3000).astype(float)
+    entries, nth = generator.permutation(3000), int(generator.integers(3000))
+    large = entries.copy()
+    nth_element(large, nth, keys)
+    monkeypatch.setattr("precice_lb.partners.introselect._SMALL", 10**6)
+    nth_element(entries, nth, keys)
+    assert large.tolist() == entries.tolist()
+    assert keys[large[:nth]].max() <= keys[large[nth]] <= keys[large[nth:]].min()
+
+
+@pytest.mark.parametrize("count", [1, 16, 17, 300, 5000])
+def test_places_in_the_tree_are_those_of_the_whole_tree(count: int) -> None:
+    generator = np.random.default_rng(count)
+    low = generator.integers(0, 40, (count, 2)).astype(float)
+    high = low + generator.integers(0, 9, (count, 2))
+    places = packed_places(low, high, np.arange(count))
+    assert np.sort(places).tolist() == list(range(count))
+    # A search among cells that all hold the point finds the first ones in the tree.
+    tree, point = SearchTree(low, high), np.array([20.0, 20.0])
+    beyond = np.maximum(np.maximum(low - point, point - high), 0.0)
+    holding = np.flatnonzero((beyond == 0).all(axis=1))
+    if len(holding) >= 4:
+        first = holding[np.argsort(places[holding])][:4]
+        assert set(tree.nearest(point, 4, lambda chosen: (beyond[chosen] ** 2).sum(axis=1))) == set(first.tolist())
+        assert packed_places(low, high, holding[:2])[holding[:2]].tolist() == places[holding[:2]].tolist()
+    assert count < 5000 or len(holding) >= 4

@@ -47,14 +47,26 @@ class CellIndex:
 def with_faces(cells: Mapping[str, NDArray[np.int64]]) -> dict[str, NDArray[np.int64]]:
     """Add the faces of tetrahedra and the edges of triangles, each once, in the order of preCICE's ``preprocess``."""
     given = {kind: cells.get(kind, np.empty((0, size), np.int64)) for kind, size in _SIZES.items()}
-    every = {kind: np.unique(np.sort(array, axis=1), axis=0) for kind, array in given.items()}
+    every = {}
+    for kind, array in given.items():
+        rows = np.sort(array, axis=1)
+        every[kind] = rows[_first_of_each(rows)]
     for kind, parent in (("triangles", "tetrahedra"), ("edges", "triangles")):
         size = _SIZES[parent]
         corners = [np.delete(np.arange(size), corner) for corner in range(size - 1, -1, -1)]
         implied = every[parent][:, corners].reshape(-1, size - 1)
         joined = np.concatenate([every[kind], implied])
-        every[kind] = joined[np.sort(np.unique(joined, axis=0, return_index=True)[1])]
+        every[kind] = joined[np.sort(_first_of_each(joined))]
     return every
+
+
+def _first_of_each(rows: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return positions of the first of each different row, in the order of the rows."""
+    order = np.lexsort(rows.T[::-1])
+    ordered = rows[order]
+    new = np.ones(len(rows), bool)
+    new[1:] = (ordered[1:] != ordered[:-1]).any(axis=1)
+    return order[new]
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial import cKDTree
 
+from precice_lb.partners.cell_pairs import SAME, CellPairs
 from precice_lb.partners.cell_search import CellSearch
 from precice_lb.partners.cells import LocalMesh
 from precice_lb.partners.search_tree import SearchTree
@@ -20,9 +21,10 @@ from precice_lb.partners.search_tree import SearchTree
 __all__ = ["cells_used", "nearest_vertices", "settled"]
 
 _ZERO = 1e-14
-_SAME = 1e-12
 _TRIED = 4
 _BLOCK = 2**14
+# Threads cost more than they save for fewer points.
+_THREADED = 2**14
 # Beyond, what several equally near elements leave open is not looked up in preCICE's tree.
 _SEARCHED = 20_000
 
@@ -46,14 +48,12 @@ def cells_used(kind: str, origin: NDArray[np.float64], mesh: LocalMesh, tree: cK
     vertices : ndarray of int64
         Positions in the local mesh, ascending.
     open_choices : int
-        Points for which several vertices or cells are equally near.
+        Points for which several vertices or cells are equally near; for projections, only those where that matters.
     """
     nearest, tied = nearest_vertices(tree, origin)
     if kind == "nearest-neighbor":
         return np.unique(settled(nearest, tied, origin, mesh.points)), int(tied.sum())
-    nearest = settled(nearest, tied, origin, mesh.points)
-    used, unsure = _project(kind, origin, nearest, tied, mesh)
-    return np.unique(used), unsure
+    return _Projection(kind, origin, nearest, tied, mesh).used()
 
 
 def nearest_vertices(tree: cKDTree, origin: NDArray[np.float64]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
@@ -75,114 +75,97 @@ def nearest_vertices(tree: cKDTree, origin: NDArray[np.float64]) -> tuple[NDArra
     """
     if tree.n == 1:
         return np.zeros(len(origin), np.int64), np.zeros(len(origin), bool)
-    distance, index = tree.query(origin, k=2, workers=-1)
-    tied = distance[:, 1] - distance[:, 0] <= _SAME * distance[:, 1]
+    distance, index = tree.query(origin, k=2, workers=-1 if len(origin) > _THREADED else 1)
+    tied = distance[:, 1] - distance[:, 0] <= SAME * distance[:, 1]
     return np.where(tied, index.min(axis=1), index[:, 0]).astype(np.int64), np.asarray(tied)
 
 
-def _project(
-    kind: str,
-    origin: NDArray[np.float64],
-    nearest: NDArray[np.int64],
-    tied: NDArray[np.bool_],
-    mesh: LocalMesh,
-) -> tuple[NDArray[np.int64], int]:
-    """Follow preCICE's fallbacks: cell, triangle (in three dimensions), edge, vertex."""
-    flat = origin.shape[1] == 2
-    used: list[NDArray[np.int64]] = []
-    left = np.ones(len(origin), bool)
-    unsure = 0
-    vertex_distance = np.linalg.norm(origin - mesh.points[nearest], axis=1)
-    if kind == "linear-cell-interpolation":
-        cells = mesh.cells["triangles" if flat else "tetrahedra"]
+class _Projection:
+    """A mapping by projection: preCICE's fallbacks are cell, triangle (in three dimensions), edge, vertex."""
+
+    def __init__(
+        self,
+        kind: str,
+        origin: NDArray[np.float64],
+        nearest: NDArray[np.int64],
+        tied: NDArray[np.bool_],
+        mesh: LocalMesh,
+    ) -> None:
+        self._origin, self._nearest, self._tied, self._mesh = origin, nearest, tied, mesh
+        self._away = np.linalg.norm(origin - mesh.points[nearest], axis=1)
+        flat = origin.shape[1] == 2
+        cells = {} if kind == "nearest-projection" else {"triangles" if flat else "tetrahedra": True}
+        cells |= {"edges": False} if flat else {"triangles": False, "edges": False}
+        # Kinds of cells in turn, and whether a cell must hold the point.
+        self._steps = {step: holds for step, holds in cells.items() if len(mesh.cells[step])}
+        self._searches: dict[str, CellSearch] = {}
+
+    def used(self) -> tuple[NDArray[np.int64], int]:
+        """Vertices with a weight, and the number of points for which preCICE's search tree decides about them."""
+        # One more for what cannot be listed.
+        kept = np.zeros(len(self._mesh.points) + 1, bool)
+        points, vertices, unsure = self._follow(np.arange(len(self._origin)), decide=False)
+        kept[vertices[~unsure[points]]] = True
+        # Where other points need all that the tree may choose, it need not be asked.
+        rows = np.unique(points[unsure[points] & ~kept[vertices]])
+        _, vertices, _ = self._follow(rows, decide=True)
+        kept[vertices] = True
+        return np.flatnonzero(kept[:-1]), len(rows)
+
+    def _follow(
+        self, rows: NDArray[np.int64], *, decide: bool
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
+        """Pairs of a point and a vertex that it needs, or may need where the tree is not asked; which points are so."""
+        unsure = np.zeros(len(self._origin), bool)
+        points, vertices = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+        for step in self._steps:
+            left = [np.empty(0, np.int64)]
+            for begin in range(0, len(rows), _BLOCK):
+                block = rows[begin : begin + _BLOCK]
+                pairs = self._pairs(step, block)
+                open_points = pairs.undecided()
+                if decide and len(open_points) and len(self._mesh.cells[step]) <= _SEARCHED:
+                    pairs = pairs.tried(self._searches[step], open_points)
+                is_open = np.zeros(len(block), bool)
+                is_open[open_points] = not decide
+                unsure[block[is_open]] = True
+                best = pairs.best()
+                done = np.zeros(len(block), bool)
+                done[pairs.point[best]] = True
+                left.append(block[~done | is_open])
+                chosen = np.concatenate(
+                    [best[~is_open[pairs.point[best]]], np.flatnonzero(pairs.fits & is_open[pairs.point])]
+                )
+                row, corner = np.nonzero(pairs.vertices[chosen] >= 0)
+                points.append(block[pairs.point[chosen[row]]])
+                vertices.append(pairs.vertices[chosen[row], corner])
+            rows = np.concatenate(left)
+        tied = self._tied[rows]
+        if decide:
+            nearest = settled(self._nearest[rows], tied, self._origin[rows], self._mesh.points)
+        else:
+            unsure[rows[tied]] = True
+            nearest = np.where(tied, len(self._mesh.points), self._nearest[rows])
+        return np.concatenate([*points, rows]), np.concatenate([*vertices, nearest]), unsure
+
+    def _pairs(self, step: str, rows: NDArray[np.int64]) -> CellPairs:
+        cells, points, holds = self._mesh.cells[step], self._mesh.points, self._steps[step]
+        where, limit = self._origin[rows], self._away[rows]
+        enclosing = step == "tetrahedra"
+        if step not in self._searches:
+            # A cell counts only where it holds the point, or is no farther than the nearest vertex.
+            margin = SAME * np.ptp(points, axis=0).max() if holds else self._away.max()
+            region = np.stack([self._origin.min(axis=0) - margin, self._origin.max(axis=0) + margin], axis=1)
+            self._searches[step] = CellSearch(cells, points, region)
+        search = self._searches[step]
         # Enclosing tetrahedra are all tried.
-        found, chosen, many = _best(
-            origin, cells, mesh.points, tried=_TRIED if flat else len(cells), enclosing=not flat, first_wins=True
-        )
-        used.append(chosen)
-        unsure += many
-        left &= ~found
-    steps = ["edges"] if flat else ["triangles", "edges"]
-    for step in steps:
-        cells = mesh.cells[step]
-        rows = np.flatnonzero(left)
-        if not len(rows) or not len(cells):
-            continue
-        found, chosen, many = _best(origin[rows], cells, mesh.points, tried=_TRIED, limit=vertex_distance[rows])
-        used.append(chosen)
-        unsure += many
-        left[rows[found]] = False
-    used.append(nearest[left])
-    return np.concatenate(used), unsure + int((tied & left).sum())
-
-
-def _best(
-    origin: NDArray[np.float64],
-    cells: NDArray[np.int64],
-    points: NDArray[np.float64],
-    *,
-    tried: int,
-    limit: NDArray[np.float64] | None = None,
-    enclosing: bool = False,
-    first_wins: bool = False,
-) -> tuple[NDArray[np.bool_], NDArray[np.int64], int]:
-    """For each point the best of the cells that are tried: whether there is one, vertices used, undecided points."""
-    found = np.zeros(len(origin), bool)
-    if not len(cells):
-        return found, np.empty(0, np.int64), 0
-    used = []
-    unsure = 0
-    search = CellSearch(cells, points)
-    for begin in range(0, len(origin), _BLOCK):
-        part = slice(begin, begin + _BLOCK)
-        where = origin[part]
-        point, cell, turn, open_choices = _tried(
-            where, cells, points, search, min(tried, len(cells)), first_wins, enclosing
-        )
+        most = len(cells) if enclosing else min(_TRIED, len(cells))
+        point, cell, square = search.around(where) if enclosing else search.near(where, most)
         weights, away = _weights(where[point], points[cells[cell]])
-        inside = (weights >= -_ZERO).all(axis=1)
-        if limit is not None:
-            inside &= away <= limit[part][point]
-        unsure += int(open_choices[np.unique(point[inside])].sum())
-        point, cell, turn, weights, away = point[inside], cell[inside], turn[inside], weights[inside], away[inside]
-        order = np.lexsort((turn, point)) if first_wins else np.lexsort((turn, away, point))
-        first = order[np.unique(point[order], return_index=True)[1]]
-        found[begin + point[first]] = True
-        used.append(cells[cell[first]][np.abs(weights[first]) > _ZERO])
-    return found, np.concatenate(used), unsure
-
-
-def _tried(
-    where: NDArray[np.float64],
-    cells: NDArray[np.int64],
-    points: NDArray[np.float64],
-    search: CellSearch,
-    tried: int,
-    first_wins: bool,
-    enclosing: bool,
-) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
-    """Pairs of point and cell to try, their turn, and for which points the search tree decides about them."""
-    point, cell = search.around(where) if enclosing else search.near(where, tried)
-    crowded = np.bincount(point, minlength=len(where)) > (len(cells) if enclosing else tried)
-    # Several cells around a point or with equally near projections, as of ranks whose parts overlap.
-    weights, away = _weights(where[point], points[cells[cell]])
-    inside = (weights >= -_ZERO).all(axis=1)
-    best = np.full(len(where), np.inf)
-    np.minimum.at(best, point[inside], away[inside])
-    alike = inside & (first_wins | (away <= best[point] + _SAME * (1 + best[point])))
-    crowded |= np.bincount(point[alike], minlength=len(where)) > 1
-    if len(cells) > _SEARCHED or not crowded.any():
-        return point, cell, np.zeros(len(point), np.int64), crowded
-    rest = ~crowded[point]
-    points_of, cells_of = [point[rest]], [cell[rest]]
-    turns = [np.zeros(int(rest.sum()), np.int64)]
-    for row in np.flatnonzero(crowded):
-        part = slice(*np.searchsorted(point, [row, row + 1]))
-        ordered = search.in_order(cell[part]) if enclosing else search.nearest(where[row], tried)
-        points_of.append(np.full(len(ordered), row))
-        cells_of.append(np.asarray(ordered, dtype=np.int64))
-        turns.append(np.arange(len(ordered)))
-    return np.concatenate(points_of), np.concatenate(cells_of), np.concatenate(turns), crowded
+        fits = (weights >= -_ZERO).all(axis=1) & (holds | (away <= limit[point]))
+        vertices = np.where(np.abs(weights) > _ZERO, cells[cell], -1)
+        turn = np.zeros(len(point), np.int64)
+        return CellPairs(where, point, cell, vertices, square, fits, away, turn, most, first_wins=holds)
 
 
 def settled(

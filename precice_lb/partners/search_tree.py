@@ -15,7 +15,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["SearchTree"]
+from precice_lb.partners.introselect import nth_element
+
+__all__ = ["SearchTree", "packed_places"]
 
 _MOST = 16
 # Boost: rstar<16> has 0.3 of 16 elements at least.
@@ -47,13 +49,9 @@ class SearchTree:
 
     def __init__(self, low: NDArray[np.float64], high: NDArray[np.float64]) -> None:
         self._low, self._high = low, high
-        self._keys = ((low + high) / 2).T.tolist()
-        count, largest = len(low), 1
-        size = _MOST
-        while size < count:
-            largest, size = size, size * _MOST
-        entries = list(range(count))
-        self._root = self._level(entries, low.min(axis=0), high.max(axis=0), largest)
+        self._keys = np.ascontiguousarray(((low + high) / 2).T)
+        entries = np.arange(len(low))
+        self._root = self._level(entries, low.min(axis=0), high.max(axis=0), _largest(len(low)))
 
     def nearest(self, point: NDArray[np.float64], count: int, distances: Distances) -> list[int]:
         """Elements nearest to a point, in the order preCICE gets them.
@@ -76,26 +74,12 @@ class SearchTree:
         self._visit(self._root, point, count, distances, found)
         return [element for _, element in found]
 
-    def order(self) -> NDArray[np.int64]:
-        """Return all elements in the order in which a search by position meets them."""
-        parts: list[NDArray[np.int64]] = []
-
-        def walk(node: _Node) -> None:
-            if node.elements is not None:
-                parts.append(node.elements)
-            for child in node.children:
-                walk(child)
-
-        walk(self._root)
-        return np.concatenate(parts)
-
     def _level(
-        self, entries: list[int], hint_low: NDArray[np.float64], hint_high: NDArray[np.float64], largest: int
+        self, entries: NDArray[np.int64], hint_low: NDArray[np.float64], hint_high: NDArray[np.float64], largest: int
     ) -> _Node:
         if largest <= 1:
-            elements = np.array(entries, dtype=np.int64)
-            low, high = self._low[elements], self._high[elements]
-            return _Node(low.min(axis=0), high.max(axis=0), elements, [], low, high)
+            low, high = self._low[entries], self._high[entries]
+            return _Node(low.min(axis=0), high.max(axis=0), entries, [], low, high)
         children: list[_Node] = []
         self._packets(entries, hint_low, hint_high, largest, children)
         lows = np.array([child.low for child in children])
@@ -104,7 +88,7 @@ class SearchTree:
 
     def _packets(
         self,
-        entries: list[int],
+        entries: NDArray[np.int64],
         hint_low: NDArray[np.float64],
         hint_high: NDArray[np.float64],
         largest: int,
@@ -113,15 +97,8 @@ class SearchTree:
         if len(entries) <= largest:
             children.append(self._level(entries, hint_low, hint_high, largest // _MOST))
             return
-        median = _median_count(len(entries), largest, _LEAST * (largest // _MOST))
-        # The first of equally long edges.
-        axis = int(np.argmax(hint_high - hint_low))
-        _nth_element(entries, median, self._keys[axis])
-        middle = hint_low[axis] + (hint_high[axis] - hint_low[axis]) / 2
-        left_high, right_low = hint_high.copy(), hint_low.copy()
-        left_high[axis] = right_low[axis] = middle
-        self._packets(entries[:median], hint_low, left_high, largest, children)
-        self._packets(entries[median:], right_low, hint_high, largest, children)
+        for half, low, high in _halves(entries, hint_low, hint_high, largest, self._keys):
+            self._packets(half, low, high, largest, children)
 
     def _visit(
         self,
@@ -142,6 +119,70 @@ class SearchTree:
             if len(found) >= count and found[0][0] <= away:
                 break
             self._visit(child, point, count, distances, found)
+
+
+def packed_places(low: NDArray[np.float64], high: NDArray[np.float64], needed: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Where a search by position meets elements: their places among all elements of a `SearchTree`.
+
+    Parameters
+    ----------
+    low, high : ndarray, shape (elements, dimensions)
+        Bounds of each element, in the order in which preCICE has them; at least one.
+    needed : ndarray of int64
+        The elements that are asked for.
+
+    Returns
+    -------
+    ndarray of int64, shape (elements,)
+        Of the needed ones; -1 for others.
+    """
+    keys = np.ascontiguousarray(((low + high) / 2).T)
+    entries, places = np.arange(len(low)), np.full(len(low), -1)
+    wanted = np.zeros(len(low), bool)
+    wanted[needed] = True
+    # Parts without an element that is needed are not packed any further.
+    parts = [(0, len(low), low.min(axis=0), high.max(axis=0), _largest(len(low)))]
+    while parts:
+        begin, end, hint_low, hint_high, largest = parts.pop()
+        part = entries[begin:end]
+        if not wanted[part].any():
+            continue
+        while largest > 1 and end - begin <= largest:
+            largest //= _MOST
+        if largest <= 1:
+            places[part] = np.arange(begin, end)
+            continue
+        for half, left, right in _halves(part, hint_low, hint_high, largest, keys):
+            parts.append((begin, begin + len(half), left, right, largest))
+            begin += len(half)
+    places[~wanted] = -1
+    return places
+
+
+def _largest(count: int) -> int:
+    """Return how many elements a child of the root has at most."""
+    largest, size = 1, _MOST
+    while size < count:
+        largest, size = size, size * _MOST
+    return largest
+
+
+def _halves(
+    entries: NDArray[np.int64],
+    hint_low: NDArray[np.float64],
+    hint_high: NDArray[np.float64],
+    largest: int,
+    keys: NDArray[np.float64],
+) -> list[tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]]:
+    """Cut entries in two across the longest edge of their bounds, with new bounds for either part."""
+    median = _median_count(len(entries), largest, _LEAST * (largest // _MOST))
+    # The first of equally long edges.
+    axis = int(np.argmax(hint_high - hint_low))
+    nth_element(entries, median, keys[axis])
+    middle = hint_low[axis] + (hint_high[axis] - hint_low[axis]) / 2
+    left_high, right_low = hint_high.copy(), hint_low.copy()
+    left_high[axis] = right_low[axis] = middle
+    return [(entries[:median], hint_low, left_high), (entries[median:], right_low, hint_high)]
 
 
 def _median_count(count: int, largest: int, least: int) -> int:
@@ -196,46 +237,3 @@ def _rise(heap: list[tuple[float, int]], hole: int, top: int, value: tuple[float
         hole = parent
         parent = (hole - 1) // 2
     heap[hole] = value
-
-
-def _nth_element(entries: list[int], nth: int, key: list[float]) -> None:
-    """Partial sort as libstdc++ does it (``std::__introselect``)."""
-    first, last = 0, len(entries)
-    if first == last or nth == last:
-        return
-    depth = 2 * (len(entries).bit_length() - 1)
-    while last - first > 3:
-        if depth == 0:
-            # Only for values made to defeat the median of three; equal ones may come in another order then.
-            entries[first:last] = sorted(entries[first:last], key=lambda entry: key[entry])
-            return
-        depth -= 1
-        cut = _cut(entries, first, last, key)
-        if cut <= nth:
-            first = cut
-        else:
-            last = cut
-    entries[first:last] = sorted(entries[first:last], key=lambda entry: key[entry])
-
-
-def _cut(entries: list[int], first: int, last: int, key: list[float]) -> int:
-    """Partition around the median of three (``std::__unguarded_partition_pivot``)."""
-    a, b, c = first + 1, first + (last - first) // 2, last - 1
-    at = [key[entries[place]] for place in (a, b, c)]
-    if at[0] < at[1]:
-        chosen = b if at[1] < at[2] else (c if at[0] < at[2] else a)
-    else:
-        chosen = a if at[0] < at[2] else (c if at[1] < at[2] else b)
-    entries[first], entries[chosen] = entries[chosen], entries[first]
-    pivot = key[entries[first]]
-    low, high = first + 1, last
-    while True:
-        while key[entries[low]] < pivot:
-            low += 1
-        high -= 1
-        while pivot < key[entries[high]]:
-            high -= 1
-        if low >= high:
-            return low
-        entries[low], entries[high] = entries[high], entries[low]
-        low += 1
