@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import importlib
+import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -16,7 +18,8 @@ import numpy as np
 
 from precice_lb.precice_xml import patch_configuration
 
-TUTORIALS = Path(__file__).parents[1] / "tutorials"
+ROOT = Path(__file__).parents[1]
+TUTORIALS = ROOT / "tutorials"
 
 
 def tutorial_modules(name: str, *modules: str) -> list[ModuleType]:
@@ -50,13 +53,16 @@ def couple(
     arguments: Sequence[str] = (),
     record: bool = False,
 ) -> list[dict[str, Any]]:
-    """Run the scripts of a tutorial's copy, each on its number of ranks, and return what each wrote as output."""
+    """Run the scripts of a tutorial's copy, each on its number of ranks, and return what each wrote as output.
+
+    A script may be followed by arguments of its own.
+    """
     environment = {**os.environ, "PRECICE_LB_BACKEND": backend, "PRECICE_LB_RECORD": "1" if record else "0"}
     start = [sys.executable, "-m", "precice_lb", "run"] if backend == "embedded" or record else [sys.executable]
     processes = []
     try:
         for script, count in ranks.items():
-            command = [mpiexec, "-n", str(count), *start, script, "--output", f"{script}.npz", *arguments]
+            command = [mpiexec, "-n", str(count), *start, *script.split(), "--output", f"{script}.npz", *arguments]
             with (directory / f"{script}.log").open("wb") as log:
                 processes.append(
                     subprocess.Popen(command, cwd=directory, env=environment, stdout=log, stderr=subprocess.STDOUT)
@@ -76,3 +82,26 @@ def assert_same_fields(left: list[dict[str, Any]], right: list[dict[str, Any]], 
         assert mine.keys() == theirs.keys()
         for key in mine:
             np.testing.assert_allclose(mine[key], theirs[key], rtol=0.0, atol=tolerance, err_msg=key)
+
+
+def draw(name: str, directory: Path, *outputs: str) -> int:
+    """Let a tutorial's plot.py draw what a run in ``directory`` has written; return the picture's bytes."""
+    command = [sys.executable, str(TUTORIALS / name / "plot.py"), *outputs, "--output", "picture.png"]
+    subprocess.run(command, cwd=directory, check=True, timeout=60)
+    picture = (directory / "picture.png").read_bytes()
+    assert picture.startswith(b"\x89PNG")
+    return len(picture)
+
+
+def stated_splits(name: str) -> dict[tuple[int, ...], list[float]]:
+    """Rows of the README's table of splits: seconds of each participant and of the time window, by ranks."""
+    rows = re.findall(r"^\| (\d+(?: \+ \d+)+)[^|]*\|(.*)\|[^|]*\|$", (TUTORIALS / name / "README.md").read_text(), re.M)
+    return {tuple(map(int, ranks.split(" + "))): [float(x) for x in re.findall(r"[\d.]+", row)] for ranks, row in rows}
+
+
+def regret_of_campaign(name: str, directory: Path) -> float:
+    """Run the campaign of a tutorial's study; return what its recommendation loses to the law's optimum, as a share."""
+    command = [sys.executable, "-m", "precice_lb", "calibrate", str(ROOT / "configs" / f"{name}.toml")]
+    subprocess.run([*command, "--directory", str(directory)], check=True, timeout=600)
+    recommendation = json.loads((directory / "recommendation.json").read_text())
+    return float(recommendation["emulation"]["splits"]["recommended"]["regret"])
