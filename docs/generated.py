@@ -31,6 +31,7 @@ _MORE_ROOMS = ("ingest.profiling", "store.schema", "store.metadata", "store.read
 _PAGES = {
     "configs/README.md": "reference/study.md",
     "benchmarks/README.md": "benchmarks.md",
+    "docker/README.md": "how-to/containers.md",
     "CHANGELOG.md": "changelog.md",
 }
 _PLACE = re.compile(r"^<!-- (generated|file): (.+?) -->$", re.MULTILINE)
