@@ -132,6 +132,8 @@ class EmulatedLoad:
         Name of the participant.
     ranks
         Its number of ranks.
+    iterations
+        Coupling iterations over which a window's cost is spread evenly: a window with as many costs what the law says.
 
     Raises
     ------
@@ -139,17 +141,17 @@ class EmulatedLoad:
         The file is not one of cost laws, or has none of this participant.
     """
 
-    def __init__(self, path: str | Path, participant: str, ranks: int) -> None:
+    def __init__(self, path: str | Path, participant: str, ranks: int, iterations: int = 1) -> None:
         laws = read_laws(path)
         if participant not in laws:
             raise StudyError(f"{path}: no cost law of {participant}")
         self.law = laws[participant]
         self.ranks = ranks
-        self._base = float(self.law.seconds(ranks))
+        self._base = float(self.law.seconds(ranks)) / iterations
         self._late: list[float] = []
 
     @classmethod
-    def of_solver(cls, path: str | Path, participant: str, comm: MPI.Comm) -> EmulatedLoad:
+    def of_solver(cls, path: str | Path, participant: str, comm: MPI.Comm, iterations: int = 1) -> EmulatedLoad:
         """Return the load of this rank's solver; bad laws end it with code 2 and one line from the first rank.
 
         Parameters
@@ -162,7 +164,7 @@ class EmulatedLoad:
             Of the participant's ranks.
         """
         try:
-            return cls(path, participant, comm.Get_size())
+            return cls(path, participant, comm.Get_size(), iterations)
         except StudyError as error:
             if comm.Get_rank() == 0:
                 print(error, file=sys.stderr)

@@ -1,0 +1,109 @@
+"""A climate model of four constituents around a coupler, each a participant: python climate.py Ocean.
+
+The coupler turns temperatures into fluxes every hour. Atmosphere, land and sea ice take their hour's fluxes and answer;
+the ocean works through a day at once, with the mean fluxes of the day before.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import precice
+from constituents import CONSTITUENTS
+from coupler import Coupler
+from grid import Part
+from mpi4py import MPI
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from precice_lb.emulation import EmulatedLoad
+
+History = dict[str, list[Any]]
+
+
+def run(name: str, part: Part, load: EmulatedLoad | None) -> History:
+    """Run a participant to the end of the coupling; return its history."""
+    solver = Coupler(part) if name == "Coupler" else CONSTITUENTS[name](part)
+    mesh = f"{name}-Mesh"
+    participant = precice.Participant(name, "precice-config.xml", part.rank, part.ranks)
+    ids = participant.set_mesh_vertices(mesh, part.points)
+    if participant.requires_initial_data() and name != "Coupler":
+        participant.write_data(mesh, f"{name}-Temperature", ids, solver.temperature)
+    history: History = {"time": [], "energy": [], "temperature": []}
+    if name != "Coupler":
+        record(history, 0.0, solver, part)
+    participant.initialize()
+    reached, windows = 0.0, 0
+    while participant.is_coupling_ongoing():
+        begin = time.perf_counter()
+        dt = participant.get_max_time_step_size()
+        if name == "Coupler":
+            read = {key: participant.read_data(mesh, f"{key}-Temperature", ids, 0.0) for key in CONSTITUENTS}
+        else:
+            fluxes = [participant.read_data(mesh, flux, ids, dt) for flux in solver.fluxes]
+        if load is not None:
+            load.sleep(windows, begin, 0.25)  # no arithmetic while other ranks are still exchanging data
+        if name == "Coupler":
+            for flux, values in solver.fluxes(read, reached, dt).items():
+                participant.write_data(mesh, flux, ids, values)
+        else:
+            solver.advance(dt, *fluxes)
+            participant.write_data(mesh, f"{name}-Temperature", ids, solver.temperature)
+        reached += dt
+        windows += 1
+        record(history, reached, solver, part)
+        if load is not None:
+            load.sleep(windows - 1, begin)
+        participant.advance(dt)
+    participant.finalize()
+    return history
+
+
+def record(history: History, reached: float, solver: Any, part: Part) -> None:
+    """Add a moment to the history: of the coupler, energy from space and energy under way to the ocean."""
+    history["time"].append(reached)
+    if isinstance(solver, Coupler):
+        history["energy"].append([solver.gained, part.integral(solver.into_ocean)])
+    else:
+        history["energy"].append(part.integral(solver.energy()))
+        history["temperature"].append(solver.temperature)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the participant that the command line names."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("name", choices=["Coupler", *CONSTITUENTS], help="the participant")
+    parser.add_argument("--load", choices=["real", "emulated"], default="real", help="default: %(default)s")
+    parser.add_argument("--law", default="law.json", help="cost laws of the emulated load (default: %(default)s)")
+    parser.add_argument("--output", metavar="FILE.npz", help="write the history at the end")
+    options = parser.parse_args(arguments)
+    comm, emulated = MPI.COMM_WORLD, options.load == "emulated"
+    try:
+        part = Part(options.name, comm, patient=emulated)
+    except ValueError as error:
+        if comm.Get_rank() == 0:
+            print(f"{options.name}: {error}", file=sys.stderr)
+        sys.exit(2)
+    load = None
+    if emulated:
+        from precice_lb.emulation import EmulatedLoad
+
+        load = EmulatedLoad.of_solver(options.law, options.name, comm)
+    history = run(options.name, part, load)
+    if load is not None:
+        load.report()
+    if options.output:
+        fields = np.array([part.whole(values) for values in history["temperature"]])
+        if part.rank == 0:
+            np.savez_compressed(
+                options.output, time=history["time"], energy=history["energy"], temperature=fields, cells=part.cells
+            )
+
+
+if __name__ == "__main__":
+    main()
