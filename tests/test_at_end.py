@@ -23,7 +23,7 @@ from precice_lb.store.writer import StoreWriter
 MINUTE = 60 * 10**9
 EARLIER = [{"Inner": 2, "Outer": 2}, {"Inner": 4, "Outer": 3}, {"Inner": 6, "Outer": 4}]
 LAST = {"Inner": 5, "Outer": 5}
-FILES = {"recommendation.json", "report.md", "scaling.svg", "scaling.png"}
+FILES = {"recommendation.json", "recommendation.md", "scaling.svg", "scaling.png"}
 
 
 @pytest.fixture

@@ -68,7 +68,7 @@ def test_json_is_the_only_thing_on_standard_output(stores: Path, tmp_path: Path)
     assert done.stderr.count("wrote ") == 6
     assert {path.name for path in tmp_path.iterdir()} == {
         "recommendation.json",
-        "report.md",
+        "recommendation.md",
         "scaling.svg",
         "scaling.png",
         "budget.svg",
@@ -129,7 +129,7 @@ def test_the_present_split_is_judged(table: Path, tmp_path: Path, capsys: pytest
     )
     assert re.search(r"present split 8 \+ 16 [\d.]+ [\d.]+ % 100 %", shown)
     assert "80 % of ranks" in shown
-    report = (tmp_path / "out" / "report.md").read_text()
+    report = (tmp_path / "out" / "recommendation.md").read_text()
     assert re.search(r"\| present split \| 8 \+ 16 \| [\d.]+ \| [\d.]+ % \| 100 % \|", report)
     values = json.loads((tmp_path / "out" / "recommendation.json").read_text())
     assert values["alternatives"]["present"]["probability"] == 1.0
@@ -163,7 +163,7 @@ def test_measurements_of_several_meshes_need_the_one_that_is_meant(
     assert "Give Inner 16 ranks and Outer 8 ranks for level = 4: one time window" in shown
     assert "warning: Inner: level = 4 is outside of the measured range of 1 to 3" in shown
     assert "12 measurements at 2 to 16 ranks, level 1 to 3" in shown
-    report = (tmp_path / "out" / "report.md").read_text()
+    report = (tmp_path / "out" / "recommendation.md").read_text()
     assert "| Inner | level = 1 | 2 |" in report
     assert json.loads((tmp_path / "out" / "recommendation.json").read_text())["parameters"] == {"level": 4.0}
     assert main([*arguments, "--parameter", "level=3", "--learner", "factorized"]) == 0
@@ -483,7 +483,7 @@ def test_calibrate_measures_recommends_and_judges(tmp_path: Path, mpiexec: str) 
     assert sum(values["split"].values()) == 6
     assert values["emulation"]["splits"]["recommended"]["regret"] <= 0.05
     assert values["emulation"]["splits"]["degrees-of-freedom"]["regret"] >= 0.2
-    assert {"report.md", "scaling.svg", "scaling.png"} <= {path.name for path in campaign.iterdir()}
+    assert {"recommendation.md", "scaling.svg", "scaling.png"} <= {path.name for path in campaign.iterdir()}
     again = precice_lb("calibrate", study, "--directory", campaign)
     assert again.stdout == done.stdout
     assert "3 finished before" in again.stderr

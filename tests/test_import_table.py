@@ -36,6 +36,7 @@ TABLE: dict[str, tuple[set[str], set[str]]] = {
     "report": (
         {
             "calibrate",
+            "check",
             "dataset",
             "emulation",
             "models",
@@ -47,7 +48,7 @@ TABLE: dict[str, tuple[set[str], set[str]]] = {
             "store",
             "watch",
         },
-        {"numpy", "matplotlib", "rich"},
+        {"numpy", "matplotlib", "rich", "jinja2"},
     ),
     "watch": ({"check", "dataset", "ingest", "precice_xml", "recommend", "schedule", "store"}, {"numpy"}),
     "cli": ({"*"}, {"cyclopts", "rich", "numpy"}),

@@ -263,7 +263,14 @@ def test_the_screen_shows_the_plan(printed: tuple[str, Path]) -> None:
 def test_the_files_have_the_plan_too(printed: tuple[str, Path]) -> None:
     _, output = printed
     names = {path.name for path in output.iterdir()}
-    assert {"recommendation.json", "report.md", "budget.svg", "budget.png", "scaling.svg", "scaling.png"} <= names
+    assert {
+        "recommendation.json",
+        "recommendation.md",
+        "budget.svg",
+        "budget.png",
+        "scaling.svg",
+        "scaling.png",
+    } <= names
     values = json.loads((output / "recommendation.json").read_text())
     assert values["budget_unit"] == "nodes"
     assert values["used"]["cores"] == 48 * values["used"]["nodes"] <= 576
@@ -273,7 +280,7 @@ def test_the_files_have_the_plan_too(printed: tuple[str, Path]) -> None:
     assert plan["chosen"]["split"] == values["split"]
     assert {"budget", "split", "cores", "window_seconds", "core_hours", "efficiency"} <= plan["tradeoff"][0].keys()
     assert values["instead"]["gain"] > 0.3
-    report = (output / "report.md").read_text()
+    report = (output / "recommendation.md").read_text()
     assert "](budget.svg)" in report
     assert "| nodes | ranks as above |" in report
     assert "another scheme: parallel-explicit" in report

@@ -147,7 +147,7 @@ def test_documents_are_complete_and_the_same_every_time(plain: tuple[Recommendat
     recommendation, schedule = plain
     first = write_documents(recommendation, tmp_path / "a", schedule=schedule)
     second = write_documents(recommendation, tmp_path / "b", schedule=schedule)
-    assert [path.name for path in first] == ["recommendation.json", "report.md", "scaling.svg", "scaling.png"]
+    assert [path.name for path in first] == ["recommendation.json", "recommendation.md", "scaling.svg", "scaling.png"]
     assert sorted(path.name for path in (tmp_path / "a").iterdir()) == sorted(path.name for path in first)
     for one, other in zip(first, second, strict=True):
         assert one.read_bytes() == other.read_bytes()

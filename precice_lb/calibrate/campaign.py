@@ -24,11 +24,11 @@ from precice_lb.calibrate.events import (
     print_event,
 )
 from precice_lb.calibrate.launchers import make_launcher
-from precice_lb.calibrate.measured import read_measurements
+from precice_lb.calibrate.measured import read_measurements, read_runs
 from precice_lb.calibrate.runs import CampaignRuns
 from precice_lb.calibrate.state import CampaignState, RunRecord, campaign_lock, spent
 from precice_lb.calibrate.study import Study
-from precice_lb.dataset import Measurements
+from precice_lb.dataset import CoupledRun, Measurements
 from precice_lb.exceptions import CalibrationError
 
 __all__ = ["CampaignResult", "run_campaign"]
@@ -78,6 +78,16 @@ class CampaignResult:
             What cannot be read.
         """
         return read_measurements([*self.existing, *self.stores])
+
+    def coupled_runs(self) -> list[CoupledRun]:
+        """Read the runs themselves, as `measurements` counts them.
+
+        Raises
+        ------
+        StoreError, DataError
+            What cannot be read.
+        """
+        return read_runs([*self.existing, *self.stores])
 
 
 def run_campaign(study: Study, directory: Path, *, report: Report | None = None) -> CampaignResult:
@@ -156,7 +166,8 @@ def _try(runs: CampaignRuns, proposal: Proposal, tried: list[RunRecord], tell: R
         tell(RunStarted(number, total, record.split, reason, runs.directory / record.directory))
         runs.do(record)
         used = _used(runs, total - number)
-        tell(RunFinished(number, total, record.split, record.outcome, record.seconds, record.error, used))
+        load = record.other_load
+        tell(RunFinished(number, total, record.split, record.outcome, record.seconds, record.error, used, load))
         if record.outcome == "finished":
             break
     tried.append(record)

@@ -15,7 +15,7 @@ from precice_lb.dataset import CoupledRun, Measurements, load_runs, measurements
 from precice_lb.exceptions import PreciceLBError
 from precice_lb.ingest.profiling import enrich
 
-__all__ = ["MeasuredRuns", "mean_iterations", "measured_runs", "read_measurements"]
+__all__ = ["MeasuredRuns", "mean_iterations", "measured_runs", "read_measurements", "read_runs"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,7 +46,7 @@ def measured_runs(sources: Sequence[Path]) -> MeasuredRuns:
     tables, problems = [], []
     for source in sources:
         try:
-            tables += [_with_parameters([run]) for run in _runs([source])]
+            tables += [_with_parameters([run]) for run in read_runs([source])]
         except PreciceLBError as error:
             problems.append(str(error))
     return MeasuredRuns(tuple(tables), tuple(problems))
@@ -60,7 +60,7 @@ def read_measurements(sources: Sequence[Path]) -> Measurements:
     StoreError, DataError
         What cannot be read, or must not be mixed.
     """
-    return _with_parameters(_runs(sources))
+    return _with_parameters(read_runs(sources))
 
 
 def _with_parameters(runs: Sequence[CoupledRun]) -> Measurements:
@@ -93,6 +93,12 @@ def _numbers(parameters: dict[str, Any]) -> dict[str, float]:
     return {key: float(value) for key, value in known.items() if isinstance(value, int | float)}
 
 
-def _runs(sources: Sequence[Path]) -> list[CoupledRun]:
-    """Read runs; of each, leave out what it states as warm-up, or more where more is unlike what follows."""
+def read_runs(sources: Sequence[Path]) -> list[CoupledRun]:
+    """Read runs; of each, leave out what it states as warm-up, or more where more is unlike what follows.
+
+    Raises
+    ------
+    StoreError
+        What cannot be read.
+    """
     return [dataclasses.replace(run, warmup_windows=found_warmup([run])) for run in load_runs(sources, complete=enrich)]

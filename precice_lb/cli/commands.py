@@ -37,8 +37,8 @@ def run(*arguments: Annotated[str, Parameter(allow_leading_hyphen=True)]) -> int
 def calibrate(study: Path, *, directory: Path | None = None, learner: str | None = None, seed: int = 0) -> None:
     """Measure a study's splits with short runs, then recommend the split of its budget.
 
-    A campaign that was stopped goes on where it was. Its directory also gets recommendation.json, report.md and the
-    figure.
+    A campaign that was stopped goes on where it was. Its directory also gets recommendation.json, recommendation.md and
+    the figure, launch scripts, and the report for people (report/report.html).
 
     Example: precice-lb calibrate configs/pulse.toml
 
@@ -96,8 +96,8 @@ def at_end(case_directory: Path, *, store: Path, participant: str) -> None:
     """Write a recommendation if this participant is the last of a run to end; started by the recorder.
 
     PRECICE_LB_AT_END=recommend makes the recorder start this after a solver's last call. It writes
-    recommendation.json, report.md and the figure into the case directory, from all runs found below it, for the
-    total of ranks of the run that ended.
+    recommendation.json, recommendation.md and the figure into the case directory, from all runs found below it, for
+    the total of ranks of the run that ended.
 
     Example: precice-lb at-end . --store precice-lb-store --participant Fluid
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,7 +16,11 @@ if TYPE_CHECKING:
     from precice_lb.report.truth import Truth
     from precice_lb.schedule import Schedule
 
-__all__ = ["name_files", "run_and_recommend", "show"]
+__all__ = ["command_line", "name_files", "name_report", "run_and_recommend", "show"]
+
+_REPORT_FOLDER = "report"
+# A campaign also lists splits whose window is at most so much longer.
+_WITHIN = 0.05
 
 
 def run_and_recommend(
@@ -43,6 +48,7 @@ def run_and_recommend(
     from precice_lb.emulation import read_laws
     from precice_lb.recommend import recommend as recommend_measured
     from precice_lb.report.launch_scripts import write_launch_scripts
+    from precice_lb.report.page import Evidence, build_page, write_report
     from precice_lb.report.partners_files import write_partners_beside
     from precice_lb.report.progress import CampaignProgress
     from precice_lb.report.terminal import console
@@ -64,6 +70,7 @@ def run_and_recommend(
         schedule=schedule,
         learner=learner,
         random_state=seed,
+        within=_WITHIN,
         parameters={key: value for key, value in study.parameters.items() if key in columns},
         **bounds,
     )
@@ -72,7 +79,21 @@ def run_and_recommend(
         truth = judge(recommendation, read_laws(study.law_path), schedule, **bounds)
     show(recommendation, schedule, result.directory, truth=truth, evidence=evidence)
     name_files(write_partners_beside([result.directory], recommendation.split, result.directory), sys.stdout)
-    name_files(write_launch_scripts(study, recommendation.split, result.directory), sys.stdout)
+    scripts = write_launch_scripts(study, recommendation.split, result.directory)
+    name_files(scripts, sys.stdout)
+    page = build_page(
+        Evidence(
+            recommendation,
+            schedule,
+            result.coupled_runs(),
+            (result.directory, *result.existing),
+            seed=seed,
+            command=command_line(),
+            truth=truth,
+            launch=scripts[0].parent if scripts else None,
+        )
+    )
+    name_report(write_report(page, result.directory / _REPORT_FOLDER))
 
 
 def show(
@@ -110,6 +131,25 @@ def show(
     if output is not None:
         written = write_documents(recommendation, output, schedule=schedule, truth=truth)
         name_files(written, sys.stderr if as_json else sys.stdout)
+
+
+def command_line() -> str:
+    """Write the command that is running, to be repeated."""
+    return shlex.join(["precice-lb", *sys.argv[1:]])
+
+
+def name_report(paths: Sequence[Path]) -> None:
+    """Say what a report consists of, with the page to open last.
+
+    Parameters
+    ----------
+    paths
+        As of `precice_lb.report.page.write_report`.
+    """
+    page, *documents = paths[:3]
+    name_files(documents, sys.stdout)
+    print(f"wrote {len(paths) - 3} files of figures and their numbers in {page.parent}")
+    print(f"report: {page}")
 
 
 def name_files(paths: Sequence[Path], stream: TextIO) -> None:

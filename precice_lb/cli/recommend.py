@@ -49,7 +49,7 @@ def recommend(
     format
         A table to read, or JSON alone on standard output.
     output
-        Also write recommendation.json, report.md and the figure into this directory.
+        Also write recommendation.json, recommendation.md and the figure into this directory.
     verify
         Also compare the optimum for the mean curves with all splits, where they are at most a few millions.
     ridge

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import shlex
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -14,6 +12,7 @@ from cyclopts import Parameter
 
 from precice_lb.cli.app import app
 from precice_lb.cli.case import Case, recommend_case
+from precice_lb.cli.flow import command_line, name_report
 from precice_lb.cli.machine import Machine
 from precice_lb.cli.options import required
 
@@ -70,19 +69,10 @@ def report(
         runs,
         tuple(sources),
         seed=given.seed,
-        command=shlex.join(["precice-lb", *sys.argv[1:]]),
+        command=command_line(),
         launch=launch if known.get("split") == recommendation.split and launch.is_dir() else None,
     )
     name_report(write_report(build_page(evidence), output))
-
-
-def name_report(paths: Sequence[Path]) -> None:
-    """Say what a report consists of, the page to open last."""
-    page, *documents = paths[:3]
-    for path in documents:
-        print(f"wrote {path}")
-    print(f"wrote {len(paths) - 3} figures and tables of their numbers to {page.parent}")
-    print(f"report: {page}")
 
 
 def _read(sources: Sequence[Path], warmup: int | None) -> tuple[list[CoupledRun], Measurements]:

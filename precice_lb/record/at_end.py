@@ -60,7 +60,7 @@ def at_end_action(metadata: dict[str, Any], directory: Path) -> Callable[[Path],
             )
         # It is meant to be running still when this process ends; Popen would warn of that.
         process.returncode = 0
-        files = f"{case}/recommendation.json and report.md"
+        files = f"{case}/recommendation.json and recommendation.md"
         note(f"when the last participant has finished, {files} will be written (log: {log})", sys.stdout)
 
     return start

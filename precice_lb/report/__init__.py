@@ -1,1 +1,1 @@
-"""What people see: terminal tables, figures, ``recommendation.json`` and ``report.md``."""
+"""What people see: terminal tables, figures, recommendations as files, and reports as pages."""

@@ -1,4 +1,4 @@
-"""``recommendation.json``, ``report.md`` and the figure: a recommendation as files."""
+"""``recommendation.json``, ``recommendation.md`` and the figure: a recommendation as files."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = ["JSON_NAME", "grid_markdown", "json_text", "report_markdown", "write_
 JSON_NAME = "recommendation.json"
 """Written last: where it is new, the others are too."""
 
-_REPORT_NAME = "report.md"
+_MARKDOWN_NAME = "recommendation.md"
 _FIGURE_STEM = "scaling"
 _PLAN_STEM = "budget"
 
@@ -114,7 +114,7 @@ def write_documents(
     schedule: Schedule | None = None,
     truth: Truth | None = None,
 ) -> list[Path]:
-    """Write ``recommendation.json``, ``report.md`` and the figures (SVG and PNG) into a directory.
+    """Write ``recommendation.json``, ``recommendation.md`` and the figures (SVG and PNG) into a directory.
 
     Each file is replaced as a whole, so that a reader never sees half of one.
 
@@ -154,7 +154,7 @@ def write_documents(
         for stem, figure in reversed(figures.items())
         for kind in ("png", "svg")
     } | {
-        _REPORT_NAME: report_markdown(recommendation, truth=truth).encode(),
+        _MARKDOWN_NAME: report_markdown(recommendation, truth=truth).encode(),
         JSON_NAME: json_text(values).encode(),
     }
     return write_files(directory, contents, "the report")[::-1]

@@ -147,7 +147,8 @@ def panels(
         figure.supxlabel(xlabel, fontsize="medium")
         figure.supylabel(ylabel, fontsize="medium")
         handles, labels = zip(*entries, strict=True)
-        figure.legend(handles, labels, loc="outside lower left", ncols=2)
+        # Above: below stands the common label.
+        figure.legend(handles, labels, loc="outside upper left", ncols=2)
         figure.draw_without_rendering()
         figure.set_layout_engine("none")
     return figure

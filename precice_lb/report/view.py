@@ -231,7 +231,7 @@ def _formula(model: Any, brief: bool) -> str:
         return type(model).__name__
     formula = model.formula()
     if brief and len(formula.terms) > _TERMS_ON_SCREEN:
-        return f"{len(formula.terms)} terms, in full in report.md and in the JSON"
+        return f"{len(formula.terms)} terms, in full in the JSON"
     return f"{formula.text()} seconds"
 
 

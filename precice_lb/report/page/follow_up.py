@@ -6,7 +6,6 @@ import re
 from typing import TYPE_CHECKING
 
 from precice_lb.exceptions import PreciceLBError
-from precice_lb.partners import partners_report, read_store_meshes
 from precice_lb.report import partners, view
 from precice_lb.report.page.blocks import Block, Chart, Listing, Pairs, Section, Sentence, Table
 from precice_lb.report.page.evidence import provenance
@@ -14,6 +13,7 @@ from precice_lb.report.page.measured import NO_RUNS
 from precice_lb.report.page.measured_charts import windows_chart
 from precice_lb.report.page.next_runs import TARGET_REGRET, next_runs
 from precice_lb.report.partners_figure import histogram_panel, matrix_panel
+from precice_lb.report.partners_files import partners_of_split
 from precice_lb.report.style import one_panel
 from precice_lb.report.text import percent, ranks_text, seconds_unit, short_names, visible
 
@@ -31,22 +31,17 @@ _DRAWN, _MOST_PAIRS = 4, 20_000
 def partners_section(evidence: Evidence) -> Section:
     """Show which ranks talk to each other at the recommended split, where a run kept its meshes."""
     title = "Partner ranks"
-    places = [place for place in evidence.sources if place.is_dir() and next(place.rglob("*-*-*.npz"), None)]
-    if not places:
+    try:
+        report = partners_of_split(evidence.sources, evidence.recommendation.split)
+    except PreciceLBError as error:
+        return Section("partners", title, (Sentence(f"Not reported: {error}.", "missing"),))
+    if report is None:
         text = (
             "No run among the sources kept its meshes: record one with PRECICE_LB_MESHES=coordinates to see which "
             "ranks will talk to each other."
         )
         return Section("partners", title, (Sentence(text, "missing"),))
-    split = evidence.recommendation.split
-    try:
-        configuration, meshes, regions = read_store_meshes(places)
-        measured = {mesh.participant: mesh.ranks for mesh in meshes.values()}
-        ranks = {name: count for name, count in split.items() if measured.get(name, count) != count}
-        report = partners_report(configuration, meshes, regions, ranks=ranks)
-    except PreciceLBError as error:
-        return Section("partners", title, (Sentence(f"Not reported: {visible(str(error))}", "missing"),))
-    blocks: list[Block] = []
+    blocks: list[Block] = [Sentence(f"{text[0].upper()}{text[1:]}.", "missing") for text in report.missing]
     for number, found in enumerate(report.links[:_DRAWN], start=1):
         blocks += _link_charts(found, number)
     blocks += [Table(grid) for grid in partners.partners_grids(report)]

@@ -40,20 +40,16 @@ def page_html(page: Page) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters["tight"] = _tight
     drawings = {id(chart): inline_svg(chart, number) for number, chart in enumerate(page.charts, start=1)}
     sections = [{"section": section, "groups": list(_groups(section))} for section in page.sections]
     return environment.get_template(_TEMPLATE).render(page=page, sections=sections, drawings=drawings, identity=id)
 
 
 def _shown(value: Any) -> Any:
-    """Write out control characters, except in what was escaped or made here."""
-    return visible(value) if isinstance(value, str) and not hasattr(value, "__html__") else value
-
-
-def _tight(text: str) -> str:
-    """Keep numbers and their units on one line."""
-    return _NUMBER_AND_UNIT.sub("\N{NO-BREAK SPACE}", text)
+    """Write out control characters and keep numbers with their units, except in what was escaped or made here."""
+    if not isinstance(value, str) or hasattr(value, "__html__"):
+        return value
+    return _NUMBER_AND_UNIT.sub("\N{NO-BREAK SPACE}", visible(value))
 
 
 def _groups(section: Section) -> Iterator[dict[str, Any]]:

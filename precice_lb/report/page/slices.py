@@ -29,6 +29,8 @@ Array = NDArray[np.float64]
 
 # Cells of the triangle's side, points of a slice, panels; what is slower than so many times the best is not told apart.
 _CELLS, _POINTS, _PANELS, _SHOWN = 48, 49, 15, 4.0
+# Of marks on a map, whose colours are those of the map on a dark page too: nearly black, so that it is not exchanged.
+_EDGE = "#010101"
 _MARKERS = {"equal": "D", "degrees-of-freedom": "s", "present": "^"}
 
 
@@ -72,8 +74,8 @@ def triangle_chart(evidence: Evidence) -> Chart:
         for kind, (split, marker, size) in marks.items():
             shape: dict[str, Any] = {
                 "marker": marker,
-                "color": "#F0E442",
-                "markeredgecolor": "black",
+                "color": "#FEFEFE",
+                "markeredgecolor": _EDGE,
                 "linestyle": "none",
             }
             axes.plot([split[names[0]]], [split[names[1]]], markersize=size, **shape)
