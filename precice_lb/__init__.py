@@ -15,6 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from precice_lb.calibrate import CalibrationDesign as CalibrationDesign
+    from precice_lb.export import export_csv as export_csv
+    from precice_lb.export import export_trace as export_trace
+    from precice_lb.export import to_dataframe as to_dataframe
+    from precice_lb.export import to_xarray as to_xarray
     from precice_lb.recommend import recommend_split as recommend_split
     from precice_lb.split import optimize_split as optimize_split
     from precice_lb.watch import watch_run as watch_run
@@ -24,11 +28,15 @@ if TYPE_CHECKING:
 
 _OWN = {
     "CalibrationDesign": "precice_lb.calibrate",
+    "export_csv": "precice_lb.export",
+    "export_trace": "precice_lb.export",
     "recommend_split": "precice_lb.recommend",
     "optimize_split": "precice_lb.split",
+    "to_dataframe": "precice_lb.export",
+    "to_xarray": "precice_lb.export",
     "watch_run": "precice_lb.watch",
 }
-_ROOMS = ("partners", "watch")
+_ROOMS = ("export", "partners", "watch")
 
 
 def __getattr__(name: str) -> Any:

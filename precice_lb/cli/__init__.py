@@ -10,6 +10,7 @@ from precice_lb.cli.app import app
 from precice_lb.cli.check import check
 from precice_lb.cli.commands import at_end, calibrate, demo, run
 from precice_lb.cli.entry import main
+from precice_lb.cli.export import export
 from precice_lb.cli.fit import fit
 from precice_lb.cli.imports import importer
 from precice_lb.cli.partners import partners
@@ -25,6 +26,7 @@ __all__ = [
     "calibrate",
     "check",
     "demo",
+    "export",
     "fit",
     "importer",
     "main",

@@ -1,0 +1,86 @@
+"""Recorded runs rank by rank, none of them in memory longer than it is looked at."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from precice_lb.ingest.profiling import enrich
+from precice_lb.store.groups import group_ranks, group_runs
+from precice_lb.store.merged import MergedStore
+from precice_lb.store.parts import read_part
+from precice_lb.store.reader import find_stores
+from precice_lb.store.records import RankStore
+from precice_lb.store.schema import MERGED_SUFFIX
+
+__all__ = ["ExportedRun", "exported_runs"]
+
+_IDENTITY = ("participant", "rank", "size", "attempt", "started_unix_ns", "started_clock_ns")
+
+
+@dataclass(frozen=True, eq=False)
+class ExportedRun:
+    """One coupled run.
+
+    Attributes
+    ----------
+    name : str
+        The metadata ``run``, or one made from participants and ranks; different from those of the other runs.
+    participants : dict of str to sequence of RankStore
+        Ranks by participant, sorted; their rows are read when asked for.
+    """
+
+    name: str
+    participants: dict[str, Sequence[RankStore]]
+
+    @property
+    def configuration(self) -> str:
+        """Text of ``precice-config.xml``."""
+        return next(iter(self.participants.values()))[0].configuration
+
+    def ranks(self) -> Iterator[tuple[str, RankStore]]:
+        """Give each rank with its participant, with mapping and wait from preCICE's profiling files."""
+        for name, group in self.participants.items():
+            for store in group:
+                yield name, enrich([store])[0]
+
+
+def exported_runs(sources: Sequence[str | Path]) -> list[ExportedRun]:
+    """Find the runs in stores.
+
+    Parameters
+    ----------
+    sources : sequence of path
+        Store files, or directories that are searched with everything below them.
+
+    Returns
+    -------
+    list of ExportedRun
+        In the order they started.
+
+    Raises
+    ------
+    StoreError
+        If a source holds no store, or a file cannot be read as one.
+    """
+    ranks: dict[tuple[object, ...], RankStore] = {}
+    # Merged files first: where an interrupted merge left the ranks' own files too, waits are in the merged one.
+    for path in sorted(find_stores(sources), key=lambda path: not path.name.endswith(MERGED_SUFFIX)):
+        is_merged = path.name.endswith(MERGED_SUFFIX)
+        for store in MergedStore(path).stores if is_merged else [read_part(path, rows=False)]:
+            key = (store.directory, *(store.metadata[name] for name in _IDENTITY))
+            ranks.setdefault(key, store)
+    runs: list[ExportedRun] = []
+    names: set[str] = set()
+    for groups in group_runs(group_ranks(ranks.values())):
+        found = {str(group[0].metadata["participant"]): group for group in groups}
+        participants = dict(sorted(found.items()))
+        sizes = " ".join(f"{name}:{group[0].metadata['size']}" for name, group in participants.items())
+        wanted = name = str(groups[0][0].metadata.get("run") or sizes)
+        number = 2
+        while name in names:
+            name, number = f"{wanted} #{number}", number + 1
+        names.add(name)
+        runs.append(ExportedRun(name, participants))
+    return runs

@@ -1,0 +1,216 @@
+"""Runs as tidy tables: CSV, a DataFrame of pandas, a Dataset of xarray."""
+
+from __future__ import annotations
+
+import csv
+import importlib
+import math
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from precice_lb.exceptions import DataError
+from precice_lb.export.runs import ExportedRun, exported_runs
+from precice_lb.store.records import RankStore
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import xarray as xr
+
+__all__ = ["COLUMNS", "QUANTITIES", "export_csv", "to_dataframe", "to_xarray"]
+
+QUANTITIES = {
+    "solve": "time of the solver between two calls of advance",
+    "mapping": "mapping of data, within advance",
+    "wait": "waiting for partners, within advance",
+    "overhead": "the rest of advance",
+    "advance": "advance as a whole: mapping, wait and overhead",
+}
+"""What is told of each coupling iteration, and what it means."""
+
+COLUMNS = ("run", "participant", "ranks", "rank", "window", "iteration", "quantity", "seconds")
+"""Columns of the tables."""
+
+Columns = dict[str, NDArray[Any]]
+
+
+def export_csv(sources: Sequence[str | Path], path: str | Path) -> int:
+    """Write runs as a CSV file with one row per run, participant, rank, coupling iteration and quantity.
+
+    Parameters
+    ----------
+    sources : sequence of path
+        Store files, or directories that are searched with everything below them.
+    path : path
+        The file to write.
+
+    Returns
+    -------
+    int
+        Rows below the header. The columns are `COLUMNS`; seconds are empty where not measured. Ranks are read and
+        written one after the other.
+
+    Raises
+    ------
+    StoreError
+        If a source holds no store, or a file cannot be read as one.
+    DataError
+        If the file cannot be written.
+    """
+    runs = exported_runs(sources)
+    count = 0
+    try:
+        with Path(path).open("w", encoding="utf-8", newline="") as file:
+            writer = csv.writer(file, lineterminator="\n")
+            writer.writerow(COLUMNS)
+            for table in _tables(runs):
+                columns = [table[name].tolist() for name in COLUMNS[:-1]]
+                seconds = ["" if math.isnan(value) else repr(value) for value in table["seconds"].tolist()]
+                writer.writerows(zip(*columns, seconds, strict=True))
+                count += len(seconds)
+    except OSError as error:
+        raise DataError(f"{path}: expected a file that can be written, found {error.strerror}") from error
+    return count
+
+
+def to_dataframe(sources: Sequence[str | Path]) -> pd.DataFrame:
+    """Read runs as a tidy table of pandas.
+
+    Parameters
+    ----------
+    sources : sequence of path
+        Store files, or directories that are searched with everything below them.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row per run, participant, rank, coupling iteration and quantity of `QUANTITIES`, with the columns `COLUMNS`;
+        run, participant and quantity are categories, seconds NaN where not measured. ``attrs`` hold the units.
+
+    Raises
+    ------
+    StoreError
+        If a source holds no store, or a file cannot be read as one.
+    DataError
+        If pandas is not installed.
+    """
+    pandas = _required("pandas")
+    tables = list(_tables(exported_runs(sources)))
+    joined = {name: np.concatenate([table[name] for table in tables]) for name in COLUMNS}
+    frame: pd.DataFrame = pandas.DataFrame(joined)
+    for name in ("run", "participant", "quantity"):
+        frame[name] = frame[name].astype("category")
+    frame.attrs = {"units": {"seconds": "s"}, "quantities": dict(QUANTITIES)}
+    return frame
+
+
+def to_xarray(sources: Sequence[str | Path]) -> xr.Dataset:
+    """Read runs as arrays of xarray over run, participant, rank and time window.
+
+    Parameters
+    ----------
+    sources : sequence of path
+        Store files, or directories that are searched with everything below them.
+
+    Returns
+    -------
+    xarray.Dataset
+        Each of `QUANTITIES` in seconds per time window, all coupling iterations together, with the dimensions run,
+        participant, rank and window; NaN where not measured and where a run has no such rank or window. ``iterations``
+        and ``ranks`` are counts. Attributes hold units and meanings.
+
+    Raises
+    ------
+    StoreError
+        If a source holds no store, or a file cannot be read as one.
+    DataError
+        If xarray is not installed.
+    """
+    xarray = _required("xarray")
+    runs = exported_runs(sources)
+    names = sorted({name for run in runs for name in run.participants})
+    parts = [(i, names.index(name), store) for i, run in enumerate(runs) for name, store in run.ranks()]
+    tables = [(i, j, int(store.metadata["rank"]), _iterations(store)) for i, j, store in parts]
+    windows = np.unique(np.concatenate([table["window"] for *_, table in tables]))
+    most = 1 + max(rank for _, _, rank, _ in tables)
+    shape = (len(runs), len(names), most, len(windows))
+    values = {name: np.full(shape, np.nan) for name in QUANTITIES}
+    iterations = np.zeros((len(runs), len(names), len(windows)))
+    ranks = np.zeros(shape[:2], dtype=np.int64)
+    for i, j, rank, table in tables:
+        found, starts = np.unique(table["window"], return_index=True)
+        at = np.searchsorted(windows, found)
+        for name in QUANTITIES:
+            values[name][i, j, rank, at] = np.add.reduceat(table[name], starts)
+        iterations[i, j, at] = np.diff(starts, append=len(table["window"]))
+    for i, run in enumerate(runs):
+        for name, group in run.participants.items():
+            ranks[i, names.index(name)] = group[0].metadata["size"]
+    dims = ("run", "participant", "rank", "window")
+    variables = {name: (dims, values[name], {"units": "s", "long_name": text}) for name, text in QUANTITIES.items()}
+    counts = {
+        "iterations": (
+            ("run", "participant", "window"),
+            iterations,
+            {"units": "1", "long_name": "coupling iterations"},
+        ),
+        "ranks": (("run", "participant"), ranks, {"units": "1", "long_name": "number of ranks"}),
+    }
+    coordinates = {"run": [run.name for run in runs], "participant": names, "rank": np.arange(most), "window": windows}
+    title = {"title": "seconds per time window of coupled preCICE simulations", "source": "precice_lb"}
+    dataset: xr.Dataset = xarray.Dataset({**variables, **counts}, coordinates, title)
+    return dataset
+
+
+def _tables(runs: Sequence[ExportedRun]) -> Iterator[Columns]:
+    """Tidy columns of each rank."""
+    for run in runs:
+        for name, store in run.ranks():
+            table = _iterations(store)
+            count, kinds = len(table["window"]), len(QUANTITIES)
+            repeated = {"run": run.name, "participant": name}
+            columns: Columns = {key: np.full(count * kinds, value, dtype=object) for key, value in repeated.items()}
+            for key, value in (("ranks", store.metadata["size"]), ("rank", store.metadata["rank"])):
+                columns[key] = np.full(count * kinds, value, dtype=np.int64)
+            for key in ("window", "iteration"):
+                columns[key] = np.repeat(table[key], kinds)
+            columns["quantity"] = np.tile(np.array(list(QUANTITIES), dtype=object), count)
+            columns["seconds"] = np.stack([table[name] for name in QUANTITIES], axis=1).ravel()
+            yield columns
+
+
+def _iterations(store: RankStore) -> Columns:
+    """Seconds of each coupling iteration of a rank, all its calls of ``advance`` together."""
+    rows = store.advances
+    changes = (np.diff(rows["window"], prepend=0) != 0) | (np.diff(rows["iteration"], prepend=0) != 0)
+    starts = np.flatnonzero(changes)
+    seconds = {}
+    for name in ("solve", "advance", "mapping", "wait"):
+        nanoseconds = rows[f"{name}_ns"]
+        values = np.where(nanoseconds < 0, np.nan, nanoseconds * 1e-9)
+        seconds[name] = np.add.reduceat(values, starts) if len(starts) else np.empty(0)
+    seconds["overhead"] = seconds["advance"] - seconds["mapping"] - seconds["wait"]
+    return {
+        "window": rows["window"][starts].astype(np.int64),
+        "iteration": rows["iteration"][starts].astype(np.int64),
+        **seconds,
+    }
+
+
+def _required(name: str) -> Any:
+    """Import an optional library.
+
+    Raises
+    ------
+    DataError
+        If it is not installed.
+    """
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        raise DataError(
+            f"expected {name} to export tables, found it is not installed; pip install precice_lb[export]"
+        ) from error
