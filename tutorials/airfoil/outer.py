@@ -1,0 +1,6 @@
+"""Solver of the outer domain: python outer.py --help."""
+
+import airfoil
+
+if __name__ == "__main__":
+    airfoil.main("Outer")
