@@ -1,6 +1,6 @@
 """The command line: one importable function per subcommand.
 
-Exit codes: 0 done, 2 refused (one line on standard error), 130 interrupted. Heavy libraries are imported inside the
+Exit codes: see `precice_lb.cli.app`. Heavy libraries are imported inside the
 functions that need them, so that ``--help`` and errors come at once.
 """
 
@@ -9,6 +9,7 @@ from __future__ import annotations
 from precice_lb.cli.app import app
 from precice_lb.cli.check import check
 from precice_lb.cli.commands import at_end, calibrate, demo, run
+from precice_lb.cli.completion import completion
 from precice_lb.cli.entry import main
 from precice_lb.cli.export import export
 from precice_lb.cli.fit import fit
@@ -25,6 +26,7 @@ __all__ = [
     "at_end",
     "calibrate",
     "check",
+    "completion",
     "demo",
     "export",
     "fit",

@@ -16,9 +16,15 @@ def _version() -> str:
         return "unknown: not installed, imported from its source"
 
 
+_EXIT_CODES = (
+    "Exit codes: 0 done; 1 something was found (check); 2 refused, with one line on standard error; 3 a threshold was "
+    "reached (watch); 130 interrupted. run passes on that of the solver."
+)
+
 app = App(
     name="precice-lb",
     help="Find the split of ranks between the participants of a coupled preCICE simulation.",
+    help_epilogue=_EXIT_CODES,
     help_format="plaintext",
     version=_version,
     default_parameter=Parameter(negative_iterable=()),

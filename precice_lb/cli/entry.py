@@ -25,7 +25,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     Returns
     -------
     int
-        The exit code: 0 done, 2 refused, 130 interrupted.
+        The exit code, as `precice_lb.cli.app` says.
     """
     for stream in (sys.stdout, sys.stderr):
         # A name in another script must not end the program where the terminal cannot show it.
