@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["nth_element"]
+__all__ = ["nth_element", "rise", "sift"]
 
 _SMALL = 512
 
@@ -77,8 +77,8 @@ def _select(entries: list[int], values: list[float], nth: int, depth: int) -> No
     first, last = 0, len(entries)
     while last - first > 3:
         if depth == 0:
-            # Only for values made to defeat the median of three; equal ones may come in another order then.
-            break
+            _heap_select(entries, values, first, nth, last)
+            return
         depth -= 1
         cut = _cut_small(entries, values, first, last)
         if cut <= nth:
@@ -107,3 +107,65 @@ def _cut_small(entries: list[int], values: list[float], first: int, last: int) -
         entries[low], entries[high] = entries[high], entries[low]
         values[low], values[high] = values[high], values[low]
         low += 1
+
+
+def _heap_select(entries: list[int], values: list[float], first: int, nth: int, last: int) -> None:
+    """Finish with a heap of the smallest ones, as the library does after too many cuts (``std::__heap_select``)."""
+    heap = [(values[place], entries[place]) for place in range(first, nth + 1)]
+    for hole in range(len(heap) // 2 - 1, -1, -1):
+        sift(heap, hole, len(heap), heap[hole])
+    for place in range(nth + 1, last):
+        if values[place] < heap[0][0]:
+            new = values[place], entries[place]
+            entries[place] = heap[0][1]
+            sift(heap, 0, len(heap), new)
+    heap[0], heap[-1] = heap[-1], heap[0]
+    entries[first : nth + 1] = [entry for _, entry in heap]
+
+
+def sift(heap: list[tuple[float, int]], hole: int, length: int, value: tuple[float, int]) -> None:
+    """Put a value below a hole of a heap with the largest first (``std::__adjust_heap``).
+
+    Parameters
+    ----------
+    heap : list of (float, int)
+        What it is sorted by, and an entry.
+    hole, length : int
+        Position of the hole, and length of the heap.
+    value : (float, int)
+        The value.
+    """
+    if length == 0:
+        return
+    top = child = hole
+    while child < (length - 1) // 2:
+        child = 2 * (child + 1)
+        if heap[child][0] < heap[child - 1][0]:
+            child -= 1
+        heap[hole] = heap[child]
+        hole = child
+    if length % 2 == 0 and child == (length - 2) // 2:
+        child = 2 * (child + 1)
+        heap[hole] = heap[child - 1]
+        hole = child - 1
+    rise(heap, hole, top, value)
+
+
+def rise(heap: list[tuple[float, int]], hole: int, top: int, value: tuple[float, int]) -> None:
+    """Put a value above a hole of a heap (``std::__push_heap``).
+
+    Parameters
+    ----------
+    heap : list of (float, int)
+        What it is sorted by, and an entry.
+    hole, top : int
+        Position of the hole, and the highest one that the value may take.
+    value : (float, int)
+        The value.
+    """
+    parent = (hole - 1) // 2
+    while hole > top and heap[parent][0] < value[0]:
+        heap[hole] = heap[parent]
+        hole = parent
+        parent = (hole - 1) // 2
+    heap[hole] = value

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from precice_lb.partners.introselect import nth_element
+from precice_lb.partners.introselect import nth_element, rise, sift
 
 __all__ = ["SearchTree", "packed_places"]
 
@@ -204,36 +204,10 @@ def _store(found: list[tuple[float, int]], count: int, new: tuple[float, int]) -
         found.append(new)
         if len(found) == count:
             for hole in range(count // 2 - 1, -1, -1):
-                _sift(found, hole, count, found[hole])
+                sift(found, hole, count, found[hole])
     elif new[0] < found[0][0]:
         last = found[-1]
         found[-1] = found[0]
-        _sift(found, 0, count - 1, last)
+        sift(found, 0, count - 1, last)
         found[-1] = new
-        _rise(found, count - 1, 0, new)
-
-
-def _sift(heap: list[tuple[float, int]], hole: int, length: int, value: tuple[float, int]) -> None:
-    if length == 0:
-        return
-    top = child = hole
-    while child < (length - 1) // 2:
-        child = 2 * (child + 1)
-        if heap[child][0] < heap[child - 1][0]:
-            child -= 1
-        heap[hole] = heap[child]
-        hole = child
-    if length % 2 == 0 and child == (length - 2) // 2:
-        child = 2 * (child + 1)
-        heap[hole] = heap[child - 1]
-        hole = child - 1
-    _rise(heap, hole, top, value)
-
-
-def _rise(heap: list[tuple[float, int]], hole: int, top: int, value: tuple[float, int]) -> None:
-    parent = (hole - 1) // 2
-    while hole > top and heap[parent][0] < value[0]:
-        heap[hole] = heap[parent]
-        hole = parent
-        parent = (hole - 1) // 2
-    heap[hole] = value
+        rise(found, count - 1, 0, new)
