@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import re
 import sys
-from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 
 project = "precice_lb"
 author = "the precice_lb authors"
-release = metadata.version("precice_lb")
+release = re.findall(r'^version = "(.+)"', (HERE.parent / "pyproject.toml").read_text(encoding="utf-8"), re.MULTILINE)[
+    0
+]
 
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.viewcode"]
 exclude_patterns = ["_build"]
