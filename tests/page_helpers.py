@@ -15,6 +15,8 @@ from precice_lb.recommend import load_sources, recommend
 from precice_lb.report.page import Evidence
 from precice_lb.schedule import Schedule
 
+SPLITS = [{"Inner": 2, "Outer": 2}, {"Inner": 4, "Outer": 2}, {"Inner": 6, "Outer": 3}]
+
 
 def table_evidence(directory: Path, names: Sequence[str], total: int = 24, **options: Any) -> Evidence:
     """A recommendation from a table alone."""

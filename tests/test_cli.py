@@ -484,6 +484,8 @@ def test_calibrate_measures_recommends_and_judges(tmp_path: Path, mpiexec: str) 
     assert values["emulation"]["splits"]["recommended"]["regret"] <= 0.05
     assert values["emulation"]["splits"]["degrees-of-freedom"]["regret"] >= 0.2
     assert {"recommendation.md", "scaling.svg", "scaling.png"} <= {path.name for path in campaign.iterdir()}
+    assert done.stdout.splitlines()[-1] == f"report: {campaign / 'report' / 'report.html'}"
+    assert "under the law" in (campaign / "report" / "report.html").read_text().lower()
     again = precice_lb("calibrate", study, "--directory", campaign)
     assert again.stdout == done.stdout
     assert "3 finished before" in again.stderr

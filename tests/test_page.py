@@ -10,7 +10,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from page_helpers import Elements, store_evidence, table_evidence
+from page_helpers import SPLITS, Elements, store_evidence, table_evidence
 from report_helpers import HOSTILE, write_campaign
 
 from precice_lb.cli import main
@@ -21,7 +21,6 @@ ORDER = [
     "recommendation", "comparison", "window", "scaling", "landscape", "budget", "iterations", "imbalance", "partners",
     "quality", "next", "launch", "provenance",
 ]  # fmt: skip
-SPLITS = [{"Inner": 2, "Outer": 2}, {"Inner": 4, "Outer": 2}, {"Inner": 6, "Outer": 3}]
 
 
 @pytest.fixture(scope="module")

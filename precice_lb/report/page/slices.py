@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from precice_lb.report.curves import window_seconds
 from precice_lb.report.page.blocks import Chart
 from precice_lb.report.style import legend_below, one_panel, panels
-from precice_lb.report.text import seconds_unit
+from precice_lb.report.text import seconds_unit, short_names
 from precice_lb.report.view import label
 
 if TYPE_CHECKING:
@@ -103,8 +103,10 @@ def triangle_chart(evidence: Evidence) -> Chart:
 
 def slice_chart(evidence: Evidence) -> Chart:
     """Draw the window time when ranks move between two participants, for each pair."""
-    recommendation, labels = evidence.recommendation, evidence.labels
+    recommendation = evidence.recommendation
     split = recommendation.split
+    # Above a small panel there is little room.
+    labels = short_names(split, 9)
     names = list(split)
     pairs = list(itertools.combinations(names, 2))
     if len(pairs) > _PANELS:
@@ -136,7 +138,7 @@ def slice_chart(evidence: Evidence) -> Chart:
         axes.xaxis.set_major_locator(MaxNLocator(nbins=3, integer=True))
         both = split[pair[0]] + split[pair[1]]
         axes.set_title(
-            f"{labels[pair[0]]}\n{labels[pair[1]]}: rest of {both}", fontsize=8, loc="left", parse_math=False
+            f"{labels[pair[0]]}\n{labels[pair[1]]}, rest of {both}", fontsize=7.5, loc="left", parse_math=False
         )
 
     entries: list[tuple[Any, str]] = [
