@@ -13,15 +13,17 @@ from calibrate_helpers import write_case, write_study
 
 from precice_lb.calibrate import Event, read_study, run_campaign
 from precice_lb.dataset import load_measurements, load_runs
+from precice_lb.recommend import recommend
+from precice_lb.schedule import Schedule
 
 # Knows nothing of us; a rank sleeps for a cost that falls with the number of ranks.
 SOLVER = """\
-import sys, time
+import os, sys, time
 import numpy as np
 import precice
 from mpi4py import MPI
 
-name, work = sys.argv[1], float(sys.argv[2])
+name, work = sys.argv[1], float(sys.argv[2]) * float(os.environ.get("CELLS", "1"))
 comm = MPI.COMM_WORLD
 mesh, reads, writes = ("A-Mesh", "Flux", "Heat") if name == "Left" else ("B-Mesh", "Heat", "Flux")
 participant = precice.Participant(name, "precice-config.xml", comm.rank, comm.size)
@@ -67,6 +69,37 @@ def test_a_campaign_measures_the_costs_that_were_planted(tmp_path: Path) -> None
         # Ranks on a busy machine may be late, never early.
         assert np.all(samples[:, 1] >= work / samples[:, 0] * 0.999)
         assert np.all(samples[:, 1] <= work / samples[:, 0] + 0.25)
+
+
+@pytest.mark.mpi
+@pytest.mark.usefixtures("mpiexec")
+def test_a_small_mesh_runs_first_and_informs_the_case(tmp_path: Path) -> None:
+    write_case(tmp_path, SOLVER)
+    extra = """\
+[environment]
+PRECICE_LB_BACKEND = "embedded"
+[parameters]
+cells = 1
+[[meshes]]
+parameters = { cells = 0.25 }
+environment = { CELLS = "0.25" }
+"""
+    path = write_study(tmp_path, runs="maximum = 4\ntarget_regret = 0", extra=extra)
+    text = path.read_text()
+    for name, work in (("Left", 1.2), ("Right", 0.4)):
+        text = text.replace(f"python solver.py {name}", f"python -m precice_lb run solver.py {name} {work}")
+    path.write_text(text)
+    told: list[Event] = []
+    result = run_campaign(read_study(path), tmp_path / "campaign", report=told.append)
+    assert [run.mesh for run in result.finished][:3] == [0, 0, None], [str(event) for event in told]
+    measured = result.measurements()
+    for name, work in (("Left", 1.2), ("Right", 0.4)):
+        samples, cells = measured.samples[name], measured.parameters[name]["cells"]
+        assert set(cells) == {0.25, 1.0}
+        assert np.all(samples[:, 1] >= work * cells / samples[:, 0] * 0.999)
+        assert np.all(samples[:, 1] <= work * cells / samples[:, 0] + 0.25)
+    advice = recommend(measured, 4, schedule=Schedule.parallel(["Left", "Right"]), parameters={"cells": 1.0})
+    assert advice.split == {"Left": 3, "Right": 1}
 
 
 def compiled_sleeper(directory: Path) -> Path:
