@@ -20,15 +20,13 @@ if TYPE_CHECKING:
 
 project = "precice_lb"
 author = "the precice_lb authors"
-release = re.findall(r'^version = "(.+)"', (HERE.parent / "pyproject.toml").read_text(encoding="utf-8"), re.MULTILINE)[
-    0
-]
+PYPROJECT = (HERE.parent / "pyproject.toml").read_text(encoding="utf-8")
+release = re.findall(r'^version = "(.+)"', PYPROJECT, re.MULTILINE)[0]
 
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.viewcode"]
 exclude_patterns = ["_build"]
 source_suffix = {".md": "markdown"}
 
-myst_enable_extensions = ["dollarmath", "colon_fence", "deflist"]
 myst_heading_anchors = 4
 
 html_theme = "furo"

@@ -181,7 +181,8 @@ class Session:
         self.state.write_text(f"cd {shlex.quote(str(self.start))}\n")
         programs = place / "bin"
         programs.mkdir()
-        self.environment = dict(os.environ, PYTHONPATH=str(ROOT), MPLBACKEND="Agg", PYTHONWARNINGS="default")
+        # Nothing is to be left in the home of whoever runs the tests.
+        self.environment = dict(os.environ, PYTHONPATH=str(ROOT), MPLBACKEND="Agg", HOME=str(place))
         self.environment["PATH"] = os.pathsep.join(
             [str(programs), str(Path(sys.executable).parent), os.environ["PATH"]]
         )
