@@ -14,7 +14,8 @@ import pkgutil
 import pydoc
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -39,6 +40,7 @@ _LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^()\s]+)\)")
 _FENCE = re.compile(r"^ *```.*?^ *```$", re.MULTILINE | re.DOTALL)
 
 
+@cache
 def rooms() -> list[str]:
     """Name the modules that make the public Python API: the rooms of the package, and a few modules below them.
 
@@ -286,8 +288,8 @@ def _toctree(pages: list[str], caption: str | None = None) -> str:
     return "\n".join(["```{toctree}", *options, "", *pages, "```"])
 
 
-def _entries(folder: str) -> Iterator[str]:
-    yield from sorted(f"{folder}/{path.stem}" for path in (HERE / folder).glob("*.md"))
+def _entries(folder: str) -> list[str]:
+    return sorted(f"{folder}/{path.stem}" for path in (HERE / folder).glob("*.md"))
 
 
 _GENERATORS: dict[str, Callable[[], str]] = {
@@ -295,6 +297,6 @@ _GENERATORS: dict[str, Callable[[], str]] = {
     "study keys": _study_keys,
     "store columns": _store_columns,
     "other pages": _other_pages,
-    "tutorials": lambda: _toctree(list(_entries("tutorials"))),
+    "tutorials": lambda: _toctree(_entries("tutorials")),
     "rooms": lambda: _toctree([f"/{entry}" for entry in _entries("api")]),
 }

@@ -162,6 +162,8 @@ class EmulatedLoad:
             Whose load it is.
         comm : MPI communicator
             Of the participant's ranks.
+        iterations : int
+            Coupling iterations of a time window.
         """
         try:
             return cls(path, participant, comm.Get_size(), iterations)

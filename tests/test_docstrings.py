@@ -236,19 +236,22 @@ def _class_problems(name: Name) -> list[str]:
 def _reference_problems(name: Name) -> list[str]:
     """Names in single backticks that name nothing: no parameter, no member, nothing in this module or package."""
     text = re.sub(r"``.*?``|`[^`\n]*`__?", " ", name.value.__doc__ or "", flags=re.DOTALL)
-    known = set(vars(name.module)) | set(
-        vars(name.owner or name.value).keys() if name.kind == "class" or name.owner else ()
-    )
+    words = re.findall(r"`([\w.]+)`", text)
+    known = set(vars(name.module)) if words else set()
     for cls in (name.owner, name.value if name.kind == "class" else None):
-        if cls is not None:
-            known |= {
-                attribute for base in cls.__mro__ for attribute in (*vars(base), *vars(base).get("__annotations__", ()))
-            }
-            known |= set(re.findall(r"self\.(\w+)", inspect.getsource(cls)))
-            known |= set(inspect.signature(cls.__init__).parameters)
+        if cls is not None and words:
+            known |= _inside(cls)
     if name.kind == "function":
         known |= set(inspect.signature(name.value).parameters)
-    return [f"`{word}` names nothing" for word in re.findall(r"`([\w.]+)`", text) if not _exists(word, known)]
+    return [f"`{word}` names nothing" for word in words if not _exists(word, known)]
+
+
+@cache
+def _inside(cls: type) -> frozenset[str]:
+    """Name what a class and its bases have, and what its constructor takes."""
+    found = {name for base in cls.__mro__ for name in (*vars(base), *vars(base).get("__annotations__", ()))}
+    found |= set(re.findall(r"self\.(\w+)", inspect.getsource(cls)))
+    return frozenset(found | set(inspect.signature(cls.__init__).parameters))
 
 
 def _exists(word: str, known: set[str]) -> bool:

@@ -82,6 +82,10 @@ class CampaignResult:
     def coupled_runs(self) -> list[CoupledRun]:
         """Read the runs themselves, as `measurements` counts them.
 
+        Returns
+        -------
+        list of CoupledRun
+
         Raises
         ------
         StoreError, DataError

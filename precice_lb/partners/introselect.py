@@ -22,7 +22,7 @@ def nth_element(entries: NDArray[np.int64], nth: int, keys: NDArray[np.float64])
         Changed in place.
     nth : int
         The position; nothing happens if it is n.
-    keys : ndarray
+    keys : ndarray, shape (entries,)
         By entry, what it is sorted by.
 
     Notes

@@ -128,7 +128,7 @@ def packed_places(low: NDArray[np.float64], high: NDArray[np.float64], needed: N
     ----------
     low, high : ndarray, shape (elements, dimensions)
         Bounds of each element, in the order in which preCICE has them; at least one.
-    needed : ndarray of int64
+    needed : ndarray of int64, shape (n,)
         The elements that are asked for.
 
     Returns

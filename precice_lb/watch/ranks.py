@@ -31,7 +31,7 @@ def with_rows(
     ----------
     store : RankStore
         The rank.
-    rows : ndarray of ADVANCE_DTYPE
+    rows : ndarray of ADVANCE_DTYPE, shape (n,)
         Its rows of ``advance``.
     metadata : mapping
         What else is known of it.

@@ -207,7 +207,7 @@ def aligned(store: RankStore, advances: NDArray[np.void], profile: Profile, zero
     ----------
     store : RankStore
         The rank.
-    advances : ndarray of ADVANCE_DTYPE
+    advances : ndarray of ADVANCE_DTYPE, shape (n,)
         Its rows.
     profile : Profile
         The file, with its calls.
