@@ -145,11 +145,11 @@ def measure_projection() -> dict[str, Any]:
     return {"vertices": side * side, "kept": len(needs.vertices), "open": needs.open_choices} | spent
 
 
-def measure_forecast() -> list[dict[str, Any]]:
-    """Compare partners forecast from the coarse mesh with those of the fine one."""
+def measure_forecast(styles: list[str], seed: int) -> list[dict[str, Any]]:
+    """Compare partners forecast from the coarse mesh with those of the fine one, whose vertices the seed places."""
     rows = []
-    for style in ("bisection", "hilbert", "strips-x"):
-        truth = make_case(FINE, FINE_RANKS, style, 1)
+    for style in styles:
+        truth = make_case(FINE, FINE_RANKS, style, seed)
         guess = [
             repartition(mesh, ranks, style, vertices=FINE)
             for mesh, ranks in zip(make_case(COARSE, COARSE_RANKS, style, 2), FINE_RANKS, strict=True)
@@ -178,6 +178,8 @@ def main() -> int:
     parser.add_argument("--level-2", action="store_true")
     parser.add_argument("--projection", action="store_true")
     parser.add_argument("--forecast", action="store_true")
+    parser.add_argument("--styles", nargs="+", choices=STYLES, default=["bisection", "hilbert", "strips-x"])
+    parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
     if arguments.one:
@@ -190,7 +192,7 @@ def main() -> int:
         print(json.dumps(measure_projection()))
         return 0
     if arguments.forecast:
-        for row in measure_forecast():
+        for row in measure_forecast(arguments.styles, arguments.seed):
             print(row, flush=True)
         return 0
     rows = []

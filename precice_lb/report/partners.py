@@ -136,7 +136,8 @@ def partners_notes(report: PartnersReport) -> list[tuple[str, str]]:
             (
                 "forecast",
                 f"{styles}; for the measured ranks the same forecast misses the mean by {percent(told.mean_error)} and "
-                f"the maximum by {percent(told.max_error)}",
+                f"the maximum by {percent(told.max_error)}"
+                + ("; a single leap of the curve may decide the maximum" if "hilbert" in told.styles.values() else ""),
             )
         )
     notes += [("missing", text) for text in report.missing]

@@ -23,7 +23,7 @@ from precice_lb.store.digest import content_digest
 from precice_lb.store.groups import group_ranks
 from precice_lb.store.liveness import writing_problem
 from precice_lb.store.merged import MergedStore
-from precice_lb.store.parts import read_meshes, read_part, read_rows
+from precice_lb.store.parts import read_part, read_tables
 from precice_lb.store.reader import find_stores
 from precice_lb.store.records import RankStore
 from precice_lb.store.schema import MERGED_SUFFIX, merged_filename, store_directory
@@ -170,8 +170,7 @@ def _merge_group(
 
 
 def _with_rows(store: RankStore) -> RankStore:
-    advances, sections = read_rows(store.path)
-    meshes = read_meshes(store.path)
+    advances, sections, meshes = read_tables(store.path)
     return dataclasses.replace(store, advances=advances, sections=sections, meshes=lambda: meshes)
 
 

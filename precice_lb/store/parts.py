@@ -22,7 +22,7 @@ from precice_lb.store.metadata import METADATA, decode, validate
 from precice_lb.store.records import RankStore
 from precice_lb.store.schema import ADVANCE_DTYPE, FORMAT, FORMAT_VERSION, INITIALIZE_DTYPE, MESH_DTYPE, SECTION_DTYPE
 
-__all__ = ["open_read_only", "read_meshes", "read_part", "read_rows"]
+__all__ = ["open_read_only", "read_meshes", "read_part", "read_rows", "read_tables"]
 
 _TABLES: dict[str, np.dtype[Any]] = {
     "advances": ADVANCE_DTYPE,
@@ -134,8 +134,29 @@ def read_meshes(path: Path) -> RecordedMeshes:
         If they cannot be read.
     """
     with _damage_told(path), _opened(path) as root:
-        names, coordinates, cells = (_table(root, name) for name in MESH_PARTS)
-        return recorded_meshes(names.tobytes(), _table(root, "meshes"), coordinates, cells)
+        return _meshes(root)
+
+
+def read_tables(path: Path) -> tuple[NDArray[np.void], NDArray[np.void], RecordedMeshes]:
+    """Read what `read_rows` and `read_meshes` read, at once.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+
+    Returns
+    -------
+    advances, sections : ndarray
+    meshes : RecordedMeshes
+
+    Raises
+    ------
+    StoreError
+        If they cannot be read.
+    """
+    with _damage_told(path), _opened(path) as root:
+        return _advances(root), _sections(root, len(_section_names(root))), _meshes(root)
 
 
 @contextlib.contextmanager
@@ -193,6 +214,14 @@ def _table(root: h5o.ObjectID, name: str) -> NDArray[Any]:
     table = np.empty(dataset.shape, dtype=_TABLES[name])
     dataset.read(h5s.ALL, h5s.ALL, table, _TYPES[name])
     return table
+
+
+def _meshes(root: h5o.ObjectID) -> RecordedMeshes:
+    rows = _table(root, "meshes")
+    if not len(rows):
+        return RecordedMeshes()
+    names, coordinates, cells = (_table(root, name) for name in MESH_PARTS)
+    return recorded_meshes(names.tobytes(), rows, coordinates, cells)
 
 
 def _advances(root: h5o.ObjectID) -> NDArray[np.void]:
