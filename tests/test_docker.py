@@ -186,7 +186,7 @@ def test_the_commands_of_the_compose_file_couple_two_working_directories(
     for group in (["case"], ["inner", "outer"], ["summary"]):
         started = {name: start(name) for name in group}
         for name, process in started.items():
-            outputs[name], _ = process.communicate(timeout=240)
+            outputs[name], _ = process.communicate(timeout=900)
             assert process.returncode == 0, outputs[name]
     assert "Inner" in outputs["summary"]
     assert "Outer" in outputs["summary"]
@@ -215,7 +215,7 @@ def test_the_slurm_of_the_container_runs_a_job_and_leaves_nothing(tmp_path_facto
         env={**os.environ, "SLURM_PORT": "27100"},
         capture_output=True,
         text=True,
-        timeout=180,
+        timeout=600,
         check=False,
     )
     assert done.returncode == 0, done.stderr

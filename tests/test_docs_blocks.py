@@ -39,7 +39,7 @@ PROGRAMS = ("make ", "precice-lb ", "python ", "pip ", "mpiexec ", "srun ", "sba
 # What a study needs beside the tables that a fragment shows.
 REST_OF_A_STUDY = {"case": {"directory": "."}, "budget": {"ranks": 64}, "participants": [{}]}
 OPERATORS = ("|", "&&", "||", ";", "&", ">", ">>", "2>", "2>&1", "\\")
-SECONDS = 240
+SECONDS = 900
 
 
 def _lines(block: Block) -> list[str]:
