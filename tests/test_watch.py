@@ -39,6 +39,13 @@ from precice_lb.watch.resplit import resplit
 ROOT = Path(__file__).parent.parent
 DATA = Path(__file__).parent / "data" / "profiling"
 
+
+@pytest.fixture(autouse=True)
+def _priority_of_the_tests(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave this process's priority alone, which the command would lower for good."""
+    monkeypatch.setattr(os, "nice", lambda increment: 0)
+
+
 # ----------------------------------------------------------------------------------------------- a run that goes on
 
 PLANTED, GROWTH = 14, 0.06

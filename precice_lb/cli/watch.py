@@ -73,6 +73,10 @@ def watch(
     learner
         Learner of the models, as of recommend.
     """
+    if not once:
+        with contextlib.suppress(OSError):
+            # Where solvers share the machine, they come first, even before anything is imported.
+            os.nice(10)
     from precice_lb.watch import Observer, watch_run
 
     limits = _limits(threshold or [])
@@ -84,9 +88,6 @@ def watch(
         _print(found, format)
         return REACHED if _reached(found, limits) else 0
     observer = Observer(directory, **words)  # type: ignore[arg-type]
-    with contextlib.suppress(OSError):
-        # Where solvers share the machine, they come first.
-        os.nice(10)
     with _screen(format) as show:
         for snapshot in _looks(observer, every):
             show(snapshot)

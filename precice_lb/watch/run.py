@@ -98,8 +98,12 @@ class LiveRun:
 
     def state(self, participant: str) -> str:
         """Tell what a participant does: ``running``, ``ended``, or ``stopped`` before the end of the coupling."""
-        states = {rank.state for rank in self.ranks[participant]}
-        return next(state for state in ("running", "stopped", "ended") if state in states)
+        states = set()
+        for rank in self.ranks[participant]:
+            states.add(rank.state)
+            if "running" in states:
+                return "running"
+        return "stopped" if "stopped" in states else "ended"
 
     def update(self, warmup: int) -> None:
         """Read what is new.

@@ -60,8 +60,11 @@ class Series:
         warmup : int
             Windows that do not count for `least_wait`.
         """
-        if not all(len(store.advances) for store in group):
-            return
+        # Nothing is worked out before every rank has completed another window.
+        for store in group:
+            rows = store.advances
+            if not len(rows) or rows["window"][-1] <= self.last_window:
+                return
         times = participant_times(group, warmup)
         layout = times.layout
         new = layout.windows > self.last_window
