@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from precice_lb.emulation import EmulatedLoad
 
 CELLS = {"real": 200, "emulated": 64}
-ITERATIONS = 4  # of most time windows, with emulated load
+ITERATIONS = 4  # median over the time windows of a calibration run, with emulated load
 
 
 class Solver(Protocol):
