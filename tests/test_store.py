@@ -32,6 +32,7 @@ from precice_lb.store.schema import (
     SECTION_DTYPE,
     UNITS,
     case_fingerprint,
+    is_store_name,
     store_filename,
 )
 from precice_lb.store.writer import StoreWriter
@@ -301,6 +302,10 @@ def test_sources_without_stores_are_refused(tmp_path: Path) -> None:
 def test_file_names_are_safe_and_spread() -> None:
     assert store_filename("Fluid/../x", 0, 1).count("/") == 1
     assert ".." not in store_filename("..", 0, 1)
+    one, other = (store_filename("\N{GREEK SMALL LETTER PSI}" * 500 + end, 0, 1).split("/")[1] for end in "ab")
+    assert max(len(one), len(other)) < 250
+    assert one != other
+    assert is_store_name(one)
     directories = {store_filename("Fluid", rank, 4096).split("/")[0] for rank in range(4096)}
     assert len(directories) == 256
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from urllib.parse import quote
 
 from precice_lb.report.documents import json_text, write_files
 from precice_lb.report.fit import ParticipantFit, fit_dict
+from precice_lb.report.text import file_stem
 
 __all__ = ["write_fits"]
 
@@ -43,7 +43,7 @@ def write_fits(
 
     contents = {"fit.json": json_text(fit_dict(fits, conditions)).encode()}
     for fit in fits:
-        stem = quote(fit.participant, safe=" ")
+        stem = file_stem(fit.participant)
         for each in fit.fits:
             if each.model is not None:
                 # What the columns of X are, in their order, is not the model's to know.

@@ -7,12 +7,11 @@ import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import quote
 
 from precice_lb.exceptions import PreciceLBError
 from precice_lb.partners import meshes_of_run, partners_report, rank_order_text, run_with_meshes, write_pairs
 from precice_lb.report.documents import json_text, write_files
-from precice_lb.report.text import ranks_text, visible
+from precice_lb.report.text import file_stem, ranks_text, visible
 
 if TYPE_CHECKING:
     from precice_lb.partners import PartnersReport
@@ -49,7 +48,7 @@ def write_partners(report: PartnersReport, directory: str | Path) -> list[Path]:
     }
     for found in report.links:
         figure = draw_partners(found)
-        stem = quote(f"partners-{found.link.mesh}-{found.link.receiver}", safe=" ")
+        stem = file_stem(f"partners-{found.link.mesh}-{found.link.receiver}")
         contents[f"{stem}.svg"] = figure_bytes(figure, "svg")
         contents[f"{stem}.png"] = figure_bytes(figure, "png")
     written = write_files(directory, contents, "partners")

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 import re
 import unicodedata
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from urllib.parse import quote
 
 __all__ = [
     "SecondsUnit",
     "cells",
+    "file_stem",
     "listed",
     "markdown",
     "percent",
@@ -22,6 +25,23 @@ __all__ = [
 
 # A colon with text right behind it may begin an address or a symbol; "(" means something only behind "]".
 _MARKDOWN = re.compile(r"([\\`*_\[\]{}#!|~$@^]|:(?=\S))")
+
+
+def file_stem(text: str) -> str:
+    """Write a name as the stem of a file's name: percent-encoded, and of a very long one a hash for its end.
+
+    Parameters
+    ----------
+    text
+        For example a participant's name.
+
+    Returns
+    -------
+    str
+        At most 180 characters.
+    """
+    stem = quote(text, safe=" ", errors="surrogatepass")
+    return stem if len(stem) <= 160 else f"{stem[:160]}~{hashlib.sha256(stem.encode()).hexdigest()[:16]}"
 
 
 def visible(text: str) -> str:

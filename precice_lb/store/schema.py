@@ -130,6 +130,8 @@ UNITS = {
 
 _NAME = re.compile(r"[^.].*-\d+-\d+(\.\d+)?\.h5|[^.].*-\d+(\.\d+)?\.merged\.h5")
 _HASHED = re.compile("[0-9a-f]{2}")
+# Characters of a participant's name in a file's name, which file systems limit to 255 bytes.
+_LONGEST_NAME = 160
 
 # What may differ between a calibration run and the production run of one case.
 _IGNORED_TAGS = frozenset({"max-time", "max-time-windows", "log", "profiling", "watch-point", "watch-integral"})
@@ -143,7 +145,8 @@ def store_filename(participant: str, rank: int, size: int, attempt: int = 1) -> 
     Parameters
     ----------
     participant : str
-        Name of the participant; characters a file name cannot hold are percent-encoded.
+        Name of the participant; characters a file name cannot hold are percent-encoded, and of a very long one a hash
+        stands for its end.
     rank, size : int
         Rank and number of ranks of the participant.
     attempt : int
@@ -258,4 +261,7 @@ def case_fingerprint(configuration_text: str) -> str:
 
 
 def _safe(participant: str) -> str:
-    return "".join(c if c.isascii() and (c.isalnum() or c in "_-") else f"%{ord(c):02X}" for c in participant)
+    name = "".join(c if c.isascii() and (c.isalnum() or c in "_-") else f"%{ord(c):02X}" for c in participant)
+    if len(name) <= _LONGEST_NAME:
+        return name
+    return f"{name[:_LONGEST_NAME]}~{hashlib.sha256(participant.encode('utf-8', 'surrogateescape')).hexdigest()[:16]}"

@@ -6,6 +6,7 @@ script's text, so that a test can check the exact command before it is run for r
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -359,8 +360,9 @@ def make_launcher(name: str, options: LauncherOptions | None = None) -> Launcher
 
 
 def file_name(participant: str) -> str:
-    """Return a participant's name as part of a file's name."""
-    return re.sub(r"[^A-Za-z0-9_.]", "_", participant)
+    """Return a participant's name as part of a file's name, which file systems limit to 255 bytes."""
+    name = re.sub(r"[^A-Za-z0-9_.]", "_", participant)
+    return name if len(name) <= 160 else f"{name[:160]}_{hashlib.sha256(participant.encode()).hexdigest()[:16]}"
 
 
 def nodes_of(task: Task, options: LauncherOptions) -> int | None:
