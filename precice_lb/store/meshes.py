@@ -90,26 +90,6 @@ class RecordedMeshes:
             sizes += self.rows[kind] * corners
         return _starts(sizes)
 
-    def of_rows(self, first: int, last: int) -> RecordedMeshes:
-        """Take some rows with what belongs to them.
-
-        Parameters
-        ----------
-        first, last : int
-            Positions in `rows`, the last not included.
-
-        Returns
-        -------
-        RecordedMeshes
-        """
-        places, cells = self.coordinate_starts, self.cell_starts
-        return RecordedMeshes(
-            self.names,
-            self.rows[first:last],
-            self.coordinates[places[first] : places[last]],
-            self.cells[cells[first] : cells[last]],
-        )
-
     @staticmethod
     def joined(parts: Sequence[RecordedMeshes]) -> RecordedMeshes:
         """Put meshes of several ranks together.
