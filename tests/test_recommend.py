@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from precice_xml_helpers import configuration, scheme
 from report_helpers import write_campaign
 from sklearn.linear_model import LinearRegression
 
@@ -20,6 +21,7 @@ from precice_lb import recommend_split
 from precice_lb.dataset import Measurements
 from precice_lb.exceptions import DataError, InfeasibleError, ModelError, PreciceLBError, ScheduleError
 from precice_lb.models import PMNFRegressor
+from precice_lb.precice_xml import parse_configuration
 from precice_lb.recommend import Recommendation, load_sources, recommend
 from precice_lb.recommend.outlook import Outlook, curves_of
 from precice_lb.schedule import Schedule
@@ -152,6 +154,18 @@ def test_alternatives_state_what_is_gained() -> None:
     assert found.alternatives["degrees-of-freedom"].window_seconds == pytest.approx(truth, rel=0.1)
     partly = measurements(CASE, degrees_of_freedom={"Fluid": 1e6})
     assert set(recommend(partly, 64, schedule=Schedule.parallel(["Fluid", "Solid"])).alternatives) == {"equal"}
+
+
+def test_imbalance_compares_the_same_time_where_windows_differ_in_size() -> None:
+    sizes = [f'    <time-window-size value="{value}" />\n' for value in (1, 24)]
+    schemes = [scheme("serial-explicit", "AB", None, sizes[0]), scheme("parallel-explicit", "BC", None, sizes[1])]
+    schedule = Schedule.from_config(parse_configuration(configuration("ABC", schemes)))
+    assert schedule.windows == {"A": 24, "B": 24, "C": 1}
+    rows = {name: [(p, work / p) for p in (2, 4, 8, 16)] for name, work in (("A", 1.0), ("B", 1.0), ("C", 24.0))}
+    advice = recommend_split(rows, 24, coupling=schedule)
+    busy = {name: advice.own_seconds[name] * schedule.windows[name] for name in advice.split}
+    assert advice.imbalance == pytest.approx(1 - min(busy.values()) / max(busy.values()))
+    assert advice.imbalance < 0.75
 
 
 def test_the_present_split_is_compared_with() -> None:

@@ -161,7 +161,8 @@ def recommend(
         rank_intervals=rank_intervals(task, tables, split, level),
         own_seconds=own_seconds,
         waits={name: float(wait.mean()) for name, wait in outlook.waits(own, windows).items()},
-        imbalance=load_imbalance(np.array(list(own_seconds.values()))),
+        # Over one period, in which windows of different size end together.
+        imbalance=load_imbalance(np.array([schedule.windows[name] * own_seconds[name] for name in names])),
         total_ranks=budget,
         schedule=schedule.description,
         learner=_learner_name(models[names[0]]),

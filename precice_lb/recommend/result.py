@@ -69,7 +69,8 @@ class Recommendation:
     own_seconds, waits : dict of str to float
         Predicted seconds per time window that each participant works on its own and waits for others (means again).
     imbalance : float
-        Load imbalance (max - min) / max of ``own_seconds``.
+        Load imbalance (max - min) / max of the participants' own seconds, in the same time where their windows differ
+        in size.
     total_ranks : int
         The budget, in ``unit``.
     schedule : str
