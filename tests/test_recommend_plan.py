@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import json
 import math
@@ -304,6 +305,14 @@ def test_a_curve_without_a_knee_has_none() -> None:
         r"beyond \d+ ranks more of them begin to pay less",
         dict(plan_facts(bent, {name: name for name in CASE}))["knee"],
     )
+
+
+def test_tables_that_leave_out_noise_say_so() -> None:
+    found = recommend_split(CASE, 576, within=0.05)
+    names = {name: name for name in CASE}
+    assert "tables of splits" not in dict(plan_facts(found, names))
+    noisy = dataclasses.replace(found, window_seconds=1.1 * found.window_seconds)
+    assert re.search(r"from [\d.]+ s to [\d.]+ s$", dict(plan_facts(noisy, names))["tables of splits"])
 
 
 @pytest.mark.parametrize(
