@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from precice_lb.calibrate.launchers.base import Task
+from precice_lb.calibrate.launchers.plan import Task
 from precice_lb.exceptions import CalibrationError
 
 __all__ = ["available_cores", "core_list", "disjoint_cores"]

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from precice_lb.calibrate.launchers.base import LauncherOptions, Task
+from precice_lb.calibrate.launchers.plan import LauncherOptions, Task
 from precice_lb.exceptions import CalibrationError
 
 __all__ = ["disjoint_hosts", "read_hosts"]

@@ -6,8 +6,8 @@ import shlex
 import time
 from collections.abc import Callable, Mapping, Sequence
 
-from precice_lb.calibrate.launchers.base import RUN_VARIABLES, RunPlan
 from precice_lb.calibrate.launchers.exits import EXIT_FILE, read_exits
+from precice_lb.calibrate.launchers.plan import RUN_VARIABLES, RunPlan
 from precice_lb.calibrate.launchers.script import Line, body, exports
 from precice_lb.calibrate.processes import Outcome
 

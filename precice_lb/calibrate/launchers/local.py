@@ -7,10 +7,11 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
-from precice_lb.calibrate.launchers.base import Launcher, LauncherOptions, RunPlan, Task, file_name, launcher
+from precice_lb.calibrate.launchers.base import Launcher, launcher
 from precice_lb.calibrate.launchers.cores import available_cores, core_list, disjoint_cores
 from precice_lb.calibrate.launchers.hosts import disjoint_hosts, read_hosts
 from precice_lb.calibrate.launchers.mpi import MPIFamily, find_mpiexec, mpi_library
+from precice_lb.calibrate.launchers.plan import LauncherOptions, RunPlan, Task, file_name
 from precice_lb.exceptions import CalibrationError
 
 __all__ = ["MpiexecLauncher"]

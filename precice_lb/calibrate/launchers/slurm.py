@@ -11,8 +11,9 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from precice_lb.calibrate.launchers.base import Launcher, LauncherOptions, RunPlan, Task, launcher, nodes_of
+from precice_lb.calibrate.launchers.base import Launcher, launcher
 from precice_lb.calibrate.launchers.jobs import JOB_LOG, job_lines, wait_for_job
+from precice_lb.calibrate.launchers.plan import LauncherOptions, RunPlan, Task, nodes_of
 from precice_lb.calibrate.launchers.slurm_client import (
     LIVE_STATES,
     UNSET_OPTIONS,

@@ -6,7 +6,8 @@ import os
 import re
 from collections.abc import Callable, Sequence
 
-from precice_lb.calibrate.launchers.base import Launcher, LauncherOptions, RunPlan, Task, launcher, nodes_of
+from precice_lb.calibrate.launchers.base import Launcher, launcher
+from precice_lb.calibrate.launchers.plan import LauncherOptions, RunPlan, Task, nodes_of
 from precice_lb.calibrate.launchers.slurm_client import cancel_steps, find_slurm, without_slurm_options
 from precice_lb.calibrate.processes import Outcome
 from precice_lb.exceptions import CalibrationError

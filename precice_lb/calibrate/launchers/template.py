@@ -9,9 +9,10 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
-from precice_lb.calibrate.launchers.base import Launcher, LauncherOptions, RunPlan, Task, file_name, launcher, nodes_of
+from precice_lb.calibrate.launchers.base import Launcher, launcher
 from precice_lb.calibrate.launchers.jobs import JOB_LOG, job_lines, wait_for_job
 from precice_lb.calibrate.launchers.placeholders import check_placeholders, fill
+from precice_lb.calibrate.launchers.plan import LauncherOptions, RunPlan, Task, file_name, nodes_of
 from precice_lb.calibrate.processes import Outcome, running_process
 from precice_lb.exceptions import CalibrationError, StudyError
 
