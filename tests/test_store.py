@@ -26,7 +26,6 @@ from precice_lb.store.metadata import METADATA, USER_KEYS, decode, encode, valid
 from precice_lb.store.reader import aligned_columns, find_stores, read_runs, read_store
 from precice_lb.store.schema import (
     ADVANCE_DTYPE,
-    ADVANCE_STRUCT,
     INITIALIZE_DTYPE,
     MESH_DTYPE,
     SECTION_DTYPE,
@@ -56,12 +55,6 @@ def test_what_was_written_is_read(tmp_path: Path) -> None:
         assert set(units) == set(ADVANCE_DTYPE.names)
     tables = (ADVANCE_DTYPE, INITIALIZE_DTYPE, SECTION_DTYPE, MESH_DTYPE)
     assert set(UNITS) == {name for table in tables for name in table.names}
-
-
-def test_the_struct_packs_exactly_the_table_row() -> None:
-    values = (7, 3, -5, 1, 2, -1, 4, 0.25, True)
-    packed = np.frombuffer(ADVANCE_STRUCT.pack(*values), dtype=ADVANCE_DTYPE)
-    assert packed[0].tolist() == values
 
 
 def test_many_appends_over_several_chunks(tmp_path: Path) -> None:

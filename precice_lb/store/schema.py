@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import hashlib
 import re
-import struct
 from pathlib import Path
 from xml.parsers import expat
 
@@ -21,7 +20,6 @@ from precice_lb.store.metadata import METADATA, USER_KEYS, MetadataKey, encode, 
 
 __all__ = [
     "ADVANCE_DTYPE",
-    "ADVANCE_STRUCT",
     "FORMAT",
     "FORMAT_VERSION",
     "INITIALIZE_DTYPE",
@@ -75,9 +73,6 @@ ADVANCE_DTYPE = np.dtype(
 """One row per ``advance``: the time window and coupling iteration it belongs to (both from 1), the clock when it
 began, the solver's time since the call before, its own duration, the mapping and wait within it, the computed
 time step in simulated seconds, and whether it completed the window."""
-
-ADVANCE_STRUCT = struct.Struct("<qiqqqqqd?")
-"""Packs one row of `ADVANCE_DTYPE`, several times faster than assigning to a structured array."""
 
 INITIALIZE_DTYPE = np.dtype([("begin_ns", "<i8"), ("initialize_ns", "<i8"), ("mapping_ns", "<i8"), ("wait_ns", "<i8")])
 """One row per ``initialize``: when it began, its duration, and the mapping and wait within it."""
