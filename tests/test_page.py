@@ -15,7 +15,9 @@ from report_helpers import HOSTILE, write_campaign
 
 from precice_lb.cli import main
 from precice_lb.report.page import Evidence, Page, Sentence, build_page, write_report
+from precice_lb.report.page.blocks import Section, Table
 from precice_lb.report.page.html import page_html
+from precice_lb.report.view import Grid
 
 ORDER = [
     "recommendation", "comparison", "window", "scaling", "landscape", "budget", "iterations", "imbalance", "partners",
@@ -152,6 +154,14 @@ def test_the_page_is_self_contained_and_labelled(page: Page) -> None:
     assert len(drawings) == len(page.charts)
     assert all(svg["aria-label"] for svg in drawings)
     assert len(found.named("caption")) == len(found.named("table"))
+
+
+def test_tables_of_long_texts_get_the_width_of_the_page() -> None:
+    short, long = (
+        Grid(name, ("a", "b"), ((text, "1"),), (False, True)) for name, text in (("s", "x"), ("l", "x" * 60))
+    )
+    text = page_html(Page("title", "", (Section("one", "One", (Table(short), Table(long))),)))
+    assert re.findall(r'class="(scroll[^"]*)"', text) == ["scroll", "scroll wide"]
 
 
 def test_figures_follow_the_page_into_the_dark(page: Page) -> None:

@@ -12,10 +12,13 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from precice_lb.report.page.blocks import Chart, Page, Section, Table
 from precice_lb.report.page.svg import inline_svg
 from precice_lb.report.text import visible
+from precice_lb.report.view import Grid
 
 __all__ = ["page_html"]
 
 _TEMPLATE = "report.html.j2"
+# What a table of half a page has room for.
+_COLUMNS_OF_HALF, _CHARACTERS_OF_HALF = 5, 52
 _NUMBER_AND_UNIT = re.compile(r"(?<=\d) (?=(?:%|s|ms|µs|ranks?|windows?|core-hours)(?!\w))")
 
 
@@ -42,7 +45,9 @@ def page_html(page: Page) -> str:
     )
     drawings = {id(chart): inline_svg(chart, number) for number, chart in enumerate(page.charts, start=1)}
     sections = [{"section": section, "groups": list(_groups(section))} for section in page.sections]
-    return environment.get_template(_TEMPLATE).render(page=page, sections=sections, drawings=drawings, identity=id)
+    return environment.get_template(_TEMPLATE).render(
+        page=page, sections=sections, drawings=drawings, identity=id, is_wide=_is_wide
+    )
 
 
 def _shown(value: Any) -> Any:
@@ -50,6 +55,16 @@ def _shown(value: Any) -> Any:
     if not isinstance(value, str) or hasattr(value, "__html__"):
         return value
     return _NUMBER_AND_UNIT.sub("\N{NO-BREAK SPACE}", visible(value))
+
+
+def _is_wide(grid: Grid) -> bool:
+    """Tell whether a table needs more than half of a page."""
+    columns = zip(*grid.rows, strict=True) if grid.rows else ((),) * len(grid.header)
+    # Headers may be broken between words.
+    widths = [
+        max(map(len, [*head.split(), *cells]), default=0) for head, cells in zip(grid.header, columns, strict=True)
+    ]
+    return len(widths) > _COLUMNS_OF_HALF or sum(widths) > _CHARACTERS_OF_HALF
 
 
 def _groups(section: Section) -> Iterator[dict[str, Any]]:
