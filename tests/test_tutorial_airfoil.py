@@ -11,17 +11,16 @@ from conftest import FULL_COUNTS
 from tutorial_helpers import (
     TUTORIALS,
     assert_same_fields,
+    assert_stated_splits_follow,
     copy_tutorial,
     couple,
     draw,
     regret_of_campaign,
-    stated_splits,
     tutorial_modules,
 )
 
 from precice_lb.dataset import load_runs
 from precice_lb.emulation import read_laws
-from precice_lb.schedule import Schedule
 
 AIRFOIL = TUTORIALS / "airfoil"
 WINDOWS = 50
@@ -228,12 +227,7 @@ def test_the_emulated_load_costs_what_its_law_says(mpiexec, tmp_path):
 
 
 def test_the_table_of_splits_follows_from_the_laws():
-    laws, schedule = read_laws(AIRFOIL / "law.json"), Schedule.from_config(AIRFOIL / "precice-config.xml")
-    stated = stated_splits("airfoil")
-    assert len(stated) >= 4
-    for ranks, seconds in stated.items():
-        own = {name: float(law.seconds(count)) for (name, law), count in zip(laws.items(), ranks, strict=True)}
-        np.testing.assert_allclose(seconds, [*own.values(), float(schedule.window_seconds(own))], rtol=0.0, atol=6e-4)
+    assert_stated_splits_follow("airfoil")
 
 
 @pytest.mark.mpi

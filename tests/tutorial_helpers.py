@@ -16,7 +16,9 @@ from typing import Any
 
 import numpy as np
 
+from precice_lb.emulation import read_laws
 from precice_lb.precice_xml import patch_configuration
+from precice_lb.schedule import Schedule
 
 ROOT = Path(__file__).parents[1]
 TUTORIALS = ROOT / "tutorials"
@@ -97,6 +99,17 @@ def stated_splits(name: str) -> dict[tuple[int, ...], list[float]]:
     """Rows of the README's table of splits: seconds of each participant and of the time window, by ranks."""
     rows = re.findall(r"^\| (\d+(?: \+ \d+)+)[^|]*\|(.*)\|[^|]*\|$", (TUTORIALS / name / "README.md").read_text(), re.M)
     return {tuple(map(int, ranks.split(" + "))): [float(x) for x in re.findall(r"[\d.]+", row)] for ranks, row in rows}
+
+
+def assert_stated_splits_follow(name: str) -> None:
+    """Compare the table of splits in a tutorial's README with its laws and its coupling."""
+    laws = read_laws(TUTORIALS / name / "law.json")
+    schedule = Schedule.from_config(TUTORIALS / name / "precice-config.xml")
+    stated = stated_splits(name)
+    assert len(stated) >= 4
+    for ranks, seconds in stated.items():
+        own = {who: float(law.seconds(count)) for (who, law), count in zip(laws.items(), ranks, strict=True)}
+        np.testing.assert_allclose(seconds, [*own.values(), float(schedule.window_seconds(own))], rtol=0.0, atol=6e-4)
 
 
 def regret_of_campaign(name: str, directory: Path) -> float:
