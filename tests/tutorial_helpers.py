@@ -101,6 +101,15 @@ def stated_splits(name: str) -> dict[tuple[int, ...], list[float]]:
     return {tuple(map(int, ranks.split(" + "))): [float(x) for x in re.findall(r"[\d.]+", row)] for ranks, row in rows}
 
 
+def assert_refused(script: Path, arguments: Sequence[str], directory: Path, message: str) -> None:
+    """Start a solver with wrong arguments: it ends at once, says why, and leaves no traceback."""
+    command = [sys.executable, "-m", "precice_lb", "run", str(script), *arguments]
+    done = subprocess.run(command, cwd=directory, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
+
+
 def assert_stated_splits_follow(name: str) -> None:
     """Compare the table of splits in a tutorial's README with its laws and its coupling."""
     laws = read_laws(TUTORIALS / name / "law.json")
