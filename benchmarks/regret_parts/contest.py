@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from precice_lb.exceptions import PreciceLBError
 from precice_lb.models import make_learner
+from precice_lb.models.bayes_likelihood import LEAST_NOISE
 from regret_parts.decide import LEAST, choose, learned_curves, proportional, regret
 from regret_parts.families import Family
 from regret_parts.oracle import Oracle
@@ -26,6 +27,8 @@ LEVEL = 0.8
 #: Where intervals are checked: between the measured rank counts, and at twice and four times the last.
 ZONES: dict[str, tuple[int, ...]] = {"in range": (11, 23, 45, 91), "2x": (256,), "4x": (512,)}
 PLACES = np.array([place for places in ZONES.values() for place in places], dtype=np.float64)
+# What a learner is told that knows the noise: standard errors of the readings, and next to nothing beside them.
+TOLD = {"noise": LEAST_NOISE, "noise_spread": 0.05, "straggling": 0.0}
 
 
 @dataclass
@@ -68,7 +71,8 @@ class Contest:
     ----------
     contestants
         Names of learners; ``equal``, ``dof-proportional``, ``oracle``; ``pmnf-raw`` is pmnf as published, without the
-        guard of `precice_lb.models.believable_ranks`; ``extra-p``.
+        guard of `precice_lb.models.believable_ranks`; ``bayes-told`` is bayes that is told the noise, as the oracle
+        is; ``extra-p``.
     budgets
         Ranks in all.
     seed
@@ -148,7 +152,7 @@ class Contest:
                 curves.append(np.where(np.isfinite(predicted), predicted, np.inf))
                 continue
             else:
-                learned = self._learn(name, ranks, seconds[which], (*numbers, which))
+                learned = self._learn(name, ranks, seconds[which], noise, (*numbers, which))
                 if learned is None:
                     return [0] * len(self.budgets)
                 curves.append(learned[0])
@@ -161,15 +165,16 @@ class Contest:
         return [choose((curves[0], curves[1]), p) for p in self.budgets]
 
     def _learn(
-        self, name: str, ranks: Array, seconds: Array, seed: tuple[int, ...]
+        self, name: str, ranks: Array, seconds: Array, noise: float, seed: tuple[int, ...]
     ) -> tuple[Array, Array | None] | None:
         """Curves and bounds of intervals of a learner; None if it refuses the readings."""
-        model = make_learner(name.removesuffix("-raw"))
+        told = name.endswith("-told")
+        model = make_learner(name.removesuffix("-raw").removesuffix("-told"), **(TOLD if told else {}))
         with warnings.catch_warnings():
             # A network that has not converged is this contestant's trouble, and shows in its regret.
             warnings.simplefilter("ignore")
             try:
-                model.fit(ranks[:, None], seconds)
+                model.fit(ranks[:, None], seconds, noise * seconds if told else None)
             except PreciceLBError:
                 return None
             if name.endswith("-raw"):
