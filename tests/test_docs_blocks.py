@@ -8,12 +8,14 @@ Neighbouring blocks that start solvers run at the same time, as the terminals th
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
 import os
 import re
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -192,20 +194,23 @@ class Session:
 
     def run(self, group: list[Block]) -> None:
         """Run a block, or neighbouring ones that start solvers at the same time."""
-        started = [(block, self._start(block, alone=len(group) == 1)) for block in group]
+        logs = [self.root.parent / f"{number}.log" for number in range(len(group))]
+        started = [self._start(block, log, alone=len(group) == 1) for block, log in zip(group, logs, strict=True)]
         failed = []
-        for block, process in started:
+        for block, log, process in zip(group, logs, started, strict=True):
             try:
-                output, _ = process.communicate(timeout=SECONDS)
+                code = process.wait(timeout=SECONDS)
             except subprocess.TimeoutExpired:
-                for _, each in started:
-                    each.kill()
-                pytest.fail(f"{block.name}: still running after {SECONDS} seconds")
-            if process.returncode:
-                failed.append(f"{block.name}: exit code {process.returncode}\n{output[-3000:]}")
+                for each in started:
+                    with contextlib.suppress(ProcessLookupError):
+                        os.killpg(each.pid, signal.SIGTERM)
+                said = log.read_text(errors="replace")[-3000:]
+                pytest.fail(f"{block.name}: still running after {SECONDS} seconds\n{said}")
+            if code:
+                failed.append(f"{block.name}: exit code {code}\n{log.read_text(errors='replace')[-3000:]}")
         assert not failed, "\n".join(failed)
 
-    def _start(self, block: Block, *, alone: bool) -> subprocess.Popen[str]:
+    def _start(self, block: Block, log: Path, *, alone: bool) -> subprocess.Popen[bytes]:
         if block.language == "python":
             # The block's own line numbers in tracebacks.
             text = "\n" * block.line + block.text
@@ -216,14 +221,16 @@ class Session:
                 lines += [f'{{ export -p; echo "cd $(printf %q "$PWD")"; }} > {shlex.quote(str(self.state))}']
         place = [f"cd {shlex.quote(str(self.root / block.reason))}"] if block.marker == "run in" else []
         script = "\n".join([f". {shlex.quote(str(self.state))}", *place, *lines])
-        return subprocess.Popen(
-            ["bash", "-c", script],
-            env=self.environment,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
+        # Into a file: nobody reads a pipe while another solver is waited for, and libprecice fills one.
+        with log.open("wb") as output:
+            return subprocess.Popen(
+                ["bash", "-c", script],
+                env=self.environment,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
 
 
 @pytest.mark.parametrize(
