@@ -21,7 +21,7 @@ from precice_lb.models.base import Learner
 from precice_lb.models.bayes_formula import compact_formula
 from precice_lb.models.bayes_likelihood import Likelihood
 from precice_lb.models.bayes_misfit import Deviations, SmoothLikelihood, spectrum, waves
-from precice_lb.models.bayes_sampler import sample_posterior
+from precice_lb.models.bayes_sampler import mix, sample_posterior
 from precice_lb.models.bayes_shapes import ONE_SIZE, Shapes, prior_bank
 from precice_lb.models.bayes_sizes import Sizes, check_rows, size_choices
 from precice_lb.models.formula import Formula
@@ -33,9 +33,9 @@ Array = NDArray[np.float64]
 
 # The sample of the prior, this many times the members that are drawn from the posterior.
 BANK = 8
-# Moves of the sampler after each step and after the last: a curve over ranks is soon found, sizes with their more
-# variables and many precise measurements need longer.
-MOVES, MOVES_WITH_SIZES = (2, 8), (8, 60)
+# Moves of the sampler after each step and after the last: a curve over ranks is soon found; sizes, with more variables
+# and often many precise measurements, are mixed after that.
+MOVES, MOVES_WITH_SIZES = (2, 8), (8, 8)
 
 
 class PosteriorCurves:
@@ -203,20 +203,27 @@ class BayesRegressor(Learner):
         self.log_scale_, self.noise_ = likelihood.draw(Shapes(self.z_)(ranks), rng)
 
     def _fit_sizes(self, rows: Array, seconds: Array, errors: Array) -> None:
-        best = -np.inf
-        for choice in size_choices(rows):
-            sizes = Sizes.of(rows, seconds, choice)
-            frequencies = spectrum(sizes)
-            features = waves(frequencies, rows[:, 0], sizes.steps(rows))
-            likelihood = SmoothLikelihood(seconds, errors, self.noise, self.noise_spread, features)
-            shapes = partial(_shapes, rows, sizes)
-            rng = np.random.default_rng(self.random_state)
-            bank = prior_bank(BANK * self.members, sizes.dimensions)
-            z, evidence = sample_posterior(_after(likelihood, shapes), bank, self.members, MOVES_WITH_SIZES, rng)
-            if evidence > best:
-                best, self.z_, self.sizes_ = evidence, z, sizes
-                self.log_scale_, self.noise_, weights = likelihood.draw(shapes(z), rng)
-                self.deviations_ = Deviations(frequencies, weights)
+        tried = [self._try_sizes(rows, seconds, errors, choice) for choice in size_choices(rows)]
+        _, z, sizes, frequencies, likelihood = max(tried, key=lambda each: each[0])
+        shapes = partial(_shapes, rows, sizes)
+        rng = np.random.default_rng(self.random_state)
+        self.z_, self.sizes_ = mix(z, _after(likelihood, shapes), rng), sizes
+        self.log_scale_, self.noise_, weights = likelihood.draw(shapes(self.z_), rng)
+        self.deviations_ = Deviations(frequencies, weights)
+
+    def _try_sizes(
+        self, rows: Array, seconds: Array, errors: Array, choice: tuple[bool, ...]
+    ) -> tuple[float, Array, Sizes, Array, SmoothLikelihood]:
+        """Evidence for one way of taking sizes, members, and what makes them up."""
+        sizes = Sizes.of(rows, seconds, choice)
+        frequencies = spectrum(sizes)
+        features = waves(frequencies, rows[:, 0], sizes.steps(rows))
+        likelihood = SmoothLikelihood(seconds, errors, self.noise, self.noise_spread, features)
+        bank = prior_bank(BANK * self.members, sizes.dimensions)
+        rng = np.random.default_rng(self.random_state)
+        log_likelihood = _after(likelihood, partial(_shapes, rows, sizes))
+        z, evidence = sample_posterior(log_likelihood, bank, self.members, MOVES_WITH_SIZES, rng)
+        return evidence, z, sizes, frequencies, likelihood
 
     def _curves(self) -> PosteriorCurves:
         self._require_fitted()

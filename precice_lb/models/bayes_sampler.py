@@ -4,7 +4,8 @@ Weighing a fixed sample of the prior leaves one or two of its members when measu
 is raised from a power at which many members of the sample count to the full one in steps (sequential Monte Carlo; Del
 Moral, Doucet, Jasra 2006), each chosen so that a good part of the members keeps its weight; after each step members are
 resampled and moved by Metropolis steps along differences of other members (ter Braak 2006), which take the
-posterior's own extent as their size. All members have the same weight at the end.
+posterior's own extent as their size. All members have the same weight at the end. With many variables that must balance
+each other these moves are slow, and members are moved on until they no longer lie where they came from.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["sample_posterior"]
+__all__ = ["mix", "sample_posterior"]
 
 Array = NDArray[np.float64]
 
@@ -22,6 +23,9 @@ Array = NDArray[np.float64]
 LARGEST_STEPS = 24
 # Share of members that must keep their weight in a step.
 KEPT = 0.4
+# Mixing looks every so many moves; members have forgotten their places below this mean square correlation with them.
+# It takes so many moves at most.
+LOOK, FORGOTTEN, MOST_MOVES = 20, 0.05, 1000
 
 
 def sample_posterior(
@@ -64,6 +68,25 @@ def sample_posterior(
         step = left if index == LARGEST_STEPS - 2 else _step(log, left, KEPT * count)
         power = 1.0 if step == left else power + step
     return z, evidence
+
+
+def mix(z: Array, log_likelihood: Callable[[Array], Array], rng: np.random.Generator) -> Array:
+    """Move members of a posterior, shape (n, d), until they have forgotten where they were, and as often again."""
+    begin, log, last = z, log_likelihood(z), MOST_MOVES
+    for moved in range(1, MOST_MOVES + 1):
+        z, log = _move(z, log, 1.0, log_likelihood, rng)
+        if last == MOST_MOVES and moved % LOOK == 0 and _likeness(begin, z) < FORGOTTEN:
+            last = min(2 * moved, MOST_MOVES)
+        if moved == last:
+            break
+    return z
+
+
+def _likeness(before: Array, after: Array) -> float:
+    """Mean square over the variables of the correlation of each with itself."""
+    a, b = (z - z.mean(axis=0) for z in (before, after))
+    shared = np.square((a * b).mean(axis=0)) / np.maximum((a * a).mean(axis=0) * (b * b).mean(axis=0), 1e-30)
+    return float(shared.mean())
 
 
 def _step(log: Array, most: float, kept: float) -> float:
