@@ -25,8 +25,8 @@ from precice_lb.models.formula import Formula, Term, term_values
 from precice_lb.models.golden import golden_section, slope_order
 from precice_lb.models.inputs import check_level, check_points, check_table
 from precice_lb.models.least_squares import factorize
-from precice_lb.models.pmnf import EQ_5_1_I, EQ_5_1_J, check_hypotheses
 from precice_lb.models.pmnf_search import MAXIMUM_HYPOTHESES, search
+from precice_lb.models.pmnf_space import EQ_5_1_I, EQ_5_1_J, check_hypotheses
 from precice_lb.models.pmnf_validation import CrossValidation, make_folds
 
 __all__ = ["EPMNFRegressor"]

@@ -9,7 +9,6 @@ convex in log p, it falls, then rises, and never turns again.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -21,37 +20,18 @@ from precice_lb.models.base import Learner
 from precice_lb.models.formula import Formula, Term, term_values
 from precice_lb.models.inputs import check_level, check_measurements, check_ranks
 from precice_lb.models.least_squares import solve_nonnegative
+from precice_lb.models.shape_family import FALLS, RISES, SampledCurves, check_terms, family
 
-__all__ = ["FALLS", "RISES", "SampledCurves", "ShapeRegressor"]
+__all__ = ["ShapeRegressor"]
 
 Array = NDArray[np.float64]
 
-#: α of the falling terms p^-α: from poor scaling over ideal (1) to superlinear (caches); with a constant beside them.
-FALLS: tuple[float, ...] = tuple(k / 8 for k in range(3, 17))
-#: (exponent, log_exponent) of the rising terms: collectives in log p, and communication that grows with p.
-RISES: tuple[tuple[float, float], ...] = ((0.0, 1.0), (0.5, 0.0), (1.0, 0.0))
-
-# Share of prior probability for curves without a falling part: a solver that does not scale at all.
-NEVER_FALLS = 0.02
 # Curves drawn for an interval, and the seed they are drawn with: the same question gets the same answer.
 INTERVAL_CURVES, INTERVAL_SEED = 1000, 20190
 # Terms of the mean curve below this share everywhere up to four times the measured ranks are left out.
 NEGLIGIBLE = 1e-3
 # A drawn noise level above this (a factor of e) says no more than that nothing is known.
 LARGEST_NOISE = 1.0
-
-
-class SampledCurves:
-    """Curves drawn from a fitted `ShapeRegressor`: sums of terms with one row of coefficients per curve."""
-
-    def __init__(self, exponents: Array, coefficients: Array) -> None:
-        self.exponents = exponents
-        self.coefficients = coefficients
-
-    def __call__(self, ranks: ArrayLike) -> Array:
-        """Seconds of every curve at every rank count, shape (curves, len(ranks))."""
-        values = term_values(check_ranks(ranks), self.exponents[:, 0], self.exponents[:, 1])
-        return np.asarray(self.coefficients @ values, dtype=np.float64)
 
 
 class ShapeRegressor(Learner):
@@ -138,7 +118,9 @@ class ShapeRegressor(Learner):
         """
         self.ranks_, self.seconds_ = check_measurements(X, y)
         self._check_parameters()
-        self.exponents_, self.mixing_, members, log_prior = self._family()
+        self.exponents_, self.mixing_, members, log_prior = family(
+            self.falls, self.rises, self.fall_mean, self.fall_spread
+        )
         # No more terms than different rank counts, else they are not determined. What does not fall for ever needs one
         # more, because an exact fit to two or three points would carry an accidental rise far beyond them.
         needed = (members >= 0).sum(axis=1) + ((members[:, 0] < 0) | (members[:, 2] >= 0))
@@ -246,27 +228,6 @@ class ShapeRegressor(Learner):
         self._require_fitted()
         return self.formula_
 
-    def _family(self) -> tuple[Array, Array, NDArray[np.intp], Array]:
-        """Exponents of the terms, parts made of them, members as indices of parts, and their log prior probability."""
-        falls, rises = list(self.falls), list(self.rises)
-        exponents = np.array([(-a, 0.0) for a in falls] + [(0.0, 0.0)] + [tuple(r) for r in rises], dtype=np.float64)
-        constant, first_rise = len(falls), len(falls) + 1
-        mixing = np.eye(len(exponents))
-        # log(1) = 0: a rise in the logarithm is one of 1 + log(p), so that every curve is positive at 1 rank too.
-        mixing[first_rise:, constant] = exponents[first_rise:, 1] > 0
-        log_fall = -0.5 * ((np.asarray(falls) - self.fall_mean) / self.fall_spread) ** 2
-        log_fall += np.log1p(-NEVER_FALLS) - np.log(np.exp(log_fall).sum())
-        members, prior = [], []
-        options = itertools.product([*range(len(falls)), -1], [-1, constant], [-1, *range(first_rise, len(exponents))])
-        for fall, flat, rise in options:
-            if fall == flat == rise:
-                continue
-            members.append((fall, flat, rise))
-            prior.append(
-                (log_fall[fall] if fall >= 0 else np.log(NEVER_FALLS)) - (np.log(len(rises)) if rise >= 0 else 0.0)
-            )
-        return exponents, mixing, np.array(members, dtype=np.intp), np.array(prior)
-
     def _columns(self, members: NDArray[np.intp]) -> Array:
         """Parts of each member relative to the measured seconds, shape (3, n, members); zero for no part."""
         values = self.mixing_ @ term_values(self.ranks_, self.exponents_[:, 0], self.exponents_[:, 1])
@@ -298,12 +259,7 @@ class ShapeRegressor(Learner):
         return Formula(tuple(Term(float(c), float(i), float(j)) for c, (i, j) in terms))
 
     def _check_parameters(self) -> None:
-        falls = np.asarray(self.falls, dtype=np.float64)
-        if falls.ndim != 1 or not falls.size or not (np.isfinite(falls) & (falls > 0)).all():
-            raise ModelError(f"expected falls as positive numbers, found {self.falls!r:.60}")
-        rises = np.asarray(self.rises, dtype=np.float64).reshape(-1, 2)
-        if not (np.isfinite(rises) & (rises >= 0)).all() or not rises.any(axis=1).all():
-            raise ModelError(f"expected rises as pairs of exponents of which one is positive, found {self.rises!r:.60}")
+        check_terms(self.falls, self.rises)
         for name in ("fall_spread", "noise", "noise_measurements"):
             if not getattr(self, name) > 0:
                 raise ModelError(f"expected {name} above 0, found {getattr(self, name)!r}")
