@@ -65,8 +65,10 @@ def test_curves_go_through_the_measurements_and_are_positive(
 ) -> None:
     p, c = np.array(rows).T
     model = PiecewiseRegressor(rule=rule, total_ranks=total).fit(p, c)
+    # A piece is constant + slope * p, whose parts can be as large as the steepest fall times the ranks, and cancel.
+    rounding = 4 * np.finfo(float).eps * c.max() * p.max()
     for rank in np.unique(p):
-        assert model.predict([rank])[0] == pytest.approx(c[p == rank].mean(), rel=1e-9)
+        assert model.predict([rank])[0] == pytest.approx(c[p == rank].mean(), rel=1e-9, abs=rounding)
     wide = np.unique(np.concatenate([np.geomspace(1, 1e6, 200), p]))
     seconds = model.predict(wide)
     assert (np.isfinite(seconds) & (seconds > 0)).all()
