@@ -14,13 +14,15 @@ from hypothesis import strategies as st
 from store_helpers import PARALLEL, SERIAL, START, row, write_store
 
 from precice_lb.dataset import load_imbalance, load_measurements, load_runs, measurements_from_runs, rows
-from precice_lb.dataset.coupling import serial_second_participants
+from precice_lb.dataset.coupling import accelerators, serial_second_participants
 from precice_lb.exceptions import DataError, StoreError
 from precice_lb.store.merge import merge_stores
 from precice_lb.store.reader import RankStore
 
 PAIR = """<precice-configuration><coupling-scheme:{kind}><participants first="A" second="B"/>
 </coupling-scheme:{kind}></precice-configuration>"""
+ACCELERATED = """<precice-configuration><coupling-scheme:parallel-implicit><participants first="A" second="B"/>
+<acceleration:IQN-ILS/></coupling-scheme:parallel-implicit></precice-configuration>"""
 TRANSFER = 0.002
 SECOND = 1_000_000_000
 
@@ -157,6 +159,36 @@ def test_the_transfer_floor_is_counted_once_per_iteration(tmp_path: Path) -> Non
     np.testing.assert_allclose(run.participants["B"].own_seconds, 3 * (0.1 + TRANSFER))
     np.testing.assert_allclose(run.participants["B"].iteration_own, [0.1 + TRANSFER] * 3)
     assert run.participants["A"].iteration_windows.tolist() == [3, 3, 3]
+
+
+def test_what_a_partner_accelerates_is_no_transfer(tmp_path: Path) -> None:
+    """A never finds its data already there: B begins to accelerate when A's data has come."""
+    accelerating = (0.07, 0.05, 0.06)
+    tables: dict[str, list[object]] = {"A": [], "B": []}
+    for window in range(1, 5):
+        for iteration, spent in enumerate(accelerating, 1):
+            more = {"iteration": iteration, "complete": iteration == len(accelerating)}
+            tables["A"].append(row(window, 0.3, spent + TRANSFER, spent + TRANSFER, **more))
+            tables["B"].append(row(window, 0.1, 0.2 + TRANSFER + spent, 0.2 + TRANSFER, **more))
+    for name, table in tables.items():
+        write_store(tmp_path / name, table, name, configuration=ACCELERATED)
+    (run,) = load_runs([tmp_path])
+    np.testing.assert_allclose(run.participants["A"].own_seconds, 3 * (0.3 + TRANSFER))
+    np.testing.assert_allclose(run.participants["B"].own_seconds, 3 * (0.1 + TRANSFER) + sum(accelerating))
+    np.testing.assert_allclose(run.participants["A"].window_seconds, 3 * (0.3 + TRANSFER) + sum(accelerating))
+    # Without B's store nobody knows how much of A's wait is a transfer.
+    (run,) = load_runs([tmp_path / "A"])
+    np.testing.assert_allclose(run.participants["A"].own_seconds, 3 * 0.3)
+
+
+def test_who_accelerates_while_others_wait() -> None:
+    multi = """<x><participant name="Other"/><coupling-scheme:multi><participant name="A"/>
+    <participant name="M" control="yes"/><participant name="B"/>{}</coupling-scheme:multi></x>"""
+    assert accelerators(ACCELERATED) == {"A": "B"}
+    assert accelerators(multi.format("<acceleration:aitken/>")) == {"A": "M", "B": "M"}
+    assert accelerators(multi.format("")) == {}
+    assert accelerators(PAIR.format(kind="parallel-implicit")) == {}
+    assert accelerators("no XML") == {}
 
 
 def test_slow_ranks_that_take_turns_do_not_hide_each_other(tmp_path: Path) -> None:

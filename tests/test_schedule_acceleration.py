@@ -84,12 +84,25 @@ participant.finalize()
 
 @pytest.mark.precice
 def test_recorded_acceleration_is_waited_for(tmp_path: Path) -> None:
-    (tmp_path / "precice-config.xml").write_text(CONFIGURATION)
-    (tmp_path / "solver.py").write_text(SOLVER)
+    # What disturbs both processes is nobody's cost, and moves prediction and measurement apart. A prediction that is
+    # wrong is so in every run.
+    compared = []
+    for attempt in range(3):
+        compared.append(predicted_and_measured(tmp_path / str(attempt)))
+        if compared[-1][0] == pytest.approx(compared[-1][1], rel=0.05):
+            return
+    pytest.fail(f"predicted and measured seconds per window: {compared}")
+
+
+def predicted_and_measured(directory: Path) -> tuple[float, float]:
+    """Run the pair; seconds per window as predicted from what was recorded, and as measured."""
+    directory.mkdir()
+    (directory / "precice-config.xml").write_text(CONFIGURATION)
+    (directory / "solver.py").write_text(SOLVER)
     runs = [
         subprocess.Popen(
             [sys.executable, "-m", "precice_lb", "run", "solver.py", name, str(seconds), str(VERTICES)],
-            cwd=tmp_path,
+            cwd=directory,
             env={**os.environ, "PRECICE_LB_BACKEND": "libprecice"},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -105,9 +118,9 @@ def test_recorded_acceleration_is_waited_for(tmp_path: Path) -> None:
             run.communicate()
     assert [run.returncode for run in runs] == [0, 0], said
 
-    measured = load_sources([tmp_path])
+    measured = load_sources([directory])
     assert measured.iterations == {"A": 4.0, "B": 4.0}
-    (run,) = load_runs([tmp_path], complete=enrich)
+    (run,) = load_runs([directory], complete=enrich)
     own = {name: float(np.median(part.own_seconds[run.steady(name)])) for name, part in run.participants.items()}
     window = float(np.median(run.participants["A"].window_seconds[run.steady("A")]))
     configuration = parse_configuration(CONFIGURATION)
@@ -117,7 +130,7 @@ def test_recorded_acceleration_is_waited_for(tmp_path: Path) -> None:
     assert measured.overhead["B"] > 0.3
     assert "A → B → A" in explain(schedule, own)
     predicted = float(replay_residuals(schedule, own, measured.recorded))
-    assert predicted == pytest.approx(window, rel=0.08)
     # Without it the window would be that of A alone.
     without = Schedule.from_config(configuration, measured.iterations)
     assert float(without.window_seconds(own)) < 0.9 * predicted
+    return predicted, window

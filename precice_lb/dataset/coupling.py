@@ -1,10 +1,14 @@
-"""Which participants a serial coupling scheme lets wait for the next window already at the end of one."""
+"""What the coupling schemes of a configuration mean for the waits of their participants."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from xml.parsers import expat
 
-__all__ = ["serial_second_participants"]
+__all__ = ["accelerators", "serial_second_participants"]
+
+# How preCICE spells true.
+TRUE = ("true", "yes", "on", "1")
 
 
 def serial_second_participants(configuration: str) -> frozenset[str] | None:
@@ -35,11 +39,63 @@ def serial_second_participants(configuration: str) -> frozenset[str] | None:
         elif serial and tag == "participants" and "second" in attributes:
             names.add(attributes["second"])
 
+    if not _parse(configuration, start, lambda tag: None):
+        return None
+    return frozenset(names) if schemes else None
+
+
+def accelerators(configuration: str) -> dict[str, str]:
+    """Who accelerates while a participant waits, in every iteration of an implicit scheme with an acceleration.
+
+    That is the second of two participants and the controller of several (preCICE 3.4.1, ``doImplicitStep`` in
+    ``cplscheme/BaseCouplingScheme.cpp``).
+
+    Parameters
+    ----------
+    configuration : str
+        Text of ``precice-config.xml``.
+
+    Returns
+    -------
+    dict of str to str
+        From the participants that wait to the one who accelerates; empty for text that is not XML.
+    """
+    found: dict[str, str] = {}
+    members: list[str] = []
+    accelerating, inside, accelerates = "", False, False
+
+    def start(tag: str, attributes: dict[str, str]) -> None:
+        nonlocal accelerating, inside, accelerates
+        if tag.startswith("coupling-scheme:"):
+            members.clear()
+            accelerating, inside, accelerates = "", True, False
+        elif inside and tag == "participants":
+            accelerating = attributes.get("second", "")
+            members.extend((attributes.get("first", ""), accelerating))
+        elif inside and tag == "participant":
+            members.append(attributes.get("name", ""))
+            accelerating = members[-1] if attributes.get("control", "").lower() in TRUE else accelerating
+        elif inside and tag.startswith("acceleration:"):
+            accelerates = True
+
+    def end(tag: str) -> None:
+        nonlocal inside
+        if tag.startswith("coupling-scheme:"):
+            inside = False
+            if accelerates and accelerating:
+                found.update(dict.fromkeys(set(members) - {accelerating}, accelerating))
+
+    return found if _parse(configuration, start, end) else {}
+
+
+def _parse(configuration: str, start: Callable[[str, dict[str, str]], None], end: Callable[[str], None]) -> bool:
+    """Call back for every element; False for text that is not XML."""
     # Without a namespace separator expat takes preCICE's undeclared prefixes as plain names.
     parser = expat.ParserCreate()
     parser.StartElementHandler = start
+    parser.EndElementHandler = end
     try:
         parser.Parse(configuration, True)
     except (expat.ExpatError, ValueError):
-        return None
-    return frozenset(names) if schemes else None
+        return False
+    return True

@@ -35,6 +35,8 @@ class ParticipantTimes:
         The wait inside ``initialize``, likewise.
     rank : dict of str to ndarray, shape (ranks,)
         Mean seconds per window after warm-up: solve, mapping, wait, overhead.
+    least_overhead : float
+        Least overhead of an iteration after warm-up on a rank that receives data; NaN where it was not measured.
     receiving : ndarray of bool, shape (ranks,)
         Ranks whose wait is a wait for partners.
     wall : ndarray, shape (G,)
@@ -51,6 +53,7 @@ class ParticipantTimes:
     busy: Seconds
     first_wait: float
     rank: dict[str, Seconds]
+    least_overhead: float
     receiving: NDArray[np.bool_]
     wall: Seconds
     problems: dict[str, int]
@@ -136,19 +139,24 @@ def participant_times(group: Sequence[RankStore], warmup: int, *, second: bool =
     everyone, receivers = _Reduction.empty(layout), _Reduction.empty(layout)
     longest, wall = -np.inf, np.full(len(layout.iteration_starts), np.nan)
     steady = layout.windows > warmup
+    steady_iterations = np.repeat(steady, layout.iterations.astype(int))
+    least_overhead = np.nan
     for block in blocks(units):
+        overhead = layout.of_iterations(block.advance - block.mapping - block.wait)
         waits, walls = layout.of_iterations(block.wait), layout.of_iterations(block.solve + block.advance)
         first = _first_waits(block)
         for name, seconds in (
             ("solve", layout.of_iterations(block.solve)),
             ("mapping", layout.of_iterations(block.mapping)),
             ("wait", _shifted(waits, first, metadata) if second else waits),
-            ("overhead", layout.of_iterations(block.advance - block.mapping - block.wait)),
+            ("overhead", overhead),
         ):
             rank[name][block.ranks] = _row_means(layout.of_windows(seconds)[:, steady])
         measured = np.isfinite(waits).any(axis=1)
         receives = _receives(block, waits) & measured
         receiving[block.ranks] = receives
+        spent = overhead[receives][:, steady_iterations]
+        least_overhead = float(np.fmin(least_overhead, np.fmin.reduce(spent, axis=None, initial=np.nan)))
         receivers.add(waits[receives], walls[receives], first[receives])
         everyone.add(waits[measured], walls[measured], first[measured])
         totals = np.nansum(walls, axis=1)
@@ -163,6 +171,7 @@ def participant_times(group: Sequence[RankStore], warmup: int, *, second: bool =
         busy=busy,
         first_wait=first_wait,
         rank=rank,
+        least_overhead=least_overhead,
         receiving=receiving,
         wall=wall,
         problems=_problems(group),

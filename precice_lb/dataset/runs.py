@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TypeAlias
 
-from precice_lb.dataset.coupling import serial_second_participants
-from precice_lb.dataset.participants import participant_times
+from precice_lb.dataset.coupling import accelerators, serial_second_participants
+from precice_lb.dataset.participants import ParticipantTimes, participant_times
 from precice_lb.dataset.records import CoupledRun
 from precice_lb.exceptions import DataError
 from precice_lb.store.reader import RankStore, read_runs
@@ -66,8 +66,7 @@ def _coupled_run(groups: Sequence[Sequence[RankStore]], warmup: int | None, comp
         participant_times(group, warmup, second=group[0].metadata["participant"] in (seconds or ())) for group in groups
     ]
     # In a serial scheme a partner's data is never already there, so no wait shows the bare transfer.
-    waits = [table.least_wait(warmup) for table in tables] if seconds is None else []
-    floor = min(filter(math.isfinite, waits), default=0.0)
+    floor = _transfer_floor(tables, accelerators(first.configuration), warmup) if seconds is None else 0.0
     runs = [table.run(floor, warmup) for table in tables]
     participants = {run.participant: run for run in runs}
     degrees: dict[str, float] = {}
@@ -75,3 +74,18 @@ def _coupled_run(groups: Sequence[Sequence[RankStore]], warmup: int | None, comp
         degrees.update(group[0].metadata.get("degrees_of_freedom", {}))
     name = first.metadata.get("run") or " ".join(f"{part.participant}:{part.ranks}" for part in participants.values())
     return CoupledRun(name, participants, first.configuration, first.metadata["case"], degrees, int(warmup))
+
+
+def _transfer_floor(tables: Sequence[ParticipantTimes], accelerating: Mapping[str, str], warmup: int) -> float:
+    """Seconds of the least wait in an iteration: what the transfer takes where data is already there.
+
+    While a partner accelerates it is not: what the partner spent on that at least is no transfer.
+    """
+    named = {str(table.metadata["participant"]): table for table in tables}
+    waits = []
+    for name, table in named.items():
+        delay = 0.0
+        if name in accelerating:
+            delay = named[accelerating[name]].least_overhead if accelerating[name] in named else math.nan
+        waits.append(table.least_wait(warmup) - delay)
+    return max(min(filter(math.isfinite, waits), default=0.0), 0.0)
