@@ -43,7 +43,7 @@ DATA = Path(__file__).parent / "data" / "profiling"
 @pytest.fixture(autouse=True)
 def _priority_of_the_tests(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leave this process's priority alone, which the command would lower for good."""
-    monkeypatch.setattr(os, "nice", lambda increment: 0)
+    monkeypatch.setattr(os, "sched_setscheduler", lambda *arguments: None)
 
 
 # ----------------------------------------------------------------------------------------------- a run that goes on

@@ -74,9 +74,7 @@ def watch(
         Learner of the models, as of recommend.
     """
     if not once:
-        with contextlib.suppress(OSError):
-            # Where solvers share the machine, they come first, even before anything is imported.
-            os.nice(10)
+        _come_last()
     from precice_lb.watch import Observer, watch_run
 
     limits = _limits(threshold or [])
@@ -94,6 +92,15 @@ def watch(
             if _reached(snapshot, limits):
                 return REACHED
     return 0
+
+
+def _come_last() -> None:
+    """Leave processors to the solvers on this machine, even before anything is imported."""
+    with contextlib.suppress(OSError):
+        if hasattr(os, "SCHED_IDLE"):
+            os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
+        else:
+            os.nice(19)
 
 
 def _looks(observer: Observer, every: float) -> Iterator[Snapshot]:
