@@ -42,7 +42,7 @@ def read_store_meshes(
     DataError
         If a rank is missing, or no meshes were recorded.
     """
-    return meshes_of_run(read_runs(sources)[-1])
+    return meshes_of_run(read_runs(sources, rows=False)[-1])
 
 
 def run_with_meshes(sources: Iterable[str | Path], ranks: Mapping[str, int]) -> Run | None:
@@ -68,7 +68,7 @@ def run_with_meshes(sources: Iterable[str | Path], ranks: Mapping[str, int]) -> 
     """
     best: Run | None = None
     best_score = (False, False, False)
-    for run in read_runs(sources):
+    for run in read_runs(sources, rows=False):
         told = [_first_rows(group) for group in run]
         if {_name(group) for group in run} == set(ranks) and any(len(rows) for rows in told):
             same = all(int(group[0].metadata["size"]) == ranks.get(_name(group), -1) for group in run)

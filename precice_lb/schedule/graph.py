@@ -1,4 +1,4 @@
-"""The periodic event graph of coupled programs, its max-plus matrix and its maximum cycle mean.
+"""The periodic event graph of coupled programs and its max-plus matrix.
 
 Nodes are the steps of the programs, an edge says "not before", and carries how many time windows lie between (its
 delay). The steady seconds per window are the maximum over all cycles of the summed work divided by the summed delay
@@ -15,9 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precice_lb.exceptions import ScheduleError
+from precice_lb.schedule.cycles import find_cycle, maximum_cycle_mean
 from precice_lb.schedule.program import Program
 
-__all__ = ["EventGraph", "maximum_cycle_mean"]
+__all__ = ["EventGraph"]
 
 Floats = NDArray[np.float64]
 
@@ -26,6 +27,20 @@ class _Edge(NamedTuple):
     source: int
     target: int
     delay: int
+
+
+class _Step(NamedTuple):
+    """What the length of the ways to a node is made of.
+
+    Lengths of nodes of the same window, with whether they are needed no more; columns of states of the window before;
+    and the node's work.
+    """
+
+    node: int
+    sources: tuple[tuple[int, bool], ...]
+    states: tuple[int, ...]
+    work: int
+    share: float
 
 
 class EventGraph:
@@ -47,6 +62,7 @@ class EventGraph:
         self._edges = self._split_long_delays(edges)
         self._order = self._topological_order()
         self._states = sorted({e.source for e in self._edges if e.delay})
+        self._steps = self._plan()
         upstream = self._upstream()
         #: Participants that each participant depends on, itself included.
         self.upstream = {name: frozenset(self.names[i] for i in upstream[p]) for p, name in enumerate(self.names)}
@@ -117,6 +133,31 @@ class EventGraph:
             raise _deadlock([name for name in self.names if name in stuck])
         return order
 
+    def _plan(self) -> list[_Step]:
+        state_of = {node: s for s, node in enumerate(self._states)}
+        sources: dict[int, list[int]] = defaultdict(list)
+        columns: dict[int, list[int]] = defaultdict(list)
+        last: dict[int, int] = {}
+        for source, target, delay in self._edges:
+            if delay:
+                columns[target].append(state_of[source])
+            else:
+                sources[target].append(source)
+        for node in self._order:
+            last.update(dict.fromkeys(sources[node], node))
+        return [
+            _Step(
+                node,
+                tuple(
+                    (source, last[source] == node and source not in state_of) for source in dict.fromkeys(sources[node])
+                ),
+                tuple(columns[node]),
+                self._work[node],
+                self._share[node],
+            )
+            for node in self._order
+        ]
+
     def _upstream(self) -> list[set[int]]:
         reach = [{p} for p in range(len(self.names))]
         changed = True
@@ -144,26 +185,21 @@ class EventGraph:
             there is none.
         """
         batch, states = len(costs), len(self._states)
-        state_of = {node: s for s, node in enumerate(self._states)}
-        before: dict[int, list[_Edge]] = defaultdict(list)
-        uses = [0] * len(self._work)
-        for edge in self._edges:
-            before[edge.target].append(edge)
-            uses[edge.source] += not edge.delay
         lengths: dict[int, Floats] = {}
-        for node in self._order:
-            length = np.full((batch, states), -np.inf)
-            for source, _, delay in before[node]:
-                if delay:
-                    column = length[:, state_of[source]]
-                    np.maximum(column, 0.0, out=column)
+        for node, sources, columns, work, share in self._steps:
+            length: Floats | None = None
+            for source, last in sources:
+                other = lengths.pop(source) if last else lengths[source]
+                if length is not None:
+                    np.maximum(length, other, out=length)
                 else:
-                    np.maximum(length, lengths[source], out=length)
-                    uses[source] -= 1
-                    if not uses[source] and source not in state_of:
-                        del lengths[source]
-            if self._work[node] >= 0:
-                length += self._share[node] * costs[:, self._work[node], None]
+                    length = other if last else other.copy()
+            if length is None:
+                length = np.full((batch, states), -np.inf)
+            for column in columns:
+                np.maximum(length[:, column], 0.0, out=length[:, column])
+            if work >= 0:
+                length += share * costs[:, work, None]
             lengths[node] = length
         return np.stack([lengths[node] for node in self._states], axis=1)
 
@@ -195,38 +231,8 @@ class EventGraph:
         for source, target, delay in self._edges:
             if potential[source] + weights[target] - mean * delay >= potential[target] - slack:
                 tight[source].append(target)
-        nodes = _find_cycle(tight, len(self._work))
+        nodes = find_cycle(tight, len(self._work))
         return _canonical([self._work[n] for n in nodes if self._work[n] >= 0], self.names)
-
-
-def maximum_cycle_mean(matrix: Floats) -> Floats:
-    """Largest mean weight of a cycle in each of a batch of max-plus matrices.
-
-    R. M. Karp, A characterization of the minimum cycle mean in a digraph, Discrete Mathematics 23 (1978), theorem 1,
-    for maxima and started from all nodes at once, so that the graph need not be strongly connected.
-
-    Parameters
-    ----------
-    matrix
-        Shape (batch, n, n); entry (b, i, j) is the weight of the edge from j to i, ``-inf`` where there is none.
-
-    Returns
-    -------
-    ndarray of shape (batch,)
-        The means, ``-inf`` where there is no cycle.
-    """
-    batch, size, _ = matrix.shape
-    walks = np.empty((size + 1, batch, size))
-    walks[0] = 0.0
-    for k in range(size):
-        walks[k + 1] = (matrix + walks[k][:, None, :]).max(axis=2)
-    steps = np.arange(size, 0, -1.0)[:, None, None]
-    final = walks[-1]
-    reached = np.isfinite(final)
-    # A walk of n edges ends in a walk of k edges: where the former exists, so do all of the latter.
-    difference = np.where(reached, final, 0.0) - np.where(reached, walks[:-1], 0.0)
-    means = np.where(reached, (difference / steps).min(axis=0), -np.inf)
-    return np.asarray(means.max(axis=1))
 
 
 def _retimed(edges: Sequence[_Edge], size: int) -> list[_Edge]:
@@ -249,29 +255,6 @@ def _deadlock(names: Sequence[str]) -> ScheduleError:
         f"expected a coupling in which every receive follows its send, found participants{among} that wait for each "
         "other in a circle; preCICE would hang: change the order of the coupling schemes or make one of them parallel"
     )
-
-
-def _find_cycle(followers: Mapping[int, Sequence[int]], size: int) -> list[int]:
-    """Any cycle of a graph that has one, by depth-first search."""
-    done = [False] * size
-    for root in range(size):
-        if done[root]:
-            continue
-        path, position = [root], {root: 0}
-        pending = [iter(followers.get(root, ()))]
-        while pending:
-            follower = next(pending[-1], None)
-            if follower is None:
-                done[path[-1]] = True
-                del position[path.pop()]
-                pending.pop()
-            elif follower in position:
-                return path[position[follower] :]
-            elif not done[follower]:
-                position[follower] = len(path)
-                path.append(follower)
-                pending.append(iter(followers.get(follower, ())))
-    return []
 
 
 def _canonical(columns: Sequence[int], names: Sequence[str]) -> tuple[str, ...]:

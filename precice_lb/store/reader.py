@@ -86,13 +86,15 @@ def read_store(path: str | Path) -> RankStore:
     return read_part(Path(path))
 
 
-def read_runs(sources: Iterable[str | Path]) -> list[list[Sequence[RankStore]]]:
+def read_runs(sources: Iterable[str | Path], *, rows: bool = True) -> list[list[Sequence[RankStore]]]:
     """Read store files and group them to coupled runs.
 
     Parameters
     ----------
     sources : iterable of path
         Store files, or directories that are searched with everything below them.
+    rows : bool
+        False leaves the rows of ``advance`` in the files until they are asked for.
 
     Returns
     -------
@@ -104,16 +106,18 @@ def read_runs(sources: Iterable[str | Path]) -> list[list[Sequence[RankStore]]]:
     StoreError
         As in `find_stores` and `read_store`.
     """
-    return group_runs(group_ranks(read_stores(sources)))
+    return group_runs(group_ranks(read_stores(sources, rows=rows)))
 
 
-def read_stores(sources: Iterable[str | Path]) -> list[RankStore]:
+def read_stores(sources: Iterable[str | Path], *, rows: bool = True) -> list[RankStore]:
     """Read store files, those of one rank and merged ones.
 
     Parameters
     ----------
     sources : iterable of path
         Store files, or directories that are searched with everything below them.
+    rows : bool
+        As of `read_runs`.
 
     Returns
     -------
@@ -127,7 +131,7 @@ def read_stores(sources: Iterable[str | Path]) -> list[RankStore]:
     """
     ranks: dict[Hashable, RankStore] = {}
     for path in find_stores(sources):
-        for store in _read_file(path):
+        for store in _read_file(path, rows):
             data = store.metadata
             key = (store.directory, *(data[name] for name in _IDENTITY))
             other = ranks.get(key)
@@ -136,10 +140,10 @@ def read_stores(sources: Iterable[str | Path]) -> list[RankStore]:
     return list(ranks.values())
 
 
-def _read_file(path: Path) -> list[RankStore]:
+def _read_file(path: Path, rows: bool) -> list[RankStore]:
     if path.name.endswith(MERGED_SUFFIX):
         return MergedStore(path).stores
-    return [read_part(path)]
+    return [read_part(path, rows=rows)]
 
 
 def _rows(store: RankStore) -> tuple[int, bool]:
