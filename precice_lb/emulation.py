@@ -204,8 +204,8 @@ class EmulatedLoad:
             )
 
 
-def wait_asleep(requests: Sequence[MPI.Request]) -> None:
-    """Wait for MPI requests, asleep between looks of 0.05 to 2 ms.
+def wait_asleep(requests: Sequence[MPI.Request], longest: float = 2e-3) -> None:
+    """Wait for MPI requests, asleep between looks, first for 0.05 ms and then longer and longer.
 
     MPI libraries poll while they wait. Ranks that share a core leave it to whoever has work when they sleep.
 
@@ -213,11 +213,13 @@ def wait_asleep(requests: Sequence[MPI.Request]) -> None:
     ----------
     requests : sequence of MPI requests
         Those to complete.
+    longest : float
+        Seconds between two looks at most; few where all ranks come together soon and often.
     """
     pause = 5e-5
     while not all(request.Test() for request in requests):
         time.sleep(pause)
-        pause = min(2.0 * pause, 2e-3)
+        pause = min(2.0 * pause, longest)
 
 
 def read_laws(path: str | Path) -> dict[str, CostLaw]:

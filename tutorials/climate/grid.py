@@ -76,7 +76,7 @@ class Part:
         if self.patient:
             from precice_lb.emulation import wait_asleep
 
-            wait_asleep([request])
+            wait_asleep([request], longest=2e-4)
         request.Wait()
         return everyone
 
