@@ -13,7 +13,7 @@ from precice_lb.partners.meshes import PartitionedMesh
 from precice_lb.partners.quads import split_quads
 from precice_lb.precice_xml import Configuration, parse_configuration
 from precice_lb.store.meshes import CELL_VERTICES, RecordedMeshes, box_names
-from precice_lb.store.reader import RankStore, aligned_meshes, read_runs
+from precice_lb.store.reader import RankStore, aligned_meshes, find_stores, keeps_meshes, read_runs
 
 __all__ = ["meshes_of_run", "read_store_meshes", "run_with_meshes"]
 
@@ -68,6 +68,9 @@ def run_with_meshes(sources: Iterable[str | Path], ranks: Mapping[str, int]) -> 
     """
     best: Run | None = None
     best_score = (False, False, False)
+    sources = list(sources)
+    if not any(map(keeps_meshes, find_stores(sources))):
+        return None
     for run in read_runs(sources, rows=False):
         told = [_first_rows(group) for group in run]
         if {_name(group) for group in run} == set(ranks) and any(len(rows) for rows in told):

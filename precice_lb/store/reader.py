@@ -10,7 +10,7 @@ from precice_lb.store.aligned import aligned_columns, aligned_meshes
 from precice_lb.store.columns import RankColumns
 from precice_lb.store.groups import group_ranks, group_runs
 from precice_lb.store.merged import MergedStore
-from precice_lb.store.parts import read_part
+from precice_lb.store.parts import read_meshes, read_part
 from precice_lb.store.records import RankStore
 from precice_lb.store.schema import MERGED_SUFFIX, SUFFIX, is_store_name
 
@@ -20,6 +20,7 @@ __all__ = [
     "aligned_columns",
     "aligned_meshes",
     "find_stores",
+    "keeps_meshes",
     "read_runs",
     "read_store",
     "read_stores",
@@ -138,6 +139,28 @@ def read_stores(sources: Iterable[str | Path], *, rows: bool = True) -> list[Ran
             if other is None or _rows(other) < _rows(store):
                 ranks[key] = store
     return list(ranks.values())
+
+
+def keeps_meshes(path: Path) -> bool:
+    """Whether a store file says anything about meshes, soon seen where it does not.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+
+    Returns
+    -------
+    bool
+
+    Raises
+    ------
+    StoreError
+        If it cannot be read.
+    """
+    if path.name.endswith(MERGED_SUFFIX):
+        return any(len(store.meshes().rows) for store in MergedStore(path).stores)
+    return len(read_meshes(path).rows) > 0
 
 
 def _read_file(path: Path, rows: bool) -> list[RankStore]:
