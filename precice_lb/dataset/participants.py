@@ -66,7 +66,7 @@ class ParticipantTimes:
 
     def least_wait(self, warmup: int) -> float:
         """Least seconds that the participant waited in an iteration after warm-up; NaN if it never waits."""
-        steady = np.repeat(self.layout.windows > warmup, self.layout.iterations.astype(int))
+        steady = _steady_iterations(self.layout, warmup)
         waits = self.wait[steady & np.isfinite(self.wait)]
         return float(waits.min()) if self.receives and len(waits) else np.nan
 
@@ -89,7 +89,7 @@ class ParticipantTimes:
             wait = _shifted(wait, np.array(self.first_wait), self.metadata)
         own = self.busy + (floor if self.receives else 0.0)
         measured = bool(np.isfinite(self.busy).any())
-        steady = np.repeat(layout.windows > warmup, layout.iterations.astype(int))
+        steady = _steady_iterations(layout, warmup)
         numbers = layout.iteration_numbers
         each = [steady & (numbers == number) for number in range(1, int(numbers.max(initial=0)) + 1)]
         return ParticipantRun(
@@ -139,7 +139,7 @@ def participant_times(group: Sequence[RankStore], warmup: int, *, second: bool =
     everyone, receivers = _Reduction.empty(layout), _Reduction.empty(layout)
     longest, wall = -np.inf, np.full(len(layout.iteration_starts), np.nan)
     steady = layout.windows > warmup
-    steady_iterations = np.repeat(steady, layout.iterations.astype(int))
+    steady_iterations = _steady_iterations(layout, warmup)
     least_overhead = np.nan
     for block in blocks(units):
         overhead = layout.of_iterations(block.advance - block.mapping - block.wait)
@@ -210,6 +210,11 @@ class _Reduction:
         wall = np.full(len(self.wall), np.nan)
         np.divide(self.wall, self.count, out=wall, where=self.count > 0)
         return self.wait, wall - self.wait, self.first
+
+
+def _steady_iterations(layout: Layout, warmup: int) -> NDArray[np.bool_]:
+    """Tell the iterations of windows after warm-up."""
+    return np.repeat(layout.windows > warmup, layout.iterations.astype(int))
 
 
 def _shifted(waits: Seconds, first: Seconds, metadata: Mapping[str, Any]) -> Seconds:

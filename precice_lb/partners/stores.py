@@ -68,10 +68,10 @@ def run_with_meshes(sources: Iterable[str | Path], ranks: Mapping[str, int]) -> 
     """
     best: Run | None = None
     best_score = (False, False, False)
-    sources = list(sources)
-    if not any(map(keeps_meshes, find_stores(sources))):
+    paths = find_stores(sources)
+    if not any(map(keeps_meshes, paths)):
         return None
-    for run in read_runs(sources, rows=False):
+    for run in read_runs(paths, rows=False):
         told = [_first_rows(group) for group in run]
         if {_name(group) for group in run} == set(ranks) and any(len(rows) for rows in told):
             same = all(int(group[0].metadata["size"]) == ranks.get(_name(group), -1) for group in run)
