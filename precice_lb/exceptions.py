@@ -11,6 +11,7 @@ __all__ = [
     "ConfigurationError",
     "DataError",
     "InfeasibleError",
+    "InternalError",
     "ModelError",
     "PreciceLBError",
     "ScheduleError",
@@ -62,3 +63,7 @@ class StudyError(PreciceLBError):
 
 class CalibrationError(PreciceLBError):
     """A campaign cannot go on."""
+
+
+class InternalError(PreciceLBError):
+    """A result that cannot be: an error of this package, not of its user."""

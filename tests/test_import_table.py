@@ -23,7 +23,7 @@ TABLE: dict[str, tuple[set[str], set[str]]] = {
     "models": (set(), {"numpy", "scipy", "sklearn"}),
     "schedule": ({"precice_xml"}, {"numpy"}),
     "split": ({"schedule"}, {"numpy", "scipy"}),
-    "recommend": ({"dataset", "ingest", "models", "precice_xml", "schedule", "split"}, {"numpy"}),
+    "recommend": ({"dataset", "ingest", "models", "precice_xml", "schedule", "split"}, {"numpy", "scipy"}),
     "partners": (
         {"ingest.profiling", "precice_xml", "store.meshes", "store.reader"},
         {"numpy", "scipy", "h5py", "mpi4py"},

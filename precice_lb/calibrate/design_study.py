@@ -127,10 +127,11 @@ class AdaptiveDesign:
     def _design(self, measured: Sequence[MeasuredRuns]) -> CalibrationDesign:
         study = self._study
         tables = [table for each in measured for table in each.runs]
+        iterations = mean_iterations(tables)
         design = CalibrationDesign(
             study.names,
             study.budget.ranks,
-            coupling=_schedule(study, mean_iterations(tables)),
+            coupling=_schedule(study, iterations),
             minimum_ranks={name: low for name, (low, _) in study.bounds.items()},
             maximum_ranks={name: high for name, (_, high) in study.bounds.items()},
             # The campaign counts its own runs.
@@ -140,10 +141,12 @@ class AdaptiveDesign:
         )
         for run in tables:
             if set(run.samples) == set(study.names):
+                # Every run counts with the iterations of all: how many its windows needed is no noise of its cost.
+                usual = {name: iterations[name] / run.iterations[name] for name in run.samples}
                 design.tell(
                     {name: int(rows[0, 0]) for name, rows in run.samples.items()},
-                    {name: float(rows[0, 1]) for name, rows in run.samples.items()},
-                    spread={name: float(errors[0]) for name, errors in run.spread.items()},
+                    {name: float(rows[0, 1]) * usual[name] for name, rows in run.samples.items()},
+                    spread={name: float(errors[0]) * usual[name] for name, errors in run.spread.items()},
                     parameters={key: _parameter(run, key, value) for key, value in design.parameters.items()},
                 )
         return design

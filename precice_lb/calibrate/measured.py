@@ -5,12 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-from precice_lb.check import found_warmup
 from precice_lb.dataset import CoupledRun, Measurements, load_runs, measurements_from_runs
 from precice_lb.exceptions import PreciceLBError
 from precice_lb.ingest.profiling import enrich
@@ -64,41 +59,21 @@ def read_measurements(sources: Sequence[Path]) -> Measurements:
 
 
 def _with_parameters(runs: Sequence[CoupledRun]) -> Measurements:
-    """Reduce runs to samples; numbers that all of them state as parameters become columns."""
+    """Reduce runs to samples; only numbers that all of them state as parameters become columns."""
     table = measurements_from_runs(runs)
-    columns: dict[str, dict[str, NDArray[np.float64]]] = {}
-    for name, samples in table.samples.items():
-        rows = []
-        for run in runs:
-            if name in run.participants:
-                stated = _numbers(run.participants[name].metadata.get("parameters", {}))
-                rows += [(float(ranks), float(seconds), stated) for ranks, seconds in _samples(run, name)]
-        # In the order of the samples.
-        rows.sort(key=lambda row: row[:2])
-        if len(rows) == len(samples):
-            shared = set.intersection(*(set(row[2]) for row in rows))
-            columns[name] = {key: np.array([row[2][key] for row in rows]) for key in sorted(shared)}
-    return dataclasses.replace(table, parameters=columns)
-
-
-def _samples(run: CoupledRun, name: str) -> NDArray[np.float64]:
-    """Rows of one run; none where no window is left after its warm-up."""
-    if not run.steady(name).any():
-        return np.empty((0, 2))
-    return measurements_from_runs([run]).samples[name]
-
-
-def _numbers(parameters: dict[str, Any]) -> dict[str, float]:
-    known = {key: value for key, value in parameters.items() if not isinstance(value, bool)}
-    return {key: float(value) for key, value in known.items() if isinstance(value, int | float)}
+    numbers = {
+        name: {key: values for key, values in columns.items() if values.dtype.kind == "f"}
+        for name, columns in table.parameters.items()
+    }
+    return dataclasses.replace(table, parameters=numbers)
 
 
 def read_runs(sources: Sequence[Path]) -> list[CoupledRun]:
-    """Read runs; of each, leave out what it states as warm-up, or more where more is unlike what follows.
+    """Read runs, with what was measured beside their stores.
 
     Raises
     ------
     StoreError
         What cannot be read.
     """
-    return [dataclasses.replace(run, warmup_windows=found_warmup([run])) for run in load_runs(sources, complete=enrich)]
+    return load_runs(sources, complete=enrich)

@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from precice_lb.check.records import CheckResult, Finding, Health
-from precice_lb.check.runs import check_runs, found_warmup
+from precice_lb.check.runs import check_runs
 
-__all__ = ["CheckResult", "Finding", "Health", "check_runs", "found_warmup"]
+__all__ = ["CheckResult", "Finding", "Health", "check_runs"]

@@ -50,7 +50,7 @@ class Health:
     seconds
         Median own seconds per window after both; NaN where not measured.
     drift, drift_deviations
-        Relative change over the run, and how unlikely it is as in `precice_lb.check.series.Drift`.
+        Relative change over the run, and how unlikely it is as in `precice_lb.dataset.series.Drift`.
     outliers
         Windows far slower or faster than their neighbours.
     deviation, error

@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precice_lb.check.records import CheckResult, Finding, Health
-from precice_lb.check.series import (
+from precice_lb.dataset import CoupledRun, ParticipantRun, warmup_found
+from precice_lb.dataset.series import (
     UNLIKELY,
     Drift,
     Spread,
@@ -20,11 +21,9 @@ from precice_lb.check.series import (
     outliers_of,
     shared_slowness,
     spread_of,
-    warmup_of,
 )
-from precice_lb.dataset import CoupledRun, ParticipantRun
 
-__all__ = ["check_runs", "found_warmup"]
+__all__ = ["check_runs"]
 
 Array = NDArray[np.float64]
 # Kind, what was found, remedy.
@@ -62,35 +61,11 @@ def check_runs(runs: Sequence[CoupledRun]) -> CheckResult:
     return CheckResult(tuple(healths), tuple(findings))
 
 
-def found_warmup(runs: Sequence[CoupledRun]) -> int:
-    """Windows to leave out of all runs: what they state, or more where more are unlike those that follow.
-
-    Parameters
-    ----------
-    runs : sequence of CoupledRun
-        Recorded runs of one case.
-
-    Returns
-    -------
-    int
-        Time windows.
-    """
-    return max(
-        (max(run.warmup_windows, _warmup(part)) for run in runs for part in run.participants.values()), default=0
-    )
-
-
-def _warmup(part: ParticipantRun) -> int:
-    """Index of the last window of warm-up; 0 for none or where nothing was measured."""
-    known = np.isfinite(part.own_seconds)
-    count = warmup_of(part.own_seconds[known])
-    return int(part.windows[known][count - 1]) if count else 0
-
-
 def _participant(run: CoupledRun, name: str, part: ParticipantRun) -> tuple[Health, list[Finding]]:
     measured = np.isfinite(part.own_seconds)
-    warmup = _warmup(part)
-    own = part.own_seconds[measured & (part.windows > max(run.warmup_windows, warmup))]
+    warmup = warmup_found(part)
+    steady = measured & (part.windows > max(run.warmup_windows, warmup))
+    own, iterations = part.own_per_iteration[steady], part.iterations[steady]
     drift, outliers = drift_of(own), outliers_of(own)
     # What drifts is not spread.
     trend = 1 + drift.change * np.linspace(-0.5, 0.5, len(own)) if drift.significant else np.ones(len(own))
@@ -102,7 +77,7 @@ def _participant(run: CoupledRun, name: str, part: ParticipantRun) -> tuple[Heal
         windows=len(part.windows),
         warmup_left_out=run.warmup_windows,
         warmup_found=warmup,
-        seconds=float(np.median(own)) if len(own) else math.nan,
+        seconds=float(np.median(own) * np.mean(iterations)) if len(own) else math.nan,
         drift=drift.change,
         drift_deviations=drift.deviations,
         outliers=len(outliers),
@@ -114,7 +89,8 @@ def _participant(run: CoupledRun, name: str, part: ParticipantRun) -> tuple[Heal
         text = "its waits were not measured, so that its own seconds are not known"
         return health, [Finding("not measured", run.name, name, text, remedy)]
     texts = [
-        _of_warmup(part.own_seconds, part.windows, own, run.warmup_windows, warmup),
+        _of_warmup(run, part, own, warmup),
+        _of_hidden_wait(part, own),
         _of_length(own, warmup),
         _of_drift(own, drift),
         _of_outliers(own, outliers),
@@ -123,20 +99,24 @@ def _participant(run: CoupledRun, name: str, part: ParticipantRun) -> tuple[Heal
     return health, [Finding(each[0], run.name, name, each[1], each[2]) for each in texts if each is not None]
 
 
-def _of_warmup(seconds: Array, windows: NDArray[np.int64], own: Array, stated: int, found: int) -> _Text | None:
-    if found <= stated or not len(own):
+def _of_warmup(run: CoupledRun, part: ParticipantRun, own: Array, found: int) -> _Text | None:
+    """Find warm-up that is not left out, or whose end is not to be seen."""
+    unseen = found >= part.windows[-1] // 2 if found else False
+    if not len(own) or not (unseen or found > run.warmup_windows):
         return None
-    early = seconds[(windows > stated) & (windows <= found) & np.isfinite(seconds)]
-    change = float(np.median(early) / np.median(own) - 1)
+    first = run.warmup_stated + 1 if found > run.warmup_stated else 1
+    early = part.own_per_iteration[(part.windows >= first) & (part.windows <= found)]
+    change = float(np.median(early[np.isfinite(early)]) / np.median(own) - 1)
     word = "slower" if change > 0 else "faster"
-    text = f"windows {stated + 1} to {found} are {_percent(abs(change))} {word} than those after them"
-    if found >= windows[-1] // 2:
+    text = f"windows {first} to {found} are {_percent(abs(change))} {word} than those after them"
+    if unseen:
         return (
             "warm-up",
-            f"{text}; where the warm-up ends is not to be seen in {windows[-1]} windows",
+            f"{text}; where the warm-up ends is not to be seen in {part.windows[-1]} windows",
             "record more windows, or start from a developed state (a restart)",
         )
-    return "warm-up", f"{text}, and {stated} are left out", f"leave out {found}: --warmup {found}, or warmup_windows"
+    text += f", and {run.warmup_windows} are left out"
+    return "warm-up", text, f"leave out {found}: --warmup {found}, or say nothing of it and they are"
 
 
 def _of_length(own: Array, warmup: int) -> _Text | None:
@@ -172,6 +152,17 @@ def _of_outliers(own: Array, outliers: NDArray[np.intp]) -> _Text | None:
     )
 
 
+def _of_hidden_wait(part: ParticipantRun, own: Array) -> _Text | None:
+    if not part.hidden_wait > 0:
+        return None
+    return (
+        "shared cores",
+        f"for {part.hidden_wait:.3g} s per iteration inside of advance, {_percent(part.hidden_wait / np.median(own))} "
+        "of its own seconds, its partner worked on the same core; they count as waiting",
+        "pin the ranks of each participant to cores of their own, as calibrate does",
+    )
+
+
 def _of_spread(spread: Spread, warmup: int) -> _Text | None:
     if not spread.error > LARGEST_ERROR:
         return None
@@ -193,7 +184,7 @@ def _shared(run: CoupledRun) -> Iterator[Finding]:
         common = np.intersect1d(first.windows[_steady(run, first)], second.windows[_steady(run, second)])
         for part in (first, second):
             rows = np.isin(part.windows, common)
-            series.append(part.own_seconds[rows] / np.maximum(part.iterations[rows], 1))
+            series.append(part.own_per_iteration[rows])
         correlation, deviations = shared_slowness(series[0], series[1])
         if correlation > CORRELATION and deviations > UNLIKELY and max(spread_of(s).deviation for s in series) > DRIFT:
             yield Finding(
@@ -247,7 +238,7 @@ def _overlapping(runs: Sequence[CoupledRun]) -> Iterator[Finding]:
 
 
 def _steady(run: CoupledRun, part: ParticipantRun) -> NDArray[np.bool_]:
-    return np.isfinite(part.own_seconds) & (part.windows > max(run.warmup_windows, _warmup(part)))
+    return np.isfinite(part.own_seconds) & (part.windows > max(run.warmup_windows, warmup_found(part)))
 
 
 def _hosts(run: CoupledRun) -> set[str]:

@@ -7,18 +7,21 @@ solving; so the wait is taken from the ranks that receive data and subtracted fr
 
 from __future__ import annotations
 
-from precice_lb.dataset.records import CoupledRun, Measurements, ParticipantRun, load_imbalance
-from precice_lb.dataset.runs import DEFAULT_WARMUP_WINDOWS, Complete, load_runs
-from precice_lb.dataset.samples import load_measurements, measurements_from_runs
+from precice_lb.dataset.records import CoupledRun, MeasuredRun, Measurements, ParticipantRun, load_imbalance
+from precice_lb.dataset.runs import DEFAULT_WARMUP_WINDOWS, Complete, load_runs, warmup_found
+from precice_lb.dataset.samples import load_measurements, measurements_from_runs, pooled_iterations
 
 __all__ = [
     "DEFAULT_WARMUP_WINDOWS",
     "Complete",
     "CoupledRun",
+    "MeasuredRun",
     "Measurements",
     "ParticipantRun",
     "load_imbalance",
     "load_measurements",
     "load_runs",
     "measurements_from_runs",
+    "pooled_iterations",
+    "warmup_found",
 ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from xml.parsers import expat
 
-__all__ = ["accelerators", "serial_second_participants"]
+__all__ = ["accelerators", "serial_pair", "serial_second_participants"]
 
 # How preCICE spells true.
 TRUE = ("true", "yes", "on", "1")
@@ -42,6 +42,34 @@ def serial_second_participants(configuration: str) -> frozenset[str] | None:
     if not _parse(configuration, start, lambda tag: None):
         return None
     return frozenset(names) if schemes else None
+
+
+def serial_pair(configuration: str) -> tuple[str, str] | None:
+    """First and second participant of a serial scheme that is the only scheme of a configuration.
+
+    Parameters
+    ----------
+    configuration : str
+        Text of ``precice-config.xml``.
+
+    Returns
+    -------
+    (str, str) or None
+        None with other schemes, and for text that is not XML.
+    """
+    schemes: list[str] = []
+    pairs: list[tuple[str, str]] = []
+
+    def start(tag: str, attributes: dict[str, str]) -> None:
+        if tag.startswith("coupling-scheme:"):
+            schemes.append(tag)
+        elif schemes and tag == "participants" and {"first", "second"} <= attributes.keys():
+            pairs.append((attributes["first"], attributes["second"]))
+
+    if not _parse(configuration, start, lambda tag: None):
+        return None
+    only = len(schemes) == len(pairs) == 1 and schemes[0].startswith("coupling-scheme:serial-")
+    return pairs[0] if only else None
 
 
 def accelerators(configuration: str) -> dict[str, str]:

@@ -14,9 +14,12 @@ from precice_lb.dataset.records import ParticipantRun
 from precice_lb.dataset.rows import Block, Layout, blocks, layout_of
 from precice_lb.store.reader import RankStore
 
-__all__ = ["ParticipantTimes", "participant_times"]
+__all__ = ["ParticipantTimes", "move_hidden_waits", "participant_times"]
 
 Seconds = NDArray[np.float64]
+
+# Work that sums to more than a serial iteration by less than this share is noise and transfer.
+HIDDEN_SHARE = 0.02
 
 
 @dataclass(eq=False)
@@ -31,6 +34,10 @@ class ParticipantTimes:
         Metadata of the lowest recorded rank.
     wait, busy : ndarray, shape (G,)
         Of each iteration, the least wait of a rank that receives data, and the wall time without it.
+    overhead : ndarray, shape (G,)
+        Of each iteration, the mean overhead of the ranks that receive data.
+    hidden : float
+        Median seconds per iteration that counted as overhead at first and were waiting, see `move_hidden_waits`.
     first_wait : float
         The wait inside ``initialize``, likewise.
     rank : dict of str to ndarray, shape (ranks,)
@@ -51,6 +58,7 @@ class ParticipantTimes:
     metadata: dict[str, Any]
     wait: Seconds
     busy: Seconds
+    overhead: Seconds
     first_wait: float
     rank: dict[str, Seconds]
     least_overhead: float
@@ -58,6 +66,7 @@ class ParticipantTimes:
     wall: Seconds
     problems: dict[str, int]
     second: bool
+    hidden: float = 0.0
 
     @property
     def receives(self) -> bool:
@@ -110,6 +119,7 @@ class ParticipantTimes:
             iteration_own=np.array([_mean(own[where]) for where in each]),
             iteration_wait=np.array([_mean(wait[where]) for where in each]),
             timing_problems=self.problems,
+            hidden_wait=self.hidden,
         )
 
 
@@ -157,18 +167,19 @@ def participant_times(group: Sequence[RankStore], warmup: int, *, second: bool =
         receiving[block.ranks] = receives
         spent = overhead[receives][:, steady_iterations]
         least_overhead = float(np.fmin(least_overhead, np.fmin.reduce(spent, axis=None, initial=np.nan)))
-        receivers.add(waits[receives], walls[receives], first[receives])
-        everyone.add(waits[measured], walls[measured], first[measured])
+        receivers.add(waits[receives], walls[receives], overhead[receives], first[receives])
+        everyone.add(waits[measured], walls[measured], overhead[measured], first[measured])
         totals = np.nansum(walls, axis=1)
         if len(totals) and totals.max() > longest:
             longest, wall = float(totals.max()), walls[int(totals.argmax())].copy()
     chosen = receivers if receiving.any() else everyone
-    wait, busy, first_wait = chosen.result()
+    wait, busy, overhead, first_wait = chosen.result()
     return ParticipantTimes(
         layout=layout,
         metadata=metadata,
         wait=wait,
         busy=busy,
+        overhead=overhead,
         first_wait=first_wait,
         rank=rank,
         least_overhead=least_overhead,
@@ -189,27 +200,64 @@ class _Reduction:
 
     wait: Seconds
     wall: Seconds
+    overhead: Seconds
     count: NDArray[np.int64]
     first: float = field(default=np.nan)
 
     @classmethod
     def empty(cls, layout: Layout) -> _Reduction:
         shape = len(layout.iteration_starts)
-        return cls(np.full(shape, np.nan), np.zeros(shape), np.zeros(shape, dtype=np.int64))
+        return cls(np.full(shape, np.nan), np.zeros(shape), np.zeros(shape), np.zeros(shape, dtype=np.int64))
 
-    def add(self, waits: Seconds, walls: Seconds, first: Seconds) -> None:
+    def add(self, waits: Seconds, walls: Seconds, overhead: Seconds, first: Seconds) -> None:
         if len(waits):
             self.wait = np.fmin(self.wait, np.fmin.reduce(waits, axis=0))
             self.first = float(np.fmin(self.first, np.fmin.reduce(first)))
             known = np.isfinite(walls)
             self.wall += np.where(known, walls, 0.0).sum(axis=0)
+            self.overhead += np.nan_to_num(overhead).sum(axis=0)
             self.count += known.sum(axis=0)
 
-    def result(self) -> tuple[Seconds, Seconds, float]:
-        """Wait, wall without it, and wait in ``initialize``."""
-        wall = np.full(len(self.wall), np.nan)
+    def result(self) -> tuple[Seconds, Seconds, Seconds, float]:
+        """Wait, wall without it, overhead, and wait in ``initialize``."""
+        wall, overhead = np.full(len(self.wall), np.nan), np.full(len(self.wall), np.nan)
         np.divide(self.wall, self.count, out=wall, where=self.count > 0)
-        return self.wait, wall - self.wait, self.first
+        np.divide(self.overhead, self.count, out=overhead, where=self.count > 0)
+        return self.wait, wall - self.wait, overhead, self.first
+
+
+def move_hidden_waits(first: ParticipantTimes, second: ParticipantTimes, warmup: int) -> None:
+    """Count as waiting what two participants of a serial scheme spend in ``advance`` while the other one works.
+
+    While one of them works, the other one does nothing but wait. Where they share a core, the one that sends is put
+    aside as soon as its partner wakes up, so that the wait hides in ``waitAndSendData`` and looks like overhead. It is
+    seen by what cannot be: work that sums to more than the iteration. What is too much is taken off the overhead of
+    both, in proportion, and never more than there is.
+
+    Parameters
+    ----------
+    first, second : ParticipantTimes
+        The scheme's participants; changed.
+    warmup : int
+        Windows up to this one are warm-up.
+    """
+    if not np.array_equal(first.layout.iterations, second.layout.iterations):
+        return
+    # The first participant waits for the second one's work of the same iteration.
+    excess = second.busy - first.wait
+    steady = _steady_iterations(first.layout, warmup) & np.isfinite(excess)
+    if not steady.any():
+        return
+    typical = float(np.median(excess[steady]))
+    if not typical > HIDDEN_SHARE * float(np.median((first.busy + first.wait)[steady])):
+        return
+    both = first.overhead + second.overhead
+    share = np.divide(np.clip(excess, 0.0, both), both, out=np.zeros_like(both), where=both > 0)
+    for times in (first, second):
+        hidden = np.where(np.isfinite(share), share, 0.0) * np.nan_to_num(times.overhead)
+        times.busy = times.busy - hidden
+        times.wait = times.wait + hidden
+        times.hidden = float(np.median(hidden[steady]))
 
 
 def _steady_iterations(layout: Layout, warmup: int) -> NDArray[np.bool_]:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["CoupledRun", "Measurements", "ParticipantRun", "load_imbalance"]
+__all__ = ["CoupledRun", "MeasuredRun", "Measurements", "ParticipantRun", "load_imbalance"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,6 +46,9 @@ class ParticipantRun:
         Mean own seconds and wait of that iteration; NaN where not measured.
     timing_problems : dict of str to int
         Why mapping and wait were not measured and what to set, with the number of ranks that say so.
+    hidden_wait : float
+        Seconds per iteration (median) that ranks spent in ``advance`` while the partner worked on their core; counted
+        as waiting.
     """
 
     participant: str
@@ -65,6 +68,12 @@ class ParticipantRun:
     iteration_own: NDArray[np.float64]
     iteration_wait: NDArray[np.float64]
     timing_problems: dict[str, int]
+    hidden_wait: float = 0.0
+
+    @property
+    def own_per_iteration(self) -> NDArray[np.float64]:
+        """Own seconds of each window per coupling iteration, shape (W,)."""
+        return self.own_seconds / np.maximum(self.iterations, 1.0)
 
     @property
     def own_measured(self) -> bool:
@@ -94,7 +103,9 @@ class CoupledRun:
     degrees_of_freedom : dict of str to float
         Unknowns by participant, where given.
     warmup_windows : int
-        Windows up to this index are warm-up.
+        Windows up to this index are warm-up and left out.
+    warmup_stated : int
+        What was asked for or the run says; more are left out where more are unlike those that follow.
     """
 
     name: str
@@ -103,6 +114,7 @@ class CoupledRun:
     case: str
     degrees_of_freedom: dict[str, float]
     warmup_windows: int
+    warmup_stated: int
 
     def steady(self, participant: str) -> NDArray[np.bool_]:
         """Which windows of a participant come after the warm-up.
@@ -126,13 +138,41 @@ class CoupledRun:
 
 
 @dataclass(frozen=True, eq=False)
+class MeasuredRun:
+    """What a coupled run measured at its split.
+
+    Attributes
+    ----------
+    name : str
+        Of the run.
+    split : dict of str to int
+        Ranks by participant.
+    window_seconds, standard_errors : dict of str to float
+        By participant, mean wall seconds of its windows after warm-up without outliers, with as many iterations per
+        window as all runs have in the mean; and the standard error.
+    own_seconds : dict of str to float
+        By participant, its sample: own seconds per window, from the median per iteration.
+    parameters : dict of str to dict
+        Of the case, by participant.
+    """
+
+    name: str
+    split: dict[str, int]
+    window_seconds: dict[str, float]
+    standard_errors: dict[str, float]
+    own_seconds: dict[str, float]
+    parameters: dict[str, dict[str, Any]]
+
+
+@dataclass(frozen=True, eq=False)
 class Measurements:
     """Samples for performance models.
 
     Attributes
     ----------
     samples : dict of str to ndarray, shape (n, 2)
-        By participant: ranks and seconds per time window, one row per run.
+        By participant: ranks and own seconds per time window, one row per run. For recorded runs the median seconds per
+        coupling iteration times the mean iterations per window of all runs.
     spread : dict of str to ndarray, shape (n,)
         Standard error of each row's seconds; NaN where unknown.
     configuration : str or None
@@ -146,7 +186,10 @@ class Measurements:
     parameters : dict of str to dict of str to ndarray, shape (n,)
         By participant, further parameters of each row, by column.
     recorded : tuple of dict of str to ndarray, shape (W,)
-        For each coupled run that was recorded, own seconds of every participant in the windows after warm-up.
+        For each coupled run that was recorded, what every participant's windows after warm-up cost over its sample: 1
+        where a window is as long as its sample says.
+    runs : tuple of MeasuredRun
+        What recorded runs measured as a whole, to compare predictions with.
     overhead : dict of str to float
         Where measured, the part of its own seconds that a participant spends in ``advance`` without mapping: where it
         accelerates, most of it is acceleration.
@@ -162,6 +205,7 @@ class Measurements:
     sources: tuple[str, ...]
     parameters: dict[str, dict[str, NDArray[Any]]] = field(default_factory=dict)
     recorded: tuple[dict[str, NDArray[np.float64]], ...] = ()
+    runs: tuple[MeasuredRun, ...] = ()
     overhead: dict[str, float] = field(default_factory=dict)
     core_hours: float = math.nan
 

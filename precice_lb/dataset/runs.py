@@ -7,19 +7,22 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TypeAlias
 
-from precice_lb.dataset.coupling import accelerators, serial_second_participants
-from precice_lb.dataset.participants import ParticipantTimes, participant_times
-from precice_lb.dataset.records import CoupledRun
+import numpy as np
+
+from precice_lb.dataset.coupling import accelerators, serial_pair, serial_second_participants
+from precice_lb.dataset.participants import ParticipantTimes, move_hidden_waits, participant_times
+from precice_lb.dataset.records import CoupledRun, ParticipantRun
+from precice_lb.dataset.series import warmup_of
 from precice_lb.exceptions import DataError
 from precice_lb.store.reader import RankStore, read_runs
 
-__all__ = ["DEFAULT_WARMUP_WINDOWS", "Complete", "load_runs"]
+__all__ = ["DEFAULT_WARMUP_WINDOWS", "Complete", "load_runs", "warmup_found"]
 
 Complete: TypeAlias = Callable[[Sequence[RankStore]], Sequence[RankStore]]
 """Takes the ranks of one participant, sorted; returns them with what was measured beside the store."""
 
 DEFAULT_WARMUP_WINDOWS = 1
-"""Time windows left out where neither the caller nor the run says how many."""
+"""Time windows left out at least where neither the caller nor the run says how many."""
 
 
 def load_runs(
@@ -32,7 +35,8 @@ def load_runs(
     sources : sequence of path
         Store files, or directories that are searched with everything below them.
     warmup : int, optional
-        Time windows to leave out; by default what each run says, else `DEFAULT_WARMUP_WINDOWS`.
+        Time windows to leave out. By default what each run says, else `DEFAULT_WARMUP_WINDOWS`, or more where more are
+        unlike those that follow (`warmup_found`).
     complete : callable, optional
         Adds what was measured beside the stores, such as `precice_lb.ingest.profiling.enrich`.
 
@@ -59,21 +63,55 @@ def _coupled_run(groups: Sequence[Sequence[RankStore]], warmup: int | None, comp
         groups = [complete(group) for group in groups]
     groups = sorted(groups, key=lambda group: str(group[0].metadata["participant"]))
     first = groups[0][0]
+    stated = warmup
+    if stated is None:
+        stated = max(group[0].metadata.get("warmup_windows", DEFAULT_WARMUP_WINDOWS) for group in groups)
+    participants = _participants(groups, first.configuration, stated)
+    left_out = stated
     if warmup is None:
-        warmup = max(group[0].metadata.get("warmup_windows", DEFAULT_WARMUP_WINDOWS) for group in groups)
-    seconds = serial_second_participants(first.configuration)
-    tables = [
-        participant_times(group, warmup, second=group[0].metadata["participant"] in (seconds or ())) for group in groups
-    ]
-    # In a serial scheme a partner's data is never already there, so no wait shows the bare transfer.
-    floor = _transfer_floor(tables, accelerators(first.configuration), warmup) if seconds is None else 0.0
-    runs = [table.run(floor, warmup) for table in tables]
-    participants = {run.participant: run for run in runs}
+        left_out = max(stated, *(warmup_found(part) for part in participants.values()))
+        if left_out > stated:
+            participants = _participants(groups, first.configuration, left_out)
     degrees: dict[str, float] = {}
     for group in groups:
         degrees.update(group[0].metadata.get("degrees_of_freedom", {}))
     name = first.metadata.get("run") or " ".join(f"{part.participant}:{part.ranks}" for part in participants.values())
-    return CoupledRun(name, participants, first.configuration, first.metadata["case"], degrees, int(warmup))
+    return CoupledRun(
+        name, participants, first.configuration, first.metadata["case"], degrees, int(left_out), int(stated)
+    )
+
+
+def _participants(groups: Sequence[Sequence[RankStore]], configuration: str, warmup: int) -> dict[str, ParticipantRun]:
+    """Reduce the ranks of all participants of a coupled run."""
+    seconds = serial_second_participants(configuration)
+    tables = [
+        participant_times(group, warmup, second=group[0].metadata["participant"] in (seconds or ())) for group in groups
+    ]
+    named = {str(table.metadata["participant"]): table for table in tables}
+    pair = serial_pair(configuration)
+    if pair is not None and set(pair) == set(named):
+        move_hidden_waits(named[pair[0]], named[pair[1]], warmup)
+    # In a serial scheme a partner's data is never already there, so no wait shows the bare transfer.
+    floor = _transfer_floor(tables, accelerators(configuration), warmup) if seconds is None else 0.0
+    return {name: table.run(floor, warmup) for name, table in named.items()}
+
+
+def warmup_found(part: ParticipantRun) -> int:
+    """Index of the last window whose seconds per iteration are unlike those that follow, as `warmup_of` says.
+
+    Parameters
+    ----------
+    part : ParticipantRun
+        One participant of a coupled run.
+
+    Returns
+    -------
+    int
+        A window; 0 for none, or where nothing was measured.
+    """
+    known = np.isfinite(part.own_seconds)
+    count = warmup_of(part.own_per_iteration[known])
+    return int(part.windows[known][count - 1]) if count else 0
 
 
 def _transfer_floor(tables: Sequence[ParticipantTimes], accelerating: Mapping[str, str], warmup: int) -> float:

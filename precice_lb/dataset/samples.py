@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from precice_lb.dataset.records import CoupledRun, Measurements, ParticipantRun
+from precice_lb.dataset.records import CoupledRun, MeasuredRun, Measurements, ParticipantRun
 from precice_lb.dataset.runs import Complete, load_runs
+from precice_lb.dataset.series import mean_of, spread_of, without_outliers
 from precice_lb.exceptions import DataError
 
-__all__ = ["load_measurements", "measurements_from_runs", "recorded_windows"]
+__all__ = ["load_measurements", "measurements_from_runs", "pooled_iterations", "recorded_windows"]
 
 
 def load_measurements(
@@ -45,19 +46,25 @@ def load_measurements(
     return measurements_from_runs(load_runs(sources, warmup=warmup, complete=complete))
 
 
-def measurements_from_runs(runs: Sequence[CoupledRun]) -> Measurements:
-    """Reduce runs to one sample per run and participant: the median own seconds per window after warm-up.
+def measurements_from_runs(runs: Sequence[CoupledRun], iterations: Mapping[str, float] | None = None) -> Measurements:
+    """Reduce runs to one sample per run and participant.
+
+    A sample is the median of the own seconds per coupling iteration over the windows after warm-up, times the mean
+    iterations per window of all runs: how many iterations the recorded windows happened to need is the same for every
+    split, and no noise of its cost.
 
     Parameters
     ----------
     runs : sequence of CoupledRun
         Runs of one case.
+    iterations : mapping from participant to float, optional
+        Iterations per window; by default the mean over the runs.
 
     Returns
     -------
     Measurements
-        The spread is the standard error of a median, 1.2533 times that of the mean (exact for Gaussian noise).
-        Parameters are those that all runs of a participant state in their metadata.
+        The spread is the standard error of the median (`precice_lb.dataset.series.spread_of`). Parameters are those
+        that all runs of a participant state in their metadata.
 
     Raises
     ------
@@ -69,21 +76,20 @@ def measurements_from_runs(runs: Sequence[CoupledRun]) -> Measurements:
         raise DataError("measurements: expected at least one coupled run, found none")
     for other in runs[1:]:
         _require_same_case(runs[0], other)
+    iterations = {**pooled_iterations(runs), **(iterations or {})}
     rows: dict[str, list[tuple[float, float, float, Mapping[str, Any]]]] = {}
-    iterations: dict[str, list[float]] = {}
     for run in runs:
         for name, part in run.participants.items():
             steady = run.steady(name)
             if not steady.any():
                 continue
-            own = part.own_seconds[steady]
-            own = own[np.isfinite(own)]
-            if not len(own):
+            each = part.own_per_iteration[steady]
+            each = each[np.isfinite(each)]
+            if not len(each):
                 raise DataError(f"run {run.name}: {_not_measured(name, part)}")
-            error = 1.2533 * float(np.std(own, ddof=1)) / math.sqrt(len(own)) if len(own) > 1 else math.nan
+            seconds = float(np.median(each)) * iterations[name]
             case = part.metadata.get("parameters") or {}
-            rows.setdefault(name, []).append((float(part.ranks), float(np.median(own)), error, case))
-            iterations.setdefault(name, []).append(float(np.mean(part.iterations[steady])))
+            rows.setdefault(name, []).append((float(part.ranks), seconds, spread_of(each).error * seconds, case))
     if not rows:
         raise DataError(
             f"run {runs[0].name}: expected time windows after a warm-up of {runs[0].warmup_windows}, found none; "
@@ -99,17 +105,40 @@ def measurements_from_runs(runs: Sequence[CoupledRun]) -> Measurements:
         spread={name: data[:, 2] for name, data in table.items()},
         configuration=runs[0].configuration,
         degrees_of_freedom=degrees,
-        iterations={name: float(np.mean(values)) for name, values in sorted(iterations.items())},
+        iterations={name: iterations[name] for name in rows},
         sources=tuple(dict.fromkeys(run.name for run in runs)),
         parameters={name: _columns([entry[3] for entry in entries]) for name, entries in rows.items()},
         recorded=tuple(windows for run in runs if (windows := recorded_windows(run))),
+        runs=tuple(found for run in runs if (found := _measured_run(run, iterations)) is not None),
         overhead=_overhead(runs),
         core_hours=_core_hours(runs),
     )
 
 
+def pooled_iterations(runs: Sequence[CoupledRun]) -> dict[str, float]:
+    """Coupling iterations per window after warm-up, by participant: the mean over the runs.
+
+    Parameters
+    ----------
+    runs : sequence of CoupledRun
+        Runs of one case.
+
+    Returns
+    -------
+    dict of str to float
+    """
+    found: dict[str, list[float]] = {}
+    for run in runs:
+        for name, part in run.participants.items():
+            if run.steady(name).any():
+                found.setdefault(name, []).append(float(np.mean(part.iterations[run.steady(name)])))
+    return {name: float(np.mean(values)) for name, values in sorted(found.items())}
+
+
 def recorded_windows(run: CoupledRun) -> dict[str, NDArray[np.float64]]:
-    """Own seconds of all participants in the windows after warm-up, for replays.
+    """Give what each window after warm-up cost over the run's sample, by participant, for replays.
+
+    Windows far from their neighbours are put back among them: a prediction is of windows as they usually are.
 
     Parameters
     ----------
@@ -124,11 +153,38 @@ def recorded_windows(run: CoupledRun) -> dict[str, NDArray[np.float64]]:
     """
     parts = {name: (part, run.steady(name)) for name, part in run.participants.items()}
     indices = [part.windows[steady] for part, steady in parts.values()]
-    own = {name: part.own_seconds[steady] for name, (part, steady) in parts.items()}
+    each = {name: part.own_per_iteration[steady] for name, (part, steady) in parts.items()}
+    counts = {name: part.iterations[steady] for name, (part, steady) in parts.items()}
     if all(np.array_equal(other, indices[0]) for other in indices):
-        known = np.isfinite(np.stack(list(own.values()))).all(axis=0)
-        own = {name: seconds[known] for name, seconds in own.items()}
-    return own if all(len(seconds) and np.isfinite(seconds).all() for seconds in own.values()) else {}
+        known = np.isfinite(np.stack(list(each.values()))).all(axis=0)
+        each = {name: seconds[known] for name, seconds in each.items()}
+        counts = {name: number[known] for name, number in counts.items()}
+    if not all(len(seconds) and np.isfinite(seconds).all() for seconds in each.values()):
+        return {}
+    return {name: _relative(seconds, counts[name]) for name, seconds in each.items()}
+
+
+def _relative(seconds: NDArray[np.float64], iterations: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Cost of windows, of seconds per iteration, over the median seconds times the mean iterations."""
+    kept, middle = without_outliers(seconds), float(np.median(seconds))
+    # A participant that costs nothing has nothing that varies.
+    return kept / middle * iterations / iterations.mean() if middle > 0 else np.ones_like(seconds)
+
+
+def _measured_run(run: CoupledRun, iterations: Mapping[str, float]) -> MeasuredRun | None:
+    """Mean windows of a run, as its samples count iterations; None where a participant has none after warm-up."""
+    windows, errors, own, parameters = {}, {}, {}, {}
+    for name, part in run.participants.items():
+        steady = run.steady(name) & np.isfinite(part.own_seconds)
+        if not steady.any():
+            return None
+        counts = np.maximum(part.iterations[steady], 1.0)
+        mean, error = mean_of(part.window_seconds[steady] / counts)
+        windows[name], errors[name] = mean * iterations[name], error * iterations[name]
+        own[name] = float(np.median(part.own_per_iteration[steady])) * iterations[name]
+        parameters[name] = dict(part.metadata.get("parameters") or {})
+    split = {name: part.ranks for name, part in run.participants.items()}
+    return MeasuredRun(run.name, split, windows, errors, own, parameters)
 
 
 def _columns(cases: Sequence[Mapping[str, Any]]) -> dict[str, NDArray[Any]]:

@@ -137,7 +137,7 @@ class PiecewiseRegressor(Learner):
         if len(points) > 1:
             q, d = points[-2]
             share = min((1 - c / d) / (1 - q / p), 1.0)
-        law = Piece(math.inf, c * (1 - share), c * share * p, True)
+        law = Piece(math.inf, c * (1 - share), c * share * p, -1.0)
         if self.total_ranks is None or self.total_ranks <= p:
             return [law]
         total = float(self.total_ranks)
@@ -146,13 +146,13 @@ class PiecewiseRegressor(Learner):
     def _kim_below(self, points: list[tuple[float, float]]) -> Piece:
         (p, c) = points[0]
         slope = piece_through(p, points[0], points[1], True).slope if len(points) > 1 else c * p
-        return Piece(p, c - max(slope, 0.0) / p, max(slope, 0.0), True)
+        return Piece(p, c - max(slope, 0.0) / p, max(slope, 0.0), -1.0)
 
     def _kim_above(self, points: list[tuple[float, float]]) -> Piece:
         (p, c) = points[-1]
         slope = piece_through(p, points[-2], points[-1], True).slope if len(points) > 1 else c * p
         slope = min(slope, c * p)
-        return Piece(math.inf, c - slope / p, slope, True)
+        return Piece(math.inf, c - slope / p, slope, -1.0)
 
     def _state(self) -> dict[str, Any]:
         return {"formula": self.formula_.to_dict(), "ranks": self.ranks_.tolist(), "error": self.error_}

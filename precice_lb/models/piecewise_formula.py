@@ -1,4 +1,4 @@
-"""A curve in pieces a + b·p or a + b/p that several printers can write down."""
+"""A curve in pieces a + b·(p/q)^e that several printers can write down."""
 
 from __future__ import annotations
 
@@ -20,23 +20,33 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Piece:
-    """``constant + slope * p``, or ``constant + slope / p`` where ``inverse``, up to and with ``until`` ranks."""
+    """``constant + slope * (p / unit)**exponent``, up to and with ``until`` ranks."""
 
     until: float
     constant: float
     slope: float
-    inverse: bool = False
+    exponent: float = 1.0
+    unit: float = 1.0
 
     def __call__(self, ranks: Array) -> Array:
         """Seconds at each number of ranks."""
-        return self.constant + (self.slope / ranks if self.inverse else self.slope * ranks)
+        return np.asarray(self.constant + self.slope * (ranks / self.unit) ** self.exponent)
+
+    def power(self, digits: int) -> str:
+        """Write the part that depends on ranks as text, without its sign."""
+        number = f"{abs(self.slope):.{digits}g}"
+        if self.exponent == 0:
+            return number
+        if self.unit == 1 and abs(self.exponent) == 1:
+            return f"{number}{'·' if self.exponent > 0 else '/'}p"
+        return f"{number}·{'p' if self.unit == 1 else f'(p/{self.unit:g})'}^{self.exponent:.{digits}g}"
 
 
 def piece_through(until: float, first: tuple[float, float], second: tuple[float, float], inverse: bool) -> Piece:
-    """Give the piece through two points (ranks, seconds)."""
+    """Give the piece a + b·p, or a + b/p, through two points (ranks, seconds)."""
     (p, c), (q, d) = first, second
     slope = (d - c) / (1 / q - 1 / p) if inverse else (d - c) / (q - p)
-    return Piece(until, c - (slope / p if inverse else slope * p), slope, inverse)
+    return Piece(until, c - (slope / p if inverse else slope * p), slope, -1.0 if inverse else 1.0)
 
 
 @dataclass(frozen=True)
@@ -57,31 +67,34 @@ class PiecewiseFormula:
         at = np.searchsorted([piece.until for piece in self.pieces[:-1]], p)
         constant = np.array([piece.constant for piece in self.pieces])[at]
         slope = np.array([piece.slope for piece in self.pieces])[at]
-        inverse = np.array([piece.inverse for piece in self.pieces])[at]
-        return np.asarray(constant + np.where(inverse, slope / p, slope * p), dtype=np.float64)
+        exponent = np.array([piece.exponent for piece in self.pieces])[at]
+        unit = np.array([piece.unit for piece in self.pieces])[at]
+        return np.asarray(constant + slope * (p / unit) ** exponent, dtype=np.float64)
 
     def text(self, digits: int = 4) -> str:
         """Plain text, such as ``9 - 0.5·p up to 8; 1 + 32/p beyond``."""
-        return "; ".join(
-            f"{piece.constant:.{digits}g} {'-' if piece.slope < 0 else '+'} {abs(piece.slope):.{digits}g}"
-            f"{'/' if piece.inverse else '·'}p {self._range(piece, 'up to {:.6g}', 'beyond')}"
-            for piece in self.pieces
-        )
+        parts = []
+        for piece in self.pieces:
+            head = f"{piece.constant:.{digits}g} {'-' if piece.slope < 0 else '+'} " if piece.constant else ""
+            parts.append(f"{head}{piece.power(digits)} {self._range(piece, 'up to {:.6g}', 'beyond')}")
+        return "; ".join(parts)
 
     def latex(self, digits: int = 4) -> str:
         """LaTeX for math mode: cases."""
         rows = []
         for piece in self.pieces:
             number, sign = latex_number(abs(piece.slope), digits), "-" if piece.slope < 0 else "+"
-            slope = rf"\frac{{{number}}}{{p}}" if piece.inverse else rf"{number}\,p"
+            base = "p" if piece.unit == 1 else rf"\left(\frac{{p}}{{{piece.unit:g}}}\right)"
+            slope = rf"{number}\,{base}" + ("" if piece.exponent == 1 else f"^{{{piece.exponent:.{digits}g}}}")
+            slope = rf"\frac{{{number}}}{{p}}" if piece.exponent == -1 and piece.unit == 1 else slope
             head = ("-" if piece.constant < 0 else "") + latex_number(abs(piece.constant), digits)
             where = self._range(piece, r"p \le {:.6g}", r"\text{beyond}")
-            rows.append(f"{head} {sign} {slope} & {where}")
+            rows.append(f"{head} {sign} {slope} & {where}" if piece.constant else f"{slope} & {where}")
         return r"\begin{cases} " + r" \\ ".join(rows) + r" \end{cases}"
 
     def python(self) -> str:
         """Give a Python expression of ``p`` at full precision."""
-        parts = [f"({x.constant!r} + {x.slope!r} {'/' if x.inverse else '*'} p)" for x in self.pieces]
+        parts = [f"({x.constant!r} + {x.slope!r} * (p / {x.unit!r})**{x.exponent!r})" for x in self.pieces]
         heads = [f"{part} if p <= {x.until!r} else " for part, x in zip(parts[:-1], self.pieces[:-1], strict=True)]
         return "(" + "".join(heads) + parts[-1] + ")"
 
@@ -93,7 +106,8 @@ class PiecewiseFormula:
                     "until": piece.until if math.isfinite(piece.until) else None,
                     "constant": piece.constant,
                     "slope": piece.slope,
-                    "inverse": piece.inverse,
+                    "exponent": piece.exponent,
+                    "unit": piece.unit,
                 }
                 for piece in self.pieces
             ]
@@ -115,7 +129,8 @@ class PiecewiseFormula:
                         math.inf if piece["until"] is None else float(piece["until"]),
                         float(piece["constant"]),
                         float(piece["slope"]),
-                        bool(piece["inverse"]),
+                        float(piece["exponent"]),
+                        float(piece["unit"]),
                     )
                     for piece in data["pieces"]
                 )

@@ -44,6 +44,7 @@ LEARNERS: Mapping[str, type[Learner]] = _Learners(
         "pmnf": ("pmnf", "PMNFRegressor"),
         "epmnf": ("epmnf", "EPMNFRegressor"),
         "piecewise": ("piecewise", "PiecewiseRegressor"),
+        "interpolation": ("interpolation", "InterpolationRegressor"),
         "neural": ("neural", "NeuralRegressor"),
         "factorized": ("factorized", "FactorizedRegressor"),
         "gaussian-process": ("gaussian_process", "GaussianProcessRegressor"),

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from precice_lb.dataset import Measurements
+from precice_lb.dataset import MeasuredRun, Measurements
 from precice_lb.exceptions import DataError
 from precice_lb.models.inputs import SEVERAL_PARAMETERS
 
@@ -111,7 +111,8 @@ def case_of(measurements: Measurements, names: tuple[str, ...], wanted: Values |
             if name in spread:
                 spread[name] = np.asarray(measurements.spread[name])[keep]
             parameters[name] = {key: values[keep] for key, values in measurements.parameters[name].items()}
-    kept = dataclasses.replace(measurements, samples=samples, spread=spread, parameters=parameters)
+    runs = tuple(run for run in measurements.runs if _is_of_case(run, given))
+    kept = dataclasses.replace(measurements, samples=samples, spread=spread, parameters=parameters, runs=runs)
     said = {column: value for column, value in given.items() if value is not None}
     return Case(kept, columns, said, tuple(warnings))
 
@@ -122,6 +123,16 @@ def rows_of_case(measurements: Measurements, name: str, columns: Mapping[str, fl
     for column, value in columns.items():
         same &= np.asarray(measurements.parameters[name][column], dtype=np.float64) == value
     return same
+
+
+def _is_of_case(run: MeasuredRun, given: Values) -> bool:
+    """Whether a run states no other value of a parameter than the wanted one."""
+    return all(
+        stated[column] == value
+        for stated in run.parameters.values()
+        for column, value in given.items()
+        if value is not None and column in stated
+    )
 
 
 def _missing(name: str, column: str, values: NDArray[Any]) -> str:

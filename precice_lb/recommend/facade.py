@@ -2,27 +2,28 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from precice_lb.dataset import Measurements, load_imbalance
 from precice_lb.exceptions import ModelError
-from precice_lb.models import believable_ranks, new_learner
-from precice_lb.recommend.bounds import require_room, whole_number
+from precice_lb.models import new_learner
+from precice_lb.recommend.bounds import whole_number
 from precice_lb.recommend.case import case_of
 from precice_lb.recommend.caveats import caveats
-from precice_lb.recommend.compare import compared, rank_intervals, reference_splits, window_interval
+from precice_lb.recommend.compare import compared, rank_intervals, reference_splits
+from precice_lb.recommend.decide import Question
+from precice_lb.recommend.gate import learner_name
 from precice_lb.recommend.inputs import check_participants, present_split
-from precice_lb.recommend.learn import fit_models
 from precice_lb.recommend.machine import bounds_of
-from precice_lb.recommend.outlook import Curves, Outlook, curves_of
-from precice_lb.recommend.plan import Plan, Prefer, instead_of, near_splits, paid_back, tradeoff_of, with_recommended
+from precice_lb.recommend.measured import measured_alternatives
+from precice_lb.recommend.plan import Plan, Prefer, instead_of, near_splits, paid_back, with_recommended
 from precice_lb.recommend.result import Recommendation
-from precice_lb.recommend.tables import Table, grid_of_ranks
-from precice_lb.recommend.task import Task
+from precice_lb.recommend.sound import require_sound
+from precice_lb.recommend.verdict import trusted_decision
 from precice_lb.schedule import Schedule, explain
 from precice_lb.split import Constraints
 
@@ -97,10 +98,19 @@ def recommend(
     Raises
     ------
     DataError, ModelError, InfeasibleError, ScheduleError
-        Unusable measurements; a model that cannot be fitted or believed; bounds that leave no split.
+        Unusable measurements; a model that cannot be fitted, or neither believed nor replaced; bounds that leave no
+        split.
+    InternalError
+        A result that cannot be, with a file of the case.
 
     Notes
     -----
+    Nothing is recommended against what was measured (`precice_lb.recommend.gate`). A model that is off by more than
+    noise explains, at a measured number of ranks or for the window of a measured split, is replaced by the next one:
+    ``shape``, then the interpolation of the measurements themselves. Where that contradicts the measured windows too,
+    or a measured split was faster than what is predicted for the best one, the best *measured* split is recommended
+    (``basis`` is ``"measured"``).
+
     A prediction that is negative, zero, not finite, or of a shape that run times do not have is never considered; see
     `precice_lb.models.trust`. Where that bound decides the split, a warning says so.
 
@@ -122,105 +132,59 @@ def recommend(
     prototype = new_learner(learner, learner_parameters)
     case = case_of(measurements, names, parameters, prototype)
     samples = check_participants(case.measurements, names)
-    models = fit_models(case, names, prototype)
-    curves = {name: curves_of(models[name], [seed, index]) for index, name in enumerate(names)}
-    tables = {name: _table(models[name], curves[name], reach[name]) for name in names}
-    times = {name: _times(models[name], tables[name], reach[name]) for name in names}
-    believed = {name: _believed(name, models[name], times[name], samples[name]) for name in names}
-    first = {name: max(lowest[name], believed[name][0]) for name in names}
-    last = {name: min(highest[name], believed[name][1]) for name in names}
-    require_room(first, last, lowest, budget if constraints is None else sum(first.values()))
-    outlook = Outlook(schedule, _slowed(curves, constraints), case.measurements.recorded, seed)
-    task = Task(times, budget, curves, outlook, first, last, constraints)
-    tradeoff = tradeoff_of(task) if within is not None or prefer is not None else None
-    chosen = tradeoff.choose("time" if prefer is None else prefer) if tradeoff else None
-    # Preferring time means all of the budget, whatever the few budgets on the curve are.
-    target = budget if chosen is None or prefer in (None, "time", 1) else chosen.budget
-    found = task.optimum(budget=target, verify=verify)
-    split = task.improved(found.split, target)
-
-    own = outlook.own(split)
-    own_seconds = {name: float(own[name].mean()) for name in names}
-    windows = outlook.seconds(own)
-    window = float(windows.mean())
+    question = Question(
+        schedule, samples, case.measurements.recorded, budget, constraints, lowest, highest, reach, seed, level,
+        prefer, within, verify,
+    )  # fmt: skip
+    verdict = trusted_decision(question, case, prototype)
+    decision, task, split = verdict.decision, verdict.decision.task, verdict.split
+    own, windows, window = verdict.own, verdict.windows, float(verdict.windows.mean())
     steady = float(schedule.window_seconds(own).mean())
+    own_seconds = {name: float(own[name].mean()) for name in names}
     others = reference_splits(task, measurements.degrees_of_freedom, lowest, present)
-    alternatives, doubts = compared(task, windows, others, models, believed)
+    is_model = verdict.basis == "model"
+    if is_model:
+        alternatives, doubts = compared(task, windows, others, decision.models, decision.believed)
+        doubts += caveats(samples, split, lowest, highest, decision.believed)
+    else:
+        alternatives, doubts = measured_alternatives(verdict.known, others, window)
     plan = None
-    if tradeoff is not None and chosen is not None:
+    if decision.tradeoff is not None and is_model:
         share = 0.05 if within is None else within
-        near, step = near_splits(task, target, split, share)
-        plan = Plan(near, share, step, *with_recommended(tradeoff, chosen, task, split), prefer or "time")
+        near, step = near_splits(task, decision.target, split, share)
+        plan = Plan(near, share, step, *with_recommended(*decision.tradeoff, task, split), prefer or "time")
     used = task.used(split)
     core_hours = measurements.core_hours if spent_core_hours is None else spent_core_hours
-    return Recommendation(
+    recommendation = Recommendation(
         split=split,
         window_seconds=window,
-        interval=window_interval(models, outlook, split, windows, level),
+        interval=verdict.interval,
         level=float(level),
-        rank_intervals=rank_intervals(task, tables, split, level),
+        rank_intervals=rank_intervals(task, decision.tables, split, level) if is_model else {},
         own_seconds=own_seconds,
-        waits={name: float(wait.mean()) for name, wait in outlook.waits(own, windows).items()},
+        waits={name: float(wait.mean()) for name, wait in task.outlook.waits(own, windows).items()},
         # Over one period, in which windows of different size end together.
         imbalance=load_imbalance(np.array([schedule.windows[name] * own_seconds[name] for name in names])),
         total_ranks=budget,
         schedule=schedule.description,
-        learner=_learner_name(models[names[0]]),
-        models=models,
+        learner=learner_name(decision.models[names[0]]),
+        models=decision.models,
         measurements=case.measurements,
         parameters=case.values,
         alternatives=alternatives,
-        warnings=(*case.warnings, *caveats(samples, split, lowest, highest, believed), *doubts),
+        warnings=(*case.warnings, *verdict.warnings, *doubts),
         critical=explain(schedule, own_seconds),
         unit="ranks" if constraints is None else constraints.unit,
         used=used,
-        gap=max(steady * (1 + found.gap) / found.window_seconds - 1, 0.0),
-        proof=found.bound,
-        verified=found.verified,
+        gap=max(steady * (1 + decision.found.gap) / decision.found.window_seconds - 1, 0.0) if is_model else math.nan,
+        proof=decision.found.bound if is_model else "",
+        verified=decision.found.verified if is_model else "",
         plan=plan,
-        instead=None if instead is None else instead_of(task, instead, split),
+        instead=None if instead is None or not is_model else instead_of(task, instead, split),
         payback=paid_back(core_hours, task, used, window, alternatives),
+        basis=verdict.basis,
+        comparisons=verdict.comparisons,
+        rejections=verdict.rejections,
     )
-
-
-def _table(model: Any, curves: Curves, highest: int) -> Table | None:
-    """Curves of a learner that draws, on a grid: it is too much to draw them at each of 100,000 ranks."""
-    if not hasattr(model, "draw"):
-        return None
-    grid = grid_of_ranks(highest)
-    return Table(grid, curves(grid))
-
-
-def _times(model: Any, table: Table | None, highest: int) -> NDArray[np.float64]:
-    if table is not None and _everywhere(model):
-        return table.mean(highest)
-    ranks = np.arange(1, highest + 1, dtype=np.float64)
-    return np.asarray(model.predict(ranks[:, None]), dtype=np.float64).reshape(highest)
-
-
-def _believed(name: str, model: Any, times: NDArray[np.float64], rows: NDArray[np.float64]) -> tuple[int, int]:
-    if _everywhere(model):
-        return 1, len(times)
-    try:
-        return believable_ranks(times, rows[:, 0])
-    except ModelError as error:
-        raise ModelError(f"model of {name}: {error}") from error
-
-
-def _everywhere(model: Any) -> bool:
-    return bool(getattr(model, "always_believable", False))
-
-
-def _slowed(curves: Mapping[str, Curves], constraints: Constraints | None) -> dict[str, Curves]:
-    """Curves with what sharing cores costs."""
-    if constraints is None or not constraints.shared:
-        return dict(curves)
-
-    def slower(curve: Curves, factor: float) -> Curves:
-        return lambda ranks: curve(ranks) * factor
-
-    return {name: slower(curve, 1.0 + constraints.overhead(name)) for name, curve in curves.items()}
-
-
-def _learner_name(model: Any) -> str:
-    return str(getattr(model, "learner_name", type(model).__name__))
+    require_sound(recommendation, schedule)
+    return recommendation

@@ -12,9 +12,10 @@ from numpy.typing import ArrayLike, NDArray
 from precice_lb.dataset import Measurements
 from precice_lb.exceptions import ModelError, PreciceLBError
 from precice_lb.models import new_learner
-from precice_lb.recommend.case import Case
+from precice_lb.models.repeats import widened_errors
+from precice_lb.recommend.case import Case, knows_parameters, rows_of_case
 
-__all__ = ["ModelOfCase", "fit_models", "predicted"]
+__all__ = ["ModelOfCase", "fit_model", "predicted"]
 
 Array = NDArray[np.float64]
 
@@ -74,35 +75,38 @@ def predicted(model: Any, measurements: Measurements, name: str) -> Array:
     return np.asarray(model.predict(_rows(measurements, name, [])), dtype=np.float64)
 
 
-def fit_models(case: Case, names: tuple[str, ...], learner: Any) -> dict[str, Any]:
-    """Fit a model for each participant, of ranks alone: parameters keep their values of the case.
+def fit_model(case: Case, name: str, learner: Any) -> Any:
+    """Fit a model for a participant, of ranks alone: parameters keep their values of the case.
 
     Parameters
     ----------
     case : Case
         What to learn from; the order of rows does not matter.
-    names : tuple of str
-        Participants.
+    name : str
+        The participant.
     learner : estimator
-        Cloned for each.
+        It is cloned. One that knows ranks alone learns from the rows of this case.
 
     Raises
     ------
     ModelError, PreciceLBError
         What cannot be fitted.
     """
-    models = {}
-    for name in names:
-        columns = case.columns[name]
-        rows = _rows(case.measurements, name, list(columns))
-        samples = np.asarray(case.measurements.samples[name], dtype=np.float64)
-        given = case.measurements.spread.get(name)
-        spread = np.full(len(samples), np.nan) if given is None else np.asarray(given, dtype=np.float64)
-        # Sorted, so that the order of rows never matters.
-        order = np.lexsort((samples[:, 1], samples[:, 0]))
-        model = _fitted(name, rows[order], samples[order, 1], spread[order], new_learner(learner))
-        models[name] = ModelOfCase(model, columns) if columns else model
-    return models
+    columns = case.columns[name] if knows_parameters(learner) else {}
+    here = np.ones(len(case.measurements.samples[name]), dtype=np.bool_)
+    if len(columns) < len(case.columns[name]):
+        here = rows_of_case(case.measurements, name, case.columns[name])
+    rows = _rows(case.measurements, name, list(columns))[here]
+    seconds = np.asarray(case.measurements.samples[name], dtype=np.float64)[here, 1]
+    given = case.measurements.spread.get(name)
+    spread = np.full(len(seconds), np.nan) if given is None else np.asarray(given, dtype=np.float64)[here]
+    # Sorted, so that the order of rows never matters.
+    order = np.lexsort((seconds, rows[:, 0]))
+    rows, seconds, spread = rows[order], seconds[order], spread[order]
+    if not columns:
+        spread = widened_errors(rows[:, 0], seconds, spread)
+    model = _fitted(name, rows, seconds, spread, new_learner(learner))
+    return ModelOfCase(model, columns) if columns else model
 
 
 def _rows(measurements: Measurements, name: str, columns: list[str]) -> Array:

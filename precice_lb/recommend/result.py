@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from precice_lb.dataset import Measurements
 from precice_lb.models.formula import Expression
 from precice_lb.recommend.case import rows_of_case
+from precice_lb.recommend.gate import Comparison, Rejection
 from precice_lb.recommend.learn import ModelOfCase, predicted
 from precice_lb.recommend.plan import Instead, Payback, Plan, plan_dict
 
@@ -105,6 +106,13 @@ class Recommendation:
         What another coupling scheme would give, where asked for.
     payback : Payback or None
         After how many windows measuring has paid for itself; None where its cost is not known.
+    basis : {"model", "measured"}
+        Whether the split is the best one for the models, or the best *measured* one, since no model agrees with what
+        was measured.
+    comparisons : tuple of Comparison
+        Every measured split beside its prediction, the shortest measured window first.
+    rejections : tuple of Rejection
+        Models that are not used, since they contradict the measurements.
     """
 
     split: dict[str, int]
@@ -132,6 +140,9 @@ class Recommendation:
     plan: Plan | None = None
     instead: Instead | None = None
     payback: Payback | None = None
+    basis: str = "model"
+    comparisons: tuple[Comparison, ...] = ()
+    rejections: tuple[Rejection, ...] = ()
 
     def modelled(self, name: str) -> dict[str, float]:
         """Parameters that a participant's model knows beside the ranks, at their values of this case.
@@ -217,6 +228,12 @@ class Recommendation:
             }
             if self.payback
             else None,
+            "basis": self.basis,
+            "measured_splits": [
+                {**dataclasses.asdict(each), "tolerance": each.tolerance, "agrees": each.agrees}
+                for each in self.comparisons
+            ],
+            "rejected_models": [dataclasses.asdict(each) for each in self.rejections],
             "measurements": {
                 "sources": list(self.measurements.sources),
                 "degrees_of_freedom": {k: float(v) for k, v in self.measurements.degrees_of_freedom.items()},

@@ -142,6 +142,7 @@ def _joined(parts: Sequence[Measurements]) -> Measurements:
         tuple(source for part in parts for source in part.sources),
         parameters,
         tuple(windows for part in parts for windows in part.recorded),
+        tuple(run for part in parts for run in part.runs),
         {k: v for part in parts for k, v in part.overhead.items()},
         sum(part.core_hours for part in parts),
     )

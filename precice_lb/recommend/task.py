@@ -99,6 +99,10 @@ class Task:
         found = None if self.constraints is None else self._fixed(split, self.constraints)
         return {"ranks": ranks, "cores": ranks} if found is None else dict(found.used)
 
+    def fits(self, split: Mapping[str, int]) -> bool:
+        """Whether a split fits the machine."""
+        return self.constraints is None or self._fixed(split, self.constraints) is not None
+
     def _fixed(self, split: Mapping[str, int], constraints: Constraints) -> SplitResult | None:
         """Let the optimiser say what one split takes; None where it does not fit the machine."""
         constraints = dataclasses.replace(constraints, fixed=dict(split))

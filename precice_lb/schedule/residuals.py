@@ -70,7 +70,10 @@ def replay_residuals(
         If a participant is missing in a run, or if fewer than `LEAST_WINDOWS` windows were recorded in all; and as for
         `Schedule.window_seconds`.
     """
-    residuals = resampled_residuals(schedule, recorded, windows=windows, block=block, seed=seed)
+    relative = [
+        {name: _over_median(np.asarray(own, dtype=np.float64)) for name, own in run.items()} for run in recorded
+    ]
+    residuals = resampled_residuals(schedule, relative, windows=windows, block=block, seed=seed)
     return schedule.replay_seconds(own_costs, residuals, skip=windows // 8)
 
 
@@ -79,10 +82,17 @@ def resampled_residuals(
 ) -> dict[str, Floats]:
     """Draw residuals of all participants in blocks, for as many windows as asked for.
 
+    Parameters
+    ----------
+    schedule, windows, block, seed
+        As of `replay_residuals`.
+    recorded : sequence of mappings from participant to array of shape (W,)
+        For each run, what windows cost over what is typical of it (1: as usual).
+
     Returns
     -------
     dict of str to ndarray of shape (windows,)
-        Cost of each window over the median of its run.
+        Cost of each window over what is typical of its run.
 
     Raises
     ------
@@ -124,14 +134,20 @@ def recorded_windows(schedule: Schedule, recorded: Recorded) -> list[Floats]:
             raise ScheduleError(f"expected recorded windows of every participant, found none of {', '.join(missing)}")
         series = []
         for name in schedule.participants:
-            own = np.asarray(run[name], dtype=np.float64)
+            relative = np.asarray(run[name], dtype=np.float64)
             each = schedule.windows[name]
-            series.append(own[: len(own) // each * each].reshape(-1, each).mean(axis=1))
-        length = min(len(own) for own in series)
-        rows = np.stack([own[:length] for own in series])
+            series.append(relative[: len(relative) // each * each].reshape(-1, each).mean(axis=1))
+        length = min(len(each) for each in series)
+        rows = np.stack([each[:length] for each in series])
         rows = rows[:, np.isfinite(rows).all(axis=0)]
         if rows.shape[1]:
-            medians = np.median(rows, axis=1, keepdims=True)
-            # A participant that costs nothing has nothing that varies.
-            runs.append(np.divide(rows, medians, out=np.ones_like(rows), where=medians > 0))
+            runs.append(rows)
     return runs
+
+
+def _over_median(own: Floats) -> Floats:
+    """Cost of each window over the median of its run."""
+    known = own[np.isfinite(own)]
+    median = float(np.median(known)) if len(known) else 0.0
+    # A participant that costs nothing has nothing that varies.
+    return own / median if median > 0 else np.ones_like(own)

@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from precice_lb.check.series import Drift, drift_of, shift_of
 from precice_lb.dataset import DEFAULT_WARMUP_WINDOWS, Measurements
 from precice_lb.dataset.coupling import serial_second_participants
+from precice_lb.dataset.series import Drift, drift_of, shift_of
 from precice_lb.exceptions import ConfigurationError, DataError, PreciceLBError, StoreError
 from precice_lb.precice_xml import parse_configuration
 from precice_lb.recommend import load_sources

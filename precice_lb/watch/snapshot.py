@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from precice_lb.check.series import UNLIKELY, Drift
+from precice_lb.dataset.series import UNLIKELY, Drift
 
 __all__ = ["DRIFT", "FORMAT_VERSION", "ParticipantState", "Resplit", "Snapshot"]
 

@@ -11,12 +11,25 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Drift", "Spread", "drift_of", "outliers_of", "shared_slowness", "shift_of", "spread_of", "warmup_of"]
+__all__ = [
+    "Drift",
+    "Spread",
+    "drift_of",
+    "mean_of",
+    "outliers_of",
+    "shared_slowness",
+    "shift_of",
+    "spread_of",
+    "warmup_of",
+    "without_outliers",
+]
 
 Array = NDArray[np.float64]
 
 # Standard deviations of normal noise per median absolute deviation.
 NORMAL = 1.4826
+# Standard deviations of normal noise per mean absolute deviation, and standard errors of a median per one of a mean.
+NORMAL_MEAN = 1.2533
 # A deviation that chance gives once in a thousand times, two-sided, in standard deviations.
 UNLIKELY = 3.29
 # Windows of warm-up differ by more than this many deviations, and more than this share, from those that follow.
@@ -56,9 +69,10 @@ class Spread:
     Attributes
     ----------
     deviation
-        Standard deviation of a window, without outliers, relative to the median.
+        Standard deviation of a window relative to the median, from the median absolute deviation.
     error
-        Standard error of the median, relative; windows that follow each other are alike to some extent and count less.
+        Standard error of the median, relative; windows that follow each other are alike to some extent (lag-1
+        autocorrelation) and count less.
     windows
         How many there are.
     """
@@ -160,20 +174,42 @@ def outliers_of(seconds: Array) -> NDArray[np.intp]:
 
 
 def spread_of(seconds: Array) -> Spread:
-    """Measure how much windows differ, shape (n,); without outliers. NaN for one window."""
-    kept = np.delete(seconds, outliers_of(seconds))
-    n = len(kept)
-    if n < 2:
+    """Measure how much windows differ, shape (n,), whatever single ones do; NaN for one window."""
+    n = len(seconds)
+    middle = float(np.median(seconds)) if n else math.nan
+    if n < 2 or not middle > 0:
         return Spread(math.nan, math.nan, n)
-    middle = float(np.median(kept))
-    deviation = float(np.std(kept, ddof=1)) / middle
-    gaps = kept - kept.mean()
+    gaps = seconds - middle
+    # Few windows lie closer to their own median than to the true one (Croux and Rousseeuw 1992).
+    deviation = NORMAL * float(np.median(np.abs(gaps))) * n / (n - 0.8)
+    if not deviation > 0:
+        # More than half are the same: what the others differ by counts all the same.
+        deviation = NORMAL_MEAN * float(np.abs(gaps).mean())
+    gaps = np.clip(gaps, -3 * deviation, 3 * deviation)
+    gaps -= gaps.mean()
     power = float(gaps @ gaps)
     likeness = float(gaps[1:] @ gaps[:-1]) / power if power > 0 and n > 3 else 0.0
     likeness = min(max(likeness, 0.0), 0.95)
     effective = max(n * (1 - likeness) / (1 + likeness), 1.0)
-    # Of a median: 1.2533 times that of a mean, for normal noise.
-    return Spread(deviation, 1.2533 * deviation / math.sqrt(effective), n)
+    return Spread(deviation / middle, NORMAL_MEAN * deviation / middle / math.sqrt(effective), n)
+
+
+def without_outliers(seconds: Array) -> Array:
+    """Put the median of their neighbours in place of windows that are far from them, shape (n,)."""
+    at = outliers_of(seconds)
+    kept = np.array(seconds, dtype=np.float64)
+    if len(at):
+        kept[at] = _running_median(seconds)[at]
+    return kept
+
+
+def mean_of(seconds: Array) -> tuple[float, float]:
+    """Mean of a series without its outliers, and the standard error of that, in seconds; NaN where unknown."""
+    if not len(seconds):
+        return math.nan, math.nan
+    kept = without_outliers(seconds)
+    # Of a median it is 1.2533 times as large, for normal noise.
+    return float(kept.mean()), spread_of(kept).error * float(np.median(kept)) / NORMAL_MEAN
 
 
 def shared_slowness(one: Array, other: Array) -> tuple[float, float]:

@@ -1,0 +1,206 @@
+"""From fitted models to a decision: the split with the least expected window time, and what it should give."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from precice_lb.exceptions import ModelError
+from precice_lb.models import believable_ranks
+from precice_lb.recommend.bounds import require_room
+from precice_lb.recommend.compare import window_interval
+from precice_lb.recommend.outlook import Curves, Outlook, curves_of
+from precice_lb.recommend.plan import Prefer, Tradeoff, tradeoff_of
+from precice_lb.recommend.tables import Table, grid_of_ranks
+from precice_lb.recommend.task import Task
+from precice_lb.schedule import Schedule
+from precice_lb.split import Constraints, SplitResult
+
+__all__ = ["Decision", "Question", "decide"]
+
+Array = NDArray[np.float64]
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Question:
+    """What is to be decided, apart from the models.
+
+    Attributes
+    ----------
+    schedule : Schedule
+        The coupling.
+    samples : dict of str to array of shape (n, 2)
+        Ranks and seconds of this case by participant.
+    recorded : sequence of mappings
+        As of `Outlook`.
+    budget : int
+        In the unit of the constraints.
+    constraints : Constraints or None
+        Of the machine.
+    lowest, highest, reach : dict of str to int
+        Bounds, and up to which ranks a curve has to be known.
+    seed : int
+        Of all that is drawn.
+    level : float
+        Of intervals.
+    prefer, within : optional
+        As of `precice_lb.recommend.recommend`.
+    verify : bool
+        Likewise.
+    """
+
+    schedule: Schedule
+    samples: dict[str, Array]
+    recorded: tuple[Mapping[str, Array], ...]
+    budget: int
+    constraints: Constraints | None
+    lowest: dict[str, int]
+    highest: dict[str, int]
+    reach: dict[str, int]
+    seed: int
+    level: float
+    prefer: Prefer | None
+    within: float | None
+    verify: bool
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Decision:
+    """What the models say.
+
+    Attributes
+    ----------
+    models : dict of str to estimator
+        Fitted.
+    task : Task
+        What was decided by.
+    tables : dict of str to Table or None
+        Drawn curves.
+    believed : dict of str to (int, int)
+        Range in which each model can be believed.
+    split : dict of str to int
+        The best one.
+    target : int
+        The budget that it was sought for.
+    found : SplitResult
+        Optimum for the mean curves, with its proof.
+    tradeoff : (TradeoffCurve, TradeoffPoint) or None
+        Where asked for, with the chosen point.
+    own : dict of str to array of shape (curves,)
+        Own seconds of each participant.
+    windows : array of shape (curves,)
+        Seconds per window.
+    interval : (float, float)
+        Of the window time; NaN where unknown.
+    """
+
+    models: dict[str, Any]
+    task: Task
+    tables: dict[str, Table | None]
+    believed: dict[str, tuple[int, int]]
+    split: dict[str, int]
+    target: int
+    found: SplitResult
+    tradeoff: Tradeoff | None
+    own: dict[str, Array]
+    windows: Array
+    interval: tuple[float, float]
+
+    @property
+    def window(self) -> float:
+        """Mean seconds per window."""
+        return float(self.windows.mean())
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether the mean lies within its own interval; a few wild curves may take it out."""
+        low, high = self.interval
+        return not (self.window < low * (1 - 1e-9) or self.window > high * (1 + 1e-9))
+
+
+def decide(question: Question, models: dict[str, Any]) -> Decision:
+    """Find the split with the least expected window time.
+
+    Parameters
+    ----------
+    question : Question
+        What is to be decided.
+    models : dict of str to estimator
+        Fitted, by participant.
+
+    Returns
+    -------
+    Decision
+
+    Raises
+    ------
+    ModelError, InfeasibleError
+        A model that cannot be believed; bounds that leave no split.
+    """
+    names, seed = question.schedule.participants, question.seed
+    constraints, budget = question.constraints, question.budget
+    curves = {name: curves_of(models[name], [seed, index]) for index, name in enumerate(names)}
+    tables = {name: _table(models[name], curves[name], question.reach[name]) for name in names}
+    times = {name: _times(models[name], tables[name], question.reach[name]) for name in names}
+    believed = {name: _believed(name, models[name], times[name], question.samples[name]) for name in names}
+    first = {name: max(question.lowest[name], believed[name][0]) for name in names}
+    last = {name: min(question.highest[name], believed[name][1]) for name in names}
+    require_room(first, last, question.lowest, budget if constraints is None else sum(first.values()))
+    outlook = Outlook(question.schedule, _slowed(curves, constraints), question.recorded, seed)
+    task = Task(times, budget, curves, outlook, first, last, constraints)
+    tradeoff = tradeoff_of(task) if question.within is not None or question.prefer is not None else None
+    chosen = tradeoff.choose("time" if question.prefer is None else question.prefer) if tradeoff else None
+    # Preferring time means all of the budget, whatever the few budgets on the curve are.
+    target = budget if chosen is None or question.prefer in (None, "time", 1) else chosen.budget
+    found = task.optimum(budget=target, verify=question.verify)
+    split = task.improved(found.split, target)
+    own = outlook.own(split)
+    windows = outlook.seconds(own)
+    interval = window_interval(models, outlook, split, windows, question.level)
+    priced = None if tradeoff is None or chosen is None else (tradeoff, chosen)
+    return Decision(models, task, tables, believed, split, target, found, priced, own, windows, interval)
+
+
+def _table(model: Any, curves: Curves, highest: int) -> Table | None:
+    """Curves of a learner that draws, on a grid: it is too much to draw them at each of 100,000 ranks."""
+    if not hasattr(model, "draw"):
+        return None
+    grid = grid_of_ranks(highest)
+    return Table(grid, curves(grid))
+
+
+def _times(model: Any, table: Table | None, highest: int) -> Array:
+    if table is not None and _everywhere(model):
+        return table.mean(highest)
+    ranks = np.arange(1, highest + 1, dtype=np.float64)
+    return np.asarray(model.predict(ranks[:, None]), dtype=np.float64).reshape(highest)
+
+
+def _believed(name: str, model: Any, times: Array, rows: Array) -> tuple[int, int]:
+    if getattr(model, "measured_only", False):
+        return int(rows[:, 0].min()), int(rows[:, 0].max())
+    if _everywhere(model):
+        return 1, len(times)
+    try:
+        return believable_ranks(times, rows[:, 0])
+    except ModelError as error:
+        raise ModelError(f"model of {name}: {error}") from error
+
+
+def _everywhere(model: Any) -> bool:
+    return bool(getattr(model, "always_believable", False))
+
+
+def _slowed(curves: Mapping[str, Curves], constraints: Constraints | None) -> dict[str, Curves]:
+    """Curves with what sharing cores costs."""
+    if constraints is None or not constraints.shared:
+        return dict(curves)
+
+    def slower(curve: Curves, factor: float) -> Curves:
+        return lambda ranks: curve(ranks) * factor
+
+    return {name: slower(curve, 1.0 + constraints.overhead(name)) for name, curve in curves.items()}

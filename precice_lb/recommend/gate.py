@@ -1,0 +1,254 @@
+"""What was measured stands beside what is predicted: models that contradict it are not used.
+
+Each participant's model is held against the median at every measured number of ranks, and the predicted window against
+the mean window of every measured split. What noise does not explain speaks against the model; then the next one is
+taken, in the order of `FALLBACKS`, down to the interpolation of the measurements themselves.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import norm
+
+from precice_lb.dataset import MeasuredRun
+from precice_lb.exceptions import PreciceLBError
+from precice_lb.models import make_learner
+from precice_lb.models.repeats import Points, measured_points
+from precice_lb.recommend.case import Case, rows_of_case
+from precice_lb.recommend.learn import fit_model
+from precice_lb.recommend.outlook import Outlook
+from precice_lb.schedule import Schedule
+
+__all__ = [
+    "FALLBACKS",
+    "Comparison",
+    "Rejection",
+    "compared_with_measured",
+    "fallbacks",
+    "learner_name",
+    "points_of_case",
+    "trusted_model",
+]
+
+Array = NDArray[np.float64]
+
+#: Learners in whose order a model that contradicts the measurements is replaced.
+FALLBACKS = ("shape", "interpolation")
+# A prediction within this share of a measurement is never called wrong.
+LEAST_TOLERANCE = 0.10
+# A right model is called wrong once in a hundred times by any of a participant's points, and ...
+FALSE_ALARM = 0.01
+# ... a window by more than so many standard errors.
+WINDOW_ERRORS = 2.0
+
+
+@dataclasses.dataclass(frozen=True)
+class Rejection:
+    """A model that is not used, since it contradicts what was measured.
+
+    Attributes
+    ----------
+    participant, learner : str
+        Whose model, and what learned it.
+    ranks : int
+        Where it is off most.
+    measured, predicted : float
+        Median and model there, in seconds per window.
+    tolerance : float
+        Share of the measured seconds that noise explains.
+    instead : str
+        The learner that is used.
+    """
+
+    participant: str
+    learner: str
+    ranks: int
+    measured: float
+    predicted: float
+    tolerance: float
+    instead: str
+
+    @property
+    def text(self) -> str:
+        """What happened, in one sentence."""
+        used = "the measurements are interpolated" if self.instead == "interpolation" else f"{self.instead} is used"
+        return (
+            f"{self.participant}: {self.learner} is not used: it says {self.predicted:.4g} s at {self.ranks} "
+            f"{'rank' if self.ranks == 1 else 'ranks'}, where {self.measured:.4g} s (median) was measured and noise "
+            f"explains {100 * self.tolerance:.0f} %; {used} instead."
+        )
+
+
+@dataclasses.dataclass(frozen=True)
+class Comparison:
+    """A measured split beside its prediction.
+
+    Attributes
+    ----------
+    split : dict of str to int
+        Ranks by participant.
+    measured : float
+        Mean seconds per window; of several runs, their median.
+    standard_error : float
+        Relative, with what runs usually differ by.
+    predicted : float
+        Predicted mean seconds per window.
+    runs : tuple of str
+        The runs that measured it; empty where it is put together from the participants' own measurements.
+    """
+
+    split: dict[str, int]
+    measured: float
+    standard_error: float
+    predicted: float
+    runs: tuple[str, ...] = ()
+
+    @property
+    def tolerance(self) -> float:
+        """Share of the measured window by which the prediction may be off: 10 %, or two standard errors."""
+        return max(LEAST_TOLERANCE, WINDOW_ERRORS * self.standard_error)
+
+    @property
+    def excess(self) -> float:
+        """How far the prediction is off, in tolerances."""
+        return abs(math.log(self.predicted / self.measured)) / math.log1p(self.tolerance)
+
+    @property
+    def agrees(self) -> bool:
+        """Whether the prediction is within the tolerance."""
+        return self.excess <= 1.0
+
+
+def learner_name(model: Any) -> str:
+    """Name of a learner or fitted model."""
+    return str(getattr(model, "learner_name", type(model).__name__))
+
+
+def points_of_case(case: Case, name: str) -> Points | None:
+    """Measured points of a participant at the values of this case; None where nothing was measured there."""
+    here = rows_of_case(case.measurements, name, case.columns[name])
+    if not here.any():
+        return None
+    rows = np.asarray(case.measurements.samples[name], dtype=np.float64)[here]
+    given = case.measurements.spread.get(name)
+    errors = np.full(len(rows), np.nan) if given is None else np.asarray(given, dtype=np.float64)[here]
+    return measured_points(rows[:, 0], rows[:, 1], errors)
+
+
+def trusted_model(case: Case, name: str, learners: Sequence[Any]) -> tuple[Any, Rejection | None]:
+    """Fit the first of some learners whose model does not contradict a participant's measurements.
+
+    Parameters
+    ----------
+    case : Case
+        What to learn from.
+    name : str
+        The participant.
+    learners : sequence of estimators
+        In order; the last one is taken whatever it says.
+
+    Returns
+    -------
+    model : estimator
+    rejected : Rejection or None
+        The model of the first learner, where another one is used.
+
+    Raises
+    ------
+    PreciceLBError
+        The first learner cannot be fitted.
+    """
+    points = points_of_case(case, name)
+    first: Rejection | None = None
+    model = fit_model(case, name, learners[0])
+    for at, learner in enumerate(learners):
+        if at:
+            try:
+                model = fit_model(case, name, learner)
+            except PreciceLBError:
+                continue
+        found = None if points is None else _worst(name, model, points)
+        if at == 0:
+            first = found
+        if found is None:
+            break
+    return model, None if first is None else dataclasses.replace(first, instead=learner_name(model))
+
+
+def fallbacks(case: Case, name: str, prototype: Any) -> list[Any]:
+    """Learners to try for a participant: the wanted one, then those that follow it."""
+    wanted = learner_name(prototype)
+    after = FALLBACKS[FALLBACKS.index(wanted) + 1 :] if wanted in FALLBACKS else FALLBACKS
+    return [prototype, *(make_learner(each) for each in after if not case.columns[name] or each == "interpolation")]
+
+
+def _worst(name: str, model: Any, points: Points) -> Rejection | None:
+    """Where a model is off by more than noise explains, and most so."""
+    predicted = np.asarray(model.predict(points.ranks[:, None]), dtype=np.float64)
+    critical = float(norm.ppf(1 - FALSE_ALARM / 2 / len(points.ranks)))
+    tolerance = np.maximum(LEAST_TOLERANCE, critical * points.errors)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        off = np.abs(np.log(predicted / points.seconds))
+    excess = np.where(np.isfinite(off), off / np.log1p(tolerance), np.inf)
+    at = int(np.argmax(excess))
+    if excess[at] <= 1:
+        return None
+    return Rejection(
+        name,
+        learner_name(model),
+        int(points.ranks[at]),
+        float(points.seconds[at]),
+        float(predicted[at]),
+        float(tolerance[at]),
+        "",
+    )
+
+
+def compared_with_measured(outlook: Outlook, runs: Sequence[MeasuredRun]) -> list[Comparison]:
+    """Hold predictions against the windows of measured splits.
+
+    Parameters
+    ----------
+    outlook : Outlook
+        Predicts.
+    runs : sequence of MeasuredRun
+        Recorded runs of all participants of the coupling.
+
+    Returns
+    -------
+    list of Comparison
+        One for each split, the shortest measured window first.
+    """
+    names = outlook.names
+    groups: dict[tuple[int, ...], list[MeasuredRun]] = {}
+    for run in runs:
+        if set(names) <= set(run.split):
+            groups.setdefault(tuple(run.split[name] for name in names), []).append(run)
+    found = []
+    for ranks, group in groups.items():
+        windows = np.array([_window(outlook.schedule, run) for run in group])
+        (point,) = _points(windows)
+        split = dict(zip(names, ranks, strict=True))
+        predicted = float(outlook.window(split).mean())
+        found.append(Comparison(split, *point, predicted, tuple(dict.fromkeys(run.name for run in group))))
+    return sorted(found, key=lambda each: each.measured)
+
+
+def _points(windows: Array) -> list[tuple[float, float]]:
+    """Median and relative standard error of repeats, rows of seconds and standard error."""
+    points = measured_points(np.zeros(len(windows)), windows[:, 0], windows[:, 1])
+    return list(zip(points.seconds.tolist(), points.errors.tolist(), strict=True))
+
+
+def _window(schedule: Schedule, run: MeasuredRun) -> tuple[float, float]:
+    """Mean seconds of the coupling's windows in a run, and their standard error: of who takes longest for them."""
+    each: Mapping[str, int] = schedule.windows
+    seconds = {name: each[name] * run.window_seconds[name] for name in schedule.participants}
+    longest = max(seconds, key=seconds.__getitem__)
+    return seconds[longest], each[longest] * run.standard_errors[longest]

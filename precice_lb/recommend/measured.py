@@ -1,0 +1,170 @@
+"""Measured splits as candidates: what they took, and which of them is best."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import norm
+
+from precice_lb.dataset import MeasuredRun
+from precice_lb.recommend.case import Case
+from precice_lb.recommend.decide import Question
+from precice_lb.recommend.gate import Comparison, points_of_case
+from precice_lb.recommend.result import Alternative
+from precice_lb.recommend.task import Task
+
+__all__ = ["Measured", "best_measured", "measured_alternatives", "measured_faster", "own_seconds_at"]
+
+Array = NDArray[np.float64]
+
+# Combinations of measured rank counts that are looked at.
+_COMBINATIONS = 4096
+# A measured split is called faster than another one beyond so many standard errors of both.
+_ERRORS = 2.0
+
+
+@dataclasses.dataclass(frozen=True)
+class Measured:
+    """A split whose window time is known without a model.
+
+    Attributes
+    ----------
+    split : dict of str to int
+        Ranks by participant.
+    seconds, standard_error : float
+        Mean seconds per window, and their relative standard error.
+    own : dict of str to float
+        Own seconds of each participant, as they go with that window.
+    """
+
+    split: dict[str, int]
+    seconds: float
+    standard_error: float
+    own: dict[str, float]
+
+    def interval(self, level: float) -> tuple[float, float]:
+        """Bounds of the window time, in seconds."""
+        factor = math.exp(float(norm.ppf((1 + level) / 2)) * self.standard_error)
+        return self.seconds / factor, self.seconds * factor
+
+
+def best_measured(
+    question: Question, case: Case, task: Task, comparisons: Sequence[Comparison]
+) -> tuple[Measured | None, dict[tuple[int, ...], Measured]]:
+    """Find the measured split with the shortest window within budget and bounds.
+
+    Parameters
+    ----------
+    question, case
+        What is asked, and what was measured.
+    task : Task
+        Says what fits the machine.
+    comparisons : sequence of Comparison
+        The splits of recorded runs. Without any, rank counts at which all participants were measured are put together.
+
+    Returns
+    -------
+    best : Measured or None
+    all : dict of tuple of int to Measured
+        All measured splits, by their ranks in the coupling's order.
+    """
+    names = question.schedule.participants
+    found = _of_runs(question, case, comparisons) if comparisons else _of_points(question, case)
+    known = {tuple(each.split[name] for name in names): each for each in found}
+    fitting = [each for each in found if _fits(question, task, each.split)]
+    return min(fitting, key=lambda each: each.seconds, default=None), known
+
+
+def measured_faster(best: Measured, chosen: Measured | None, predicted: float) -> bool:
+    """Whether the best measured split is faster than the chosen one, beyond noise.
+
+    Parameters
+    ----------
+    best : Measured
+        The best measured split.
+    chosen : Measured or None
+        What the chosen split was measured at, where it was.
+    predicted : float
+        Predicted seconds per window of the chosen split.
+    """
+    seconds, error = (predicted, 0.0) if chosen is None else (chosen.seconds, chosen.standard_error)
+    return math.log(seconds / best.seconds) > _ERRORS * math.hypot(error, best.standard_error)
+
+
+def measured_alternatives(
+    known: Mapping[tuple[int, ...], Measured], others: Mapping[str, dict[str, int]], window: float
+) -> tuple[dict[str, Alternative], list[str]]:
+    """Compare with other splits that were measured; of the others nothing is known.
+
+    Returns
+    -------
+    alternatives : dict of str to Alternative
+    warnings : list of str
+        Which were left out.
+    """
+    alternatives, warnings = {}, []
+    for kind, other in others.items():
+        measured = known.get(tuple(other.values()))
+        if measured is None:
+            warnings.append(f"The {kind} split is not compared: it was not measured, and no model is used.")
+        else:
+            alternatives[kind] = Alternative(other, measured.seconds, measured.seconds / window - 1)
+    return alternatives, warnings
+
+
+def own_seconds_at(measured: Measured) -> dict[str, Array]:
+    """Own seconds as curves of one."""
+    return {name: np.array([seconds]) for name, seconds in measured.own.items()}
+
+
+def _of_runs(question: Question, case: Case, comparisons: Sequence[Comparison]) -> list[Measured]:
+    """Measured windows, with own seconds that do not sum to more than they leave room for."""
+    found = []
+    for each in comparisons:
+        group = [run for run in case.measurements.runs if _same(run, each.split)]
+        own = {name: float(np.median([run.own_seconds[name] for run in group])) for name in each.split}
+        steady = float(question.schedule.window_seconds(own))
+        scale = min(1.0, each.measured / steady) if steady > 0 else 1.0
+        own = {name: seconds * scale for name, seconds in own.items()}
+        found.append(Measured(each.split, each.measured, each.standard_error, own))
+    return found
+
+
+def _same(run: MeasuredRun, split: Mapping[str, int]) -> bool:
+    return all(run.split.get(name) == ranks for name, ranks in split.items())
+
+
+def _of_points(question: Question, case: Case) -> list[Measured]:
+    """Put measured points of the participants together; none where there are too many ways."""
+    names = question.schedule.participants
+    points = {name: points_of_case(case, name) for name in names}
+    known = {name: each for name, each in points.items() if each is not None}
+    if len(known) < len(names) or math.prod(len(each.ranks) for each in known.values()) > _COMBINATIONS:
+        return []
+    at = np.array(list(itertools.product(*(range(len(known[name].ranks)) for name in names))))
+    own = {name: known[name].seconds[column] for name, column in zip(names, at.T, strict=True)}
+    errors = np.max([known[name].errors[column] for name, column in zip(names, at.T, strict=True)], axis=0)
+    windows = question.schedule.window_seconds(own)
+    ranks = {name: known[name].ranks[column].astype(int) for name, column in zip(names, at.T, strict=True)}
+    return [
+        Measured(
+            {name: int(ranks[name][row]) for name in names},
+            float(windows[row]),
+            float(errors[row]),
+            {name: float(own[name][row]) for name in names},
+        )
+        for row in range(len(at))
+    ]
+
+
+def _fits(question: Question, task: Task, split: Mapping[str, int]) -> bool:
+    if any(not question.lowest[name] <= ranks <= question.highest[name] for name, ranks in split.items()):
+        return False
+    if question.constraints is None:
+        return sum(split.values()) <= question.budget
+    return task.fits(split)
