@@ -26,7 +26,8 @@ def measured(recorded: tuple[dict[str, Any], ...] = ()) -> Measurements:
     return Measurements(dict.fromkeys(NAMES, rows), spread, None, {}, {}, ("test",), {}, recorded)
 
 
-ALTERNATING = ({"Fluid": np.tile([1.0, 3.0], 24), "Solid": np.full(48, 2.0)},)
+# Over the typical window.
+ALTERNATING = ({"Fluid": np.tile([0.5, 1.5], 24), "Solid": np.ones(48)},)
 
 
 def test_an_alternating_load_counts_in_the_window_time_and_in_the_split() -> None:
@@ -81,7 +82,7 @@ def test_who_runs_ahead_does_not_wait_for_noise() -> None:
 
     text = configuration("AB", [scheme("serial-explicit", "AB", [("A", "B")])])
     schedule = Schedule.from_config(parse_configuration(text))
-    recorded = ({"A": np.full(40, 1.0), "B": np.tile([1.0, 3.0], 20)},)
+    recorded = ({"A": np.full(40, 1.0), "B": np.tile([0.5, 1.5], 20)},)
     outlook = Outlook(schedule, {n: lambda r: 1.0 / r[None] for n in "AB"}, recorded)
     own = {"A": np.array([0.2]), "B": np.array([1.0])}
     waits = outlook.waits(own, outlook.seconds(own))
@@ -113,15 +114,15 @@ def run(own: dict[str, list[float]], windows: dict[str, list[int]] | None = None
             np.array([]),
             {},
         )
-    return CoupledRun("a run", parts, "", "case", {}, 1)
+    return CoupledRun("a run", parts, "", "case", {}, 1, 1)
 
 
 def test_measurements_keep_the_recorded_windows() -> None:
     nan = math.nan
     table = measurements_from_runs([run({"A": [9.0, 1, 2, nan, 4], "B": [9.0, 5, 6, 7, 8]})])
     (recorded,) = table.recorded
-    np.testing.assert_array_equal(recorded["A"], [1, 2, 4])
-    np.testing.assert_array_equal(recorded["B"], [5, 6, 8])
+    np.testing.assert_array_equal(recorded["A"], [0.5, 1, 2])
+    np.testing.assert_allclose(recorded["B"], np.array([5, 6, 8]) / 6)
     # The rank that receives spends 0.1 s in `advance` without mapping, of 7/3 and 6.5 s.
     assert table.overhead == pytest.approx({"A": 0.1 / (7 / 3), "B": 0.1 / 6.5})
 

@@ -139,7 +139,7 @@ def recommend(
     verdict = trusted_decision(question, case, prototype)
     decision, task, split = verdict.decision, verdict.decision.task, verdict.split
     own, windows, window = verdict.own, verdict.windows, float(verdict.windows.mean())
-    steady = float(schedule.window_seconds(own).mean())
+    steady = float(schedule.window_seconds(decision.own).mean())
     own_seconds = {name: float(own[name].mean()) for name in names}
     others = reference_splits(task, measurements.degrees_of_freedom, lowest, present)
     is_model = verdict.basis == "model"

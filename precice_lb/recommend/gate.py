@@ -33,6 +33,7 @@ __all__ = [
     "fallbacks",
     "learner_name",
     "points_of_case",
+    "stragglers",
     "trusted_model",
 ]
 
@@ -44,6 +45,8 @@ FALLBACKS = ("shape", "interpolation")
 LEAST_TOLERANCE = 0.10
 # A right model is called wrong once in a hundred times by any of a participant's points, and ...
 FALSE_ALARM = 0.01
+# One reading may be a straggler where so many others agree.
+AGREEING = 4
 # ... a window by more than so many standard errors.
 WINDOW_ERRORS = 2.0
 
@@ -188,14 +191,32 @@ def fallbacks(case: Case, name: str, prototype: Any) -> list[Any]:
     return [prototype, *(make_learner(each) for each in after if not case.columns[name] or each == "interpolation")]
 
 
+def stragglers(model: Any, points: Points) -> NDArray[np.bool_]:
+    """Points that are slower than a model that agrees with all others, read once: something else delayed them.
+
+    Parameters
+    ----------
+    model : estimator
+        Of ranks.
+    points : Points
+        What was measured.
+
+    Returns
+    -------
+    ndarray of bool, shape (k,)
+        At most one, where at least `AGREEING` others agree.
+    """
+    excess = _excess(model, points)[0]
+    slower = np.asarray(model.predict(points.ranks[:, None]), dtype=np.float64) < points.seconds
+    found = (excess > 1) & slower & (points.readings == 1)
+    alone = (excess > 1).sum() == 1 and len(excess) > AGREEING
+    return found if alone else np.zeros(len(excess), dtype=np.bool_)
+
+
 def _worst(name: str, model: Any, points: Points) -> Rejection | None:
     """Where a model is off by more than noise explains, and most so."""
-    predicted = np.asarray(model.predict(points.ranks[:, None]), dtype=np.float64)
-    critical = float(norm.ppf(1 - FALSE_ALARM / 2 / len(points.ranks)))
-    tolerance = np.maximum(LEAST_TOLERANCE, critical * points.errors)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        off = np.abs(np.log(predicted / points.seconds))
-    excess = np.where(np.isfinite(off), off / np.log1p(tolerance), np.inf)
+    excess, predicted, tolerance = _excess(model, points)
+    excess = np.where(stragglers(model, points), 0.0, excess)
     at = int(np.argmax(excess))
     if excess[at] <= 1:
         return None
@@ -208,6 +229,16 @@ def _worst(name: str, model: Any, points: Points) -> Rejection | None:
         float(tolerance[at]),
         "",
     )
+
+
+def _excess(model: Any, points: Points) -> tuple[Array, Array, Array]:
+    """How far a model is off at each point, in tolerances; its seconds; and the tolerances."""
+    predicted = np.asarray(model.predict(points.ranks[:, None]), dtype=np.float64)
+    critical = float(norm.ppf(1 - FALSE_ALARM / 2 / len(points.ranks)))
+    tolerance = np.maximum(LEAST_TOLERANCE, critical * points.errors)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        off = np.abs(np.log(predicted / points.seconds))
+    return np.where(np.isfinite(off), off / np.log1p(tolerance), np.inf), predicted, tolerance
 
 
 def compared_with_measured(outlook: Outlook, runs: Sequence[MeasuredRun]) -> list[Comparison]:

@@ -13,10 +13,10 @@ from scipy.stats import norm
 
 from precice_lb.dataset import MeasuredRun
 from precice_lb.recommend.case import Case
-from precice_lb.recommend.decide import Question
+from precice_lb.recommend.decide import Decision, Question
 from precice_lb.recommend.gate import Comparison, points_of_case
+from precice_lb.recommend.outlook import Outlook
 from precice_lb.recommend.result import Alternative
-from precice_lb.recommend.task import Task
 
 __all__ = ["Measured", "best_measured", "measured_alternatives", "measured_faster", "own_seconds_at"]
 
@@ -54,7 +54,7 @@ class Measured:
 
 
 def best_measured(
-    question: Question, case: Case, task: Task, comparisons: Sequence[Comparison]
+    question: Question, case: Case, decision: Decision, comparisons: Sequence[Comparison]
 ) -> tuple[Measured | None, dict[tuple[int, ...], Measured]]:
     """Find the measured split with the shortest window within budget and bounds.
 
@@ -62,8 +62,8 @@ def best_measured(
     ----------
     question, case
         What is asked, and what was measured.
-    task : Task
-        Says what fits the machine.
+    decision : Decision
+        Says what fits the machine, and how windows vary.
     comparisons : sequence of Comparison
         The splits of recorded runs. Without any, rank counts at which all participants were measured are put together.
 
@@ -74,10 +74,10 @@ def best_measured(
         All measured splits, by their ranks in the coupling's order.
     """
     names = question.schedule.participants
-    found = _of_runs(question, case, comparisons) if comparisons else _of_points(question, case)
+    found = _of_runs(question, case, comparisons) if comparisons else _of_points(question, case, decision.task.outlook)
     known = {tuple(each.split[name] for name in names): each for each in found}
-    fitting = [each for each in found if _fits(question, task, each.split)]
-    return min(fitting, key=lambda each: each.seconds, default=None), known
+    fastest = sorted(found, key=lambda each: each.seconds)
+    return next((each for each in fastest if _fits(question, decision, each.split)), None), known
 
 
 def measured_faster(best: Measured, chosen: Measured | None, predicted: float) -> bool:
@@ -139,7 +139,7 @@ def _same(run: MeasuredRun, split: Mapping[str, int]) -> bool:
     return all(run.split.get(name) == ranks for name, ranks in split.items())
 
 
-def _of_points(question: Question, case: Case) -> list[Measured]:
+def _of_points(question: Question, case: Case, outlook: Outlook) -> list[Measured]:
     """Put measured points of the participants together; none where there are too many ways."""
     names = question.schedule.participants
     points = {name: points_of_case(case, name) for name in names}
@@ -149,7 +149,8 @@ def _of_points(question: Question, case: Case) -> list[Measured]:
     at = np.array(list(itertools.product(*(range(len(known[name].ranks)) for name in names))))
     own = {name: known[name].seconds[column] for name, column in zip(names, at.T, strict=True)}
     errors = np.max([known[name].errors[column] for name, column in zip(names, at.T, strict=True)], axis=0)
-    windows = question.schedule.window_seconds(own)
+    windows = outlook.seconds(own)
+    own = outlook.mean_own(own)
     ranks = {name: known[name].ranks[column].astype(int) for name, column in zip(names, at.T, strict=True)}
     return [
         Measured(
@@ -162,9 +163,6 @@ def _of_points(question: Question, case: Case) -> list[Measured]:
     ]
 
 
-def _fits(question: Question, task: Task, split: Mapping[str, int]) -> bool:
-    if any(not question.lowest[name] <= ranks <= question.highest[name] for name, ranks in split.items()):
-        return False
-    if question.constraints is None:
-        return sum(split.values()) <= question.budget
-    return task.fits(split)
+def _fits(question: Question, decision: Decision, split: Mapping[str, int]) -> bool:
+    bounds = ((question.lowest[name], ranks, question.highest[name]) for name, ranks in split.items())
+    return all(low <= ranks <= high for low, ranks, high in bounds) and decision.task.fits(split, decision.target)

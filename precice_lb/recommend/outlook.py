@@ -101,6 +101,12 @@ class Outlook:
         """Whether `improve` may find better splits than the optimum for the mean curves."""
         return self.is_uncertain or self.residuals is not None
 
+    def mean_own(self, own: Mapping[str, Array]) -> dict[str, Array]:
+        """Mean own seconds per window for typical ones (medians): what windows differ by counts."""
+        if self.residuals is None:
+            return dict(own)
+        return {name: seconds * float(self.residuals[name][SETTLING:].mean()) for name, seconds in own.items()}
+
     def seconds(self, own: Mapping[str, Array]) -> Array:
         """Seconds per window for own seconds per window of each participant, arrays of one shape."""
         if self.residuals is None:

@@ -99,9 +99,17 @@ class Task:
         found = None if self.constraints is None else self._fixed(split, self.constraints)
         return {"ranks": ranks, "cores": ranks} if found is None else dict(found.used)
 
-    def fits(self, split: Mapping[str, int]) -> bool:
-        """Whether a split fits the machine."""
-        return self.constraints is None or self._fixed(split, self.constraints) is not None
+    def fits(self, split: Mapping[str, int], budget: int) -> bool:
+        """Whether a split is within a budget and all that the machine demands."""
+        times = {name: np.ones(count) for name, count in split.items()}
+        try:
+            optimize_split(
+                times, budget, schedule=self.outlook.schedule, constraints=self.constraints,
+                minimum_ranks=split, maximum_ranks=split,
+            )  # fmt: skip
+        except InfeasibleError:
+            return False
+        return True
 
     def _fixed(self, split: Mapping[str, int], constraints: Constraints) -> SplitResult | None:
         """Let the optimiser say what one split takes; None where it does not fit the machine."""

@@ -38,7 +38,7 @@ class Verdict:
     split : dict of str to int
         The recommended one.
     own : dict of str to array
-        Own seconds of each participant there.
+        Mean own seconds of each participant there.
     windows : array
         Seconds per window.
     interval : (float, float)
@@ -114,7 +114,7 @@ def trusted_decision(question: Question, case: Case, prototype: Any) -> Verdict:
     decision, comparisons = tried[-1]
     if agrees and len(tried) > 1:
         warnings.append(f"{_why(*tried[0])} The measurements are interpolated instead.")
-    best, known = best_measured(question, case, decision.task, comparisons)
+    best, known = best_measured(question, case, decision, comparisons)
     key = tuple(decision.split[name] for name in names)
     if agrees and (best is None or not measured_faster(best, known.get(key), decision.window)):
         if best is not None and best.split != decision.split and best.seconds < decision.window:
@@ -122,7 +122,7 @@ def trusted_decision(question: Question, case: Case, prototype: Any) -> Verdict:
                 f"{_said(best.split)} was measured at {best.seconds:.4g} s per window, less than the "
                 f"{decision.window:.4g} s predicted for the recommended split; noise may explain that: repeat both."
             )
-        shown = (decision.own, decision.windows, decision.interval)
+        shown = (decision.task.outlook.mean_own(decision.own), decision.windows, decision.interval)
         return Verdict(
             decision, "model", decision.split, *shown, tuple(comparisons), known, rejections, tuple(warnings)
         )

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from precice_lb.dataset import DEFAULT_WARMUP_WINDOWS, Measurements
 from precice_lb.dataset.coupling import serial_second_participants
-from precice_lb.dataset.series import Drift, drift_of, shift_of
+from precice_lb.dataset.series import Drift, drift_of, shift_of, warmup_of
 from precice_lb.exceptions import ConfigurationError, DataError, PreciceLBError, StoreError
 from precice_lb.precice_xml import parse_configuration
 from precice_lb.recommend import load_sources
@@ -189,7 +189,9 @@ def _state(
     """Sum a participant up."""
     steady = series.windows > warmup
     own, wait, wall = (values[steady] for values in (series.own(floor), series.wait, series.wall))
-    latest = slice(-LATEST, None)
+    # What the first windows take is no load that a run has now; that it has changed since is looked for in all.
+    settled = warmup_of(own / np.maximum(series.iterations[steady], 1.0)) if np.isfinite(own).all() else 0
+    latest = slice(max(len(own) - LATEST, settled), None)
     known = own[np.isfinite(own)]
     parts = [part for part in np.array_split(np.arange(len(series.windows)), BINS) if len(part)]
     return ParticipantState(

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from precice_lb.dataset import Measurements
+from precice_lb.exceptions import ModelError
 from precice_lb.precice_xml import parse_configuration
 from precice_lb.recommend import Recommendation, recommend
 from precice_lb.schedule import Schedule
@@ -91,11 +92,13 @@ def resplit(
             scaled[name] = samples * np.array([1.0, factor])
             spread[name] = np.asarray(measurements.spread.get(name, np.full(len(samples), np.nan))) * factor
         # What windows of other runs differed by belongs to another load.
-        load = dataclasses.replace(measurements, samples=scaled, spread=spread, recorded=())
+        load = dataclasses.replace(measurements, samples=scaled, spread=spread, recorded=(), runs=())
         result = recommended(load, parameters)
         counts = ", ".join(f"{len(rows)} of {name}" for name, rows in measurements.samples.items())
         basis = f"earlier measurements ({counts}), scaled to the load of the latest windows"
-    present = result.alternatives["present"]
+    present = result.alternatives.get("present")
+    if present is None:
+        raise ModelError(" ".join(result.warnings) or "what is known says nothing about the present split")
     gain = present.gain
     return Resplit(
         split=dict(result.split),
