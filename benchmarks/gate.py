@@ -1,0 +1,65 @@
+"""How often `recommend` calls a right model wrong, and a wrong one right, on the pairs of the regret benchmark.
+
+    python benchmarks/gate.py --pairs 67 --families known
+
+A case is a pair of solvers of one family, read once with noise at 3, 5 or 7 rank counts. A false alarm is a case of a
+known family in which the gate takes another basis than the wanted learner. For each family: alarms, and the regret with
+and without the gate in those cases.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+
+import numpy as np
+from regret_parts.decide import LEAST, regret
+from regret_parts.readings import DESIGNS, Pair, draw_pair, read
+from regret_parts.simulate import SETS
+
+from precice_lb.exceptions import PreciceLBError
+from precice_lb.models import DEFAULT_LEARNER
+from precice_lb.recommend import Recommendation, recommend_split
+from precice_lb.recommend.gate import learner_name
+
+__all__ = ["judged", "main"]
+
+NAMES = ("First", "Second")
+
+
+def judged(pair: Pair, points: int, noise: float, budget: int) -> tuple[Recommendation | None, bool]:
+    """Recommend for a pair, and say whether the gate refused what the default learner gave."""
+    ranks, seconds = read(pair, points, noise)
+    samples = {name: np.column_stack([ranks, row]) for name, row in zip(NAMES, seconds, strict=True)}
+    try:
+        found = recommend_split(samples, budget, minimum_ranks=LEAST)
+    except PreciceLBError:
+        return None, True
+    return found, found.basis != "model" or any(learner_name(m) != DEFAULT_LEARNER for m in found.models.values())
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Print alarms by family and budget."""
+    parser = argparse.ArgumentParser(description="Alarms of the gate on random pairs of solvers.")
+    parser.add_argument("--pairs", type=int, default=67, help="pairs of solvers per family")
+    parser.add_argument("--points", type=int, choices=DESIGNS, default=5, help="readings per solver")
+    parser.add_argument("--noise", type=float, default=0.05, help="relative standard deviation")
+    parser.add_argument("--budgets", type=int, nargs="+", default=[128, 512], help="ranks in all")
+    parser.add_argument("--families", choices=SETS, default="known")
+    parser.add_argument("--seed", type=int, default=1)
+    options = parser.parse_args(argv)
+    for budget in options.budgets:
+        for family in SETS[options.families]:
+            alarms, lost = 0, []
+            for index in range(options.pairs):
+                pair = draw_pair(family, options.seed, index)
+                found, alarm = judged(pair, options.points, options.noise, budget)
+                alarms += alarm
+                if found is not None:
+                    lost.append(regret(pair, budget, min(max(found.split[NAMES[0]], LEAST), budget - LEAST)))
+            mean = f"{100 * np.mean(lost):.2f} %" if lost else "none"
+            print(f"P = {budget:5}  {family.name:12}  {alarms} alarms in {options.pairs}, mean regret {mean}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
