@@ -56,7 +56,7 @@ def check_runs(runs: Sequence[CoupledRun]) -> CheckResult:
             health, found = _participant(run, name, part)
             healths.append(health)
             findings += found
-        findings += _shared(run)
+        findings += [*_shared(run), *_crowded(run)]
     findings += [*_repeated(healths), *_overlapping(runs)]
     return CheckResult(tuple(healths), tuple(findings))
 
@@ -196,6 +196,18 @@ def _shared(run: CoupledRun) -> Iterator[Finding]:
                 "look for other programs on it, its file system and its clock rate; ask for nodes of your own, and pin "
                 "the ranks of each participant to cores of their own",
             )
+
+
+def _crowded(run: CoupledRun) -> Iterator[Finding]:
+    """Find ranks that had no core of their own."""
+    if run.crowding:
+        yield Finding(
+            "shared cores",
+            run.name,
+            "",
+            f"{run.crowding}: times are not those of cores of their own",
+            "run on as many cores as ranks, or with fewer ranks",
+        )
 
 
 def _repeated(healths: Sequence[Health]) -> Iterator[Finding]:

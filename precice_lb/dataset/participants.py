@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from precice_lb.dataset.places import Places, places_of
 from precice_lb.dataset.records import ParticipantRun
 from precice_lb.dataset.rows import Block, Layout, blocks, layout_of
 from precice_lb.store.reader import RankStore
@@ -38,6 +39,8 @@ class ParticipantTimes:
         Of each iteration, the mean overhead of the ranks that receive data.
     hidden : float
         Median seconds per iteration that counted as overhead at first and were waiting, see `move_hidden_waits`.
+    places : Places
+        Hosts of its ranks.
     first_wait : float
         The wait inside ``initialize``, likewise.
     rank : dict of str to ndarray, shape (ranks,)
@@ -67,6 +70,7 @@ class ParticipantTimes:
     problems: dict[str, int]
     second: bool
     hidden: float = 0.0
+    places: Places = field(default_factory=dict)
 
     @property
     def receives(self) -> bool:
@@ -120,6 +124,7 @@ class ParticipantTimes:
             iteration_wait=np.array([_mean(wait[where]) for where in each]),
             timing_problems=self.problems,
             hidden_wait=self.hidden,
+            places=self.places,
         )
 
 
@@ -187,6 +192,7 @@ def participant_times(group: Sequence[RankStore], warmup: int, *, second: bool =
         wall=wall,
         problems=_problems(group),
         second=second,
+        places=places_of(group),
     )
 
 

@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from precice_lb.dataset.places import Places, crowding
+
 __all__ = ["CoupledRun", "MeasuredRun", "Measurements", "ParticipantRun", "load_imbalance"]
 
 
@@ -49,6 +51,8 @@ class ParticipantRun:
     hidden_wait : float
         Seconds per iteration (median) that ranks spent in ``advance`` while the partner worked on their core; counted
         as waiting.
+    places : Places
+        Hosts of its ranks and the cores they could run on; empty where unknown.
     """
 
     participant: str
@@ -69,6 +73,7 @@ class ParticipantRun:
     iteration_wait: NDArray[np.float64]
     timing_problems: dict[str, int]
     hidden_wait: float = 0.0
+    places: Places = field(default_factory=dict)
 
     @property
     def own_per_iteration(self) -> NDArray[np.float64]:
@@ -131,6 +136,11 @@ class CoupledRun:
         return self.participants[participant].windows > self.warmup_windows
 
     @property
+    def crowding(self) -> str:
+        """Where more ranks ran than there were cores for them, in words; empty where that is not known."""
+        return crowding({name: part.places for name, part in self.participants.items()})
+
+    @property
     def imbalance(self) -> float:
         """Load imbalance (max - min) / max between the participants' median own seconds; NaN if unknown."""
         costs = [_median(run.own_seconds[self.steady(name)]) for name, run in self.participants.items()]
@@ -154,6 +164,8 @@ class MeasuredRun:
         By participant, its sample: own seconds per window, from the median per iteration.
     parameters : dict of str to dict
         Of the case, by participant.
+    crowding : str
+        Where more ranks ran than there were cores for them, in words.
     """
 
     name: str
@@ -162,6 +174,7 @@ class MeasuredRun:
     standard_errors: dict[str, float]
     own_seconds: dict[str, float]
     parameters: dict[str, dict[str, Any]]
+    crowding: str = ""
 
 
 @dataclass(frozen=True, eq=False)

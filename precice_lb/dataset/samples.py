@@ -184,7 +184,7 @@ def _measured_run(run: CoupledRun, iterations: Mapping[str, float]) -> MeasuredR
         own[name] = float(np.median(part.own_per_iteration[steady])) * iterations[name]
         parameters[name] = dict(part.metadata.get("parameters") or {})
     split = {name: part.ranks for name, part in run.participants.items()}
-    return MeasuredRun(run.name, split, windows, errors, own, parameters)
+    return MeasuredRun(run.name, split, windows, errors, own, parameters, run.crowding)
 
 
 def _columns(cases: Sequence[Mapping[str, Any]]) -> dict[str, NDArray[Any]]:

@@ -90,6 +90,8 @@ def trusted_decision(question: Question, case: Case, prototype: Any) -> Verdict:
     fitted = {name: trusted_model(case, name, fallbacks(case, name, prototype)) for name in names}
     rejections = tuple(rejected for _, rejected in fitted.values() if rejected is not None)
     warnings = [each.text for each in rejections]
+    crowded = {run.crowding: _said(run.split) for run in case.measurements.runs if run.crowding}
+    warnings += [f"{split}: {text}; such times say little of cores of their own." for text, split in crowded.items()]
     tried: list[tuple[Decision, list[Comparison]]] = []
     failure: PreciceLBError | None = None
     agrees = False

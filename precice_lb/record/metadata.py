@@ -62,6 +62,8 @@ def run_metadata(
         "size": int(size),
         "hostname": platform.node(),
         "cpu_model": _cpu_model(),
+        "cpus": _cpus(),
+        "emulated_load": "precice_lb.emulation" in sys.modules,
         "backend": backend.name,
         "precice_version": _backend_version(backend),
         "precice_lb_version": _own_version(),
@@ -77,7 +79,7 @@ def run_metadata(
         "working_directory": os.getcwd(),
         "command": shlex.join(sys.argv)[:_LONGEST_COMMAND],
     }
-    return {name: _clean(value) for name, value in metadata.items()}, text
+    return {name: _clean(value) for name, value in metadata.items() if value is not None}, text
 
 
 def user_metadata(given: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -119,6 +121,21 @@ def _cpu_model() -> str:
     except OSError:
         pass
     return platform.processor() or platform.machine()
+
+
+def _cpus() -> str | None:
+    """List the cores that this process may run on, such as ``0-3,8``; None where the system does not say."""
+    try:
+        cores = sorted(os.sched_getaffinity(0))
+    except (AttributeError, OSError):
+        return None
+    ranges: list[list[int]] = []
+    for core in cores:
+        if ranges and core == ranges[-1][1] + 1:
+            ranges[-1][1] = core
+        else:
+            ranges.append([core, core])
+    return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in ranges)
 
 
 def _backend_version(backend: Backend) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import numbers
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -92,6 +93,10 @@ def _positive_numbers(value: Mapping[str, Any]) -> str | None:
     return None if fine else "positive numbers by participant"
 
 
+def _core_list(value: str) -> str | None:
+    return None if re.fullmatch(r"\d{1,9}(-\d{1,9})?(,\d{1,9}(-\d{1,9})?)*", value) else "cores such as 0-3,8"
+
+
 def _json(value: Mapping[str, Any]) -> str | None:
     try:
         json.dumps(value, allow_nan=False)
@@ -128,6 +133,8 @@ METADATA: dict[str, MetadataKey] = _registry(
         MetadataKey("pid", "integer", "process"),
         MetadataKey("working_directory", "text", "working directory of the solver"),
         MetadataKey("command", "text", "command line of the solver"),
+        MetadataKey("cpus", "text", "cores that the rank may run on, such as 0-3,8", check=_core_list),
+        MetadataKey("emulated_load", "boolean", "whether the solver emulates its load (precice_lb.emulation)"),
         MetadataKey("receives_data", "boolean", "whether the rank receives coupling data"),
         MetadataKey("timing_source", "text", "where mapping and wait come from", check=_not_empty),
         MetadataKey("timing_problem", "text", "why mapping or wait are missing, and the remedy", check=_not_empty),
