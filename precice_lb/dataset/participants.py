@@ -15,7 +15,7 @@ from precice_lb.dataset.records import ParticipantRun
 from precice_lb.dataset.rows import Block, Layout, blocks, layout_of
 from precice_lb.store.reader import RankStore
 
-__all__ = ["ParticipantTimes", "move_hidden_waits", "participant_times"]
+__all__ = ["ParticipantTimes", "participant_times", "settle_serial_pair"]
 
 Seconds = NDArray[np.float64]
 
@@ -38,7 +38,7 @@ class ParticipantTimes:
     overhead : ndarray, shape (G,)
         Of each iteration, the mean overhead of the ranks that receive data.
     hidden : float
-        Median seconds per iteration that counted as overhead at first and were waiting, see `move_hidden_waits`.
+        Median seconds per iteration that counted as overhead at first and were waiting, see `settle_serial_pair`.
     places : Places
         Hosts of its ranks.
     first_wait : float
@@ -232,13 +232,14 @@ class _Reduction:
         return self.wait, wall - self.wait, overhead, self.first
 
 
-def move_hidden_waits(first: ParticipantTimes, second: ParticipantTimes, warmup: int) -> None:
-    """Count as waiting what two participants of a serial scheme spend in ``advance`` while the other one works.
+def settle_serial_pair(first: ParticipantTimes, second: ParticipantTimes, warmup: int) -> float:
+    """Let the work of two participants of a serial scheme sum to their iterations.
 
-    While one of them works, the other one does nothing but wait. Where they share a core, the one that sends is put
-    aside as soon as its partner wakes up, so that the wait hides in ``waitAndSendData`` and looks like overhead. It is
-    seen by what cannot be: work that sums to more than the iteration. What is too much is taken off the overhead of
-    both, in proportion, and never more than there is.
+    While one of them works, the other one does nothing but wait. What the wait lasts longer than that work is transfer.
+    Where they share a core it lasts shorter: the one that sends is put aside as soon as its partner wakes up, so that
+    its wait hides in ``waitAndSendData`` and looks like overhead. It is seen by what cannot be, work that sums to more
+    than the iteration; what is too much is taken off the overhead of both, in proportion, never more than there is, and
+    counts as waiting.
 
     Parameters
     ----------
@@ -246,17 +247,22 @@ def move_hidden_waits(first: ParticipantTimes, second: ParticipantTimes, warmup:
         The scheme's participants; changed.
     warmup : int
         Windows up to this one are warm-up.
+
+    Returns
+    -------
+    float
+        Seconds per iteration that one transfer takes, of which there are two.
     """
     if not np.array_equal(first.layout.iterations, second.layout.iterations):
-        return
+        return 0.0
     # The first participant waits for the second one's work of the same iteration.
     excess = second.busy - first.wait
     steady = _steady_iterations(first.layout, warmup) & np.isfinite(excess)
     if not steady.any():
-        return
+        return 0.0
     typical = float(np.median(excess[steady]))
     if not typical > HIDDEN_SHARE * float(np.median((first.busy + first.wait)[steady])):
-        return
+        return max(-typical, 0.0) / 2
     both = first.overhead + second.overhead
     share = np.divide(np.clip(excess, 0.0, both), both, out=np.zeros_like(both), where=both > 0)
     for times in (first, second):
@@ -264,6 +270,7 @@ def move_hidden_waits(first: ParticipantTimes, second: ParticipantTimes, warmup:
         times.busy = times.busy - hidden
         times.wait = times.wait + hidden
         times.hidden = float(np.median(hidden[steady]))
+    return 0.0
 
 
 def _steady_iterations(layout: Layout, warmup: int) -> NDArray[np.bool_]:

@@ -10,7 +10,7 @@ from typing import TypeAlias
 import numpy as np
 
 from precice_lb.dataset.coupling import accelerators, serial_pair, serial_second_participants
-from precice_lb.dataset.participants import ParticipantTimes, move_hidden_waits, participant_times
+from precice_lb.dataset.participants import ParticipantTimes, participant_times, settle_serial_pair
 from precice_lb.dataset.records import CoupledRun, ParticipantRun
 from precice_lb.dataset.series import warmup_of
 from precice_lb.exceptions import DataError
@@ -90,9 +90,10 @@ def _participants(groups: Sequence[Sequence[RankStore]], configuration: str, war
     named = {str(table.metadata["participant"]): table for table in tables}
     pair = serial_pair(configuration)
     if pair is not None and set(pair) == set(named):
-        move_hidden_waits(named[pair[0]], named[pair[1]], warmup)
-    # In a serial scheme a partner's data is never already there, so no wait shows the bare transfer.
-    floor = _transfer_floor(tables, accelerators(configuration), warmup) if seconds is None else 0.0
+        floor = settle_serial_pair(named[pair[0]], named[pair[1]], warmup)
+    else:
+        # In other serial schemes a partner's data is never already there, so no wait shows the bare transfer.
+        floor = _transfer_floor(tables, accelerators(configuration), warmup) if seconds is None else 0.0
     return {name: table.run(floor, warmup) for name, table in named.items()}
 
 
