@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precice_lb.dataset import Measurements
-from precice_lb.models.formula import Expression
+from precice_lb.models.formula import Expression, formula_of
 from precice_lb.recommend.case import rows_of_case
 from precice_lb.recommend.learn import ModelOfCase, predicted
 from precice_lb.recommend.plan import Instead, Payback, Plan, plan_dict
@@ -244,9 +244,9 @@ def _known(value: float) -> float | None:
 
 def _describe(model: Any) -> dict[str, Any]:
     kind = type(model.model if isinstance(model, ModelOfCase) else model).__name__
-    if not hasattr(model, "formula"):
+    formula = formula_of(model)
+    if formula is None:
         return {"estimator": kind}
-    formula = model.formula()
     return {"estimator": kind, "formula": formula.to_dict(), **printed(formula)}
 
 

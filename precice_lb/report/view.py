@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from precice_lb.models.formula import formula_of
 from precice_lb.report.text import SecondsUnit, listed, percent, ranks_text, seconds_unit, visible
 
 if TYPE_CHECKING:
@@ -35,9 +36,6 @@ _LABELS = {
     "present": "present split",
     "recommended": "recommended split",
 }
-# Longer formulas are for programs.
-_TERMS_ON_SCREEN = 4
-
 
 @dataclass(frozen=True)
 class Grid:
@@ -187,7 +185,7 @@ def evidence_grid(recommendation: Recommendation, names: Mapping[str, str]) -> G
 
 
 def facts(recommendation: Recommendation, names: Mapping[str, str], *, brief: bool = False) -> list[tuple[str, str]]:
-    """List what the recommendation rests on, as (key, text) pairs; ``brief`` counts the terms of a long formula."""
+    """List what the recommendation rests on, as (key, text) pairs; ``brief`` counts the terms or pieces of a long formula."""
     pairs = [
         ("coupling", recommendation.schedule),
         ("budget", _budget(recommendation)),
@@ -227,12 +225,12 @@ def _budget(recommendation: Recommendation) -> str:
 
 
 def _formula(model: Any, brief: bool) -> str:
-    if not hasattr(model, "formula"):
+    formula = formula_of(model)
+    if formula is None:
         return type(model).__name__
-    formula = model.formula()
-    if brief and len(formula.terms) > _TERMS_ON_SCREEN:
-        return f"{len(formula.terms)} terms, in full in the JSON"
-    return f"{formula.text()} seconds"
+    text = formula.text()
+    short = formula.brief() if brief else text
+    return f"{text} seconds" if short == text else f"{short}, in full in the JSON"
 
 
 def truth_statement(truth: Truth) -> str:
