@@ -37,6 +37,7 @@ _LABELS = {
     "recommended": "recommended split",
 }
 
+
 @dataclass(frozen=True)
 class Grid:
     """A table of plain text: whoever renders it escapes every cell. ``numeric`` columns are set flush right."""
@@ -185,7 +186,7 @@ def evidence_grid(recommendation: Recommendation, names: Mapping[str, str]) -> G
 
 
 def facts(recommendation: Recommendation, names: Mapping[str, str], *, brief: bool = False) -> list[tuple[str, str]]:
-    """List what the recommendation rests on, as (key, text) pairs; ``brief`` counts the terms or pieces of a long formula."""
+    """List what the recommendation rests on, as (key, text) pairs; ``brief`` counts the terms of a long formula."""
     pairs = [
         ("coupling", recommendation.schedule),
         ("budget", _budget(recommendation)),
