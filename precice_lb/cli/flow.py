@@ -101,6 +101,7 @@ def run_and_recommend(
                 command=command_line(),
                 truth=truth,
                 launch=scripts[0].parent if scripts else None,
+                target_regret=study.runs.target_regret,
             )
         )
         return write_report(page, result.directory / _REPORT_FOLDER)

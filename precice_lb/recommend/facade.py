@@ -17,6 +17,7 @@ from precice_lb.recommend.caveats import caveats
 from precice_lb.recommend.compare import compared, rank_intervals, reference_splits, window_interval
 from precice_lb.recommend.inputs import check_participants, present_split
 from precice_lb.recommend.learn import fit_models
+from precice_lb.recommend.limits import Limits
 from precice_lb.recommend.machine import bounds_of
 from precice_lb.recommend.outlook import Curves, Outlook, curves_of
 from precice_lb.recommend.plan import Plan, Prefer, instead_of, near_splits, paid_back, tradeoff_of, with_recommended
@@ -144,7 +145,8 @@ def recommend(
     windows = outlook.seconds(own)
     window = float(windows.mean())
     steady = float(schedule.window_seconds(own).mean())
-    others = reference_splits(task, measurements.degrees_of_freedom, lowest, present)
+    limits = Limits(budget, lowest, highest, constraints)
+    others, left_out = reference_splits(limits, names, measurements.degrees_of_freedom, present)
     alternatives, doubts = compared(task, windows, others, models, believed)
     plan = None
     if tradeoff is not None and chosen is not None:
@@ -158,7 +160,7 @@ def recommend(
         window_seconds=window,
         interval=window_interval(models, outlook, split, windows, level),
         level=float(level),
-        rank_intervals=rank_intervals(task, tables, split, level),
+        rank_intervals=rank_intervals(task, tables, split, level, limits),
         own_seconds=own_seconds,
         waits={name: float(wait.mean()) for name, wait in outlook.waits(own, windows).items()},
         # Over one period, in which windows of different size end together.
@@ -170,7 +172,7 @@ def recommend(
         measurements=case.measurements,
         parameters=case.values,
         alternatives=alternatives,
-        warnings=(*case.warnings, *caveats(samples, split, lowest, highest, believed), *doubts),
+        warnings=(*case.warnings, *caveats(samples, split, lowest, highest, believed), *left_out, *doubts),
         critical=explain(schedule, own_seconds),
         unit="ranks" if constraints is None else constraints.unit,
         used=used,
@@ -180,6 +182,7 @@ def recommend(
         plan=plan,
         instead=None if instead is None else instead_of(task, instead, split),
         payback=paid_back(core_hours, task, used, window, alternatives),
+        limits=limits,
     )
 
 

@@ -14,6 +14,7 @@ from precice_lb.dataset import Measurements
 from precice_lb.models.formula import Expression, formula_of
 from precice_lb.recommend.case import rows_of_case
 from precice_lb.recommend.learn import ModelOfCase, predicted
+from precice_lb.recommend.limits import Limits
 from precice_lb.recommend.plan import Instead, Payback, Plan, plan_dict
 
 __all__ = ["FORMAT_VERSION", "Alternative", "Recommendation", "printed"]
@@ -41,12 +42,15 @@ class Alternative:
         counted in time windows per second.
     probability : float
         That the recommended split is faster than this one; NaN for a learner that does not say how sure it is.
+    meant : dict of str to int
+        Where the bounds do not allow the split that this one stands for, such as the equal one: that split.
     """
 
     split: dict[str, int]
     window_seconds: float
     gain: float
     probability: float = math.nan
+    meant: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,8 +88,8 @@ class Recommendation:
     parameters : dict of str to float or str
         The case that this is for, where measurements are of several.
     alternatives : dict of str to Alternative
-        ``"equal"``, ``"degrees-of-freedom"`` where those of all participants are known, and ``"present"`` where the
-        split in use was given.
+        ``"equal"``, ``"degrees-of-freedom"`` where those of all participants are known, both as near as the bounds
+        allow, and ``"present"`` where the split in use was given.
     warnings : tuple of str
         What speaks against trusting this blindly, in sentences.
     critical : str
@@ -105,6 +109,8 @@ class Recommendation:
         What another coupling scheme would give, where asked for.
     payback : Payback or None
         After how many windows measuring has paid for itself; None where its cost is not known.
+    limits : Limits or None
+        What bounds the split; None where that is not known.
     """
 
     split: dict[str, int]
@@ -132,6 +138,7 @@ class Recommendation:
     plan: Plan | None = None
     instead: Instead | None = None
     payback: Payback | None = None
+    limits: Limits | None = None
 
     def modelled(self, name: str) -> dict[str, float]:
         """Parameters that a participant's model knows beside the ranks, at their values of this case.
@@ -199,6 +206,7 @@ class Recommendation:
                     "window_seconds": other.window_seconds,
                     "gain": other.gain,
                     "probability": _known(other.probability),
+                    "meant": dict(other.meant) or None,
                 }
                 for name, other in self.alternatives.items()
             },

@@ -13,7 +13,7 @@ from precice_lb.models.formula import formula_of
 from precice_lb.report.text import SecondsUnit, listed, percent, ranks_text, seconds_unit, visible
 
 if TYPE_CHECKING:
-    from precice_lb.recommend import Recommendation
+    from precice_lb.recommend import Alternative, Recommendation
     from precice_lb.report.truth import Truth
 
 __all__ = [
@@ -48,9 +48,9 @@ class Grid:
     numeric: tuple[bool, ...]
 
 
-def label(kind: str) -> str:
-    """Name a split as people read it: ``equal`` is "equal split"."""
-    return _LABELS.get(kind, kind)
+def label(kind: str, other: Alternative | None = None) -> str:
+    """Name a split as people read it: ``equal`` is "equal split", or "equal split within the bounds"."""
+    return f"{_LABELS.get(kind, kind)}{' within the bounds' if other is not None and other.meant else ''}"
 
 
 def statement(recommendation: Recommendation, names: Mapping[str, str]) -> tuple[str, str]:
@@ -84,7 +84,7 @@ def statement(recommendation: Recommendation, names: Mapping[str, str]) -> tuple
     if not recommendation.alternatives:
         return first, f"This is {basis}."
     comparisons = [
-        f"the {label(kind)} {_longer(other.gain)}{_probably(other.probability) if kind == 'present' else ''}"
+        f"the {label(kind, other)} {_longer(other.gain)}{_probably(other.probability) if kind == 'present' else ''}"
         for kind, other in recommendation.alternatives.items()
     ]
     comparison = listed(comparisons)
@@ -145,7 +145,12 @@ def comparison_grid(recommendation: Recommendation) -> Grid:
     known = any(not math.isnan(other.probability) for other in others.values())
     rows = [(label("recommended"), split_text(recommendation.split), unit.number(recommendation.window_seconds), "")]
     rows += [
-        (label(kind), split_text(other.split), unit.number(other.window_seconds), percent(other.gain))
+        (
+            f"{label(kind, other)}{f', not {split_text(other.meant)}' if other.meant else ''}",
+            split_text(other.split),
+            unit.number(other.window_seconds),
+            percent(other.gain),
+        )
         for kind, other in others.items()
     ]
     header = ("split", "ranks as above", f"window ({unit.symbol})", "gain over it")

@@ -11,7 +11,7 @@ from precice_lb.report.page.blocks import Block, Chart, Listing, Pairs, Section,
 from precice_lb.report.page.evidence import provenance
 from precice_lb.report.page.measured import NO_RUNS
 from precice_lb.report.page.measured_charts import windows_chart
-from precice_lb.report.page.next_runs import TARGET_REGRET, next_runs
+from precice_lb.report.page.next_runs import next_runs
 from precice_lb.report.partners_figure import histogram_panel, matrix_panel
 from precice_lb.report.partners_files import partners_of_split
 from precice_lb.report.style import one_panel
@@ -129,12 +129,12 @@ def quality_section(evidence: Evidence) -> Section:
 def next_section(evidence: Evidence) -> Section:
     """Say whether another run is worth it, and which."""
     recommendation = evidence.recommendation
-    prospects = next_runs(recommendation, evidence.schedule, evidence.seed)
+    prospects = next_runs(recommendation, evidence.schedule, evidence.seed, evidence.target_regret)
     regret = percent(prospects.regret, 2)
     if not prospects.is_worth_it:
         text = (
             f"Another run is not worth it: the recommended split is expected to be {regret} slower than the best one, "
-            f"less than the {percent(TARGET_REGRET)} below which calibration stops."
+            f"less than the {percent(prospects.target_regret)} below which calibration stops."
         )
     elif prospects.runs:
         best = ranks_text({evidence.names[who]: count for who, count in prospects.runs[0].split.items()})
@@ -147,6 +147,8 @@ def next_section(evidence: Evidence) -> Section:
             f"The recommended split is expected to be {regret} slower than the best one, and no single run would "
             "change the decision; repeat runs near it to learn how much they differ."
         )
+    if prospects.judge != recommendation.learner:
+        text += f" That is judged by curves of {prospects.judge}, as {recommendation.learner} draws none."
     blocks: list[Block] = [Sentence(text)]
     if prospects.runs:
         rows = tuple(
