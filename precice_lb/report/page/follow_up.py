@@ -38,7 +38,8 @@ def partners_section(evidence: Evidence) -> Section:
     if report is None:
         text = (
             "No run among the sources kept its meshes: record one with PRECICE_LB_MESHES=coordinates to see which "
-            "ranks will talk to each other."
+            "ranks will talk to each other. Compiled solvers leave none in stores: add <export:csv> to their "
+            "participants, and name that directory to precice-lb partners."
         )
         return Section("partners", title, (Sentence(text, "missing"),))
     blocks: list[Block] = [Sentence(f"{text[0].upper()}{text[1:]}.", "missing") for text in report.missing]
@@ -51,7 +52,7 @@ def partners_section(evidence: Evidence) -> Section:
 
 
 def _link_charts(found: LinkPartners, number: int) -> list[Chart]:
-    pairs = [(int(one), int(other), "connected", "") for one, other in found.level_1]
+    pairs = [(int(one), int(other), "connected", "") for one, other in found.connected]
     if found.level_2 is not None and found.vertices is not None:
         exchanged = zip(found.level_2, found.vertices, strict=True)
         pairs = [(int(one), int(other), "exchanges data", str(count)) for (one, other), count in exchanged]
@@ -59,7 +60,7 @@ def _link_charts(found: LinkPartners, number: int) -> list[Chart]:
     counts = [
         (who, rank, int(count))
         for side, who in enumerate((provider, receiver))
-        for rank, count in enumerate(found.partners(side))
+        for rank, count in enumerate(found.partners(side, found.connected))
     ]
     return [
         Chart(
