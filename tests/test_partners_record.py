@@ -141,7 +141,7 @@ def test_real_solvers_keep_their_meshes_and_their_results(tmp_path: Path, backen
     # Even points on one rank, odd ones on the other: boxes overlap, but nobody needs what the other parity has.
     assert [len(found.level_1) for found in report.links] == [4, 4]
     assert [found.level_2.tolist() for found in report.links if found.level_2 is not None] == [[[0, 0], [1, 1]]] * 2
-    with pytest.raises(DataError, match="without PRECICE_LB_MESHES=0"):
+    with pytest.raises(DataError, match="without PRECICE_LB_MESHES=0, or, for a compiled solver, add <export:csv "):
         read_store_meshes([tmp_path / "without" / "precice-lb-store"])
 
 

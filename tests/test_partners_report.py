@@ -30,6 +30,7 @@ from precice_lb.partners import (
 from precice_lb.partners.advice import advise, reason
 from precice_lb.partners.partition import likeness, refined
 from precice_lb.precice_xml import Configuration, read_configuration
+from precice_lb.report.partners import partners_grids
 from precice_lb.report.partners_files import write_partners
 
 CONFIGURATION = """<?xml version="1.0"?>
@@ -221,6 +222,41 @@ def test_the_command_writes_what_it_shows(case: Path, capsys: pytest.CaptureFixt
     picture = imread(case / "out" / "partners-Fluid-Mesh-Solid.png")
     assert picture.shape[:2] == (810, 1575)
     assert picture[..., :3].std() > 0.05
+
+
+def test_what_is_configured_is_shown_first(case: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """preCICE's default of one level, its pairs and partners, before those of two levels; and the other way round."""
+    two = CONFIGURATION.replace('connector="Solid"/>', 'connector="Solid" use-two-level-initialization="true"/>')
+    (case / "two.xml").write_text(two)
+    titles = []
+    for name in ("precice-config.xml", "two.xml"):
+        assert main(["partners", str(case / "exports"), "--config", str(case / name), "--format", "json"]) == 0
+        told = json.loads(capsys.readouterr().out)["links"][0]
+        report = partners_report(
+            read_configuration(case / name), read_exports([case / "exports"], _configuration(case))
+        )
+        grids = partners_grids(report)
+        titles.append([grid.title.split(",")[0] for grid in grids if not grid.title.startswith("Ranks with")])
+        (row,) = grids[0].rows
+        cells = dict(zip(grids[0].header, row, strict=True))
+        pairs = told["one_level_pairs"] if name == "precice-config.xml" else told["level_1_pairs"]
+        assert list(cells)[2] == ("one level" if name == "precice-config.xml" else "level 1")
+        assert row[2] == str(pairs)
+        empty = float(cells["empty"].removesuffix(" %")) / 100
+        assert empty == pytest.approx(1 - told["level_2_pairs"] / pairs, abs=6e-4)
+        # Means over the ranks are pairs over ranks.
+        assert float(grids[1].rows[0][2]) == pytest.approx(pairs / 12, abs=0.06)
+        configured = [each.rows[0][1] for each in grids if each.title.startswith("Initialisation")]
+        assert configured[0].endswith("(configured)")
+    assert titles == [
+        [
+            "Pairs of ranks with one-level initialisation",
+            "Partners per rank (one level)",
+            "Initialisation",
+            "Partners per rank (level 1",
+        ],
+        ["Pairs of ranks with two-level initialisation", "Partners per rank (level 1)", "Initialisation"],
+    ]
 
 
 def test_measured_start_up_stands_beside_the_estimate(case: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -95,6 +95,8 @@ class Beliefs:
         Bounds of the ranks.
     seed : int
         Of everything drawn.
+    splits : array of int of shape (k, participants), optional
+        The only splits that are possible, where bounds are not all that there is to it.
     """
 
     def __init__(
@@ -106,6 +108,7 @@ class Beliefs:
         lowest: Mapping[str, int],
         highest: Mapping[str, int],
         seed: int,
+        splits: Integers | None = None,
     ) -> None:
         self.names = schedule.participants
         self.schedule = schedule
@@ -123,7 +126,7 @@ class Beliefs:
         self.noise = dict(noise)
         self._rng = np.random.default_rng([seed, len(self.names)])
         #: Splits that come into question, shape (k, participants).
-        self.splits = self._in_question()
+        self.splits = self._in_question() if splits is None else splits
         windows = self.windows(self.splits)
         #: What each would lose for each set of curves, relative, shape (curves, k).
         self.regrets = windows / windows.min(axis=1, keepdims=True) - 1.0
@@ -205,7 +208,8 @@ class Beliefs:
                 trimmed = np.maximum(np.minimum(splits, fastest), least)
                 return np.asarray(np.unique(np.vstack([splits, trimmed]), axis=0))
         start = {name: int(low) for name, low in zip(self.names, self.low, strict=True)}
-        found = best_ranks(self.tables, self.schedule, start, start, room)
+        most = {name: int(high) for name, high in zip(self.names, self.high, strict=True)}
+        found = best_ranks(self.tables, self.schedule, start, start, room, most)
         splits = np.column_stack([found[name] for name in self.names]).astype(np.int64)
         splits = np.unique(np.minimum(np.maximum(splits, self.low), self.high), axis=0)
         splits = _within(splits, self.low, self.budget)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from precice_lb.report.truth import Truth
     from precice_lb.schedule import Schedule
 
-__all__ = ["command_line", "name_files", "name_report", "run_and_recommend", "show"]
+__all__ = ["command_line", "name_files", "name_report", "print_recommendation", "run_and_recommend", "show"]
 
 _REPORT_FOLDER = "report"
 # A campaign also lists splits whose window is at most so much longer.
@@ -47,6 +47,8 @@ def run_and_recommend(
     from precice_lb.calibrate import run_campaign
     from precice_lb.emulation import read_laws
     from precice_lb.recommend import recommend as recommend_measured
+    from precice_lb.report.attempt import attempted
+    from precice_lb.report.documents import write_documents
     from precice_lb.report.launch_scripts import write_launch_scripts
     from precice_lb.report.page import Evidence, build_page, write_report
     from precice_lb.report.partners_files import write_partners_beside
@@ -76,36 +78,40 @@ def run_and_recommend(
     )
     truth = None
     if study.law_path is not None:
-        truth = judge(recommendation, read_laws(study.law_path), schedule, **bounds)
-    show(recommendation, schedule, result.directory, truth=truth, evidence=evidence)
-    name_files(write_partners_beside([result.directory], recommendation.split, result.directory), sys.stdout)
-    scripts = write_launch_scripts(study, recommendation.split, result.directory)
-    name_files(scripts, sys.stdout)
-    page = build_page(
-        Evidence(
-            recommendation,
-            schedule,
-            result.coupled_runs(),
-            (result.directory, *result.existing),
-            seed=seed,
-            command=command_line(),
-            truth=truth,
-            launch=scripts[0].parent if scripts else None,
+        laws = study.law_path
+        truth = attempted(
+            "the comparison with the law", lambda: judge(recommendation, read_laws(laws), schedule, **bounds)
         )
-    )
-    name_report(write_report(page, result.directory / _REPORT_FOLDER))
+    # Results first: whatever becomes of what is shown of them, the runs were not in vain.
+    written = write_documents(recommendation, result.directory, schedule=schedule, truth=truth)
+    scripts = write_launch_scripts(study, recommendation.split, result.directory)
+    attempted("the screen", lambda: print_recommendation(recommendation, truth=truth, evidence=evidence))
+    name_files(written, sys.stdout)
+    name_files(write_partners_beside([result.directory], recommendation.split, result.directory), sys.stdout)
+    name_files(scripts, sys.stdout)
+
+    def report() -> list[Path]:
+        page = build_page(
+            Evidence(
+                recommendation,
+                schedule,
+                result.coupled_runs(),
+                (result.directory, *result.existing),
+                seed=seed,
+                command=command_line(),
+                truth=truth,
+                launch=scripts[0].parent if scripts else None,
+                target_regret=study.runs.target_regret,
+            )
+        )
+        return write_report(page, result.directory / _REPORT_FOLDER)
+
+    if (paths := attempted("the report", report)) is not None:
+        name_report(paths)
 
 
-def show(
-    recommendation: Recommendation,
-    schedule: Schedule,
-    output: Path | None,
-    *,
-    as_json: bool = False,
-    truth: Truth | None = None,
-    evidence: bool = False,
-) -> None:
-    """Print a recommendation, and write it where asked to.
+def show(recommendation: Recommendation, schedule: Schedule, output: Path | None, *, as_json: bool = False) -> None:
+    """Write a recommendation where asked to, then print it.
 
     Parameters
     ----------
@@ -115,22 +121,28 @@ def show(
         Directory for the files; None writes none.
     as_json
         Print JSON and nothing else on standard output.
-    truth
-        For an emulated load: the comparison with its law.
-    evidence
-        Whether to list every measurement on the screen.
     """
     from precice_lb.report.documents import json_text, write_documents
 
+    written = [] if output is None else write_documents(recommendation, output, schedule=schedule)
     if as_json:
         sys.stdout.write(json_text(recommendation.to_dict()))
     else:
-        from precice_lb.report.terminal import console, recommendation_view
+        print_recommendation(recommendation)
+    name_files(written, sys.stderr if as_json else sys.stdout)
 
-        console().print(recommendation_view(recommendation, truth=truth, evidence=evidence))
-    if output is not None:
-        written = write_documents(recommendation, output, schedule=schedule, truth=truth)
-        name_files(written, sys.stderr if as_json else sys.stdout)
+
+def print_recommendation(recommendation: Recommendation, *, truth: Truth | None = None, evidence: bool = False) -> None:
+    """Print a recommendation for people.
+
+    Parameters
+    ----------
+    recommendation, truth, evidence
+        As of `precice_lb.report.terminal.recommendation_view`.
+    """
+    from precice_lb.report.terminal import console, recommendation_view
+
+    console().print(recommendation_view(recommendation, truth=truth, evidence=evidence))
 
 
 def command_line() -> str:

@@ -52,7 +52,7 @@ def partners(
     ----------
     sources
         Directories of <export:csv> files, or of stores: all of them give level 1, those recorded with
-        PRECICE_LB_MESHES=coordinates the rest.
+        PRECICE_LB_MESHES=coordinates the rest. Compiled solvers leave no meshes in stores: for them <export:csv>.
     config
         The precice-config.xml; stores carry their own.
     mesh

@@ -5,16 +5,20 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from precice_lb.exceptions import ModelError
 
-__all__ = ["Expression", "Formula", "Term", "latex_number", "term_values"]
+__all__ = ["Expression", "Formula", "Term", "formula_of", "latex_number", "term_values"]
+
+# Longer formulas are for programs.
+TERMS_ON_SCREEN = 4
 
 
+@runtime_checkable
 class Expression(Protocol):
     """What every learner's model can be written as."""
 
@@ -24,6 +28,10 @@ class Expression(Protocol):
 
     def text(self, digits: int = 4) -> str:
         """Plain text on one line."""
+        ...
+
+    def brief(self, digits: int = 4) -> str:
+        """Plain text for a screen: the same as `text`, or what it consists of where that would be long."""
         ...
 
     def latex(self, digits: int = 4) -> str:
@@ -142,6 +150,10 @@ class Formula:
         log = {2.0: "log2({})", 10.0: "log10({})", math.e: "ln({})"}.get(self.log_base, f"log_{self.log_base:g}({{}})")
         return self._join("·", [f"{abs(t.coefficient):.{digits}g}" for t in self.terms], log, "^{}")
 
+    def brief(self, digits: int = 4) -> str:
+        """Plain text for a screen: of many terms only their number."""
+        return self.text(digits) if len(self.terms) <= TERMS_ON_SCREEN else f"{len(self.terms)} terms"
+
     def latex(self, digits: int = 4) -> str:
         r"""LaTeX for math mode, such as ``0.0121 + 45.31\,p^{-0.95}``.
 
@@ -233,6 +245,26 @@ class Formula:
             sign = "-" if term.coefficient < 0 else "+"
             joined += (f" {sign} " if joined else sign.replace("+", "")) + times.join(parts)
         return joined
+
+
+def formula_of(model: Any) -> Expression | None:
+    """Give the formula of a fitted model; None for an estimator that has none.
+
+    Parameters
+    ----------
+    model : estimator
+        A learner, or anybody's scikit-learn regressor.
+
+    Returns
+    -------
+    Expression or None
+    """
+    make = getattr(model, "formula", None)
+    try:
+        formula = make() if callable(make) else None
+    except (NotImplementedError, ModelError):
+        return None
+    return formula if isinstance(formula, Expression) else None
 
 
 def term_values(

@@ -60,6 +60,10 @@ class ProcessFormula:
             f"{np.abs(self.weights).max():.{digits}g} with lengths {scales} in ln)"
         )
 
+    def brief(self, digits: int = 4) -> str:
+        """Plain text for a screen: `text`, which is short."""
+        return self.text(digits)
+
     def latex(self, digits: int = 4) -> str:
         """LaTeX for math mode, with the smooth deviation as a function s."""
         parts = [f"{self.constant:.{digits}g}"]

@@ -92,6 +92,10 @@ class NetworkFormula:
             f"neurons in {names})"
         )
 
+    def brief(self, digits: int = 4) -> str:
+        """Plain text for a screen: `text`, which is short."""
+        return self.text(digits)
+
     def latex(self, digits: int = 4) -> str:
         """LaTeX for math mode, with the networks as functions N_k."""
         names = ", ".join(self._names(r"\log_2({})" if self.log_inputs else "{}"))

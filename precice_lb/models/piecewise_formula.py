@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from precice_lb.exceptions import ModelError
-from precice_lb.models.formula import latex_number
+from precice_lb.models.formula import TERMS_ON_SCREEN, latex_number
 
 __all__ = ["Piece", "PiecewiseFormula", "piece_through"]
 
@@ -78,6 +78,10 @@ class PiecewiseFormula:
             head = f"{piece.constant:.{digits}g} {'-' if piece.slope < 0 else '+'} " if piece.constant else ""
             parts.append(f"{head}{piece.power(digits)} {self._range(piece, 'up to {:.6g}', 'beyond')}")
         return "; ".join(parts)
+
+    def brief(self, digits: int = 4) -> str:
+        """Plain text for a screen: of many pieces only their number."""
+        return self.text(digits) if len(self.pieces) <= TERMS_ON_SCREEN else f"{len(self.pieces)} pieces"
 
     def latex(self, digits: int = 4) -> str:
         """LaTeX for math mode: cases."""

@@ -121,7 +121,7 @@ def _factor(found: LinkPartners, meshes: Mapping[str, PartitionedMesh]) -> list[
         return []
     return [
         f"{link.title}: safety-factor {proposed:g} instead of {link.safety_factor:g} is enough for the mapping "
-        f"({needed:.2g} is needed) and leaves {pairs} connected pairs of {len(found.level_1)}"
+        f"({needed:.2g} is needed) and leaves {pairs} of {len(found.level_1)} pairs of level 1"
     ]
 
 
@@ -149,7 +149,7 @@ def _partition(found: LinkPartners, meshes: Mapping[str, PartitionedMesh]) -> li
         return []
     return [
         f"{link.title}: compact partitions (recursive coordinate bisection) would connect {pairs} pairs "
-        f"instead of {now}"
+        f"in level 1 instead of {now}"
     ]
 
 

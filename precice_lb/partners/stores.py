@@ -122,7 +122,8 @@ def meshes_of_run(run: Run) -> tuple[Configuration, dict[str, PartitionedMesh], 
         if not len(told.rows) and provided:
             raise DataError(
                 f"{place}: expected the meshes of {participant}, found none recorded; record the run again, without "
-                "PRECICE_LB_MESHES=0"
+                'PRECICE_LB_MESHES=0, or, for a compiled solver, add <export:csv directory="…"/> to the participants '
+                "and name that directory and --config"
             )
         for number, name in enumerate(told.names):
             rows = np.flatnonzero(told.rows["name"] == number)

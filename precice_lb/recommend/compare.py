@@ -3,45 +3,76 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from precice_lb.exceptions import InfeasibleError
+from precice_lb.recommend.limits import Limits
 from precice_lb.recommend.machine import Room
 from precice_lb.recommend.outlook import Outlook
 from precice_lb.recommend.result import Alternative
 from precice_lb.recommend.tables import Table, best_ranks
 from precice_lb.recommend.task import Task
-from precice_lb.split import equal_split, proportional_split
 
-__all__ = ["compared", "rank_intervals", "reference_splits", "window_interval"]
+__all__ = ["Reference", "compared", "rank_intervals", "reference_splits", "window_interval"]
+
+
+@dataclass(frozen=True)
+class Reference:
+    """A split to compare with, and the one that was meant where the bounds do not allow that."""
+
+    split: dict[str, int]
+    meant: dict[str, int] = field(default_factory=dict)
 
 
 def reference_splits(
-    task: Task, unknowns: Mapping[str, float], lowest: Mapping[str, int], present: dict[str, int] | None
-) -> dict[str, dict[str, int]]:
-    """Give the splits that people use: equal, in proportion to unknowns where all are known, the present one."""
-    names = task.outlook.names
-    weights = {name: unknowns.get(name, 0.0) for name in names}
-    others: dict[str, dict[str, int]] = {}
-    if task.constraints is None:
-        others["equal"] = equal_split(names, task.budget, lowest)
-        if min(weights.values()) > 0:
-            others["degrees-of-freedom"] = proportional_split(weights, task.budget, lowest)
-    elif not task.constraints.shared and not task.constraints.fixed:
-        room = Room(task.constraints, task.budget)
-        if room.parts >= len(names):
-            others["equal"] = room.split_evenly(names)
-            if min(weights.values()) > 0:
-                others["degrees-of-freedom"] = room.split_in_proportion(weights)
-    return others | ({"present": present} if present else {})
+    limits: Limits, names: tuple[str, ...], unknowns: Mapping[str, float], present: dict[str, int] | None
+) -> tuple[dict[str, Reference], list[str]]:
+    """Give the splits that people use: equal, in proportion to unknowns where all are known, the present one.
+
+    Parameters
+    ----------
+    limits : Limits
+        Within which the first two keep: they are as near to what they stand for as that allows.
+    names : tuple of str
+        Participants.
+    unknowns : mapping from participant to float
+        Where known.
+    present : dict of str to int or None
+        In use, whatever the limits say.
+
+    Returns
+    -------
+    splits : dict of str to Reference
+        By kind.
+    warnings : list of str
+        Which were left out, and why.
+    """
+    weights = {"equal": dict.fromkeys(names, 1.0)}
+    if min(unknowns.get(name, 0.0) for name in names) > 0:
+        weights["degrees-of-freedom"] = {name: unknowns[name] for name in names}
+    others: dict[str, Reference] = {}
+    warnings = []
+    for kind, each in weights.items():
+        if limits.constraints is not None and limits.constraints.shared:
+            warnings.append(f"The {kind} split is not compared: where participants share cores there is no such split.")
+            continue
+        try:
+            meant, possible = limits.in_proportion(each)
+        except InfeasibleError as error:
+            warnings.append(f"The {kind} split is not compared: {error}.")
+            continue
+        others[kind] = Reference(possible, meant if meant != possible else {})
+    return others | ({"present": Reference(present)} if present else {}), warnings
 
 
 def compared(
     task: Task,
     windows: NDArray[np.float64],
-    others: Mapping[str, dict[str, int]],
+    others: Mapping[str, Reference],
     models: Mapping[str, Any],
     believed: Mapping[str, tuple[int, int]],
 ) -> tuple[dict[str, Alternative], list[str]]:
@@ -53,7 +84,7 @@ def compared(
         What the split was decided by.
     windows : array of shape (curves,)
         Seconds per window of the recommended split.
-    others : mapping of str to dict of str to int
+    others : mapping of str to Reference
         By kind.
     models, believed : mappings from participant to estimator, and to (int, int)
         And the range in which each can be believed.
@@ -66,7 +97,8 @@ def compared(
     """
     window = float(windows.mean())
     alternatives, warnings = {}, []
-    for kind, other in others.items():
+    for kind, reference in others.items():
+        other = reference.split
         doubtful = [
             name
             for name, model in models.items()
@@ -84,7 +116,8 @@ def compared(
         seconds = task.outlook.window(other)
         # The same split is not faster, whatever rounding says.
         faster = float((windows < seconds * (1 - 1e-12)).mean()) if task.outlook.is_uncertain else float("nan")
-        alternatives[kind] = Alternative(other, float(seconds.mean()), float(seconds.mean()) / window - 1, faster)
+        mean = float(seconds.mean())
+        alternatives[kind] = Alternative(other, mean, mean / window - 1, faster, reference.meant)
     return alternatives, warnings
 
 
@@ -106,11 +139,12 @@ def window_interval(
 
 
 def rank_intervals(
-    task: Task, tables: Mapping[str, Table | None], split: Mapping[str, int], level: float
+    task: Task, tables: Mapping[str, Table | None], split: Mapping[str, int], level: float, limits: Limits
 ) -> dict[str, tuple[int, int]]:
     """Give quantiles of the ranks that would be best for each set of drawn curves; nothing where none are drawn.
 
-    Whole nodes, multiples and lists of counts are left aside: what would be best if any number were possible.
+    They keep within the bounds, and are counts that are possible. Whole nodes are left aside: what would be best if
+    ranks could be divided freely is rounded to a possible count.
     """
     known = {name: table for name, table in tables.items() if table is not None}
     budget = task.budget
@@ -121,7 +155,20 @@ def rank_intervals(
         budget = room.cores // room.common_threads
     if len(known) < len(tables):
         return {}
-    best = best_ranks(known, task.outlook.schedule, split, task.first, max(budget - sum(split.values()), 0))
+    spare = max(budget - sum(split.values()), 0)
+    best = best_ranks(known, task.outlook.schedule, split, task.first, spare, task.last)
     edges = [(1 - level) / 2, (1 + level) / 2]
-    ends = {name: np.quantile(ranks, edges, method="nearest") for name, ranks in best.items()}
-    return {name: (int(low), int(high)) for name, (low, high) in ends.items()}
+    intervals = {}
+    for name, ranks in best.items():
+        counts = limits.counts(name)
+        low, high = np.quantile(_nearest(ranks, counts), edges, method="nearest")
+        # The recommended count is the best in the mean, which few curves need be: it never stands outside.
+        intervals[name] = (min(int(low), split[name]), max(int(high), split[name]))
+    return intervals
+
+
+def _nearest(ranks: NDArray[np.float64], counts: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Round to the nearest of some rising counts."""
+    right = np.searchsorted(counts, ranks).clip(0, len(counts) - 1)
+    left = np.maximum(right - 1, 0)
+    return np.asarray(np.where(ranks - counts[left] < counts[right] - ranks, counts[left], counts[right]))

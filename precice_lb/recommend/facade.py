@@ -18,6 +18,7 @@ from precice_lb.recommend.compare import compared, rank_intervals, reference_spl
 from precice_lb.recommend.decide import Question
 from precice_lb.recommend.gate import learner_name
 from precice_lb.recommend.inputs import check_participants, present_split
+from precice_lb.recommend.limits import Limits
 from precice_lb.recommend.machine import bounds_of
 from precice_lb.recommend.measured import measured_alternatives
 from precice_lb.recommend.plan import Plan, Prefer, instead_of, near_splits, paid_back, with_recommended
@@ -141,11 +142,12 @@ def recommend(
     own, windows, window = verdict.own, verdict.windows, float(verdict.windows.mean())
     steady = float(schedule.window_seconds(decision.own).mean())
     own_seconds = {name: float(own[name].mean()) for name in names}
-    others = reference_splits(task, measurements.degrees_of_freedom, lowest, present)
+    limits = Limits(budget, lowest, highest, constraints)
+    others, left_out = reference_splits(limits, names, measurements.degrees_of_freedom, present)
     is_model = verdict.basis == "model"
     if is_model:
         alternatives, doubts = compared(task, windows, others, decision.models, decision.believed)
-        doubts += caveats(samples, split, lowest, highest, decision.believed)
+        doubts = [*caveats(samples, split, lowest, highest, decision.believed), *left_out, *doubts]
     else:
         alternatives, doubts = measured_alternatives(verdict.known, others, window)
     plan = None
@@ -160,7 +162,7 @@ def recommend(
         window_seconds=window,
         interval=verdict.interval,
         level=float(level),
-        rank_intervals=rank_intervals(task, decision.tables, split, level) if is_model else {},
+        rank_intervals=rank_intervals(task, decision.tables, split, level, limits) if is_model else {},
         own_seconds=own_seconds,
         waits={name: float(wait.mean()) for name, wait in task.outlook.waits(own, windows).items()},
         # Over one period, in which windows of different size end together.
@@ -182,6 +184,7 @@ def recommend(
         plan=plan,
         instead=None if instead is None or not is_model else instead_of(task, instead, split),
         payback=paid_back(core_hours, task, used, window, alternatives),
+        limits=limits,
         basis=verdict.basis,
         comparisons=verdict.comparisons,
         rejections=verdict.rejections,

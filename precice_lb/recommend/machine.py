@@ -7,7 +7,7 @@ from typing import Any
 
 from precice_lb.exceptions import InfeasibleError
 from precice_lb.recommend.bounds import rank_bounds, whole_number
-from precice_lb.split import Constraints, equal_split, proportional_split
+from precice_lb.split import Constraints
 
 __all__ = ["Room", "bounds_of", "machine_of"]
 
@@ -115,14 +115,6 @@ class Room:
             return 1 if self.unit == "ranks" else int(str(threads))
         return None
 
-    def split_evenly(self, names: tuple[str, ...]) -> dict[str, int]:
-        """Give every participant as many cores, or nodes where they are whole; rounded down to what is allowed."""
-        return self._of_parts(equal_split(names, self.parts))
-
-    def split_in_proportion(self, weights: Mapping[str, float]) -> dict[str, int]:
-        """Give every participant cores, or whole nodes, in proportion to a weight; rounded down to what is allowed."""
-        return self._of_parts(proportional_split(weights, self.parts))
-
     @property
     def parts(self) -> int:
         """Cores, or whole nodes, that there are to give out."""
@@ -134,14 +126,20 @@ class Room:
         whole = self.constraints.whole_nodes
         return (self.constraints.cores_per_node or 1) if whole is True else 1
 
-    def _of_parts(self, parts: Mapping[str, int]) -> dict[str, int]:
-        split = {}
-        for name, count in parts.items():
-            ranks = count * self._part // self._threads(name)
-            multiple = int(self.constraints.of("multiples", name) or 1)
-            allowed = [each for each in self.constraints.of("allowed", name) or [] if each <= ranks]
-            split[name] = max(allowed, default=1) if allowed else max(ranks - ranks % multiple, 1)
-        return split
+    def ranks_of(self, name: str, parts: int) -> int:
+        """Ranks of a participant on so many parts."""
+        return parts * self._part // self._threads(name)
+
+    def parts_for(self, name: str, ranks: int) -> int:
+        """Parts that so many ranks of a participant take."""
+        return -(-ranks * self._threads(name) // self._part)
+
+    def rounded(self, name: str, parts: int) -> int:
+        """Ranks of a participant on so many parts, rounded down to what is allowed; at least 1."""
+        ranks = self.ranks_of(name, parts)
+        allowed = [each for each in self.constraints.of("allowed", name) or [] if each <= ranks]
+        multiple = int(self.constraints.of("multiples", name) or 1)
+        return max(allowed, default=max(ranks - ranks % multiple, 1))
 
     def _threads(self, name: str) -> int:
         return 1 if self.unit == "ranks" else int(self.constraints.of("threads", name) or 1)

@@ -13,6 +13,7 @@ from scipy.stats import norm
 
 from precice_lb.dataset import MeasuredRun
 from precice_lb.recommend.case import Case
+from precice_lb.recommend.compare import Reference
 from precice_lb.recommend.decide import Decision, Question
 from precice_lb.recommend.gate import Comparison, points_of_case
 from precice_lb.recommend.outlook import Outlook
@@ -97,7 +98,7 @@ def measured_faster(best: Measured, chosen: Measured | None, predicted: float) -
 
 
 def measured_alternatives(
-    known: Mapping[tuple[int, ...], Measured], others: Mapping[str, dict[str, int]], window: float
+    known: Mapping[tuple[int, ...], Measured], others: Mapping[str, Reference], window: float
 ) -> tuple[dict[str, Alternative], list[str]]:
     """Compare with other splits that were measured; of the others nothing is known.
 
@@ -109,11 +110,12 @@ def measured_alternatives(
     """
     alternatives, warnings = {}, []
     for kind, other in others.items():
-        measured = known.get(tuple(other.values()))
+        measured = known.get(tuple(other.split.values()))
         if measured is None:
             warnings.append(f"The {kind} split is not compared: it was not measured, and no model is used.")
         else:
-            alternatives[kind] = Alternative(other, measured.seconds, measured.seconds / window - 1)
+            gain = measured.seconds / window - 1
+            alternatives[kind] = Alternative(other.split, measured.seconds, gain, meant=other.meant)
     return alternatives, warnings
 
 

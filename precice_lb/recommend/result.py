@@ -11,10 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precice_lb.dataset import Measurements
-from precice_lb.models.formula import Expression
+from precice_lb.models.formula import Expression, formula_of
 from precice_lb.recommend.case import rows_of_case
 from precice_lb.recommend.gate import Comparison, Rejection
 from precice_lb.recommend.learn import ModelOfCase, predicted
+from precice_lb.recommend.limits import Limits
 from precice_lb.recommend.plan import Instead, Payback, Plan, plan_dict
 
 __all__ = ["FORMAT_VERSION", "Alternative", "Recommendation", "printed"]
@@ -42,12 +43,15 @@ class Alternative:
         counted in time windows per second.
     probability : float
         That the recommended split is faster than this one; NaN for a learner that does not say how sure it is.
+    meant : dict of str to int
+        Where the bounds do not allow the split that this one stands for, such as the equal one: that split.
     """
 
     split: dict[str, int]
     window_seconds: float
     gain: float
     probability: float = math.nan
+    meant: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,8 +89,8 @@ class Recommendation:
     parameters : dict of str to float or str
         The case that this is for, where measurements are of several.
     alternatives : dict of str to Alternative
-        ``"equal"``, ``"degrees-of-freedom"`` where those of all participants are known, and ``"present"`` where the
-        split in use was given.
+        ``"equal"``, ``"degrees-of-freedom"`` where those of all participants are known, both as near as the bounds
+        allow, and ``"present"`` where the split in use was given.
     warnings : tuple of str
         What speaks against trusting this blindly, in sentences.
     critical : str
@@ -106,6 +110,8 @@ class Recommendation:
         What another coupling scheme would give, where asked for.
     payback : Payback or None
         After how many windows measuring has paid for itself; None where its cost is not known.
+    limits : Limits or None
+        What bounds the split; None where that is not known.
     basis : {"model", "measured"}
         Whether the split is the best one for the models, or the best *measured* one, since no model agrees with what
         was measured.
@@ -140,6 +146,7 @@ class Recommendation:
     plan: Plan | None = None
     instead: Instead | None = None
     payback: Payback | None = None
+    limits: Limits | None = None
     basis: str = "model"
     comparisons: tuple[Comparison, ...] = ()
     rejections: tuple[Rejection, ...] = ()
@@ -210,6 +217,7 @@ class Recommendation:
                     "window_seconds": other.window_seconds,
                     "gain": other.gain,
                     "probability": _known(other.probability),
+                    "meant": dict(other.meant) or None,
                 }
                 for name, other in self.alternatives.items()
             },
@@ -261,9 +269,9 @@ def _known(value: float) -> float | None:
 
 def _describe(model: Any) -> dict[str, Any]:
     kind = type(model.model if isinstance(model, ModelOfCase) else model).__name__
-    if not hasattr(model, "formula"):
+    formula = formula_of(model)
+    if formula is None:
         return {"estimator": kind}
-    formula = model.formula()
     return {"estimator": kind, "formula": formula.to_dict(), **printed(formula)}
 
 

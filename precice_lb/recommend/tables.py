@@ -68,7 +68,12 @@ class Table:
 
 
 def best_ranks(
-    tables: Mapping[str, Table], schedule: Schedule, start: Mapping[str, int], least: Mapping[str, int], spare: int
+    tables: Mapping[str, Table],
+    schedule: Schedule,
+    start: Mapping[str, int],
+    least: Mapping[str, int],
+    spare: int,
+    most: Mapping[str, int] | None = None,
 ) -> dict[str, Array]:
     """Split that would be best for each set of drawn curves, to about a percent of the ranks.
 
@@ -84,6 +89,8 @@ def best_ranks(
         Ranks that each gets at least.
     spare : int
         Ranks of the budget that ``start`` leaves unused.
+    most : mapping from participant to int, optional
+        Ranks that each gets at most.
 
     Returns
     -------
@@ -91,15 +98,17 @@ def best_ranks(
         Ranks by participant.
     """
     names = list(tables)
+    # Ranks beyond these stay unused: they make nobody faster.
+    ends = {name: min(int(tables[name].grid[-1]), (most or {}).get(name, int(tables[name].grid[-1]))) for name in names}
     count = len(next(iter(tables.values())).fastest)
     split = {name: np.full(count, float(start[name])) for name in names}
     split[names[0]] += spare
-    seconds = {name: tables[name](split[name][:, None])[:, 0] for name in names}
+    seconds = {name: tables[name](np.minimum(split[name], ends[name])[:, None])[:, 0] for name in names}
     for _ in range(1 if len(names) == 2 else ROUNDS):
         for i, first in enumerate(names):
             for second in names[i + 1 :]:
-                _divide(tables, schedule, split, seconds, first, second, least)
-    return {name: np.minimum(np.rint(split[name]), tables[name].fastest) for name in names}
+                _divide(tables, schedule, split, seconds, first, second, least, ends)
+    return {name: np.minimum(np.rint(split[name]), np.minimum(tables[name].fastest, ends[name])) for name in names}
 
 
 def _divide(
@@ -110,6 +119,7 @@ def _divide(
     first: str,
     second: str,
     least: Mapping[str, int],
+    ends: Mapping[str, int],
 ) -> None:
     """Divide the ranks of two participants anew, for each curve, while the others keep theirs."""
     both = split[first] + split[second]
@@ -122,7 +132,8 @@ def _divide(
         share = 0.5 - 0.5 * np.cos(np.pi * steps)
         tried = low[:, None] + (high - low)[:, None] * share
         costs = {name: np.broadcast_to(own[:, None], tried.shape) for name, own in seconds.items()}
-        costs[first], costs[second] = tables[first](tried), tables[second](both[:, None] - tried)
+        costs[first] = tables[first](np.minimum(tried, ends[first]))
+        costs[second] = tables[second](np.minimum(both[:, None] - tried, ends[second]))
         best = np.argmin(window(costs), axis=1)
         split[first], split[second] = tried[rows, best], both - tried[rows, best]
         seconds[first], seconds[second] = costs[first][rows, best], costs[second][rows, best]

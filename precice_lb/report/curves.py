@@ -92,15 +92,11 @@ def landscape_of(recommendation: Recommendation, schedule: Schedule) -> Landscap
     total = sum(recommendation.split.values())
     ranks = np.unique(np.linspace(1, total - 1, _GRID_POINTS).round())
     ranks = np.union1d(ranks, [float(recommendation.split[first])])
-    # A model may have no value, or none above zero, far from what was measured.
-    usable = [
-        np.isfinite(t) & (t > 0)
-        for t in (_predict(recommendation.models[first], ranks), _predict(recommendation.models[second], total - ranks))
-    ]
-    ranks = ranks[usable[0] & usable[1]]
+    windows = window_seconds(recommendation, schedule, {first: ranks, second: total - ranks})
+    usable = np.isfinite(windows).all(axis=0)
+    ranks, windows = ranks[usable], windows[:, usable]
     grids = {first: ranks, second: total - ranks}
     own = {who: _predict(recommendation.models[who], grid) for who, grid in grids.items()}
-    windows = window_seconds(recommendation, schedule, grids)
     if len(windows) > 1:
         edge = (1.0 - recommendation.level) / 2.0
         low, high = np.quantile(windows, [edge, 1.0 - edge], axis=0)
@@ -127,13 +123,18 @@ def window_seconds(recommendation: Recommendation, schedule: Schedule, ranks: Ma
     Returns
     -------
     ndarray, shape (curves, k)
-        One row where the learner draws no curves.
+        One row where the learner draws no curves. NaN for splits at which a model has no value, or none above zero,
+        far from what was measured.
     """
     drawn = {}
     for index, who in enumerate(schedule.participants):
         counts, inverse = np.unique(ranks[who].astype(np.int64), return_inverse=True)
         drawn[who] = curves_of(recommendation.models[who], [0, index])(counts)[:, inverse.ravel()]
-    return np.asarray(schedule.window_seconds(drawn), dtype=float)
+    usable = np.all([(np.isfinite(curves) & (curves > 0)).all(axis=0) for curves in drawn.values()], axis=0)
+    windows = np.full(np.broadcast_shapes(*(curves.shape for curves in drawn.values())), np.nan)
+    if usable.any():
+        windows[:, usable] = schedule.window_seconds({who: curves[:, usable] for who, curves in drawn.items()})
+    return windows
 
 
 def _predict(model: Any, ranks: Array) -> Array:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,9 +14,12 @@ import numpy as np
 
 from precice_lb.exceptions import DataError
 from precice_lb.report import plan_view, view
+from precice_lb.report.attempt import attempted
 from precice_lb.report.text import markdown
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
     from precice_lb.recommend import Recommendation
     from precice_lb.report.truth import Truth
     from precice_lb.schedule import Schedule
@@ -23,7 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["JSON_NAME", "grid_markdown", "json_text", "report_markdown", "write_documents", "write_files"]
 
 JSON_NAME = "recommendation.json"
-"""Written last: where it is new, the others are too."""
+"""Written first: whatever becomes of the others, the result is there."""
 
 _MARKDOWN_NAME = "recommendation.md"
 _FIGURE_STEM = "scaling"
@@ -116,7 +120,8 @@ def write_documents(
 ) -> list[Path]:
     """Write ``recommendation.json``, ``recommendation.md`` and the figures (SVG and PNG) into a directory.
 
-    Each file is replaced as a whole, so that a reader never sees half of one.
+    Each file is replaced as a whole, so that a reader never sees half of one. JSON comes first, before anything is
+    rendered; a figure or text that cannot be made is a line on standard error, and the others are written.
 
     Parameters
     ----------
@@ -139,25 +144,41 @@ def write_documents(
     DataError
         When the directory cannot be written to.
     """
-    # Drawing loads matplotlib, which takes longer than everything else here.
-    from precice_lb.report.figure import draw_recommendation, figure_bytes
-    from precice_lb.report.plan_figure import draw_plan
-
-    figures = {_FIGURE_STEM: draw_recommendation(recommendation, schedule)}
-    if recommendation.plan is not None:
-        figures[_PLAN_STEM] = draw_plan(recommendation)
     values = dict(recommendation.to_dict())
     if truth is not None:
         values["emulation"] = truth.to_dict()
-    contents = {
-        f"{stem}.{kind}": figure_bytes(figure, kind)
-        for stem, figure in reversed(figures.items())
-        for kind in ("png", "svg")
-    } | {
-        _MARKDOWN_NAME: report_markdown(recommendation, truth=truth).encode(),
-        JSON_NAME: json_text(values).encode(),
-    }
-    return write_files(directory, contents, "the report")[::-1]
+    written = write_files(directory, {JSON_NAME: json_text(values).encode()}, "the report")
+    text = attempted(_MARKDOWN_NAME, lambda: report_markdown(recommendation, truth=truth).encode())
+    if text is not None:
+        written += write_files(directory, {_MARKDOWN_NAME: text}, "the report")
+    figures: dict[str, Callable[[], Figure]] = {_FIGURE_STEM: lambda: _scaling(recommendation, schedule)}
+    if recommendation.plan is not None:
+        figures[_PLAN_STEM] = lambda: _budget(recommendation)
+    for stem, draw in figures.items():
+        drawn = attempted(f"the figure {stem}", partial(_rendered, draw))
+        if drawn is not None:
+            written += write_files(directory, {f"{stem}.{kind}": each for kind, each in drawn.items()}, "the report")
+    return written
+
+
+# Drawing loads matplotlib, which takes longer than everything else here.
+def _scaling(recommendation: Recommendation, schedule: Schedule | None) -> Figure:
+    from precice_lb.report.figure import draw_recommendation
+
+    return draw_recommendation(recommendation, schedule)
+
+
+def _budget(recommendation: Recommendation) -> Figure:
+    from precice_lb.report.plan_figure import draw_plan
+
+    return draw_plan(recommendation)
+
+
+def _rendered(draw: Callable[[], Figure]) -> dict[str, bytes]:
+    from precice_lb.report.figure import figure_bytes
+
+    figure = draw()
+    return {kind: figure_bytes(figure, kind) for kind in ("svg", "png")}
 
 
 def write_files(directory: str | Path, contents: Mapping[str, bytes], what: str) -> list[Path]:

@@ -45,48 +45,69 @@ def partners_grids(report: PartnersReport) -> list[Grid]:
     Returns
     -------
     list of Grid
-        Pairs, partners per rank, initialisation, and the ranks with the most partners.
+        Pairs and partners per rank as the configuration has it, one level first, initialisation, what two levels would
+        give where one is configured, and the ranks with the most partners.
     """
-    return [_pairs(report.links), _partners(report.links), _initialisation(report.links), *_most(report.links)]
+    one = [found for found in report.links if not found.link.two_level]
+    two = [found for found in report.links if found.link.two_level]
+    grids = [_pairs(one, two_level=False), _partners(one, two_level=False)] if one else []
+    grids += [_pairs(two, two_level=True), _partners(two, two_level=True)] if two else []
+    grids.append(_initialisation(report.links))
+    if one:
+        grids.append(_partners(one, two_level=True, instead=True))
+    return [*grids, *_most(report.links)]
 
 
-def _pairs(links: Sequence[LinkPartners]) -> Grid:
+def _pairs(links: Sequence[LinkPartners], *, two_level: bool) -> Grid:
     rows = []
     for found in links:
-        known = found.level_2 is not None
         size = float("nan") if found.pair_bytes is None else float(found.pair_bytes.sum())
+        pairs = found.level_1 if two_level else found.one_level
+        busy = None if found.level_2 is None else len(found.level_2)
+        empty = None if pairs is None or busy is None else (len(pairs) - busy) / max(len(pairs), 1)
+        one = "–" if found.one_level is None else str(len(found.one_level))
+        level_1 = str(len(found.level_1))
         rows.append(
             (
                 found.link.title,
                 f"{found.ranks[0]} × {found.ranks[1]}",
-                str(len(found.level_1)),
-                str(len(found.level_2)) if found.level_2 is not None else "–",
-                percent((found.empty_pairs or 0) / max(len(found.level_1), 1)) if known else "–",
-                str(len(found.one_level)) if found.one_level is not None else "–",
+                level_1 if two_level else one,
+                "–" if busy is None else str(busy),
+                "–" if empty is None else percent(empty),
+                one if two_level else level_1,
                 f"{found.messages_per_window:.0f}",
                 bytes_text(size),
             )
         )
-    header = ("mesh", "ranks", "level 1", "level 2", "empty", "one level", "messages", "data")
-    return Grid("Pairs of ranks, and what they exchange per time window", header, tuple(rows), (False, *(True,) * 7))
+    names = ("level 1", "one level") if two_level else ("one level", "level 1")
+    header = ("mesh", "ranks", names[0], "level 2", "empty", f"instead: {names[1]}", "messages", "data")
+    how = "two-level" if two_level else "one-level"
+    title = f"Pairs of ranks with {how} initialisation, as configured, and what they exchange per time window"
+    return Grid(title, header, tuple(rows), (False, *(True,) * 7))
 
 
-def _partners(links: Sequence[LinkPartners]) -> Grid:
+def _partners(links: Sequence[LinkPartners], *, two_level: bool, instead: bool = False) -> Grid:
     rows = []
     for found in links:
+        pairs = found.level_1 if two_level else found.one_level
         for side, who in enumerate((found.link.provider, found.link.receiver)):
-            partners = found.partners(side)
+            cells = ("–",) * 3
+            if pairs is not None:
+                partners = found.partners(side, pairs)
+                cells = (f"{partners.mean():.1f}", str(partners.max()), str(int((partners == 0).sum())))
             busy = "–" if found.level_2 is None else f"{found.partners(side, found.level_2).mean():.1f}"
-            cells = (f"{partners.mean():.1f}", str(partners.max()), str(int((partners == 0).sum())), busy)
-            rows.append((found.link.title, who, *cells))
+            rows.append((found.link.title, who, *cells, busy))
     header = ("mesh", "ranks of", "mean", "maximum", "without", "mean with data")
-    return Grid("Partners per rank (level 1)", header, tuple(rows), (False, False, True, True, True, True))
+    how = "level 1" if two_level else "one level"
+    title = f"Partners per rank ({how}{', with two-level initialisation instead' if instead else ''})"
+    return Grid(title, header, tuple(rows), (False, False, True, True, True, True))
 
 
 def _initialisation(links: Sequence[LinkPartners]) -> Grid:
     rows = []
     for found in links:
-        for two_level, cost in found.cost.items():
+        # What is configured first.
+        for two_level, cost in sorted(found.cost.items(), key=lambda each: each[0] != found.link.two_level):
             name = ("one level", "two levels")[two_level] + (
                 " (configured)" if two_level == found.link.two_level else ""
             )
@@ -106,7 +127,8 @@ def _most(links: Sequence[LinkPartners]) -> list[Grid]:
                 if partners[rank] > max(1.5 * partners.mean(), 2):
                     rows.append((f"{who} {rank}", str(partners[rank]), reason(found, side, int(rank))))
         if rows:
-            title = f"Ranks with the most partners, {found.link.title}"
+            where = "level 1" if found.link.two_level else "level 1, with two-level initialisation instead"
+            title = f"Ranks with the most partners ({where}), {found.link.title}"
             grids.append(Grid(title, ("rank", "partners", "why"), tuple(rows), (False, True, False)))
     return grids
 

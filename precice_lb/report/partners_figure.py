@@ -53,6 +53,11 @@ def _names(found: LinkPartners) -> list[str]:
     return list(short_names((found.link.provider, found.link.receiver), 16).values())
 
 
+def _how(found: LinkPartners) -> str:
+    """Name what `LinkPartners.connected` counts."""
+    return " in level 1" if found.link.two_level or found.one_level is None else " in one level"
+
+
 def _binned(
     pairs: NDArray[np.int64], shape: tuple[int, int], weights: NDArray[np.float64] | None = None
 ) -> NDArray[np.float64]:
@@ -74,10 +79,10 @@ def matrix_panel(axes: Axes, found: LinkPartners) -> None:
     figure, names = axes.get_figure(root=True), _names(found)
     assert figure is not None
     extent = (-0.5, found.ranks[0] - 0.5, found.ranks[1] - 0.5, -0.5)
-    connected = _binned(found.level_1, found.ranks) > 0
+    connected = _binned(found.connected, found.ranks) > 0
     shade = np.where(connected, 0.82, 1.0)
     axes.imshow(shade, extent=extent, cmap="gray", vmin=0, vmax=1, aspect="auto", interpolation="nearest")
-    entries: list[tuple[Patch, str]] = [(Patch(color="#D1D1D1"), "connected in level 1")]
+    entries: list[tuple[Patch, str]] = [(Patch(color="#D1D1D1"), f"connected{_how(found)}")]
     if found.level_2 is not None and found.vertices is not None and len(found.level_2):
         image = _binned(found.level_2, found.ranks, found.vertices.astype(float))
         shown = np.ma.masked_equal(image, 0)
@@ -106,7 +111,7 @@ def histogram_panel(axes: Axes, found: LinkPartners) -> None:
         The received mesh.
     """
     names = _names(found)
-    sides = [found.partners(side) for side in (0, 1)]
+    sides = [found.partners(side, found.connected) for side in (0, 1)]
     most = max(int(each.max()) for each in sides)
     step = max(-(-(most + 1) // 40), 1)
     edges = np.arange(0, most + step + 1, step)
@@ -119,7 +124,7 @@ def histogram_panel(axes: Axes, found: LinkPartners) -> None:
         axes.axvline(float(partners.mean()), color=colour, linestyle="--", linewidth=1.2)
         entries.append((Patch(color=colour), f"{names[side]}: mean {partners.mean():.1f}, at most {partners.max()}"))
     axes.plot([], [], color=GREY, linestyle="--")
-    axes.set_xlabel("partners of a rank in level 1 (count)")
+    axes.set_xlabel(f"partners of a rank{_how(found)} (count)")
     axes.set_ylabel("share of the participant's ranks (%)")
     axes.set_title("Partners per rank (dashed: mean)", loc="left")
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))

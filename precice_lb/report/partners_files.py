@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from precice_lb.exceptions import PreciceLBError
 from precice_lb.partners import meshes_of_run, partners_report, rank_order_text, run_with_meshes, write_pairs
+from precice_lb.report.attempt import attempted
 from precice_lb.report.documents import json_text, write_files
 from precice_lb.report.text import file_stem, ranks_text, visible
 
@@ -73,16 +73,16 @@ def write_partners_beside(sources: Iterable[str | Path], split: Mapping[str, int
         The files; none where no meshes were kept. A recommendation does not fail because of them: what stands in the
         way is a line on standard error.
     """
-    try:
-        report = partners_of_split(sources, split)
-        if report is None:
-            return []
-        for text in report.missing:
-            print(f"precice-lb: {visible(text)}", file=sys.stderr)
-        return write_partners(report, directory)
-    except PreciceLBError as error:
-        print(f"precice-lb: partner ranks are not reported: {error}", file=sys.stderr)
+    return attempted("the report of partner ranks", lambda: _write_beside(sources, split, directory)) or []
+
+
+def _write_beside(sources: Iterable[str | Path], split: Mapping[str, int], directory: str | Path) -> list[Path]:
+    report = partners_of_split(sources, split)
+    if report is None:
         return []
+    for text in report.missing:
+        print(f"precice-lb: {visible(text)}", file=sys.stderr)
+    return write_partners(report, directory)
 
 
 def partners_of_split(sources: Iterable[str | Path], split: Mapping[str, int]) -> PartnersReport | None:

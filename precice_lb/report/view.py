@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from precice_lb.models.formula import formula_of
 from precice_lb.report.text import SecondsUnit, listed, percent, ranks_text, seconds_unit, visible
 
 if TYPE_CHECKING:
-    from precice_lb.recommend import Recommendation
+    from precice_lb.recommend import Alternative, Recommendation
     from precice_lb.report.truth import Truth
 
 __all__ = [
@@ -35,8 +36,6 @@ _LABELS = {
     "present": "present split",
     "recommended": "recommended split",
 }
-# Longer formulas are for programs.
-_TERMS_ON_SCREEN = 4
 
 
 @dataclass(frozen=True)
@@ -49,9 +48,9 @@ class Grid:
     numeric: tuple[bool, ...]
 
 
-def label(kind: str) -> str:
-    """Name a split as people read it: ``equal`` is "equal split"."""
-    return _LABELS.get(kind, kind)
+def label(kind: str, other: Alternative | None = None) -> str:
+    """Name a split as people read it: ``equal`` is "equal split", or "equal split within the bounds"."""
+    return f"{_LABELS.get(kind, kind)}{' within the bounds' if other is not None and other.meant else ''}"
 
 
 def statement(recommendation: Recommendation, names: Mapping[str, str]) -> tuple[str, str]:
@@ -85,7 +84,7 @@ def statement(recommendation: Recommendation, names: Mapping[str, str]) -> tuple
     if not recommendation.alternatives:
         return first, f"This is {basis}."
     comparisons = [
-        f"the {label(kind)} {_longer(other.gain)}{_probably(other.probability) if kind == 'present' else ''}"
+        f"the {label(kind, other)} {_longer(other.gain)}{_probably(other.probability) if kind == 'present' else ''}"
         for kind, other in recommendation.alternatives.items()
     ]
     comparison = listed(comparisons)
@@ -146,7 +145,12 @@ def comparison_grid(recommendation: Recommendation) -> Grid:
     known = any(not math.isnan(other.probability) for other in others.values())
     rows = [(label("recommended"), split_text(recommendation.split), unit.number(recommendation.window_seconds), "")]
     rows += [
-        (label(kind), split_text(other.split), unit.number(other.window_seconds), percent(other.gain))
+        (
+            f"{label(kind, other)}{f', not {split_text(other.meant)}' if other.meant else ''}",
+            split_text(other.split),
+            unit.number(other.window_seconds),
+            percent(other.gain),
+        )
         for kind, other in others.items()
     ]
     header = ("split", "ranks as above", f"window ({unit.symbol})", "gain over it")
@@ -227,12 +231,12 @@ def _budget(recommendation: Recommendation) -> str:
 
 
 def _formula(model: Any, brief: bool) -> str:
-    if not hasattr(model, "formula"):
+    formula = formula_of(model)
+    if formula is None:
         return type(model).__name__
-    formula = model.formula()
-    if brief and len(formula.terms) > _TERMS_ON_SCREEN:
-        return f"{len(formula.terms)} terms, in full in the JSON"
-    return f"{formula.text()} seconds"
+    text = formula.text()
+    short = formula.brief() if brief else text
+    return f"{text} seconds" if short == text else f"{short}, in full in the JSON"
 
 
 def truth_statement(truth: Truth) -> str:

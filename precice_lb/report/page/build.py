@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from precice_lb.report.page.blocks import Page, Section
+from collections.abc import Callable
+
+from precice_lb.report.attempt import attempted
+from precice_lb.report.page.blocks import Page, Section, Sentence
 from precice_lb.report.page.decision import comparison_section, recommendation_section
 from precice_lb.report.page.evidence import Evidence, provenance
 from precice_lb.report.page.follow_up import (
@@ -47,17 +50,13 @@ def build_page(evidence: Evidence) -> Page:
     Returns
     -------
     Page
-        A section whose data are missing says so, and what to set.
-
-    Raises
-    ------
-    PreciceLBError
-        When the models cannot be evaluated.
+        A section whose data are missing says so, and what to set. One that cannot be made says that, as does a line on
+        standard error; the others stand.
     """
     recommendation = evidence.recommendation
     split = ranks_text({evidence.names[who]: count for who, count in recommendation.split.items()})
     case = f", {parameters_text(recommendation.parameters)}" if recommendation.parameters else ""
-    sections: tuple[Section, ...] = tuple(make(evidence) for make in _SECTIONS)
+    sections = tuple(_section(make, evidence) for make in _SECTIONS)
     values = {"recommendation": recommendation.to_dict(), "provenance": dict(provenance(evidence))}
     if evidence.truth is not None:
         values["emulation"] = evidence.truth.to_dict()
@@ -67,3 +66,10 @@ def build_page(evidence: Evidence) -> Page:
         sections=sections,
         values=values,
     )
+
+
+def _section(make: Callable[[Evidence], Section], evidence: Evidence) -> Section:
+    name = make.__name__.removesuffix("_section")
+    section = attempted(f"the report's section {name!r}", lambda: make(evidence))
+    text = "This section could not be made; the command that wrote the report says why."
+    return section or Section(name, name.capitalize(), (Sentence(text, "missing"),))

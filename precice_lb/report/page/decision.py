@@ -46,7 +46,7 @@ def _tiles(evidence: Evidence) -> list[tuple[str, str]]:
     for kind in ("present", "equal"):
         other = recommendation.alternatives.get(kind)
         if other is not None:
-            tiles.append((f"faster than the {view.label(kind)}", percent(other.gain)))
+            tiles.append((f"faster than the {view.label(kind, other)}", percent(other.gain)))
             break
     tiles.append(("load imbalance", percent(recommendation.imbalance)))
     return tiles
@@ -70,7 +70,9 @@ def comparison_section(evidence: Evidence) -> Section:
         "present": f"the split in use (--present {option})",
         "degrees-of-freedom": f"the degrees of freedom (--dofs {option})",
     }
-    missing = [text for kind, text in told.items() if kind not in recommendation.alternatives]
+    unknowns = recommendation.measurements.degrees_of_freedom
+    known = {"degrees-of-freedom"} if all(unknowns.get(who, 0.0) > 0 for who in evidence.names) else set()
+    missing = [text for kind, text in told.items() if kind not in {*recommendation.alternatives, *known}]
     if missing:
         blocks.append(Sentence(f"Not compared, as it was not told: {listed(missing)}.", "missing"))
     return Section("comparison", "Beside other splits", tuple(blocks))

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from precice_lb.check import CheckResult, check_runs
+from precice_lb.report.page.next_runs import TARGET_REGRET
 from precice_lb.report.summary import RunSummary, summarise
 from precice_lb.report.text import short_names, visible
 
@@ -50,6 +51,8 @@ class Evidence:
         For an emulated load: the comparison with its law.
     launch
         A directory with launch scripts, where there is one.
+    target_regret
+        Below this expected regret another run is not worth it, as of the study's ``runs.target_regret``.
     written
         When the report was made.
     """
@@ -62,6 +65,7 @@ class Evidence:
     command: str = ""
     truth: Truth | None = None
     launch: Path | None = None
+    target_regret: float = TARGET_REGRET
     written: datetime.datetime = field(default_factory=lambda: datetime.datetime.now(datetime.timezone.utc))
 
     @cached_property

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -98,5 +99,7 @@ def _cell(value: Any) -> Any:
         text = visible(value)
         # Spreadsheets run what begins like a formula.
         return f"'{text}" if text[:1] in "=+-@" and text else text
-    # Seven digits are more than any clock knows.
-    return f"{float(value):.7g}" if isinstance(value, float) else value
+    if not isinstance(value, float):
+        return value
+    # Seven digits are more than any clock knows; where a model has no value, there is none.
+    return f"{float(value):.7g}" if math.isfinite(value) else ""

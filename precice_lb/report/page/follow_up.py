@@ -11,7 +11,7 @@ from precice_lb.report.page.blocks import Block, Chart, Listing, Pairs, Section,
 from precice_lb.report.page.evidence import provenance
 from precice_lb.report.page.measured import NO_RUNS
 from precice_lb.report.page.measured_charts import windows_chart
-from precice_lb.report.page.next_runs import TARGET_REGRET, next_runs
+from precice_lb.report.page.next_runs import next_runs
 from precice_lb.report.partners_figure import histogram_panel, matrix_panel
 from precice_lb.report.partners_files import partners_of_split
 from precice_lb.report.style import one_panel
@@ -38,7 +38,8 @@ def partners_section(evidence: Evidence) -> Section:
     if report is None:
         text = (
             "No run among the sources kept its meshes: record one with PRECICE_LB_MESHES=coordinates to see which "
-            "ranks will talk to each other."
+            "ranks will talk to each other. Compiled solvers leave none in stores: add <export:csv> to their "
+            "participants, and name that directory to precice-lb partners."
         )
         return Section("partners", title, (Sentence(text, "missing"),))
     blocks: list[Block] = [Sentence(f"{text[0].upper()}{text[1:]}.", "missing") for text in report.missing]
@@ -51,7 +52,7 @@ def partners_section(evidence: Evidence) -> Section:
 
 
 def _link_charts(found: LinkPartners, number: int) -> list[Chart]:
-    pairs = [(int(one), int(other), "connected", "") for one, other in found.level_1]
+    pairs = [(int(one), int(other), "connected", "") for one, other in found.connected]
     if found.level_2 is not None and found.vertices is not None:
         exchanged = zip(found.level_2, found.vertices, strict=True)
         pairs = [(int(one), int(other), "exchanges data", str(count)) for (one, other), count in exchanged]
@@ -59,7 +60,7 @@ def _link_charts(found: LinkPartners, number: int) -> list[Chart]:
     counts = [
         (who, rank, int(count))
         for side, who in enumerate((provider, receiver))
-        for rank, count in enumerate(found.partners(side))
+        for rank, count in enumerate(found.partners(side, found.connected))
     ]
     return [
         Chart(
@@ -129,12 +130,12 @@ def quality_section(evidence: Evidence) -> Section:
 def next_section(evidence: Evidence) -> Section:
     """Say whether another run is worth it, and which."""
     recommendation = evidence.recommendation
-    prospects = next_runs(recommendation, evidence.schedule, evidence.seed)
+    prospects = next_runs(recommendation, evidence.schedule, evidence.seed, evidence.target_regret)
     regret = percent(prospects.regret, 2)
     if not prospects.is_worth_it:
         text = (
             f"Another run is not worth it: the recommended split is expected to be {regret} slower than the best one, "
-            f"less than the {percent(TARGET_REGRET)} below which calibration stops."
+            f"less than the {percent(prospects.target_regret)} below which calibration stops."
         )
     elif prospects.runs:
         best = ranks_text({evidence.names[who]: count for who, count in prospects.runs[0].split.items()})
@@ -147,6 +148,8 @@ def next_section(evidence: Evidence) -> Section:
             f"The recommended split is expected to be {regret} slower than the best one, and no single run would "
             "change the decision; repeat runs near it to learn how much they differ."
         )
+    if prospects.judge != recommendation.learner:
+        text += f" That is judged by curves of {prospects.judge}, as {recommendation.learner} draws none."
     blocks: list[Block] = [Sentence(text)]
     if prospects.runs:
         rows = tuple(

@@ -35,7 +35,7 @@ _MARKERS = {"equal": "D", "degrees-of-freedom": "s", "present": "^"}
 
 
 def _expected(evidence: Evidence, counts: NDArray[np.int64]) -> Array:
-    """Mean seconds per window of splits, shape (k,), for ranks of shape (k, participants)."""
+    """Mean seconds per window of splits, shape (k,), for ranks of shape (k, participants); NaN without a value."""
     names = evidence.schedule.participants
     ranks = {who: counts[:, index].astype(float) for index, who in enumerate(names)}
     return np.asarray(window_seconds(evidence.recommendation, evidence.schedule, ranks).mean(axis=0), dtype=float)
@@ -46,7 +46,9 @@ def triangle_chart(evidence: Evidence) -> Chart:
     recommendation, labels = evidence.recommendation, evidence.labels
     names = list(recommendation.split)
     total = sum(recommendation.split.values())
-    axis = np.unique(np.linspace(1, total - 2, min(_CELLS, total - 2)).round().astype(np.int64))
+    axis = np.linspace(1, total - 2, min(_CELLS, total - 2)).round()
+    # With the recommended split among them: it has a value, whatever the models say elsewhere.
+    axis = np.union1d(axis, [recommendation.split[name] for name in names[:2]]).astype(np.int64)
     first, second = (grid.ravel() for grid in np.meshgrid(axis, axis))
     inside = first + second < total
     counts = np.column_stack([first, second, total - first - second])[inside]
@@ -123,15 +125,19 @@ def slice_chart(evidence: Evidence) -> Chart:
         counts[:, order.index(one)], counts[:, order.index(other)] = ranks, both - ranks
         found[one, other] = ranks.astype(float), _expected(evidence, counts)
 
+    best = min(float(np.nanmin(seconds)) for _, seconds in found.values()) * unit.per_second
+    ranks, seconds = found[pairs[0]]
+    chosen = float(seconds[ranks == split[pairs[0][0]]][0]) * unit.per_second
+    # Bounds may keep the recommended split far from the best one of a panel.
+    ceiling = max(best * _SHOWN, 1.15 * chosen)
+
     def draw(axes: Axes, pair: tuple[str, str]) -> None:
         ranks, seconds = found[pair]
         axes.plot(ranks, seconds * unit.per_second, color="black", linewidth=1.6)
-        at = float(seconds[ranks == split[pair[0]]][0]) * unit.per_second
-        axes.plot([split[pair[0]]], [at], marker="*", markersize=11, color="#F0E442", markeredgecolor="black")
-        best = min(float(each.min()) for _, each in found.values()) * unit.per_second
-        inside = ranks[seconds * unit.per_second <= _SHOWN * best]
+        axes.plot([split[pair[0]]], [chosen], marker="*", markersize=11, color="#F0E442", markeredgecolor="black")
+        inside = ranks[seconds * unit.per_second <= ceiling]
         axes.set_yscale("log")
-        axes.set_ylim(best / 1.1, best * _SHOWN)
+        axes.set_ylim(best / 1.1, ceiling)
         axes.set_xlim(inside.min() - 0.5, max(inside.max() + 0.5, inside.min() + 1.5))
         axes.set_yticks([best * step for step in (1, 2)], labels=[f"{best * step:.3g}" for step in (1, 2)])
         axes.minorticks_off()
