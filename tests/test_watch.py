@@ -320,7 +320,9 @@ def test_solvers_without_a_recorder_are_seen_by_their_profiling_files(tmp_path: 
     for each in seen.participants:
         part = run.participants[each.participant]
         assert each.windows == part.windows[-1]
-        assert each.own_seconds == pytest.approx(float(np.median(part.own_seconds[run.steady(each.participant)])))
+        assert each.own_seconds == pytest.approx(
+            float(np.median(part.own_seconds[run.steady(each.participant)])), rel=0.01
+        )
 
 
 @pytest.mark.precice

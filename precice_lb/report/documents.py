@@ -90,6 +90,8 @@ def report_markdown(recommendation: Recommendation, *, truth: Truth | None = Non
     if recommendation.alternatives:
         grids.append(view.comparison_grid(recommendation))
     grids += plan_view.plan_grids(recommendation)
+    if recommendation.comparisons:
+        grids.append(view.measured_grid(recommendation))
     if truth is not None:
         grids.append(view.truth_grid(truth))
     grids.append(view.evidence_grid(recommendation, names))

@@ -76,6 +76,8 @@ def recommendation_view(
     if recommendation.alternatives:
         parts.append(grid_view(view.comparison_grid(recommendation)))
     parts += [grid_view(grid) for grid in plan_view.plan_grids(recommendation)]
+    if recommendation.comparisons:
+        parts.append(grid_view(view.measured_grid(recommendation)))
     if evidence:
         parts.append(grid_view(view.evidence_grid(recommendation, names)))
     if truth is not None:

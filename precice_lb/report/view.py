@@ -22,6 +22,7 @@ __all__ = [
     "evidence_grid",
     "facts",
     "label",
+    "measured_grid",
     "parameters_text",
     "split_grid",
     "split_text",
@@ -75,12 +76,14 @@ def statement(recommendation: Recommendation, names: Mapping[str, str]) -> tuple
     if math.isfinite(low) and math.isfinite(high):
         certainty = f"{percent(recommendation.level, 0)} interval {unit.number(low)} to {unit.text(high)}"
     case = f" for {parameters_text(recommendation.parameters)}" if recommendation.parameters else ""
+    says = "should take" if recommendation.basis == "model" else "was measured to take"
     first = (
-        f"Give {split}{case}: one time window should take {unit.text(recommendation.window_seconds)} ({certainty}) "
-        f"at a load imbalance of {percent(recommendation.imbalance)}."
+        f"Give {split}{case}: one time window {says} {unit.text(recommendation.window_seconds)} in the mean "
+        f"({certainty}) at a load imbalance of {percent(recommendation.imbalance)}."
     )
     counts = listed(f"{len(rows)} of {names[who]}" for who, rows in recommendation.measurements.samples.items())
-    basis = f"judged from measurements ({counts}) and the coupling {visible(recommendation.schedule)}"
+    judged = "judged from" if recommendation.basis == "model" else "the best measured split, from"
+    basis = f"{judged} measurements ({counts}) and the coupling {visible(recommendation.schedule)}"
     if not recommendation.alternatives:
         return first, f"This is {basis}."
     comparisons = [
@@ -108,7 +111,7 @@ def parameters_text(parameters: Mapping[str, Any]) -> str:
 
 
 def split_grid(recommendation: Recommendation, names: Mapping[str, str]) -> Grid:
-    """Tabulate ranks with predicted own time and wait per window of each participant, and the window time below."""
+    """Tabulate ranks with mean own time and wait per window of each participant, and the window time below."""
     unit = seconds_unit([recommendation.window_seconds])
     window = recommendation.window_seconds
     between = recommendation.rank_intervals
@@ -127,8 +130,9 @@ def split_grid(recommendation: Recommendation, names: Mapping[str, str]) -> Grid
     extra = [f"{percent(recommendation.level, 0)} of ranks"] if between else []
     rows.append(("window time", str(total), *[""] * len(extra), unit.number(window), "", ""))
     header = ("participant", "ranks", *extra, f"solve ({unit.symbol})", f"wait ({unit.symbol})", "wait share")
+    said = "Predicted" if recommendation.basis == "model" else "Measured"
     return Grid(
-        "Predicted per time window (solve with own mapping and overhead)",
+        f"{said} means per time window (solve with own mapping and overhead)",
         header,
         tuple(rows),
         (False, *[True] * (len(header) - 1)),
@@ -161,6 +165,29 @@ def comparison_grid(recommendation: Recommendation) -> Grid:
     return Grid("Compared with", header, tuple(rows), (False, False, True, True))
 
 
+def measured_grid(recommendation: Recommendation) -> Grid:
+    """Set every measured split beside its prediction, the shortest measured window first."""
+    measured = recommendation.comparisons
+    unit = seconds_unit([each.measured for each in measured])
+    rows = tuple(
+        (
+            split_text(each.split),
+            str(len(each.runs)),
+            unit.number(each.measured),
+            unit.number(each.predicted),
+            percent(each.predicted / each.measured - 1),
+            percent(each.tolerance, 0),
+            "" if each.agrees else "contradicts",
+        )
+        for each in measured
+    )
+    header = (
+        "ranks as above", "runs", f"measured ({unit.symbol})", f"predicted ({unit.symbol})", "off by",
+        "noise explains", "",
+    )  # fmt: skip
+    return Grid("Mean windows of measured splits, and what is predicted", header, rows, (False, *[True] * 5, False))
+
+
 def split_text(split: Mapping[str, int]) -> str:
     """Write the ranks of a split in the order of the participants."""
     return " + ".join(str(count) for count in split.values())
@@ -187,7 +214,7 @@ def evidence_grid(recommendation: Recommendation, names: Mapping[str, str]) -> G
     extra = ["case"] if any(aimed.values()) else []
     header = ("participant", *extra, "ranks", f"measured ({unit.symbol})", f"model ({unit.symbol})", "model off by")
     numeric = (False, *[False] * len(extra), True, True, True, True)
-    return Grid("Measured own time per window, and the model", header, tuple(rows), numeric)
+    return Grid("Measured own time per window (median of each run), and the model", header, tuple(rows), numeric)
 
 
 def facts(recommendation: Recommendation, names: Mapping[str, str], *, brief: bool = False) -> list[tuple[str, str]]:

@@ -42,6 +42,8 @@ def scaling_section(evidence: Evidence) -> Section:
         tuple(rows),
     )
     blocks: list[Block] = [chart, Table(view.evidence_grid(recommendation, names))]
+    if recommendation.comparisons:
+        blocks.append(Table(view.measured_grid(recommendation)))
     blocks.append(Pairs(tuple(view.facts(recommendation, names, brief=True))))
     return Section("scaling", "Scaling curves", tuple(blocks))
 
