@@ -197,3 +197,24 @@ def test_commands_that_can_be_started_are_accepted(tmp_path: Path, command: str)
     command = command.replace("SCRIPT", str(case / "solver.py"))
     path.write_text(path.read_text().replace("python solver.py Left", command))
     assert read_study(path).participants[0].command == command
+
+
+def test_a_console_script_is_recorded_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_case(tmp_path)
+    path = write_study(tmp_path)
+    command = "python -m precice_lb run stand-in-solver config.json"
+    path.write_text(path.read_text().replace("python solver.py Left", command))
+    with pytest.raises(StudyError, match=r"no such script: .*stand-in-solver, nor a console script of that name"):
+        read_study(path)
+    script = tmp_path / "bin" / "stand-in-solver"
+    script.parent.mkdir()
+    monkeypatch.setenv("PATH", f"{script.parent}{os.pathsep}{os.environ['PATH']}")
+    script.write_text("#!/bin/sh\n")  # nothing that Python could run
+    script.chmod(0o755)
+    with pytest.raises(StudyError, match="no such script"):
+        read_study(path)
+    script.write_text(f"#!{sys.executable}\n")
+    assert read_study(path).participants[0].command == command
+    path.write_text(path.read_text().replace(command, command.replace("stand-in", "./stand-in")))
+    with pytest.raises(StudyError, match=r"no such script: .*stand-in-solver$"):
+        read_study(path)

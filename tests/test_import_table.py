@@ -30,7 +30,7 @@ TABLE: dict[str, tuple[set[str], set[str]]] = {
     ),
     "emulation": (set(), {"mpi4py", "numpy"}),
     "calibrate": (
-        {"check", "dataset", "ingest.profiling", "models", "precice_xml", "recommend", "schedule"},
+        {"check", "dataset", "ingest.profiling", "models", "precice_xml", "recommend", "record.programs", "schedule"},
         {"numpy", "pydantic", "tomli"},
     ),
     "report": (
