@@ -146,6 +146,27 @@ def test_finished_runs_are_not_repeated_and_further_splits_are_added(tmp_path: P
     assert third.runs == second.runs
 
 
+def test_more_ranks_than_cores_are_refused_before_anything_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_case(tmp_path)
+    campaign = tmp_path / "campaign"
+    cores = tuple(sorted(os.sched_getaffinity(0)))
+    monkeypatch.setattr("precice_lb.calibrate.launchers.local.available_cores", lambda: cores[:2])
+    for runs in ("", TWO_SPLITS):
+        expected = r"^4 ranks on [12] cores?: .*lower budget\.ranks.*launcher\.oversubscribe = true"
+        with pytest.raises(CalibrationError, match=expected):
+            run_campaign(read_study(write_study(tmp_path, runs=runs, launcher="")), campaign, report=quiet)
+        assert not (campaign / "runs").exists()
+    if len(cores) < 2:
+        return
+    # Small runs may be made here for a recommendation with more ranks.
+    study = read_study(write_study(tmp_path, runs="splits = [{Left=1, Right=1}]", launcher=""))
+    assert len(run_campaign(study, campaign, report=quiet).finished) == 1
+    monkeypatch.setattr("precice_lb.calibrate.launchers.local.available_cores", lambda: cores[:1])
+    assert len(run_campaign(study, campaign, report=quiet).finished) == 1
+
+
 def test_a_campaign_directory_inside_the_case_is_not_copied_into_itself(tmp_path: Path) -> None:
     case = write_case(tmp_path)
     result = run_campaign(read_study(write_study(tmp_path, runs=TWO_SPLITS)), case / "campaign", report=quiet)

@@ -117,8 +117,8 @@ def run_campaign(study: Study, directory: Path, *, report: Report | None = None)
     Raises
     ------
     CalibrationError
-        When the directory holds or runs another campaign, the launcher is missing, every run failed, or one did and the
-        study says to stop then.
+        When the directory holds or runs another campaign, the launcher is missing, the largest run has more ranks than
+        there are cores, every run failed, or one did and the study says to stop then.
     KeyboardInterrupt
         On an interrupt, a hang-up or a termination signal, after the run in progress has been stopped. The state is
         kept: the next call resumes.
@@ -142,6 +142,8 @@ def run_campaign(study: Study, directory: Path, *, report: Report | None = None)
             state.save(directory)
             tell(CampaignStarted(directory, design.total, len(state.finished), cut_short))
             while (proposal := _next(design, state, tried)) is not None:
+                if not tried:
+                    runs.check_room()
                 number = len(state.finished) + sum(run.outcome != "finished" for run in tried) + 1
                 _try(runs, proposal, tried, tell, number, design.total)
                 if tried[-1].outcome != "finished" and study.runs.on_failure == "stop":

@@ -52,6 +52,21 @@ class CampaignRuns:
         self.state = state
         self.directory = directory
 
+    def check_room(self) -> None:
+        """Refuse a study whose largest run that is still to be made finds no place.
+
+        Raises
+        ------
+        CalibrationError
+            Saying how many ranks it has, and where they would find none.
+        """
+        study = self.study
+        largest = min(study.budget.ranks, sum(high for _, high in study.bounds.values()))
+        if study.runs.splits is not None:
+            done = [run.split for run in self.state.finished]
+            largest = max((sum(split.values()) for split in study.runs.splits if split not in done), default=0)
+        self.launcher.check_ranks(largest)
+
     def reserve(self) -> None:
         """Let the launcher know how large a run can become."""
         study = self.study
