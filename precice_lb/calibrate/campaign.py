@@ -117,8 +117,8 @@ def run_campaign(study: Study, directory: Path, *, report: Report | None = None)
     Raises
     ------
     CalibrationError
-        When the directory holds or runs another campaign, the launcher is missing, the largest run has more ranks than
-        there are cores, every run failed, or one did and the study says to stop then.
+        When the directory holds runs of another study or is in use, the launcher is missing, the largest run has more
+        ranks than there are cores, every run failed, or one did and the study says to stop then.
     KeyboardInterrupt
         On an interrupt, a hang-up or a termination signal, after the run in progress has been stopped. The state is
         kept: the next call resumes.
@@ -133,14 +133,15 @@ def run_campaign(study: Study, directory: Path, *, report: Report | None = None)
     launcher = make_launcher(study.launcher.name, study.launcher_options(directory))
     with campaign_lock(directory), _signals_interrupt(), logged(report or print_event, directory) as tell:
         state = CampaignState.load(directory) or CampaignState(study.identity())
-        state.check_identity(study.identity(), directory)
+        state.take_identity(study.identity(), directory, resumes=launcher.resumes)
         runs = CampaignRuns(study, launcher, state, directory)
         tried: list[RunRecord] = []
         try:
             runs.reserve()
             cut_short = runs.clear_up(lambda run: tell(RunResumed(run.split, run.job or "", directory / run.directory)))
             state.save(directory)
-            tell(CampaignStarted(directory, design.total, len(state.finished), cut_short))
+            outdated = sum(run.outcome == "outdated" for run in state.runs)
+            tell(CampaignStarted(directory, design.total, len(state.finished), cut_short, outdated))
             while (proposal := _next(design, state, tried)) is not None:
                 if not tried:
                     runs.check_room()

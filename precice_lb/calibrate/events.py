@@ -44,12 +44,15 @@ class CampaignStarted:
         Runs that are there already.
     set_aside : int
         Runs that were cut short and are done anew.
+    outdated : int
+        Runs that failed before the study was changed, and no longer count.
     """
 
     directory: Path
     total: int
     finished: int
     set_aside: int
+    outdated: int = 0
 
     def __str__(self) -> str:
         text = f"calibration in {self.directory}: {self.total} runs"
@@ -57,6 +60,8 @@ class CampaignStarted:
             text += f", {self.finished} finished before"
         if self.set_aside:
             text += f", {self.set_aside} cut short and set aside"
+        if self.outdated:
+            text += f", {self.outdated} failed before the study was changed, which no longer count"
         return text
 
 

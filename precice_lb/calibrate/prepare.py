@@ -17,6 +17,7 @@ from precice_lb.calibrate.case import copy_case, copy_tree
 from precice_lb.calibrate.commands import command_tokens
 from precice_lb.calibrate.launchers import file_name, fill
 from precice_lb.calibrate.processes import ProcessSpec, log_tail, run_processes
+from precice_lb.calibrate.state import PREPARED
 from precice_lb.calibrate.study import ParticipantSection, Study
 from precice_lb.exceptions import CalibrationError
 
@@ -92,7 +93,7 @@ def prepared(
     if not (participant.prepare or participant.templates):
         return None
     of_mesh = "" if mesh is None else f"-mesh{mesh + 1}"
-    place = directory / "prepared" / f"{file_name(participant.name)}-{ranks}{of_mesh}"
+    place = directory / PREPARED / f"{file_name(participant.name)}-{ranks}{of_mesh}"
     if (place / _NOTE).is_file():
         return place
     if place.exists():  # a kill came in between

@@ -7,6 +7,7 @@ import fcntl
 import hashlib
 import json
 import os
+import shutil
 import socket
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field, fields
@@ -21,8 +22,10 @@ FORMAT = "precice-lb-campaign"
 FORMAT_VERSION = 1
 STATE_FILE = "campaign.json"
 LOCK_FILE = "campaign.lock"
+PREPARED = "prepared"
 
-OUTCOMES = ("running", "finished", "failed", "timeout", "interrupted")
+OUTCOMES = ("running", "finished", "failed", "timeout", "interrupted", "outdated")
+FAILURES = ("failed", "timeout")
 
 
 @dataclass
@@ -46,7 +49,8 @@ class RunRecord:
     reason : str
         Why this split.
     outcome : str
-        ``running``, ``finished``, ``failed``, ``timeout`` or ``interrupted``.
+        ``running``, ``finished``, ``failed``, ``timeout``, ``interrupted``, or ``outdated``: it did not end well, and
+        the study was changed after it.
     seconds : float
         Wall time.
     error : str or None
@@ -142,8 +146,19 @@ class CampaignState:
         except OSError as error:
             raise CalibrationError(f"{path}: the campaign's state cannot be written: {error}") from error
 
-    def check_identity(self, identity: dict[str, Any], directory: Path) -> None:
-        """Refuse to mix runs of two studies.
+    def take_identity(self, identity: dict[str, Any], directory: Path, *, resumes: bool) -> None:
+        """Refuse to mix runs of two studies; one of which no run has ended well may change.
+
+        Runs that failed say nothing of the new study, and neither does what was prepared for them.
+
+        Parameters
+        ----------
+        identity
+            Of the study as it is now.
+        directory
+            Where the campaign lives.
+        resumes
+            Whether a run that was begun may still go on somewhere, and end well.
 
         Raises
         ------
@@ -151,6 +166,13 @@ class CampaignState:
             Naming what differs.
         """
         if identity_hash(identity) == identity_hash(self.identity):
+            return
+        going_on = [run for run in self.runs if run.outcome == "running" and (resumes or run.job is not None)]
+        if not self.finished and not going_on:
+            shutil.rmtree(directory / PREPARED, ignore_errors=True)
+            for run in self.runs:
+                run.outcome = "outdated" if run.outcome in FAILURES else run.outcome
+            self.identity = identity
             return
         keys = sorted({*identity, *self.identity})
         changed = [key for key in keys if identity.get(key) != self.identity.get(key)]
