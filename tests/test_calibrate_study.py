@@ -38,6 +38,9 @@ def test_paths_are_relative_to_the_study_file(tmp_path: Path, monkeypatch: pytes
     assert study.campaign_directory == tmp_path.parent / "elsewhere"
 
 
+LEFT = '"python solver.py Left"'
+
+
 @pytest.mark.parametrize(
     ("change", "expected"),
     [
@@ -77,6 +80,15 @@ def test_paths_are_relative_to_the_study_file(tmp_path: Path, monkeypatch: pytes
             r"participants\[1\]\.directory: expected a directory inside the case",
         ),
         (("minimum_ranks = 1", "minimum_ranks = 3\nmaximum_ranks = 2"), r"maximum_ranks: expected at least .* = 3"),
+        ((LEFT, "{}"), r"participants\[1\]\.command: expected the command for all other numbers"),
+        ((LEFT, "[]"), r"participants\[1\]\.command: expected a text, or a table of texts.*found \[\]"),
+        ((LEFT, "{ 1 = 2, default = 'sh' }"), r"command: expected a text, or a table of texts"),
+        ((LEFT, "{ 0 = 'a', default = 'sh' }"), r"command: expected numbers of ranks .*found '0'"),
+        ((LEFT, "{ one = 'a', default = 'sh' }"), r"command: expected numbers of .*found 'one'"),
+        (
+            (LEFT, "{ 1 = 'pythn', default = 'sh' }"),
+            r"participants\[1\]\.command\.1: no program 'pythn'",
+        ),
         (("minimum_ranks = 1", "minimum_ranks = 0"), r"minimum_ranks: expected greater than or equal to 1, found 0"),
         (
             ("oversubscribe", 'name = "mpirun"\noversubscribe'),

@@ -137,7 +137,10 @@ def _check_commands(study: Study, participant: ParticipantSection, key: str) -> 
     case = study.case_directory
     directory = case / participant.directory
     values = placeholders(study, participant, participant.minimum_ranks)
-    commands = [("command", participant.command)]
+    single = isinstance(participant.command, str)
+    commands = [
+        ("command" if single else f"command.{ranks}", command) for ranks, command in participant.commands().items()
+    ]
     commands += [(f"prepare[{number}]", command) for number, command in enumerate(participant.prepare, start=1)]
     for name, command in commands:
         try:

@@ -195,7 +195,7 @@ class CampaignRuns:
             ranks = record.split[participant.name]
             place = run_directory / "case" / participant.directory
             origin = self.study.case_directory / participant.directory
-            command = fill(participant.command, placeholders(self.study, participant, ranks))
+            command = fill(participant.command_at(ranks), placeholders(self.study, participant, ranks))
             tokens = command_tokens(command, origin, self.study.case_directory)
             tasks.append(self._task(participant, ranks, place, _log(run_directory, participant.name), tokens))
         return RunPlan(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -29,6 +30,8 @@ _Option = Annotated[str, Field(pattern=r"^-[^\s#]")]
 _Template = Annotated[str, Field(pattern=r"[^/]\.in$")]
 
 
+# Key of a table of commands.
+OTHER_RANKS = "default"
 _VARIABLE = r"^[A-Za-z_][A-Za-z0-9_]*$"
 
 
@@ -126,10 +129,13 @@ class EmulationSection(_Section):
 
 
 class ParticipantSection(_Section):
-    """``[[participants]]``: how one participant is prepared and started, and the ranks it may get."""
+    """``[[participants]]``: how one participant is prepared and started, and the ranks it may get.
+
+    ``command`` may be a table from numbers of ranks, as texts, to commands; ``"default"`` has those that are not named.
+    """
 
     name: _Text
-    command: _Text
+    command: _Text | dict[str, _Text]
     directory: _Text = "."
     minimum_ranks: _Ranks = 1
     maximum_ranks: _Ranks | None = None
@@ -138,6 +144,35 @@ class ParticipantSection(_Section):
     options: Annotated[tuple[_Option, ...], _List] = ()
     prepare: Annotated[tuple[_Text, ...], _List] = ()
     templates: Annotated[tuple[_Template, ...], _List] = ()
+
+    @field_validator("command", mode="before")
+    @classmethod
+    def _commands(cls, command: object) -> object:
+        commands = command.values() if isinstance(command, dict) else [command]
+        if not all(isinstance(each, str) and each for each in commands):
+            raise ValueError(f"expected a text, or a table of texts by number of ranks, found {command!r}")
+        if isinstance(command, dict):
+            for key in command:
+                if key != OTHER_RANKS and not re.fullmatch(r"[1-9][0-9]*", key):
+                    raise ValueError(f"expected numbers of ranks from 1 and {OTHER_RANKS!r} as keys, found {key!r}")
+            if OTHER_RANKS not in command:
+                raise ValueError(f"expected the command for all other numbers of ranks as {OTHER_RANKS!r}, found none")
+        return command
+
+    def commands(self) -> dict[str, str]:
+        """Return the commands by number of ranks, or ``"default"``."""
+        return {OTHER_RANKS: self.command} if isinstance(self.command, str) else dict(self.command)
+
+    def command_at(self, ranks: int) -> str:
+        """Return what each of so many ranks runs.
+
+        Parameters
+        ----------
+        ranks : int
+            Of this participant.
+        """
+        commands = self.commands()
+        return commands.get(str(ranks), commands[OTHER_RANKS])
 
 
 class Study(_Section):

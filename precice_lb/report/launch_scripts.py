@@ -65,7 +65,8 @@ def write_launch_scripts(study: Study, split: Mapping[str, int], directory: Path
     """
     if set(split) != set(study.names):
         raise DataError(f"expected ranks for {', '.join(study.names)}, found them for {', '.join(split) or 'nobody'}")
-    folder = directory / _FOLDER
+    # The scripts change into the case, and name files that are here.
+    folder = directory.expanduser().resolve() / _FOLDER
     plan = _plan(study, split, folder)
     contents = {folder / "job.sbatch": _job(study, plan)}
     shell = _shell(study, plan)
@@ -93,7 +94,7 @@ def _plan(study: Study, split: Mapping[str, int], folder: Path) -> RunPlan:
     tasks = []
     for participant in study.participants:
         ranks = split[participant.name]
-        command = fill(participant.command, placeholders(study, participant, ranks))
+        command = fill(participant.command_at(ranks), placeholders(study, participant, ranks))
         tasks.append(
             Task(
                 participant=participant.name,
