@@ -13,6 +13,7 @@ from precice_lb.calibrate.decision import Beliefs, learned
 from precice_lb.calibrate.design import Split, split_key, spread_splits
 from precice_lb.dataset import Measurements
 from precice_lb.exceptions import CalibrationError, DataError, ScheduleError
+from precice_lb.plural import plural
 from precice_lb.recommend import Recommendation, recommend
 from precice_lb.recommend.bounds import rank_bounds, whole_number
 from precice_lb.recommend.inputs import coupling_of
@@ -244,7 +245,7 @@ class CalibrationDesign:
 
     def _choose(self) -> Split | None:
         if self.runs >= self.maximum_runs:
-            return self._stop(f"{self.runs} runs were made, as many as allowed")
+            return self._stop(f"{plural(self.runs, 'run')} made, as many as allowed")
         if self._spent >= self.core_hours:
             return self._stop(f"{self._spent:.3g} core-hours were spent, of {self.core_hours:.3g} allowed")
         if self.runs < SPREAD_RUNS:

@@ -14,6 +14,7 @@ from precice_lb.calibrate.state import CampaignState, RunRecord, spent
 from precice_lb.calibrate.study import Study
 from precice_lb.dataset import Measurements
 from precice_lb.exceptions import ScheduleError
+from precice_lb.plural import plural
 from precice_lb.schedule import Schedule
 
 __all__ = ["AdaptiveDesign", "design_of"]
@@ -81,7 +82,7 @@ class AdaptiveDesign:
         done = Counter(split_key(record.split) for record in finished)
         failed = [dict(key) for key in (Counter(map(split_key, tried)) - done).elements()]
         if len(finished) + len(failed) >= runs.maximum:
-            return self._stop(f"{len(finished) + len(failed)} runs were made, as many as runs.maximum allows")
+            return self._stop(f"{plural(len(finished) + len(failed), 'run')} made, as many as runs.maximum allows")
         minutes, core_hours = spent(records)
         if runs.minutes is not None and minutes >= runs.minutes:
             return self._stop(f"the runs took {minutes:.3g} minutes, of {runs.minutes:g} allowed")

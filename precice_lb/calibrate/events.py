@@ -10,6 +10,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 from precice_lb.calibrate.other_load import NOTICEABLE
+from precice_lb.plural import plural
 
 __all__ = [
     "CampaignEnded",
@@ -55,7 +56,7 @@ class CampaignStarted:
     outdated: int = 0
 
     def __str__(self) -> str:
-        text = f"calibration in {self.directory}: {self.total} runs"
+        text = f"calibration in {self.directory}: {plural(self.total, 'run')}"
         if self.finished:
             text += f", {self.finished} finished before"
         if self.set_aside:
@@ -169,7 +170,7 @@ class CampaignEnded:
     reason: str
 
     def __str__(self) -> str:
-        return f"calibration ends after {self.runs} finished runs: {self.reason}"
+        return f"calibration ends after {plural(self.runs, 'finished run')}: {self.reason}"
 
 
 Event = CampaignStarted | RunStarted | RunFinished | RunResumed | CampaignEnded

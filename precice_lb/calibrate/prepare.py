@@ -20,6 +20,7 @@ from precice_lb.calibrate.processes import ProcessSpec, log_tail, run_processes
 from precice_lb.calibrate.state import PREPARED
 from precice_lb.calibrate.study import ParticipantSection, Study
 from precice_lb.exceptions import CalibrationError
+from precice_lb.plural import plural
 
 __all__ = ["PLACEHOLDERS", "copy_of_case", "lay_over", "placeholders", "prepared"]
 
@@ -118,7 +119,8 @@ def prepared(
         outcome = run_processes([spec], token, study.runs.time_limit_seconds)
         if outcome.error is not None:
             tail = " | ".join(log_tail(log, lines=4)) or "it said nothing"
-            raise CalibrationError(f"prepare for {ranks} ranks, {shlex.join(tokens)}: {outcome.error}: {tail}")
+            what = f"prepare for {plural(ranks, 'rank')}, {shlex.join(tokens)}"
+            raise CalibrationError(f"{what}: {outcome.error}: {tail}")
     after = _snapshot(tree)
     for path in after.keys() & before.keys():
         if after[path] == before[path]:

@@ -25,6 +25,7 @@ from precice_lb.calibrate.launchers.slurm_client import UNSET_OPTIONS
 from precice_lb.calibrate.launchers.srun import step_tokens, total_nodes
 from precice_lb.calibrate.prepare import placeholders
 from precice_lb.exceptions import CalibrationError, DataError, PreciceLBError
+from precice_lb.plural import plural
 from precice_lb.precice_xml import read_configuration
 from precice_lb.report.documents import json_text
 
@@ -124,10 +125,8 @@ def _shell(study: Study, plan: RunPlan) -> dict[Path, str]:
     if isinstance(launcher, MpiexecLauncher) and launcher.hosts is None and not options.oversubscribe:
         if plan.ranks > len(launcher.cores):
             launcher.cores = tuple(range(plan.ranks))
-        check = (
-            f'[ "$(nproc)" -ge {plan.ranks} ] || '
-            f'{{ echo "$0: expected {plan.ranks} cores, found $(nproc)" >&2; exit 2; }}\n'
-        )
+        needed = plural(plan.ranks, "core")
+        check = f'[ "$(nproc)" -ge {plan.ranks} ] || {{ echo "$0: expected {needed}, found $(nproc)" >&2; exit 2; }}\n'
     launcher.check(plan.tasks)
     script = (
         "#!/bin/bash\n"
@@ -154,7 +153,7 @@ def _job(study: Study, plan: RunPlan) -> str:
 
 
 def _described(plan: RunPlan) -> str:
-    return ", ".join(f"{task.participant} {task.ranks}" for task in plan.tasks) + f": {plan.ranks} ranks"
+    return ", ".join(f"{task.participant} {task.ranks}" for task in plan.tasks) + f": {plural(plan.ranks, 'rank')}"
 
 
 def _warning(study: Study, plan: RunPlan, options: LauncherOptions) -> str:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from precice_lb.plural import plural
 from precice_lb.report.text import SecondsUnit, listed, percent, ranks_text, seconds_unit, visible
 
 if TYPE_CHECKING:
@@ -199,7 +200,7 @@ def facts(recommendation: Recommendation, names: Mapping[str, str], *, brief: bo
     for who in recommendation.split:
         measured = recommendation.measurements.samples[who][:, 0]
         count, low, high = len(measured), measured.min(), measured.max()
-        where = f"at {low:g} to {high:g} ranks" if low < high else f"at {low:g} ranks"
+        where = f"at {low:g} to {high:g} ranks" if low < high else f"at {plural(low, 'rank', 'g')}"
         model = recommendation.models[who]
         for column in recommendation.modelled(who):
             values = recommendation.measurements.parameters[who][column]
@@ -208,7 +209,7 @@ def facts(recommendation: Recommendation, names: Mapping[str, str], *, brief: bo
         if "x1" in text:
             letters = (f"x{place} = {visible(name)}" for place, name in enumerate(recommendation.modelled(who), 1))
             text += f", {', '.join(letters)}"
-        pairs.append((f"model of {names[who]}", f"{text}; {count} measurement{'s' * (count != 1)} {where}"))
+        pairs.append((f"model of {names[who]}", f"{text}; {plural(count, 'measurement')} {where}"))
     return pairs
 
 

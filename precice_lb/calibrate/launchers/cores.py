@@ -8,6 +8,7 @@ from pathlib import Path
 
 from precice_lb.calibrate.launchers.plan import Task
 from precice_lb.exceptions import CalibrationError
+from precice_lb.plural import plural
 
 __all__ = ["available_cores", "core_list", "disjoint_cores", "require_cores"]
 
@@ -48,8 +49,9 @@ def require_cores(ranks: int, cores: int) -> None:
     """
     if ranks > cores:
         raise CalibrationError(
-            f"{ranks} ranks on {cores} cores: ranks that share a core measure each other; lower budget.ranks, "
-            "calibrate on a larger machine, or set launcher.oversubscribe = true where the load is emulated"
+            f"{plural(ranks, 'rank')} on {plural(cores, 'core')}: ranks that share a core measure each other; lower "
+            "budget.ranks, calibrate on a larger machine, or set launcher.oversubscribe = true where the load is "
+            "emulated"
         )
 
 

@@ -13,6 +13,7 @@ from precice_lb.calibrate.launchers.hosts import disjoint_hosts, read_hosts
 from precice_lb.calibrate.launchers.mpi import MPIFamily, find_mpiexec, mpi_library
 from precice_lb.calibrate.launchers.plan import LauncherOptions, RunPlan, Task, file_name
 from precice_lb.exceptions import CalibrationError
+from precice_lb.plural import plural
 
 __all__ = ["MpiexecLauncher"]
 
@@ -69,8 +70,8 @@ class MpiexecLauncher(Launcher):
         if self.hosts is not None:
             if ranks > (slots := sum(count for _, count in self.hosts)):
                 raise CalibrationError(
-                    f"budget.ranks: {ranks} ranks, but the hosts of launcher.hostfile have {slots} slots: lower "
-                    "budget.ranks or name more hosts"
+                    f"budget.ranks: {plural(ranks, 'rank')}, but the hosts of launcher.hostfile have "
+                    f"{plural(slots, 'slot')}: lower budget.ranks or name more hosts"
                 )
         elif not self.options.oversubscribe:
             require_cores(ranks, len(self.cores))
