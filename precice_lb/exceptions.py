@@ -16,6 +16,7 @@ __all__ = [
     "ScheduleError",
     "StoreError",
     "StudyError",
+    "TooFewRunsError",
     "UnsupportedConfigurationError",
 ]
 
@@ -62,3 +63,7 @@ class StudyError(PreciceLBError):
 
 class CalibrationError(PreciceLBError):
     """A campaign cannot go on."""
+
+
+class TooFewRunsError(CalibrationError):
+    """Fewer runs of a campaign ended well than a recommendation needs; exit code 1."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 
-from precice_lb.calibrate.design import Design, Proposal
+from precice_lb.calibrate.design import Design, Proposal, split_key, spread_splits
 from precice_lb.calibrate.design_study import design_of
 from precice_lb.calibrate.events import (
     CampaignEnded,
@@ -23,15 +23,21 @@ from precice_lb.calibrate.events import (
     logged,
     print_event,
 )
+from precice_lb.calibrate.failures import failed_splits
 from precice_lb.calibrate.launchers import make_launcher
-from precice_lb.calibrate.measured import read_measurements, read_runs
+from precice_lb.calibrate.measured import measured_runs, read_measurements, read_runs
 from precice_lb.calibrate.runs import CampaignRuns
 from precice_lb.calibrate.state import CampaignState, RunRecord, campaign_lock, spent
 from precice_lb.calibrate.study import Study
 from precice_lb.dataset import CoupledRun, Measurements
-from precice_lb.exceptions import CalibrationError
+from precice_lb.exceptions import CalibrationError, TooFewRunsError
+from precice_lb.plural import plural
+from precice_lb.recommend.failed import FailedSplit
 
 __all__ = ["CampaignResult", "run_campaign"]
+
+# Of one alone nobody sees how anything scales.
+LEAST_SPLITS = 2
 
 
 @dataclass(frozen=True)
@@ -59,6 +65,38 @@ class CampaignResult:
     def finished(self) -> tuple[RunRecord, ...]:
         """Runs that ended well."""
         return tuple(run for run in self.runs if run.outcome == "finished")
+
+    @property
+    def failed_splits(self) -> tuple[FailedSplit, ...]:
+        """Splits none of whose runs ended well."""
+        return failed_splits(self.runs)
+
+    def require_runs(self, study: Study) -> None:
+        """Refuse to go on from fewer runs than a recommendation needs: at two splits, where the study has as many.
+
+        Parameters
+        ----------
+        study : Study
+            What was to be measured.
+
+        Raises
+        ------
+        TooFewRunsError
+            With why the first of the others failed.
+        """
+        wanted = (
+            study.runs.splits or spread_splits(study.bounds, study.budget.ranks, LEAST_SPLITS)[: study.runs.maximum]
+        )
+        needed = min(LEAST_SPLITS, len({split_key(split) for split in wanted}))
+        splits = {split_key(run.split) for run in self.finished}
+        if len(splits) >= needed or len(splits) + len(measured_runs(self.existing).runs) >= needed:
+            return
+        failed = self.failed_splits
+        why = "" if not failed else f"; {failed[0].runs[0]} failed: {' | '.join(failed[0].reasons)}"
+        raise TooFewRunsError(
+            f"{self.directory}: expected runs at {plural(needed, 'split')} or more to recommend one, found "
+            f"{plural(len(splits), 'split')} whose runs ended well{why}"
+        )
 
     @property
     def stores(self) -> tuple[Path, ...]:
@@ -98,8 +136,8 @@ def run_campaign(study: Study, directory: Path, *, report: Report | None = None)
     """Run, or go on with, the campaign of a study.
 
     Finished runs are not repeated. Runs that failed in an earlier call are tried once more; one that fails now is
-    recorded with the end of its log, tried again as often as the study says, and then the campaign goes on with the
-    next split or stops, as the study says, too. Every event also stands in ``campaign.log``, with its time.
+    recorded with what its logs say of it, tried again as often as the study says, and then the campaign goes on with
+    the next split or stops, as the study says, too. Every event also stands in ``campaign.log``, with its time.
 
     Parameters
     ----------
@@ -148,9 +186,10 @@ def run_campaign(study: Study, directory: Path, *, report: Report | None = None)
                 number = len(state.finished) + sum(run.outcome != "finished" for run in tried) + 1
                 _try(runs, proposal, tried, tell, number, design.total)
                 if tried[-1].outcome != "finished" and study.runs.on_failure == "stop":
+                    why = " | ".join(tried[-1].why) or "its log is empty"
                     raise CalibrationError(
                         f"run {tried[-1].name} failed, and runs.on_failure says stop: {tried[-1].error}; "
-                        f"log in {directory / tried[-1].directory}"
+                        f"log in {directory / tried[-1].directory}: {why}"
                     )
             if design.conclusion is not None:
                 tell(CampaignEnded(len(state.finished), design.conclusion))
@@ -158,9 +197,9 @@ def run_campaign(study: Study, directory: Path, *, report: Report | None = None)
             launcher.close()
     if not state.finished and tried:
         first = tried[0]
-        tail = " | ".join(first.log_tail[-4:]) or "its log is empty"
-        raise CalibrationError(
-            f"every run failed; the first, {first.name}: {first.error}; log in {directory / first.directory}: {tail}"
+        why = " | ".join(first.why) or "its log is empty"
+        raise TooFewRunsError(
+            f"every run failed; the first, {first.name}: {first.error}; log in {directory / first.directory}: {why}"
         )
     return CampaignResult(directory, tuple(state.runs), time.monotonic() - began, study.existing_runs)
 
@@ -173,8 +212,8 @@ def _try(runs: CampaignRuns, proposal: Proposal, tried: list[RunRecord], tell: R
         tell(RunStarted(number, total, record.split, reason, runs.directory / record.directory))
         runs.do(record)
         used = _used(runs, total - number)
-        load = record.other_load
-        tell(RunFinished(number, total, record.split, record.outcome, record.seconds, record.error, used, load))
+        load, why = record.other_load, tuple(record.reasons)
+        tell(RunFinished(number, total, record.split, record.outcome, record.seconds, record.error, used, load, why))
         if record.outcome == "finished":
             break
     tried.append(record)

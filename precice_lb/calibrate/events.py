@@ -112,6 +112,8 @@ class RunFinished:
         What of the campaign's limits is used.
     other_load : float or None
         Cores that other programs kept busy meanwhile, where that is known.
+    reasons : tuple of str
+        Lines of the logs that say why it failed.
     """
 
     number: int
@@ -122,6 +124,7 @@ class RunFinished:
     error: str | None
     budget: str = ""
     other_load: float | None = None
+    reasons: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         text = f"run {self.number} of {self.total}: {self.outcome} after {self.seconds:.1f} s"
@@ -129,7 +132,7 @@ class RunFinished:
             text += f" ({self.budget})"
         if self.other_load is not None and self.other_load >= NOTICEABLE:
             text += f"; other programs kept {self.other_load:.1f} cores busy, which this run may have measured too"
-        return text if self.error is None else f"{text}: {self.error}"
+        return text if self.error is None else f"{text}: {' | '.join((self.error, *self.reasons))}"
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from typing import Any
 
 from precice_lb.exceptions import CalibrationError
 
-__all__ = ["CampaignState", "RunRecord", "campaign_lock", "identity_hash", "spent"]
+__all__ = ["FAILURES", "PREPARED", "CampaignState", "RunRecord", "campaign_lock", "identity_hash", "spent"]
 
 FORMAT = "precice-lb-campaign"
 FORMAT_VERSION = 1
@@ -63,6 +63,10 @@ class RunRecord:
         Cores of this machine that other programs kept busy meanwhile, where that is known.
     log_tail : list of str
         Last lines of the logs of the participants that failed first, each after its participant's name.
+    reasons : list of str
+        Lines of the logs that say why it failed, likewise.
+    blamed : list of str
+        Participants whose logs say why, those aside that only lost a partner.
     """
 
     number: int
@@ -79,6 +83,13 @@ class RunRecord:
     mesh: int | None = None
     other_load: float | None = None
     log_tail: list[str] = field(default_factory=list)
+    reasons: list[str] = field(default_factory=list)
+    blamed: list[str] = field(default_factory=list)
+
+    @property
+    def why(self) -> list[str]:
+        """What there is to say of a failure: the reasons in its logs, else the end of them."""
+        return self.reasons or self.log_tail[-4:]
 
 
 @dataclass

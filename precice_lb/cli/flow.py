@@ -47,6 +47,7 @@ def run_and_recommend(
     from precice_lb.calibrate import run_campaign
     from precice_lb.emulation import read_laws
     from precice_lb.recommend import recommend as recommend_measured
+    from precice_lb.recommend.failed import with_failed
     from precice_lb.report.launch_scripts import write_launch_scripts
     from precice_lb.report.page import Evidence, build_page, write_report
     from precice_lb.report.partners_files import write_partners_beside
@@ -56,6 +57,7 @@ def run_and_recommend(
 
     with CampaignProgress(console(sys.stderr)) as progress:
         result = run_campaign(study, directory or study.campaign_directory, report=progress)
+    result.require_runs(study)
     measurements = result.measurements()
     schedule = schedule_of(measurements, None, None)
     bounds: dict[str, Any] = {
@@ -72,8 +74,10 @@ def run_and_recommend(
         random_state=seed,
         within=_WITHIN,
         parameters={key: value for key, value in study.parameters.items() if key in columns},
+        failed=[each.ranks for each in result.failed_splits],
         **bounds,
     )
+    recommendation = with_failed(recommendation, result.failed_splits)
     truth = None
     if study.law_path is not None:
         truth = judge(recommendation, read_laws(study.law_path), schedule, **bounds)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,9 @@ from precice_lb.models.formula import Expression
 from precice_lb.recommend.case import rows_of_case
 from precice_lb.recommend.learn import ModelOfCase, predicted
 from precice_lb.recommend.plan import Instead, Payback, Plan, plan_dict
+
+if TYPE_CHECKING:
+    from precice_lb.recommend.failed import FailedSplit
 
 __all__ = ["FORMAT_VERSION", "Alternative", "Recommendation", "printed"]
 
@@ -105,6 +108,8 @@ class Recommendation:
         What another coupling scheme would give, where asked for.
     payback : Payback or None
         After how many windows measuring has paid for itself; None where its cost is not known.
+    failed_splits : tuple of FailedSplit
+        Splits whose runs failed, which were not to be chosen.
     """
 
     split: dict[str, int]
@@ -132,6 +137,7 @@ class Recommendation:
     plan: Plan | None = None
     instead: Instead | None = None
     payback: Payback | None = None
+    failed_splits: tuple[FailedSplit, ...] = ()
 
     def modelled(self, name: str) -> dict[str, float]:
         """Parameters that a participant's model knows beside the ranks, at their values of this case.
@@ -217,6 +223,7 @@ class Recommendation:
             }
             if self.payback
             else None,
+            "failed_splits": [each.to_dict() for each in self.failed_splits],
             "measurements": {
                 "sources": list(self.measurements.sources),
                 "degrees_of_freedom": {k: float(v) for k, v in self.measurements.degrees_of_freedom.items()},

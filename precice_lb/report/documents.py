@@ -86,6 +86,7 @@ def report_markdown(recommendation: Recommendation, *, truth: Truth | None = Non
     if recommendation.alternatives:
         grids.append(view.comparison_grid(recommendation))
     grids += plan_view.plan_grids(recommendation)
+    grids += view.failed_grids(recommendation, names)
     if truth is not None:
         grids.append(view.truth_grid(truth))
     grids.append(view.evidence_grid(recommendation, names))

@@ -76,6 +76,7 @@ def recommendation_view(
     if recommendation.alternatives:
         parts.append(grid_view(view.comparison_grid(recommendation)))
     parts += [grid_view(grid) for grid in plan_view.plan_grids(recommendation)]
+    parts += [grid_view(grid) for grid in view.failed_grids(recommendation, names)]
     if evidence:
         parts.append(grid_view(view.evidence_grid(recommendation, names)))
     if truth is not None:

@@ -21,6 +21,7 @@ __all__ = [
     "comparison_grid",
     "evidence_grid",
     "facts",
+    "failed_grids",
     "label",
     "parameters_text",
     "split_grid",
@@ -185,6 +186,21 @@ def evidence_grid(recommendation: Recommendation, names: Mapping[str, str]) -> G
     header = ("participant", *extra, "ranks", f"measured ({unit.symbol})", f"model ({unit.symbol})", "model off by")
     numeric = (False, *[False] * len(extra), True, True, True, True)
     return Grid("Measured own time per window, and the model", header, tuple(rows), numeric)
+
+
+def failed_grids(recommendation: Recommendation, names: Mapping[str, str]) -> list[Grid]:
+    """Tabulate splits whose runs failed, with the lines of their logs that say why; no table where none did."""
+    rows = [
+        (
+            ranks_text({names[who]: count for who, count in failed.ranks.items()})
+            + ("" if set(failed.ranks) == set(recommendation.split) else ", whatever the others have"),
+            str(len(failed.runs)),
+            " | ".join(visible(line) for line in failed.reasons) or "nothing in the logs",
+        )
+        for failed in recommendation.failed_splits
+    ]
+    title = "Failed, and so not recommended"
+    return [Grid(title, ("ranks", "runs", "why"), tuple(rows), (False, True, False))] if rows else []
 
 
 def facts(recommendation: Recommendation, names: Mapping[str, str], *, brief: bool = False) -> list[tuple[str, str]]:

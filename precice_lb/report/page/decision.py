@@ -30,6 +30,7 @@ def recommendation_section(evidence: Evidence) -> Section:
         blocks.append(Sentence(view.truth_statement(evidence.truth)))
     blocks += [Sentence(warning, "warning") for warning in recommendation.warnings]
     blocks.append(Table(view.split_grid(recommendation, names)))
+    blocks += [Table(grid) for grid in view.failed_grids(recommendation, names)]
     blocks.append(Pairs(tuple(plan_view.plan_facts(recommendation, names))))
     return Section("recommendation", "Recommendation", tuple(blocks))
 
