@@ -21,4 +21,4 @@ def plural(count: float, noun: str, form: str = "") -> str:
     -------
     str
     """
-    return f"{count:{form}} {noun}{'s' * (count != 1)}"
+    return f"{count:{form}} {noun}{'' if count == 1 else 's'}"

@@ -39,7 +39,7 @@ class FailedSplit:
 
 
 def with_failed(recommendation: Recommendation, failed: Sequence[FailedSplit]) -> Recommendation:
-    """Add to a recommendation what failed, and a warning where it lies beyond.
+    """Add to a recommendation what failed, and a warning where it lies beyond; a split that failed is no comparison.
 
     Parameters
     ----------
@@ -54,8 +54,23 @@ def with_failed(recommendation: Recommendation, failed: Sequence[FailedSplit]) -
     """
     samples = recommendation.measurements.samples
     worked = {name: {int(ranks) for ranks in np.unique(rows[:, 0])} for name, rows in samples.items()}
-    warnings = (*recommendation.warnings, *beyond_failed(recommendation.split, failed, worked))
-    return dataclasses.replace(recommendation, failed_splits=tuple(failed), warnings=warnings)
+    others = dict(recommendation.alternatives)
+    gone = [kind for kind, other in others.items() if any(each.ranks.items() <= other.split.items() for each in failed)]
+    payback = recommendation.payback
+    if payback is not None:
+        windows = {kind: count for kind, count in payback.windows.items() if kind not in gone}
+        payback = dataclasses.replace(payback, windows=windows)
+    return dataclasses.replace(
+        recommendation,
+        failed_splits=tuple(failed),
+        alternatives={kind: other for kind, other in others.items() if kind not in gone},
+        payback=payback,
+        warnings=(
+            *recommendation.warnings,
+            *(f"The {kind} split is not compared: its runs failed." for kind in gone),
+            *beyond_failed(recommendation.split, failed, worked),
+        ),
+    )
 
 
 def beyond_failed(split: Mapping[str, int], failed: Sequence[FailedSplit], worked: Mapping[str, set[int]]) -> list[str]:
