@@ -27,14 +27,14 @@ from precice_lb.calibrate.failures import failed_splits
 from precice_lb.calibrate.launchers import make_launcher
 from precice_lb.calibrate.measured import measured_runs, read_measurements, read_runs
 from precice_lb.calibrate.runs import CampaignRuns
-from precice_lb.calibrate.state import CampaignState, RunRecord, campaign_lock, spent
+from precice_lb.calibrate.state import CampaignState, RunRecord, Settings, campaign_lock, spent
 from precice_lb.calibrate.study import Study
 from precice_lb.dataset import CoupledRun, Measurements
 from precice_lb.exceptions import CalibrationError, TooFewRunsError
 from precice_lb.plural import plural
 from precice_lb.recommend.failed import FailedSplit
 
-__all__ = ["CampaignResult", "run_campaign"]
+__all__ = ["CampaignResult", "load_campaign", "run_campaign"]
 
 # Of one alone nobody sees how anything scales.
 LEAST_SPLITS = 2
@@ -103,8 +103,13 @@ class CampaignResult:
         """Directories with the stores of the runs that ended well: the sources of a recommendation."""
         return tuple(self.directory / run.directory / "stores" for run in self.finished)
 
-    def measurements(self) -> Measurements:
+    def measurements(self, warmup: int | None = None) -> Measurements:
         """Read what the runs measured, and the earlier runs that the study names.
+
+        Parameters
+        ----------
+        warmup : int, optional
+            Windows to leave out of each; by default what the run states, or more where more is unlike what follows.
 
         Returns
         -------
@@ -115,10 +120,15 @@ class CampaignResult:
         StoreError, DataError
             What cannot be read.
         """
-        return read_measurements([*self.existing, *self.stores])
+        return read_measurements([*self.existing, *self.stores], warmup)
 
-    def coupled_runs(self) -> list[CoupledRun]:
+    def coupled_runs(self, warmup: int | None = None) -> list[CoupledRun]:
         """Read the runs themselves, as `measurements` counts them.
+
+        Parameters
+        ----------
+        warmup : int, optional
+            As of `measurements`.
 
         Returns
         -------
@@ -129,10 +139,41 @@ class CampaignResult:
         StoreError, DataError
             What cannot be read.
         """
-        return read_runs([*self.existing, *self.stores])
+        return read_runs([*self.existing, *self.stores], warmup)
 
 
-def run_campaign(study: Study, directory: Path, *, report: Report | None = None) -> CampaignResult:
+def load_campaign(directory: Path) -> tuple[CampaignResult, Settings] | None:
+    """Read what a campaign left, without its study file.
+
+    Parameters
+    ----------
+    directory
+        Where it lives.
+
+    Returns
+    -------
+    result : CampaignResult
+    settings : Settings
+        What its study asked for when it ran last. None in place of both for a directory without a campaign.
+
+    Raises
+    ------
+    CalibrationError
+        When its state cannot be read, or none of its runs ended well.
+    """
+    directory = Path(directory).expanduser().resolve()
+    state = CampaignState.load(directory)
+    if state is None or state.settings is None:
+        return None
+    result = CampaignResult(directory, tuple(state.runs), 0.0, tuple(map(Path, state.settings.existing)))
+    if not result.finished and not result.existing:
+        raise TooFewRunsError(f"{directory}: expected a campaign with runs that ended well, found none")
+    return result, state.settings
+
+
+def run_campaign(
+    study: Study, directory: Path, *, report: Report | None = None, learner: str | None = None
+) -> CampaignResult:
     """Run, or go on with, the campaign of a study.
 
     Finished runs are not repeated. Runs that failed in an earlier call are tried once more; one that fails now is
@@ -147,6 +188,8 @@ def run_campaign(study: Study, directory: Path, *, report: Report | None = None)
         Where the campaign lives: ``campaign.json``, ``campaign.log`` and one directory per run under ``runs/``.
     report
         Called with each event; plain lines on standard error by default.
+    learner
+        Who is to learn from the runs, kept for those who read the campaign again.
 
     Returns
     -------
@@ -176,6 +219,7 @@ def run_campaign(study: Study, directory: Path, *, report: Report | None = None)
         tried: list[RunRecord] = []
         try:
             runs.reserve()
+            state.settings = study.settings(learner)
             cut_short = runs.clear_up(lambda run: tell(RunResumed(run.split, run.job or "", directory / run.directory)))
             state.save(directory)
             outdated = sum(run.outcome == "outdated" for run in state.runs)

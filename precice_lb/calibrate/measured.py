@@ -52,15 +52,17 @@ def measured_runs(sources: Sequence[Path]) -> MeasuredRuns:
     return MeasuredRuns(tuple(tables), tuple(problems))
 
 
-def read_measurements(sources: Sequence[Path]) -> Measurements:
+def read_measurements(sources: Sequence[Path], warmup: int | None = None) -> Measurements:
     """Read all runs of one case from directories of stores, with the parameters of each.
+
+    ``warmup`` is as of `read_runs`.
 
     Raises
     ------
     StoreError, DataError
         What cannot be read, or must not be mixed.
     """
-    return _with_parameters(read_runs(sources))
+    return _with_parameters(read_runs(sources, warmup))
 
 
 def _with_parameters(runs: Sequence[CoupledRun]) -> Measurements:
@@ -93,12 +95,17 @@ def _numbers(parameters: dict[str, Any]) -> dict[str, float]:
     return {key: float(value) for key, value in known.items() if isinstance(value, int | float)}
 
 
-def read_runs(sources: Sequence[Path]) -> list[CoupledRun]:
+def read_runs(sources: Sequence[Path], warmup: int | None = None) -> list[CoupledRun]:
     """Read runs; of each, leave out what it states as warm-up, or more where more is unlike what follows.
+
+    With a number of windows as ``warmup``, so many are left out in place of that.
 
     Raises
     ------
     StoreError
         What cannot be read.
     """
-    return [dataclasses.replace(run, warmup_windows=found_warmup([run])) for run in load_runs(sources, complete=enrich)]
+    runs = load_runs(sources, warmup=warmup, complete=enrich)
+    if warmup is not None:
+        return runs
+    return [dataclasses.replace(run, warmup_windows=found_warmup([run])) for run in runs]

@@ -16,7 +16,7 @@ from typing import Any
 
 from precice_lb.exceptions import CalibrationError
 
-__all__ = ["FAILURES", "PREPARED", "CampaignState", "RunRecord", "campaign_lock", "identity_hash", "spent"]
+__all__ = ["FAILURES", "PREPARED", "CampaignState", "RunRecord", "Settings", "campaign_lock", "identity_hash", "spent"]
 
 FORMAT = "precice-lb-campaign"
 FORMAT_VERSION = 1
@@ -92,12 +92,39 @@ class RunRecord:
         return self.reasons or self.log_tail[-4:]
 
 
+@dataclass(frozen=True)
+class Settings:
+    """For what a campaign's study asks, so that the campaign can be learned from again without it.
+
+    Attributes
+    ----------
+    total_ranks : int
+        The budget.
+    minimum_ranks, maximum_ranks : dict of str to int
+        Bounds by participant; of the latter those that the study has.
+    parameters : dict of str to float
+        Of the case.
+    existing : list of str
+        Directories of stores of runs made before.
+    learner : str or None
+        Who learned last; None for the default.
+    """
+
+    total_ranks: int
+    minimum_ranks: dict[str, int]
+    maximum_ranks: dict[str, int]
+    parameters: dict[str, float]
+    existing: list[str]
+    learner: str | None = None
+
+
 @dataclass
 class CampaignState:
-    """All runs of a campaign, finished or not, and the identity of the study they belong to."""
+    """All runs of a campaign, finished or not, the identity of the study they belong to, and what it asks for."""
 
     identity: dict[str, Any]
     runs: list[RunRecord] = field(default_factory=list)
+    settings: Settings | None = None
 
     @classmethod
     def load(cls, directory: Path) -> CampaignState | None:
@@ -125,7 +152,8 @@ class CampaignState:
                 "use the version of precice_lb that wrote it, or another directory"
             )
         try:
-            state = cls(identity=dict(raw["study"]), runs=[_record(run) for run in raw["runs"]])
+            settings = Settings(**raw["settings"]) if raw.get("settings") else None
+            state = cls(dict(raw["study"]), [_record(run) for run in raw["runs"]], settings)
         except (KeyError, TypeError, ValueError) as error:
             raise CalibrationError(f"{path}: damaged state of a campaign: {error!r}") from error
         return state
@@ -144,6 +172,7 @@ class CampaignState:
             "format_version": FORMAT_VERSION,
             "study_hash": identity_hash(self.identity),
             "study": self.identity,
+            "settings": None if self.settings is None else asdict(self.settings),
             "runs": [asdict(run) for run in self.runs],
         }
         temporary = path.with_suffix(".json.new")

@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 
 from precice_lb.calibrate.choices import close_match
 from precice_lb.calibrate.launchers import RUN_VARIABLES, LauncherOptions, launcher_class, launcher_names
+from precice_lb.calibrate.state import Settings
 
 __all__ = [
     "RUN_VARIABLES",
@@ -253,6 +254,23 @@ class Study(_Section):
     def degrees_of_freedom(self) -> dict[str, float]:
         """Degrees of freedom of the participants whose number is stated."""
         return {p.name: p.degrees_of_freedom for p in self.participants if p.degrees_of_freedom is not None}
+
+    def settings(self, learner: str | None = None) -> Settings:
+        """Return what a recommendation needs to know of this study.
+
+        Parameters
+        ----------
+        learner : str, optional
+            Who learns.
+        """
+        return Settings(
+            total_ranks=self.budget.ranks,
+            minimum_ranks={p.name: p.minimum_ranks for p in self.participants},
+            maximum_ranks={p.name: p.maximum_ranks for p in self.participants if p.maximum_ranks is not None},
+            parameters=dict(self.parameters),
+            existing=[str(path) for path in self.existing_runs],
+            learner=learner,
+        )
 
     def identity(self) -> dict[str, Any]:
         """Return what makes two studies measure the same thing: runs of others must not be mixed with these.

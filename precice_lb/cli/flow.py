@@ -56,7 +56,7 @@ def run_and_recommend(
     from precice_lb.report.truth import judge
 
     with CampaignProgress(console(sys.stderr)) as progress:
-        result = run_campaign(study, directory or study.campaign_directory, report=progress)
+        result = run_campaign(study, directory or study.campaign_directory, report=progress, learner=learner)
     result.require_runs(study)
     measurements = result.measurements()
     schedule = schedule_of(measurements, None, None)
