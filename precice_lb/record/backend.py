@@ -61,8 +61,8 @@ def _libprecice() -> Backend:
 def load_backend() -> Backend:
     """Load the backend that ``PRECICE_LB_BACKEND`` names, else pyprecice, else the embedded one.
 
-    That one stands in where pyprecice is not installed. A pyprecice that is installed and cannot be imported is a broken environment: with another backend in its place the
-    solver would couple with nobody else's.
+    That one stands in where pyprecice is not installed. A pyprecice that is installed and cannot be imported is a
+    broken environment: with another backend in its place the solver would couple with nobody else's.
 
     Returns
     -------
