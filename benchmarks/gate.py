@@ -58,7 +58,9 @@ def main(argv: Sequence[str] | None = None) -> None:
                 if found is not None:
                     lost.append(regret(pair, budget, min(max(found.split[NAMES[0]], LEAST), budget - LEAST)))
             mean = f"{100 * np.mean(lost):.2f} %" if lost else "none"
-            print(f"P = {budget:5}  {family.name:12}  {alarms} alarms in {options.pairs}, mean regret {mean}", flush=True)
+            print(
+                f"P = {budget:5}  {family.name:12}  {alarms} alarms in {options.pairs}, mean regret {mean}", flush=True
+            )
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from precice_lb.exceptions import ModelError, StudyError
+from precice_lb.plural import plural
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -198,8 +199,8 @@ class EmulatedLoad:
         """
         if self._late:
             print(
-                f"{self.law.participant}: {len(self._late)} windows took longer than their cost law says, by up to"
-                f" {max(self._late):.3f} s: the machine is too busy, or the law too fast, for this many ranks",
+                f"{self.law.participant}: {plural(len(self._late), 'window')} took longer than their cost law says, by"
+                f" up to {max(self._late):.3f} s: the machine is too busy, or the law too fast, for this many ranks",
                 file=sys.stderr,
             )
 

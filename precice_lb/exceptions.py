@@ -17,6 +17,7 @@ __all__ = [
     "ScheduleError",
     "StoreError",
     "StudyError",
+    "TooFewRunsError",
     "UnsupportedConfigurationError",
 ]
 
@@ -67,3 +68,7 @@ class CalibrationError(PreciceLBError):
 
 class InternalError(PreciceLBError):
     """A result that cannot be: an error of this package, not of its user."""
+
+
+class TooFewRunsError(CalibrationError):
+    """Fewer runs of a campaign ended well than a recommendation needs; exit code 1."""

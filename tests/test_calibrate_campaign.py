@@ -27,7 +27,7 @@ from precice_lb.calibrate import (
 )
 from precice_lb.calibrate.design import split_key
 from precice_lb.calibrate.processes import TOKEN_VARIABLE, log_tail, stop_token
-from precice_lb.calibrate.state import CampaignState
+from precice_lb.calibrate.state import CampaignState, RunRecord
 from precice_lb.exceptions import CalibrationError
 from precice_lb.precice_xml import read_configuration
 
@@ -144,6 +144,27 @@ def test_finished_runs_are_not_repeated_and_further_splits_are_added(tmp_path: P
     assert (started.total, started.finished) == (2, 1)
     third = run_campaign(read_study(write_study(tmp_path, runs=more)), directory, report=quiet)
     assert third.runs == second.runs
+
+
+def test_more_ranks_than_cores_are_refused_before_anything_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_case(tmp_path)
+    campaign = tmp_path / "campaign"
+    cores = tuple(sorted(os.sched_getaffinity(0)))
+    monkeypatch.setattr("precice_lb.calibrate.launchers.local.available_cores", lambda: cores[:2])
+    for runs in ("", TWO_SPLITS):
+        expected = r"^4 ranks on [12] cores?: .*lower budget\.ranks.*launcher\.oversubscribe = true"
+        with pytest.raises(CalibrationError, match=expected):
+            run_campaign(read_study(write_study(tmp_path, runs=runs, launcher="")), campaign, report=quiet)
+        assert not (campaign / "runs").exists()
+    if len(cores) < 2:
+        return
+    # Small runs may be made here for a recommendation with more ranks.
+    study = read_study(write_study(tmp_path, runs="splits = [{Left=1, Right=1}]", launcher=""))
+    assert len(run_campaign(study, campaign, report=quiet).finished) == 1
+    monkeypatch.setattr("precice_lb.calibrate.launchers.local.available_cores", lambda: cores[:1])
+    assert len(run_campaign(study, campaign, report=quiet).finished) == 1
 
 
 def test_a_campaign_directory_inside_the_case_is_not_copied_into_itself(tmp_path: Path) -> None:
@@ -332,6 +353,34 @@ def test_another_study_in_the_same_directory_is_refused(tmp_path: Path) -> None:
     )
     with pytest.raises(CalibrationError, match=r"campaign of another study \(participants, runs\.windows changed\)"):
         run_campaign(read_study(path), directory, report=quiet)
+
+
+def test_a_study_may_change_until_a_run_has_ended_well(tmp_path: Path) -> None:
+    write_case(tmp_path)
+    directory = tmp_path / "campaign"
+    path = write_study(tmp_path, runs=ONE_SPLIT, left='prepare = ["touch made"]')
+    solver = "sh -c 'test -s made && exec python solver.py Left'"
+    path.write_text(path.read_text().replace("python solver.py Left", solver))
+    with pytest.raises(CalibrationError, match="every run failed"):
+        run_campaign(read_study(path), directory, report=quiet)
+    path.write_text(path.read_text().replace("touch made", "cp solver.py made"))
+    events: list[Event] = []
+    result = run_campaign(read_study(path), directory, report=events.append)
+    assert [(run.name[:3], run.outcome) for run in result.runs] == [("001", "outdated"), ("002", "finished")]
+    assert "1 failed before the study was changed, which no longer count" in str(events[0])
+    path.write_text(path.read_text().replace("solver.py Left'", "solver.py Left'  "))
+    with pytest.raises(CalibrationError, match=r"campaign of another study \(participants changed\)"):
+        run_campaign(read_study(path), directory, report=quiet)
+
+
+def test_a_study_whose_job_may_still_run_may_not_change(tmp_path: Path) -> None:
+    run = {"number": 1, "name": "a", "split": {}, "directory": "runs/a", "token": "t", "started": ""}
+    for job, resumes in (("7", False), (None, True)):
+        state = CampaignState({"runs.windows": 7}, [RunRecord(**run, job=job)])
+        with pytest.raises(CalibrationError, match=r"another study \(runs\.windows changed\)"):
+            state.take_identity({"runs.windows": 9}, tmp_path, resumes=resumes)
+    state.take_identity({"runs.windows": 9}, tmp_path, resumes=False)
+    assert state.identity == {"runs.windows": 9}
 
 
 @pytest.mark.parametrize(

@@ -97,7 +97,7 @@ def test_runs_soon_measure_at_and_around_the_recommended_split() -> None:
 def test_it_ends_when_another_run_is_not_worth_it() -> None:
     for more, reason in (
         ({"target_regret": 0.5}, "is below 50 %"),
-        ({"maximum_runs": 3, "target_regret": 0.0, "stable_regret": -1.0}, "3 runs were made"),
+        ({"maximum_runs": 3, "target_regret": 0.0, "stable_regret": -1.0}, "3 runs made"),
         ({"core_hours": 1e-3}, "core-hours were spent"),
         ({"stable_regret": 0.5, "target_regret": 0.0}, "stable"),
     ):

@@ -115,7 +115,7 @@ def test_runs_that_failed_are_counted_and_not_asked_for_again(tmp_path: Path) ->
     fourth = design.ask(finished)
     assert fourth is not None
     assert design.ask([*finished, fourth.split]) is None
-    assert design.conclusion == "4 runs were made, as many as runs.maximum allows"
+    assert design.conclusion == "4 runs made, as many as runs.maximum allows"
     more = study.model_copy(update={"runs": study.runs.model_copy(update={"maximum": 9})})
     # Even where another run of the same split ended well: a repetition that fails must not be asked for for ever.
     for failed in ([fourth.split], [asked[2].split]):

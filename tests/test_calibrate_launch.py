@@ -113,6 +113,7 @@ def test_more_ranks_than_cores_only_where_asked_for(tmp_path: Path, version: str
     with pytest.raises(CalibrationError, match=r"5 ranks on 4 cores: .*launcher\.oversubscribe = true"):
         commands(program, tmp_path, cores=(0, 1, 2, 3))
     found = commands(program, tmp_path, cores=(0, 1, 2, 3), oversubscribe=True)
+    make_launcher("mpiexec", LauncherOptions(program=program, oversubscribe=True)).check_ranks(10**6)
     assert found == ({key: [program, *tokens] for key in "AB"}, {})
 
 
@@ -132,6 +133,10 @@ def test_every_participant_gets_hosts_of_its_own(tmp_path: Path) -> None:
     lines, files = commands(program, tmp_path, hostfile=hosts, ranks_per_node=2)
     assert lines["A"] == [program, "--hostfile", str(tmp_path / "A.hosts"), "--bind-to", "core", "-x", "SEEN"]
     assert files == {"A.hosts": "n0 slots=2\nn1 slots=1\n", "B.hosts": "n2 slots=2\n"}
+    launcher = make_launcher("mpiexec", LauncherOptions(program=program, hostfile=hosts))
+    launcher.check_ranks(11)
+    with pytest.raises(CalibrationError, match=r"12 ranks, but the hosts of launcher\.hostfile have 11 slots"):
+        launcher.check_ranks(12)
     with pytest.raises(CalibrationError, match=r"the 4 hosts of .* too few: B lacks 1 of its 2 ranks"):
         commands(program, tmp_path, hostfile=hosts, ranks_per_node=1)
 
@@ -326,6 +331,9 @@ def test_a_run_that_does_not_fit_into_the_allocation(tmp_path: Path, monkeypatch
     tasks = plan_of(tmp_path, A=9, B=4).tasks
     with pytest.raises(CalibrationError, match=r"13 ranks need as many CPUs; the allocation has 12"):
         make_launcher("srun").check(tasks)
+    make_launcher("srun").check_ranks(12)
+    with pytest.raises(CalibrationError, match=r"13 ranks need as many CPUs; the allocation has 12"):
+        make_launcher("srun").check_ranks(13)
     with pytest.raises(CalibrationError, match=r"3 nodes are needed.*the allocation has 2"):
         make_launcher("srun", LauncherOptions(ranks_per_node=8)).check(tasks)
     with pytest.raises(CalibrationError, match=r"heterogeneous allocation of as many components, this one has 1"):

@@ -93,6 +93,16 @@ def partitioned_again(path: Path) -> Path:
     return path
 
 
+def test_one_rank_may_have_a_command_of_its_own(tmp_path: Path) -> None:
+    write_case(tmp_path, SOLVER + "(here / f'{name}-arguments').write_text(' '.join(sys.argv[2:]))\n")
+    path = write_study(tmp_path, runs="splits = [{Left=1, Right=2}, {Left=2, Right=2}]")
+    commands = '{ 1 = "python solver.py Left alone", default = "python solver.py Left parallel {ranks}" }'
+    path.write_text(path.read_text().replace('"python solver.py Left"', commands))
+    result = run_campaign(read_study(path), tmp_path / "campaign", report=quiet)
+    said = [(result.directory / run.directory / "case" / "Left-arguments").read_text() for run in result.finished]
+    assert said == ["alone", "parallel 2"]
+
+
 def test_a_preparation_that_was_cut_short_is_made_anew(tmp_path: Path) -> None:
     path = partitioned(tmp_path, runs="splits = [{Left=2, Right=1}]")
     left = tmp_path / "campaign" / "prepared" / "Left-2" / "case" / "processor0"

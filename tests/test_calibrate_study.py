@@ -38,6 +38,9 @@ def test_paths_are_relative_to_the_study_file(tmp_path: Path, monkeypatch: pytes
     assert study.campaign_directory == tmp_path.parent / "elsewhere"
 
 
+LEFT = '"python solver.py Left"'
+
+
 @pytest.mark.parametrize(
     ("change", "expected"),
     [
@@ -57,7 +60,7 @@ def test_paths_are_relative_to_the_study_file(tmp_path: Path, monkeypatch: pytes
             r"time_limit_seconds: expected greater than 0, found 0",
         ),
         (("time_limit_seconds = 30", "time_limit_seconds = inf"), r"time_limit_seconds: expected a finite number"),
-        (("ranks = 4\n", "ranks = 1\n"), r"budget\.ranks: 1 ranks are too few: the 2 participants need at least 2"),
+        (("ranks = 4\n", "ranks = 1\n"), r"budget\.ranks: expected at least 2 ranks for 2 participants, found 1"),
         (("ranks = 4\n", "\n"), r"budget\.ranks: this key is missing"),
         (('directory = "case"', 'directory = "cake"'), r"case\.directory: no such directory: .*cake"),
         (('directory = "case"', 'directory = "case"\nconfiguration = "c.xml"'), r"case\.configuration: no such file"),
@@ -77,6 +80,15 @@ def test_paths_are_relative_to_the_study_file(tmp_path: Path, monkeypatch: pytes
             r"participants\[1\]\.directory: expected a directory inside the case",
         ),
         (("minimum_ranks = 1", "minimum_ranks = 3\nmaximum_ranks = 2"), r"maximum_ranks: expected at least .* = 3"),
+        ((LEFT, "{}"), r"participants\[1\]\.command: expected the command for all other numbers"),
+        ((LEFT, "[]"), r"participants\[1\]\.command: expected a text, or a table of texts.*found \[\]"),
+        ((LEFT, "{ 1 = 2, default = 'sh' }"), r"command: expected a text, or a table of texts"),
+        ((LEFT, "{ 0 = 'a', default = 'sh' }"), r"command: expected numbers of ranks .*found '0'"),
+        ((LEFT, "{ one = 'a', default = 'sh' }"), r"command: expected numbers of .*found 'one'"),
+        (
+            (LEFT, "{ 1 = 'pythn', default = 'sh' }"),
+            r"participants\[1\]\.command\.1: no program 'pythn'",
+        ),
         (("minimum_ranks = 1", "minimum_ranks = 0"), r"minimum_ranks: expected greater than or equal to 1, found 0"),
         (
             ("oversubscribe", 'name = "mpirun"\noversubscribe'),
@@ -114,7 +126,10 @@ def test_paths_are_relative_to_the_study_file(tmp_path: Path, monkeypatch: pytes
         (("[budget]", '[emulation]\nlaw = "law.json"\n[budget]'), r"emulation\.law: no such file"),
         (("windows = 7", "windows = 7\nsplits = []"), r"runs\.splits: expected at least one split"),
         (("windows = 7", "windows = 7\nsplits = [{Left=1}]"), r"runs\.splits\[1\]: no ranks for participant 'Right'"),
-        (("windows = 7", "windows = 7\nsplits = [{Left=4, Right=1}]"), r"runs\.splits\[1\]: 5 ranks exceed the budget"),
+        (
+            ("windows = 7", "windows = 7\nsplits = [{Left=4, Right=1}]"),
+            r"runs\.splits\[1\]: expected at most the 4 ranks .*found 5",
+        ),
         (("windows = 7", "windows = 7\nsplits = [{Left=2, Right=9}]"), r"expected 1 to 4 ranks for 'Right', found 9"),
         (
             ("windows = 7", "windows = 7\nsplits = [{Left=2, Rihgt=2}]"),
@@ -197,3 +212,24 @@ def test_commands_that_can_be_started_are_accepted(tmp_path: Path, command: str)
     command = command.replace("SCRIPT", str(case / "solver.py"))
     path.write_text(path.read_text().replace("python solver.py Left", command))
     assert read_study(path).participants[0].command == command
+
+
+def test_a_console_script_is_recorded_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_case(tmp_path)
+    path = write_study(tmp_path)
+    command = "python -m precice_lb run stand-in-solver config.json"
+    path.write_text(path.read_text().replace("python solver.py Left", command))
+    with pytest.raises(StudyError, match=r"no such script: .*stand-in-solver, nor a console script of that name"):
+        read_study(path)
+    script = tmp_path / "bin" / "stand-in-solver"
+    script.parent.mkdir()
+    monkeypatch.setenv("PATH", f"{script.parent}{os.pathsep}{os.environ['PATH']}")
+    script.write_text("#!/bin/sh\n")  # nothing that Python could run
+    script.chmod(0o755)
+    with pytest.raises(StudyError, match="no such script"):
+        read_study(path)
+    script.write_text(f"#!{sys.executable}\n")
+    assert read_study(path).participants[0].command == command
+    path.write_text(path.read_text().replace(command, command.replace("stand-in", "./stand-in")))
+    with pytest.raises(StudyError, match=r"no such script: .*stand-in-solver$"):
+        read_study(path)

@@ -106,6 +106,30 @@ def test_pinned_ranks_have_the_cores_of_the_script(tmp_path: Path, mpiexec: str,
         assert f" cores {core} " in said(tmp_path / "case")[name][0]
 
 
+def test_files_of_the_scripts_are_found_from_the_case(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = tmp_path / "mpiexec"
+    program.write_text("#!/bin/sh\necho 'mpiexec (OpenRTE) 4.1.4'\n")
+    program.chmod(0o755)
+    study = study_of(tmp_path, launcher=f'program = "{program}"')
+    monkeypatch.chdir(tmp_path)
+    assert main(["scripts", str(study), "--split", "Left=2,Right=1", "--directory", "elsewhere"]) == 0
+    script = (tmp_path / "elsewhere" / "launch" / "run.sh").read_text()
+    files = re.findall(r"--rankfile (\S+)", script)
+    assert files == [str(tmp_path / "elsewhere" / "launch" / f"{name}.ranks") for name in ("Left", "Right")]
+    assert all(Path(file).is_file() for file in files)
+
+
+def test_one_rank_may_have_a_command_of_its_own(tmp_path: Path) -> None:
+    path = study_of(tmp_path)
+    commands = "{ 1 = 'python solver.py Right alone', default = 'python solver.py Right of {ranks}' }"
+    path.write_text(path.read_text().replace('"python solver.py Right"', commands))
+    study = read_study(path)
+    for ranks, words in ((1, "alone"), (3, "of 3")):
+        write_launch_scripts(study, {"Left": 1, "Right": ranks}, tmp_path)
+        for script in ("run.sh", "job.sbatch"):
+            assert f" solver.py Right {words}" in (tmp_path / "launch" / script).read_text()
+
+
 def test_too_few_cores_are_refused_before_anything_runs(tmp_path: Path, mpiexec: str) -> None:
     study = read_study(study_of(tmp_path, launcher="pin = true"))
     many = (os.cpu_count() or 1) + 1

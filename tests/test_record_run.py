@@ -240,17 +240,43 @@ def test_every_way_to_import_precice_gives_the_recording_participant(
     assert ("cyprecice" if backend == "libprecice" else "precice_lb.embedded") in ours.stdout
 
 
-def test_an_unusable_pyprecice_is_replaced_by_the_embedded_backend(tmp_path: Path) -> None:
-    (tmp_path / "precice.py").write_text("raise ImportError('libprecice.so.3: cannot open shared object file')")
+@pytest.mark.parametrize(
+    ("module", "message"),
+    [
+        (
+            "raise ImportError('libprecice.so.3: cannot open shared object file')",
+            "ImportError: libprecice.so.3: cannot open shared object file",
+        ),
+        ("import no_such_dependency", "ModuleNotFoundError: No module named 'no_such_dependency'"),
+        ("raise RuntimeError('cannot load MPI library')", "RuntimeError: cannot load MPI library"),
+        ("Interface = object", "has no Participant: expected pyprecice 3.2 or newer"),
+    ],
+)
+@pytest.mark.parametrize("backend", ["", "libprecice"])
+def test_a_pyprecice_that_cannot_be_imported_is_refused_with_what_the_loader_says(
+    tmp_path: Path, module: str, message: str, backend: str
+) -> None:
+    (tmp_path / "precice.py").write_text(module)
     (tmp_path / "solver.py").write_text("import precice; print(precice.__version__, precice.Participant.__mro__[1])")
-    ours = _ours(tmp_path, "solver.py")
+    ours = _ours(tmp_path, "solver.py", PRECICE_LB_BACKEND=backend)
+    assert (ours.returncode, ours.stdout) == (1, "")
+    last = ours.stderr.splitlines()[-1]
+    assert "BackendError: pyprecice is installed but cannot be imported: " in last
+    assert message in last
+    assert "PRECICE_LB_BACKEND=embedded" in last
+    ours = _ours(tmp_path, "solver.py", PRECICE_LB_BACKEND="embedded")
     assert (ours.returncode, ours.stderr) == (0, "")
     assert "embedded" in ours.stdout
+
+
+def test_without_pyprecice_the_backend_asked_for_is_not_there(tmp_path: Path) -> None:
+    if importlib.util.find_spec("precice") is not None:
+        pytest.skip("pyprecice is installed")
+    (tmp_path / "solver.py").write_text("import precice")
     ours = _ours(tmp_path, "solver.py", PRECICE_LB_BACKEND="libprecice")
     assert ours.returncode == 1
     last = ours.stderr.splitlines()[-1]
-    assert "BackendError: PRECICE_LB_BACKEND=libprecice: expected an importable pyprecice" in last
-    assert "libprecice.so.3" in last
+    assert "BackendError: PRECICE_LB_BACKEND=libprecice: expected an importable pyprecice, found: No module" in last
 
 
 def test_a_directory_called_precice_is_no_pyprecice(tmp_path: Path) -> None:

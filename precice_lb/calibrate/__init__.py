@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from precice_lb.calibrate.campaign import CampaignResult, run_campaign
+from precice_lb.calibrate.campaign import CampaignResult, load_campaign, run_campaign
 from precice_lb.calibrate.design import Design, FixedDesign, Proposal, spread_splits
 from precice_lb.calibrate.design_adaptive import CalibrationDesign
 from precice_lb.calibrate.design_fixed import doubling_splits, grid_splits
@@ -19,7 +19,7 @@ from precice_lb.calibrate.events import (
 )
 from precice_lb.calibrate.launchers import Launcher, LauncherOptions, launcher, launcher_names, make_launcher
 from precice_lb.calibrate.read import read_study
-from precice_lb.calibrate.state import RunRecord
+from precice_lb.calibrate.state import RunRecord, Settings
 from precice_lb.calibrate.study import Study
 
 __all__ = [
@@ -39,12 +39,14 @@ __all__ = [
     "RunRecord",
     "RunResumed",
     "RunStarted",
+    "Settings",
     "Study",
     "design_of",
     "doubling_splits",
     "grid_splits",
     "launcher",
     "launcher_names",
+    "load_campaign",
     "make_launcher",
     "print_event",
     "read_study",

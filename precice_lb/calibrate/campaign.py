@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 
-from precice_lb.calibrate.design import Design, Proposal
+from precice_lb.calibrate.design import Design, Proposal, split_key, spread_splits
 from precice_lb.calibrate.design_study import design_of
 from precice_lb.calibrate.events import (
     CampaignEnded,
@@ -23,15 +23,21 @@ from precice_lb.calibrate.events import (
     logged,
     print_event,
 )
+from precice_lb.calibrate.failures import failed_splits
 from precice_lb.calibrate.launchers import make_launcher
-from precice_lb.calibrate.measured import read_measurements, read_runs
+from precice_lb.calibrate.measured import measured_runs, read_measurements, read_runs
 from precice_lb.calibrate.runs import CampaignRuns
-from precice_lb.calibrate.state import CampaignState, RunRecord, campaign_lock, spent
+from precice_lb.calibrate.state import CampaignState, RunRecord, Settings, campaign_lock, spent
 from precice_lb.calibrate.study import Study
 from precice_lb.dataset import CoupledRun, Measurements
-from precice_lb.exceptions import CalibrationError
+from precice_lb.exceptions import CalibrationError, TooFewRunsError
+from precice_lb.plural import plural
+from precice_lb.recommend.failed import FailedSplit
 
-__all__ = ["CampaignResult", "run_campaign"]
+__all__ = ["CampaignResult", "load_campaign", "run_campaign"]
+
+# Of one alone nobody sees how anything scales.
+LEAST_SPLITS = 2
 
 
 @dataclass(frozen=True)
@@ -61,12 +67,49 @@ class CampaignResult:
         return tuple(run for run in self.runs if run.outcome == "finished")
 
     @property
+    def failed_splits(self) -> tuple[FailedSplit, ...]:
+        """Splits none of whose runs ended well."""
+        return failed_splits(self.runs)
+
+    def require_runs(self, study: Study) -> None:
+        """Refuse to go on from fewer runs than a recommendation needs: at two splits, where the study has as many.
+
+        Parameters
+        ----------
+        study : Study
+            What was to be measured.
+
+        Raises
+        ------
+        TooFewRunsError
+            With why the first of the others failed.
+        """
+        wanted = (
+            study.runs.splits or spread_splits(study.bounds, study.budget.ranks, LEAST_SPLITS)[: study.runs.maximum]
+        )
+        needed = min(LEAST_SPLITS, len({split_key(split) for split in wanted}))
+        splits = {split_key(run.split) for run in self.finished}
+        if len(splits) >= needed or len(splits) + len(measured_runs(self.existing).runs) >= needed:
+            return
+        failed = self.failed_splits
+        why = "" if not failed else f"; {failed[0].runs[0]} failed: {' | '.join(failed[0].reasons)}"
+        raise TooFewRunsError(
+            f"{self.directory}: expected runs at {plural(needed, 'split')} or more to recommend one, found "
+            f"{plural(len(splits), 'split')} whose runs ended well{why}"
+        )
+
+    @property
     def stores(self) -> tuple[Path, ...]:
         """Directories with the stores of the runs that ended well: the sources of a recommendation."""
         return tuple(self.directory / run.directory / "stores" for run in self.finished)
 
-    def measurements(self) -> Measurements:
+    def measurements(self, warmup: int | None = None) -> Measurements:
         """Read what the runs measured, and the earlier runs that the study names.
+
+        Parameters
+        ----------
+        warmup : int, optional
+            Windows to leave out of each; by default what the run states, or more where more is unlike what follows.
 
         Returns
         -------
@@ -77,10 +120,15 @@ class CampaignResult:
         StoreError, DataError
             What cannot be read.
         """
-        return read_measurements([*self.existing, *self.stores])
+        return read_measurements([*self.existing, *self.stores], warmup)
 
-    def coupled_runs(self) -> list[CoupledRun]:
+    def coupled_runs(self, warmup: int | None = None) -> list[CoupledRun]:
         """Read the runs themselves, as `measurements` counts them.
+
+        Parameters
+        ----------
+        warmup : int, optional
+            As of `measurements`.
 
         Returns
         -------
@@ -91,15 +139,46 @@ class CampaignResult:
         StoreError, DataError
             What cannot be read.
         """
-        return read_runs([*self.existing, *self.stores])
+        return read_runs([*self.existing, *self.stores], warmup)
 
 
-def run_campaign(study: Study, directory: Path, *, report: Report | None = None) -> CampaignResult:
+def load_campaign(directory: Path) -> tuple[CampaignResult, Settings] | None:
+    """Read what a campaign left, without its study file.
+
+    Parameters
+    ----------
+    directory
+        Where it lives.
+
+    Returns
+    -------
+    result : CampaignResult
+    settings : Settings
+        What its study asked for when it ran last. None in place of both for a directory without a campaign.
+
+    Raises
+    ------
+    CalibrationError
+        When its state cannot be read, or none of its runs ended well.
+    """
+    directory = Path(directory).expanduser().resolve()
+    state = CampaignState.load(directory)
+    if state is None or state.settings is None:
+        return None
+    result = CampaignResult(directory, tuple(state.runs), 0.0, tuple(map(Path, state.settings.existing)))
+    if not result.finished and not result.existing:
+        raise TooFewRunsError(f"{directory}: expected a campaign with runs that ended well, found none")
+    return result, state.settings
+
+
+def run_campaign(
+    study: Study, directory: Path, *, report: Report | None = None, learner: str | None = None
+) -> CampaignResult:
     """Run, or go on with, the campaign of a study.
 
     Finished runs are not repeated. Runs that failed in an earlier call are tried once more; one that fails now is
-    recorded with the end of its log, tried again as often as the study says, and then the campaign goes on with the
-    next split or stops, as the study says, too. Every event also stands in ``campaign.log``, with its time.
+    recorded with what its logs say of it, tried again as often as the study says, and then the campaign goes on with
+    the next split or stops, as the study says, too. Every event also stands in ``campaign.log``, with its time.
 
     Parameters
     ----------
@@ -109,6 +188,8 @@ def run_campaign(study: Study, directory: Path, *, report: Report | None = None)
         Where the campaign lives: ``campaign.json``, ``campaign.log`` and one directory per run under ``runs/``.
     report
         Called with each event; plain lines on standard error by default.
+    learner
+        Who is to learn from the runs, kept for those who read the campaign again.
 
     Returns
     -------
@@ -117,8 +198,8 @@ def run_campaign(study: Study, directory: Path, *, report: Report | None = None)
     Raises
     ------
     CalibrationError
-        When the directory holds or runs another campaign, the launcher is missing, every run failed, or one did and the
-        study says to stop then.
+        When the directory holds runs of another study or is in use, the launcher is missing, the largest run has more
+        ranks than there are cores, every run failed, or one did and the study says to stop then.
     KeyboardInterrupt
         On an interrupt, a hang-up or a termination signal, after the run in progress has been stopped. The state is
         kept: the next call resumes.
@@ -133,21 +214,26 @@ def run_campaign(study: Study, directory: Path, *, report: Report | None = None)
     launcher = make_launcher(study.launcher.name, study.launcher_options(directory))
     with campaign_lock(directory), _signals_interrupt(), logged(report or print_event, directory) as tell:
         state = CampaignState.load(directory) or CampaignState(study.identity())
-        state.check_identity(study.identity(), directory)
+        state.take_identity(study.identity(), directory, resumes=launcher.resumes)
         runs = CampaignRuns(study, launcher, state, directory)
         tried: list[RunRecord] = []
         try:
             runs.reserve()
+            state.settings = study.settings(learner)
             cut_short = runs.clear_up(lambda run: tell(RunResumed(run.split, run.job or "", directory / run.directory)))
             state.save(directory)
-            tell(CampaignStarted(directory, design.total, len(state.finished), cut_short))
+            outdated = sum(run.outcome == "outdated" for run in state.runs)
+            tell(CampaignStarted(directory, design.total, len(state.finished), cut_short, outdated))
             while (proposal := _next(design, state, tried)) is not None:
+                if not tried:
+                    runs.check_room()
                 number = len(state.finished) + sum(run.outcome != "finished" for run in tried) + 1
                 _try(runs, proposal, tried, tell, number, design.total)
                 if tried[-1].outcome != "finished" and study.runs.on_failure == "stop":
+                    why = " | ".join(tried[-1].why) or "its log is empty"
                     raise CalibrationError(
                         f"run {tried[-1].name} failed, and runs.on_failure says stop: {tried[-1].error}; "
-                        f"log in {directory / tried[-1].directory}"
+                        f"log in {directory / tried[-1].directory}: {why}"
                     )
             if design.conclusion is not None:
                 tell(CampaignEnded(len(state.finished), design.conclusion))
@@ -155,9 +241,9 @@ def run_campaign(study: Study, directory: Path, *, report: Report | None = None)
             launcher.close()
     if not state.finished and tried:
         first = tried[0]
-        tail = " | ".join(first.log_tail[-4:]) or "its log is empty"
-        raise CalibrationError(
-            f"every run failed; the first, {first.name}: {first.error}; log in {directory / first.directory}: {tail}"
+        why = " | ".join(first.why) or "its log is empty"
+        raise TooFewRunsError(
+            f"every run failed; the first, {first.name}: {first.error}; log in {directory / first.directory}: {why}"
         )
     return CampaignResult(directory, tuple(state.runs), time.monotonic() - began, study.existing_runs)
 
@@ -170,8 +256,8 @@ def _try(runs: CampaignRuns, proposal: Proposal, tried: list[RunRecord], tell: R
         tell(RunStarted(number, total, record.split, reason, runs.directory / record.directory))
         runs.do(record)
         used = _used(runs, total - number)
-        load = record.other_load
-        tell(RunFinished(number, total, record.split, record.outcome, record.seconds, record.error, used, load))
+        load, why = record.other_load, tuple(record.reasons)
+        tell(RunFinished(number, total, record.split, record.outcome, record.seconds, record.error, used, load, why))
         if record.outcome == "finished":
             break
     tried.append(record)

@@ -8,6 +8,7 @@ from precice_lb.calibrate.launchers import RUN_VARIABLES, check_placeholders, fi
 from precice_lb.calibrate.prepare import PLACEHOLDERS, placeholders
 from precice_lb.calibrate.study import ParticipantSection, Study
 from precice_lb.exceptions import ConfigurationError, StudyError
+from precice_lb.plural import plural
 from precice_lb.precice_xml import Configuration, read_configuration
 
 __all__ = ["check_study"]
@@ -24,7 +25,8 @@ def check_study(study: Study) -> None:
     runs = study.runs
     if runs.windows <= runs.warmup_windows:
         raise StudyError(
-            f"runs.windows: expected more than the {runs.warmup_windows} warm-up windows, found {runs.windows}"
+            f"runs.windows: expected more than the {plural(runs.warmup_windows, 'warm-up window')}, "
+            f"found {runs.windows}"
         )
     for name in study.environment:
         if name in RUN_VARIABLES:
@@ -41,8 +43,8 @@ def check_study(study: Study) -> None:
     needed = sum(low for low, _ in study.bounds.values())
     if study.budget.ranks < needed:
         raise StudyError(
-            f"budget.ranks: {study.budget.ranks} ranks are too few: the {len(study.names)} participants need "
-            f"at least {needed}"
+            f"budget.ranks: expected at least {plural(needed, 'rank')} for {plural(len(study.names), 'participant')}, "
+            f"found {study.budget.ranks}"
         )
     _check_splits(study)
     _check_case(study)
@@ -67,7 +69,7 @@ def _check_meshes(study: Study) -> None:
     small = sum(mesh.runs for mesh in study.meshes)
     if small >= study.runs.maximum:
         raise StudyError(
-            f"runs.maximum: expected more than the {small} runs on smaller meshes, found {study.runs.maximum}"
+            f"runs.maximum: expected more than the {plural(small, 'run')} on smaller meshes, found {study.runs.maximum}"
         )
 
 
@@ -81,9 +83,12 @@ def _check_splits(study: Study) -> None:
             if name not in split:
                 raise StudyError(f"{key}: no ranks for participant {name!r}")
             if not least <= split[name] <= most:
-                raise StudyError(f"{key}: expected {least} to {most} ranks for {name!r}, found {split[name]}")
+                raise StudyError(f"{key}: expected {least} to {plural(most, 'rank')} for {name!r}, found {split[name]}")
         if sum(split.values()) > study.budget.ranks:
-            raise StudyError(f"{key}: {sum(split.values())} ranks exceed the budget of {study.budget.ranks}")
+            raise StudyError(
+                f"{key}: expected at most the {plural(study.budget.ranks, 'rank')} of the budget, "
+                f"found {sum(split.values())}"
+            )
     if study.runs.splits == ():
         raise StudyError("runs.splits: expected at least one split; leave the key out to have them chosen")
 
@@ -137,7 +142,10 @@ def _check_commands(study: Study, participant: ParticipantSection, key: str) -> 
     case = study.case_directory
     directory = case / participant.directory
     values = placeholders(study, participant, participant.minimum_ranks)
-    commands = [("command", participant.command)]
+    single = isinstance(participant.command, str)
+    commands = [
+        ("command" if single else f"command.{ranks}", command) for ranks, command in participant.commands().items()
+    ]
     commands += [(f"prepare[{number}]", command) for number, command in enumerate(participant.prepare, start=1)]
     for name, command in commands:
         try:

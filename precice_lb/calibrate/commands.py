@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 from precice_lb.exceptions import StudyError
+from precice_lb.record.programs import is_console_script
 
 __all__ = ["check_command", "command_tokens"]
 
@@ -69,31 +70,37 @@ def check_command(command: str, directory: Path, case: Path) -> None:
     StudyError
         Naming what is missing.
     """
-    tokens = command_tokens(command, directory, case)
-    script = _script(tokens)
+    script, by_run = _script(command_tokens(command, directory, case))
     if script is None:
         return
     if not (directory / script).exists():
-        raise StudyError(f"no such script: {directory / script}")
+        by_name = by_run and "/" not in script
+        if by_name and is_console_script(script):
+            return
+        also = f", nor a console script of that name beside {sys.executable} or on the path" if by_name else ""
+        raise StudyError(f"no such script: {directory / script}{also}")
     if not os.path.isabs(script) and not _copied(script, directory, case):
         raise StudyError(
             f"{script} lies outside the case {case}, of which each run takes a copy: give its absolute path"
         )
 
 
-def _script(tokens: tuple[str, ...]) -> str | None:
-    """Return the script of ``python S``, ``python -m precice_lb run S`` or ``precice-lb run S``, None for others."""
+def _script(tokens: tuple[str, ...]) -> tuple[str | None, bool]:
+    """Return what ``python S``, ``python -m precice_lb run S`` or ``precice-lb run S`` runs, and whether by ``run``.
+
+    None for other commands.
+    """
     rest = list(tokens[1:])
     if tokens[0] == sys.executable:
         while rest and rest[0].startswith("-") and rest[0] not in {"-m", "-c", "-"}:
             del rest[: 2 if rest[0] in _VALUED else 1]
         if rest[:1] != ["-m"]:
-            return rest[0] if rest and rest[0] not in {"-c", "-"} else None
+            return (rest[0] if rest and rest[0] not in {"-c", "-"} else None), False
         if rest[:2] != ["-m", "precice_lb"]:
-            return None
+            return None, False
         rest = rest[2:]
     elif Path(tokens[0]).name != "precice-lb":
-        return None
+        return None, False
     if rest[:1] != ["run"]:
-        return None
-    return rest[1] if len(rest) > 1 and not rest[1].startswith("-") else None
+        return None, False
+    return (rest[1] if len(rest) > 1 and not rest[1].startswith("-") else None), True

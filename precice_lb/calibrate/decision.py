@@ -97,6 +97,8 @@ class Beliefs:
         Of everything drawn.
     splits : array of int of shape (k, participants), optional
         The only splits that are possible, where bounds are not all that there is to it.
+    failed : sequence of mapping from participant to int
+        Splits that must not be chosen; with some participants alone, all in which these have so many ranks.
     """
 
     def __init__(
@@ -109,6 +111,7 @@ class Beliefs:
         highest: Mapping[str, int],
         seed: int,
         splits: Integers | None = None,
+        failed: Sequence[Mapping[str, int]] = (),
     ) -> None:
         self.names = schedule.participants
         self.schedule = schedule
@@ -126,7 +129,7 @@ class Beliefs:
         self.noise = dict(noise)
         self._rng = np.random.default_rng([seed, len(self.names)])
         #: Splits that come into question, shape (k, participants).
-        self.splits = self._in_question() if splits is None else splits
+        self.splits = self._without(self._in_question() if splits is None else splits, failed)
         windows = self.windows(self.splits)
         #: What each would lose for each set of curves, relative, shape (curves, k).
         self.regrets = windows / windows.min(axis=1, keepdims=True) - 1.0
@@ -214,6 +217,14 @@ class Beliefs:
         splits = np.unique(np.minimum(np.maximum(splits, self.low), self.high), axis=0)
         splits = _within(splits, self.low, self.budget)
         return np.asarray(np.unique(np.vstack([splits, self._around(splits)]), axis=0))
+
+    def _without(self, splits: Integers, failed: Sequence[Mapping[str, int]]) -> Integers:
+        """Leave out splits that failed; where nothing is left, nothing is to be chosen and all stay."""
+        free = np.ones(len(splits), dtype=np.bool_)
+        for split in failed:
+            same = [splits[:, self.names.index(name)] == ranks for name, ranks in split.items()]
+            free &= ~np.logical_and.reduce(same)
+        return splits[free] if free.any() else splits
 
     def _around(self, splits: Integers) -> Integers:
         """Search from the best of some splits: one rank, or several, from one participant to another."""

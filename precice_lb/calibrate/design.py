@@ -14,6 +14,7 @@ from random import Random
 from typing import Protocol
 
 from precice_lb.exceptions import InfeasibleError
+from precice_lb.plural import plural
 
 __all__ = ["Bounds", "Design", "FixedDesign", "Proposal", "Split", "split_key", "spread_splits"]
 
@@ -149,7 +150,7 @@ def spread_splits(bounds: Bounds, budget: int, count: int) -> list[Split]:
     needed = sum(low)
     if needed > budget:
         raise InfeasibleError(
-            f"a budget of {budget} ranks is too small for {', '.join(names)}: they need at least {needed}"
+            f"a budget of {plural(budget, 'rank')} is too small for {', '.join(names)}: they need at least {needed}"
         )
     for name, (least, most) in bounds.items():
         if most < least or least < 1:

@@ -10,9 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precice_lb.calibrate.decision import Beliefs, learned
-from precice_lb.calibrate.design import Split, split_key, spread_splits
+from precice_lb.calibrate.design import Split, spread_splits
 from precice_lb.dataset import Measurements
 from precice_lb.exceptions import CalibrationError, DataError, ScheduleError
+from precice_lb.plural import plural
 from precice_lb.recommend import Recommendation, recommend
 from precice_lb.recommend.bounds import rank_bounds, whole_number
 from precice_lb.recommend.inputs import coupling_of
@@ -117,10 +118,10 @@ class CalibrationDesign:
         # Ranks, seconds, standard error, and the parameters.
         self._rows: dict[str, list[tuple[float, ...]]] = {name: [] for name in self.names}
         self._spent = 0.0
-        self._skipped: set[tuple[tuple[str, int], ...]] = set()
+        self._skipped: list[Split] = []
         self._answers: dict[tuple[int, int], Split | None] = {}
         self._spread_splits: dict[int, list[Split]] = {}
-        self._beliefs: dict[tuple[int, bool], Beliefs] = {}
+        self._beliefs: dict[tuple[int, int, bool], Beliefs] = {}
 
     @property
     def runs(self) -> int:
@@ -194,14 +195,15 @@ class CalibrationDesign:
         return None if answer is None else dict(answer)
 
     def skip(self, split: Mapping[str, int]) -> None:
-        """Take note that a split cannot be measured; it is not asked for again.
+        """Take note that a split cannot be measured; it is not asked for again, and not recommended.
 
         Parameters
         ----------
         split : mapping from participant to int
-            Ranks.
+            Ranks; of some participants alone, all splits in which these have so many.
         """
-        self._skipped.add(split_key(split))
+        if dict(split) not in self._skipped:
+            self._skipped.append(dict(split))
 
     def recommendation(self) -> Recommendation:
         """Recommend a split from what was told.
@@ -227,6 +229,7 @@ class CalibrationDesign:
             maximum_ranks=self.maximum_ranks,
             random_state=self.random_state,
             parameters=self.parameters or None,
+            failed=self._skipped,
         )
 
     def measurements(self) -> Measurements:
@@ -244,7 +247,7 @@ class CalibrationDesign:
 
     def _choose(self) -> Split | None:
         if self.runs >= self.maximum_runs:
-            return self._stop(f"{self.runs} runs were made, as many as allowed")
+            return self._stop(f"{plural(self.runs, 'run')} made, as many as allowed")
         if self._spent >= self.core_hours:
             return self._stop(f"{self._spent:.3g} core-hours were spent, of {self.core_hours:.3g} allowed")
         if self.runs < SPREAD_RUNS:
@@ -281,12 +284,15 @@ class CalibrationDesign:
         if count not in self._spread_splits:
             self._spread_splits = {count: spread_splits(bounds, self.total_ranks, count)}
         splits = self._spread_splits[count]
-        splits = [split for split in splits if split_key(split) not in self._skipped]
+        splits = [split for split in splits if not self._is_skipped(split)]
         if not splits:
             return self._stop("every split that comes into question failed")
         chosen = max(splits, key=self._distance)
         self.reason = f"spread over the budget, {self.runs + 1} of {SPREAD_RUNS}"
         return chosen
+
+    def _is_skipped(self, split: Split) -> bool:
+        return any(skipped.items() <= split.items() for skipped in self._skipped)
 
     def _distance(self, split: Split) -> float:
         """Logarithmic distance to the nearest split that was measured."""
@@ -301,7 +307,7 @@ class CalibrationDesign:
         likely = np.sort(np.argmin(beliefs.regrets, axis=1))
         likely = likely[np.linspace(0, len(likely) - 1, CANDIDATES).round().astype(np.intp)]
         chosen = np.unique(np.concatenate([every, likely, [beliefs.best]]))
-        free = [split_key(self._split(beliefs.splits[at])) not in self._skipped for at in chosen]
+        free = [not self._is_skipped(self._split(beliefs.splits[at])) for at in chosen]
         splits = beliefs.splits[chosen[free]]
         new = np.ones(len(splits), dtype=np.bool_)
         for name, ranks in zip(self.names, splits.T, strict=True):
@@ -311,16 +317,18 @@ class CalibrationDesign:
         return np.asarray(splits[new] if new.any() else splits)
 
     def _belief(self, *, usual_noise: bool) -> Beliefs:
-        known = (self.runs, usual_noise)
+        known = (self.runs, len(self._skipped), usual_noise)
         if known not in self._beliefs:
-            self._beliefs = {key: value for key, value in self._beliefs.items() if key[0] == self.runs}
+            self._beliefs = {key: value for key, value in self._beliefs.items() if key[:2] == known[:2]}
             curves, noise = {}, {}
             for index, (name, rows) in enumerate(self._rows.items()):
                 table, parameters = np.array(sorted(rows)), list(self.parameters.values())
                 seed = [self.random_state, index]
                 curves[name], noise[name] = learned(table, parameters, seed, usual_noise=usual_noise)
             bounds = (self.total_ranks, self.lowest, self.highest)
-            self._beliefs[known] = Beliefs(curves, noise, self.schedule, *bounds, self.random_state)
+            self._beliefs[known] = Beliefs(
+                curves, noise, self.schedule, *bounds, self.random_state, failed=self._skipped
+            )
         return self._beliefs[known]
 
     def _split(self, ranks: Integers) -> Split:

@@ -9,11 +9,13 @@ from pathlib import Path
 from precice_lb.calibrate.design import Design, FixedDesign, Proposal, Split, split_key, spread_splits
 from precice_lb.calibrate.design_adaptive import CalibrationDesign
 from precice_lb.calibrate.design_fixed import doubling_splits, grid_splits
+from precice_lb.calibrate.failures import failed_splits
 from precice_lb.calibrate.measured import MeasuredRuns, mean_iterations, measured_runs
 from precice_lb.calibrate.state import CampaignState, RunRecord, spent
 from precice_lb.calibrate.study import Study
 from precice_lb.dataset import Measurements
 from precice_lb.exceptions import ScheduleError
+from precice_lb.plural import plural
 from precice_lb.schedule import Schedule
 
 __all__ = ["AdaptiveDesign", "design_of"]
@@ -74,14 +76,14 @@ class AdaptiveDesign:
         tried : collection of mapping from participant to int
             Splits of the runs that ended well and of those that failed in this call.
         """
-        runs = self._study.runs
+        study, runs = self._study, self._study.runs
         state = CampaignState.load(self._directory)
         records = state.runs if state is not None else []
         finished = [record for record in records if record.outcome == "finished"]
         done = Counter(split_key(record.split) for record in finished)
         failed = [dict(key) for key in (Counter(map(split_key, tried)) - done).elements()]
         if len(finished) + len(failed) >= runs.maximum:
-            return self._stop(f"{len(finished) + len(failed)} runs were made, as many as runs.maximum allows")
+            return self._stop(f"{plural(len(finished) + len(failed), 'run')} made, as many as runs.maximum allows")
         minutes, core_hours = spent(records)
         if runs.minutes is not None and minutes >= runs.minutes:
             return self._stop(f"the runs took {minutes:.3g} minutes, of {runs.minutes:g} allowed")
@@ -92,9 +94,15 @@ class AdaptiveDesign:
             return small
         each = [measured_runs([self._directory / record.directory / "stores"]) for record in finished]
         design = self._design([measured_runs(self._study.existing_runs), *each])
+        # A participant's own number of ranks, where one of its runs failed in this call.
+        alone = [
+            found.ranks
+            for found in failed_splits(records)
+            if len(found.ranks) < len(study.names) and any(found.ranks.items() <= split.items() for split in failed)
+        ]
         pairs = zip(finished, each, strict=True)
         silent = [record.split for record, measured in pairs if record.mesh is None and not measured.runs]
-        for split in (*failed, *silent):
+        for split in (*failed, *alone, *silent):
             design.skip(split)
         answer = design.ask()
         if answer is None:

@@ -10,6 +10,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 from precice_lb.calibrate.other_load import NOTICEABLE
+from precice_lb.plural import plural
 
 __all__ = [
     "CampaignEnded",
@@ -44,19 +45,24 @@ class CampaignStarted:
         Runs that are there already.
     set_aside : int
         Runs that were cut short and are done anew.
+    outdated : int
+        Runs that failed before the study was changed, and no longer count.
     """
 
     directory: Path
     total: int
     finished: int
     set_aside: int
+    outdated: int = 0
 
     def __str__(self) -> str:
-        text = f"calibration in {self.directory}: {self.total} runs"
+        text = f"calibration in {self.directory}: {plural(self.total, 'run')}"
         if self.finished:
             text += f", {self.finished} finished before"
         if self.set_aside:
             text += f", {self.set_aside} cut short and set aside"
+        if self.outdated:
+            text += f", {self.outdated} failed before the study was changed, which no longer count"
         return text
 
 
@@ -106,6 +112,8 @@ class RunFinished:
         What of the campaign's limits is used.
     other_load : float or None
         Cores that other programs kept busy meanwhile, where that is known.
+    reasons : tuple of str
+        Lines of the logs that say why it failed.
     """
 
     number: int
@@ -116,6 +124,7 @@ class RunFinished:
     error: str | None
     budget: str = ""
     other_load: float | None = None
+    reasons: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         text = f"run {self.number} of {self.total}: {self.outcome} after {self.seconds:.1f} s"
@@ -123,7 +132,7 @@ class RunFinished:
             text += f" ({self.budget})"
         if self.other_load is not None and self.other_load >= NOTICEABLE:
             text += f"; other programs kept {self.other_load:.1f} cores busy, which this run may have measured too"
-        return text if self.error is None else f"{text}: {self.error}"
+        return text if self.error is None else f"{text}: {' | '.join((self.error, *self.reasons))}"
 
 
 @dataclass(frozen=True)
@@ -164,7 +173,7 @@ class CampaignEnded:
     reason: str
 
     def __str__(self) -> str:
-        return f"calibration ends after {self.runs} finished runs: {self.reason}"
+        return f"calibration ends after {plural(self.runs, 'finished run')}: {self.reason}"
 
 
 Event = CampaignStarted | RunStarted | RunFinished | RunResumed | CampaignEnded

@@ -9,6 +9,7 @@ from typing import Any
 
 from precice_lb.exceptions import PreciceLBError
 from precice_lb.ingest.profiling import import_profiling
+from precice_lb.plural import plural
 
 __all__ = ["import_profiles", "not_measured", "wrong_size"]
 
@@ -33,8 +34,8 @@ def wrong_size(run: Path, split: Mapping[str, int]) -> str | None:
         if name in sizes and sizes[name] != {ranks}:
             seen = " and ".join(map(str, sorted(sizes[name])))
             return (
-                f"{name} was to run on {ranks} ranks, but its MPI says {seen}: this MPI does not understand the "
-                'launcher; use the one that belongs to it, or for srun launcher.mpi, such as "pmi2" or "pmix"'
+                f"{name} was to run on {plural(ranks, 'rank')}, but its MPI says {seen}: this MPI does not understand "
+                'the launcher; use the one that belongs to it, or for srun launcher.mpi, such as "pmi2" or "pmix"'
             )
     return None
 

@@ -47,15 +47,17 @@ def measured_runs(sources: Sequence[Path]) -> MeasuredRuns:
     return MeasuredRuns(tuple(tables), tuple(problems))
 
 
-def read_measurements(sources: Sequence[Path]) -> Measurements:
+def read_measurements(sources: Sequence[Path], warmup: int | None = None) -> Measurements:
     """Read all runs of one case from directories of stores, with the parameters of each.
+
+    ``warmup`` is as of `read_runs`.
 
     Raises
     ------
     StoreError, DataError
         What cannot be read, or must not be mixed.
     """
-    return _with_parameters(read_runs(sources))
+    return _with_parameters(read_runs(sources, warmup))
 
 
 def _with_parameters(runs: Sequence[CoupledRun]) -> Measurements:
@@ -68,12 +70,14 @@ def _with_parameters(runs: Sequence[CoupledRun]) -> Measurements:
     return dataclasses.replace(table, parameters=numbers)
 
 
-def read_runs(sources: Sequence[Path]) -> list[CoupledRun]:
+def read_runs(sources: Sequence[Path], warmup: int | None = None) -> list[CoupledRun]:
     """Read runs, with what was measured beside their stores.
+
+    With a number of windows as ``warmup``, so many are left out of each.
 
     Raises
     ------
     StoreError
         What cannot be read.
     """
-    return load_runs(sources, complete=enrich)
+    return load_runs(sources, warmup=warmup, complete=enrich)

@@ -17,8 +17,10 @@ from precice_lb.calibrate.case import copy_case, copy_tree
 from precice_lb.calibrate.commands import command_tokens
 from precice_lb.calibrate.launchers import file_name, fill
 from precice_lb.calibrate.processes import ProcessSpec, log_tail, run_processes
+from precice_lb.calibrate.state import PREPARED
 from precice_lb.calibrate.study import ParticipantSection, Study
 from precice_lb.exceptions import CalibrationError
+from precice_lb.plural import plural
 
 __all__ = ["PLACEHOLDERS", "copy_of_case", "lay_over", "placeholders", "prepared"]
 
@@ -92,7 +94,7 @@ def prepared(
     if not (participant.prepare or participant.templates):
         return None
     of_mesh = "" if mesh is None else f"-mesh{mesh + 1}"
-    place = directory / "prepared" / f"{file_name(participant.name)}-{ranks}{of_mesh}"
+    place = directory / PREPARED / f"{file_name(participant.name)}-{ranks}{of_mesh}"
     if (place / _NOTE).is_file():
         return place
     if place.exists():  # a kill came in between
@@ -117,7 +119,8 @@ def prepared(
         outcome = run_processes([spec], token, study.runs.time_limit_seconds)
         if outcome.error is not None:
             tail = " | ".join(log_tail(log, lines=4)) or "it said nothing"
-            raise CalibrationError(f"prepare for {ranks} ranks, {shlex.join(tokens)}: {outcome.error}: {tail}")
+            what = f"prepare for {plural(ranks, 'rank')}, {shlex.join(tokens)}"
+            raise CalibrationError(f"{what}: {outcome.error}: {tail}")
     after = _snapshot(tree)
     for path in after.keys() & before.keys():
         if after[path] == before[path]:

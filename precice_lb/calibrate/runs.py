@@ -20,6 +20,7 @@ from precice_lb.calibrate.launchers import Launcher, RunPlan, Task, file_name, f
 from precice_lb.calibrate.other_load import OtherLoad
 from precice_lb.calibrate.prepare import copy_of_case, lay_over, placeholders, prepared
 from precice_lb.calibrate.processes import Outcome, log_tail, stop_token
+from precice_lb.calibrate.reasons import lost_partner, reasons
 from precice_lb.calibrate.state import CampaignState, RunRecord
 from precice_lb.calibrate.study import ParticipantSection, Study
 from precice_lb.exceptions import CalibrationError, PreciceLBError
@@ -51,6 +52,21 @@ class CampaignRuns:
         self.launcher = launcher
         self.state = state
         self.directory = directory
+
+    def check_room(self) -> None:
+        """Refuse a study whose largest run that is still to be made finds no place.
+
+        Raises
+        ------
+        CalibrationError
+            Saying how many ranks it has, and where they would find none.
+        """
+        study = self.study
+        largest = min(study.budget.ranks, sum(high for _, high in study.bounds.values()))
+        if study.runs.splits is not None:
+            done = [run.split for run in self.state.finished]
+            largest = max((sum(split.values()) for split in study.runs.splits if split not in done), default=0)
+        self.launcher.check_ranks(largest)
 
     def reserve(self) -> None:
         """Let the launcher know how large a run can become."""
@@ -161,12 +177,29 @@ class CampaignRuns:
         record.outcome = "finished" if error is None else "timeout" if outcome.timed_out else "failed"
         if error is not None:
             _set_aside(run_directory)
+            self._explain(record, outcome)
             for name in outcome.participants:
                 lines = without_banner(log_tail(_log(run_directory, name)))
                 record.log_tail += [f"{name}: {line}" for line in lines]
             if not record.log_tail:
                 record.log_tail = [f"job: {line}" for line in log_tail(run_directory / "job.log")]
         self.state.save(self.directory)
+
+    def _explain(self, record: RunRecord, outcome: Outcome) -> None:
+        """Note what the logs say of a failure, and whose they are.
+
+        A participant that was stopped, or that lost its partner, may say so in capitals: it is not to blame.
+        """
+        said = {}
+        for name in record.split:
+            lines = reasons(_log(self.directory / record.directory, name))
+            if name not in outcome.participants:
+                lines = [line for line in lines if not lost_partner(line)]
+            said[name] = lines
+        record.blamed = [name for name in said if any(not lost_partner(line) for line in said[name])] or record.blamed
+        # The fault first.
+        for name in sorted(said, key=lambda name: name not in record.blamed):
+            record.reasons += [f"{name}: {line}" for line in said[name]]
 
     def _interrupted(self, record: RunRecord) -> None:
         record.outcome = "interrupted"
@@ -180,7 +213,7 @@ class CampaignRuns:
             ranks = record.split[participant.name]
             place = run_directory / "case" / participant.directory
             origin = self.study.case_directory / participant.directory
-            command = fill(participant.command, placeholders(self.study, participant, ranks))
+            command = fill(participant.command_at(ranks), placeholders(self.study, participant, ranks))
             tokens = command_tokens(command, origin, self.study.case_directory)
             tasks.append(self._task(participant, ranks, place, _log(run_directory, participant.name), tokens))
         return RunPlan(
@@ -232,10 +265,14 @@ class CampaignRuns:
         """Copy the case, lay over what was prepared for these numbers of ranks, and patch the configuration."""
         study = self.study
         environment = plan.environment()
-        places = [
-            prepared(study, each, record.split[each.name], self.directory, environment, record.token, record.mesh)
-            for each in study.participants
-        ]
+        places = []
+        for each in study.participants:
+            ranks = record.split[each.name]
+            try:
+                places.append(prepared(study, each, ranks, self.directory, environment, record.token, record.mesh))
+            except CalibrationError:
+                record.blamed = [each.name]
+                raise
         case = plan.directory / "case"
         plan.directory.mkdir(parents=True)
         copy_of_case(study, case, self.directory)

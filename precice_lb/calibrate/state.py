@@ -7,6 +7,7 @@ import fcntl
 import hashlib
 import json
 import os
+import shutil
 import socket
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field, fields
@@ -15,14 +16,16 @@ from typing import Any
 
 from precice_lb.exceptions import CalibrationError
 
-__all__ = ["CampaignState", "RunRecord", "campaign_lock", "identity_hash", "spent"]
+__all__ = ["FAILURES", "PREPARED", "CampaignState", "RunRecord", "Settings", "campaign_lock", "identity_hash", "spent"]
 
 FORMAT = "precice-lb-campaign"
 FORMAT_VERSION = 1
 STATE_FILE = "campaign.json"
 LOCK_FILE = "campaign.lock"
+PREPARED = "prepared"
 
-OUTCOMES = ("running", "finished", "failed", "timeout", "interrupted")
+OUTCOMES = ("running", "finished", "failed", "timeout", "interrupted", "outdated")
+FAILURES = ("failed", "timeout")
 
 
 @dataclass
@@ -46,7 +49,8 @@ class RunRecord:
     reason : str
         Why this split.
     outcome : str
-        ``running``, ``finished``, ``failed``, ``timeout`` or ``interrupted``.
+        ``running``, ``finished``, ``failed``, ``timeout``, ``interrupted``, or ``outdated``: it did not end well, and
+        the study was changed after it.
     seconds : float
         Wall time.
     error : str or None
@@ -59,6 +63,10 @@ class RunRecord:
         Cores of this machine that other programs kept busy meanwhile, where that is known.
     log_tail : list of str
         Last lines of the logs of the participants that failed first, each after its participant's name.
+    reasons : list of str
+        Lines of the logs that say why it failed, likewise.
+    blamed : list of str
+        Participants whose logs say why, those aside that only lost a partner.
     """
 
     number: int
@@ -75,14 +83,48 @@ class RunRecord:
     mesh: int | None = None
     other_load: float | None = None
     log_tail: list[str] = field(default_factory=list)
+    reasons: list[str] = field(default_factory=list)
+    blamed: list[str] = field(default_factory=list)
+
+    @property
+    def why(self) -> list[str]:
+        """What there is to say of a failure: the reasons in its logs, else the end of them."""
+        return self.reasons or self.log_tail[-4:]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """For what a campaign's study asks, so that the campaign can be learned from again without it.
+
+    Attributes
+    ----------
+    total_ranks : int
+        The budget.
+    minimum_ranks, maximum_ranks : dict of str to int
+        Bounds by participant; of the latter those that the study has.
+    parameters : dict of str to float
+        Of the case.
+    existing : list of str
+        Directories of stores of runs made before.
+    learner : str or None
+        Who learned last; None for the default.
+    """
+
+    total_ranks: int
+    minimum_ranks: dict[str, int]
+    maximum_ranks: dict[str, int]
+    parameters: dict[str, float]
+    existing: list[str]
+    learner: str | None = None
 
 
 @dataclass
 class CampaignState:
-    """All runs of a campaign, finished or not, and the identity of the study they belong to."""
+    """All runs of a campaign, finished or not, the identity of the study they belong to, and what it asks for."""
 
     identity: dict[str, Any]
     runs: list[RunRecord] = field(default_factory=list)
+    settings: Settings | None = None
 
     @classmethod
     def load(cls, directory: Path) -> CampaignState | None:
@@ -110,7 +152,8 @@ class CampaignState:
                 "use the version of precice_lb that wrote it, or another directory"
             )
         try:
-            state = cls(identity=dict(raw["study"]), runs=[_record(run) for run in raw["runs"]])
+            settings = Settings(**raw["settings"]) if raw.get("settings") else None
+            state = cls(dict(raw["study"]), [_record(run) for run in raw["runs"]], settings)
         except (KeyError, TypeError, ValueError) as error:
             raise CalibrationError(f"{path}: damaged state of a campaign: {error!r}") from error
         return state
@@ -129,6 +172,7 @@ class CampaignState:
             "format_version": FORMAT_VERSION,
             "study_hash": identity_hash(self.identity),
             "study": self.identity,
+            "settings": None if self.settings is None else asdict(self.settings),
             "runs": [asdict(run) for run in self.runs],
         }
         temporary = path.with_suffix(".json.new")
@@ -142,8 +186,19 @@ class CampaignState:
         except OSError as error:
             raise CalibrationError(f"{path}: the campaign's state cannot be written: {error}") from error
 
-    def check_identity(self, identity: dict[str, Any], directory: Path) -> None:
-        """Refuse to mix runs of two studies.
+    def take_identity(self, identity: dict[str, Any], directory: Path, *, resumes: bool) -> None:
+        """Refuse to mix runs of two studies; one of which no run has ended well may change.
+
+        Runs that failed say nothing of the new study, and neither does what was prepared for them.
+
+        Parameters
+        ----------
+        identity
+            Of the study as it is now.
+        directory
+            Where the campaign lives.
+        resumes
+            Whether a run that was begun may still go on somewhere, and end well.
 
         Raises
         ------
@@ -151,6 +206,13 @@ class CampaignState:
             Naming what differs.
         """
         if identity_hash(identity) == identity_hash(self.identity):
+            return
+        going_on = [run for run in self.runs if run.outcome == "running" and (resumes or run.job is not None)]
+        if not self.finished and not going_on:
+            shutil.rmtree(directory / PREPARED, ignore_errors=True)
+            for run in self.runs:
+                run.outcome = "outdated" if run.outcome in FAILURES else run.outcome
+            self.identity = identity
             return
         keys = sorted({*identity, *self.identity})
         changed = [key for key in keys if identity.get(key) != self.identity.get(key)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -10,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 
 from precice_lb.calibrate.choices import close_match
 from precice_lb.calibrate.launchers import RUN_VARIABLES, LauncherOptions, launcher_class, launcher_names
+from precice_lb.calibrate.state import Settings
 
 __all__ = [
     "RUN_VARIABLES",
@@ -29,6 +31,8 @@ _Option = Annotated[str, Field(pattern=r"^-[^\s#]")]
 _Template = Annotated[str, Field(pattern=r"[^/]\.in$")]
 
 
+# Key of a table of commands.
+OTHER_RANKS = "default"
 _VARIABLE = r"^[A-Za-z_][A-Za-z0-9_]*$"
 
 
@@ -126,10 +130,13 @@ class EmulationSection(_Section):
 
 
 class ParticipantSection(_Section):
-    """``[[participants]]``: how one participant is prepared and started, and the ranks it may get."""
+    """``[[participants]]``: how one participant is prepared and started, and the ranks it may get.
+
+    ``command`` may be a table from numbers of ranks, as texts, to commands; ``"default"`` has those that are not named.
+    """
 
     name: _Text
-    command: _Text
+    command: _Text | dict[str, _Text]
     directory: _Text = "."
     minimum_ranks: _Ranks = 1
     maximum_ranks: _Ranks | None = None
@@ -138,6 +145,35 @@ class ParticipantSection(_Section):
     options: Annotated[tuple[_Option, ...], _List] = ()
     prepare: Annotated[tuple[_Text, ...], _List] = ()
     templates: Annotated[tuple[_Template, ...], _List] = ()
+
+    @field_validator("command", mode="before")
+    @classmethod
+    def _commands(cls, command: object) -> object:
+        commands = command.values() if isinstance(command, dict) else [command]
+        if not all(isinstance(each, str) and each for each in commands):
+            raise ValueError(f"expected a text, or a table of texts by number of ranks, found {command!r}")
+        if isinstance(command, dict):
+            for key in command:
+                if key != OTHER_RANKS and not re.fullmatch(r"[1-9][0-9]*", key):
+                    raise ValueError(f"expected numbers of ranks from 1 and {OTHER_RANKS!r} as keys, found {key!r}")
+            if OTHER_RANKS not in command:
+                raise ValueError(f"expected the command for all other numbers of ranks as {OTHER_RANKS!r}, found none")
+        return command
+
+    def commands(self) -> dict[str, str]:
+        """Return the commands by number of ranks, or ``"default"``."""
+        return {OTHER_RANKS: self.command} if isinstance(self.command, str) else dict(self.command)
+
+    def command_at(self, ranks: int) -> str:
+        """Return what each of so many ranks runs.
+
+        Parameters
+        ----------
+        ranks : int
+            Of this participant.
+        """
+        commands = self.commands()
+        return commands.get(str(ranks), commands[OTHER_RANKS])
 
 
 class Study(_Section):
@@ -218,6 +254,23 @@ class Study(_Section):
     def degrees_of_freedom(self) -> dict[str, float]:
         """Degrees of freedom of the participants whose number is stated."""
         return {p.name: p.degrees_of_freedom for p in self.participants if p.degrees_of_freedom is not None}
+
+    def settings(self, learner: str | None = None) -> Settings:
+        """Return what a recommendation needs to know of this study.
+
+        Parameters
+        ----------
+        learner : str, optional
+            Who learns.
+        """
+        return Settings(
+            total_ranks=self.budget.ranks,
+            minimum_ranks={p.name: p.minimum_ranks for p in self.participants},
+            maximum_ranks={p.name: p.maximum_ranks for p in self.participants if p.maximum_ranks is not None},
+            parameters=dict(self.parameters),
+            existing=[str(path) for path in self.existing_runs],
+            learner=learner,
+        )
 
     def identity(self) -> dict[str, Any]:
         """Return what makes two studies measure the same thing: runs of others must not be mixed with these.

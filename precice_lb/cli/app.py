@@ -17,8 +17,8 @@ def _version() -> str:
 
 
 _EXIT_CODES = (
-    "Exit codes: 0 done; 1 something was found (check); 2 refused, with one line on standard error; 3 a threshold was "
-    "reached (watch); 130 interrupted. run passes on that of the solver."
+    "Exit codes: 0 done; 1 something was found (check), or too few runs ended well (calibrate, demo); 2 refused, with "
+    "one line on standard error; 3 a threshold was reached (watch); 130 interrupted. run passes on that of the solver."
 )
 
 app = App(

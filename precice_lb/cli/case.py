@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -16,6 +16,7 @@ from precice_lb.cli.options import by_participant, parallel_of, parameter_values
 if TYPE_CHECKING:
     from precice_lb.dataset import Measurements
     from precice_lb.recommend import Recommendation
+    from precice_lb.recommend.failed import FailedSplit
     from precice_lb.schedule import Schedule
 
 __all__ = ["Case", "recommend_case"]
@@ -83,6 +84,7 @@ def recommend_case(
     *,
     learner_parameters: Mapping[str, Any] | None = None,
     verify: bool = False,
+    failed: Sequence[FailedSplit] = (),
 ) -> tuple[Recommendation, Schedule]:
     """Recommend for what the options say.
 
@@ -94,6 +96,8 @@ def recommend_case(
         The options.
     learner_parameters, verify
         As of `precice_lb.recommend.recommend`.
+    failed
+        Splits whose runs failed.
 
     Returns
     -------
@@ -108,6 +112,7 @@ def recommend_case(
         Options that do not read as they should, and whatever stops the recommendation.
     """
     from precice_lb.recommend import recommend
+    from precice_lb.recommend.failed import with_failed
 
     names = list(measurements.samples)
 
@@ -136,5 +141,6 @@ def recommend_case(
         spent_core_hours=case.spent,
         present=counts("--present", case.present),
         parameters=parameter_values(case.parameter or []),
+        failed=[each.ranks for each in failed],
     )
-    return recommendation, schedule
+    return (with_failed(recommendation, failed) if failed else recommendation), schedule

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from cyclopts import CycloptsError
 
 from precice_lb.cli.app import app
-from precice_lb.exceptions import PreciceLBError
+from precice_lb.exceptions import PreciceLBError, TooFewRunsError
 
 __all__ = ["main"]
 
@@ -43,7 +43,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if os.environ.get("PRECICE_LB_DEBUG") == "1":
             raise
         print(f"precice-lb: error: {' '.join(str(error).split())}", file=sys.stderr)
-        return 2
+        return 1 if isinstance(error, TooFewRunsError) else 2
 
 
 def _dispatch(tokens: list[str]) -> int:

@@ -47,6 +47,7 @@ def run_and_recommend(
     from precice_lb.calibrate import run_campaign
     from precice_lb.emulation import read_laws
     from precice_lb.recommend import recommend as recommend_measured
+    from precice_lb.recommend.failed import with_failed
     from precice_lb.report.attempt import attempted
     from precice_lb.report.documents import write_documents
     from precice_lb.report.launch_scripts import write_launch_scripts
@@ -57,7 +58,8 @@ def run_and_recommend(
     from precice_lb.report.truth import judge
 
     with CampaignProgress(console(sys.stderr)) as progress:
-        result = run_campaign(study, directory or study.campaign_directory, report=progress)
+        result = run_campaign(study, directory or study.campaign_directory, report=progress, learner=learner)
+    result.require_runs(study)
     measurements = result.measurements()
     schedule = schedule_of(measurements, None, None)
     bounds: dict[str, Any] = {
@@ -74,8 +76,10 @@ def run_and_recommend(
         random_state=seed,
         within=_WITHIN,
         parameters={key: value for key, value in study.parameters.items() if key in columns},
+        failed=[each.ranks for each in result.failed_splits],
         **bounds,
     )
+    recommendation = with_failed(recommendation, result.failed_splits)
     truth = None
     if study.law_path is not None:
         laws = study.law_path

@@ -11,6 +11,7 @@ from cyclopts import App
 from precice_lb.cli.app import app
 from precice_lb.cli.options import required
 from precice_lb.exceptions import DataError
+from precice_lb.plural import plural
 
 __all__ = ["ateles_timeinfo", "case", "csv", "importer", "precice_events", "precice_profiling"]
 
@@ -55,7 +56,7 @@ def precice_profiling(
     result = import_profiling(given, output, configuration=config, processes=processes)
     for note in result.notes:
         print(note, file=sys.stderr)
-    print(f"wrote {len(result.stores)} store{'s' * (len(result.stores) != 1)} below {output}")
+    print(f"wrote {plural(len(result.stores), 'store')} below {output}")
 
 
 @importer.command
@@ -187,4 +188,4 @@ def _to_table(kind: str, paths: tuple[Path, ...], output: Path, **options: Any) 
     measurements = import_measurements(kind, required(paths, "file to import"), **options)
     write_csv(measurements, output)
     rows = sum(len(samples) for samples in measurements.samples.values())
-    print(f"wrote {output}: {rows} sample{'s' * (rows != 1)} of {', '.join(measurements.samples)}")
+    print(f"wrote {output}: {plural(rows, 'sample')} of {', '.join(measurements.samples)}")

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from precice_lb.cli.app import app
+from precice_lb.cli.campaign import campaign_of, told_by_study
 from precice_lb.cli.case import Case, recommend_case
 from precice_lb.cli.flow import name_files, show
 from precice_lb.cli.machine import Machine
 from precice_lb.cli.options import required
+
+if TYPE_CHECKING:
+    from precice_lb.recommend.failed import FailedSplit
 
 __all__ = ["recommend"]
 
@@ -39,7 +43,9 @@ def recommend(
     Parameters
     ----------
     sources
-        Directories of stores, or CSV files with the columns participant, ranks and seconds (own seconds per window).
+        The directory of a campaign, directories of stores, or CSV files with the columns participant, ranks and seconds
+        (own seconds per window). A campaign brings its study's budget, bounds, parameters and learner, where no option
+        says otherwise, and its failed splits.
     ranks
         Total number of ranks to split; or --cores, or --nodes.
     machine
@@ -66,7 +72,15 @@ def recommend(
     from precice_lb.recommend import load_sources
 
     given = case or Case()
-    measurements = load_sources(required(sources, "source"), warmup=given.warmup)
+    campaign = campaign_of(required(sources, "source"))
+    failed: tuple[FailedSplit, ...] = ()
+    if campaign is None:
+        measurements = load_sources(sources, warmup=given.warmup)
+    else:
+        result, settings = campaign
+        failed = result.failed_splits
+        measurements = result.measurements(given.warmup)
+        ranks, given = told_by_study(settings, ranks, machine, given, measurements)
     of_learner = {"ridge": ridge, "folds": folds, "loss": loss, "n_terms": n_terms, "constant": constant}
     recommendation, schedule = recommend_case(
         measurements,
@@ -75,6 +89,7 @@ def recommend(
         given,
         learner_parameters={key: value for key, value in of_learner.items() if value is not None} or None,
         verify=verify,
+        failed=failed,
     )
     show(recommendation, schedule, output, as_json=format == "json")
     if output is not None:

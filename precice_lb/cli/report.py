@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 
 from precice_lb.cli.app import app
+from precice_lb.cli.campaign import campaign_of, told_by_study
 from precice_lb.cli.case import Case, recommend_case
 from precice_lb.cli.flow import command_line, name_report
 from precice_lb.cli.machine import Machine
@@ -18,6 +19,7 @@ from precice_lb.cli.options import required
 
 if TYPE_CHECKING:
     from precice_lb.dataset import CoupledRun, Measurements
+    from precice_lb.recommend.failed import FailedSplit
 
 __all__ = ["report"]
 
@@ -45,8 +47,8 @@ def report(
     output
         Where to write.
     ranks
-        Total number of ranks to split; or --cores, or --nodes. By default what was last recommended for in the
-        directory of a campaign, else as many as the largest run had.
+        Total number of ranks to split; or --cores, or --nodes. By default a campaign's own budget, else what was last
+        recommended for in the directory, else as many as the largest run had.
     machine
         What the machine has and demands.
     case
@@ -55,13 +57,21 @@ def report(
     from precice_lb.report.page import Evidence, build_page, write_report
 
     given = case or Case()
-    runs, measurements = _read(required(sources, "source"), given.warmup)
+    campaign = campaign_of(required(sources, "source"))
+    failed: tuple[FailedSplit, ...] = ()
+    if campaign is None:
+        runs, measurements = _read(sources, given.warmup)
+    else:
+        result, settings = campaign
+        failed = result.failed_splits
+        runs, measurements = result.coupled_runs(given.warmup), result.measurements(given.warmup)
+        ranks, given = told_by_study(settings, ranks, machine, given, measurements)
     known = _remembered(sources)
     if ranks is None and (machine is None or (machine.cores is None and machine.nodes is None)):
         ranks = known.get("total_ranks") or _most_ranks(runs, measurements)
     if given.parameter is None and known.get("parameters"):
         given = dataclasses.replace(given, parameter=[json.dumps(known["parameters"])])
-    recommendation, schedule = recommend_case(measurements, ranks, machine, given)
+    recommendation, schedule = recommend_case(measurements, ranks, machine, given, failed=failed)
     launch = sources[0] / "launch"
     evidence = Evidence(
         recommendation,

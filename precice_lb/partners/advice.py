@@ -11,6 +11,7 @@ from precice_lb.partners.level1 import overlapping_pairs, scaled_boxes
 from precice_lb.partners.meshes import PartitionedMesh
 from precice_lb.partners.partition import bisection
 from precice_lb.partners.placement import Placement
+from precice_lb.plural import plural
 
 __all__ = ["advise", "reason"]
 
@@ -58,7 +59,7 @@ def advise(
             )
     if placement.share_after > placement.share_before:
         advice.append(
-            f"with {placement.ranks_per_node} ranks per node, the rank order file keeps "
+            f"with {plural(placement.ranks_per_node, 'rank')} per node, the rank order file keeps "
             f"{100 * placement.share_after:.0f} % of the coupling data on nodes instead of "
             f"{100 * placement.share_before:.0f} %"
         )
@@ -76,9 +77,9 @@ def _refusals(found: LinkPartners, meshes: Mapping[str, PartitionedMesh]) -> lis
     if not len(ranks):
         return []
     return [
-        f"{link.title}: preCICE will stop, as no vertex lies in the boxes of {len(ranks)} ranks of {link.receiver} "
-        f"(the first is {ranks[0]}): check that the meshes describe the same geometry, or enlarge the safety factor "
-        f"{link.safety_factor:g}"
+        f"{link.title}: preCICE will stop, as no vertex lies in the boxes of {plural(len(ranks), 'rank')} of "
+        f"{link.receiver} (the first is {ranks[0]}): check that the meshes describe the same geometry, or enlarge the "
+        f"safety factor {link.safety_factor:g}"
     ]
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -50,6 +51,7 @@ def recommend(
     verify: bool = False,
     instead: Schedule | None = None,
     spent_core_hours: float | None = None,
+    failed: Sequence[Mapping[str, int]] = (),
 ) -> Recommendation:
     """Learn a model for each participant and find the split with the shortest expected time window.
 
@@ -89,6 +91,8 @@ def recommend(
         Another coupling of the same participants, to say what it would give.
     spent_core_hours : float, optional
         What measuring took; by default what recorded runs say.
+    failed : sequence of mapping from participant to int
+        Splits that must not be chosen; with some participants alone, all in which these have so many ranks.
 
     Returns
     -------
@@ -123,6 +127,8 @@ def recommend(
     them; the interval of a participant's ranks is one of the splits that are best for each set of curves.
     """
     names = schedule.participants
+    if failed:
+        constraints = dataclasses.replace(constraints or Constraints(), excluded=tuple(failed))
     check_participants(measurements, names)
     present = present_split(present, names)
     budget = whole_number(total_ranks, "total_ranks", 1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,9 @@ from precice_lb.recommend.gate import Comparison, Rejection
 from precice_lb.recommend.learn import ModelOfCase, predicted
 from precice_lb.recommend.limits import Limits
 from precice_lb.recommend.plan import Instead, Payback, Plan, plan_dict
+
+if TYPE_CHECKING:
+    from precice_lb.recommend.failed import FailedSplit
 
 __all__ = ["FORMAT_VERSION", "Alternative", "Recommendation", "printed"]
 
@@ -119,6 +122,8 @@ class Recommendation:
         Every measured split beside its prediction, the shortest measured window first.
     rejections : tuple of Rejection
         Models that are not used, since they contradict the measurements.
+    failed_splits : tuple of FailedSplit
+        Splits whose runs failed, which were not to be chosen.
     """
 
     split: dict[str, int]
@@ -150,6 +155,7 @@ class Recommendation:
     basis: str = "model"
     comparisons: tuple[Comparison, ...] = ()
     rejections: tuple[Rejection, ...] = ()
+    failed_splits: tuple[FailedSplit, ...] = ()
 
     def modelled(self, name: str) -> dict[str, float]:
         """Parameters that a participant's model knows beside the ranks, at their values of this case.
@@ -242,6 +248,7 @@ class Recommendation:
                 for each in self.comparisons
             ],
             "rejected_models": [dataclasses.asdict(each) for each in self.rejections],
+            "failed_splits": [each.to_dict() for each in self.failed_splits],
             "measurements": {
                 "sources": list(self.measurements.sources),
                 "degrees_of_freedom": {k: float(v) for k, v in self.measurements.degrees_of_freedom.items()},

@@ -113,7 +113,7 @@ class Task:
 
     def _fixed(self, split: Mapping[str, int], constraints: Constraints) -> SplitResult | None:
         """Let the optimiser say what one split takes; None where it does not fit the machine."""
-        constraints = dataclasses.replace(constraints, fixed=dict(split))
+        constraints = dataclasses.replace(constraints, fixed=dict(split), excluded=())
         times = {name: np.ones(count) for name, count in split.items()}
         try:
             return optimize_split(times, self.budget, schedule=self.outlook.schedule, constraints=constraints)

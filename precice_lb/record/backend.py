@@ -37,9 +37,32 @@ class Backend:
     reason: str | None = None
 
 
+class _NotInstalledError(Exception):
+    """There is no pyprecice."""
+
+
+def _libprecice() -> Backend:
+    try:
+        module = importlib.import_module("precice")
+    except ModuleNotFoundError as error:
+        # Not a module that pyprecice itself lacks.
+        if error.name == "precice":
+            raise _NotInstalledError(str(error)) from error
+        raise
+    if getattr(module, "__file__", None) is None:
+        # A directory of that name is imported as an empty namespace package.
+        raise _NotInstalledError(f"{', '.join(module.__path__)} is no pyprecice")
+    if not hasattr(module, "Participant"):
+        raise ImportError(f"{module.__file__} has no Participant: expected pyprecice 3.2 or newer")
+    return Backend("libprecice", module, module.Participant)
+
+
 @functools.lru_cache(maxsize=1)
 def load_backend() -> Backend:
     """Load the backend that ``PRECICE_LB_BACKEND`` names, else pyprecice, else the embedded one.
+
+    That one stands in where pyprecice is not installed. A pyprecice that is installed and cannot be imported is a
+    broken environment: with another backend in its place the solver would couple with nobody else's.
 
     Returns
     -------
@@ -49,7 +72,8 @@ def load_backend() -> Backend:
     Raises
     ------
     BackendError
-        If ``PRECICE_LB_BACKEND`` has an unknown value, or asks for libprecice where pyprecice cannot be imported.
+        If ``PRECICE_LB_BACKEND`` has an unknown value or asks for libprecice where there is none; if pyprecice is
+        installed but cannot be imported.
     """
     choice = os.environ.get("PRECICE_LB_BACKEND", "")
     if choice not in ("", *_CHOICES):
@@ -59,15 +83,20 @@ def load_backend() -> Backend:
     reason = None
     if choice != "embedded":
         try:
-            module = importlib.import_module("precice")
-            # A directory of that name would import as an empty namespace package.
-            return Backend("libprecice", module, module.Participant)
-        except (ImportError, AttributeError) as error:
-            reason = str(error) or type(error).__name__
-            if choice == "libprecice":
-                raise BackendError(
-                    f"PRECICE_LB_BACKEND=libprecice: expected an importable pyprecice, found: {reason}; install "
-                    "libprecice and the extra precice, or use PRECICE_LB_BACKEND=embedded"
-                ) from error
+            return _libprecice()
+        except _NotInstalledError as error:
+            reason = str(error)
+        # Whatever an import may raise: mpi4py raises RuntimeError where it finds no MPI library.
+        except Exception as error:
+            raise BackendError(
+                f"pyprecice is installed but cannot be imported: {type(error).__name__}: {error}; correct the "
+                "environment (libprecice's directory in LD_LIBRARY_PATH, one MPI for libprecice, mpi4py and mpiexec), "
+                "or say PRECICE_LB_BACKEND=embedded to couple without libprecice"
+            ) from error
+        if choice == "libprecice":
+            raise BackendError(
+                f"PRECICE_LB_BACKEND=libprecice: expected an importable pyprecice, found: {reason}; install "
+                "libprecice and the extra precice, or use PRECICE_LB_BACKEND=embedded"
+            )
     module = importlib.import_module("precice_lb.embedded")
     return Backend("embedded", module, module.Participant, reason)

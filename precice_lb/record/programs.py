@@ -15,7 +15,7 @@ from typing import Any
 
 from precice_lb.exceptions import PreciceLBError
 
-__all__ = ["Program", "RunError", "find_module", "find_program"]
+__all__ = ["Program", "RunError", "find_module", "find_program", "is_console_script"]
 
 Program = tuple[CodeType, ModuleType, str]
 """The code to run, the module to run it in, and the first entry of ``sys.argv``."""
@@ -119,38 +119,63 @@ def _script(script: str) -> Program:
         raise RunError(f"{script}: expected the source of a Python script, found: {error}") from error
 
 
-def _console_script(name: str) -> Program:
+def is_console_script(name: str) -> bool:
+    """Whether `find_program` would find a console script of this environment under a name.
+
+    Parameters
+    ----------
+    name : str
+        Of a command, such as ``micro-manager-precice``.
+    """
+    found, head = _command(name)
+    return (found is not None and _is_our_script(head)) or bool(_entry_points(name))
+
+
+def _command(name: str) -> tuple[str | None, bytes]:
+    """Path and beginning of the command of that name: the one beside this Python first."""
     beside = os.path.join(os.path.dirname(sys.executable), name)
     found = beside if os.access(beside, os.X_OK) else _which(name)
-    foreign = None
-    if found is not None:
-        with open(found, "rb") as file:
-            head = file.read(_LONGEST_HEAD)
-        interpreter = _interpreter(head)
-        if interpreter is not None and _is_python(interpreter):
-            foreign = None if _is_ours(interpreter) else interpreter
-            if foreign is None:
-                return _script(found)
-    # A package of this environment is meant also where another environment's scripts come first.
+    if found is None:
+        return None, b""
+    with open(found, "rb") as file:
+        return found, file.read(_LONGEST_HEAD)
+
+
+def _is_our_script(head: bytes) -> bool:
+    interpreter = _interpreter(head)
+    return interpreter is not None and _is_python(interpreter) and _is_ours(interpreter)
+
+
+def _entry_points(name: str) -> list[Any]:
     import importlib.metadata
 
-    for entry in importlib.metadata.entry_points(group="console_scripts", name=name):
+    return list(importlib.metadata.entry_points(group="console_scripts", name=name))
+
+
+def _console_script(name: str) -> Program:
+    found, head = _command(name)
+    if found is not None and _is_our_script(head):
+        return _script(found)
+    # A package of this environment is meant also where another environment's scripts come first.
+    for entry in _entry_points(name):
+        beside = os.path.join(os.path.dirname(sys.executable), name)
         function = entry.attr.partition(".")[0]
         source = f"import sys\nfrom {entry.module} import {function}\nsys.exit({entry.attr}())\n"
         _set_first_path(os.path.dirname(beside))
         return compile(source, beside, "exec", dont_inherit=True), _main_module(beside, None), beside
-    if foreign is not None:
+    if found is None:
+        raise RunError(
+            f"{name}: expected a Python script or the console script of a package installed in this environment, found "
+            "neither; check the path and the spelling"
+        )
+    interpreter = _interpreter(head)
+    if interpreter is not None and _is_python(interpreter):
         raise RunError(
             f"{name}: expected a console script of this environment's Python {sys.executable}, found {found} of "
-            f"{foreign}; install precice_lb there, or the solver here"
+            f"{interpreter}; install precice_lb there, or the solver here"
         )
-    if found is not None:
-        _refuse_other_languages(found, head)
-        return _script(found)
-    raise RunError(
-        f"{name}: expected a Python script or the console script of a package installed in this environment, found "
-        "neither; check the path and the spelling"
-    )
+    _refuse_other_languages(found, head)
+    return _script(found)
 
 
 def _refuse_other_languages(path: str, head: bytes) -> None:

@@ -92,6 +92,7 @@ def report_markdown(recommendation: Recommendation, *, truth: Truth | None = Non
     grids += plan_view.plan_grids(recommendation)
     if recommendation.comparisons:
         grids.append(view.measured_grid(recommendation))
+    grids += view.failed_grids(recommendation, names)
     if truth is not None:
         grids.append(view.truth_grid(truth))
     grids.append(view.evidence_grid(recommendation, names))

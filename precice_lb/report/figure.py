@@ -17,6 +17,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
 
+from precice_lb.plural import plural
 from precice_lb.report.curves import landscape_of, scaling_curve
 from precice_lb.report.style import GREY, drawing, legend_below, look, plain_log_ticks
 from precice_lb.report.text import seconds_unit, short_names
@@ -137,7 +138,7 @@ def scaling_panel(axes: Axes, recommendation: Recommendation, names: Mapping[str
     entries: list[tuple[Any, str]] = [
         (
             Line2D([], [], color=look(i)[0], marker=look(i)[1], linewidth=1.8),
-            f"{name}: {count} rank{'s' * (count != 1)}",
+            f"{name}: {plural(count, 'rank')}",
         )
         for i, (name, count) in enumerate(zip(names.values(), recommendation.split.values(), strict=True))
     ]

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from precice_lb.dataset import Measurements
 from precice_lb.exceptions import DataError, ModelError, PreciceLBError
 from precice_lb.models.evaluate import Evaluation, cross_validate, evaluate, fit_quietly, meeting
+from precice_lb.plural import plural
 from precice_lb.recommend.result import printed
 from precice_lb.report.text import percent, visible
 from precice_lb.report.view import Grid
@@ -199,9 +200,11 @@ def fit_grid(fit: ParticipantFit, name: str, level: float) -> Grid:
         Of the intervals.
     """
     kept, tested = int((~fit.tested).sum()), int(fit.tested.sum())
-    title = f"{name}: {kept} measurements over {', '.join(fit.columns)}, each predicted from the others"
+    title = f"{name}: {plural(kept, 'measurement')} over {', '.join(fit.columns)}, each predicted from the others"
     if tested:
-        title = f"{name}: {kept} measurements over {', '.join(fit.columns)} to learn from, {tested} to test by"
+        title = (
+            f"{name}: {plural(kept, 'measurement')} over {', '.join(fit.columns)} to learn from, {tested} to test by"
+        )
     header = ["learner", *(["SMAPE test"] if tested else []), "SMAPE", "MSE (s²)", f"in {percent(level, 0)}", "not > 0"]
     rows = []
     for each in fit.fits:

@@ -25,6 +25,7 @@ from precice_lb.calibrate.launchers.slurm_client import UNSET_OPTIONS
 from precice_lb.calibrate.launchers.srun import step_tokens, total_nodes
 from precice_lb.calibrate.prepare import placeholders
 from precice_lb.exceptions import CalibrationError, DataError, PreciceLBError
+from precice_lb.plural import plural
 from precice_lb.precice_xml import read_configuration
 from precice_lb.report.documents import json_text
 
@@ -65,7 +66,8 @@ def write_launch_scripts(study: Study, split: Mapping[str, int], directory: Path
     """
     if set(split) != set(study.names):
         raise DataError(f"expected ranks for {', '.join(study.names)}, found them for {', '.join(split) or 'nobody'}")
-    folder = directory / _FOLDER
+    # The scripts change into the case, and name files that are here.
+    folder = directory.expanduser().resolve() / _FOLDER
     plan = _plan(study, split, folder)
     contents = {folder / "job.sbatch": _job(study, plan)}
     shell = _shell(study, plan)
@@ -93,7 +95,7 @@ def _plan(study: Study, split: Mapping[str, int], folder: Path) -> RunPlan:
     tasks = []
     for participant in study.participants:
         ranks = split[participant.name]
-        command = fill(participant.command, placeholders(study, participant, ranks))
+        command = fill(participant.command_at(ranks), placeholders(study, participant, ranks))
         tasks.append(
             Task(
                 participant=participant.name,
@@ -123,10 +125,8 @@ def _shell(study: Study, plan: RunPlan) -> dict[Path, str]:
     if isinstance(launcher, MpiexecLauncher) and launcher.hosts is None and not options.oversubscribe:
         if plan.ranks > len(launcher.cores):
             launcher.cores = tuple(range(plan.ranks))
-        check = (
-            f'[ "$(nproc)" -ge {plan.ranks} ] || '
-            f'{{ echo "$0: expected {plan.ranks} cores, found $(nproc)" >&2; exit 2; }}\n'
-        )
+        needed = plural(plan.ranks, "core")
+        check = f'[ "$(nproc)" -ge {plan.ranks} ] || {{ echo "$0: expected {needed}, found $(nproc)" >&2; exit 2; }}\n'
     launcher.check(plan.tasks)
     script = (
         "#!/bin/bash\n"
@@ -153,7 +153,7 @@ def _job(study: Study, plan: RunPlan) -> str:
 
 
 def _described(plan: RunPlan) -> str:
-    return ", ".join(f"{task.participant} {task.ranks}" for task in plan.tasks) + f": {plan.ranks} ranks"
+    return ", ".join(f"{task.participant} {task.ranks}" for task in plan.tasks) + f": {plural(plan.ranks, 'rank')}"
 
 
 def _warning(study: Study, plan: RunPlan, options: LauncherOptions) -> str:

@@ -11,6 +11,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from precice_lb.partners.advice import reason
+from precice_lb.plural import plural
 from precice_lb.report.terminal import grid_view
 from precice_lb.report.text import percent, visible
 from precice_lb.report.view import Grid
@@ -181,7 +182,7 @@ def partners_notes(report: PartnersReport) -> list[tuple[str, str]]:
             )
     for name, parts in report.measured.items():
         took = ", ".join(f"{event} {seconds:.3g} s" for event, seconds in parts.items() if event != "ranks")
-        slowest = f"the slowest of {parts['ranks']:.0f} ranks, with waits for the partner"
+        slowest = f"the slowest of {plural(parts['ranks'], 'rank', '.0f')}, with waits for the partner"
         notes.append((f"measured start-up of {name}", f"{took or 'nothing recorded'} ({slowest})"))
     constants = ", ".join(f"{name} {value:g}" for name, value in report.model.to_dict().items())
     notes.append(("cost model", f"{constants} (seconds, bytes)"))

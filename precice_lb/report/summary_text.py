@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 
+from precice_lb.plural import plural
 from precice_lb.report.summary import ParticipantSummary, Quantity, RunSummary
 from precice_lb.report.text import SecondsUnit, listed, percent, seconds_unit
 from precice_lb.report.view import Grid
@@ -41,11 +42,12 @@ def run_grid(run: RunSummary, names: Mapping[str, str]) -> Grid:
     unit = _unit(run)
     rows: list[tuple[str, ...]] = []
     for each in run.participants:
-        who = f"{names[each.participant]}, {each.ranks} rank{'s' * (each.ranks != 1)}"
+        who = f"{names[each.participant]}, {plural(each.ranks, 'rank')}"
         rows.append((who, "window", unit.number(each.window_seconds), "", "", ""))
         rows += [("", LABELS[name], *_cells(unit, quantity, each.ranks)) for name, quantity in each.quantities.items()]
     windows = max(each.windows for each in run.participants)
-    title = f"Run {run.name}: time per time window, over {windows} windows after a warm-up of {run.warmup_windows}"
+    over = f"over {plural(windows, 'window')} after a warm-up of {run.warmup_windows}"
+    title = f"Run {run.name}: time per time window, {over}"
     header = ("participant", "time", f"mean ({unit.symbol})", "share", "slowest rank", "fastest rank")
     return Grid(title, header, tuple(rows), (False, False, True, True, True, True))
 
@@ -201,8 +203,8 @@ def _inside(each: ParticipantSummary) -> str:
     silent = ", ".join(map(str, each.silent_ranks[:_RANKS_NAMED]))
     if len(each.silent_ranks) > _RANKS_NAMED:
         silent += f", … ({len(each.silent_ranks)} in all)"
-    plural = "s" * (len(each.silent_ranks) > 1)
-    note = f"rank{plural} {silent} without received data, whose waiting for partners looks like solve"
+    who = "rank" if len(each.silent_ranks) == 1 else "ranks"
+    note = f"{who} {silent} without received data, whose waiting for partners looks like solve"
     if math.isnan(each.imbalance):
         return f"{_NOT_MEASURED}: {note}" if each.silent_ranks else _NOT_MEASURED
     return percent(each.imbalance) + (f" (left out: {note})" if each.silent_ranks else "")

@@ -78,6 +78,7 @@ def recommendation_view(
     parts += [grid_view(grid) for grid in plan_view.plan_grids(recommendation)]
     if recommendation.comparisons:
         parts.append(grid_view(view.measured_grid(recommendation)))
+    parts += [grid_view(grid) for grid in view.failed_grids(recommendation, names)]
     if evidence:
         parts.append(grid_view(view.evidence_grid(recommendation, names)))
     if truth is not None:

@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from urllib.parse import quote
 
+from precice_lb.plural import plural
+
 __all__ = [
     "SecondsUnit",
     "cells",
@@ -183,4 +185,4 @@ def ranks_text(split: Mapping[str, int], name: Callable[[str], str] = visible) -
     name
         How a participant's name is made safe for where the text goes.
     """
-    return listed(f"{name(who)} {count} rank{'s' if count != 1 else ''}" for who, count in split.items())
+    return listed(f"{name(who)} {plural(count, 'rank')}" for who, count in split.items())

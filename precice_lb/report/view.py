@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from precice_lb.models.formula import formula_of
+from precice_lb.plural import plural
 from precice_lb.report.text import SecondsUnit, listed, percent, ranks_text, seconds_unit, visible
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ __all__ = [
     "comparison_grid",
     "evidence_grid",
     "facts",
+    "failed_grids",
     "label",
     "measured_grid",
     "parameters_text",
@@ -217,6 +219,21 @@ def evidence_grid(recommendation: Recommendation, names: Mapping[str, str]) -> G
     return Grid("Measured own time per window (median of each run), and the model", header, tuple(rows), numeric)
 
 
+def failed_grids(recommendation: Recommendation, names: Mapping[str, str]) -> list[Grid]:
+    """Tabulate splits whose runs failed, with the lines of their logs that say why; no table where none did."""
+    rows = [
+        (
+            ranks_text({names[who]: count for who, count in failed.ranks.items()})
+            + ("" if set(failed.ranks) == set(recommendation.split) else ", whatever the others have"),
+            str(len(failed.runs)),
+            " | ".join(visible(line) for line in failed.reasons) or "nothing in the logs",
+        )
+        for failed in recommendation.failed_splits
+    ]
+    title = "Failed, and so not recommended"
+    return [Grid(title, ("ranks", "runs", "why"), tuple(rows), (False, True, False))] if rows else []
+
+
 def facts(recommendation: Recommendation, names: Mapping[str, str], *, brief: bool = False) -> list[tuple[str, str]]:
     """List what the recommendation rests on, as (key, text) pairs; ``brief`` counts the terms of a long formula."""
     pairs = [
@@ -230,7 +247,7 @@ def facts(recommendation: Recommendation, names: Mapping[str, str], *, brief: bo
     for who in recommendation.split:
         measured = recommendation.measurements.samples[who][:, 0]
         count, low, high = len(measured), measured.min(), measured.max()
-        where = f"at {low:g} to {high:g} ranks" if low < high else f"at {low:g} ranks"
+        where = f"at {low:g} to {high:g} ranks" if low < high else f"at {plural(low, 'rank', 'g')}"
         model = recommendation.models[who]
         for column in recommendation.modelled(who):
             values = recommendation.measurements.parameters[who][column]
@@ -239,7 +256,7 @@ def facts(recommendation: Recommendation, names: Mapping[str, str], *, brief: bo
         if "x1" in text:
             letters = (f"x{place} = {visible(name)}" for place, name in enumerate(recommendation.modelled(who), 1))
             text += f", {', '.join(letters)}"
-        pairs.append((f"model of {names[who]}", f"{text}; {count} measurement{'s' * (count != 1)} {where}"))
+        pairs.append((f"model of {names[who]}", f"{text}; {plural(count, 'measurement')} {where}"))
     return pairs
 
 

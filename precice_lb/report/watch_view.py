@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from precice_lb.plural import plural
 from precice_lb.report.terminal import grid_view
 from precice_lb.report.text import SecondsUnit, percent, ranks_text, seconds_unit, short_names, visible
 from precice_lb.report.view import Grid
@@ -107,8 +108,9 @@ def _facts(snapshot: Snapshot) -> list[tuple[str, str]]:
 
 def _drift(each: ParticipantState, names: Mapping[str, str], latest: int) -> str:
     word = "grown" if each.change > 0 else "fallen"
-    where = f"in the latest {latest} windows against those before" if each.change == each.shift.change else "so far"
-    deviations = each.shift.deviations if each.change == each.shift.change else each.drift.deviations
+    recent = each.change == each.shift.change
+    where = f"in the latest {plural(latest, 'window')} against those before" if recent else "so far"
+    deviations = each.shift.deviations if recent else each.drift.deviations
     return (
         f"The load of {names[each.participant]} has {word} by {percent(abs(each.change), 0)} {where} "
         f"({abs(deviations):.1f} standard deviations)."
@@ -120,7 +122,7 @@ def _better(better: Resplit, snapshot: Snapshot, names: Mapping[str, str]) -> li
     split = ranks_text({names.get(name, name): count for name, count in better.split.items()}, name=str)
     basis = f"Judged from {better.basis}."
     if better.split == better.present:
-        first = f"The present split is the best one known for {sum(better.present.values())} ranks."
+        first = f"The present split is the best one known for {plural(sum(better.present.values()), 'rank')}."
         return [(first, "bold"), (basis, ""), *((warning, "yellow") for warning in better.warnings)]
     sure = "" if math.isnan(better.probability) else f", with a probability of {percent(better.probability, 0)}"
     first = (

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precice_lb.exceptions import InfeasibleError
+from precice_lb.plural import plural
 from precice_lb.split.constraints import Constraints
 from precice_lb.split.layout import Layout
 from precice_lb.split.machine import Machine
@@ -88,7 +89,7 @@ def candidates_of(
     if high is not None and high < low:
         asked = "the minimum" if why == "minimum" else f"needed for {why}"
         raise InfeasibleError(
-            f'expected at least {low} ranks, {asked}, as maximum of "{name}", found {high} '
+            f'expected at least {plural(low, "rank")}, {asked}, as maximum of "{name}", found {high} '
             f"({limit}); correct the bounds"
         )
     multiple = int(constraints.of("multiples", name, version) or 1)
@@ -181,5 +182,5 @@ def _reasons(candidates: Candidates, machine: Machine) -> str:
     reasons = [] if candidates.why == "minimum" else [candidates.why]
     nodes = machine.whole_nodes_of(candidates.first, candidates.name, candidates.version)
     if nodes:
-        reasons.append(f"{nodes} whole node{'s' if nodes > 1 else ''}")
+        reasons.append(plural(nodes, "whole node"))
     return f" ({', '.join(reasons)})" if reasons else ""

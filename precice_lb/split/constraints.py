@@ -74,6 +74,9 @@ class Constraints:
         Participants whose ranks are given.
     shared
         Groups of participants that take turns on the same cores.
+    excluded
+        Splits that must not be chosen, such as those that failed: ``{"Fluid": 12, "Solid": 4}``, or with some
+        participants alone all splits in which these have so many ranks.
     """
 
     unit: Literal["ranks", "cores", "nodes"] = "ranks"
@@ -93,6 +96,7 @@ class Constraints:
     elements_per_rank: float | Mapping[str, float] | None = None
     fixed: Mapping[str, int] = field(default_factory=dict)
     shared: Sequence[SharedCores] = ()
+    excluded: Sequence[Mapping[str, int]] = ()
 
     def __post_init__(self) -> None:
         if self.unit not in ("ranks", "cores", "nodes"):
@@ -106,6 +110,8 @@ class Constraints:
             least = 0 if key == "gpus_per_rank" else 1
             entries = value.items() if isinstance(value, Mapping) else [("", value)]
             whole |= {f"{key} of {name}" if name else key: (entry, least) for name, entry in entries}
+        for split in self.excluded:
+            whole |= {f"excluded ranks of {name}": (ranks, 1) for name, ranks in split.items()}
         for key, (number, lowest) in whole.items():
             if number is not None and (isinstance(number, bool) or int(number) != number or number < lowest):
                 raise InfeasibleError(f"expected {key} as a whole number of at least {lowest}, found {number!r}")
@@ -139,6 +145,12 @@ class Constraints:
             For such a key, for a participant in two places of `shared`.
         """
         known = set(versions) | {f"{name}:{version}" for name in versions for version in versions[name] if version}
+        for split in self.excluded:
+            if unknown := [name for name in split if name not in versions]:
+                raise InfeasibleError(
+                    f"expected excluded splits of {', '.join(versions)}, found one of {unknown[0]!r}, not in the "
+                    "coupling"
+                )
         for key, value in vars(self).items():
             names: Collection[str] = ()
             if isinstance(value, Mapping) or (key == "whole_nodes" and not isinstance(value, bool)):

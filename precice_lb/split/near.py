@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from precice_lb.exceptions import ModelError
 from precice_lb.schedule import Schedule
 from precice_lb.split.constraints import Constraints
+from precice_lb.split.excluded import without_excluded
+from precice_lb.split.linear import Curves
+from precice_lb.split.minimax import Choice
 from precice_lb.split.optimize import result_of
 from precice_lb.split.problem import Problem, Times, problem_of
 from precice_lb.split.result import SplitResult
@@ -58,33 +61,37 @@ def near_optimal_splits(
     if not within >= 0 or count < 1:
         raise ModelError(f"expected within of at least 0 and a count of at least 1, found {within!r} and {count!r}")
     problem = problem_of(times, budget, schedule, minimum_ranks, maximum_ranks, constraints)
-    solver, curves = Solver(problem), problem.curves()
-    best = solver.solve(curves)
+    parts = [(Solver(part), part.curves()) for part in without_excluded(problem)]
+    best = [solver.solve(curves) for solver, curves in parts]
+    least, bound = min(each.seconds for each in best), min(each.bound for each in best)
     if problem.samples > 1:
-        return _sampled(problem, solver, within, count)
-    found, complete = solver.several(curves, count, best.seconds * (1 + within) * (1 + 1e-12))
-    proof = "all better ones are listed" if complete else "better ones may be missing"
+        return _sampled(problem, parts, least, within, count)
+    listed = [solver.several(curves, count, least * (1 + within) * (1 + 1e-12)) for solver, curves in parts]
+    proof = "all better ones are listed" if all(complete for _, complete in listed) else "better ones may be missing"
+    found = [
+        (seconds, _split(curves, choice))
+        for (_, curves), (near, _) in zip(parts, listed, strict=True)
+        for seconds, choice in near
+    ]
     return [
-        result_of(
-            problem,
-            {name: (curves[name][v].version, int(curves[name][v].ranks[i])) for name, (v, i) in choice.items()},
-            seconds,
-            max(seconds / best.bound - 1.0, 0.0),
-            proof,
-        )
-        for seconds, choice in found
+        result_of(problem, split, seconds, max(seconds / bound - 1.0, 0.0), proof)
+        for seconds, split in sorted(found, key=lambda each: each[0])[:count]
     ]
 
 
-def _sampled(problem: Problem, solver: Solver, within: float, count: int) -> list[SplitResult]:
-    best = solve_samples(problem)
-    curves = problem.curves()
-    limit = solver.solve(curves).seconds * (1 + 2 * within) + 1e-300
-    near, _ = solver.several(curves, _MORE * count, limit)
-    splits = [best.split]
-    for _, choice in near:
-        split = {n: (curves[n][v].version, int(curves[n][v].ranks[i])) for n, (v, i) in choice.items()}
-        splits += [split] if split not in splits else []
+def _split(curves: Curves, choice: Choice) -> dict[str, tuple[str, int]]:
+    """Give version and ranks of each participant."""
+    return {name: (curves[name][v].version, int(curves[name][v].ranks[i])) for name, (v, i) in choice.items()}
+
+
+def _sampled(
+    problem: Problem, parts: Sequence[tuple[Solver, Curves]], shortest: float, within: float, count: int
+) -> list[SplitResult]:
+    splits = []
+    for solver, curves in parts:
+        near, _ = solver.several(curves, _MORE * count, shortest * (1 + 2 * within) + 1e-300)
+        for split in (solve_samples(solver.problem).split, *(_split(curves, choice) for _, choice in near)):
+            splits += [split] if split not in splits else []
     entries = [(problem.window_seconds(split), split) for split in splits]
     entries.sort(key=lambda entry: entry[0])
     least = entries[0][0]

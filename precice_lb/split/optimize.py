@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -10,6 +10,7 @@ from precice_lb.exceptions import ModelError
 from precice_lb.schedule import Schedule
 from precice_lb.split.brute import MAXIMUM_SPLITS, best_of_all, count_splits
 from precice_lb.split.constraints import Constraints
+from precice_lb.split.excluded import without_excluded
 from precice_lb.split.problem import Options, Problem, Times, problem_of
 from precice_lb.split.result import SplitResult
 from precice_lb.split.sampled import solve_samples
@@ -72,18 +73,27 @@ def optimize_split(
         If times are missing, not finite or not positive; if `verify` finds a better split, which is a defect.
     """
     problem = problem_of(times, budget, schedule, minimum_ranks, maximum_ranks, constraints)
-    if problem.samples > 1:
-        found = solve_samples(problem)
-        split, seconds, bound, proof = found.split, found.seconds, found.bound, found.proof
-    else:
-        solver, curves = Solver(problem, time_limit=time_limit), problem.curves()
-        solution = solver.solve(curves)
-        choice = solver.leftover(curves, solution.choice)
-        split = {name: (curves[name][v].version, int(curves[name][v].ranks[i])) for name, (v, i) in choice.items()}
-        seconds, bound, proof = solver.seconds(curves, choice), solution.bound, solution.proof
+    parts = without_excluded(problem)
+    solved = [_solved(part, time_limit) for part in parts]
+    split, seconds, _, proof = min(solved, key=lambda each: each[1])
+    bound = min(each[2] for each in solved)
+    if len(parts) > 1:
+        proof += f"; {len(parts)} sets of splits, without those excluded, were solved one by one"
     # Less is rounding.
     gap = seconds / bound - 1.0 if seconds > bound * (1 + 1e-12) else 0.0
-    return result_of(problem, split, seconds, gap, proof, _verified(problem, seconds, gap) if verify else "")
+    return result_of(problem, split, seconds, gap, proof, _verified(parts, seconds, gap) if verify else "")
+
+
+def _solved(problem: Problem, time_limit: float) -> tuple[dict[str, tuple[str, int]], float, float, str]:
+    """Give the best split, its seconds, what no split is below, and why."""
+    if problem.samples > 1:
+        found = solve_samples(problem)
+        return found.split, found.seconds, found.bound, found.proof
+    solver, curves = Solver(problem, time_limit=time_limit), problem.curves()
+    solution = solver.solve(curves)
+    choice = solver.leftover(curves, solution.choice)
+    split = {name: (curves[name][v].version, int(curves[name][v].ranks[i])) for name, (v, i) in choice.items()}
+    return split, solver.seconds(curves, choice), solution.bound, solution.proof
 
 
 def result_of(
@@ -125,11 +135,13 @@ def _option(problem: Problem, name: str, version: str) -> Options:
     return next(o for o in problem.options[name] if o.version == version)
 
 
-def _verified(problem: Problem, seconds: float, gap: float) -> str:
-    count = count_splits(problem)
-    if count * problem.samples > MAXIMUM_SPLITS:
+def _verified(parts: Sequence[Problem], seconds: float, gap: float) -> str:
+    count = sum(map(count_splits, parts))
+    if count * parts[0].samples > MAXIMUM_SPLITS:
         return f"not compared with all splits: {count:.3g} are too many"
-    best, split, compared = best_of_all(problem)
+    every = [best_of_all(part) for part in parts]
+    best, split, _ = min(every, key=lambda each: each[0])
+    compared = sum(each[2] for each in every)
     if seconds > best * (1 + gap) * (1 + 1e-9):
         found = ", ".join(f"{name} {ranks}" for name, (_, ranks) in split.items())
         raise ModelError(

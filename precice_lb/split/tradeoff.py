@@ -13,6 +13,7 @@ from precice_lb.exceptions import InfeasibleError, ModelError
 from precice_lb.schedule import Schedule
 from precice_lb.split.composition import best_of_every_budget, composition_of
 from precice_lb.split.constraints import Constraints
+from precice_lb.split.excluded import without_excluded
 from precice_lb.split.linear import Curves
 from precice_lb.split.minimax import Choice, uses_of
 from precice_lb.split.problem import Problem, Times, problem_of
@@ -28,6 +29,7 @@ _SWEPT = 4096
 _KNEE = 0.02
 # A choice, and what is not proven of it.
 _Gapped = tuple[Choice, float]
+_Choices = tuple[Problem, Curves, list[_Gapped]]
 
 
 @dataclass(frozen=True)
@@ -150,13 +152,21 @@ def tradeoff_curve(
         As `optimize_split`.
     """
     problem = problem_of(times, budget, schedule, minimum_ranks, maximum_ranks, constraints)
-    curves, smallest = problem.curves(), problem.smallest_budget
-    choices: list[_Gapped]
+    parts = without_excluded(problem)
+    smallest = min(part.smallest_budget for part in parts)
     if budgets is not None:
         wrong = [b for b in budgets if not smallest <= b <= budget]
         if wrong or not len(budgets):
             raise InfeasibleError(f"expected budgets from {smallest} to {budget}, found {wrong or 'none'}")
-        choices = _one_by_one(problem, curves, sorted(set(budgets)))
+    return TradeoffCurve(_points([_choices(part, budget, budgets) for part in parts]))
+
+
+def _choices(problem: Problem, budget: int, budgets: Sequence[int] | None) -> _Choices:
+    """Solve for every budget that suffices."""
+    curves, smallest = problem.curves(), problem.smallest_budget
+    choices: list[_Gapped]
+    if budgets is not None:
+        choices = _one_by_one(problem, curves, sorted({each for each in budgets if each >= smallest}))
     elif problem.schedule.is_maximum and not problem.machine.has_gpus and budget <= _SWEPT:
         choices = _sweep(problem, curves)
     elif (dynamic := _all_budgets(problem, curves)) is not None:
@@ -165,7 +175,7 @@ def tradeoff_curve(
         ladder = np.unique(np.geomspace(smallest, budget, min(BUDGETS, budget - smallest + 1)).round().astype(int))
         ladder = np.arange(smallest, budget + 1) if budget - smallest < BUDGETS else ladder
         choices = _one_by_one(problem, curves, ladder.tolist())
-    return TradeoffCurve(_points(problem, curves, choices))
+    return problem, curves, choices
 
 
 def _one_by_one(problem: Problem, curves: Curves, budgets: Sequence[int]) -> list[_Gapped]:
@@ -216,29 +226,33 @@ def _sweep(problem: Problem, curves: Curves) -> list[_Gapped]:
     ]
 
 
-def _points(problem: Problem, curves: Curves, choices: Sequence[_Gapped]) -> tuple[TradeoffPoint, ...]:
+def _points(found: Sequence[_Choices]) -> tuple[TradeoffPoint, ...]:
     """Make points of the choices, those that are no faster than a cheaper one left out."""
+    every = [_point(problem, curves, *each) for problem, curves, choices in found for each in choices]
+    if len(found) > 1:
+        every.sort(key=lambda point: (point.cores, point.window_seconds))
     points: list[TradeoffPoint] = []
-    for choice, gap in choices:
-        split = {n: (curves[n][v].version, int(curves[n][v].ranks[i])) for n, (v, i) in choice.items()}
-        seconds, total = problem.window_seconds(split), problem.layout.total(uses_of(curves, choice))
-        cores = problem.machine.cores(total)
-        while points and points[-1].cores >= cores and points[-1].window_seconds >= seconds:
+    for point in every:
+        while points and points[-1].cores >= point.cores and points[-1].window_seconds >= point.window_seconds:
             points.pop()
-        if points and points[-1].window_seconds <= seconds * (1 + 1e-12):
+        if points and points[-1].window_seconds <= point.window_seconds * (1 + 1e-12):
             continue
-        hours = seconds * cores / 3600.0
-        points.append(
-            TradeoffPoint(
-                budget=problem.machine.budget_for(total) or 0,
-                split={name: ranks for name, (_, ranks) in split.items()},
-                versions={name: version for name, (version, _) in split.items() if version},
-                cores=cores,
-                window_seconds=seconds,
-                core_hours=hours,
-                efficiency=1.0,
-                gap=gap,
-            )
-        )
+        points.append(point)
     cheapest = min(point.core_hours for point in points)
     return tuple(replace(point, efficiency=cheapest / point.core_hours) for point in points)
+
+
+def _point(problem: Problem, curves: Curves, choice: Choice, gap: float) -> TradeoffPoint:
+    split = {n: (curves[n][v].version, int(curves[n][v].ranks[i])) for n, (v, i) in choice.items()}
+    seconds, total = problem.window_seconds(split), problem.layout.total(uses_of(curves, choice))
+    cores = problem.machine.cores(total)
+    return TradeoffPoint(
+        budget=problem.machine.budget_for(total) or 0,
+        split={name: ranks for name, (_, ranks) in split.items()},
+        versions={name: version for name, (version, _) in split.items() if version},
+        cores=cores,
+        window_seconds=seconds,
+        core_hours=seconds * cores / 3600.0,
+        efficiency=1.0,
+        gap=gap,
+    )

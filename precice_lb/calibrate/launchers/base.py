@@ -93,6 +93,20 @@ class Launcher:
             Naming what is too small.
         """
 
+    def check_ranks(self, ranks: int) -> None:
+        """Refuse a campaign whose largest run cannot be placed, before anything of it runs.
+
+        Parameters
+        ----------
+        ranks : int
+            Of all participants together.
+
+        Raises
+        ------
+        CalibrationError
+            Naming what is too small.
+        """
+
     def reserve(self, largest: Sequence[Task], ranks: int) -> None:
         """Get what all runs share.
 

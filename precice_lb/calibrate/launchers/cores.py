@@ -8,8 +8,9 @@ from pathlib import Path
 
 from precice_lb.calibrate.launchers.plan import Task
 from precice_lb.exceptions import CalibrationError
+from precice_lb.plural import plural
 
-__all__ = ["available_cores", "core_list", "disjoint_cores"]
+__all__ = ["available_cores", "core_list", "disjoint_cores", "require_cores"]
 
 _TOPOLOGY = Path("/sys/devices/system/cpu")
 
@@ -38,6 +39,22 @@ def available_cores(topology: Path = _TOPOLOGY, allowed: Sequence[int] | None = 
     return tuple(processor for _, processor in sorted(cores.items(), key=lambda item: (item[0][0], item[1])))
 
 
+def require_cores(ranks: int, cores: int) -> None:
+    """Refuse more ranks than cores.
+
+    Raises
+    ------
+    CalibrationError
+        When ranks would have to share.
+    """
+    if ranks > cores:
+        raise CalibrationError(
+            f"{plural(ranks, 'rank')} on {plural(cores, 'core')}: ranks that share a core measure each other; lower "
+            "budget.ranks, calibrate on a larger machine, or set launcher.oversubscribe = true where the load is "
+            "emulated"
+        )
+
+
 def disjoint_cores(tasks: Sequence[Task], cores: Sequence[int]) -> dict[str, tuple[int, ...]]:
     """Give every participant as many cores as it has ranks, one after the other.
 
@@ -46,12 +63,7 @@ def disjoint_cores(tasks: Sequence[Task], cores: Sequence[int]) -> dict[str, tup
     CalibrationError
         When there are fewer cores than ranks.
     """
-    ranks = sum(task.ranks for task in tasks)
-    if ranks > len(cores):
-        raise CalibrationError(
-            f"{ranks} ranks on {len(cores)} cores: ranks that share a core measure each other; lower budget.ranks, "
-            "calibrate on a larger machine, or set launcher.oversubscribe = true where the load is emulated"
-        )
+    require_cores(sum(task.ranks for task in tasks), len(cores))
     given: dict[str, tuple[int, ...]] = {}
     begin = 0
     for task in tasks:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from precice_lb.calibrate.launchers.plan import LauncherOptions, Task
 from precice_lb.exceptions import CalibrationError
+from precice_lb.plural import plural
 
 __all__ = ["disjoint_hosts", "read_hosts"]
 
@@ -66,7 +67,7 @@ def disjoint_hosts(
             if not rest:
                 raise CalibrationError(
                     f"the {len(hosts)} hosts of launcher.hostfile are too few: {task.participant} lacks {left} of its "
-                    f"{task.ranks} ranks, since every participant gets hosts of its own"
+                    f"{plural(task.ranks, 'rank')}, since every participant gets hosts of its own"
                 )
             name, slots = rest.pop(0)
             count = min(left, slots if limit is None else min(slots, limit))

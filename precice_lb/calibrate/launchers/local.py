@@ -8,11 +8,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from precice_lb.calibrate.launchers.base import Launcher, launcher
-from precice_lb.calibrate.launchers.cores import available_cores, core_list, disjoint_cores
+from precice_lb.calibrate.launchers.cores import available_cores, core_list, disjoint_cores, require_cores
 from precice_lb.calibrate.launchers.hosts import disjoint_hosts, read_hosts
 from precice_lb.calibrate.launchers.mpi import MPIFamily, find_mpiexec, mpi_library
 from precice_lb.calibrate.launchers.plan import LauncherOptions, RunPlan, Task, file_name
 from precice_lb.exceptions import CalibrationError
+from precice_lb.plural import plural
 
 __all__ = ["MpiexecLauncher"]
 
@@ -57,6 +58,23 @@ class MpiexecLauncher(Launcher):
             disjoint_hosts(tasks, self.hosts, self.options)
         elif not self.options.oversubscribe:
             disjoint_cores(tasks, self.cores)
+
+    def check_ranks(self, ranks: int) -> None:
+        """Refuse more ranks than cores, or than the hosts have slots.
+
+        Raises
+        ------
+        CalibrationError
+            When ranks would have to share.
+        """
+        if self.hosts is not None:
+            if ranks > (slots := sum(count for _, count in self.hosts)):
+                raise CalibrationError(
+                    f"budget.ranks: {plural(ranks, 'rank')}, but the hosts of launcher.hostfile have "
+                    f"{plural(slots, 'slot')}: lower budget.ranks or name more hosts"
+                )
+        elif not self.options.oversubscribe:
+            require_cores(ranks, len(self.cores))
 
     def files(self, plan: RunPlan) -> dict[Path, str]:
         """Return host files, or Open MPI's rankfiles."""

@@ -123,9 +123,18 @@ class SrunLauncher(Launcher):
             raise CalibrationError(
                 f"{needed} nodes are needed, since every participant gets nodes of its own; the allocation has {nodes}"
             )
+        self.check_ranks(sum(task.ranks for task in tasks))
+
+    def check_ranks(self, ranks: int) -> None:
+        """Refuse more ranks than the allocation has processors.
+
+        Raises
+        ------
+        CalibrationError
+            Saying what it needs and what there is.
+        """
         cpus = allocated_cpus(os.environ.get("SLURM_JOB_CPUS_PER_NODE", ""))
-        ranks = sum(task.ranks for task in tasks)
-        if 0 < cpus < ranks:
+        if 0 < cpus < ranks and "SLURM_HET_SIZE" not in os.environ:
             raise CalibrationError(f"{ranks} ranks need as many CPUs; the allocation has {cpus}")
 
     def commands(self, plan: RunPlan) -> dict[str, list[str]]:

@@ -9,6 +9,7 @@ from pathlib import Path
 from precice_lb.exceptions import DataError
 from precice_lb.ingest.profiling.database import is_database, read_database
 from precice_lb.ingest.profiling.files import Header, read_header
+from precice_lb.plural import plural
 
 __all__ = ["FOLDER", "SUFFIXES", "find_configuration", "find_profiles"]
 
@@ -89,7 +90,9 @@ def _latest(group: Sequence[Header], left_out: list[str]) -> list[Header]:
     ranks: dict[int, Header] = {}
     for header in sorted(group, key=lambda header: header.unix_us):
         if header.size != newest.size:
-            left_out.append(f"{header.path}: left by an earlier run on {header.size} ranks, not {newest.size}")
+            left_out.append(
+                f"{header.path}: left by an earlier run on {plural(header.size, 'rank')}, not {newest.size}"
+            )
         elif header.rank in ranks:
             left_out.append(f"{ranks[header.rank].path}: left by an earlier run")
             ranks[header.rank] = header

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from matplotlib.patches import Patch
 
+from precice_lb.plural import plural
 from precice_lb.report import plan_view, view
 from precice_lb.report.page.blocks import Block, Chart, Pairs, Section, Sentence, Table
 from precice_lb.report.style import GREY, legend_below, look, one_panel
@@ -29,6 +30,7 @@ def recommendation_section(evidence: Evidence) -> Section:
         blocks.append(Sentence(view.truth_statement(evidence.truth)))
     blocks += [Sentence(warning, "warning") for warning in recommendation.warnings]
     blocks.append(Table(view.split_grid(recommendation, names)))
+    blocks += [Table(grid) for grid in view.failed_grids(recommendation, names)]
     blocks.append(Pairs(tuple(plan_view.plan_facts(recommendation, names))))
     return Section("recommendation", "Recommendation", tuple(blocks))
 
@@ -36,7 +38,7 @@ def recommendation_section(evidence: Evidence) -> Section:
 def _tiles(evidence: Evidence) -> list[tuple[str, str]]:
     recommendation = evidence.recommendation
     unit = seconds_unit([recommendation.window_seconds])
-    tiles = [(evidence.names[who], f"{count} rank{'s' * (count != 1)}") for who, count in recommendation.split.items()]
+    tiles = [(evidence.names[who], plural(count, "rank")) for who, count in recommendation.split.items()]
     # The split of many participants stands in the table.
     tiles = tiles if len(tiles) <= 3 else [("ranks", view.split_text(recommendation.split))]
     low, high = recommendation.interval

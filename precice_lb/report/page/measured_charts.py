@@ -14,6 +14,7 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
+from precice_lb.plural import plural
 from precice_lb.report.page.blocks import Chart
 from precice_lb.report.style import COLOURS, GREY, legend_below, look, one_panel, strips
 from precice_lb.report.summary import ParticipantSummary, RunSummary
@@ -86,7 +87,7 @@ def timeline_chart(
         place, ticks, labels = 0.0, [], []
         for each, ranks in bars:
             name = names.get(each.participant, visible(each.participant)[:16])
-            count = f"{each.ranks} rank{'s' * (each.ranks != 1)}"
+            count = plural(each.ranks, "rank")
             place += 1.15
             axes.text(
                 0.008, place - 0.1, f"{name}, {count}", transform=axes.get_yaxis_transform(), va="bottom",
@@ -119,8 +120,8 @@ def timeline_chart(
     windows = max(each.windows for each in shown)
     return Chart(
         "window",
-        f"Mean over {windows} windows, all coupling iterations together. Solve is the solver's own; the rest is inside "
-        "advance.",
+        f"Mean over {plural(windows, 'window')}, all coupling iterations together. Solve is the solver's own; the "
+        "rest is inside advance.",
         one_panel(draw, 0.85 + 0.24 * lines),
         ("participant", "which", "rank", "part", "seconds"),
         tuple(rows),

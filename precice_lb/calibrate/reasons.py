@@ -1,0 +1,97 @@
+"""The lines of a log that say why a run failed, whatever was printed after them."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+__all__ = ["lost_partner", "reasons"]
+
+# Read of a log: behind the reason, every rank may print a backtrace.
+_LONGEST = 4 * 2**20
+# Lines of a log that are kept.
+_KEPT = 4
+# Lines that follow a heading such as "--> FOAM FATAL ERROR:" and say what it announces.
+_AFTER_HEADING = 2
+
+_COLOURS = re.compile(r"\x1b\[[0-9;]*m")
+# In capitals: solvers print "continuity errors" and "error norms" in every step.
+_SAID = re.compile(
+    r"\bFATAL\b|\bERROR\b(?=\s*[:\]!-]|\s*$)|^\W*ERROR\b|what\(\):|terminate called after|Segmentation|SIGSEGV"
+    r"|error while loading shared libraries|: (?:command not found|No such file or directory|Permission denied)$"
+    r"|\bAssertion\b.*failed|[Oo]ut [Oo]f [Mm]emory|^Killed$|Bus error|Floating point exception|Illegal instruction"
+    r"|exited on signal (?!15\b)\d+|EXIT STRING: .*signal (?!15\b)\d+|^srun: error: .*(?:Killed|core dumped)"
+)
+# An announcement whose message stands in the lines below it.
+_HEADING = re.compile(r"FATAL (?:IO )?ERROR\s*:?\s*(?:\([^)]*\))?\s*$|terminate called after")
+_RULER = re.compile(r"[^\w]*(?:\[\d+\])?\s*(?:PETSC ERROR:)?[\W_]*$")
+_TRACEBACK = "Traceback (most recent call last):"
+_EXCEPTION = re.compile(r"^[A-Za-z_][\w.]*(?:$|:)")
+# What a participant says whose partner has gone: it is not to blame.
+_LOST = re.compile(
+    r"other participant exited with an error|using sockets\) failed with a system error|partner \".*\" is gone"
+    r"|Broken pipe|Connection reset by peer|End of file"
+)
+
+
+def reasons(path: Path) -> list[str]:
+    """Return the lines of a log that say why its program failed, the first ones, each once; none where none does.
+
+    Parameters
+    ----------
+    path
+        The log of all ranks of a participant, or of a job.
+
+    Returns
+    -------
+    list of str
+        What was said in capitals (FATAL, ERROR) with what follows such a heading, messages of preCICE and of C++
+        exceptions, signals, and the last line of a Python traceback.
+    """
+    lines = _lines(path)
+    found: list[str] = []
+    at = 0
+    while at < len(lines):
+        line = lines[at].strip()
+        if line.endswith(_TRACEBACK):
+            at = _end_of_traceback(lines, at)
+            line = lines[at].strip() if at < len(lines) else ""
+            found += [line] if line else []
+        elif _SAID.search(line) and not _RULER.match(line):
+            found.append(line)
+            if _HEADING.search(line):
+                following = (each.strip() for each in lines[at + 1 : at + 12])
+                found += [each for each in following if each and not _RULER.match(each)][:_AFTER_HEADING]
+        at += 1
+    return list(dict.fromkeys(found))[:_KEPT]
+
+
+def lost_partner(line: str) -> bool:
+    """Whether a line only says that a partner has gone.
+
+    Parameters
+    ----------
+    line
+        One of `reasons`.
+    """
+    return _LOST.search(line) is not None
+
+
+def _end_of_traceback(lines: list[str], at: int) -> int:
+    """Index of the line that names the exception: the first one behind a traceback that is not set in."""
+    at += 1
+    while at < len(lines) and not _EXCEPTION.match(lines[at]):
+        at += 1
+    return at
+
+
+def _lines(path: Path) -> list[str]:
+    try:
+        with path.open("rb") as file:
+            file.seek(0, os.SEEK_END)
+            file.seek(max(0, file.tell() - _LONGEST))
+            text = file.read().decode("utf-8", errors="replace")
+    except OSError:
+        return []
+    return _COLOURS.sub("", text).splitlines()

@@ -1,0 +1,77 @@
+"""A campaign's directory as the source of a recommendation: its study says for what, unless options say otherwise."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from precice_lb.cli.case import Case
+from precice_lb.cli.machine import Machine
+
+if TYPE_CHECKING:
+    from precice_lb.calibrate import CampaignResult, Settings
+    from precice_lb.dataset import Measurements
+
+__all__ = ["campaign_of", "told_by_study"]
+
+
+def campaign_of(sources: Sequence[Path]) -> tuple[CampaignResult, Settings] | None:
+    """Read a campaign where its directory is the only source.
+
+    Parameters
+    ----------
+    sources
+        What the command line names.
+
+    Returns
+    -------
+    tuple of CampaignResult and Settings, or None
+        What it left, and what its study says.
+
+    Raises
+    ------
+    CalibrationError
+        When its state cannot be read, or no run ended well.
+    """
+    if len(sources) != 1:
+        return None
+    from precice_lb.calibrate import load_campaign
+
+    return load_campaign(sources[0])
+
+
+def told_by_study(
+    settings: Settings, ranks: int | None, machine: Machine | None, case: Case, measurements: Measurements
+) -> tuple[int | None, Case]:
+    """Take from the study what the command line leaves open.
+
+    Parameters
+    ----------
+    settings
+        What the study says.
+    ranks, machine, case
+        The options.
+    measurements
+        Of the campaign.
+
+    Returns
+    -------
+    ranks : int or None
+        The budget, where the machine has none of its own.
+    case : Case
+        With bounds, parameters and learner.
+    """
+    if ranks is None and (machine is None or (machine.cores is None and machine.nodes is None)):
+        ranks = settings.total_ranks
+    columns = {column for columns in measurements.parameters.values() for column in columns}
+    parameters = {key: value for key, value in settings.parameters.items() if key in columns}
+    return ranks, dataclasses.replace(
+        case,
+        minimum_ranks=case.minimum_ranks or [json.dumps(settings.minimum_ranks)],
+        maximum_ranks=case.maximum_ranks or ([json.dumps(settings.maximum_ranks)] if settings.maximum_ranks else None),
+        parameter=case.parameter or ([json.dumps(parameters)] if parameters else None),
+        learner=case.learner or settings.learner,
+    )

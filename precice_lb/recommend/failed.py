@@ -1,0 +1,109 @@
+"""Splits whose runs failed: they are not chosen, and what lies beyond them is not known."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from precice_lb.plural import plural
+from precice_lb.recommend.result import Recommendation
+
+__all__ = ["FailedSplit", "beyond_failed", "with_failed"]
+
+
+@dataclass(frozen=True)
+class FailedSplit:
+    """A split all of whose runs failed, or a participant's number of ranks.
+
+    Attributes
+    ----------
+    ranks : dict of str to int
+        Ranks by participant; of one participant alone where it failed beside any others.
+    runs : tuple of str
+        Names of the runs.
+    reasons : tuple of str
+        Lines of their logs that say why, each after its participant's name.
+    """
+
+    ranks: dict[str, int]
+    runs: tuple[str, ...]
+    reasons: tuple[str, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give plain JSON types."""
+        return {"ranks": dict(self.ranks), "runs": list(self.runs), "reasons": list(self.reasons)}
+
+
+def with_failed(recommendation: Recommendation, failed: Sequence[FailedSplit]) -> Recommendation:
+    """Add to a recommendation what failed, and a warning where it lies beyond; a split that failed is no comparison.
+
+    Parameters
+    ----------
+    recommendation
+        That was made without these splits.
+    failed
+        Splits.
+
+    Returns
+    -------
+    Recommendation
+    """
+    samples = recommendation.measurements.samples
+    worked = {name: {int(ranks) for ranks in np.unique(rows[:, 0])} for name, rows in samples.items()}
+    others = dict(recommendation.alternatives)
+    gone = [kind for kind, other in others.items() if any(each.ranks.items() <= other.split.items() for each in failed)]
+    payback = recommendation.payback
+    if payback is not None:
+        windows = {kind: count for kind, count in payback.windows.items() if kind not in gone}
+        payback = dataclasses.replace(payback, windows=windows)
+    return dataclasses.replace(
+        recommendation,
+        failed_splits=tuple(failed),
+        alternatives={kind: other for kind, other in others.items() if kind not in gone},
+        payback=payback,
+        warnings=(
+            *recommendation.warnings,
+            *(f"The {kind} split is not compared: its runs failed." for kind in gone),
+            *beyond_failed(recommendation.split, failed, worked),
+        ),
+    )
+
+
+def beyond_failed(split: Mapping[str, int], failed: Sequence[FailedSplit], worked: Mapping[str, set[int]]) -> list[str]:
+    """Say where a split gives a participant more (or fewer) ranks than failed, and no run with as many ended well.
+
+    Parameters
+    ----------
+    split
+        The recommended one.
+    failed
+        What failed.
+    worked
+        Ranks of each participant in runs that ended well.
+
+    Returns
+    -------
+    list of str
+        One sentence each.
+    """
+    runs: dict[tuple[str, int], set[str]] = {}
+    for each in failed:
+        for name, ranks in each.ranks.items():
+            if ranks not in worked[name]:
+                runs.setdefault((name, ranks), set()).update(each.runs)
+    found = []
+    for (name, ranks), names in sorted(runs.items()):
+        chosen = split[name]
+        more = chosen > ranks and not any(count > ranks for count in worked[name])
+        fewer = chosen < ranks and not any(count < ranks for count in worked[name])
+        if more or fewer:
+            times = {1: "its only run", 2: "both runs"}.get(len(names), f"all {plural(len(names), 'run')}")
+            found.append(
+                f"{name} failed with {plural(ranks, 'rank')} in {times}: nothing is known about "
+                f"{'more' if more else 'fewer'}, and this split has {chosen}; measure it before it is used."
+            )
+    return found

@@ -1,0 +1,125 @@
+"""Splits that must not be chosen: the answer is the best of all others, by comparison with all of them."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from precice_xml_helpers import configuration, scheme
+
+from precice_lb.exceptions import InfeasibleError
+from precice_lb.precice_xml import parse_configuration
+from precice_lb.schedule import Schedule
+from precice_lb.split import Constraints, near_optimal_splits, optimize_split, tradeoff_curve
+
+CHAIN = Schedule.from_config(
+    parse_configuration(configuration("ABC", [scheme("serial-explicit", "AB"), scheme("parallel-explicit", "BC")]))
+)
+SCHEDULES = [
+    Schedule.parallel("AB"), Schedule.serial("AB"), Schedule.parallel("ABC"), Schedule.serial("ABC"), CHAIN
+]  # fmt: skip
+
+Excluded = list[dict[str, int]]
+
+
+def allowed(schedule: Schedule, budget: int, excluded: Excluded) -> list[tuple[int, ...]]:
+    """All splits that may be chosen."""
+    names = schedule.participants
+    every = [s for s in product(range(1, budget + 1), repeat=len(names)) if sum(s) <= budget]
+    return [
+        s for s in every
+        if not any(all(s[names.index(name)] == ranks for name, ranks in split.items()) for split in excluded)
+    ]  # fmt: skip
+
+
+def windows(schedule: Schedule, times: dict[str, np.ndarray], splits: list[tuple[int, ...]]) -> np.ndarray:
+    """Mean seconds per window of splits."""
+    columns = np.array(splits).T
+    costs = {n: np.atleast_2d(times[n])[:, p - 1] for n, p in zip(schedule.participants, columns, strict=True)}
+    return np.asarray(schedule.window_seconds(costs)).mean(axis=0)
+
+
+@st.composite
+def instances(draw: st.DrawFn) -> tuple[Schedule, dict[str, np.ndarray], int, Excluded]:
+    schedule = draw(st.sampled_from(SCHEDULES))
+    names = schedule.participants
+    budget = draw(st.integers(len(names), len(names) + 6))
+    rows = draw(st.sampled_from([1, 1, 3]))
+    times = {}
+    for name in names:
+        values = draw(st.lists(st.integers(1, 12), min_size=rows * budget, max_size=rows * budget))
+        times[name] = np.array(values, dtype=float).reshape(rows, budget)[0 if rows == 1 else slice(None)]
+    excluded: Excluded = []
+    for _ in range(draw(st.integers(0, 4))):
+        chosen = draw(st.lists(st.sampled_from(names), min_size=1, max_size=len(names), unique=True))
+        excluded.append({name: draw(st.integers(1, budget - len(names) + 1)) for name in chosen})
+    return schedule, times, budget, excluded
+
+
+@given(instances())
+def test_the_best_of_all_others_is_found(instance: tuple[Schedule, dict[str, np.ndarray], int, Excluded]) -> None:
+    schedule, times, budget, excluded = instance
+    words = {"schedule": schedule, "constraints": Constraints(excluded=excluded)}
+    splits = allowed(schedule, budget, excluded)
+    if not splits:
+        for door in (optimize_split, near_optimal_splits, tradeoff_curve):
+            with pytest.raises(InfeasibleError, match="found none within the bounds and the budget"):
+                door(times, budget, **words)
+        return
+    seconds = windows(schedule, times, splits)
+    found = optimize_split(times, budget, **words, verify=True)
+    assert tuple(found.split.values()) in splits
+    assert found.window_seconds == pytest.approx(seconds.min(), rel=1e-9)
+    assert "is shorter" in found.verified
+    near = near_optimal_splits(times, budget, within=0.3, count=1000, **words)
+    assert near[0].window_seconds == pytest.approx(seconds.min(), rel=1e-9)
+    listed = [tuple(each.split.values()) for each in near]
+    assert len(set(listed)) == len(listed)
+    assert set(listed) <= set(splits)
+    points = tradeoff_curve(times, budget, **words).points
+    assert all(tuple(point.split.values()) in splits for point in points)
+    if times["A"].ndim == 1:
+        for point in points:
+            best = seconds[[sum(split) <= point.budget for split in splits]].min()
+            assert point.window_seconds == pytest.approx(best, rel=1e-9)
+        assert points[-1].window_seconds == pytest.approx(seconds.min(), rel=1e-9)
+
+
+def test_the_best_splits_are_taken_out_one_after_the_other() -> None:
+    ranks = np.arange(1, 13)
+    times = {"A": 30.0 / ranks + 0.3 * ranks, "B": 12.0 / ranks + 0.1 * ranks, "C": 7.0 / ranks}
+    schedule, excluded, last = CHAIN, [], 0.0
+    order = np.sort(windows(schedule, times, allowed(schedule, 12, [])))
+    for rank in range(25):
+        found = optimize_split(times, 12, schedule=schedule, constraints=Constraints(excluded=excluded))
+        assert found.gap == 0.0
+        assert found.window_seconds == pytest.approx(order[rank], rel=1e-12)
+        assert found.window_seconds >= last
+        excluded.append(found.split)
+        last = found.window_seconds
+
+
+def test_a_hundred_thousand_ranks_without_some() -> None:
+    ranks = np.arange(1, 100_001)
+    times = {"A": 9e5 / ranks, "B": 3e5 / ranks}
+    best = optimize_split(times, 100_000, schedule=Schedule.serial("AB")).split
+    excluded = [best, {"A": best["A"] - 1}]
+    found = optimize_split(times, 100_000, schedule=Schedule.serial("AB"), constraints=Constraints(excluded=excluded))
+    first = np.arange(1, 100_000)
+    seconds = times["A"][first - 1] + times["B"][100_000 - first - 1]
+    free = (first != best["A"]) & (first != best["A"] - 1)
+    assert found.window_seconds == pytest.approx(seconds[free].min(), rel=1e-12)
+    assert found.gap <= 1e-6
+    assert "2 sets of splits" in found.bound
+
+
+@pytest.mark.parametrize(
+    ("excluded", "expected"), [({"D": 2}, "found one of 'D', not in the coupling"), ({"A": 0}, "at least 1, found 0")]
+)
+def test_nonsense_is_refused(excluded: dict[str, int], expected: str) -> None:
+    times = {"A": np.ones(4), "B": np.ones(4)}
+    with pytest.raises(InfeasibleError, match=expected):
+        optimize_split(times, 4, schedule=SCHEDULES[0], constraints=Constraints(excluded=[excluded]))
