@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precice_lb.models import make_learner
+from precice_lb.models.repeats import widened_errors
 from precice_lb.recommend.tables import Table, best_ranks, grid_of_ranks
 from precice_lb.schedule import Schedule
 
@@ -65,7 +66,8 @@ def learned(
     varying = [at for at in range(len(parameters)) if len(np.unique(rows[:, 3 + at])) > 1]
     values = [parameters[at] for at in varying]
     model = make_learner("bayes", **({"noise": NOISE, "noise_spread": NOISE_SPREAD} if usual_noise else {}))
-    model.fit(rows[:, [0, *(3 + at for at in varying)]], rows[:, 1], spread=rows[:, 2])
+    spread = rows[:, 2] if varying else widened_errors(rows[:, 0], rows[:, 1], rows[:, 2])
+    model.fit(rows[:, [0, *(3 + at for at in varying)]], rows[:, 1], spread=spread)
     drawn = model.draw(DRAWS, np.random.default_rng(list(seed)))
 
     def curves(ranks: Integers) -> Array:

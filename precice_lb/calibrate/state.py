@@ -138,7 +138,7 @@ class CampaignState:
         path = directory / STATE_FILE
         try:
             raw = json.loads(path.read_text(encoding="utf-8"))
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return None
         except (OSError, ValueError) as error:
             raise CalibrationError(
