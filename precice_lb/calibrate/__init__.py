@@ -10,6 +10,7 @@ from precice_lb.calibrate.design_study import AdaptiveDesign, design_of
 from precice_lb.calibrate.events import (
     CampaignEnded,
     CampaignStarted,
+    CampaignWarned,
     Event,
     Report,
     RunFinished,
@@ -28,6 +29,7 @@ __all__ = [
     "CampaignEnded",
     "CampaignResult",
     "CampaignStarted",
+    "CampaignWarned",
     "Design",
     "Event",
     "FixedDesign",

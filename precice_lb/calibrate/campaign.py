@@ -16,6 +16,7 @@ from precice_lb.calibrate.design_study import design_of
 from precice_lb.calibrate.events import (
     CampaignEnded,
     CampaignStarted,
+    CampaignWarned,
     Report,
     RunFinished,
     RunResumed,
@@ -27,6 +28,7 @@ from precice_lb.calibrate.failures import failed_splits
 from precice_lb.calibrate.launchers import make_launcher
 from precice_lb.calibrate.measured import measured_runs, read_measurements, read_runs
 from precice_lb.calibrate.runs import CampaignRuns
+from precice_lb.calibrate.solver_mpi import mpi_mismatches
 from precice_lb.calibrate.state import CampaignState, RunRecord, Settings, campaign_lock, spent
 from precice_lb.calibrate.study import Study
 from precice_lb.dataset import CoupledRun, Measurements
@@ -227,6 +229,8 @@ def run_campaign(
             while (proposal := _next(design, state, tried)) is not None:
                 if not tried:
                     runs.check_room()
+                    for mismatch in mpi_mismatches(study, launcher):
+                        tell(CampaignWarned(mismatch))
                 number = len(state.finished) + sum(run.outcome != "finished" for run in tried) + 1
                 _try(runs, proposal, tried, tell, number, design.total)
                 if tried[-1].outcome != "finished" and study.runs.on_failure == "stop":

@@ -15,6 +15,7 @@ from precice_lb.plural import plural
 __all__ = [
     "CampaignEnded",
     "CampaignStarted",
+    "CampaignWarned",
     "Event",
     "Report",
     "RunFinished",
@@ -158,6 +159,22 @@ class RunResumed:
 
 
 @dataclass(frozen=True)
+class CampaignWarned:
+    """Something speaks against the runs that are to come.
+
+    Attributes
+    ----------
+    text : str
+        What, and what to do.
+    """
+
+    text: str
+
+    def __str__(self) -> str:
+        return f"warning: {self.text}"
+
+
+@dataclass(frozen=True)
 class CampaignEnded:
     """No other run is worth it.
 
@@ -176,7 +193,7 @@ class CampaignEnded:
         return f"calibration ends after {plural(self.runs, 'finished run')}: {self.reason}"
 
 
-Event = CampaignStarted | RunStarted | RunFinished | RunResumed | CampaignEnded
+Event = CampaignStarted | CampaignWarned | RunStarted | RunFinished | RunResumed | CampaignEnded
 Report = Callable[[Event], None]
 
 
