@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import math
 from collections.abc import Mapping
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sklearn.base import BaseEstimator, RegressorMixin
 
 from precice_lb.exceptions import InfeasibleError
 from precice_lb.recommend import Recommendation, recommend
@@ -173,3 +175,43 @@ def test_proportional_splits_keep_both_bounds_and_give_out_what_they_allow(
         share = weights[names.index(one)] / weights[names.index(other)]
         assert split[one] + 1 >= share * (split[other] - 1)
         assert split[one] - 1 <= share * (split[other] + 1)
+
+
+# --- the interval and what it is for ----------------------------------------------------------------------------------
+
+
+class FewExtremeCurves(RegressorMixin, BaseEstimator):  # type: ignore[misc]
+    """Draws curves of which one in fifty is a thousand times too slow, so that the mean leaves the quantiles."""
+
+    def fit(self, X: np.ndarray, y: np.ndarray) -> FewExtremeCurves:
+        self.work_ = float(np.median(np.ravel(X) * y))
+        return self
+
+    def predict(self, X: np.ndarray) -> np.ndarray:
+        return np.asarray(self.work_ / np.ravel(X))
+
+    def draw(self, n: int, random_state: Any = None) -> Any:
+        factors = np.where(np.arange(n) % 50 == 0, 1000.0, 1.0)
+        return lambda ranks: factors[:, None] * self.work_ / np.ravel(ranks)
+
+
+def test_the_window_time_is_never_outside_its_interval() -> None:
+    found = recommended(24, learner=FewExtremeCurves())
+    low, high = found.interval
+    assert found.window_seconds > 10 * low
+    assert low <= found.window_seconds <= high
+
+
+@pytest.mark.parametrize("learner", ["epmnf", "piecewise", "neural", "factorized"])
+def test_the_interval_knows_what_sharing_cores_costs(learner: str) -> None:
+    """Bounds of learners that draw no curves, with cores shared at twice the cost."""
+    shared = Constraints(shared=[SharedCores([["Fluid"], ["Solid"], ["Heat"]], overhead=1.0)])
+    schedule = Schedule.serial(list(NAMES))
+    slow, usual = (
+        recommended(8, noise=0.01, schedule=schedule, learner=learner, constraints=each)
+        for each in (shared, dataclasses.replace(shared, shared=[SharedCores([["Fluid"], ["Solid"], ["Heat"]])]))
+    )
+    assert slow.split == usual.split
+    assert slow.window_seconds == pytest.approx(2 * usual.window_seconds)
+    assert slow.interval == pytest.approx(tuple(2 * edge for edge in usual.interval))
+    assert slow.interval[0] <= slow.window_seconds <= slow.interval[1]

@@ -158,7 +158,7 @@ def recommend(
     return Recommendation(
         split=split,
         window_seconds=window,
-        interval=window_interval(models, outlook, split, windows, level),
+        interval=window_interval(models, task, split, windows, level),
         level=float(level),
         rank_intervals=rank_intervals(task, tables, split, level, limits),
         own_seconds=own_seconds,
