@@ -257,6 +257,18 @@ def test_results_stand_where_figures_and_sections_fail(
         main(["recommend", path, "--ranks", "18", "--output", str(tmp_path / "out")])
 
 
+def test_a_directory_that_cannot_be_written_to_costs_the_files_alone(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").touch()
+    path = str(table(tmp_path, 2))
+    assert main(["recommend", path, "--ranks", "12", "--output", str(tmp_path / "file")]) == 2
+    out, err = capsys.readouterr()
+    assert out.startswith("Give Fluid")
+    assert err.startswith(f"precice-lb: error: {tmp_path / 'file'}: expected a directory to write the report to")
+    assert err.count("\n") == 1
+
+
 def test_calibrate_has_written_its_result_before_it_draws(
     campaign: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
