@@ -177,5 +177,37 @@ def test_the_command_takes_the_campaign_s_recommendation_or_a_split(
     assert main(["scripts", path]) == 0
     assert f"wrote {campaign / 'launch' / 'job.sbatch'}" in capsys.readouterr().out
     assert "#SBATCH --ntasks=4\n" in (campaign / "launch" / "job.sbatch").read_text()
-    assert main(["scripts", path, "--split", "Left=2,Right=4"]) == 0
-    assert "#SBATCH --ntasks=6\n" in (campaign / "launch" / "job.sbatch").read_text()
+    assert main(["scripts", path, "--split", "Left=2,Right=1"]) == 0
+    assert "#SBATCH --ntasks=3\n" in (campaign / "launch" / "job.sbatch").read_text()
+
+
+@pytest.mark.parametrize(
+    ("split", "message"),
+    [
+        ("Left=2,Right=4", "expected at most 4 ranks in all, found 6; change the split, or budget.ranks in "),
+        ("Left=3,Right=1", "expected 1 to 2 ranks for Left, found 3; change the split, or the bounds of Left "),
+        ("Left=1,Right=5", "expected 1 to 4 ranks for Right, found 5; change the split, or "),
+        ("Left=1", "expected ranks for Left, Right, found them for Left; name each once"),
+        ("Left=1,Wrong=1", "expected one of the participants Left, Right, found 'Wrong'"),
+        ("Left=1,Right=0", "expected participant=a whole number above 0"),
+        ("Left=1,Right=1.5", "expected participant=a whole number above 0"),
+    ],
+)
+def test_a_split_that_the_study_does_not_allow_is_refused_in_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], split: str, message: str
+) -> None:
+    path = study_of(tmp_path)
+    path.write_text(path.read_text().replace('name = "Left"\n', 'name = "Left"\nmaximum_ranks = 2\n'))
+    assert main(["scripts", str(path), "--split", split]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith(f"precice-lb: error: --split: {message}")
+    assert error.count("\n") == 1
+    assert not (tmp_path / "study-campaign" / "launch").exists()
+
+
+def test_a_recommendation_from_before_the_bounds_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = study_of(tmp_path)
+    (tmp_path / "study-campaign").mkdir()
+    (tmp_path / "study-campaign" / "recommendation.json").write_text('{"split": {"Left": 4, "Right": 4}}')
+    assert main(["scripts", str(path)]) == 2
+    assert "recommendation.json: expected at most 4 ranks in all, found 8" in capsys.readouterr().err

@@ -55,7 +55,8 @@ class Case:
     warmup
         Time windows to leave out of each run; by default what the run says, else 1.
     learner
-        bayes (default), shape, pmnf, epmnf, piecewise, neural, factorized or gaussian-process; precice-lb fit compares
+        bayes (default), shape, pmnf, epmnf, piecewise, interpolation, neural, factorized or gaussian-process;
+        precice-lb fit compares
         them.
     seed
         Seed of whatever is random in the models.

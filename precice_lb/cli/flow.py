@@ -128,11 +128,16 @@ def show(recommendation: Recommendation, schedule: Schedule, output: Path | None
     """
     from precice_lb.report.documents import json_text, write_documents
 
-    written = [] if output is None else write_documents(recommendation, output, schedule=schedule)
-    if as_json:
-        sys.stdout.write(json_text(recommendation.to_dict()))
-    else:
-        print_recommendation(recommendation)
+    written: list[Path] = []
+    try:
+        if output is not None:
+            written = write_documents(recommendation, output, schedule=schedule)
+    finally:
+        # Also where the directory cannot be written to.
+        if as_json:
+            sys.stdout.write(json_text(recommendation.to_dict()))
+        else:
+            print_recommendation(recommendation)
     name_files(written, sys.stderr if as_json else sys.stdout)
 
 

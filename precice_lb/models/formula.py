@@ -151,7 +151,17 @@ class Formula:
         return self._join("·", [f"{abs(t.coefficient):.{digits}g}" for t in self.terms], log, "^{}")
 
     def brief(self, digits: int = 4) -> str:
-        """Plain text for a screen: of many terms only their number."""
+        """Plain text for a screen: of many terms only their number.
+
+        Parameters
+        ----------
+        digits : int
+            Significant digits of the coefficients.
+
+        Returns
+        -------
+        str
+        """
         return self.text(digits) if len(self.terms) <= TERMS_ON_SCREEN else f"{len(self.terms)} terms"
 
     def latex(self, digits: int = 4) -> str:

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from precice_lb.exceptions import InfeasibleError
 from precice_lb.recommend.limits import Limits
 from precice_lb.recommend.machine import Room
-from precice_lb.recommend.outlook import Outlook
 from precice_lb.recommend.result import Alternative
 from precice_lb.recommend.tables import Table, best_ranks
 from precice_lb.recommend.task import Task
@@ -122,19 +121,27 @@ def compared(
 
 
 def window_interval(
-    models: Mapping[str, Any], outlook: Outlook, split: Mapping[str, int], windows: NDArray[np.float64], level: float
+    models: Mapping[str, Any], task: Task, split: Mapping[str, int], windows: NDArray[np.float64], level: float
 ) -> tuple[float, float]:
     """Give quantiles over drawn curves; else the window times of all low and all high bounds, as it is monotone."""
+    outlook = task.outlook
     if outlook.is_uncertain:
         low, high = np.quantile(windows, [(1 - level) / 2, (1 + level) / 2])
-        return float(low), float(high)
-    if not all(hasattr(model, "predict_interval") for model in models.values()):
+    elif all(hasattr(model, "predict_interval") for model in models.values()):
+        ranks = {name: np.array([[split[name]]], dtype=np.float64) for name in models}
+        bounds = {name: model.predict_interval(ranks[name], level) for name, model in models.items()}
+        # The curves of the outlook have it, the models' bounds do not.
+        slower = {name: 1.0 if task.constraints is None else 1.0 + task.constraints.overhead(name) for name in models}
+        low, high = (
+            float(
+                outlook.seconds(
+                    {name: np.array(max(float(pair[side][0]), 0.0) * slower[name]) for name, pair in bounds.items()}
+                )
+            )
+            for side in (0, 1)
+        )
+    else:
         return float("nan"), float("nan")
-    bounds = {n: model.predict_interval(np.array([[split[n]]], dtype=np.float64), level) for n, model in models.items()}
-    low, high = (
-        outlook.seconds({name: np.array(max(float(pair[side][0]), 0.0)) for name, pair in bounds.items()})
-        for side in (0, 1)
-    )
     return float(low), float(high)
 
 

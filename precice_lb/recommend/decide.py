@@ -160,7 +160,7 @@ def decide(question: Question, models: dict[str, Any]) -> Decision:
     split = task.improved(found.split, target)
     own = outlook.own(split)
     windows = outlook.seconds(own)
-    interval = window_interval(models, outlook, split, windows, question.level)
+    interval = window_interval(models, task, split, windows, question.level)
     priced = None if tradeoff is None or chosen is None else (tradeoff, chosen)
     return Decision(models, task, tables, believed, split, target, found, priced, own, windows, interval)
 

@@ -135,11 +135,9 @@ class Room:
         return -(-ranks * self._threads(name) // self._part)
 
     def rounded(self, name: str, parts: int) -> int:
-        """Ranks of a participant on so many parts, rounded down to what is allowed; at least 1."""
+        """Ranks of a participant on so many parts, rounded down to the multiple that they come in; at least 1."""
         ranks = self.ranks_of(name, parts)
-        allowed = [each for each in self.constraints.of("allowed", name) or [] if each <= ranks]
-        multiple = int(self.constraints.of("multiples", name) or 1)
-        return max(allowed, default=max(ranks - ranks % multiple, 1))
+        return max(ranks - ranks % int(self.constraints.of("multiples", name) or 1), 1)
 
     def _threads(self, name: str) -> int:
         return 1 if self.unit == "ranks" else int(self.constraints.of("threads", name) or 1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 from precice_lb.report.view import Grid
@@ -80,6 +81,13 @@ class Chart:
     header: tuple[str, ...]
     rows: tuple[tuple[Any, ...], ...]
     kind: ClassVar[str] = "chart"
+
+    @cached_property
+    def svg(self) -> bytes:
+        """The figure as SVG: rendered once, for the page and as a file."""
+        from precice_lb.report.figure import figure_bytes
+
+        return figure_bytes(self.figure, "svg")
 
 
 Block: TypeAlias = Sentence | Table | Pairs | Listing | Chart

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from precice_lb.report.documents import json_text, write_files
-from precice_lb.report.figure import figure_bytes
 from precice_lb.report.page.blocks import Block, Chart, Listing, Page, Pairs, Sentence
 from precice_lb.report.page.html import page_html
 from precice_lb.report.page.markdown import page_markdown
@@ -49,7 +48,7 @@ def write_report(page: Page, directory: str | Path) -> list[Path]:
         "report.md": page_markdown(page).encode(),
         "report.json": json_text(page_dict(page)).encode(),
     }
-    figures = {f"{chart.name}.svg": figure_bytes(chart.figure, "svg") for chart in page.charts}
+    figures = {f"{chart.name}.svg": chart.svg for chart in page.charts}
     data = {f"{chart.name}.csv": _csv(chart) for chart in page.charts}
     # The page last: where it is new, what it names is too.
     written = write_files(target / _FIGURES, figures, "the figures")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import xml.etree.ElementTree as ET
 
-from precice_lb.report.figure import figure_bytes
 from precice_lb.report.page.blocks import Chart
 from precice_lb.report.style import COLOURS, GREY, GRID
 
@@ -42,7 +41,7 @@ def inline_svg(chart: Chart, number: int) -> str:
     """
     ET.register_namespace("", _SVG)
     ET.register_namespace("xlink", _XLINK)
-    root = ET.fromstring(figure_bytes(chart.figure, "svg"))
+    root = ET.fromstring(chart.svg)
     prefix = f"f{number}-"
     for parent in root.iter():
         for child in list(parent):
