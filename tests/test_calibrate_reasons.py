@@ -61,6 +61,10 @@ PETSC = """\
 [0]PETSC ERROR: to get more information on the crash.
 """
 HYDRA = """\
+step 1
+
+the mesh is inside out
+a cell has no volume
 ===================================================================================
 =   BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES
 =   EXIT CODE: 9
@@ -102,11 +106,19 @@ YOUR APPLICATION TERMINATED WITH THE EXIT STRING: Killed (signal 9)
                 "[0]PETSC ERROR: to get more information on the crash.",
             ],
         ),
-        (HYDRA, ["YOUR APPLICATION TERMINATED WITH THE EXIT STRING: Killed (signal 9)"]),
+        (
+            HYDRA,
+            [
+                "the mesh is inside out",
+                "a cell has no volume",
+                "Killed (signal 9)",
+            ],
+        ),
         (
             "mpirun noticed that process rank 1 with PID 0 on node n0 exited on signal 11 (Segmentation fault).\n",
             ["mpirun noticed that process rank 1 with PID 0 on node n0 exited on signal 11 (Segmentation fault)."],
         ),
+        ("====\nYOUR APPLICATION TERMINATED WITH THE EXIT STRING: Aborted (signal 6)\n", ["Aborted (signal 6)"]),
         ("srun: error: n0: task 3: Killed\n", ["srun: error: n0: task 3: Killed"]),
         (
             "./fluid: error while loading shared libraries: libprecice.so.3: cannot open shared object file\n",

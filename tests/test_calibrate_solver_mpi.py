@@ -30,7 +30,14 @@ def program(path: Path, output: str) -> Path:
 
 
 def mismatches(
-    directory: Path, monkeypatch: pytest.MonkeyPatch, *, launcher: str, solver: str, linked: str = "", most: int = 3
+    directory: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    launcher: str,
+    solver: str,
+    linked: str = "",
+    most: int = 3,
+    right: str = "",
 ) -> list[str]:
     """What is said of a Left that is a fake Python, or a fake compiled program where ``solver`` is empty."""
     write_case(directory)
@@ -39,10 +46,8 @@ def mismatches(
     program(directory / "bin" / "ldd", LINKED[linked or "none"])
     monkeypatch.setenv("PATH", f"{directory / 'bin'}{os.pathsep}{os.environ['PATH']}")
     path = write_study(directory, launcher=f"program = '{mpiexec}'", left=f"maximum_ranks = {most}")
-    right = 'command = "python solver.py Right"\n'
     text = path.read_text().replace("python solver.py Left", f"{started} solver.py")
-    # The other one has no MPI at all.
-    path.write_text(text.replace(right, "command = 'sh -c true'\n"))
+    path.write_text(text.replace("python solver.py Right", right or "sh -c true"))
     study = read_study(path)
     return mpi_mismatches(study, make_launcher("mpiexec", study.launcher_options(directory)))
 
@@ -72,6 +77,12 @@ def test_mpi4py_is_compared_with_the_launcher(
         f"Left: mpi4py is linked to {theirs}, but {tmp_path}/bin/mpiexec belongs to {ours} and would start every rank "
         f"as a run of its own: name the mpiexec of {theirs} in launcher.program"
     )
+
+
+def test_all_whom_it_concerns_stand_in_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    right = f"{tmp_path}/bin/python3.12 solver.py"
+    (line,) = mismatches(tmp_path, monkeypatch, launcher=HYDRA, solver="Open MPI v4.1.4\n", right=right)
+    assert line.startswith("Left, Right: mpi4py is linked to Open MPI, but ")
 
 
 def test_one_rank_needs_no_launcher_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,6 +6,8 @@ import os
 import re
 from pathlib import Path
 
+from precice_lb.calibrate.launchers import is_banner
+
 __all__ = ["lost_partner", "reasons"]
 
 # Read of a log: behind the reason, every rank may print a backtrace.
@@ -23,6 +25,9 @@ _SAID = re.compile(
     r"|\bAssertion\b.*failed|[Oo]ut [Oo]f [Mm]emory|^Killed$|Bus error|Floating point exception|Illegal instruction"
     r"|exited on signal (?!15\b)\d+|EXIT STRING: .*signal (?!15\b)\d+|^srun: error: .*(?:Killed|core dumped)"
 )
+# Said by what started the solver: of the solver itself, its last words are kept with it.
+_BY_LAUNCHER = re.compile(r"exited on signal \d+|EXIT STRING: |^srun: error: ")
+_LAST_WORDS = 2
 # An announcement whose message stands in the lines below it.
 _HEADING = re.compile(r"FATAL (?:IO )?ERROR\s*:?\s*(?:\([^)]*\))?\s*$|terminate called after")
 _RULER = re.compile(r"[^\w]*(?:\[\d+\])?\s*(?:PETSC ERROR:)?[\W_]*$")
@@ -64,7 +69,11 @@ def reasons(path: Path) -> list[str]:
                 following = (each.strip() for each in lines[at + 1 : at + 12])
                 found += [each for each in following if each and not _RULER.match(each)][:_AFTER_HEADING]
         at += 1
-    return list(dict.fromkeys(found))[:_KEPT]
+    found = list(dict.fromkeys(found))[:_KEPT]
+    if found and all(_BY_LAUNCHER.search(line) for line in found):
+        own = [line.strip() for line in lines if line.strip() and not is_banner(line) and line.strip() not in found]
+        found = [*own[-_LAST_WORDS:], *found][:_KEPT]
+    return [line.rpartition("EXIT STRING: ")[2] for line in found]
 
 
 def lost_partner(line: str) -> bool:

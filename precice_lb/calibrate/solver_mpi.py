@@ -39,9 +39,9 @@ _SECONDS = 30
 
 
 def mpi_mismatches(study: Study, launcher: Launcher) -> list[str]:
-    """Say whose solver is linked to another MPI than that of the launcher, or to two of them; one line each.
+    """Say whose solver is linked to another MPI than that of the launcher, or to two of them.
 
-    Where either cannot be found out nothing is said.
+    One line stands for all whom it concerns. Where either cannot be found out nothing is said.
 
     Parameters
     ----------
@@ -55,7 +55,7 @@ def mpi_mismatches(study: Study, launcher: Launcher) -> list[str]:
     list of str
     """
     launched = _LAUNCHED.get(launcher.library.family) if isinstance(launcher, MpiexecLauncher) else None
-    found = []
+    found: dict[str, list[str]] = {}
     for participant, (_, most) in zip(study.participants, study.bounds.values(), strict=True):
         ranks = max(most, participant.minimum_ranks)
         try:
@@ -68,18 +68,20 @@ def mpi_mismatches(study: Study, launcher: Launcher) -> list[str]:
         solver = _mpi_of(str(directory / program), environment)
         if len(set(solver.values())) > 1:
             both = " and ".join(f"{what} to {mpi}" for what, mpi in solver.items())
-            found.append(
-                f"{participant.name}: {both} are linked, and no process can hold two MPI libraries: build one of them "
-                "with the other's compilers"
+            text = (
+                f"{both} are linked, and no process can hold two MPI libraries: build one of them with the other's "
+                "compilers"
             )
+            found.setdefault(text, []).append(participant.name)
         elif launched is not None and ranks > 1 and solver and launched not in solver.values():
             what, mpi = next(iter(solver.items()))
             assert isinstance(launcher, MpiexecLauncher)
-            found.append(
-                f"{participant.name}: {what} is linked to {mpi}, but {launcher.program} belongs to {launched} and "
-                f"would start every rank as a run of its own: name the mpiexec of {mpi} in launcher.program"
+            text = (
+                f"{what} is linked to {mpi}, but {launcher.program} belongs to {launched} and would start every rank "
+                f"as a run of its own: name the mpiexec of {mpi} in launcher.program"
             )
-    return found
+            found.setdefault(text, []).append(participant.name)
+    return [f"{', '.join(names)}: {text}" for text, names in found.items()]
 
 
 def _mpi_of(program: str, environment: Mapping[str, str]) -> dict[str, str]:

@@ -36,7 +36,7 @@ def campaign_of(sources: Sequence[Path]) -> tuple[CampaignResult, Settings] | No
     CalibrationError
         When its state cannot be read, or no run ended well.
     """
-    if len(sources) != 1:
+    if len(sources) != 1 or not sources[0].is_dir():
         return None
     from precice_lb.calibrate import load_campaign
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-__all__ = ["without_banner"]
+__all__ = ["is_banner", "without_banner"]
 
 _BANNER = re.compile(
     r"^(=|-{10,}|YOUR APPLICATION TERMINATED|This typically refers to a problem|Please see the FAQ"
@@ -15,6 +15,11 @@ _BANNER = re.compile(
 )
 
 
+def is_banner(line: str) -> bool:
+    """Whether a line is of what a launcher adds."""
+    return _BANNER.match(line) is not None
+
+
 def without_banner(lines: Sequence[str]) -> list[str]:
     """Drop from the end of a log what a launcher adds when a rank fails, unless nothing else is there."""
-    return [line for line in lines if not _BANNER.match(line)] or list(lines)
+    return [line for line in lines if not is_banner(line)] or list(lines)
