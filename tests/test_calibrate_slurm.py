@@ -28,7 +28,7 @@ pytestmark = [pytest.mark.mpi, pytest.mark.usefixtures("slurm")]
 
 PULSE = Path(__file__).parent.parent / "tutorials" / "pulse"
 FULL_COUNTS = os.environ.get("PRECICE_LB_FULL_COUNTS") == "1"
-FULL = pytest.mark.skipif(not FULL_COUNTS, reason="in full counts only")
+FULL = pytest.mark.full("many jobs of a real Slurm")
 DRIVER = (
     "import sys; from pathlib import Path; from precice_lb.calibrate import read_study, run_campaign; "
     "run_campaign(read_study(sys.argv[1]), Path(sys.argv[2]))"
