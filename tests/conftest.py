@@ -15,6 +15,8 @@ from hypothesis import HealthCheck, settings
 # Background jobs of a shell ignore SIGINT, and so would every process started here.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
+# On a busy machine solvers are late for their partners.
+os.environ["PRECICE_LB_TIMEOUT"] = "300"
 FULL_COUNTS = os.environ.get("PRECICE_LB_FULL_COUNTS") == "1"
 
 settings.register_profile(
@@ -58,5 +60,5 @@ def mpiexec() -> str:
 @pytest.fixture(autouse=True)
 def _no_settings_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in list(os.environ):
-        if name.startswith("PRECICE_LB_") and name != "PRECICE_LB_FULL_COUNTS":
+        if name.startswith("PRECICE_LB_") and name not in ("PRECICE_LB_FULL_COUNTS", "PRECICE_LB_TIMEOUT"):
             monkeypatch.delenv(name)

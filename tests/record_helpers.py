@@ -165,7 +165,7 @@ def run_pair(
     results = {}
     try:
         for name, process in started.items():
-            output, errors = process.communicate(timeout=60)
+            output, errors = process.communicate(timeout=300)
             results[name] = subprocess.CompletedProcess(process.args, process.returncode, output, errors)
     finally:
         for process in started.values():

@@ -288,7 +288,7 @@ def test_help_lists_every_command_and_loads_no_heavy_library() -> None:
         "heavy = {'matplotlib', 'sklearn', 'scipy', 'mpi4py', 'pandas'} & set(sys.modules);"
         "sys.exit(str(heavy) if heavy else 0)"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     for command in ("run", "summary", "merge", "import", "calibrate", "recommend", "demo"):
         assert f" {command} " in done.stdout
@@ -435,7 +435,7 @@ def test_demo_outside_a_clone_says_where_it_looked(tmp_path: Path) -> None:
         "c.__file__ = str(Path.cwd() / 'a' / 'b' / 'commands.py');"
         "from precice_lb.cli import main; sys.exit(main(['demo']))"
     )
-    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=300)
     assert done.returncode == 2
     assert "configs/pulse.toml" in done.stderr
     assert str(tmp_path) in done.stderr

@@ -83,7 +83,7 @@ def start(
 def finish(processes: list[subprocess.Popen[str]]) -> None:
     try:
         for process in processes:
-            output = process.communicate(timeout=60)[0]
+            output = process.communicate(timeout=300)[0]
             assert process.returncode == 0, output
     finally:
         for process in processes:

@@ -277,7 +277,7 @@ def _python(code: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     variables = {"PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), *sys.path])}
     command = [sys.executable, "-c", code, *arguments]
     return subprocess.run(
-        command, env=environment(**variables), capture_output=True, text=True, timeout=60, check=False
+        command, env=environment(**variables), capture_output=True, text=True, timeout=300, check=False
     )
 
 

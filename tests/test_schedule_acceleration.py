@@ -111,7 +111,7 @@ def predicted_and_measured(directory: Path) -> tuple[float, float]:
         for name, seconds in SLEEP.items()
     ]
     try:
-        said = [run.communicate(timeout=120)[0] for run in runs]
+        said = [run.communicate(timeout=300)[0] for run in runs]
     finally:
         for run in runs:
             run.kill()

@@ -119,7 +119,7 @@ def test_a_planted_drift_is_seen_within_ten_windows_and_a_kill_after_it(
     assert "The load of Inner has grown" in watch_facts(seen)[0]
     live = subprocess.run(
         [sys.executable, "-m", "precice_lb", "watch", str(case), "--every", "0.2", "--threshold", "drift=5"],
-        env=environment(), capture_output=True, text=True, timeout=60, check=False,
+        env=environment(), capture_output=True, text=True, timeout=300, check=False,
     )  # fmt: skip
     assert live.returncode == 3, live.stderr
     assert "Inner own" in live.stdout

@@ -131,6 +131,6 @@ def assert_stated_splits_follow(name: str) -> None:
 def regret_of_campaign(name: str, directory: Path) -> float:
     """Run the campaign of a tutorial's study; return what its recommendation loses to the law's optimum, as a share."""
     command = [sys.executable, "-m", "precice_lb", "calibrate", str(ROOT / "configs" / f"{name}.toml")]
-    subprocess.run([*command, "--directory", str(directory)], check=True, timeout=3000)
+    subprocess.run([*command, "--directory", str(directory)], check=True, timeout=1800)
     recommendation = json.loads((directory / "recommendation.json").read_text())
     return float(recommendation["emulation"]["splits"]["recommended"]["regret"])
