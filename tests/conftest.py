@@ -15,8 +15,10 @@ from hypothesis import HealthCheck, settings
 # Background jobs of a shell ignore SIGINT, and so would every process started here.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# On a busy machine solvers are late for their partners.
+# On a busy machine solvers are late for their partners, and threads that wait for each other at every small product of
+# matrices are many times slower than one.
 os.environ["PRECICE_LB_TIMEOUT"] = "300"
+os.environ["OMP_NUM_THREADS"] = os.environ["OPENBLAS_NUM_THREADS"] = "1"
 FULL_COUNTS = os.environ.get("PRECICE_LB_FULL_COUNTS") == "1"
 
 settings.register_profile(

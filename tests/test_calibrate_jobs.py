@@ -189,7 +189,7 @@ def test_a_template_for_a_job(tmp_path: Path) -> None:
     assert result.runs[0].seconds > 0
     run = tmp_path / "campaign" / result.runs[0].directory
     lines = (run / "job.sh").read_text().splitlines()
-    assert lines[1] == f"# {run.name}: 3 ranks on 3 nodes of 1, 00:01:00 or 1 min, ${{HOME}}"
+    assert lines[1] == f"# {run.name}: 3 ranks on 3 nodes of 1, 00:05:00 or 5 min, ${{HOME}}"
     assert lines[2] == "export GIVEN=yes"
     assert '"GIVEN": "yes"' in (run / "case" / "Left-seen.json").read_text()
 
@@ -209,7 +209,7 @@ def test_the_example_for_pbs_gives_every_participant_nodes_of_its_own(tmp_path: 
         "Left.hosts": ["n0", "n1"],
         "Right.hosts": ["n2"],
     }
-    assert "#PBS -l select=3:ncpus=2 -l walltime=00:01:00\n" in (run / "job.sh").read_text()
+    assert "#PBS -l select=3:ncpus=2 -l walltime=00:05:00\n" in (run / "job.sh").read_text()
 
 
 FAILS = SOLVER + "import time\nif name == 'Left':\n    sys.exit('no convergence')\ntime.sleep(300)\n"
