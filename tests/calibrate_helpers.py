@@ -81,7 +81,7 @@ directory = "case"
 [runs]
 windows = 7
 warmup_windows = 2
-time_limit_seconds = 30
+time_limit_seconds = 300
 {runs}
 
 [budget]

@@ -15,6 +15,10 @@ from hypothesis import HealthCheck, settings
 # Background jobs of a shell ignore SIGINT, and so would every process started here.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
+# On a busy machine solvers are late for their partners, and threads that wait for each other at every small product of
+# matrices are many times slower than one.
+os.environ["PRECICE_LB_TIMEOUT"] = "300"
+os.environ["OMP_NUM_THREADS"] = os.environ["OPENBLAS_NUM_THREADS"] = "1"
 FULL_COUNTS = os.environ.get("PRECICE_LB_FULL_COUNTS") == "1"
 
 settings.register_profile(
@@ -33,7 +37,10 @@ def _libprecice_problem() -> str | None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skip tests marked ``precice`` with the reason where libprecice is missing."""
+    """Skip tests marked ``full`` outside `make test-all`, and those marked ``precice`` where libprecice is missing."""
+    for item in items:
+        if not FULL_COUNTS and (mark := item.get_closest_marker("full")):
+            item.add_marker(pytest.mark.skip(reason=f"in make test-all only: {mark.args[0]}"))
     if not any(item.get_closest_marker("precice") for item in items):
         return
     if problem := _libprecice_problem():
@@ -55,5 +62,5 @@ def mpiexec() -> str:
 @pytest.fixture(autouse=True)
 def _no_settings_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in list(os.environ):
-        if name.startswith("PRECICE_LB_") and name != "PRECICE_LB_FULL_COUNTS":
+        if name.startswith("PRECICE_LB_") and name not in ("PRECICE_LB_FULL_COUNTS", "PRECICE_LB_TIMEOUT"):
             monkeypatch.delenv(name)

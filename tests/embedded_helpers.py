@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-SECONDS = 60
+SECONDS = 400
 
 
 def write_configuration(
@@ -153,7 +153,7 @@ def start(
     if ranks > 1:
         command = [mpiexec, "-n", str(ranks), *command]
     root = str(Path(__file__).resolve().parent.parent)
-    environment = {**os.environ, "PYTHONPATH": root, "PRECICE_LB_TIMEOUT": "30", **(extra or {})}
+    environment = {**os.environ, "PYTHONPATH": root, "PRECICE_LB_TIMEOUT": "300", **(extra or {})}
     return subprocess.Popen(
         command,
         cwd=case_file.parent,
@@ -315,7 +315,7 @@ def run_batch(
     content = {"backend": backend, "cases": list(cases.values()), "directories": [str(home) for home in homes]}
     file.write_text(json.dumps(content))
     processes = [start(mpiexec, file, name, count) for name, count in ranks.items()]
-    outputs = [finish(process, 20 * SECONDS) for process in processes]
+    outputs = [finish(process, 3 * SECONDS) for process in processes]
     assert all(code == 0 for code, _ in outputs), "\n".join(output for _, output in outputs)
     results: dict[str, dict[str, np.ndarray]] = {name: {} for name in cases}
     for participant, count in ranks.items():

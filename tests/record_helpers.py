@@ -8,6 +8,8 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from clock_helpers import emulated_clock
+
 from precice_lb.record.recorder import Recorder
 from precice_lb.store.reader import find_stores, read_store
 from precice_lb.store.records import RankStore
@@ -144,9 +146,10 @@ def run_pair(
     solver: str = SOLVER,
     launch: Sequence[str] = (),
     arguments: Sequence[str] = (),
+    emulated: bool = False,
     **variables: str,
 ) -> dict[str, subprocess.CompletedProcess[str]]:
-    """Run A and B to their end in a directory; unrecorded they run by plain python."""
+    """Run A and B to their end in a directory, also on the emulated clock; unrecorded they run by plain python."""
     directory.mkdir(parents=True, exist_ok=True)
     (directory / "precice-config.xml").write_text(configuration(kind, windows))
     (directory / "solver.py").write_text(solver)
@@ -155,7 +158,7 @@ def run_pair(
         name: subprocess.Popen(
             [*command, *names, *arguments],
             cwd=directory,
-            env=environment(**variables),
+            env=emulated_clock(environment(**variables)) if emulated else environment(**variables),
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -165,7 +168,7 @@ def run_pair(
     results = {}
     try:
         for name, process in started.items():
-            output, errors = process.communicate(timeout=60)
+            output, errors = process.communicate(timeout=300)
             results[name] = subprocess.CompletedProcess(process.args, process.returncode, output, errors)
     finally:
         for process in started.values():

@@ -105,5 +105,5 @@ def precice_lb(*arguments: str | Path, cwd: Path | None = None, **environment: s
         env={**os.environ, **environment},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=300,
     )

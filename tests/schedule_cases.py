@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import threading
@@ -12,10 +13,12 @@ from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
+from clock_helpers import emulated_clock
 
 from precice_lb.precice_xml import parse_configuration
 from precice_lb.schedule import Schedule
 
+SLEEPER = Path(__file__).with_name("schedule_sleeper.py")
 COSTS = {"A": 0.1, "B": 0.05, "C": 0.2, "D": 0.3}
 Link = tuple[str, str]
 
@@ -180,6 +183,9 @@ MIXED = [
 ]
 
 
+Times = dict[str, dict[str, dict[str, np.ndarray]]]
+
+
 def run_sleepers(
     cases: Sequence[Case],
     backend: str,
@@ -188,7 +194,7 @@ def run_sleepers(
     periods: Callable[[Case], int],
     scale: float = 1.0,
     limit: float = 300.0,
-) -> dict[str, dict[str, dict[str, np.ndarray]]]:
+) -> Times:
     """Run all cases at once: sleeping takes no processor.
 
     Returns
@@ -196,34 +202,15 @@ def run_sleepers(
     By case and participant, seconds at which the work of each time window was done ("worked") and the window ended
     ("ended"), how long it slept in it ("slept"), and how much longer than asked for each sleep was ("late").
     """
-    go = directory / "go"
+    files = _write(cases, backend, directory, periods, scale, emulated=False)
     runs: dict[tuple[str, str], subprocess.Popen[str]] = {}
     said: dict[tuple[str, str], list[str]] = {}
     readers = []
-    script = Path(__file__).with_name("schedule_sleeper.py")
     try:
-        for index, case in enumerate(cases):
-            place = directory / f"case{index}"
-            place.mkdir()
-            (place / "precice-config.xml").write_text(case.configuration(max_time=periods(case) * case.window_size))
-            schedule = case.schedule()
-            links = [link for scheme in case.schemes for link in scheme.links]
-            mean = {n: case.window_size / schedule.windows[n] for n in case.names}
-            task = {
-                "backend": backend,
-                "configuration": str(place / "precice-config.xml"),
-                "go": str(go),
-                "costs": {n: [scale * c for c in costs] for n, costs in case.costs.items()},
-                "mean_steps": mean,
-                "steps": dict.fromkeys(case.names, 0.1 if any(s.from_first for s in case.schemes) else 1e9),
-                "writes": {n: any(source == n for source, _ in links) for n in case.names},
-            }
-            (place / "case.json").write_text(json.dumps(task))
+        for case, file in zip(cases, files, strict=True):
             for n in case.names:
-                command = [sys.executable, str(script), n, str(place / "case.json")]
-                run = subprocess.Popen(
-                    command, cwd=place, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, bufsize=1
-                )
+                command = [sys.executable, str(SLEEPER), n, str(file)]
+                run = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, bufsize=1)
                 lines: list[str] = []
                 runs[case.name, n], said[case.name, n] = run, lines
                 readers.append(threading.Thread(target=_read, args=(run, lines), daemon=True))
@@ -233,21 +220,89 @@ def run_sleepers(
             if all(any(line == "ready" for line in lines) or run.poll() is not None for run, lines in _zip(runs, said)):
                 break
             waiting.wait(0.05)
-        go.touch()
+        (directory / "go").touch()
     finally:
         for reader in readers:
-            reader.join(timeout=limit if go.exists() else 0.0)
+            reader.join(timeout=limit if (directory / "go").exists() else 0.0)
         for run in runs.values():
             run.kill()
             run.wait()
             assert run.stdout is not None
             run.stdout.close()
-    results: dict[str, dict[str, dict[str, np.ndarray]]] = {}
+    results: Times = {}
     for (case_name, n), lines in said.items():
         assert "".join(lines[-1:]).startswith("{"), f"{case_name}, {n}:\n" + "\n".join(lines)
-        times = json.loads(lines[-1])
-        results.setdefault(case_name, {})[n] = {key: np.array(values) / scale for key, values in times.items()}
+        results.setdefault(case_name, {})[n] = _scaled(lines[-1], scale)
     return results
+
+
+def run_on_emulated_clock(cases: Sequence[Case], directory: Path, *, periods: Callable[[Case], int]) -> Times:
+    """Run one case after the other on the embedded backend, in one process for all participants of a name.
+
+    Returns
+    -------
+    As `run_sleepers`.
+    """
+    files = _write(cases, "precice_lb.embedded", directory, periods, 1.0, emulated=True)
+    (directory / "go").touch()
+    names = sorted({n for case in cases for n in case.names})
+    mine = {n: [(case.name, file) for case, file in zip(cases, files, strict=True) if n in case.names] for n in names}
+    runs = {
+        n: subprocess.Popen(
+            [sys.executable, str(SLEEPER), n, *(str(file) for _, file in tasks)],
+            env=emulated_clock(dict(os.environ)),
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for n, tasks in mine.items()
+    }
+    results: Times = {}
+    try:
+        for n, run in runs.items():
+            lines = [line for line in run.communicate(timeout=300)[0].splitlines() if line.startswith("{")]
+            for (case_name, _), line in zip(mine[n], lines, strict=True):
+                results.setdefault(case_name, {})[n] = _scaled(line, 1.0)
+    finally:
+        for run in runs.values():
+            run.kill()
+            run.communicate()
+    return results
+
+
+def _write(
+    cases: Sequence[Case],
+    backend: str,
+    directory: Path,
+    periods: Callable[[Case], int],
+    scale: float,
+    *,
+    emulated: bool,
+) -> list[Path]:
+    """Write each case into a directory of its own; return the files that tell its participants what to do."""
+    files = []
+    for index, case in enumerate(cases):
+        place = directory / f"case{index}"
+        place.mkdir()
+        (place / "precice-config.xml").write_text(case.configuration(max_time=periods(case) * case.window_size))
+        schedule = case.schedule()
+        links = [link for scheme in case.schemes for link in scheme.links]
+        task = {
+            "backend": backend,
+            "configuration": str(place / "precice-config.xml"),
+            "go": str(directory / "go"),
+            "emulated": emulated,
+            "costs": {n: [scale * c for c in costs] for n, costs in case.costs.items()},
+            "mean_steps": {n: case.window_size / schedule.windows[n] for n in case.names},
+            "steps": dict.fromkeys(case.names, 0.1 if any(s.from_first for s in case.schemes) else 1e9),
+            "writes": {n: any(source == n for source, _ in links) for n in case.names},
+        }
+        files.append(place / "case.json")
+        files[-1].write_text(json.dumps(task))
+    return files
+
+
+def _scaled(line: str, scale: float) -> dict[str, np.ndarray]:
+    return {key: np.array(values) / scale for key, values in json.loads(line).items()}
 
 
 def _read(run: subprocess.Popen[str], lines: list[str]) -> None:

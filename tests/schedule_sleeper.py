@@ -1,4 +1,4 @@
-"""A participant that only sleeps: name, file with what it should do.
+"""A participant that only sleeps: name, files with what it should do, one after the other.
 
 It gets ready, waits until the file "go" appears, runs, and prints when it finished the work of each time window and
 when the window ended, by a clock that all processes share, how long it slept in it, and how much longer than asked for
@@ -17,46 +17,58 @@ from pathlib import Path
 
 import numpy as np
 
-name, path = sys.argv[1:]
-case = json.loads(Path(path).read_text())
-backend = importlib.import_module(case["backend"])
-costs = case["costs"][name]
-print("ready", flush=True)
-while not Path(case["go"]).exists():
-    time.sleep(0.02)
-participant = backend.Participant(name, case["configuration"], 0, 1)
-mesh = f"{name}-Mesh"
-vertices = participant.set_mesh_vertices(mesh, np.array([[0.0, 0.0], [1.0, 0.0]]))
-participant.initialize()
-# Who sleeps takes no processor, but should wake up at once on a busy machine, where that is allowed; so should threads
-# that send for it.
-with contextlib.suppress(AttributeError, OSError):
-    for thread in os.listdir("/proc/self/task"):
-        os.sched_setscheduler(int(thread), os.SCHED_RR, os.sched_param(1))
-late: list[float] = []
-slept: list[float] = []
-worked: list[float] = []
-ended: list[float] = []
-own = 0.0
-while participant.is_coupling_ongoing():
-    participant.requires_writing_checkpoint()
-    step = min(participant.get_max_time_step_size(), case["steps"][name])
-    # Costs are those of one iteration of a window of mean size.
-    seconds = costs[len(ended) % len(costs)] * step / case["mean_steps"][name]
-    begin = time.perf_counter()
-    time.sleep(seconds)
-    taken = time.perf_counter() - begin
-    late.append(taken - seconds)
-    own += taken
-    if case["writes"][name]:
-        participant.write_data(mesh, f"From{name}", vertices, np.ones(2))
-    now = time.perf_counter()
-    participant.advance(step)
-    participant.requires_reading_checkpoint()
-    if participant.is_time_window_complete():
-        worked.append(now)
-        ended.append(time.perf_counter())
-        slept.append(own)
-        own = 0.0
-participant.finalize()
-print(json.dumps({"worked": worked, "ended": ended, "late": late, "slept": slept}), flush=True)
+
+def wake_at_once() -> None:
+    """Who sleeps takes no processor, but should wake up at once on a busy machine, where that is allowed."""
+    with contextlib.suppress(AttributeError, OSError):
+        # So should threads that send for it.
+        for thread in os.listdir("/proc/self/task"):
+            os.sched_setscheduler(int(thread), os.SCHED_RR, os.sched_param(1))
+
+
+def run(name: str, path: Path) -> None:
+    """Couple in one case."""
+    os.chdir(path.parent)
+    case = json.loads(path.read_text())
+    backend = importlib.import_module(case["backend"])
+    costs = case["costs"][name]
+    print("ready", flush=True)
+    while not Path(case["go"]).exists():
+        time.sleep(0.02)
+    participant = backend.Participant(name, case["configuration"], 0, 1)
+    mesh = f"{name}-Mesh"
+    vertices = participant.set_mesh_vertices(mesh, np.array([[0.0, 0.0], [1.0, 0.0]]))
+    participant.initialize()
+    if not case["emulated"]:
+        wake_at_once()
+    late: list[float] = []
+    slept: list[float] = []
+    worked: list[float] = []
+    ended: list[float] = []
+    own = 0.0
+    while participant.is_coupling_ongoing():
+        participant.requires_writing_checkpoint()
+        step = min(participant.get_max_time_step_size(), case["steps"][name])
+        # Costs are those of one iteration of a window of mean size.
+        seconds = costs[len(ended) % len(costs)] * step / case["mean_steps"][name]
+        begin = time.perf_counter()
+        time.sleep(seconds)
+        taken = time.perf_counter() - begin
+        late.append(taken - seconds)
+        own += taken
+        if case["writes"][name]:
+            participant.write_data(mesh, f"From{name}", vertices, np.ones(2))
+        now = time.perf_counter()
+        participant.advance(step)
+        participant.requires_reading_checkpoint()
+        if participant.is_time_window_complete():
+            worked.append(now)
+            ended.append(time.perf_counter())
+            slept.append(own)
+            own = 0.0
+    participant.finalize()
+    print(json.dumps({"worked": worked, "ended": ended, "late": late, "slept": slept}), flush=True)
+
+
+for file in sys.argv[2:]:
+    run(sys.argv[1], Path(file))

@@ -60,7 +60,7 @@ def _free_ports(number: int) -> list[int]:
 
 def ask(*tokens: str) -> str:
     """Run one of Slurm's programs and return what it prints."""
-    return subprocess.run(tokens, capture_output=True, text=True, timeout=60, check=True).stdout
+    return subprocess.run(tokens, capture_output=True, text=True, timeout=300, check=True).stdout
 
 
 def wait_until(condition: Callable[[], object], seconds: float, what: str) -> None:

@@ -10,6 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from calibrate_helpers import write_case, write_study
+from clock_helpers import study_environment
+from conftest import FULL_COUNTS
 
 from precice_lb.calibrate import Event, read_study, run_campaign
 from precice_lb.dataset import load_measurements, load_runs
@@ -48,7 +50,7 @@ def quiet(event: Event) -> None:
 @pytest.mark.usefixtures("mpiexec")
 def test_a_campaign_measures_the_costs_that_were_planted(tmp_path: Path) -> None:
     write_case(tmp_path, SOLVER)
-    backend = '[environment]\nPRECICE_LB_BACKEND = "embedded"\n[parameters]\nmesh_width = 0.25'
+    backend = f"{study_environment()}[parameters]\nmesh_width = 0.25"
     path = write_study(tmp_path, runs="splits = [{Left=1, Right=3}, {Left=3, Right=1}]", extra=backend)
     text = path.read_text()
     for name, work in (("Left", 0.6), ("Right", 0.3)):
@@ -66,23 +68,19 @@ def test_a_campaign_measures_the_costs_that_were_planted(tmp_path: Path) -> None
     for name, work in (("Left", 0.6), ("Right", 0.3)):
         samples = measured.samples[name][np.argsort(measured.samples[name][:, 0])]
         np.testing.assert_array_equal(samples[:, 0], [1, 3])
-        # Ranks on a busy machine may be late, never early.
-        assert np.all(samples[:, 1] >= work / samples[:, 0] * 0.999)
-        assert np.all(samples[:, 1] <= work / samples[:, 0] + 0.25)
+        np.testing.assert_allclose(samples[:, 1], work / samples[:, 0], atol=1e-4)
 
 
 @pytest.mark.mpi
 @pytest.mark.usefixtures("mpiexec")
 def test_a_small_mesh_runs_first_and_informs_the_case(tmp_path: Path) -> None:
     write_case(tmp_path, SOLVER)
-    extra = """\
-[environment]
-PRECICE_LB_BACKEND = "embedded"
-[parameters]
+    extra = f"""\
+{study_environment()}[parameters]
 cells = 1
 [[meshes]]
-parameters = { cells = 0.25 }
-environment = { CELLS = "0.25" }
+parameters = {{ cells = 0.25 }}
+environment = {{ CELLS = "0.25" }}
 """
     path = write_study(tmp_path, runs="maximum = 4\ntarget_regret = 0", extra=extra)
     text = path.read_text()
@@ -96,8 +94,7 @@ environment = { CELLS = "0.25" }
     for name, work in (("Left", 1.2), ("Right", 0.4)):
         samples, cells = measured.samples[name], measured.parameters[name]["cells"]
         assert set(cells) == {0.25, 1.0}
-        assert np.all(samples[:, 1] >= work * cells / samples[:, 0] * 0.999)
-        assert np.all(samples[:, 1] <= work * cells / samples[:, 0] + 0.25)
+        np.testing.assert_allclose(samples[:, 1], work * cells / samples[:, 0], atol=1e-4)
     advice = recommend(measured, 4, schedule=Schedule.parallel(["Left", "Right"]), parameters={"cells": 1.0})
     assert advice.split == {"Left": 3, "Right": 1}
 
@@ -140,5 +137,7 @@ def test_a_compiled_solver_is_calibrated_through_profiling_files_alone(tmp_path:
     for name, work in (("Left", 0.4), ("Right", 0.2)):
         samples = measured.samples[name][np.argsort(measured.samples[name][:, 0])]
         np.testing.assert_array_equal(samples[:, 0], [1, 2])
+        # Ranks on a busy machine may be late, never early.
         assert np.all(samples[:, 1] >= work / samples[:, 0] * 0.99)
-        assert np.all(samples[:, 1] <= work / samples[:, 0] + 0.25)
+        if FULL_COUNTS:
+            assert np.all(samples[:, 1] <= work / samples[:, 0] + 0.25)

@@ -59,9 +59,15 @@ def make_stores(directory: Path, ranks: int) -> None:
 
 
 def drive(study: Path, directory: Path, kill_after: float | None) -> bool:
-    """Run or go on with a campaign in a process of its own; whether it came to its end."""
+    """Run or go on with a campaign in a process of its own; whether it came to its end.
+
+    It is killed so many seconds after the start of a run, or of its end where no run is left.
+    """
+    runs = len(list(directory.glob("runs/*")))
     campaign = subprocess.Popen([sys.executable, "-c", DRIVER, study, directory], stderr=subprocess.PIPE, text=True)
     if kill_after is not None:
+        while len(list(directory.glob("runs/*"))) == runs and campaign.poll() is None:
+            time.sleep(0.01)
         time.sleep(kill_after)
         campaign.kill()
     _, said = campaign.communicate(timeout=300)
@@ -108,7 +114,9 @@ def test_campaigns_killed_at_random_moments_and_resumed_lose_repeat_and_change_n
         directory = tmp_path / f"campaign-{number}"
         before: list[RunRecord] = []
         for attempt in range(8):
-            if drive(path, directory, random.uniform(0.1, 1.1) * whole if attempt < 7 else None):
+            # The first one certainly.
+            after = random.uniform(0.0, 1.0) * whole if attempt else 0.0
+            if drive(path, directory, after if attempt < 7 else None):
                 break
             kills += 1
             now = finished_runs(directory)

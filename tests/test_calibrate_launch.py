@@ -255,6 +255,23 @@ def test_the_mpiexec_beside_the_interpreter_comes_first(tmp_path: Path, monkeypa
         find_mpiexec()
 
 
+@pytest.mark.parametrize("asked", ["sh", "/bin/sh"])
+def test_a_program_in_bin_is_named_by_where_bin_is(asked: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On machines with one directory for both, /bin links to usr/bin; the program's own name stays."""
+    monkeypatch.setenv("PATH", "/bin:/usr/bin")
+    assert find_mpiexec(asked) == os.path.join(os.path.realpath("/bin"), "sh")
+
+
+@pytest.mark.mpi
+def test_open_mpi_starts_where_bin_comes_first_on_the_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Open MPI refuses to be called as /bin/mpiexec: the prefix of its installation would be a slash."""
+    if not os.access("/bin/mpiexec.openmpi", os.X_OK):
+        pytest.skip("no /bin/mpiexec.openmpi on this machine")
+    monkeypatch.setenv("PATH", f"/bin{os.pathsep}{os.environ['PATH']}")
+    found = start(tmp_path, LauncherOptions(program="mpiexec.openmpi", oversubscribe=True), A=1)
+    assert [line.partition(" cores ")[0] for line in found["A"]] == ["rank 0 yes"]
+
+
 def test_a_program_that_is_missing_or_broken_is_named(tmp_path: Path) -> None:
     with pytest.raises(CalibrationError, match=r"launcher\.program: .*'no-such-mpi'"):
         make_launcher("mpiexec", LauncherOptions(program="no-such-mpi"))

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from calibrate_helpers import SOLVER, write_case, write_study
@@ -44,6 +45,17 @@ def test_a_busy_program_is_seen() -> None:
     assert found > NOTICEABLE
 
 
+def test_what_own_processes_used_is_not_other_load(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = {"monotonic": 100.0, "busy": 50.0, "own": 20.0}
+    monkeypatch.setattr("precice_lb.calibrate.other_load.time", SimpleNamespace(monotonic=lambda: now["monotonic"]))
+    monkeypatch.setattr("precice_lb.calibrate.other_load._busy_seconds", lambda: now["busy"])
+    monkeypatch.setattr("precice_lb.calibrate.other_load._own_seconds", lambda: now["own"])
+    others = OtherLoad()
+    now.update(monotonic=110.0, busy=67.0, own=32.0)
+    assert others.cores() == pytest.approx(0.5)
+
+
+@pytest.mark.full("compares real times")
 def test_own_children_are_not_other_load(monkeypatch: pytest.MonkeyPatch) -> None:
     others, began, used = OtherLoad(), time.monotonic(), busy_seconds()
     subprocess.run(spinning(1.0), check=True)

@@ -56,10 +56,10 @@ LEFT = '"python solver.py Left"'
         (("windows = 7", "windows = true"), r"runs\.windows: expected a valid integer, found True"),
         (("windows = 7", "windows = 2"), r"runs\.windows: expected more than the 2 warm-up windows, found 2"),
         (
-            ("time_limit_seconds = 30", "time_limit_seconds = 0"),
+            ("time_limit_seconds = 300", "time_limit_seconds = 0"),
             r"time_limit_seconds: expected greater than 0, found 0",
         ),
-        (("time_limit_seconds = 30", "time_limit_seconds = inf"), r"time_limit_seconds: expected a finite number"),
+        (("time_limit_seconds = 300", "time_limit_seconds = inf"), r"time_limit_seconds: expected a finite number"),
         (("ranks = 4\n", "ranks = 1\n"), r"budget\.ranks: expected at least 2 ranks for 2 participants, found 1"),
         (("ranks = 4\n", "\n"), r"budget\.ranks: this key is missing"),
         (('directory = "case"', 'directory = "cake"'), r"case\.directory: no such directory: .*cake"),

@@ -98,7 +98,7 @@ def complete(script: Path, *words: str) -> list[str]:
         $(function_of) precice-lb "${{COMP_WORDS[COMP_CWORD]}}" "${{COMP_WORDS[COMP_CWORD-1]}}"
         printf '%s\\n' "${{COMPREPLY[@]}}"
     """
-    done = subprocess.run(["bash", "-c", asked], capture_output=True, text=True, timeout=30, check=True)
+    done = subprocess.run(["bash", "-c", asked], capture_output=True, text=True, timeout=300, check=True)
     return done.stdout.split()
 
 

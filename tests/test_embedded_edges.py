@@ -185,7 +185,7 @@ def run(backend: str, directory: Path, what: str) -> dict[str, list[Any]]:
     outputs = {}
     for name, process in processes.items():
         try:
-            outputs[name] = process.communicate(timeout=60)[0]
+            outputs[name] = process.communicate(timeout=300)[0]
         except subprocess.TimeoutExpired:
             process.kill()
             outputs[name] = process.communicate()[0]

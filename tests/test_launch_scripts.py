@@ -52,7 +52,7 @@ def study_of(directory: Path, *, launcher: str = "oversubscribe = true", left: s
 
 def run(*command: str, environment: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        command, capture_output=True, text=True, timeout=100, check=False, env={**os.environ, **(environment or {})}
+        command, capture_output=True, text=True, timeout=300, check=False, env={**os.environ, **(environment or {})}
     )
 
 

@@ -253,7 +253,7 @@ def test_the_benchmark_runs_and_agrees_with_the_peer(tmp_path: Path) -> None:
     command = [sys.executable, str(ROOT / "benchmarks" / "profiling_import.py"), "--size", "0.5", "--files", "2"]
     command += ["--peer", peer] if peer else []
     result = subprocess.run(
-        command, capture_output=True, text=True, check=False, timeout=120, cwd=tmp_path, env=environment()
+        command, capture_output=True, text=True, check=False, timeout=300, cwd=tmp_path, env=environment()
     )
     assert result.returncode == 0, result.stderr
     assert "import_profiling" in result.stdout

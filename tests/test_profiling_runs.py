@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from conftest import FULL_COUNTS
 from record_helpers import configuration, environment
 
 from precice_lb.ingest.profiling import enrich, find_profiles, import_profiling, read_profile
@@ -83,7 +84,7 @@ def start(
 def finish(processes: list[subprocess.Popen[str]]) -> None:
     try:
         for process in processes:
-            output = process.communicate(timeout=60)[0]
+            output = process.communicate(timeout=300)[0]
             assert process.returncode == 0, output
     finally:
         for process in processes:
@@ -132,13 +133,14 @@ def test_every_window_is_split_and_the_import_says_the_same(
         assert again.metadata["finished"] is True
     ends = {name: rows for name, store in stores.items() for rows in [store.advances[store.advances["wait_ns"] > 0]]}
     waits = {name: np.median(rows["wait_ns"]) * 1e-9 for name, rows in ends.items()}
-    if kind == "serial-explicit":
+    if kind == "serial-explicit" and FULL_COUNTS:
         # The last call of the second participant has nothing to wait for; its first wait is in initialize.
         assert waits["A-0"] >= 0.9 * SECONDS["B"]
         assert waits["B-0"] >= 0.9 * SECONDS["A"]
+    if kind == "serial-explicit":
         assert stores["B-0"].initialize["wait_ns"][0] > 0
         assert stores["A-0"].initialize["wait_ns"][0] == 0
-    if kind.startswith("parallel"):
+    if kind.startswith("parallel") and FULL_COUNTS:
         assert waits["A-0"] > 0.5 * subcycles * (SECONDS["B"] - SECONDS["A"])
     assert "solver.advance/work" in read_profile(find_profiles([case])[0][0].path).totals
 
@@ -168,7 +170,7 @@ def test_a_killed_run_keeps_what_reached_the_disk(tmp_path: Path) -> None:
     case = tmp_path / "case"
     processes = start(case, "parallel-explicit", windows=100_000)
     try:
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 300
         log = case / "precice-profiling" / "A-0-1.txt"
         while (not log.exists() or log.read_text().count("\nB") < 200) and time.monotonic() < deadline:
             time.sleep(0.05)
@@ -194,6 +196,7 @@ def test_ranks_without_vertices_are_known(tmp_path: Path, mpiexec: str) -> None:
     for name, store in stores.items():
         assert store.metadata["receives_data"] is name.endswith("-0")
         assert store.metadata["timing_source"] == "precice-profiling fundamental"
-    assert np.median(stores["A-0"].advances["wait_ns"]) > 15e6
-    assert np.median(stores["A-1"].advances["wait_ns"]) < 5e6
+    if FULL_COUNTS:
+        assert np.median(stores["A-0"].advances["wait_ns"]) > 15e6
+        assert np.median(stores["A-1"].advances["wait_ns"]) < 5e6
     assert len(import_profiling([case], tmp_path / "imported").stores) == 4

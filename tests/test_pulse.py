@@ -9,7 +9,7 @@ import sys
 
 import numpy as np
 import pytest
-from tutorial_helpers import TUTORIALS, assert_same_fields, copy_tutorial, couple, tutorial_modules
+from tutorial_helpers import MESSAGES, TUTORIALS, assert_same_fields, copy_tutorial, couple, tutorial_modules
 
 PULSE = TUTORIALS / "pulse"
 
@@ -132,7 +132,7 @@ if comm.Get_rank() == 0:
 @pytest.mark.mpi
 def test_the_answer_is_the_same_in_seven_parts(mpiexec, tmp_path):
     command = [mpiexec, "-n", "7", sys.executable, "-c", PARTS, str(tmp_path / "parts.npz")]
-    subprocess.run(command, env={**os.environ, "PYTHONPATH": str(PULSE)}, check=True, timeout=60)
+    subprocess.run(command, env={**os.environ, "PYTHONPATH": str(PULSE)}, check=True, timeout=300)
     parts = np.load(tmp_path / "parts.npz")
     domain = acoustics.Domain(domains.build_mesh("Outer", emulated=True))
     domain.state[0] = domains.initial_pressure(domain.nodes)
@@ -205,11 +205,10 @@ def test_the_emulated_load_costs_what_its_law_says(mpiexec, tmp_path):
         participant = run.participants[name]
         assert participant.ranks == ranks
         law = np.array([laws[name].seconds(ranks) * laws[name].factor(window, ranks) for window in range(6)])
-        assert np.all(participant.own_seconds > 0.95 * law)
-        assert np.median(participant.own_seconds / law) < 1.25
+        np.testing.assert_allclose(participant.own_seconds, law, atol=MESSAGES)
         planted.append(law)
     window_seconds = run.participants["Inner"].window_seconds
-    assert np.all(window_seconds[1:] > 0.95 * np.maximum(*planted)[1:])
+    np.testing.assert_allclose(window_seconds[1:-1], np.maximum(*planted)[1:-1], atol=MESSAGES)
 
 
 @pytest.mark.parametrize(
@@ -225,7 +224,7 @@ def test_bad_arguments_are_refused_before_anything_runs(tmp_path, arguments, mes
     (tmp_path / "other.json").write_text(json.dumps({"Other": law}))
     command = [sys.executable, "-m", "precice_lb", "run", str(PULSE / "inner.py"), *arguments]
     environment = {**os.environ, "PRECICE_LB_BACKEND": "embedded"}
-    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300)
     assert done.returncode == 2
     assert message in done.stderr
     assert "Traceback" not in done.stderr

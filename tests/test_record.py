@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -84,6 +85,7 @@ def test_the_embedded_backend_tells_mapping_and_wait_and_gives_the_same_results(
                 tmp_path / switch,
                 "parallel-explicit",
                 solver=slow,
+                emulated=True,
                 PRECICE_LB_RECORD=switch,
                 PRECICE_LB_BACKEND="embedded",
                 PRECICE_LB_METADATA=json.dumps({"run": "first", "degrees_of_freedom": {"A": 11, "B": 11}}),
@@ -103,9 +105,9 @@ def test_the_embedded_backend_tells_mapping_and_wait_and_gives_the_same_results(
         assert store.initialize["initialize_ns"][0] > 0
         assert store.configuration == configuration("parallel-explicit")
     a, b = stores["A", 0].advances[1:], stores["B", 0].advances[1:]
-    assert np.median(a["solve_ns"]) >= 50e6
-    assert np.median(b["solve_ns"]) < 25e6
-    assert 40e6 < np.median(b["wait_ns"]) < 200e6
+    np.testing.assert_allclose(a["solve_ns"], 50e6, atol=1e4)
+    np.testing.assert_allclose(b["solve_ns"], 0, atol=1e4)
+    np.testing.assert_allclose(b["wait_ns"], 50e6, atol=1e4)
 
 
 @pytest.mark.mpi
@@ -277,7 +279,7 @@ def _python(code: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     variables = {"PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), *sys.path])}
     command = [sys.executable, "-c", code, *arguments]
     return subprocess.run(
-        command, env=environment(**variables), capture_output=True, text=True, timeout=60, check=False
+        command, env=environment(**variables), capture_output=True, text=True, timeout=300, check=False
     )
 
 
@@ -292,7 +294,7 @@ def test_a_forked_child_leaves_the_store_alone(tmp_path: Path) -> None:
 
 
 SIGNALLED = """
-import random, signal, sys, time
+import signal, sys
 from precice_lb.record.recorder import Recorder
 from precice_lb.store.writer import StoreWriter
 from record_helpers import caller
@@ -302,7 +304,7 @@ class Stop(Exception):
     pass
 
 def work():
-    while time.monotonic() < end:
+    while True:
         advance(1, 2, True)
         recorder.flush()
 
@@ -318,10 +320,9 @@ def stop(number, frame):
 signal.signal(signal.SIGALRM, stop)
 recorder = Recorder(StoreWriter(sys.argv[1], metadata(), PARALLEL))
 advance = caller(recorder)
-end = time.monotonic() + 2.0
 caught = 0
 signal.setitimer(signal.ITIMER_REAL, 0.001, 0.0007)
-while time.monotonic() < end:
+while caught < 500:
     try:
         work()
     except Stop:
@@ -337,7 +338,7 @@ def test_exceptions_of_signal_handlers_reach_the_solver_and_not_a_flush(tmp_path
     assert (result.returncode, result.stderr) == (0, "")
     caught, windows = map(int, result.stdout.split())
     store = read_store(find_stores([tmp_path])[0])
-    assert caught > 50
+    assert caught == 500
     # An exception between two lines of our bookkeeping may cost a row, as it costs the solver its step.
     assert windows - caught <= len(store.advances) <= windows + caught
     assert np.unique(store.advances["window"]).size >= windows - caught
@@ -432,7 +433,7 @@ def test_the_recommendation_is_started_by_the_primary_rank_in_its_own_session(
     assert printed.count("\n") == 1
     assert "/case/recommendation.json" in printed
     assert str(log) in printed
-    limit = time.monotonic() + 20
+    limit = time.monotonic() + 300
     while "done" not in (log.read_text() if log.exists() else "") and time.monotonic() < limit:
         time.sleep(0.02)
     command, session, count, _ = log.read_text().splitlines()
@@ -474,23 +475,22 @@ def test_long_windows_are_flushed_more_often_but_no_file_system_is_flooded(
     from precice_lb.record import recorder as module
     from precice_lb.store.writer import StoreWriter
 
-    monkeypatch.setattr(module, "_FLUSH_NS", 1_000_000)
-    clock = time.perf_counter_ns
+    now = 10**9
+    monkeypatch.setattr(module, "time", SimpleNamespace(perf_counter_ns=lambda: now))
     steps = {}
-    for size in (1, 64_000_000):
+    for size in (1, 6_400):
         recorder = module.Recorder(StoreWriter(tmp_path, metadata(size=size), PARALLEL))
-        recorder.initialized(clock(), clock(), -1, -1)
+        recorder.initialized(now, now, -1, -1)
         steps[size] = []
         for _ in range(8):
             for _ in range(steps[size][-1] if steps[size] else 1):
-                time.sleep(0.001)
-                begin = clock()
-                recorder.take((begin, begin + 10, 0.1, True))
+                now += module._FLUSH_NS
+                recorder.take((now - 10, now, 0.1, True))
                 recorder.take_parts((3, 4))
             steps[size].append(recorder.flush_due())
         recorder.close(finished=True)
     assert steps[1] == [1] * 8
-    assert steps[64_000_000] == [1, 2, 4, 8, 16, 32, 64, 64]
+    assert steps[6_400] == [1, 2, 4, 8, 16, 32, 64, 64]
 
 
 def test_a_window_of_many_small_steps_is_kept_whole(tmp_path: Path) -> None:

@@ -44,7 +44,10 @@ def _summaries(directory: Path, name: str) -> list[dict[str, float]]:
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_the_running_solver_sees_its_shares(tmp_path: Path, backend: str) -> None:
-    assert_fine(run_pair(tmp_path, "parallel-explicit", solver=SUMMARISED, PRECICE_LB_BACKEND=backend))
+    # Without compiled code in between, what the solver sees can be exact.
+    emulated = backend == "embedded"
+    results = run_pair(tmp_path, "parallel-explicit", solver=SUMMARISED, emulated=emulated, PRECICE_LB_BACKEND=backend)
+    assert_fine(results)
     for (name, _), store in rank_stores(tmp_path).items():
         first, *running, last = _summaries(tmp_path, name)
         assert first.keys() == last.keys() == empty_summary().keys()
@@ -61,8 +64,9 @@ def test_the_running_solver_sees_its_shares(tmp_path: Path, backend: str) -> Non
         if backend == "embedded":
             assert sum(last[f"{part}_seconds"] for part in SHARES[2:]) == pytest.approx(last["advance_seconds"])
     assert _summaries(tmp_path, "A")[-1]["solve_seconds"] >= 0.05 * WINDOWS
-    assert _summaries(tmp_path, "B")[-1]["solve_seconds"] < 0.025 * WINDOWS
-    assert _summaries(tmp_path, "B")[-1]["advance_share"] > 0.5
+    if emulated:
+        assert _summaries(tmp_path, "B")[-1]["solve_seconds"] < 1e-4
+        assert _summaries(tmp_path, "B")[-1]["wait_seconds"] == pytest.approx(0.05 * WINDOWS, abs=1e-4)
 
 
 @pytest.mark.parametrize("variables", [{"PRECICE_LB_DIR": "/proc/nowhere"}, {"PRECICE_LB_RECORD": "0"}])

@@ -60,7 +60,7 @@ def test_killed_solvers_leave_every_window_before_the_last_flush(
             _kill(_told(Path(path))[0])
             time.sleep(generator.uniform(0.0, 0.01))
         for process in started:
-            assert process.wait(timeout=60) != 0
+            assert process.wait(timeout=300) != 0
         stores = rank_stores(where)
         assert set(stores) == set(logs)
         for key, store in stores.items():

@@ -54,7 +54,7 @@ def _both(directory: Path, *arguments: str) -> list[subprocess.CompletedProcess[
             env=environment(),
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=300,
             check=False,
         )
         for options in ([], ["-m", "precice_lb", "run"])
@@ -128,7 +128,7 @@ def _ours(directory: Path, *arguments: str, **variables: str) -> subprocess.Comp
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
         check=False,
     )
 
@@ -179,7 +179,7 @@ def test_a_console_script_is_run_by_its_name(tmp_path: Path, kind: str) -> None:
         },
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
         check=False,
     )
     assert (ours.returncode, ours.stderr) == (4, "")
@@ -318,6 +318,6 @@ for name in names:
     getattr(precice_lb, name)
 """
     result = subprocess.run(
-        [sys.executable, "-c", code], env=environment(), capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-c", code], env=environment(), capture_output=True, text=True, timeout=300, check=False
     )
     assert (result.returncode, result.stderr) == (0, "")

@@ -314,7 +314,7 @@ def test_two_runs_into_one_directory_at_once(tmp_path: Path) -> None:
         )
         for name in names
     ]
-    assert [process.wait(timeout=120) for process in started] == [0, 0]
+    assert [process.wait(timeout=300) for process in started] == [0, 0]
     stores = [read_store(path) for path in find_stores([tmp_path / "store"])]
     found = sorted((s.metadata["participant"], s.metadata["attempt"], len(s.advances)) for s in stores)
     assert found == [(name, attempt, WINDOWS) for name in "AB" for attempt in (1, 2)]

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from conftest import FULL_COUNTS
-from schedule_cases import CASES, MIXED, Case, run_sleepers
+from schedule_cases import CASES, MIXED, Case, run_on_emulated_clock, run_sleepers
 
 from precice_lb.embedded.check import check_supported
 from precice_lb.exceptions import UnsupportedConfigurationError
@@ -21,6 +21,8 @@ from precice_lb.schedule import replay_residuals
 EVERY = [*CASES, *MIXED]
 NAMES = [case.name for case in EVERY]
 SKIPPED = 2
+# What the messages of a window take on the emulated clock.
+MESSAGES = 50e-6
 # With full counts predicted and measured windows are within 2 %. Short windows on a machine that is busy get a bit
 # more: talking to a partner takes this long, whatever a window takes.
 OWN_CALLS = 1e-3
@@ -65,8 +67,8 @@ def is_embedded(case: Case) -> bool:
     return True
 
 
-# All that it knows, or every second one.
-EMBEDDED = [case for case in EVERY if is_embedded(case)][:: 1 if FULL_COUNTS else 2]
+EMBEDDED = [case for case in EVERY if is_embedded(case)]
+REAL_TIME = pytest.mark.full("compares real times with predicted ones")
 
 
 def measure(cases: Sequence[Case], backend: str) -> dict[str, Times]:
@@ -85,12 +87,36 @@ def on_embedded() -> dict[str, Times]:
     return measure(EMBEDDED, "precice_lb.embedded")
 
 
+@pytest.fixture(scope="module")
+def on_an_emulated_clock(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Times]:
+    return run_on_emulated_clock(EMBEDDED, tmp_path_factory.mktemp("emulated"), periods=periods)
+
+
+@pytest.mark.parametrize("case", EMBEDDED, ids=lambda case: case.name)
+def test_windows_on_an_emulated_clock_take_what_is_predicted(
+    case: Case, on_an_emulated_clock: dict[str, Times]
+) -> None:
+    measured = on_an_emulated_clock[case.name]
+    schedule = case.schedule()
+    predicted = steps(schedule.replay(case.per_window(schedule, periods(case))))
+    every = {name: slice(count - 1, None, count) for name, count in schedule.windows.items()}
+    found = steps(np.max([measured[name]["worked"][every[name]] for name in case.names], axis=0))
+    np.testing.assert_allclose(found, predicted, atol=MESSAGES)
+    if case.cycle_mean is None:
+        for name, own in schedule.participant_seconds(case.steady(schedule)).items():
+            # One that runs ahead goes at its own pace; in the last window nobody waits for what would come then.
+            own_steps = steps(measured[name]["worked"][every[name]])[:-1]
+            np.testing.assert_allclose(own_steps, float(own), atol=MESSAGES)
+
+
 @pytest.mark.precice
+@REAL_TIME
 @pytest.mark.parametrize("case", EVERY, ids=NAMES)
 def test_libprecice_takes_as_long_as_predicted(case: Case, on_libprecice: dict[str, Times]) -> None:
     compare(case, on_libprecice[case.name], "precice")
 
 
+@REAL_TIME
 @pytest.mark.parametrize("case", EMBEDDED, ids=lambda case: case.name)
 def test_the_embedded_backend_takes_as_long_as_predicted(case: Case, on_embedded: dict[str, Times]) -> None:
     compare(case, on_embedded[case.name], "precice_lb.embedded")

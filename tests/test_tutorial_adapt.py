@@ -13,7 +13,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import FULL_COUNTS
 from tutorial_helpers import ROOT, TUTORIALS, copy_tutorial, couple, regret_of_campaign, stated_splits, tutorial_modules
 
 from precice_lb.calibrate import read_study
@@ -57,7 +56,7 @@ def test_two_halves_are_one_plate_on_any_ranks(mpiexec, tmp_path, ranks):
 
 def precice_lb(*arguments, directory):
     done = subprocess.run(
-        [sys.executable, "-m", "precice_lb", *arguments], cwd=directory, capture_output=True, text=True, timeout=120
+        [sys.executable, "-m", "precice_lb", *arguments], cwd=directory, capture_output=True, text=True, timeout=300
     )
     assert done.returncode == 0, done.stderr
     return done.stdout
@@ -113,7 +112,7 @@ def compiled(tmp_path_factory):
     environment["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), environment["PATH"]])
     if shutil.which("mpicxx", path=environment["PATH"]) is None:
         pytest.skip("mpicxx is missing")
-    subprocess.run(["make"], cwd=directory, env=environment, check=True, timeout=120)
+    subprocess.run(["make"], cwd=directory, env=environment, check=True, timeout=300)
     return directory, environment
 
 
@@ -128,7 +127,7 @@ def test_the_solver_in_c_plus_plus_does_the_same(mpiexec, tmp_path, compiled):
     ]
     started = [subprocess.Popen(command, cwd=tmp_path / "run", env=environment) for command in commands]
     try:
-        assert [process.wait(timeout=120) for process in started] == [0, 0]
+        assert [process.wait(timeout=300) for process in started] == [0, 0]
     finally:
         for process in started:
             process.kill()
@@ -142,7 +141,7 @@ def test_the_solver_in_c_plus_plus_does_the_same(mpiexec, tmp_path, compiled):
 def test_what_the_readme_does_with_the_compiled_solver(compiled):
     directory, environment = compiled
     build, _ = re.findall(r"<!-- not run: needs libprecice[^>]*-->\n```\w*\n(.*?)```", README, flags=re.DOTALL)
-    subprocess.run(["bash", "-ec", build], cwd=directory, env=environment, check=True, timeout=120)
+    subprocess.run(["bash", "-ec", build], cwd=directory, env=environment, check=True, timeout=300)
     precice_lb("import", "precice-profiling", "runs", "--output", "stores", directory=directory)
     (run,) = load_runs([directory / "stores"])
     assert {name: part.ranks for name, part in run.participants.items()} == {"Left": 2, "Right": 6}
@@ -152,14 +151,14 @@ def test_what_the_readme_does_with_the_compiled_solver(compiled):
 
 
 @pytest.mark.mpi
-@pytest.mark.skipif(not FULL_COUNTS, reason="in full counts only")
+@pytest.mark.full("a campaign of minutes")
 def test_the_campaign_finds_the_optimum_of_the_laws(tmp_path):
     assert regret_of_campaign("adapt-your-solver", tmp_path / "campaign") <= 0.02
 
 
 @pytest.mark.precice
 @pytest.mark.mpi
-@pytest.mark.skipif(not FULL_COUNTS, reason="in full counts only")
+@pytest.mark.full("a campaign of minutes")
 def test_the_campaign_of_the_compiled_solver_finds_the_optimum_of_the_laws(compiled, tmp_path):
     directory, environment = compiled
     shutil.copytree(directory, tmp_path / "tutorials" / "adapt-your-solver")

@@ -10,9 +10,9 @@ import sys
 
 import numpy as np
 import pytest
-from conftest import FULL_COUNTS
 from scipy.special import jn_zeros
 from tutorial_helpers import (
+    MESSAGES,
     TUTORIALS,
     assert_stated_splits_follow,
     copy_tutorial,
@@ -121,7 +121,7 @@ def test_ranks_solve_one_tridiagonal_system(mpiexec, tmp_path):
     command = [mpiexec, "-n", "5", sys.executable, "solve.py", "out.npz"]
     environment = {"PYTHONPATH": os.pathsep.join([str(TUTORIALS / "elastic-tube"), str(TUTORIALS.parent)])}
 
-    subprocess.run(command, cwd=tmp_path, env={**os.environ, **environment}, check=True, timeout=60)
+    subprocess.run(command, cwd=tmp_path, env={**os.environ, **environment}, check=True, timeout=300)
     with np.load(tmp_path / "out.npz") as parts:
         assert str(parts["message"]) == "5 ranks for 4 cells: start at most 4 ranks"
         for index, cells in enumerate((5, 5, 6, 6, 23, 23)):
@@ -200,9 +200,7 @@ def test_the_emulated_load_costs_what_its_law_says(mpiexec, tmp_path):
         participant, law = run.participants[name], read_laws(path)[name]
         assert participant.ranks == ranks
         each = np.array([law.seconds(ranks) * law.factor(window, ranks) for window in range(4)]) / 4
-        assert np.all(participant.own_seconds > 0.95 * each * participant.iterations)
-        # Ranks on a busy machine are late, in every iteration.
-        assert np.median(participant.own_seconds / participant.iterations - each) < 0.2
+        np.testing.assert_allclose(participant.own_seconds / participant.iterations, each, atol=MESSAGES)
 
 
 def test_the_table_of_splits_follows_from_the_laws():
@@ -210,6 +208,6 @@ def test_the_table_of_splits_follows_from_the_laws():
 
 
 @pytest.mark.mpi
-@pytest.mark.skipif(not FULL_COUNTS, reason="in full counts only")
+@pytest.mark.full("a campaign of minutes")
 def test_the_campaign_finds_the_optimum_of_the_laws(tmp_path):
     assert regret_of_campaign("elastic-tube", tmp_path / "campaign") <= 0.02

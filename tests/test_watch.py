@@ -16,6 +16,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from clock_helpers import emulated_clock
 from record_helpers import environment, run_pair
 from store_helpers import PARALLEL, START, metadata, row, rows, write_store
 
@@ -50,10 +51,21 @@ def _priority_of_the_tests(monkeypatch: pytest.MonkeyPatch) -> None:
 
 PLANTED, GROWTH = 14, 0.06
 DRIFTING = f"""
+import pathlib, time
 import precice_lb.emulation as emulation
+
 before = emulation.CostLaw.factor
-emulation.CostLaw.factor = lambda self, window, ranks: before(self, window, ranks) * (
-    1 + {GROWTH} * max(window - {PLANTED - 1}, 0))
+allowed = pathlib.Path("allowed")
+
+def wait_for(window):
+    while not allowed.exists() or int(allowed.read_text() or 0) < window:
+        time.sleep(0.01)
+
+def factor(self, window, ranks):
+    wait_for(window)
+    return before(self, window, ranks) * (1 + {GROWTH} * max(window - {PLANTED - 1}, 0))
+
+emulation.CostLaw.factor = factor
 import pulse
 pulse.main("Inner", ["--load", "emulated"])
 """
@@ -61,7 +73,10 @@ pulse.main("Inner", ["--load", "emulated"])
 
 @pytest.fixture(scope="module")
 def drifting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, list[subprocess.Popen[bytes]]]]:
-    """Start the pulse, whose inner participant's load grows from a window on, one rank each."""
+    """Start the pulse, whose inner participant's load grows from a window on, one rank each, on the emulated clock.
+
+    It goes on as far as the file "allowed" says.
+    """
     case = tmp_path_factory.mktemp("drifting")
     for path in (ROOT / "tutorials" / "pulse").iterdir():
         if path.is_file():
@@ -78,7 +93,7 @@ def drifting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, l
                 subprocess.Popen(
                     [sys.executable, "-m", "precice_lb", "run", *command],
                     cwd=case,
-                    env=environment(PRECICE_LB_BACKEND="embedded"),
+                    env=emulated_clock(environment(PRECICE_LB_BACKEND="embedded")),
                     stdout=log,
                     stderr=log,
                 )
@@ -89,25 +104,41 @@ def drifting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, l
             process.wait()
 
 
-def look_until(observer: Observer, until: float, wanted: str) -> Snapshot:
-    deadline = time.monotonic() + until
-    while time.monotonic() < deadline:
-        snapshot = observer.look()
-        if snapshot is not None and any(getattr(each, wanted) for each in snapshot.participants):
-            return snapshot
+def wait_for_stores(case: Path) -> None:
+    """Who has no store yet would be followed by its profiling file, which is written more rarely."""
+    (case / "allowed").write_text("1")
+    deadline, found = time.monotonic() + 300, 0
+    while found < 2:
+        assert time.monotonic() < deadline
         time.sleep(0.1)
-    raise AssertionError(f"nothing seen in {until} s: {snapshot and watch_line(snapshot)}")
+        with contextlib.suppress(StoreError, OSError):
+            found = sum(len(read_store(path).advances) > 0 for path in find_stores([case]))
+
+
+def look_until(observer: Observer, case: Path, wanted: str) -> Snapshot:
+    """Let the run go on window by window, seeing each, as the recorder writes every second one."""
+    snapshot, deadline = observer.look(), time.monotonic() + 300
+    for window in range(1 if snapshot is None else snapshot.windows, 150):
+        (case / "allowed").write_text(str(window))
+        while snapshot is None or snapshot.windows < window - 1:
+            assert time.monotonic() < deadline, snapshot and watch_line(snapshot)
+            time.sleep(0.01)
+            snapshot = observer.look()
+        if any(getattr(each, wanted) for each in snapshot.participants):
+            return snapshot
+    raise AssertionError(f"nothing seen: {watch_line(snapshot)}")
 
 
 def test_a_planted_drift_is_seen_within_ten_windows_and_a_kill_after_it(
     drifting: tuple[Path, list[subprocess.Popen[bytes]]], capsys: pytest.CaptureFixture[str]
 ) -> None:
     case, started = drifting
+    wait_for_stores(case)
     observer = Observer(case, restart_cost=1.0)
-    early = look_until(observer, 60, "windows")
+    early = look_until(observer, case, "windows")
     assert not any(each.is_drifting for each in early.participants)
     assert early.is_running
-    seen = look_until(observer, 60, "is_drifting")
+    seen = look_until(observer, case, "is_drifting")
     inner, outer = seen.participants
     assert PLANTED < seen.windows <= PLANTED + 10
     assert inner.is_drifting
@@ -119,7 +150,7 @@ def test_a_planted_drift_is_seen_within_ten_windows_and_a_kill_after_it(
     assert "The load of Inner has grown" in watch_facts(seen)[0]
     live = subprocess.run(
         [sys.executable, "-m", "precice_lb", "watch", str(case), "--every", "0.2", "--threshold", "drift=5"],
-        env=environment(), capture_output=True, text=True, timeout=60, check=False,
+        env=environment(), capture_output=True, text=True, timeout=300, check=False,
     )  # fmt: skip
     assert live.returncode == 3, live.stderr
     assert "Inner own" in live.stdout

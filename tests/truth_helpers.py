@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from clock_helpers import emulated_clock
 from numpy.typing import NDArray
 from record_helpers import environment
 
@@ -157,7 +158,13 @@ def configuration(
 
 
 def run(directory: Path, text: str, roles: Mapping[str, Role], *, backend: str, mpiexec: str | None = None) -> Path:
-    """Run a coupled case to its end, recorded; returns the directory of its stores."""
+    """Run a coupled case to its end, recorded; returns the directory of its stores.
+
+    Beside libprecice and the embedded backend there is ``emulated``: the latter on an emulated clock.
+    """
+    variables = environment(
+        PRECICE_LB_BACKEND="embedded" if backend == "emulated" else backend, PRECICE_LB_DIR=str(directory / "stores")
+    )
     (directory / "precice-config.xml").write_text(text)
     (directory / "solver.py").write_text(SOLVER)
     started = {}
@@ -174,12 +181,12 @@ def run(directory: Path, text: str, roles: Mapping[str, Role], *, backend: str, 
             started[name] = subprocess.Popen(
                 [*launch, sys.executable, "-m", "precice_lb", "run", "solver.py", json.dumps(told)],
                 cwd=directory,
-                env=environment(PRECICE_LB_BACKEND=backend, PRECICE_LB_DIR=str(directory / "stores")),
+                env=emulated_clock(variables) if backend == "emulated" else variables,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
                 text=True,
             )
-        said = {name: process.communicate(timeout=60)[0] for name, process in started.items()}
+        said = {name: process.communicate(timeout=300)[0] for name, process in started.items()}
     finally:
         for process in started.values():
             if process.poll() is None:

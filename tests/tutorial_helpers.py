@@ -15,6 +15,7 @@ from types import ModuleType
 from typing import Any
 
 import numpy as np
+from clock_helpers import emulated_clock
 
 from precice_lb.emulation import read_laws
 from precice_lb.precice_xml import patch_configuration
@@ -57,9 +58,11 @@ def couple(
 ) -> list[dict[str, Any]]:
     """Run the scripts of a tutorial's copy, each on its number of ranks, and return what each wrote as output.
 
-    A script may be followed by arguments of its own.
+    A script may be followed by arguments of its own. What is recorded on the embedded backend is by the emulated clock.
     """
     environment = {**os.environ, "PRECICE_LB_BACKEND": backend, "PRECICE_LB_RECORD": "1" if record else "0"}
+    if record and backend == "embedded":
+        environment = emulated_clock(environment)
     start = [sys.executable, "-m", "precice_lb", "run"] if backend == "embedded" or record else [sys.executable]
     processes = []
     try:
@@ -69,13 +72,17 @@ def couple(
                 processes.append(
                     subprocess.Popen(command, cwd=directory, env=environment, stdout=log, stderr=subprocess.STDOUT)
                 )
-        codes = [process.wait(timeout=120) for process in processes]
+        codes = [process.wait(timeout=300) for process in processes]
     finally:
         for process in processes:
             process.kill()
             process.wait()
     assert not any(codes), "\n".join((directory / f"{script}.log").read_text() for script in ranks)
     return [dict(np.load(directory / f"{script}.npz")) for script in ranks]
+
+
+#: What the messages of a time window take on the emulated clock, in seconds.
+MESSAGES = 1e-4
 
 
 def assert_same_fields(left: list[dict[str, Any]], right: list[dict[str, Any]], tolerance: float) -> None:
@@ -89,7 +96,7 @@ def assert_same_fields(left: list[dict[str, Any]], right: list[dict[str, Any]], 
 def draw(name: str, directory: Path, *outputs: str) -> int:
     """Let a tutorial's plot.py draw what a run in ``directory`` has written; return the picture's bytes."""
     command = [sys.executable, str(TUTORIALS / name / "plot.py"), *outputs, "--output", "picture.png"]
-    subprocess.run(command, cwd=directory, check=True, timeout=60)
+    subprocess.run(command, cwd=directory, check=True, timeout=300)
     picture = (directory / "picture.png").read_bytes()
     assert picture.startswith(b"\x89PNG")
     return len(picture)
@@ -104,7 +111,7 @@ def stated_splits(name: str) -> dict[tuple[int, ...], list[float]]:
 def assert_refused(script: Path, arguments: Sequence[str], directory: Path, message: str) -> None:
     """Start a solver with wrong arguments: it ends at once, says why, and leaves no traceback."""
     command = [sys.executable, "-m", "precice_lb", "run", str(script), *arguments]
-    done = subprocess.run(command, cwd=directory, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, cwd=directory, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 2
     assert message in done.stderr
     assert "Traceback" not in done.stderr
@@ -124,6 +131,6 @@ def assert_stated_splits_follow(name: str) -> None:
 def regret_of_campaign(name: str, directory: Path) -> float:
     """Run the campaign of a tutorial's study; return what its recommendation loses to the law's optimum, as a share."""
     command = [sys.executable, "-m", "precice_lb", "calibrate", str(ROOT / "configs" / f"{name}.toml")]
-    subprocess.run([*command, "--directory", str(directory)], check=True, timeout=600)
+    subprocess.run([*command, "--directory", str(directory)], check=True, timeout=1800)
     recommendation = json.loads((directory / "recommendation.json").read_text())
     return float(recommendation["emulation"]["splits"]["recommended"]["regret"])

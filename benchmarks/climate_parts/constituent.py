@@ -1,6 +1,7 @@
 """One constituent as a process: sleeps what its law says and meets its partners, in the order of its program.
 
-A task comes as one line of JSON on standard input; then the next line starts it. Clocks go out as JSON.
+A task comes as one line of JSON on standard input; then the next line starts it. Clocks go out as JSON. Where the task
+says so, the clock is emulated: sleeping takes no real time, and who meets another goes on from the later time of both.
 """
 
 from __future__ import annotations
@@ -9,8 +10,40 @@ import contextlib
 import json
 import os
 import socket
+import struct
 import sys
 import time
+
+_TIME = struct.Struct("!d")
+
+
+class RealClock:
+    """The machine's clock."""
+
+    now = staticmethod(time.perf_counter)
+    sleep = staticmethod(time.sleep)
+
+    def meet(self, other: float) -> None:
+        """Go on: the other has come."""
+
+
+class EmulatedClock:
+    """Time passes in sleep and for who waits, exactly."""
+
+    def __init__(self) -> None:
+        self._seconds = 0.0
+
+    def now(self) -> float:
+        """Return seconds since the start."""
+        return self._seconds
+
+    def sleep(self, seconds: float) -> None:
+        """Let time pass."""
+        self._seconds += seconds
+
+    def meet(self, other: float) -> None:
+        """Go on from the time of the other where that is later."""
+        self._seconds = max(self._seconds, other)
 
 
 def main() -> None:
@@ -19,6 +52,7 @@ def main() -> None:
     peers = {name: socket.socket(fileno=number) for name, number in task["sockets"].items()}
     for peer in peers.values():
         peer.settimeout(120)
+    clock = EmulatedClock() if task["emulated"] else RealClock()
     # Who sleeps takes no processor, but should wake up at once on a busy machine, where that is allowed.
     with contextlib.suppress(AttributeError, OSError):
         os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(1))
@@ -28,18 +62,18 @@ def main() -> None:
     start, stop = [], []
     for _ in range(task["days"]):
         begin, end = [], []
-        start.append(time.perf_counter())
+        start.append(clock.now())
         for seconds, partners in task["steps"]:
             if seconds:
-                time.sleep(seconds)
+                clock.sleep(seconds)
             if partners:
-                begin.append(time.perf_counter())
+                begin.append(clock.now())
                 for name in partners:
-                    peers[name].sendall(b".")
+                    peers[name].sendall(_TIME.pack(clock.now()))
                 for name in partners:
-                    peers[name].recv(1)
-                end.append(time.perf_counter())
-        stop.append(time.perf_counter())
+                    clock.meet(*_TIME.unpack(peers[name].recv(_TIME.size, socket.MSG_WAITALL)))
+                end.append(clock.now())
+        stop.append(clock.now())
         clocks["begin"].append(begin)
         clocks["end"].append(end)
     print(json.dumps({**clocks, "start": start, "stop": stop}), flush=True)

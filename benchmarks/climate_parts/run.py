@@ -41,16 +41,18 @@ class Measured:
     traces: dict[str, Trace]
 
 
-def run_splits(splits: Sequence[Split], *, scale: float, days: int, jobs: int = 1) -> list[Measured]:
+def run_splits(
+    splits: Sequence[Split], *, scale: float, days: int, jobs: int = 1, emulated: bool = False
+) -> list[Measured]:
     """Run several splits, some at the same time: sleeping takes no processor."""
     with ThreadPoolExecutor(jobs) as pool:
-        return list(pool.map(lambda split: run_split(split, scale=scale, days=days), splits))
+        return list(pool.map(lambda split: run_split(split, scale=scale, days=days, emulated=emulated), splits))
 
 
-def run_split(split: Split, *, scale: float, days: int) -> Measured:
+def run_split(split: Split, *, scale: float, days: int, emulated: bool = False) -> Measured:
     """Run the constituents for some days; a second of the law is `scale` seconds of sleep, and results are scaled back.
 
-    Each process stands for all ranks of its constituent.
+    Each process stands for all ranks of its constituent. On an emulated clock they take no longer than their messages.
     """
     ends: dict[str, dict[str, socket.socket]] = {name: {} for name in NAMES}
     pairs = [pair for pair in combinations(NAMES, 2) if "cpl" in pair]
@@ -70,7 +72,7 @@ def run_split(split: Split, *, scale: float, days: int) -> Measured:
             )
             runs[name] = run
             whole = scale * float(seconds_per_day(name, split[name]))
-            task = {"sockets": numbers, "days": days, "steps": _steps(name, whole)}
+            task = {"sockets": numbers, "days": days, "steps": _steps(name, whole), "emulated": emulated}
             assert run.stdin is not None
             run.stdin.write(json.dumps(task) + "\n")
             run.stdin.flush()

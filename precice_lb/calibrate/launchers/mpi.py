@@ -46,7 +46,7 @@ def find_mpiexec(program: str | None = None) -> str:
     """
     if program is not None:
         if found := shutil.which(os.path.expanduser(program)):
-            return found
+            return _below_a_prefix(found)
         raise CalibrationError(
             f"launcher.program: expected an MPI launcher, but {program!r} is not an executable program"
         )
@@ -57,7 +57,14 @@ def find_mpiexec(program: str | None = None) -> str:
             f"no mpiexec beside {sys.executable} or on the path: install one with `pip install mpich` "
             "(or the extra `mpich` of this package), or use the machine's own MPI"
         )
-    return found
+    return _below_a_prefix(found)
+
+
+def _below_a_prefix(program: str) -> str:
+    """Name a program of /bin by the directory that this links to; links of its own say what it is called as."""
+    # Open MPI takes the directory above its own for its installation and refuses the root directory.
+    directory, name = os.path.split(program)
+    return os.path.join(os.path.realpath(directory), name) if os.path.dirname(directory) == "/" else program
 
 
 @lru_cache(maxsize=8)
