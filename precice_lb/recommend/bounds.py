@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from precice_lb.exceptions import InfeasibleError
+from precice_lb.plural import plural
 
 __all__ = ["rank_bounds", "require_room", "whole_number"]
 
@@ -46,8 +47,8 @@ def rank_bounds(
     needed = sum(lowest.values())
     if budget < needed:
         raise InfeasibleError(
-            f"expected at least {needed} ranks for {len(names)} participants and their minima, found {budget}; "
-            f"give {needed} or more"
+            f"expected at least {plural(needed, 'rank')} for {len(names)} participants and their minima, found "
+            f"{budget}; give {needed} or more"
         )
     highest = {}
     for name in names:
@@ -55,7 +56,8 @@ def rank_bounds(
         highest[name] = min(room, whole_number((maximum or {}).get(name, room), f"maximum ranks of {name}", 1))
         if highest[name] < lowest[name]:
             raise InfeasibleError(
-                f"expected a maximum of at least {lowest[name]} ranks for {name}, its minimum, found {highest[name]}"
+                f"expected a maximum of at least {plural(lowest[name], 'rank')} for {name}, its minimum, found "
+                f"{highest[name]}"
             )
     return lowest, highest
 
@@ -81,9 +83,9 @@ def require_room(first: Mapping[str, int], last: Mapping[str, int], lowest: Mapp
     for name in first:
         if first[name] > last[name]:
             raise InfeasibleError(
-                f"the model of {name} can be believed from {first[name]} to {last[name]} ranks only, which leaves no "
-                f"choice within its bounds; {remedy}"
+                f"the model of {name} can be believed from {first[name]} to {plural(last[name], 'rank')} only, which "
+                f"leaves no choice within its bounds; {remedy}"
             )
     if sum(first.values()) > budget:
-        raised = ", ".join(f"{name} from {first[name]} ranks" for name in first if first[name] > lowest[name])
+        raised = ", ".join(f"{name} from {plural(first[name], 'rank')}" for name in first if first[name] > lowest[name])
         raise InfeasibleError(f"the models can be believed only for {raised}, more than {budget} in all; {remedy}")

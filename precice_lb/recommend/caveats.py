@@ -7,6 +7,8 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
+from precice_lb.plural import plural
+
 __all__ = ["caveats"]
 
 
@@ -40,20 +42,20 @@ def caveats(
         ranks = np.unique(rows[:, 0]).astype(int)
         if len(ranks) == 1:
             found.append(
-                f"{name} was measured at {ranks[0]} ranks only: how it scales is assumed (nearly ideally), not "
-                "measured; measure at other rank counts."
+                f"{name} was measured at {plural(ranks[0], 'rank')} only: how it scales is assumed (nearly ideally), "
+                "not measured; measure at other rank counts."
             )
         elif len(ranks) == 2:
             found.append(f"{name} was measured at two rank counts only: measure at a third to see its curve bend.")
         if not ranks[0] <= split[name] <= ranks[-1] and len(ranks) > 1:
             found.append(
-                f"{name}: {split[name]} ranks are outside of the measured range of {ranks[0]} to {ranks[-1]}; "
+                f"{name}: {plural(split[name], 'rank')}, outside of the measured range of {ranks[0]} to {ranks[-1]}: "
                 "the prediction is an extrapolation."
             )
         low, high = believed[name]
         if split[name] == low > lowest[name] or split[name] == high < highest[name]:
             found.append(
-                f"{name}: its model can be believed from {low} to {high} ranks only (elsewhere it is not positive or "
-                "bends as no run time does), and that bound decided; measure beyond it or choose another learner."
+                f"{name}: its model can be believed from {low} to {plural(high, 'rank')} only (elsewhere it is not "
+                "positive or bends as no run time does), and that bound decided; measure beyond it or choose another learner."
             )
     return found

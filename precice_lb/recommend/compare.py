@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precice_lb.exceptions import InfeasibleError
+from precice_lb.plural import plural
 from precice_lb.recommend.limits import Limits
 from precice_lb.recommend.machine import Room
 from precice_lb.recommend.result import Alternative
@@ -108,8 +109,8 @@ def compared(
             name = doubtful[0]
             low, high = believed[name]
             warnings.append(
-                f"The {kind} split is not compared: the model of {name} can be believed from {low} to {high} ranks, "
-                f"not at {other[name]}."
+                f"The {kind} split is not compared: the model of {name} can be believed from {low} to "
+                f"{plural(high, 'rank')}, not at {other[name]}."
             )
             continue
         seconds = task.outlook.window(other)

@@ -20,6 +20,7 @@ from precice_lb.dataset import MeasuredRun
 from precice_lb.exceptions import PreciceLBError
 from precice_lb.models import make_learner
 from precice_lb.models.repeats import Points, measured_points
+from precice_lb.plural import plural
 from precice_lb.recommend.case import Case, rows_of_case
 from precice_lb.recommend.learn import fit_model
 from precice_lb.recommend.outlook import Outlook
@@ -82,8 +83,8 @@ class Rejection:
         """What happened, in one sentence."""
         used = "the measurements are interpolated" if self.instead == "interpolation" else f"{self.instead} is used"
         return (
-            f"{self.participant}: {self.learner} is not used: it says {self.predicted:.4g} s at {self.ranks} "
-            f"{'rank' if self.ranks == 1 else 'ranks'}, where {self.measured:.4g} s (median) was measured and noise "
+            f"{self.participant}: {self.learner} is not used: it says {self.predicted:.4g} s at "
+            f"{plural(self.ranks, 'rank')}, where {self.measured:.4g} s (median) was measured and noise "
             f"explains {100 * self.tolerance:.0f} %; {used} instead."
         )
 
