@@ -544,11 +544,9 @@ def test_merges_killed_again_and_again_lose_nothing(tmp_path: Path) -> None:
 
 
 def test_many_merged_files_need_few_open_ones(tmp_path: Path) -> None:
-    fill(tmp_path / "first", ranks=2)
-    (path,) = merge_stores(tmp_path / "first")
-    for number in range(40):
-        (tmp_path / f"{number}").mkdir()
-        shutil.copy(path, tmp_path / f"{number}" / path.name)
+    for number in range(41):
+        fill(tmp_path / f"{number}", ranks=2, pid=number)
+    merge_stores(tmp_path)
     before = len(os.listdir("/proc/self/fd"))
     stores = read_stores([tmp_path])
     assert len(stores) == 82
