@@ -138,13 +138,32 @@ def test_what_was_not_measured_says_why_and_what_to_set(tmp_path: Path) -> None:
     assert 'mode="fundamental"' in joined(stores["off"]).metadata["timing_problem"]
     path.write_text(content.splitlines(keepends=True)[0])
     problem = joined(stores["on"]).metadata["timing_problem"]
-    assert 'flush-every="50"' in problem
+    assert "record more time windows" in problem
     assert str(path) in problem
     path.write_text("")
     assert "an empty file" in joined(stores["on"]).metadata["timing_problem"]
     for store in map(joined, stores.values()):
         assert (store.advances["wait_ns"] == -1).all()
         assert (store.initialize["wait_ns"] == -1).all()
+
+
+@pytest.mark.parametrize(
+    ("given", "remedy"),
+    [
+        ("", 'record more time windows, or set <profiling flush-every="13"/>, found "50"'),
+        ("20", 'record more time windows, or set <profiling flush-every="13"/>, found "20"'),
+        ("7", 'record more time windows, or set <profiling flush-every="13"/>, found "7" (1 to 12 lose'),
+        ("13", 'record more time windows, found flush-every="13"'),
+        ("0", 'set <profiling flush-every="50"/>, found "0"'),
+        ("5000", 'set <profiling flush-every="50"/>, found "5000"'),
+        ("many", 'set <profiling flush-every="50"/>, found "many"'),
+    ],
+)
+def test_no_remedy_is_what_is_already_set(given: str, remedy: str) -> None:
+    attribute = f' flush-every="{given}"' if given else ""
+    text = (DATA / "fundamental" / "precice-config.xml").read_text()
+    case = ProfiledCase.of(text.replace("<log>", f"<profiling{attribute}/><log>"))
+    assert case.flush_remedy.startswith(remedy)
 
 
 def test_a_killed_run_has_the_calls_that_reached_the_file(tmp_path: Path) -> None:
@@ -156,7 +175,9 @@ def test_a_killed_run_has_the_calls_that_reached_the_file(tmp_path: Path) -> Non
     store = joined(record(tmp_path, profile))
     np.testing.assert_array_equal(store.advances["wait_ns"][: len(left)], 1000 * left["wait_us"])
     assert (store.advances["wait_ns"][len(left) :] == -1).all()
-    assert f"found {len(left)}" in store.metadata["timing_problem"]
+    assert f"found {len(left)}; " in store.metadata["timing_problem"]
+    # preCICE's own default is no remedy for what the default led to.
+    assert 'set <profiling flush-every="50"/>' not in store.metadata["timing_problem"]
 
 
 @pytest.mark.parametrize("rows", [slice(0, 3), slice(2, None), slice(1, 4)])

@@ -48,12 +48,12 @@ def distinct_ranks(stores: Iterable[RankStore]) -> list[RankStore]:
     once = [store for same in kept.values() for store in same]
     recorded: dict[Hashable, list[RankStore]] = {}
     for store in once:
-        if not _is_imported(store):
+        if not store.is_imported:
             recorded.setdefault(_values(store, *_SAME, "working_directory"), []).append(store)
     return [
         store
         for store in once
-        if not _is_imported(store)
+        if not store.is_imported
         or not any(
             _agree(store, each) and _overlap(store, each)
             for each in recorded.get(_values(store, *_SAME, "working_directory"), [])
@@ -84,11 +84,6 @@ def _rows_agree(first: RankStore, second: RankStore) -> bool:
     # Joined with profiling files, just-in-time mapping has moved from one of the two to the other.
     wall, other_wall = (each["solve_ns"] + each["advance_ns"] for each in (rows, others))
     return np.array_equal(rows["begin_ns"], others["begin_ns"]) and np.array_equal(wall, other_wall)
-
-
-def _is_imported(store: RankStore) -> bool:
-    """Whether the store was made from preCICE's profiling files, whose clock begins at zero."""
-    return "timing_source" in store.metadata and store.metadata["started_clock_ns"] == 0
 
 
 def _worth(store: RankStore) -> tuple[int, bool]:

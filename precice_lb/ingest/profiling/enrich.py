@@ -84,6 +84,11 @@ def _joined(store: RankStore, case: ProfiledCase) -> RankStore:
     try:
         advances = store.advances
         profile, offset = _profile_of(store, case)
+        if not len(profile.calls):
+            raise DataError(
+                f"{profile.header.path}: expected records of advance, found none; the run ended before preCICE wrote "
+                f"them: {case.flush_remedy}"
+            )
         rows, which = aligned(store, advances, profile, offset)
     except DataError as error:
         return dataclasses.replace(store, metadata={**store.metadata, "timing_problem": str(error)})
@@ -102,8 +107,7 @@ def _joined(store: RankStore, case: ProfiledCase) -> RankStore:
     if missing:
         metadata["timing_problem"] = (
             f"{profile.header.path}: expected the times of {len(advances)} calls of advance, found {len(taken)}; "
-            f'preCICE keeps records in memory until it writes them: set <profiling flush-every="50"/> where a run may '
-            f'be killed, found "{case.flush_every}"'
+            f"preCICE keeps records in memory until it writes them: where a run may be killed, {case.flush_remedy}"
         )
     return dataclasses.replace(store, metadata=metadata, advances=advances, initialize=initialize)
 
@@ -210,7 +214,7 @@ def aligned(store: RankStore, advances: NDArray[np.void], profile: Profile, zero
     advances : ndarray of ADVANCE_DTYPE, shape (n,)
         Its rows.
     profile : Profile
-        The file, with its calls.
+        The file, with its calls, at least one.
     zero : int
         Of the file's clock, as `zero_of` says.
 
@@ -224,12 +228,6 @@ def aligned(store: RankStore, advances: NDArray[np.void], profile: Profile, zero
     DataError
         If they do not fit together.
     """
-    path = profile.header.path
-    if not len(profile.calls):
-        raise DataError(
-            f"{path}: expected records of advance, found none; the run ended before preCICE wrote them, "
-            'set <profiling flush-every="50"/>'
-        )
     begin = profile.calls["begin_us"] * 1000 + zero
     end = begin + profile.calls["advance_us"] * 1000
     row_begin = advances["begin_ns"]
@@ -245,6 +243,6 @@ def aligned(store: RankStore, advances: NDArray[np.void], profile: Profile, zero
         if least <= most + _SLACK_NS and abs(least) <= _LARGEST_OFFSET_NS:
             return rows, calls
     raise DataError(
-        f"{path}: expected the calls of advance that were recorded in {store.path.name}, found others; "
+        f"{profile.header.path}: expected the calls of advance that were recorded in {store.path.name}, found others; "
         "keep the profiling files of the recorded run"
     )
