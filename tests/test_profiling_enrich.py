@@ -147,6 +147,38 @@ def test_what_was_not_measured_says_why_and_what_to_set(tmp_path: Path) -> None:
         assert (store.initialize["wait_ns"] == -1).all()
 
 
+@pytest.mark.parametrize("stores", ["runs/001/stores", "runs/001/case/store", "stores", "all/of/it"])
+@pytest.mark.parametrize("again", [False, True])
+def test_what_was_moved_finds_its_profiling_files(tmp_path: Path, stores: str, again: bool) -> None:
+    """Stores name the directory in which the solver ran, wherever they are now."""
+    work = tmp_path / "campaign" / "runs" / "001" / "case" / "fluid"
+    profile = sample(work)
+    made = record(work, profile).path
+    place = tmp_path / "campaign" / stores / made.parent.name
+    place.mkdir(parents=True)
+    made.rename(place / made.name)
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "campaign").rename(tmp_path / "elsewhere" / "renamed")
+    if again:
+        # Another run is where the first one was.
+        head, rest = (DATA / "fundamental" / "A-0-1.txt").read_text().split("\n", 1)
+        later = str(profile.header.unix_us + 3_600_000_000)
+        text = json.dumps(json.loads(head) | {"unix_us": later}) + "\n" + rest
+        (folder_of(work) / "A-0-1.txt").write_text(text)
+    (path,) = (tmp_path / "elsewhere").rglob("*.h5")
+    store = joined(read_store(path))
+    assert "timing_problem" not in store.metadata
+    np.testing.assert_array_equal(store.advances["wait_ns"], 1000 * profile.calls["wait_us"])
+
+
+def test_a_run_that_goes_on_does_not_take_the_files_of_one_beside_it(tmp_path: Path) -> None:
+    """Nothing was moved: the solver's working directory is there, and preCICE has written nothing yet."""
+    profile = sample(tmp_path)
+    work = tmp_path / "fluid"
+    store = record(work, profile)
+    assert "found none; keep preCICE's profiling files" in joined(store).metadata["timing_problem"]
+
+
 @pytest.mark.parametrize(
     ("given", "remedy"),
     [
