@@ -20,7 +20,7 @@ from clock_helpers import study_environment
 from report_helpers import HOSTILE, configuration, falling, own_seconds, precice_lb, write_campaign, write_csv
 from store_helpers import START, row, write_store
 
-from precice_lb.cli import main
+from precice_lb.cli import commands, main
 from precice_lb.cli.options import by_participant
 from precice_lb.exceptions import DataError
 from precice_lb.models import LEARNERS
@@ -440,6 +440,16 @@ def test_demo_outside_a_clone_says_where_it_looked(tmp_path: Path) -> None:
     assert done.returncode == 2
     assert "configs/pulse.toml" in done.stderr
     assert str(tmp_path) in done.stderr
+
+
+def test_the_demo_runs_in_the_current_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With an editable installation the study is found in the source tree, which is no place for results."""
+    given: list[Path] = []
+    monkeypatch.setattr(commands, "run_and_recommend", lambda study, directory, **_: given.append(directory.resolve()))
+    monkeypatch.chdir(tmp_path)
+    assert main(["demo"]) == 0
+    assert main(["demo", "--directory", "there"]) == 0
+    assert given == [tmp_path / "demo", tmp_path / "there"]
 
 
 @pytest.mark.mpi

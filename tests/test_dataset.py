@@ -365,15 +365,16 @@ def test_runs_are_told_apart_by_name_time_and_directory(tmp_path: Path) -> None:
         for name in "AB":
             write_store(tmp_path / "named" / run, table, name, run=run)
     assert [(run.name, len(run.participants)) for run in load_runs([tmp_path / "named"])] == [("x", 2), ("y", 2)]
-    # At the same time, without names.
-    for place in ("p", "q"):
+    # At the same time, without names: other times were measured, or another process did.
+    for place, more in (("p", {"pid": 1}), ("q", {"pid": 2}), ("r", {})):
         for name in "AB":
-            write_store(tmp_path / "places" / place, table, name)
-    assert [len(run.participants) for run in load_runs([tmp_path / "places"])] == [2, 2]
+            other = table if more else [row(1, 0.2, 0.1, 0.01), row(2, 0.1, 0.1, 0.01)]
+            write_store(tmp_path / "places" / place, other, name, **more)
+    assert [len(run.participants) for run in load_runs([tmp_path / "places"])] == [2, 2, 2]
     # At the same time in one directory: the attempts tell.
-    for _ in range(2):
+    for host in ("here", "there"):
         for rank in range(2):
-            write_store(tmp_path / "one", table, "A", rank, 2)
+            write_store(tmp_path / "one", table, "A", rank, 2, hostname=host)
     assert [run.participants["A"].ranks for run in load_runs([tmp_path / "one"])] == [2, 2]
 
 

@@ -154,8 +154,8 @@ def test_recorded_runs_of_libprecice_are_joined_with_its_profiling_files(tmp_pat
 
 
 def test_several_runs_stand_side_by_side(tmp_path: Path) -> None:
-    stores(tmp_path / "one", run="first")
-    stores(tmp_path / "two", run="first", attempt=1)
+    stores(tmp_path / "one", run="first", pid=1)
+    stores(tmp_path / "two", run="first", pid=2)
     write_store(tmp_path / "three", [row(1, 1e-7, 0.2, 0.1)], "<b>\nÜ", started_unix_ns=START + 10**13)
     export_trace([tmp_path], tmp_path / "trace.json")
     found = checked(tmp_path / "trace.json")

@@ -91,7 +91,8 @@ def test_what_was_written_is_read(tmp_path_factory: pytest.TempPathFactory, rows
         csv.writer(file).writerows([("participant", "ranks", "seconds"), *rows])
     samples = read_csv(path).samples
     for name in {row[0] for row in rows}:
-        expected = sorted((float(ranks), seconds) for other, ranks, seconds in rows if other == name)
+        # What is there twice counts once.
+        expected = sorted({(float(ranks), seconds) for other, ranks, seconds in rows if other == name})
         assert [tuple(row) for row in samples[name]] == expected
 
 

@@ -28,6 +28,7 @@ from precice_lb.store.combine import MergedWriter
 from precice_lb.store.digest import content_digest
 from precice_lb.store.merge import merge_stores
 from precice_lb.store.merged import MergedStore
+from precice_lb.store.metadata import METADATA
 from precice_lb.store.reader import aligned_columns, find_stores, read_runs, read_store, read_stores
 from precice_lb.store.records import RankStore
 from precice_lb.store.schema import ADVANCE_DTYPE, INITIALIZE_DTYPE, SECTION_DTYPE, case_fingerprint
@@ -544,14 +545,33 @@ def test_merges_killed_again_and_again_lose_nothing(tmp_path: Path) -> None:
 
 
 def test_many_merged_files_need_few_open_ones(tmp_path: Path) -> None:
-    fill(tmp_path / "first", ranks=2)
-    (path,) = merge_stores(tmp_path / "first")
-    for number in range(40):
-        (tmp_path / f"{number}").mkdir()
-        shutil.copy(path, tmp_path / f"{number}" / path.name)
+    for number in range(41):
+        fill(tmp_path / f"{number}", ranks=2, pid=number)
+    merge_stores(tmp_path)
     before = len(os.listdir("/proc/self/fd"))
     stores = read_stores([tmp_path])
     assert len(stores) == 82
     tables = [store.advances for store in stores]
     assert len(os.listdir("/proc/self/fd")) - before <= 32
     assert len({table.tobytes() for table in tables}) == 2
+
+
+def test_keys_of_a_later_version_are_kept_and_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The cores of a rank, added within format 1, differ between ranks: an earlier reader knows no such key."""
+    for rank, cpus in enumerate(("0-1", "2,4")):
+        write_store(tmp_path, [row(1, 0.1, 0.1, 0.0)], "A", rank, 2, cpus=cpus)
+        write_store(tmp_path, [row(1, 0.1, 0.1, 0.0)], "B", rank, 2, cpus="8-15")
+
+    def found() -> list[str | None]:
+        return [store.metadata.get("cpus") for run in read_runs([tmp_path]) for group in run for store in group]
+
+    def earlier() -> list[str | None]:
+        with monkeypatch.context() as before:
+            before.delitem(METADATA, "cpus")
+            return found()
+
+    assert found() == ["0-1", "2,4", "8-15", "8-15"]
+    assert earlier() == [None] * 4
+    assert len(merge_stores(tmp_path)) == 2
+    assert found() == ["0-1", "2,4", "8-15", "8-15"]
+    assert earlier() == [None] * 4

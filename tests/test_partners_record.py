@@ -16,6 +16,7 @@ from record_helpers import assert_fine, run_pair
 from precice_lb import embedded
 from precice_lb.cli import main
 from precice_lb.exceptions import DataError
+from precice_lb.ingest.profiling import import_profiling
 from precice_lb.partners import partners_report, read_store_meshes, run_with_meshes
 from precice_lb.record.backend import Backend
 from precice_lb.record.participant import recording_class
@@ -141,8 +142,19 @@ def test_real_solvers_keep_their_meshes_and_their_results(tmp_path: Path, backen
     # Even points on one rank, odd ones on the other: boxes overlap, but nobody needs what the other parity has.
     assert [len(found.level_1) for found in report.links] == [4, 4]
     assert [found.level_2.tolist() for found in report.links if found.level_2 is not None] == [[[0, 0], [1, 1]]] * 2
-    with pytest.raises(DataError, match="without PRECICE_LB_MESHES=0, or, for a compiled solver, add <export:csv "):
+    with pytest.raises(DataError, match=r"without PRECICE_LB_MESHES=0$"):
         read_store_meshes([tmp_path / "without" / "precice-lb-store"])
+
+
+def test_stores_that_were_imported_have_no_meshes_and_that_is_the_reason(tmp_path: Path) -> None:
+    """Nobody set PRECICE_LB_MESHES=0 there."""
+    profiles = Path(__file__).parent / "data" / "profiling" / "fundamental"
+    import_profiling([profiles], tmp_path / "store", configuration=profiles / "precice-config.xml")
+    with pytest.raises(
+        DataError, match="imported from preCICE's profiling files, which hold none; add <export:csv "
+    ) as no:
+        read_store_meshes([tmp_path / "store"])
+    assert "PRECICE_LB_MESHES" not in str(no.value)
 
 
 def test_coordinates_boxes_and_regions_come_back(

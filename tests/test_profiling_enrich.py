@@ -138,13 +138,64 @@ def test_what_was_not_measured_says_why_and_what_to_set(tmp_path: Path) -> None:
     assert 'mode="fundamental"' in joined(stores["off"]).metadata["timing_problem"]
     path.write_text(content.splitlines(keepends=True)[0])
     problem = joined(stores["on"]).metadata["timing_problem"]
-    assert 'flush-every="50"' in problem
+    assert "record more time windows" in problem
     assert str(path) in problem
     path.write_text("")
     assert "an empty file" in joined(stores["on"]).metadata["timing_problem"]
     for store in map(joined, stores.values()):
         assert (store.advances["wait_ns"] == -1).all()
         assert (store.initialize["wait_ns"] == -1).all()
+
+
+@pytest.mark.parametrize("stores", ["runs/001/stores", "runs/001/case/store", "stores", "all/of/it"])
+@pytest.mark.parametrize("again", [False, True])
+def test_what_was_moved_finds_its_profiling_files(tmp_path: Path, stores: str, again: bool) -> None:
+    """Stores name the directory in which the solver ran, wherever they are now."""
+    work = tmp_path / "campaign" / "runs" / "001" / "case" / "fluid"
+    profile = sample(work)
+    made = record(work, profile).path
+    place = tmp_path / "campaign" / stores / made.parent.name
+    place.mkdir(parents=True)
+    made.rename(place / made.name)
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "campaign").rename(tmp_path / "elsewhere" / "renamed")
+    if again:
+        # Another run is where the first one was.
+        head, rest = (DATA / "fundamental" / "A-0-1.txt").read_text().split("\n", 1)
+        later = str(profile.header.unix_us + 3_600_000_000)
+        text = json.dumps(json.loads(head) | {"unix_us": later}) + "\n" + rest
+        (folder_of(work) / "A-0-1.txt").write_text(text)
+    (path,) = (tmp_path / "elsewhere").rglob("*.h5")
+    store = joined(read_store(path))
+    assert "timing_problem" not in store.metadata
+    np.testing.assert_array_equal(store.advances["wait_ns"], 1000 * profile.calls["wait_us"])
+
+
+def test_a_run_that_goes_on_does_not_take_the_files_of_one_beside_it(tmp_path: Path) -> None:
+    """Nothing was moved: the solver's working directory is there, and preCICE has written nothing yet."""
+    profile = sample(tmp_path)
+    work = tmp_path / "fluid"
+    store = record(work, profile)
+    assert "found none; keep preCICE's profiling files" in joined(store).metadata["timing_problem"]
+
+
+@pytest.mark.parametrize(
+    ("given", "remedy"),
+    [
+        ("", 'record more time windows, or set <profiling flush-every="13"/>, found "50"'),
+        ("20", 'record more time windows, or set <profiling flush-every="13"/>, found "20"'),
+        ("7", 'record more time windows, or set <profiling flush-every="13"/>, found "7" (1 to 12 lose'),
+        ("13", 'record more time windows, found flush-every="13"'),
+        ("0", 'set <profiling flush-every="50"/>, found "0"'),
+        ("5000", 'set <profiling flush-every="50"/>, found "5000"'),
+        ("many", 'set <profiling flush-every="50"/>, found "many"'),
+    ],
+)
+def test_no_remedy_is_what_is_already_set(given: str, remedy: str) -> None:
+    attribute = f' flush-every="{given}"' if given else ""
+    text = (DATA / "fundamental" / "precice-config.xml").read_text()
+    case = ProfiledCase.of(text.replace("<log>", f"<profiling{attribute}/><log>"))
+    assert case.flush_remedy.startswith(remedy)
 
 
 def test_a_killed_run_has_the_calls_that_reached_the_file(tmp_path: Path) -> None:
@@ -156,7 +207,9 @@ def test_a_killed_run_has_the_calls_that_reached_the_file(tmp_path: Path) -> Non
     store = joined(record(tmp_path, profile))
     np.testing.assert_array_equal(store.advances["wait_ns"][: len(left)], 1000 * left["wait_us"])
     assert (store.advances["wait_ns"][len(left) :] == -1).all()
-    assert f"found {len(left)}" in store.metadata["timing_problem"]
+    assert f"found {len(left)}; " in store.metadata["timing_problem"]
+    # preCICE's own default is no remedy for what the default led to.
+    assert 'set <profiling flush-every="50"/>' not in store.metadata["timing_problem"]
 
 
 @pytest.mark.parametrize("rows", [slice(0, 3), slice(2, None), slice(1, 4)])

@@ -110,7 +110,7 @@ def test_runs_on_another_number_of_ranks_and_older_ranks_are_left_out(tmp_path: 
     (folder / "B-7-2.txt").write_text((folder / "B-0-2.txt").read_text())
     result = import_profiling([source], tmp_path / "store")
     assert sorted(imported(tmp_path / "store")) == ["A-0", "B-0", "B-1"]
-    for text in ("earlier run on 1 ranks", "A-1-2.txt: left by an earlier run", "an empty file", "the name B-0-2.txt"):
+    for text in ("earlier run on 1 rank,", "A-1-2.txt: left by an earlier run", "an empty file", "the name B-0-2.txt"):
         assert any(text in note for note in result.notes), (text, result.notes)
 
 
@@ -143,10 +143,43 @@ def test_a_killed_run_is_imported_as_not_finished(tmp_path: Path) -> None:
     source = case(tmp_path / "run", "all-implicit")
     path = source / "precice-profiling" / "A-0-1.txt"
     path.write_text(path.read_text()[:-400])
-    import_profiling([source], tmp_path / "store")
+    result = import_profiling([source], tmp_path / "store")
     store = imported(tmp_path / "store")["A-0"]
     assert store.metadata["finished"] is False
     assert 0 < len(store.advances) < len(read_profile(DATA / "all-implicit" / "A-0-1.txt").calls)
+    # How far each participant came is said: B has more windows.
+    windows = int(store.advances["window_complete"].sum())
+    (note,) = result.notes
+    assert note.startswith(f"{path.parent}: expected A to have come to its end")
+    assert note.endswith(f"up to time window {windows}")
+    assert windows < imported(tmp_path / "store")["B-0"].advances["window_complete"].sum()
+
+
+@pytest.mark.parametrize(("text", "found"), [("", "an empty file"), ("TimeWindow  Iterations", "no window")])
+def test_a_run_killed_in_its_first_window_has_an_empty_log(tmp_path: Path, text: str, found: str) -> None:
+    """Calls of a window that was never complete are no windows of their own."""
+    source = case(tmp_path / "run", "all-implicit")
+    for name in "AB":
+        path = source / "precice-profiling" / f"{name}-0-1.txt"
+        path.write_text(path.read_text()[:-400])
+        (source / f"precice-{name}-iterations.log").write_text(text)
+    result = import_profiling([source], tmp_path / "store")
+    assert len(result.notes) == 2
+    for name, store in imported(tmp_path / "store").items():
+        assert store.metadata["finished"] is False
+        assert len(store.advances) > 2
+        assert set(store.advances["window"]) == {1}
+        assert not store.advances["window_complete"].any()
+        (note,) = [note for note in result.notes if f"precice-{name[0]}-iterations.log" in note]
+        assert f"found {found}: the run ended before its first window was complete" in note
+        assert note == store.metadata["recording_problem"]
+
+
+def test_the_empty_log_of_a_run_that_ended_is_not_its_own(tmp_path: Path) -> None:
+    source = case(tmp_path / "run", "all-implicit")
+    (source / "precice-A-iterations.log").write_text("")
+    (note,) = import_profiling([source], tmp_path / "store").notes
+    assert "another number of iterations" in note
 
 
 @pytest.mark.parametrize("content", ["B1:2\nB1;3\n", ""])
@@ -201,6 +234,7 @@ def test_windows_are_counted_over_subcycles_and_across_blocks() -> None:
         ("TimeWindow TotalIterations Iterations Convergence\n 1 4 4 1\n 2 6 2 1", [4, 2]),
         ("TimeWindow TotalIterations Iterations Convergence\n 1 4 4 1\n 2 6 2", [4]),
         ("TimeWindow TotalIterations Iterations Convergence", []),
+        ("", []),
     ],
 )
 def test_the_iterations_log_is_read_up_to_its_last_whole_line(tmp_path: Path, text: str, expected: list[int]) -> None:
@@ -210,7 +244,7 @@ def test_the_iterations_log_is_read_up_to_its_last_whole_line(tmp_path: Path, te
 
 
 @pytest.mark.parametrize(
-    "text", ["", "hello\n", "TimeWindow Iterations\n 1 3\n 3 2\n", "TimeWindow Iterations\n 1 x\n"]
+    "text", ["\n", "hello\n", "TimeWindow Iterations\n 1 3\n 3 2\n", "TimeWindow Iterations\n 1 x\n"]
 )
 def test_another_log_is_refused(tmp_path: Path, text: str) -> None:
     path = tmp_path / "precice-A-iterations.log"

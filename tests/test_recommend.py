@@ -322,7 +322,8 @@ def test_cases_that_cannot_be_reached_are_refused(texts: bool, given: Any, learn
 def test_parameters_of_recorded_runs_are_columns(tmp_path: Path) -> None:
     splits = [{"Inner": 2, "Outer": 2}, {"Inner": 4, "Outer": 2}, {"Inner": 3, "Outer": 5}]
     for level, some in ((4, splits), (5, splits[:2])):
-        write_campaign(tmp_path / str(level), some, parameters={"level": level, "host": f"n{level}", "job": {"a": 1}})
+        parameters = {"level": level, "host": f"n{level}", "job": {"a": 1}}
+        write_campaign(tmp_path / str(level), some, parameters=parameters, pid=level)
     table = load_sources([tmp_path])
     assert table.parameters["Inner"]["level"].dtype == np.float64
     for name, rows in table.samples.items():

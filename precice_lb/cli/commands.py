@@ -70,7 +70,7 @@ def demo(*, directory: Path | None = None) -> None:
     Parameters
     ----------
     directory
-        Where to run; by default what the study configs/pulse.toml says. Finished runs are not repeated.
+        Where to run; by default ``demo`` in the current directory. Finished runs are not repeated.
     """
     from precice_lb.calibrate import read_study
 
@@ -88,7 +88,8 @@ def demo(*, directory: Path | None = None) -> None:
             f"{study.law_path} says; no hardware is measured.",
             flush=True,
         )
-    run_and_recommend(study, directory, evidence=True)
+    # The study's own default lies beside the study: with an editable installation that is the source tree.
+    run_and_recommend(study, directory or Path("demo"), evidence=True)
 
 
 @app.command

@@ -7,6 +7,7 @@ solving; so the wait is taken from the ranks that receive data and subtracted fr
 
 from __future__ import annotations
 
+from precice_lb.dataset.distinct import distinct
 from precice_lb.dataset.records import CoupledRun, MeasuredRun, Measurements, ParticipantRun, load_imbalance
 from precice_lb.dataset.runs import DEFAULT_WARMUP_WINDOWS, Complete, load_runs, warmup_found
 from precice_lb.dataset.samples import load_measurements, measurements_from_runs, pooled_iterations
@@ -18,6 +19,7 @@ __all__ = [
     "MeasuredRun",
     "Measurements",
     "ParticipantRun",
+    "distinct",
     "load_imbalance",
     "load_measurements",
     "load_runs",

@@ -7,16 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from precice_lb.ingest.profiling import enrich
-from precice_lb.store.groups import group_ranks, group_runs
-from precice_lb.store.merged import MergedStore
-from precice_lb.store.parts import read_part
-from precice_lb.store.reader import find_stores
+from precice_lb.store.reader import read_runs
 from precice_lb.store.records import RankStore
-from precice_lb.store.schema import MERGED_SUFFIX
 
 __all__ = ["ExportedRun", "exported_runs"]
-
-_IDENTITY = ("participant", "rank", "size", "attempt", "started_unix_ns", "started_clock_ns")
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,16 +58,9 @@ def exported_runs(sources: Sequence[str | Path]) -> list[ExportedRun]:
     StoreError
         If a source holds no store, or a file cannot be read as one.
     """
-    ranks: dict[tuple[object, ...], RankStore] = {}
-    # Merged files first: where an interrupted merge left the ranks' own files too, waits are in the merged one.
-    for path in sorted(find_stores(sources), key=lambda path: not path.name.endswith(MERGED_SUFFIX)):
-        is_merged = path.name.endswith(MERGED_SUFFIX)
-        for store in MergedStore(path).stores if is_merged else [read_part(path, rows=False)]:
-            key = (store.directory, *(store.metadata[name] for name in _IDENTITY))
-            ranks.setdefault(key, store)
     runs: list[ExportedRun] = []
     names: set[str] = set()
-    for groups in group_runs(group_ranks(ranks.values())):
+    for groups in read_runs(sources, rows=False):
         found = {str(group[0].metadata["participant"]): group for group in groups}
         participants = dict(sorted(found.items()))
         sizes = " ".join(f"{name}:{group[0].metadata['size']}" for name, group in participants.items())

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from precice_lb.dataset import Measurements
+from precice_lb.dataset import Measurements, distinct
 from precice_lb.exceptions import DataError
 
 __all__ = ["COLUMNS", "OPTIONAL_COLUMNS", "Sample", "join", "steady_cost"]
@@ -54,7 +54,7 @@ class Sample:
 
 
 def join(samples: Iterable[Sample]) -> Measurements:
-    """Make one table of the rows, sorted by ranks.
+    """Make one table of the rows, sorted by ranks; what is given twice counts once (`precice_lb.dataset.distinct`).
 
     Parameters
     ----------
@@ -84,6 +84,7 @@ def join(samples: Iterable[Sample]) -> Measurements:
     for name, entries in rows.items():
         _check_parameters(name, entries)
         entries.sort(key=lambda entry: (entry.ranks, entry.seconds))
+        entries = [entries[at] for at in distinct([(_measured(entry), entry.error) for entry in entries])]
         tables[name] = np.array([(entry.ranks, entry.seconds) for entry in entries], dtype=np.float64)
         spread[name] = np.array([entry.error for entry in entries], dtype=np.float64)
         columns = {key: _column([entry.parameters[key] for entry in entries]) for key in entries[0].parameters}
@@ -130,6 +131,11 @@ def _check_parameters(name: str, entries: Sequence[Sample]) -> None:
                 f"expected runs of one case, found {name} with the parameters {_listed(first)} in {first.source} and "
                 f"{_listed(entry)} in {entry.source}; give the same parameters for every run, or one case at a time"
             )
+
+
+def _measured(sample: Sample) -> Hashable:
+    iterations = None if math.isnan(sample.iterations) else sample.iterations
+    return sample.ranks, sample.seconds, iterations, tuple(map(str, sample.parameters.values()))
 
 
 def _listed(sample: Sample) -> str:

@@ -120,11 +120,7 @@ def meshes_of_run(run: Run) -> tuple[Configuration, dict[str, PartitionedMesh], 
         told = aligned_meshes(stores)
         provided = [mesh for mesh, who in providers.items() if who == participant]
         if not len(told.rows) and provided:
-            raise DataError(
-                f"{place}: expected the meshes of {participant}, found none recorded; record the run again, without "
-                'PRECICE_LB_MESHES=0, or, for a compiled solver, add <export:csv directory="…"/> to the participants '
-                "and name that directory and --config"
-            )
+            raise DataError(f"{place}: expected the meshes of {participant}, {_why_none(stores[0])}")
         for number, name in enumerate(told.names):
             rows = np.flatnonzero(told.rows["name"] == number)
             if name not in configuration.meshes:
@@ -144,6 +140,17 @@ def meshes_of_run(run: Run) -> tuple[Configuration, dict[str, PartitionedMesh], 
                 empty = np.empty((0, nothing.shape[1]))
                 meshes[name] = PartitionedMesh(name, participant, np.zeros(size, np.int64), nothing, empty, {}, place)
     return configuration, meshes, regions
+
+
+def _why_none(store: RankStore) -> str:
+    """Say why a participant has no meshes in its stores, and what to do."""
+    if store.is_imported:
+        return (
+            "found its stores imported from preCICE's profiling files, which hold none; add "
+            '<export:csv directory="…"/> to every participant, run again, and give precice-lb partners that directory '
+            "and --config"
+        )
+    return "found none recorded; record the run again, without PRECICE_LB_MESHES=0"
 
 
 def _name(group: Sequence[RankStore]) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from precice_lb.dataset import Measurements, load_measurements
+from precice_lb.dataset import Measurements, distinct, load_measurements
 from precice_lb.exceptions import DataError
 from precice_lb.ingest.csv import read_csv
 from precice_lb.ingest.profiling import enrich
@@ -31,7 +31,8 @@ def load_sources(sources: Sequence[str | Path], *, warmup: int | None = None) ->
     Returns
     -------
     Measurements
-        The rows of all sources; configuration and degrees of freedom from the stores.
+        The rows of all sources, each once (`precice_lb.dataset.distinct`); configuration and degrees of freedom from
+        the stores.
 
     Raises
     ------
@@ -125,14 +126,16 @@ def _joined(parts: Sequence[Measurements]) -> Measurements:
     for name in names:
         having = [part for part in parts if name in part.samples]
         rows = np.concatenate([part.samples[name] for part in having])
-        order = np.lexsort((rows[:, 1], rows[:, 0]))
-        samples[name] = rows[order]
-        spread[name] = np.concatenate([part.spread[name] for part in having])[order]
+        errors = np.concatenate([part.spread[name] for part in having])
         # A column that only some sources have says nothing about the rows of the others.
         shared = set.intersection(*(set(part.parameters.get(name, {})) for part in having))
-        parameters[name] = {
-            key: np.concatenate([part.parameters[name][key] for part in having])[order] for key in sorted(shared)
-        }
+        columns = {key: np.concatenate([part.parameters[name][key] for part in having]) for key in sorted(shared)}
+        # A table may be of runs whose stores are given too.
+        cases = [tuple(str(values[row]) for values in columns.values()) for row in range(len(rows))]
+        kept = np.array(distinct(list(zip(zip(map(tuple, rows.tolist()), cases, strict=True), errors, strict=True))))
+        order = kept[np.lexsort((rows[kept, 1], rows[kept, 0]))]
+        samples[name], spread[name] = rows[order], errors[order]
+        parameters[name] = {key: values[order] for key, values in columns.items()}
     return Measurements(
         samples,
         spread,

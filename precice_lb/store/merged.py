@@ -260,7 +260,8 @@ class MergedStore:
         section_names = tuple(name.decode("utf-8", "replace") for name in file["section_names"][...])
         stores = []
         for position, row in enumerate(self.index):
-            metadata = common | {name: decode(name, value) for name, value in own[position].items()}
+            # As of one rank's file, keys that a later version added are passed over.
+            metadata = common | {name: decode(name, value) for name, value in own[position].items() if name in METADATA}
             validate(metadata, complete=True)
             if metadata["rank"] != row["rank"]:
                 raise StoreError(f"rank {row['rank']}: expected its metadata, found those of rank {metadata['rank']}")

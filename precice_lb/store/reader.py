@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from precice_lb.exceptions import StoreError
 from precice_lb.store.aligned import aligned_columns, aligned_meshes
 from precice_lb.store.columns import RankColumns
+from precice_lb.store.distinct import distinct_ranks
 from precice_lb.store.groups import group_ranks, group_runs
 from precice_lb.store.merged import MergedStore
 from precice_lb.store.parts import read_meshes, read_part
@@ -25,9 +26,6 @@ __all__ = [
     "read_store",
     "read_stores",
 ]
-
-# Two files with the same values hold the same rank of the same launch.
-_IDENTITY = ("participant", "rank", "size", "attempt", "started_unix_ns", "started_clock_ns")
 
 
 def find_stores(sources: Iterable[str | Path]) -> list[Path]:
@@ -123,22 +121,15 @@ def read_stores(sources: Iterable[str | Path], *, rows: bool = True) -> list[Ran
     Returns
     -------
     list of RankStore
-        Every rank once, also where an interrupted merge left both its own file and the merged one.
+        Every rank of every launch once, as `precice_lb.store.distinct.distinct_ranks` says: a run counts once that was
+        imported twice, copied, or is there both merged and in the ranks' own files.
 
     Raises
     ------
     StoreError
         As in `find_stores` and `read_store`.
     """
-    ranks: dict[Hashable, RankStore] = {}
-    for path in find_stores(sources):
-        for store in _read_file(path, rows):
-            data = store.metadata
-            key = (store.directory, *(data[name] for name in _IDENTITY))
-            other = ranks.get(key)
-            if other is None or _rows(other) < _rows(store):
-                ranks[key] = store
-    return list(ranks.values())
+    return distinct_ranks(store for path in find_stores(sources) for store in _read_file(path, rows))
 
 
 def keeps_meshes(path: Path) -> bool:
@@ -167,8 +158,3 @@ def _read_file(path: Path, rows: bool) -> list[RankStore]:
     if path.name.endswith(MERGED_SUFFIX):
         return MergedStore(path).stores
     return [read_part(path, rows=rows)]
-
-
-def _rows(store: RankStore) -> tuple[int, bool]:
-    """Rows of a rank; of two with the same the merged one is preferred, where waits may have been filled in."""
-    return len(store.advances), store.path.name.endswith(MERGED_SUFFIX)

@@ -96,3 +96,8 @@ class RankStore:
     def directory(self) -> Path:
         """The store directory that the rank recorded into."""
         return store_directory(self.path)
+
+    @property
+    def is_imported(self) -> bool:
+        """Whether it was made from preCICE's profiling files, whose clock begins at zero, and not recorded."""
+        return "timing_source" in self.metadata and self.metadata["started_clock_ns"] == 0

@@ -46,7 +46,8 @@ FORMAT = "precice-lb-store"
 """Value of the root attribute ``format``."""
 
 FORMAT_VERSION = 1
-"""Value of the root attribute ``format_version`` that this package writes."""
+"""Value of the root attribute ``format_version`` that this package writes. Readers pass over metadata keys that they do
+not know, so that a new one leaves it as it is; what tables hold and mean does not change without a new version."""
 
 SUFFIX = ".h5"
 """Ending of every store file."""

@@ -10,6 +10,10 @@ from precice_lb.precice_xml import Configuration, CouplingScheme, Exchange, pars
 
 __all__ = ["ProfiledCase"]
 
+_DEFAULT_FLUSH = 50
+# With fewer preCICE 3.4 loses the first records of each file.
+_LEAST_FLUSH = 13
+
 
 @dataclass(frozen=True)
 class ProfiledCase:
@@ -53,6 +57,19 @@ class ProfiledCase:
                     given.get("synchronize", "").lower() in ("true", "yes", "on", "1"),
                 )
         return cls(configuration)
+
+    @property
+    def flush_remedy(self) -> str:
+        """What to do where the run ended before preCICE wrote its records."""
+        found = int(self.flush_every) if self.flush_every.isdecimal() else 0
+        if not 0 < found <= _DEFAULT_FLUSH:
+            return f'set <profiling flush-every="{_DEFAULT_FLUSH}"/>, found "{self.flush_every}"'
+        if found == _LEAST_FLUSH:
+            return f'record more time windows, found flush-every="{found}"'
+        return (
+            f'record more time windows, or set <profiling flush-every="{_LEAST_FLUSH}"/>, found "{found}" '
+            f"(1 to {_LEAST_FLUSH - 1} lose the first records)"
+        )
 
     def is_implicit(self, participant: str) -> bool | None:
         """Whether the participant iterates within a time window; None if the configuration cannot be read."""

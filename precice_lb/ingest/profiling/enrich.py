@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -13,12 +12,12 @@ from numpy.typing import NDArray
 from precice_lb.exceptions import DataError
 from precice_lb.ingest.profiling.case import ProfiledCase
 from precice_lb.ingest.profiling.files import Header, read_header
-from precice_lb.ingest.profiling.find import FOLDER, SUFFIXES
+from precice_lb.ingest.profiling.places import moved_candidates, profile_candidates
 from precice_lb.ingest.profiling.times import Profile, read_profile, waited_ns
 from precice_lb.store.reader import RankStore
 from precice_lb.store.schema import NOT_MEASURED
 
-__all__ = ["aligned", "enrich", "filled", "matching_headers", "profile_candidates", "zero_of"]
+__all__ = ["aligned", "enrich", "filled", "matching_headers", "zero_of"]
 
 # Both clocks are tied to Unix time within milliseconds of each other; starting a solver anew takes longer than this.
 _LARGEST_OFFSET_NS = 200_000_000
@@ -57,33 +56,15 @@ def enrich(stores: Sequence[RankStore]) -> list[RankStore]:
     return result
 
 
-def profile_candidates(store: RankStore, directory: str) -> list[Path]:
-    """Where a rank's profiling file may lie.
-
-    Parameters
-    ----------
-    store : RankStore
-        The rank.
-    directory : str
-        The configuration's ``<profiling directory=…>``.
-
-    Returns
-    -------
-    list of Path
-        Below the solver's working directory, and, for a case that was moved, below that of the store.
-    """
-    data = store.metadata
-    bases = [Path(data["working_directory"])] if "working_directory" in data else []
-    bases.append(store.directory.parent)
-    name = f"{data['participant']}-{data['rank']}-{data['size']}"
-    paths = [Path(os.path.normpath(base / directory / FOLDER / name)) for base in bases]
-    return [path.with_name(path.name + suffix) for path in dict.fromkeys(paths) for suffix in SUFFIXES]
-
-
 def _joined(store: RankStore, case: ProfiledCase) -> RankStore:
     try:
         advances = store.advances
         profile, offset = _profile_of(store, case)
+        if not len(profile.calls):
+            raise DataError(
+                f"{profile.header.path}: expected records of advance, found none; the run ended before preCICE wrote "
+                f"them: {case.flush_remedy}"
+            )
         rows, which = aligned(store, advances, profile, offset)
     except DataError as error:
         return dataclasses.replace(store, metadata={**store.metadata, "timing_problem": str(error)})
@@ -102,8 +83,7 @@ def _joined(store: RankStore, case: ProfiledCase) -> RankStore:
     if missing:
         metadata["timing_problem"] = (
             f"{profile.header.path}: expected the times of {len(advances)} calls of advance, found {len(taken)}; "
-            f'preCICE keeps records in memory until it writes them: set <profiling flush-every="50"/> where a run may '
-            f'be killed, found "{case.flush_every}"'
+            f"preCICE keeps records in memory until it writes them: where a run may be killed, {case.flush_remedy}"
         )
     return dataclasses.replace(store, metadata=metadata, advances=advances, initialize=initialize)
 
@@ -178,15 +158,28 @@ def matching_headers(store: RankStore, case: ProfiledCase, problems: list[str]) 
     ------
     Header
     """
-    paths = [path for path in profile_candidates(store, case.directory) if path.exists()]
-    if not paths:
-        expected = profile_candidates(store, case.directory)[0]
+    paths = profile_candidates(store, case.directory)
+    found = [path for path in paths if path.exists()]
+    refused = False
+    for header in _headers(store, found, problems):
+        yield header
+        refused = True
+    # What lies where the solver ran is of another run, or nothing is there any more: the case was moved.
+    if refused or not Path(store.metadata.get("working_directory", ".")).is_dir():
+        moved = [path for path in moved_candidates(store, case.directory) if path not in found and path.exists()]
+        found += moved
+        yield from _headers(store, moved, problems)
+    if not found:
         remedy = (
             'set <profiling mode="fundamental"/> instead of mode="off"'
             if case.mode == "off"
-            else "keep preCICE's profiling files beside the run"
+            else "keep preCICE's profiling files beside the run, and move them with its stores"
         )
-        problems.append(f"{expected}: expected preCICE's profiling file of this rank, found none; {remedy}")
+        problems.append(f"{paths[0]}: expected preCICE's profiling file of this rank, found none; {remedy}")
+
+
+def _headers(store: RankStore, paths: Sequence[Path], problems: list[str]) -> Iterator[Header]:
+    """Headers of those files that claim to be the rank's."""
     for path in paths:
         try:
             header = read_header(path)
@@ -210,7 +203,7 @@ def aligned(store: RankStore, advances: NDArray[np.void], profile: Profile, zero
     advances : ndarray of ADVANCE_DTYPE, shape (n,)
         Its rows.
     profile : Profile
-        The file, with its calls.
+        The file, with its calls, at least one.
     zero : int
         Of the file's clock, as `zero_of` says.
 
@@ -224,12 +217,6 @@ def aligned(store: RankStore, advances: NDArray[np.void], profile: Profile, zero
     DataError
         If they do not fit together.
     """
-    path = profile.header.path
-    if not len(profile.calls):
-        raise DataError(
-            f"{path}: expected records of advance, found none; the run ended before preCICE wrote them, "
-            'set <profiling flush-every="50"/>'
-        )
     begin = profile.calls["begin_us"] * 1000 + zero
     end = begin + profile.calls["advance_us"] * 1000
     row_begin = advances["begin_ns"]
@@ -245,6 +232,6 @@ def aligned(store: RankStore, advances: NDArray[np.void], profile: Profile, zero
         if least <= most + _SLACK_NS and abs(least) <= _LARGEST_OFFSET_NS:
             return rows, calls
     raise DataError(
-        f"{path}: expected the calls of advance that were recorded in {store.path.name}, found others; "
+        f"{profile.header.path}: expected the calls of advance that were recorded in {store.path.name}, found others; "
         "keep the profiling files of the recorded run"
     )

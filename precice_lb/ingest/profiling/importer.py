@@ -66,6 +66,8 @@ class _Done:
     ended_unix_us: int
     advanced: bool
     fits: bool
+    finished: bool
+    windows: int
 
 
 def import_profiling(
@@ -141,6 +143,12 @@ def _tasks(
                     f"expected precice-{header.participant}-iterations.log beside {header.path.parent}, found none; "
                     "every coupling iteration counts as a time window"
                 )
+            elif iterations is not None and not len(iterations):
+                found = "no window" if profiled.log is not None and profiled.log.stat().st_size else "an empty file"
+                note = (
+                    f"{profiled.log}: expected the coupling iterations of each time window, found {found}: the run "
+                    "ended before its first window was complete, which leaves nothing to learn from; let it run longer"
+                )
             shared[key] = profiled, iterations, note
         profiled, iterations, note = shared[key]
         path = output / store_filename(header.participant, header.rank, header.size)
@@ -183,7 +191,7 @@ def _import_file(task: _Task) -> _Done:
         metadata["recording_problem"] = task.window_note
     waits = task.case.waits(task.header.participant)
     writer = StoreWriter(task.output, metadata, task.configuration)
-    finished = False
+    finished, windows = False, 0
     try:
         initialized = False
         for calls in chain(first, blocks):
@@ -191,7 +199,9 @@ def _import_file(task: _Task) -> _Done:
                 initialized = True
                 writer.write_initialize(initialize_rows(reader.initialize, waits))
             if len(calls):
-                writer.append(advance_rows(calls, counter, waits))
+                rows = advance_rows(calls, counter, waits)
+                windows += int(rows["window_complete"].sum())
+                writer.append(rows)
         profile = reader.profile(np.empty(0, dtype=CALL_DTYPE))
         finished = profile.finalized
         ended = task.header.unix_us + profile.last_us
@@ -200,7 +210,7 @@ def _import_file(task: _Task) -> _Done:
         writer.path.unlink()
         raise
     writer.close(finished=finished, ended_unix_ns=ended * 1000)
-    return _Done(writer.path, ended, "advance" in profile.totals, counter.fits(finished))
+    return _Done(writer.path, ended, "advance" in profile.totals, counter.fits(finished), finished, windows)
 
 
 def _of_one_run(tasks: Sequence[_Task], done: list[_Done], notes: list[str]) -> list[Path]:
@@ -210,6 +220,7 @@ def _of_one_run(tasks: Sequence[_Task], done: list[_Done], notes: list[str]) -> 
         key = task.header.path.parent, task.header.participant
         started[key] = max(started.get(key, 0), task.header.unix_us)
     stores = []
+    unfinished: dict[tuple[Path, str], int] = {}
     for position, task in enumerate(tasks):
         header, each = task.header, done[position]
         if each.ended_unix_us < started[header.path.parent, header.participant]:
@@ -219,8 +230,8 @@ def _of_one_run(tasks: Sequence[_Task], done: list[_Done], notes: list[str]) -> 
         if not each.advanced:
             each.path.unlink()
             notes.append(
-                f"{header.path}: expected records of advance, found none; the run ended before preCICE wrote them, "
-                'set <profiling flush-every="50"/>'
+                f"{header.path}: expected records of advance, found none; the run ended before preCICE wrote them: "
+                f"{task.case.flush_remedy}"
             )
             continue
         if not each.fits:
@@ -235,4 +246,12 @@ def _of_one_run(tasks: Sequence[_Task], done: list[_Done], notes: list[str]) -> 
         elif task.window_note is not None:
             notes.append(task.window_note)
         stores.append(each.path)
+        if not each.finished and each.windows:
+            key = header.path.parent, header.participant
+            unfinished[key] = min(unfinished.get(key, each.windows), each.windows)
+    notes += [
+        f"{folder}: expected {name} to have come to its end, found that it was stopped or still runs; imported up to "
+        f"time window {windows}"
+        for (folder, name), windows in unfinished.items()
+    ]
     return stores

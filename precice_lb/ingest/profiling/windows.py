@@ -51,6 +51,7 @@ def read_iterations_log(path: Path) -> NDArray[np.int64]:
     Returns
     -------
     ndarray of int64, shape (W,)
+        None for an empty file: preCICE writes the header with the line of the first completed window.
 
     Raises
     ------
@@ -63,7 +64,9 @@ def read_iterations_log(path: Path) -> NDArray[np.int64]:
         raise DataError(
             f"{path}: expected an iterations log of preCICE, found none that can be read ({error})"
         ) from None
-    header = lines[0].split() if lines else []
+    if not lines:
+        return np.empty(0, dtype=np.int64)
+    header = lines[0].split()
     if any(column not in header for column in _COLUMNS):
         raise DataError(f"{path}: expected an iterations log of preCICE with the columns {', '.join(_COLUMNS)}")
     window, iterations = (header.index(column) for column in _COLUMNS)
