@@ -161,7 +161,7 @@ def participant_times(group: Sequence[RankStore], warmup: int, *, second: bool =
         waits, walls = layout.of_iterations(block.wait), layout.of_iterations(block.solve + block.advance)
         first = _first_waits(block)
         for name, seconds in (
-            ("solve", layout.of_iterations(block.solve)),
+            ("solve", _where_known(layout.of_iterations(block.solve), waits)),
             ("mapping", layout.of_iterations(block.mapping)),
             ("wait", _shifted(waits, first, metadata) if second else waits),
             ("overhead", overhead),
@@ -270,7 +270,21 @@ def settle_serial_pair(first: ParticipantTimes, second: ParticipantTimes, warmup
         times.busy = times.busy - hidden
         times.wait = times.wait + hidden
         times.hidden = float(np.median(hidden[steady]))
+        _move_to_wait(times, times.layout.of_windows(hidden)[times.layout.windows > warmup])
     return 0.0
+
+
+def _move_to_wait(times: ParticipantTimes, hidden: Seconds) -> None:
+    """Count overhead of ranks that receive data as waiting, as much of it as windows hide in the mean."""
+    moved = np.minimum(_mean(hidden), times.rank["overhead"][times.receiving])
+    times.rank["overhead"][times.receiving] -= moved
+    times.rank["wait"][times.receiving] += moved
+
+
+def _where_known(seconds: Seconds, waits: Seconds) -> Seconds:
+    """Leave out, of ranks whose wait is known in some iterations, the others: all means are over the same windows."""
+    known = np.isfinite(waits)
+    return np.where(known | ~known.any(axis=1, keepdims=True), seconds, np.nan)
 
 
 def _steady_iterations(layout: Layout, warmup: int) -> NDArray[np.bool_]:
