@@ -87,12 +87,13 @@ def test_killed_runs_are_said_to_be(tmp_path: Path, capsys: pytest.CaptureFixtur
 def test_a_missing_participant_is_named_with_what_to_do(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     plant(tmp_path)
     (whole,) = load_runs([tmp_path])
-    assert missing(whole) == ""
+    assert missing(whole) == ("", "")
     assert whole.directory == tmp_path
     (run,) = load_runs([tmp_path / "inner"])
     where = tmp_path / "inner" / "precice-lb-store"
-    text = f"no stores of Outer were found beside those of Inner in {where}; each participant's stores lie in the "
-    assert missing(run).startswith(text)
+    text, remedy = missing(run)
+    assert text == f"no stores of Outer were found beside those of Inner in {where}"
+    assert remedy.startswith("each participant's stores lie in the directory that it ran in: give that of Outer too")
     assert main(["recommend", str(tmp_path / "inner"), "--ranks", "4"]) == 2
     error = capsys.readouterr().err
     assert "found none of Outer" in error

@@ -14,6 +14,9 @@ from precice_lb.dataset.places import Places, crowding
 
 __all__ = ["CoupledRun", "MeasuredRun", "Measurements", "ParticipantRun", "load_imbalance"]
 
+# A participant whose own time is less than this share of its windows sets nothing.
+NEGLIGIBLE = 0.01
+
 
 @dataclass(frozen=True, eq=False)
 class ParticipantRun:
@@ -80,6 +83,14 @@ class ParticipantRun:
     def own_per_iteration(self) -> NDArray[np.float64]:
         """Own seconds of each window per coupling iteration, shape (W,)."""
         return self.own_seconds / np.maximum(self.iterations, 1.0)
+
+    @property
+    def negligible(self) -> bool:
+        """Whether its own time is less than 1 % of its windows (medians): whatever it does decides nothing."""
+        known = np.isfinite(self.own_seconds) & np.isfinite(self.window_seconds)
+        if not known.any():
+            return False
+        return bool(np.median(self.own_seconds[known]) < NEGLIGIBLE * np.median(self.window_seconds[known]))
 
     @property
     def own_measured(self) -> bool:

@@ -20,16 +20,16 @@ def unfinished(run: CoupledRun) -> str:
     return f"{' and '.join(left)} did not come to the end (killed, failed or still running): {windows} recorded"
 
 
-def missing(run: CoupledRun) -> str:
+def missing(run: CoupledRun) -> tuple[str, str]:
     """Say which participants of the configuration have no stores, and what to do; empty where none is missing."""
     names = [name for name in participant_names(run.configuration) if name not in run.participants]
     if not names:
-        return ""
+        return "", ""
     where = f" in {run.directory}" if run.directory is not None else ""
+    whose = f"{'that' if len(names) == 1 else 'those'} of {' and '.join(names)}"
     return (
-        f"no stores of {' and '.join(names)} were found beside those of {' and '.join(run.participants)}{where}; each "
-        f"participant's stores lie in the directory that it ran in: give {'that' if len(names) == 1 else 'those'} of "
-        f"{' and '.join(names)} too, or one above all"
+        f"no stores of {' and '.join(names)} were found beside those of {' and '.join(run.participants)}{where}",
+        f"each participant's stores lie in the directory that it ran in: give {whose} too, or one above all",
     )
 
 
@@ -60,5 +60,6 @@ def _of_run(run: CoupledRun) -> Iterator[str]:
         )
     elif end:
         yield f"Run {run.name}: {end}; what was recorded is used."
-    if absent := missing(run):
-        yield f"Run {run.name}: {absent}."
+    absent, remedy = missing(run)
+    if absent:
+        yield f"Run {run.name}: {absent}; {remedy}."

@@ -113,8 +113,10 @@ def warmup_found(part: ParticipantRun) -> int:
     Returns
     -------
     int
-        A window; 0 for none, or where nothing was measured.
+        A window; 0 for none, where nothing was measured, or where the participant is negligible.
     """
+    if part.negligible:
+        return 0
     known = np.isfinite(part.own_seconds)
     count = warmup_of(part.own_per_iteration[known])
     return int(part.windows[known][count - 1]) if count else 0

@@ -196,7 +196,11 @@ def summarise(runs: Sequence[CoupledRun]) -> list[RunSummary]:
 
 
 def _remarks(run: CoupledRun) -> Iterator[tuple[str, str]]:
-    for key, text in (("not finished", unfinished(run)), ("missing", missing(run)), ("shared cores", run.crowding)):
+    for key, text in (
+        ("not finished", unfinished(run)),
+        ("missing", "; ".join(filter(None, missing(run)))),
+        ("shared cores", run.crowding),
+    ):
         if text:
             yield key, text
 
