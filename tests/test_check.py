@@ -275,6 +275,11 @@ def test_a_participant_that_is_negligible_gets_no_finding(tmp_path: Path, capsys
     assert "not judged, with less than 1 % of the window: Small" in capsys.readouterr().out
     plant(tmp_path / "again", {"Large": noisy(9, 60), "Small": 3 * small}, begin=500.0)
     assert checked(tmp_path).findings == ()
+    plant(tmp_path / "more", {"Large": noisy(11, 60), "Small": noisy(12, 60, 0.02, 0.3)}, begin=1000.0)
+    assert checked(tmp_path).findings == ()
+    assert main(["check", str(tmp_path)]) == 0
+    shown = capsys.readouterr().out
+    assert "1 % of the window: Small in Large:1 Small:1 #1, Small in Large:1 Small:1 #2\n" in shown
 
 
 @pytest.mark.parametrize(("noise", "remedy"), [(0.12, "record"), (0.8, "repeat the run: the machine is too noisy")])

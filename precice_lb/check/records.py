@@ -55,7 +55,15 @@ class Finding:
 
 @dataclass(frozen=True)
 class FindingGroup:
-    """The same finding of several runs and participants: the worst, and where else it was found."""
+    """The same finding of several runs and participants.
+
+    Attributes
+    ----------
+    worst : Finding
+        The one to show.
+    others : tuple of Finding
+        The rest, in the order found.
+    """
 
     worst: Finding
     others: tuple[Finding, ...]

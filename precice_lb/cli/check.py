@@ -85,13 +85,19 @@ def _lines(result: CheckResult) -> Iterator[str]:
         ).rstrip()
     yield "median own s: per time window, the median per coupling iteration after warm-up times the mean iterations;"
     yield "spread: of one window, error: of that median (standard deviations)"
-    negligible = dict.fromkeys(each.participant for each in result.healths if each.negligible)
+    judged = {each.participant for each in result.healths if not each.negligible}
+    negligible = dict.fromkeys(
+        f"{each.participant} in {each.run}" if each.participant in judged else each.participant
+        for each in result.healths
+        if each.negligible
+    )
     if negligible:
         yield visible(f"not judged, with less than 1 % of the window: {', '.join(negligible)}")
     yield ""
     for group in result.groups:
         worst = group.worst
-        count = f" ({1 + len(group.others)} times, this is the worst)" if group.others else ""
+        same = all(each.size == worst.size for each in group.others)
+        count = f" ({1 + len(group.others)} times{'' if same else ', this is the worst'})" if group.others else ""
         yield visible(f"{worst.kind}{count}: {worst.where}: {worst.text}")
         if group.others:
             yield visible(f"    also {group.also}")

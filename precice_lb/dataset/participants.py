@@ -99,7 +99,8 @@ class ParticipantTimes:
         """
         layout, wait = self.layout, self.wait
         if self.second:
-            wait = _shifted(wait, np.array(self.first_wait), self.metadata)
+            # The wait for an iteration whose own end is lost is left out with it.
+            wait = np.where(np.isfinite(wait), _shifted(wait, np.array(self.first_wait), self.metadata), np.nan)
         own = self.busy + (floor if self.receives else 0.0)
         measured = bool(np.isfinite(self.busy).any())
         steady = _steady_iterations(layout, warmup)
@@ -163,7 +164,7 @@ def participant_times(group: Sequence[RankStore], warmup: int, *, second: bool =
         for name, seconds in (
             ("solve", _where_known(layout.of_iterations(block.solve), waits)),
             ("mapping", layout.of_iterations(block.mapping)),
-            ("wait", _shifted(waits, first, metadata) if second else waits),
+            ("wait", _where_known(_shifted(waits, first, metadata), waits) if second else waits),
             ("overhead", overhead),
         ):
             rank[name][block.ranks] = _row_means(layout.of_windows(seconds)[:, steady])
@@ -270,15 +271,20 @@ def settle_serial_pair(first: ParticipantTimes, second: ParticipantTimes, warmup
         times.busy = times.busy - hidden
         times.wait = times.wait + hidden
         times.hidden = float(np.median(hidden[steady]))
-        _move_to_wait(times, times.layout.of_windows(hidden)[times.layout.windows > warmup])
+        _move_to_wait(times, hidden, warmup)
     return 0.0
 
 
-def _move_to_wait(times: ParticipantTimes, hidden: Seconds) -> None:
+def _move_to_wait(times: ParticipantTimes, hidden: Seconds, warmup: int) -> None:
     """Count overhead of ranks that receive data as waiting, as much of it as windows hide in the mean."""
-    moved = np.minimum(_mean(hidden), times.rank["overhead"][times.receiving])
-    times.rank["overhead"][times.receiving] -= moved
-    times.rank["wait"][times.receiving] += moved
+    layout = times.layout
+    steady, overhead = layout.windows > warmup, times.rank["overhead"][times.receiving]
+    waited = _shifted(hidden, np.array(0.0), times.metadata) if times.second else hidden
+    moved, counted = (_mean(layout.of_windows(seconds)[steady]) for seconds in (hidden, waited))
+    if moved > 0:
+        share = np.minimum(overhead / moved, 1.0)
+        times.rank["overhead"][times.receiving] -= share * moved
+        times.rank["wait"][times.receiving] += share * counted
 
 
 def _where_known(seconds: Seconds, waits: Seconds) -> Seconds:

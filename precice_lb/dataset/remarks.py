@@ -13,7 +13,9 @@ __all__ = ["missing", "remarks", "unfinished"]
 
 def unfinished(run: CoupledRun) -> str:
     """Say who did not come to the end of the coupling, and after how many windows; empty where all did."""
-    left = {name: len(part.windows) for name, part in run.participants.items() if not part.metadata["finished"]}
+    left = {
+        name: len(part.windows) for name, part in run.participants.items() if not part.metadata.get("finished", True)
+    }
     if not left:
         return ""
     windows = plural(max(left.values()), "window")

@@ -94,7 +94,7 @@ def quality_section(evidence: Evidence) -> Section:
     for group in checked.groups:
         worst = group.worst
         text = f"{worst.kind} ({worst.where}): {worst.text}. Remedy: {worst.remedy}."
-        text += f" Also found, not as bad: {group.also}." if group.others else ""
+        text += f" The same, not worse: {group.also}." if group.others else ""
         blocks.append(Sentence(visible(text), "warning"))
     if any(part.own_measured for part in run.participants.values()):
         blocks.append(windows_chart(run, evidence.labels))
