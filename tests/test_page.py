@@ -103,6 +103,13 @@ def test_the_shown_run_is_the_repeat_with_the_median_window(recorded: Evidence, 
     )
 
 
+def test_runs_have_their_names_in_the_table_of_their_quality(page: Page) -> None:
+    """Each name ended in a number, since it stands there once for each participant."""
+    section = next(each for each in page.sections if each.name == "quality")
+    (table,) = (block.grid for block in section.blocks if isinstance(block, Table))
+    assert [row[0] for row in table.rows] == [f"run-{number}" for number in range(3) for _ in range(2)]
+
+
 def test_tables_alone_say_what_to_record(tmp_path: Path) -> None:
     page = build_page(table_evidence(tmp_path, ["Inner", "Outer"]))
     for name in ("window", "iterations", "imbalance", "quality"):

@@ -99,7 +99,7 @@ def quality_section(evidence: Evidence) -> Section:
     if any(part.own_measured for part in run.participants.values()):
         blocks.append(windows_chart(run, evidence.labels))
     unit = seconds_unit(health.seconds for health in checked.healths)
-    runs = short_names((health.run for health in checked.healths), 40)
+    runs = short_names(dict.fromkeys(health.run for health in checked.healths), 40)
     header = (
         "run", "participant", "ranks", "windows", "warm-up found (left out)", f"median own time ({unit.symbol})",
         "drift", "outliers", "spread", "error of the median",
