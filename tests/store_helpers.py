@@ -55,6 +55,7 @@ def write_store(
     size: int = 1,
     *,
     seconds: float = 10.0,
+    finished: bool = True,
     initialize_wait: float = 0.0,
     **more: Any,
 ) -> Path:
@@ -63,5 +64,5 @@ def write_store(
     writer = StoreWriter(directory, data, configuration)
     writer.write_initialize(np.array([(500, 1000, 0, round(initialize_wait * 1e9))], dtype=INITIALIZE_DTYPE))
     writer.append(rows(advances))
-    writer.close(finished=True, ended_unix_ns=data["started_unix_ns"] + round(seconds * 1e9))
+    writer.close(finished=finished, ended_unix_ns=data["started_unix_ns"] + round(seconds * 1e9))
     return writer.path

@@ -12,9 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+from report_helpers import configuration
 from store_helpers import START, row, write_store
 
-from precice_lb.check import CheckResult, check_runs
+from precice_lb.check import CheckResult, Finding, check_runs
 from precice_lb.cli import main
 from precice_lb.dataset import load_runs
 from precice_lb.dataset.series import drift_of, outliers_of, shared_slowness, spread_of, warmup_of
@@ -209,7 +210,7 @@ def test_runs_that_disagree_or_overlap_are_named(tmp_path: Path) -> None:
     result = checked(tmp_path)
     repeated = [f for f in result.findings if f.kind == "repeated runs"]
     assert [f.participant for f in repeated] == ["A"]
-    assert "on 1 ranks it took 1" in repeated[0].text
+    assert "on 1 rank it took 1" in repeated[0].text
     assert "run2" in repeated[0].run
     overlapping = [f for f in result.findings if f.kind == "other load"]
     # Each takes 100 s and begins 60 s after the one before.
@@ -229,3 +230,126 @@ def test_what_was_not_measured_or_is_too_short_is_said(tmp_path: Path, capsys: p
     assert data["participants"][0]["seconds"] is None
     assert data["findings"][0]["kind"] == "not measured"
     assert main(["check", str(tmp_path / "none")]) == 2
+
+
+def test_the_same_finding_of_several_runs_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Eight runs of two noisy participants gave sixteen findings of two lines each."""
+    for number in range(8):
+        costs = {"A": noisy(number, 60, 0.14), "B": noisy(50 + number, 60, 0.14, 0.6)}
+        plant(tmp_path / f"run{number}", costs, begin=200.0 * number)
+    result = checked(tmp_path)
+    spreads = [finding for finding in result.findings if finding.kind == "spread"]
+    assert len(spreads) >= 10
+    (group,) = [group for group in result.groups if group.worst.kind == "spread"]
+    assert group.worst.size == max(finding.size for finding in spreads)
+    assert sorted([group.worst, *group.others], key=spreads.index) == spreads
+    assert main(["check", str(tmp_path)]) == 1
+    shown = capsys.readouterr().out
+    assert shown.count("\nspread (") == 1
+    assert f"\nspread ({len(spreads)} times, this is the worst): A:1 B:1 (run" in shown
+    # What is one word in the text stands on its own for programs.
+    assert main(["check", str(tmp_path), "--format", "json"]) == 1
+    assert len(json.loads(capsys.readouterr().out)["findings"]) == len(result.findings)
+
+
+def test_at_most_eight_runs_are_named_beside_the_worst() -> None:
+    findings = tuple(Finding("drift", f"run {at}", "A", "", "wait", float(at)) for at in range(12))
+    (group,) = CheckResult((), findings).groups
+    assert group.worst.run == "run 11"
+    assert group.also.startswith("run 0: A; run 1: A; ")
+    assert group.also.endswith("run 7: A; and 3 more runs")
+
+
+def test_a_participant_that_is_negligible_gets_no_finding(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A participant of 0.3 ms beside windows of 2.9 s was to record 725510 windows, and to write output less often."""
+    small = noisy(3, 60, 0.8, 1e-3)
+    small[:5] *= 10
+    plant(tmp_path, {"Large": noisy(1, 60), "Small": small})
+    # Nor does its start leave out windows of the others.
+    (run,) = load_runs([tmp_path])
+    assert run.warmup_windows == 1
+    result = check_runs([run])
+    assert result.findings == ()
+    assert [health.negligible for health in result.healths] == [False, True]
+    assert main(["check", str(tmp_path)]) == 0
+    assert "not judged, with less than 1 % of the window: Small" in capsys.readouterr().out
+    plant(tmp_path / "again", {"Large": noisy(9, 60), "Small": 3 * small}, begin=500.0)
+    assert checked(tmp_path).findings == ()
+    plant(tmp_path / "more", {"Large": noisy(11, 60), "Small": noisy(12, 60, 0.02, 0.3)}, begin=1000.0)
+    assert checked(tmp_path).findings == ()
+    assert main(["check", str(tmp_path)]) == 0
+    shown = capsys.readouterr().out
+    assert "1 % of the window: Small in Large:1 Small:1 #1, Small in Large:1 Small:1 #2\n" in shown
+
+
+@pytest.mark.parametrize(("noise", "remedy"), [(0.12, "record"), (0.8, "repeat the run: the machine is too noisy")])
+def test_nobody_is_asked_for_more_than_ten_times_the_windows(noise: float, remedy: str, tmp_path: Path) -> None:
+    plant(tmp_path, {"A": noisy(2, 30, noise)})
+    (finding,) = [finding for finding in checked(tmp_path).findings if finding.kind == "spread"]
+    assert finding.remedy.startswith(remedy)
+    numbers = [int(word) for word in finding.remedy.split() if word.isdigit()]
+    assert all(number <= 300 for number in numbers)
+
+
+@pytest.mark.parametrize(("factor", "remedy"), [(3.0, "write output less often"), (0.3, "look into the solver's log")])
+def test_fast_windows_have_another_remedy_than_slow_ones(factor: float, remedy: str, tmp_path: Path) -> None:
+    seconds = noisy(4, 80)
+    seconds[5::9] *= factor
+    plant(tmp_path, {"A": seconds})
+    (finding,) = [finding for finding in checked(tmp_path).findings if finding.kind == "outliers"]
+    assert finding.remedy.startswith(remedy)
+
+
+def test_the_column_of_drifts_says_what_the_findings_say(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for seed in range(6):
+        trend = np.linspace(1, 1.3, 40) if seed == 2 else 1.0
+        plant(tmp_path / str(seed), {"A": noisy(seed, 40, 0.1) * trend}, begin=200.0 * seed)
+    plant(tmp_path / "short", {"A": [1.0, 1.0, 1.2, 1.4]}, begin=9000.0)
+    result = checked(tmp_path)
+    drifting = {finding.run for finding in result.findings if finding.kind == "drift"}
+    for health in result.healths:
+        assert health.drift_text[0] in "+-" if health.run in drifting else health.drift_text in ("none", "unknown")
+    assert result.healths[-1].drift_text == "unknown"
+    assert result.healths[-1].to_dict()["drift"] is None
+    main(["check", str(tmp_path)])
+    table = capsys.readouterr().out
+    assert table.count(" none ") == 6 - len(drifting)
+    assert "nan" not in table
+
+
+def test_runs_with_other_iterations_are_compared_per_iteration(tmp_path: Path) -> None:
+    """Repeats of one speed that happened to take 2 and 3 iterations per window do not disagree."""
+    for number, count in enumerate((2, 3)):
+        rows = []
+        for window, seconds in enumerate(noisy(number, 40, 0.01, 0.1), start=1):
+            each = range(1, count + 1)
+            rows += [row(window, seconds, 0.05, 0.05, iteration=at, complete=at == count) for at in each]
+        write_store(tmp_path / str(number), rows, "A", started_unix_ns=START + number * 10**12)
+    result = checked(tmp_path)
+    assert kinds(result) == []
+    assert [health.iterations for health in result.healths] == [2.0, 3.0]
+    # The transfer floor of 0.05 s counts as own seconds.
+    assert [health.seconds for health in result.healths] == pytest.approx([0.3, 0.45], rel=0.02)
+
+
+def test_words_for_one_window_and_for_none(tmp_path: Path) -> None:
+    seconds = noisy(1, 40, 0.01)
+    seconds[:2] *= 2
+    plant(tmp_path / "a", {"A": seconds})
+    (finding,) = checked(tmp_path / "a", warmup=1).findings
+    assert finding.text.startswith("window 2 is 101 % slower than")
+    assert finding.text.endswith("slower than those after, and 1 window is left out")
+    for windows, text in ((1, "no window is left after warm-up"), (2, "1 window is left after warm-up")):
+        plant(tmp_path / str(windows), {"A": [1.0] * windows})
+        (finding,) = checked(tmp_path / str(windows)).findings
+        assert finding.text == text
+        assert finding.remedy == "record at least 11 windows"
+
+
+def test_runs_that_were_killed_or_lack_a_participant_are_named(tmp_path: Path) -> None:
+    rows = [row(w, 0.1, 0.02, 0.02) for w in range(1, 30)]
+    write_store(tmp_path, rows, "Inner", configuration=configuration(), finished=False)
+    result = checked(tmp_path)
+    assert kinds(result) == ["not finished", "missing"]
+    assert "(killed, failed or still running): 29 windows recorded" in result.findings[0].text
+    assert result.findings[1].text.startswith("no stores of Outer were found beside those of Inner in ")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import dataclasses
 import json
 import re
 import xml.etree.ElementTree as ET
@@ -11,9 +12,11 @@ from pathlib import Path
 
 import pytest
 from page_helpers import SPLITS, Elements, store_evidence, table_evidence
-from report_helpers import HOSTILE, write_campaign
+from report_helpers import HOSTILE, configuration, write_campaign
+from store_helpers import START, row, write_store
 
 from precice_lb.cli import main
+from precice_lb.dataset import load_runs
 from precice_lb.report.page import Evidence, Page, Sentence, build_page, write_report
 from precice_lb.report.page.blocks import Section, Table
 from precice_lb.report.page.html import page_html
@@ -75,6 +78,36 @@ def test_the_timeline_has_the_planted_seconds(page: Page) -> None:
     solve = {row[0]: row[4] for row in chart.rows if row[3] == "solve"}
     assert solve == pytest.approx({"Inner": 0.02 + 3.2 / 6 - 2e-4, "Outer": 0.02 + 1.6 / 3 - 2e-4})
     assert {row[1] for row in chart.rows} == {"slowest rank", "fastest rank"}
+
+
+def test_the_shown_run_is_the_repeat_with_the_median_window(recorded: Evidence, tmp_path: Path) -> None:
+    """The first repeat was shown, whether it was the fastest or the slowest."""
+    windows = {"a": 5.0, "b": 1.0, "c": 2.0, "d": 1.5}
+    for number, (name, seconds) in enumerate(windows.items()):
+        for who in ("Inner", "Outer"):
+            for rank in range(3 if who == "Outer" else 6):
+                rows = [row(w, seconds, 0.1, 0.1) for w in range(1, 8)]
+                write_store(
+                    tmp_path / name, rows, who, rank, 3 if who == "Outer" else 6, configuration=configuration(),
+                    started_unix_ns=START + number * 10**12,
+                )  # fmt: skip
+    runs = load_runs([tmp_path])
+    shown = []
+    for chosen in (runs, runs[:3], runs[:1]):
+        evidence = dataclasses.replace(recorded, runs=[*recorded.runs[:2], *chosen])
+        assert evidence.shown_run is not None
+        shown.append((evidence.shown_run.name, evidence.repeats))
+    assert shown == [("Inner:6 Outer:3 (d)", 4), ("Inner:6 Outer:3 (c)", 3), ("Inner:6 Outer:3 (a)", 1)]
+    assert "of its 4 runs that with the median window" in texts(
+        build_page(dataclasses.replace(recorded, runs=[*recorded.runs[:2], *runs])), "window"
+    )
+
+
+def test_runs_have_their_names_in_the_table_of_their_quality(page: Page) -> None:
+    """Each name ended in a number, since it stands there once for each participant."""
+    section = next(each for each in page.sections if each.name == "quality")
+    (table,) = (block.grid for block in section.blocks if isinstance(block, Table))
+    assert [row[0] for row in table.rows] == [f"run-{number}" for number in range(3) for _ in range(2)]
 
 
 def test_tables_alone_say_what_to_record(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from store_helpers import row, write_store
 
 from precice_lb.check import check_runs
 from precice_lb.dataset import CoupledRun, load_runs
+from precice_lb.report.summary import summarise
 
 SERIAL = configuration("AB", [scheme("serial-explicit", "AB", [("A", "B"), ("B", "A")])])
 A, B, TRANSFER = 0.03, 0.05, 0.002
@@ -43,3 +44,21 @@ def test_work_sums_to_the_window_and_hidden_waits_count_as_waits(tmp_path: Path,
     found = [finding.kind for finding in check_runs([run]).findings]
     assert found == (["shared cores"] * 2 if hidden else [])
     assert (parts["A"][0].hidden_wait > 0) == (hidden > 0)
+    # In the summary, too, what was hidden is waiting and no overhead.
+    (summary,) = summarise([run])
+    for part in summary.participants:
+        assert sum(each.share for each in part.quantities.values()) == pytest.approx(1.0)
+        assert part.quantities["overhead"].mean == pytest.approx(0.0, abs=1.1 * TRANSFER)
+        assert part.own_seconds + part.wait_seconds == pytest.approx(part.window_seconds, abs=1.1 * TRANSFER)
+
+
+def test_the_wait_for_an_iteration_whose_end_is_lost_is_left_out(tmp_path: Path) -> None:
+    """Of the second participant it was counted although that window was not, so that shares came to 102 %."""
+    for name, own, other in (("A", 0.03, 0.05), ("B", 0.05, 0.03)):
+        rows = [row(w, own, other + 0.004, other + 0.004, 0.0) for w in range(1, 9)]
+        # A long wait before the window of which the profiling file has nothing any more.
+        rows += [row(9, own, 3.0, 3.0, 0.0), row(10, own, 0.05, None, None)]  # type: ignore[arg-type]
+        write_store(tmp_path, rows, name, configuration=SERIAL)
+    for part in summarise(load_runs([tmp_path], warmup=1))[0].participants:
+        assert sum(each.share for each in part.quantities.values()) == pytest.approx(1.0)
+        assert part.wait_seconds <= part.window_seconds

@@ -121,7 +121,9 @@ def test_iterations_are_kept_apart(tmp_path: Path) -> None:
     assert [one.wait_seconds for one in inner.iterations] == pytest.approx([0.01] * 3)
     assert [one.wait_seconds for one in run.participants[1].iterations] == pytest.approx([0.3, 0.15, 0.1])
     told = in_one_line(summary_view([run]))
-    assert "coupling iterations of Inner: 2.67 per window (2 to 3); own time: #1 0.3200 s, #2 0.1700 s" in told
+    assert (
+        "coupling iterations of Inner: mean 2.67 per window (2 to 3); mean own time: #1 0.3200 s, #2 0.1700 s" in told
+    )
     assert summary_dict(run)["participants"]["Inner"]["iterations"]["each"][2]["windows"] == 2
 
 
@@ -181,3 +183,35 @@ def test_ranks_that_receive_nothing_do_not_count_as_busy(tmp_path: Path) -> None
     assert "rank 2 without received data" in told
     assert "2* 0.30000" in told
     assert "at least 0.03 to waiting for slower ranks" in told
+
+
+def test_times_are_means_that_add_up_whatever_single_windows_do(tmp_path: Path) -> None:
+    """Nothing is above the window, and work and wait sum to it, also where windows are far from even."""
+    text = configuration()
+    solves = [9.0, *([0.1] * 12), 0.9, *([0.1] * 11)]
+    rows = [row(w, solve, 0.1, 0.05) for w, solve in enumerate(solves, start=1)]
+    twin = [row(w, 0.05, solve + 0.05, solve + 0.02) for w, solve in enumerate(solves, start=1)]
+    write_store(tmp_path, rows, "Inner", configuration=text)
+    write_store(tmp_path, twin, "Outer", configuration=text)
+    (run,) = summarise(load_runs([tmp_path]))
+    inner = run.participants[0]
+    assert inner.quantities["solve"].mean == pytest.approx(np.mean(solves[1:]))
+    assert inner.own_seconds > inner.quantities["solve"].mean
+    assert inner.usual_window_seconds == pytest.approx(0.2)
+    for part in run.participants:
+        assert sum(each.share for each in part.quantities.values()) == pytest.approx(1.0)
+        # The transfer floor, the least wait, counts as work too.
+        assert part.own_seconds + part.wait_seconds == pytest.approx(part.window_seconds + 0.05)
+    told = in_one_line(summary_view([run]))
+    assert "mean time per time window, over 24 windows after" in told
+    assert "mean window without outliers: 0.20000 s" in told
+    assert summary_dict(run)["participants"]["Inner"]["window_seconds_without_outliers"] == pytest.approx(0.2)
+
+
+def test_windows_without_a_known_wait_count_nowhere(tmp_path: Path) -> None:
+    """Where the end of a profiling file is lost, a growing solve came to more than the windows that are known."""
+    rows = [row(w, 0.1, 0.2, 0.15, 0.0) for w in (1, 2, 3)] + [row(4, 9.0, 0.2, None, None)]  # type: ignore[arg-type]
+    write_store(tmp_path, rows, "Inner", configuration=configuration())
+    (run,) = summarise(load_runs([tmp_path], warmup=1))
+    solve = run.participants[0].quantities["solve"]
+    assert (solve.mean, solve.share) == (pytest.approx(0.1), pytest.approx(1 / 3))

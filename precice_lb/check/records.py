@@ -3,10 +3,20 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass, field
 from typing import Any
 
-__all__ = ["CheckResult", "Finding", "Health"]
+from precice_lb.dataset.series import UNLIKELY
+from precice_lb.plural import plural
+
+__all__ = ["DRIFT", "CheckResult", "Finding", "FindingGroup", "Health"]
+
+DRIFT = 0.03
+"""A drift of a larger share is worth a word."""
+# Runs that are named where the same was found in several.
+NAMED = 8
+NUMBERS = re.compile(r"[0-9.]+")
 
 
 @dataclass(frozen=True)
@@ -16,8 +26,8 @@ class Finding:
     Attributes
     ----------
     kind
-        ``warm-up``, ``drift``, ``outliers``, ``spread``, ``windows``, ``other load``, ``repeated runs`` or
-        ``not measured``.
+        ``warm-up``, ``drift``, ``outliers``, ``spread``, ``windows``, ``shared cores``, ``other load``,
+        ``repeated runs``, ``not measured``, ``not finished`` or ``missing``.
     run
         Name of the coupled run, or of several.
     participant
@@ -26,6 +36,8 @@ class Finding:
         What was found, with numbers.
     remedy
         What to do.
+    size
+        How bad it is, to compare with others of its kind only.
     """
 
     kind: str
@@ -33,6 +45,38 @@ class Finding:
     participant: str
     text: str
     remedy: str
+    size: float = 0.0
+
+    @property
+    def where(self) -> str:
+        """Run and participant."""
+        return f"{self.run}: {self.participant}" if self.participant else self.run
+
+
+@dataclass(frozen=True)
+class FindingGroup:
+    """The same finding of several runs and participants.
+
+    Attributes
+    ----------
+    worst : Finding
+        The one to show.
+    others : tuple of Finding
+        The rest, in the order found.
+    """
+
+    worst: Finding
+    others: tuple[Finding, ...]
+
+    @property
+    def also(self) -> str:
+        """Where else it was found, by run; empty where nowhere."""
+        runs: dict[str, list[str]] = {}
+        for each in self.others:
+            runs.setdefault(each.run, []).append(each.participant)
+        named = [f"{run}: {', '.join(who)}" if any(who) else run for run, who in runs.items()][:NAMED]
+        more = f"; and {plural(len(runs) - NAMED, 'more run')}" if len(runs) > NAMED else ""
+        return "; ".join(named) + more
 
 
 @dataclass(frozen=True)
@@ -48,13 +92,19 @@ class Health:
     warmup_left_out, warmup_found
         Windows left out at the start, and those that are unlike the others.
     seconds
-        Median own seconds per window after both; NaN where not measured.
+        Own seconds per window after both: the median per coupling iteration times the mean iterations; NaN where not
+        measured.
+    iterations
+        Mean coupling iterations per window.
+    negligible
+        Whether its own time is less than 1 % of its windows, so that nothing is found about it.
     drift, drift_deviations
-        Relative change over the run, and how unlikely it is as in `precice_lb.dataset.series.Drift`.
+        Relative change over the run (NaN where there are too few windows to tell), and how unlikely it is as in
+        `precice_lb.dataset.series.Drift`.
     outliers
         Windows far slower or faster than their neighbours.
     deviation, error
-        Relative standard deviation of a window and standard error of the median.
+        Relative standard deviation of a window, per iteration, and standard error of the median.
     """
 
     run: str
@@ -64,11 +114,28 @@ class Health:
     warmup_left_out: int
     warmup_found: int
     seconds: float
+    iterations: float
+    negligible: bool
     drift: float
     drift_deviations: float
     outliers: int
     deviation: float
     error: float
+
+    @property
+    def drifts(self) -> bool:
+        """Whether the drift is worth a word: neither small nor chance."""
+        return not self.negligible and abs(self.drift_deviations) > UNLIKELY and abs(self.drift) > DRIFT
+
+    @property
+    def drift_text(self) -> str:
+        """The drift where it is worth a word."""
+        return f"{100 * self.drift:+.1f} %" if self.drifts else "unknown" if math.isnan(self.drift) else "none"
+
+    @property
+    def each(self) -> str:
+        """The words that tell seconds per iteration, where a window has several of these."""
+        return " per coupling iteration" if self.iterations > 1 else ""
 
     def to_dict(self) -> dict[str, Any]:
         """Give plain JSON types; null for what is not known."""
@@ -89,6 +156,18 @@ class CheckResult:
 
     healths: tuple[Health, ...]
     findings: tuple[Finding, ...] = field(default=())
+
+    @property
+    def groups(self) -> tuple[FindingGroup, ...]:
+        """The findings by kind and remedy, whatever numbers are in it, in the order found."""
+        groups: dict[tuple[str, str], list[Finding]] = {}
+        for each in self.findings:
+            groups.setdefault((each.kind, NUMBERS.sub("", each.remedy)), []).append(each)
+        found = []
+        for group in groups.values():
+            worst = max(group, key=lambda each: each.size)
+            found.append(FindingGroup(worst, tuple(each for each in group if each is not worst)))
+        return tuple(found)
 
     @property
     def warmup(self) -> int:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Literal
 
 from precice_lb.cli.app import app
 from precice_lb.cli.options import required
+from precice_lb.plural import plural
 
 if TYPE_CHECKING:
     from precice_lb.check import CheckResult
@@ -21,9 +22,10 @@ __all__ = ["check"]
 def check(*directories: Path, warmup: int | None = None, format: Literal["table", "json"] = "table") -> int:
     """Judge recorded runs: warm-up, drift, outliers, spread and other load, with numbers and what to do.
 
-    Each participant's own seconds per window are looked at: do the first windows belong to the rest, do later ones
-    drift, do some stand out, is the median known well enough, do participants of one machine slow down together, do
-    runs with the same ranks agree, did runs overlap? Exit code 1 says that something was found.
+    Each participant's own seconds per window (medians, per coupling iteration) are looked at: do the first windows
+    belong to the rest, do later ones drift, do some stand out, is the median known well enough, do participants of one
+    machine slow down together, do runs with the same ranks agree, did runs overlap or not come to the end? Exit code 1
+    says that something was found.
 
     Example: precice-lb check precice-lb-store
 
@@ -34,7 +36,7 @@ def check(*directories: Path, warmup: int | None = None, format: Literal["table"
     warmup
         Time windows that are left out; by default what the run says, else 1.
     format
-        A table to read, or JSON.
+        A table to read, with the same finding of several runs in one line, or JSON with each of its own.
     """
     from precice_lb.check import check_runs
     from precice_lb.dataset import load_runs
@@ -55,7 +57,10 @@ def _lines(result: CheckResult) -> Iterator[str]:
     """Give a table of numbers, then each finding with its remedy."""
     from precice_lb.report.text import visible
 
-    titles = ("run", "participant", "ranks", "windows", "warm-up", "seconds", "drift", "outliers", "spread", "error")
+    titles = (
+        "run", "participant", "ranks", "windows", "warm-up", "median own s", "iterations", "drift", "outliers",
+        "spread", "error",
+    )  # fmt: skip
     rows = [
         (
             visible(each.run),
@@ -63,11 +68,12 @@ def _lines(result: CheckResult) -> Iterator[str]:
             str(each.ranks),
             str(each.windows),
             f"{each.warmup_found} ({each.warmup_left_out} left out)",
-            f"{each.seconds:.4g}",
-            _percent(each.drift, "+.1f"),
+            _known(each.seconds, ".4g"),
+            _known(each.iterations, ".2f"),
+            each.drift_text,
             str(each.outliers),
-            _percent(each.deviation, ".1f"),
-            _percent(each.error, ".1f"),
+            _percent(each.deviation),
+            _percent(each.error),
         )
         for each in result.healths
     ]
@@ -77,14 +83,33 @@ def _lines(result: CheckResult) -> Iterator[str]:
             cell.ljust(width) if at < 2 else cell.rjust(width)
             for at, (cell, width) in enumerate(zip(row, widths, strict=True))
         ).rstrip()
+    yield "median own s: per time window, the median per coupling iteration after warm-up times the mean iterations;"
+    yield "spread: of one window, error: of that median (standard deviations)"
+    judged = {each.participant for each in result.healths if not each.negligible}
+    negligible = dict.fromkeys(
+        f"{each.participant} in {each.run}" if each.participant in judged else each.participant
+        for each in result.healths
+        if each.negligible
+    )
+    if negligible:
+        yield visible(f"not judged, with less than 1 % of the window: {', '.join(negligible)}")
     yield ""
-    for finding in result.findings:
-        where = f"{finding.run}: {finding.participant}" if finding.participant else finding.run
-        yield visible(f"{finding.kind}: {where}: {finding.text}")
-        yield f"    {visible(finding.remedy)}"
+    for group in result.groups:
+        worst = group.worst
+        same = all(each.size == worst.size for each in group.others)
+        count = f" ({1 + len(group.others)} times{'' if same else ', this is the worst'})" if group.others else ""
+        yield visible(f"{worst.kind}{count}: {worst.where}: {worst.text}")
+        if group.others:
+            yield visible(f"    also {group.also}")
+        yield f"    {visible(worst.remedy)}"
     if not result.findings:
-        yield f"nothing found that speaks against these runs; {result.warmup} windows of warm-up are left out"
+        left_out = f"{plural(result.warmup, 'window')} of warm-up {'is' if result.warmup == 1 else 'are'} left out"
+        yield f"nothing found that speaks against these runs; {left_out}"
 
 
-def _percent(share: float, form: str) -> str:
-    return f"{100 * share:{form}} %" if math.isfinite(share) else "unknown"
+def _known(value: float, form: str) -> str:
+    return f"{value:{form}}" if math.isfinite(value) else "unknown"
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.1f} %" if math.isfinite(share) else "unknown"

@@ -22,10 +22,11 @@ def summary(
 ) -> None:
     """Show what recorded runs spent their time on, and what waiting cost.
 
-    Seconds per time window: solve, mapping, wait and overhead, mean over a participant's ranks, slowest and fastest
-    rank, and the share of the window. Waiting for partners is told apart from waiting for slower ranks of the same
-    participant. Load imbalance is (max - min) / max. What was not measured says so, with the remedy. Runs on libprecice
-    are joined with preCICE's own profiling files.
+    All times are means over the time windows after the warm-up: solve, mapping, wait and overhead, mean over a
+    participant's ranks, slowest and fastest rank, and the share of the window. Waiting for partners is told apart from
+    waiting for slower ranks of the same participant. Load imbalance is (max - min) / max. What was not measured says
+    so, with the remedy, and so do runs that did not come to the end or lack a participant. Runs on libprecice are
+    joined with preCICE's own profiling files.
 
     Example: precice-lb summary precice-lb-store --warmup 2
 

@@ -5,10 +5,32 @@ from __future__ import annotations
 from collections.abc import Callable
 from xml.parsers import expat
 
-__all__ = ["accelerators", "serial_pair", "serial_second_participants"]
+__all__ = ["accelerators", "participant_names", "serial_pair", "serial_second_participants"]
 
 # How preCICE spells true.
 TRUE = ("true", "yes", "on", "1")
+
+
+def participant_names(configuration: str) -> tuple[str, ...]:
+    """Names of all participants of a configuration.
+
+    Parameters
+    ----------
+    configuration : str
+        Text of ``precice-config.xml``.
+
+    Returns
+    -------
+    tuple of str
+        In the order of the file; empty for text that is not XML.
+    """
+    names: dict[str, None] = {}
+
+    def start(tag: str, attributes: dict[str, str]) -> None:
+        if tag == "participant" and "name" in attributes:
+            names[attributes["name"]] = None
+
+    return tuple(names) if _parse(configuration, start, lambda tag: None) else ()
 
 
 def serial_second_participants(configuration: str) -> frozenset[str] | None:

@@ -99,7 +99,8 @@ class ParticipantTimes:
         """
         layout, wait = self.layout, self.wait
         if self.second:
-            wait = _shifted(wait, np.array(self.first_wait), self.metadata)
+            # The wait for an iteration whose own end is lost is left out with it.
+            wait = np.where(np.isfinite(wait), _shifted(wait, np.array(self.first_wait), self.metadata), np.nan)
         own = self.busy + (floor if self.receives else 0.0)
         measured = bool(np.isfinite(self.busy).any())
         steady = _steady_iterations(layout, warmup)
@@ -161,9 +162,9 @@ def participant_times(group: Sequence[RankStore], warmup: int, *, second: bool =
         waits, walls = layout.of_iterations(block.wait), layout.of_iterations(block.solve + block.advance)
         first = _first_waits(block)
         for name, seconds in (
-            ("solve", layout.of_iterations(block.solve)),
+            ("solve", _where_known(layout.of_iterations(block.solve), waits)),
             ("mapping", layout.of_iterations(block.mapping)),
-            ("wait", _shifted(waits, first, metadata) if second else waits),
+            ("wait", _where_known(_shifted(waits, first, metadata), waits) if second else waits),
             ("overhead", overhead),
         ):
             rank[name][block.ranks] = _row_means(layout.of_windows(seconds)[:, steady])
@@ -270,7 +271,26 @@ def settle_serial_pair(first: ParticipantTimes, second: ParticipantTimes, warmup
         times.busy = times.busy - hidden
         times.wait = times.wait + hidden
         times.hidden = float(np.median(hidden[steady]))
+        _move_to_wait(times, hidden, warmup)
     return 0.0
+
+
+def _move_to_wait(times: ParticipantTimes, hidden: Seconds, warmup: int) -> None:
+    """Count overhead of ranks that receive data as waiting, as much of it as windows hide in the mean."""
+    layout = times.layout
+    steady, overhead = layout.windows > warmup, times.rank["overhead"][times.receiving]
+    waited = _shifted(hidden, np.array(0.0), times.metadata) if times.second else hidden
+    moved, counted = (_mean(layout.of_windows(seconds)[steady]) for seconds in (hidden, waited))
+    if moved > 0:
+        share = np.minimum(overhead / moved, 1.0)
+        times.rank["overhead"][times.receiving] -= share * moved
+        times.rank["wait"][times.receiving] += share * counted
+
+
+def _where_known(seconds: Seconds, waits: Seconds) -> Seconds:
+    """Leave out, of ranks whose wait is known in some iterations, the others: all means are over the same windows."""
+    known = np.isfinite(waits)
+    return np.where(known | ~known.any(axis=1, keepdims=True), seconds, np.nan)
 
 
 def _steady_iterations(layout: Layout, warmup: int) -> NDArray[np.bool_]:

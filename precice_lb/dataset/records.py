@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,9 @@ from numpy.typing import NDArray
 from precice_lb.dataset.places import Places, crowding
 
 __all__ = ["CoupledRun", "MeasuredRun", "Measurements", "ParticipantRun", "load_imbalance"]
+
+# A participant whose own time is less than this share of its windows sets nothing.
+NEGLIGIBLE = 0.01
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,6 +85,14 @@ class ParticipantRun:
         return self.own_seconds / np.maximum(self.iterations, 1.0)
 
     @property
+    def negligible(self) -> bool:
+        """Whether its own time is less than 1 % of its windows (medians): whatever it does decides nothing."""
+        known = np.isfinite(self.own_seconds) & np.isfinite(self.window_seconds)
+        if not known.any():
+            return False
+        return bool(np.median(self.own_seconds[known]) < NEGLIGIBLE * np.median(self.window_seconds[known]))
+
+    @property
     def own_measured(self) -> bool:
         """Whether waits were measured in some window, so that an own cost is known."""
         return bool(np.isfinite(self.own_seconds).any())
@@ -98,7 +110,8 @@ class CoupledRun:
     Attributes
     ----------
     name : str
-        Its name: the metadata ``run``, or one made from participants and ranks.
+        Its name: the metadata ``run``, or one made from participants and ranks. Of runs that were loaded together no
+        two have the same.
     participants : dict of str to ParticipantRun
         By name, sorted.
     configuration : str
@@ -111,6 +124,8 @@ class CoupledRun:
         Windows up to this index are warm-up and left out.
     warmup_stated : int
         What was asked for or the run says; more are left out where more are unlike those that follow.
+    directory : Path or None
+        The innermost directory that holds all its stores, absolute; None where unknown.
     """
 
     name: str
@@ -120,6 +135,7 @@ class CoupledRun:
     degrees_of_freedom: dict[str, float]
     warmup_windows: int
     warmup_stated: int
+    directory: Path | None = None
 
     def steady(self, participant: str) -> NDArray[np.bool_]:
         """Which windows of a participant come after the warm-up.
@@ -142,8 +158,8 @@ class CoupledRun:
 
     @property
     def imbalance(self) -> float:
-        """Load imbalance (max - min) / max between the participants' median own seconds; NaN if unknown."""
-        costs = [_median(run.own_seconds[self.steady(name)]) for name, run in self.participants.items()]
+        """Load imbalance (max - min) / max between the participants' mean own seconds; NaN if unknown."""
+        costs = [_mean(run.own_seconds[self.steady(name)]) for name, run in self.participants.items()]
         return load_imbalance(np.array(costs)) if np.isfinite(costs).all() else math.nan
 
 
@@ -208,6 +224,8 @@ class Measurements:
         accelerates, most of it is acceleration.
     core_hours : float
         What the recorded runs took, from the start of each participant to its end, one core per rank; NaN if unknown.
+    remarks : tuple of str
+        What has to be said of the recorded runs: those that were killed or are not used, participants without stores.
     """
 
     samples: dict[str, NDArray[np.float64]]
@@ -221,6 +239,7 @@ class Measurements:
     runs: tuple[MeasuredRun, ...] = ()
     overhead: dict[str, float] = field(default_factory=dict)
     core_hours: float = math.nan
+    remarks: tuple[str, ...] = ()
 
 
 def load_imbalance(costs: NDArray[np.float64]) -> float:
@@ -242,6 +261,6 @@ def load_imbalance(costs: NDArray[np.float64]) -> float:
     return float((known.max() - known.min()) / known.max())
 
 
-def _median(values: NDArray[np.float64]) -> float:
+def _mean(values: NDArray[np.float64]) -> float:
     known = values[np.isfinite(values)]
-    return float(np.median(known)) if len(known) else math.nan
+    return float(np.mean(known)) if len(known) else math.nan

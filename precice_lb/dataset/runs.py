@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import TypeAlias
 import numpy as np
 
 from precice_lb.dataset.coupling import accelerators, serial_pair, serial_second_participants
+from precice_lb.dataset.names import common_directory, distinct_names
 from precice_lb.dataset.participants import ParticipantTimes, participant_times, settle_serial_pair
 from precice_lb.dataset.records import CoupledRun, ParticipantRun
 from precice_lb.dataset.series import warmup_of
@@ -43,7 +45,7 @@ def load_runs(
     Returns
     -------
     list of CoupledRun
-        In the order they started, of one or several cases.
+        In the order they started, of one or several cases, each with another name.
 
     Raises
     ------
@@ -54,7 +56,9 @@ def load_runs(
     """
     if warmup is not None and warmup < 0:
         raise DataError(f"warmup: expected a number of time windows of at least 0, found {warmup}")
-    return [_coupled_run(run, warmup, complete) for run in read_runs(sources)]
+    runs = [_coupled_run(run, warmup, complete) for run in read_runs(sources)]
+    names = distinct_names([run.name for run in runs], [run.directory for run in runs])
+    return [dataclasses.replace(run, name=name) for run, name in zip(runs, names, strict=True)]
 
 
 def _coupled_run(groups: Sequence[Sequence[RankStore]], warmup: int | None, complete: Complete | None) -> CoupledRun:
@@ -76,8 +80,9 @@ def _coupled_run(groups: Sequence[Sequence[RankStore]], warmup: int | None, comp
     for group in groups:
         degrees.update(group[0].metadata.get("degrees_of_freedom", {}))
     name = first.metadata.get("run") or " ".join(f"{part.participant}:{part.ranks}" for part in participants.values())
+    directory = common_directory(store.directory.absolute() for group in groups for store in group)
     return CoupledRun(
-        name, participants, first.configuration, first.metadata["case"], degrees, int(left_out), int(stated)
+        name, participants, first.configuration, first.metadata["case"], degrees, int(left_out), int(stated), directory
     )
 
 
@@ -108,8 +113,10 @@ def warmup_found(part: ParticipantRun) -> int:
     Returns
     -------
     int
-        A window; 0 for none, or where nothing was measured.
+        A window; 0 for none, where nothing was measured, or where the participant is negligible.
     """
+    if part.negligible:
+        return 0
     known = np.isfinite(part.own_seconds)
     count = warmup_of(part.own_per_iteration[known])
     return int(part.windows[known][count - 1]) if count else 0

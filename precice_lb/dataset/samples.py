@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precice_lb.dataset.records import CoupledRun, MeasuredRun, Measurements, ParticipantRun
+from precice_lb.dataset.remarks import remarks
 from precice_lb.dataset.runs import Complete, load_runs
 from precice_lb.dataset.series import mean_of, spread_of, without_outliers
 from precice_lb.exceptions import DataError
@@ -112,6 +113,7 @@ def measurements_from_runs(runs: Sequence[CoupledRun], iterations: Mapping[str, 
         runs=tuple(found for run in runs if (found := _measured_run(run, iterations)) is not None),
         overhead=_overhead(runs),
         core_hours=_core_hours(runs),
+        remarks=remarks(runs),
     )
 
 

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 __all__ = [
+    "LEAST_WINDOWS",
     "Drift",
     "Spread",
     "drift_of",

@@ -183,7 +183,7 @@ def recommend(
         measurements=case.measurements,
         parameters=case.values,
         alternatives=alternatives,
-        warnings=(*case.warnings, *verdict.warnings, *doubts),
+        warnings=(*measurements.remarks, *case.warnings, *verdict.warnings, *doubts),
         critical=explain(schedule, own_seconds),
         unit="ranks" if constraints is None else constraints.unit,
         used=used,

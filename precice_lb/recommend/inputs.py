@@ -50,6 +50,7 @@ def check_participants(measurements: Measurements, names: tuple[str, ...]) -> di
         missing = ", ".join(name for name in names if name not in measurements.samples)
         raise DataError(
             f"expected measurements of all participants of the coupling ({', '.join(names)}), found none of {missing}"
+            + "".join(f". {remark.rstrip('.')}" for remark in dict.fromkeys(measurements.remarks))
         )
     unknown = [name for name in measurements.samples if name not in names]
     if unknown:

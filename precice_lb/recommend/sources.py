@@ -148,4 +148,5 @@ def _joined(parts: Sequence[Measurements]) -> Measurements:
         tuple(run for part in parts for run in part.runs),
         {k: v for part in parts for k, v in part.overhead.items()},
         sum(part.core_hours for part in parts),
+        tuple(remark for part in parts for remark in part.remarks),
     )

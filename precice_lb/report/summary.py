@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from precice_lb.dataset import CoupledRun, ParticipantRun, load_imbalance
+from precice_lb.dataset.remarks import missing, unfinished
+from precice_lb.dataset.series import mean_of
 
 __all__ = [
     "QUANTITIES",
@@ -27,7 +29,7 @@ participant that receive data wait; what it waits longer is for slower ranks of 
 
 @dataclass(frozen=True)
 class Quantity:
-    """Seconds per time window of one quantity over the ranks of a participant; NaN where not measured.
+    """Mean seconds per time window of one quantity over the ranks of a participant; NaN where not measured.
 
     Attributes
     ----------
@@ -38,7 +40,7 @@ class Quantity:
     fastest_rank, fastest
         The rank with the fewest seconds, and these.
     share
-        The mean over the participant's window time.
+        The mean over the participant's mean window time; that of all quantities is 1.
     """
 
     mean: float
@@ -74,8 +76,11 @@ class ParticipantSummary:
         Name, number of ranks, and number of time windows after warm-up.
     measured_windows
         In how many of these the wait was measured.
+    usual_window_seconds
+        Mean wall time per window with windows far from their neighbours, per iteration, put back among them: what
+        `recommend` compares predictions with.
     window_seconds, own_seconds, wait_seconds
-        Mean wall time, median own time and mean wait for partners per window; NaN where not measured.
+        Mean wall time, own time and wait for partners per window; NaN where not measured.
     iterations_mean, iterations_least, iterations_most
         Coupling iterations per window.
     iterations
@@ -106,6 +111,7 @@ class ParticipantSummary:
     windows: int
     measured_windows: int
     window_seconds: float
+    usual_window_seconds: float
     own_seconds: float
     wait_seconds: float
     iterations_mean: float
@@ -130,12 +136,23 @@ class ParticipantSummary:
 
 @dataclass(frozen=True, eq=False)
 class RunSummary:
-    """One coupled run; ``imbalance`` is (max - min) / max of the participants' own seconds, NaN where unknown."""
+    """One coupled run.
+
+    Attributes
+    ----------
+    name, warmup_windows, participants
+        Its name, the windows left out, and who took part.
+    imbalance
+        (max - min) / max of the participants' mean own seconds, NaN where unknown.
+    remarks
+        What has to be said of it: key and text.
+    """
 
     name: str
     warmup_windows: int
     participants: tuple[ParticipantSummary, ...]
     imbalance: float
+    remarks: tuple[tuple[str, str], ...] = ()
 
     @property
     def ranks(self) -> int:
@@ -154,7 +171,7 @@ class RunSummary:
 
 
 def summarise(runs: Sequence[CoupledRun]) -> list[RunSummary]:
-    """Sum up coupled runs.
+    """Sum up coupled runs: means over the windows after warm-up, outliers included, since these are time spent too.
 
     Parameters
     ----------
@@ -172,9 +189,20 @@ def summarise(runs: Sequence[CoupledRun]) -> list[RunSummary]:
             run.warmup_windows,
             tuple(_participant_summary(part, run.steady(name)) for name, part in run.participants.items()),
             run.imbalance,
+            tuple(_remarks(run)),
         )
         for run in runs
     ]
+
+
+def _remarks(run: CoupledRun) -> Iterator[tuple[str, str]]:
+    for key, text in (
+        ("not finished", unfinished(run)),
+        ("missing", "; ".join(filter(None, missing(run)))),
+        ("shared cores", run.crowding),
+    ):
+        if text:
+            yield key, text
 
 
 def _participant_summary(part: ParticipantRun, steady: NDArray[np.bool_]) -> ParticipantSummary:
@@ -197,16 +225,17 @@ def _participant_summary(part: ParticipantRun, steady: NDArray[np.bool_]) -> Par
     busy = part.rank_solve + np.nan_to_num(part.rank_mapping) + np.nan_to_num(part.rank_overhead)
     iterations = part.iterations[steady]
     own = part.own_seconds[steady]
-    own = own[np.isfinite(own)]
+    known = np.isfinite(own).any()
     # The transfer floor is part of the own cost: it is no time lost to waiting.
-    idle = part.window_seconds[steady] - part.own_seconds[steady]
+    idle = part.window_seconds[steady] - own
     return ParticipantSummary(
         participant=part.participant,
         ranks=part.ranks,
         windows=int(steady.sum()),
         measured_windows=int(np.isfinite(part.wait_seconds[steady]).sum()),
         window_seconds=window,
-        own_seconds=float(np.median(own)) if len(own) else math.nan,
+        usual_window_seconds=_usual(part.window_seconds[steady], iterations),
+        own_seconds=_mean(own),
         wait_seconds=wait,
         iterations_mean=_mean(iterations),
         iterations_least=int(iterations.min(initial=np.inf)) if len(iterations) else 0,
@@ -221,8 +250,8 @@ def _participant_summary(part: ParticipantRun, steady: NDArray[np.bool_]) -> Par
         imbalance=load_imbalance(busy[told]) if np.isfinite(busy[told]).sum() > 1 else math.nan,
         silent_ranks=tuple(int(rank) for rank in silent),
         rank_seconds=rank_seconds,
-        lost_to_partners=part.ranks * max(_mean(idle), 0.0) / window if len(own) else math.nan,
-        lost_inside=float(np.nansum(rank_seconds["own_rank_wait"])) / window if len(own) else math.nan,
+        lost_to_partners=part.ranks * max(_mean(idle), 0.0) / window if known else math.nan,
+        lost_inside=float(np.nansum(rank_seconds["own_rank_wait"])) / window if known else math.nan,
         backend=str(part.metadata.get("backend", "unknown")),
         timing_source=str(part.metadata.get("timing_source", "")),
         timing_problems=part.timing_problems,
@@ -235,6 +264,12 @@ def _quantity(seconds: NDArray[np.float64], window: float) -> Quantity:
     slowest, fastest = int(np.nanargmax(seconds)), int(np.nanargmin(seconds))
     mean = float(np.nanmean(seconds))
     return Quantity(mean, slowest, float(seconds[slowest]), fastest, float(seconds[fastest]), mean / window)
+
+
+def _usual(seconds: NDArray[np.float64], iterations: NDArray[np.float64]) -> float:
+    known = np.isfinite(seconds)
+    counts = np.maximum(iterations[known], 1.0)
+    return mean_of(seconds[known] / counts)[0] * _mean(counts)
 
 
 def _mean(seconds: NDArray[np.float64]) -> float:

@@ -28,12 +28,14 @@ def summary_dict(run: RunSummary, *, per_rank: bool = False) -> dict[str, Any]:
     Returns
     -------
     dict
-        Times in seconds per time window; None where not measured.
+        Times in seconds per time window, means over the windows after warm-up as in `ParticipantSummary`; None where
+        not measured. ``remarks`` says who did not come to the end, and who is missing.
     """
     return {
         "run": run.name,
         "warmup_windows": run.warmup_windows,
         "ranks": run.ranks,
+        "remarks": dict(run.remarks),
         "imbalance": _known(run.imbalance),
         "core_hours_lost_per_hour": {
             "waiting_for_partners": _known(run.lost_to_partners),
@@ -52,6 +54,7 @@ def _participant_dict(each: ParticipantSummary, per_rank: bool) -> dict[str, Any
         "timing_source": each.timing_source or None,
         "timing_problems": [{"problem": text, "ranks": ranks} for text, ranks in each.timing_problems.items()],
         "window_seconds": _known(each.window_seconds),
+        "window_seconds_without_outliers": _known(each.usual_window_seconds),
         "own_seconds": _known(each.own_seconds),
         "wait_seconds": _known(each.wait_seconds),
         "imbalance": _known(each.imbalance),
@@ -93,7 +96,7 @@ def summary_csv(runs: Sequence[RunSummary]) -> str:
     Returns
     -------
     str
-        Text with a header; times in seconds per time window, iterations per time window.
+        Text with a header; mean seconds per time window after warm-up, mean iterations per time window.
     """
     rows: list[list[Any]] = [["run", "participant", "ranks", "windows", "iterations", "quantity", *_VALUES]]
     for run in runs:
@@ -117,7 +120,7 @@ def rank_csv(runs: Sequence[RunSummary]) -> str:
     Returns
     -------
     str
-        Text with a header; times in seconds per time window, and their shares of the window.
+        Text with a header; mean seconds per time window after warm-up, and their shares of the mean window.
     """
     rows: list[list[Any]] = [["run", "participant", "ranks", "windows", *_RANK_COLUMNS]]
     for run in runs:

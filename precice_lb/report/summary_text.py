@@ -22,6 +22,8 @@ LABELS = {
 _NOT_MEASURED = "not measured"
 _RANKS_NAMED = 8
 _ITERATIONS_NAMED = 6
+# Outliers that change the mean window by more than this share are told apart.
+_NOTICEABLE = 0.01
 
 
 def run_grid(run: RunSummary, names: Mapping[str, str]) -> Grid:
@@ -37,7 +39,7 @@ def run_grid(run: RunSummary, names: Mapping[str, str]) -> Grid:
     Returns
     -------
     Grid
-        Per participant: window time and what it consists of, mean over its ranks, slowest and fastest.
+        Per participant: mean window time and what it consists of, mean over its ranks, slowest and fastest.
     """
     unit = _unit(run)
     rows: list[tuple[str, ...]] = []
@@ -47,7 +49,7 @@ def run_grid(run: RunSummary, names: Mapping[str, str]) -> Grid:
         rows += [("", LABELS[name], *_cells(unit, quantity, each.ranks)) for name, quantity in each.quantities.items()]
     windows = max(each.windows for each in run.participants)
     over = f"over {plural(windows, 'window')} after a warm-up of {run.warmup_windows}"
-    title = f"Run {run.name}: time per time window, {over}"
+    title = f"Run {run.name}: mean time per time window, {over}"
     header = ("participant", "time", f"mean ({unit.symbol})", "share", "slowest rank", "fastest rank")
     return Grid(title, header, tuple(rows), (False, False, True, True, True, True))
 
@@ -86,7 +88,7 @@ def rank_grid(run: RunSummary, each: ParticipantSummary, names: Mapping[str, str
     symbol = unit.symbol
     header = ("rank", f"solve ({symbol})", "mapping", "partners", "own ranks", "overhead", "busy", "partners")
     star = "; *: receives no data, its waiting looks like solve" if each.silent_ranks else ""
-    title = f"{names[each.participant]}: time per time window and rank, waits for partners and for own ranks{star}"
+    title = f"{names[each.participant]}: mean time per time window and rank, waits for partners and for own ranks{star}"
     return Grid(title, header, tuple(rows), (True,) * len(header))
 
 
@@ -103,7 +105,8 @@ def notes(run: RunSummary, names: Mapping[str, str]) -> list[tuple[str, str]]:
     Returns
     -------
     list of tuple of str
-        Key and text: imbalances, core-hours lost, coupling iterations, and what was not measured with the remedy.
+        Key and text: what speaks against the run, imbalances, core-hours lost, coupling iterations, and what was not
+        measured with the remedy.
     """
     unit = _unit(run)
     if len(run.participants) == 1:
@@ -112,10 +115,13 @@ def notes(run: RunSummary, names: Mapping[str, str]) -> list[tuple[str, str]]:
         between = _NOT_MEASURED
     else:
         own = ", ".join(f"{names[each.participant]} {unit.text(each.own_seconds)}" for each in run.participants)
-        between = f"{percent(run.imbalance)} (own time: {own})"
-    pairs = [("load imbalance between participants", between)]
+        between = f"{percent(run.imbalance)} (mean own time: {own})"
+    pairs = [*run.remarks, ("load imbalance between participants", between)]
     pairs += [(f"load imbalance inside {names[each.participant]}", _inside(each)) for each in run.participants]
     pairs.append(("core-hours lost per hour of run", _lost(run, names)))
+    longest = max(run.participants, key=lambda each: each.window_seconds)
+    if abs(longest.usual_window_seconds / longest.window_seconds - 1) > _NOTICEABLE:
+        pairs.append(("mean window without outliers", unit.text(longest.usual_window_seconds)))
     for each in run.participants:
         who = names[each.participant]
         if each.iterations_most > 1:
@@ -165,13 +171,16 @@ def _hours(hours: float) -> str:
 
 
 def _iterations(each: ParticipantSummary) -> str:
-    counts = f"{each.iterations_mean:.2f} per window ({each.iterations_least} to {each.iterations_most})"
+    least, most = each.iterations_least, each.iterations_most
+    counts = (
+        f"mean {each.iterations_mean:.2f} per window ({least} to {most})" if least < most else f"{most} in each window"
+    )
     unit = seconds_unit(own for one in each.iterations if math.isfinite(own := one.own_seconds))
     told = [one for one in each.iterations if math.isfinite(one.own_seconds)]
     if not told:
-        return f"{counts}; own time of each {_NOT_MEASURED}"
+        return f"{counts}; mean own time of each {_NOT_MEASURED}"
     first = ", ".join(f"#{one.number} {unit.text(one.own_seconds)}" for one in told[:_ITERATIONS_NAMED])
-    return f"{counts}; own time: {first}{', …' if len(told) > _ITERATIONS_NAMED else ''}"
+    return f"{counts}; mean own time: {first}{', …' if len(told) > _ITERATIONS_NAMED else ''}"
 
 
 def _reason(each: ParticipantSummary, warmup: int) -> str:

@@ -5,12 +5,15 @@ from __future__ import annotations
 import datetime
 import hashlib
 import importlib.metadata
+import math
 import platform
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from precice_lb.check import CheckResult, check_runs
 from precice_lb.report.page.next_runs import TARGET_REGRET
@@ -80,7 +83,11 @@ class Evidence:
 
     @cached_property
     def shown_run(self) -> CoupledRun | None:
-        """The recorded run whose split is nearest to the recommended one, by the logarithms of the ranks' ratios."""
+        """The recorded run whose split is nearest to the recommended one, of repeats that with the median window.
+
+        Of an even number the faster one of the middle; runs without windows after warm-up only where there are no
+        others.
+        """
         split = self.recommendation.split
 
         def distance(run: CoupledRun) -> float:
@@ -88,7 +95,17 @@ class Evidence:
             return sum(abs(max(ratio, 1 / ratio) - 1) for ratio in ratios)
 
         whole = [run for run in self.runs if set(run.participants) >= set(split)]
-        return min(whole, key=distance, default=None)
+        judged = [run for run in whole if math.isfinite(_window(run))] or whole
+        if not judged:
+            return None
+        nearest = min(map(distance, judged))
+        repeats = sorted((run for run in judged if distance(run) == nearest), key=_window)
+        return repeats[(len(repeats) - 1) // 2]
+
+    @cached_property
+    def repeats(self) -> int:
+        """How many recorded runs have the split of the one that is shown."""
+        return sum(_split(run) == _split(self.shown_run) for run in self.runs) if self.shown_run is not None else 0
 
     @cached_property
     def shown_summary(self) -> RunSummary | None:
@@ -137,6 +154,16 @@ def provenance(evidence: Evidence) -> list[tuple[str, str]]:
     shortened = [who for who, name in evidence.names.items() if name != who]
     pairs += [(f"full name of {evidence.names[who]}", who) for who in shortened]
     return [(key, visible(text)) for key, text in pairs if text]
+
+
+def _split(run: CoupledRun) -> dict[str, int]:
+    return {who: part.ranks for who, part in run.participants.items()}
+
+
+def _window(run: CoupledRun) -> float:
+    """Mean seconds of the windows after warm-up, of the participant with the longest; NaN where unknown."""
+    means = [part.window_seconds[run.steady(who)] for who, part in run.participants.items()]
+    return max((float(np.nanmean(each)) if np.isfinite(each).any() else math.nan for each in means), default=math.nan)
 
 
 def _versions() -> Iterable[str]:

@@ -91,17 +91,18 @@ def quality_section(evidence: Evidence) -> Section:
     blocks: list[Block] = []
     if not checked.findings:
         blocks.append(Sentence("Nothing was found that speaks against learning from these runs."))
-    for finding in checked.findings:
-        who = f", {finding.participant}" if finding.participant else ""
-        text = f"{finding.kind} ({finding.run}{who}): {finding.text}. Remedy: {finding.remedy}."
+    for group in checked.groups:
+        worst = group.worst
+        text = f"{worst.kind} ({worst.where}): {worst.text}. Remedy: {worst.remedy}."
+        text += f" The same, not worse: {group.also}." if group.others else ""
         blocks.append(Sentence(visible(text), "warning"))
     if any(part.own_measured for part in run.participants.values()):
         blocks.append(windows_chart(run, evidence.labels))
     unit = seconds_unit(health.seconds for health in checked.healths)
-    runs = short_names((health.run for health in checked.healths), 40)
+    runs = short_names(dict.fromkeys(health.run for health in checked.healths), 40)
     header = (
-        "run", "participant", "ranks", "windows", "warm-up found (left out)", f"own time ({unit.symbol})", "drift",
-        "outliers", "spread", "error of the median",
+        "run", "participant", "ranks", "windows", "warm-up found (left out)", f"median own time ({unit.symbol})",
+        "drift", "outliers", "spread", "error of the median",
     )  # fmt: skip
 
     def row(health: Health) -> tuple[str, ...]:
@@ -112,7 +113,7 @@ def quality_section(evidence: Evidence) -> Section:
             str(health.windows),
             f"{health.warmup_found} ({health.warmup_left_out})",
             unit.number(health.seconds),
-            percent(health.drift),
+            health.drift_text,
             str(health.outliers),
             percent(health.deviation),
             percent(health.error),

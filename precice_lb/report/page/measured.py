@@ -37,6 +37,7 @@ def window_section(evidence: Evidence) -> Section:
     split = " + ".join(str(run.participants[who].ranks) for who in evidence.recommendation.split)
     at_it = all(run.participants[who].ranks == count for who, count in evidence.recommendation.split.items())
     where = "the recommended split" if at_it else "the recorded split that is nearest to the recommended one"
+    where += f"; of its {evidence.repeats} runs that with the median window" if evidence.repeats > 1 else ""
     blocks.append(Sentence(f"Measured in run {visible(run.name)} on {split} ranks, {where}."))
     known = [each for each in summary.participants if each.quantities["solve"].measured]
     if known:
