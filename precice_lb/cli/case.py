@@ -56,8 +56,7 @@ class Case:
         Time windows to leave out of each run; by default what the run says, else 1.
     learner
         bayes (default), shape, pmnf, epmnf, piecewise, interpolation, neural, factorized or gaussian-process;
-        precice-lb fit compares
-        them.
+        precice-lb fit compares them.
     seed
         Seed of whatever is random in the models.
     """

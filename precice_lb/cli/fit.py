@@ -39,8 +39,7 @@ def fit(
         Directories of stores, or CSV files with the columns participant, ranks, seconds and any parameters.
     learner
         bayes (default), shape, pmnf, epmnf, piecewise, interpolation, neural, factorized or gaussian-process; several
-        (give the option
-        again), or all.
+        (give the option again), or all.
     test
         A condition on ranks or a parameter, such as "level==8" or "ranks>=128"; given again, all must be met.
     folds

@@ -15,12 +15,9 @@ from precice_lb.dataset.records import ParticipantRun
 from precice_lb.dataset.rows import Block, Layout, blocks, layout_of
 from precice_lb.store.reader import RankStore
 
-__all__ = ["ParticipantTimes", "participant_times", "settle_serial_pair"]
+__all__ = ["ParticipantTimes", "move_to_wait", "participant_times", "steady_iterations"]
 
 Seconds = NDArray[np.float64]
-
-# Work that sums to more than a serial iteration by less than this share is noise and transfer.
-HIDDEN_SHARE = 0.02
 
 
 @dataclass(eq=False)
@@ -38,7 +35,7 @@ class ParticipantTimes:
     overhead : ndarray, shape (G,)
         Of each iteration, the mean overhead of the ranks that receive data.
     hidden : float
-        Median seconds per iteration that counted as overhead at first and were waiting, see `settle_serial_pair`.
+        Median seconds per iteration that counted as overhead at first and were waiting (`serial_pair`).
     places : Places
         Hosts of its ranks.
     first_wait : float
@@ -79,7 +76,7 @@ class ParticipantTimes:
 
     def least_wait(self, warmup: int) -> float:
         """Least seconds that the participant waited in an iteration after warm-up; NaN if it never waits."""
-        steady = _steady_iterations(self.layout, warmup)
+        steady = steady_iterations(self.layout, warmup)
         waits = self.wait[steady & np.isfinite(self.wait)]
         return float(waits.min()) if self.receives and len(waits) else np.nan
 
@@ -103,7 +100,7 @@ class ParticipantTimes:
             wait = np.where(np.isfinite(wait), _shifted(wait, np.array(self.first_wait), self.metadata), np.nan)
         own = self.busy + (floor if self.receives else 0.0)
         measured = bool(np.isfinite(self.busy).any())
-        steady = _steady_iterations(layout, warmup)
+        steady = steady_iterations(layout, warmup)
         numbers = layout.iteration_numbers
         each = [steady & (numbers == number) for number in range(1, int(numbers.max(initial=0)) + 1)]
         return ParticipantRun(
@@ -155,7 +152,7 @@ def participant_times(group: Sequence[RankStore], warmup: int, *, second: bool =
     everyone, receivers = _Reduction.empty(layout), _Reduction.empty(layout)
     longest, wall = -np.inf, np.full(len(layout.iteration_starts), np.nan)
     steady = layout.windows > warmup
-    steady_iterations = _steady_iterations(layout, warmup)
+    iterations_after = steady_iterations(layout, warmup)
     least_overhead = np.nan
     for block in blocks(units):
         overhead = layout.of_iterations(block.advance - block.mapping - block.wait)
@@ -171,7 +168,7 @@ def participant_times(group: Sequence[RankStore], warmup: int, *, second: bool =
         measured = np.isfinite(waits).any(axis=1)
         receives = _receives(block, waits) & measured
         receiving[block.ranks] = receives
-        spent = overhead[receives][:, steady_iterations]
+        spent = overhead[receives][:, iterations_after]
         least_overhead = float(np.fmin(least_overhead, np.fmin.reduce(spent, axis=None, initial=np.nan)))
         receivers.add(waits[receives], walls[receives], overhead[receives], first[receives])
         everyone.add(waits[measured], walls[measured], overhead[measured], first[measured])
@@ -195,6 +192,18 @@ def participant_times(group: Sequence[RankStore], warmup: int, *, second: bool =
         second=second,
         places=places_of(group),
     )
+
+
+def move_to_wait(times: ParticipantTimes, hidden: Seconds, warmup: int) -> None:
+    """Count overhead of ranks that receive data as waiting, as much of it as windows hide in the mean."""
+    layout = times.layout
+    steady, overhead = layout.windows > warmup, times.rank["overhead"][times.receiving]
+    waited = _shifted(hidden, np.array(0.0), times.metadata) if times.second else hidden
+    moved, counted = (_mean(layout.of_windows(seconds)[steady]) for seconds in (hidden, waited))
+    if moved > 0:
+        share = np.minimum(overhead / moved, 1.0)
+        times.rank["overhead"][times.receiving] -= share * moved
+        times.rank["wait"][times.receiving] += share * counted
 
 
 @dataclass(eq=False)
@@ -233,67 +242,13 @@ class _Reduction:
         return self.wait, wall - self.wait, overhead, self.first
 
 
-def settle_serial_pair(first: ParticipantTimes, second: ParticipantTimes, warmup: int) -> float:
-    """Let the work of two participants of a serial scheme sum to their iterations.
-
-    While one of them works, the other one does nothing but wait. What the wait lasts longer than that work is transfer.
-    Where they share a core it lasts shorter: the one that sends is put aside as soon as its partner wakes up, so that
-    its wait hides in ``waitAndSendData`` and looks like overhead. It is seen by what cannot be, work that sums to more
-    than the iteration; what is too much is taken off the overhead of both, in proportion, never more than there is, and
-    counts as waiting.
-
-    Parameters
-    ----------
-    first, second : ParticipantTimes
-        The scheme's participants; changed.
-    warmup : int
-        Windows up to this one are warm-up.
-
-    Returns
-    -------
-    float
-        Seconds per iteration that one transfer takes, of which there are two.
-    """
-    if not np.array_equal(first.layout.iterations, second.layout.iterations):
-        return 0.0
-    # The first participant waits for the second one's work of the same iteration.
-    excess = second.busy - first.wait
-    steady = _steady_iterations(first.layout, warmup) & np.isfinite(excess)
-    if not steady.any():
-        return 0.0
-    typical = float(np.median(excess[steady]))
-    if not typical > HIDDEN_SHARE * float(np.median((first.busy + first.wait)[steady])):
-        return max(-typical, 0.0) / 2
-    both = first.overhead + second.overhead
-    share = np.divide(np.clip(excess, 0.0, both), both, out=np.zeros_like(both), where=both > 0)
-    for times in (first, second):
-        hidden = np.where(np.isfinite(share), share, 0.0) * np.nan_to_num(times.overhead)
-        times.busy = times.busy - hidden
-        times.wait = times.wait + hidden
-        times.hidden = float(np.median(hidden[steady]))
-        _move_to_wait(times, hidden, warmup)
-    return 0.0
-
-
-def _move_to_wait(times: ParticipantTimes, hidden: Seconds, warmup: int) -> None:
-    """Count overhead of ranks that receive data as waiting, as much of it as windows hide in the mean."""
-    layout = times.layout
-    steady, overhead = layout.windows > warmup, times.rank["overhead"][times.receiving]
-    waited = _shifted(hidden, np.array(0.0), times.metadata) if times.second else hidden
-    moved, counted = (_mean(layout.of_windows(seconds)[steady]) for seconds in (hidden, waited))
-    if moved > 0:
-        share = np.minimum(overhead / moved, 1.0)
-        times.rank["overhead"][times.receiving] -= share * moved
-        times.rank["wait"][times.receiving] += share * counted
-
-
 def _where_known(seconds: Seconds, waits: Seconds) -> Seconds:
     """Leave out, of ranks whose wait is known in some iterations, the others: all means are over the same windows."""
     known = np.isfinite(waits)
     return np.where(known | ~known.any(axis=1, keepdims=True), seconds, np.nan)
 
 
-def _steady_iterations(layout: Layout, warmup: int) -> NDArray[np.bool_]:
+def steady_iterations(layout: Layout, warmup: int) -> NDArray[np.bool_]:
     """Tell the iterations of windows after warm-up."""
     return np.repeat(layout.windows > warmup, layout.iterations.astype(int))
 
