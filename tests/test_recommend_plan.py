@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 import json
 import math
@@ -15,9 +14,10 @@ import pytest
 from report_helpers import configuration, precice_lb, write_campaign
 from test_recommend import CASE, DATA
 
+from precice_lb.dataset import Measurements
 from precice_lb.exceptions import DataError, InfeasibleError, ModelError, PreciceLBError
 from precice_lb.precice_xml import parse_configuration
-from precice_lb.recommend import load_sources, machine_of, parallel_instead, recommend_split
+from precice_lb.recommend import load_sources, machine_of, parallel_instead, recommend, recommend_split
 from precice_lb.recommend.outlook import Outlook, curves_of
 from precice_lb.report.plan_figure import draw_plan
 from precice_lb.report.plan_view import plan_facts
@@ -307,12 +307,18 @@ def test_a_curve_without_a_knee_has_none() -> None:
     )
 
 
-def test_tables_that_leave_out_noise_say_so() -> None:
-    found = recommend_split(CASE, 576, within=0.05)
-    names = {name: name for name in CASE}
-    assert "tables of splits" not in dict(plan_facts(found, names))
-    noisy = dataclasses.replace(found, window_seconds=1.1 * found.window_seconds)
-    assert re.search(r"from [\d.]+ s to [\d.]+ s$", dict(plan_facts(noisy, names))["tables of splits"])
+def test_tables_of_splits_have_the_window_time_that_is_predicted() -> None:
+    rows = np.column_stack([[4, 8, 16, 32], [4.0, 2.0, 1.0, 0.5]])
+    varying = np.tile([0.6, 1.4], 30)
+    spread = {name: np.full(4, np.nan) for name in "AB"}
+    recorded = ({"A": varying, "B": varying[::-1]},)
+    table = Measurements(dict.fromkeys("AB", rows), spread, None, {}, {}, (), {}, recorded)
+    found = recommend(table, 40, schedule=Schedule.parallel(["A", "B"]), within=0.05)
+    # Whoever is slow is waited for: 1.4 times what either takes.
+    assert found.window_seconds == pytest.approx(1.4 * found.own_seconds["A"], rel=0.05)
+    assert found.plan is not None
+    assert found.plan.chosen.window_seconds == pytest.approx(found.window_seconds, rel=1e-9)
+    assert found.plan.near[0].window_seconds >= found.window_seconds * (1 - 1e-3)
 
 
 @pytest.mark.parametrize(

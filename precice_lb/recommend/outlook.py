@@ -8,7 +8,7 @@ ranks more.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -134,12 +134,12 @@ class Outlook:
             costs[name] = self.curves[name](ranks)[:, inverse.ravel()]
         return np.asarray(self.schedule.window_seconds(costs).mean(axis=0), dtype=np.float64)
 
-    def _replayed_windows(self, counts: Integers) -> Array:
-        """Like `expected_windows`, by replay and for some of the curves."""
+    def mean_windows(self, counts: Integers, thinning: int = 1) -> Array:
+        """Like `expected_windows`, with what windows differ by where that was recorded; every how-manieth curve."""
         costs = {}
         for name, column in zip(self.names, counts.T, strict=True):
             ranks, inverse = np.unique(column, return_inverse=True)
-            costs[name] = self.curves[name](ranks)[::_THINNING, inverse.ravel()]
+            costs[name] = self.curves[name](ranks)[::thinning, inverse.ravel()]
         return np.asarray(self.seconds(costs).mean(axis=0), dtype=np.float64)
 
     def improve(
@@ -168,9 +168,10 @@ class Outlook:
         moves = (units[None, :, :] - units[:, None, :]).reshape(-1, n)
         moves = moves[moves.any(axis=1)]
         best = np.array([start[name] for name in self.names], dtype=np.int64)
+        searches: list[tuple[Callable[[Integers], Array], int]]
         searches = [(self.expected_windows, budget // 8)] if self.is_uncertain else []
         if self.residuals is not None:
-            searches.append((self._replayed_windows, budget // 32))
+            searches.append((partial(self.mean_windows, thinning=_THINNING), budget // 32))
         for expected, widest in searches:
             least = float(expected(best[None])[0])
             step = 1 << max(widest, 1).bit_length() - 1

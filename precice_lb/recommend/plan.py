@@ -230,7 +230,8 @@ def instead_of(task: Task, schedule: Schedule, split: Mapping[str, int]) -> Inst
         best = outlook.improve(best, task.budget, task.first, task.last)
     # Steady windows on both sides: what was recorded under one scheme says nothing of the noise under the other.
     seconds = float(outlook.window(best).mean())
-    return Instead(schedule.description, best, seconds, float(task.expected([split])[0]) / seconds - 1)
+    present = task.outlook.expected_windows(np.array([[split[name] for name in task.outlook.names]]))
+    return Instead(schedule.description, best, seconds, float(present[0]) / seconds - 1)
 
 
 def paid_back(

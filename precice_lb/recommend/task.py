@@ -89,9 +89,9 @@ class Task:
         return tried[int(np.argmin(self.expected(tried)))]
 
     def expected(self, splits: Sequence[Mapping[str, int]]) -> Array:
-        """Mean steady seconds per window of some splits over the drawn curves, shape (splits,)."""
+        """Mean seconds per window of some splits over the drawn curves, shape (splits,)."""
         names = self.outlook.names
-        return self.outlook.expected_windows(np.array([[split[name] for name in names] for split in splits]))
+        return self.outlook.mean_windows(np.array([[split[name] for name in names] for split in splits]))
 
     def used(self, split: Mapping[str, int]) -> dict[str, int]:
         """Count the ranks, cores and nodes that a split occupies."""

@@ -86,24 +86,11 @@ def plan_facts(recommendation: Recommendation, names: Mapping[str, str]) -> list
         if curve.knee == curve.points[-1]:
             text = f"none up to {curve.knee.budget} {unit}"
         pairs.append(("knee", text))
-        pairs += _without_noise(recommendation)
     if recommendation.instead is not None:
         pairs.append(("another scheme", _instead_text(recommendation, names)))
     if recommendation.payback is not None:
         pairs.append(("measuring", _payback_text(recommendation.payback)))
     return pairs
-
-
-def _without_noise(recommendation: Recommendation) -> list[tuple[str, str]]:
-    """Explain why a table of splits gives the recommended one another window time than is predicted."""
-    plan, predicted = recommendation.plan, recommendation.window_seconds
-    if plan is None or plan.chosen.split != recommendation.split:
-        return []
-    alone, unit = plan.chosen.window_seconds, seconds_unit([predicted])
-    if unit.number(alone) == unit.number(predicted):
-        return []
-    text = "without what varies from window to window, which takes the recommended one from"
-    return [("tables of splits", f"{text} {unit.text(alone)} to {unit.text(predicted)}")]
 
 
 def _instead_text(recommendation: Recommendation, names: Mapping[str, str]) -> str:
