@@ -89,7 +89,7 @@ def test_everything_beside_a_recommendation_keeps_within_the_bounds(case: str) -
 @pytest.mark.parametrize("case", ["least", "multiples", "threads"])
 def test_next_runs_are_there_where_the_measurements_leave_much_open(case: str) -> None:
     total, options = CASES[case]
-    found = recommended(total, noise=0.4, **options)
+    found = recommended(total, **options)
     prospects = next_runs(found, Schedule.parallel(list(NAMES)))
     assert prospects.runs
     assert found.limits is not None

@@ -126,16 +126,16 @@ def test_every_rank_has_a_store(tmp_path: Path, mpiexec: str, backend: str) -> N
 
 
 @pytest.mark.mpi
-def test_the_embedded_backend_stands_in_for_an_unusable_pyprecice_and_rank_0_says_so(
+def test_an_unusable_pyprecice_is_refused_unless_the_embedded_backend_is_asked_for(
     tmp_path: Path, mpiexec: str
 ) -> None:
     (tmp_path / "precice.py").write_text("raise ImportError('libprecice.so.3: cannot open shared object file')")
-    results = run_pair(tmp_path, "parallel-explicit", launch=[mpiexec, "-n", "2"], arguments=["2"])
-    for result in results.values():
-        assert result.returncode == 0, result.stderr
-        lines = [line for line in result.stderr.splitlines() if "pyprecice cannot be imported" in line]
-        assert len(lines) == 1
-        assert "libprecice.so.3" in lines[0]
+    launch = {"launch": [mpiexec, "-n", "2"], "arguments": ["2"]}
+    for result in run_pair(tmp_path, "parallel-explicit", **launch).values():
+        assert result.returncode != 0
+        assert "libprecice.so.3: cannot open shared object file" in result.stderr
+        assert "PRECICE_LB_BACKEND=embedded" in result.stderr
+    assert_fine(run_pair(tmp_path, "parallel-explicit", PRECICE_LB_BACKEND="embedded", **launch))
     assert {store.metadata["backend"] for store in rank_stores(tmp_path).values()} == {"embedded"}
 
 

@@ -15,6 +15,8 @@ Array = NDArray[np.float64]
 USUAL_NOISE = 0.05
 # So many repeats weigh as much as that.
 _WEIGHT = 2.0
+# From so many points on their noise shows.
+_LEAST_POINTS = 4
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,8 +44,9 @@ class Points:
 def measured_points(ranks: Array, seconds: Array, errors: Array) -> Points:
     """Reduce readings to points.
 
-    The noise of a point is what its own repeats differ by, beside `USUAL_NOISE` as if two repeats had told that:
-    repeats that disagree make their own point uncertain and no other one.
+    The noise of a point is what its own repeats differ by, beside the usual noise as if two repeats had told that:
+    repeats that disagree make their own point uncertain and no other one. Usual is what neighbouring points differ by
+    from a straight line in logarithms, at least `USUAL_NOISE`.
 
     Parameters
     ----------
@@ -57,17 +60,31 @@ def measured_points(ranks: Array, seconds: Array, errors: Array) -> Points:
     Points
     """
     found, labels = np.unique(ranks, return_inverse=True)
-    middle, error, count = np.empty(len(found)), np.empty(len(found)), np.bincount(labels)
+    count = np.bincount(labels)
+    middle = np.array([np.median(seconds[labels == at]) for at in range(len(found))])
+    usual, error = max(USUAL_NOISE, _roughness(found, middle)), np.empty(len(found))
     for at in range(len(found)):
         here = seconds[labels == at]
-        middle[at] = np.median(here)
         squares = float(np.sum((np.log(here) - np.log(here).mean()) ** 2))
-        between = (_WEIGHT * USUAL_NOISE**2 + squares) / (_WEIGHT + len(here) - 1)
+        between = (_WEIGHT * usual**2 + squares) / (_WEIGHT + len(here) - 1)
         known = errors[labels == at] / here
         known = known[np.isfinite(known)]
         within = float(np.median(known)) ** 2 if len(known) else 0.0
         error[at] = np.sqrt((between + within) / len(here))
     return Points(found, middle, error, count.astype(np.int64))
+
+
+def _roughness(ranks: Array, seconds: Array) -> float:
+    """Noise that a curve shows by how far points are from the lines through their neighbours; 0 for too few of them."""
+    if len(ranks) < _LEAST_POINTS:
+        return 0.0
+    at, value = np.log(ranks), np.log(seconds)
+    share = (at[1:-1] - at[:-2]) / (at[2:] - at[:-2])
+    away = value[1:-1] - (1 - share) * value[:-2] - share * value[2:]
+    # The errors of the neighbours count as well.
+    away /= np.sqrt(1 + share**2 + (1 - share) ** 2)
+    # The lower quartile of their sizes, 0.3186 standard deviations: one odd point spoils three of them.
+    return float(np.quantile(np.abs(away), 0.25, method="lower")) / 0.3186
 
 
 def widened_errors(ranks: Array, seconds: Array, errors: Array) -> Array:
