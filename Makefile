@@ -13,7 +13,7 @@ help:
 	@echo "make test      lint, type check and test"
 	@echo "make docs      build the documentation in docs/_build/html, with warnings as errors"
 	@echo "make linkcheck look whether links to other sites hold (needs a network)"
-	@echo "make test-all  the same with full counts (kills, random instances)"
+	@echo "make test-all  the same with full counts (kills, random instances) and comparisons of real times"
 	@echo "make format    let ruff format the tree"
 	@echo "make clean     remove the environment and the demo's results"
 
