@@ -126,9 +126,11 @@ def _shell(study: Study, plan: RunPlan) -> dict[Path, str]:
         if plan.ranks > len(launcher.cores):
             launcher.cores = tuple(range(plan.ranks))
         needed = plural(plan.ranks, "core")
-        # nproc takes OpenMP's limits for the number of cores.
-        check = "cores=$(env -u OMP_NUM_THREADS -u OMP_THREAD_LIMIT nproc)\n"
-        check += f'[ "$cores" -ge {plan.ranks} ] || {{ echo "$0: expected {needed}, found $cores" >&2; exit 2; }}\n'
+        # Left to itself, nproc tells the threads that OpenMP may start.
+        check = (
+            "cores=$(env -u OMP_NUM_THREADS -u OMP_THREAD_LIMIT nproc)\n"
+            f'[ "$cores" -ge {plan.ranks} ] || {{ echo "$0: expected {needed}, found $cores" >&2; exit 2; }}\n'
+        )
     launcher.check(plan.tasks)
     script = (
         "#!/bin/bash\n"
