@@ -120,7 +120,9 @@ class Comparison:
 
     @property
     def excess(self) -> float:
-        """How far the prediction is off, in tolerances."""
+        """How far the prediction is off, in tolerances; infinite for what is no time at all."""
+        if not 0 < self.predicted < math.inf:
+            return math.inf
         return abs(math.log(self.predicted / self.measured)) / math.log1p(self.tolerance)
 
     @property
