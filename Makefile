@@ -4,6 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 # Leave `mpich` out where the machine's own MPI is to be used: make test MPI=
 MPI ?= mpich
+JOBS ?= 2
 
 .DEFAULT_GOAL := help
 .PHONY: help demo docs linkcheck test test-all lint format clean
@@ -38,8 +39,9 @@ lint: $(VENV)/dev.stamp
 	$(BIN)/mypy
 	$(BIN)/codespell --toml pyproject.toml precice_lb tutorials configs docs README.md CHANGELOG.md
 
+# Two processes: most tests wait for solvers, and none depends on how fast they are.
 test: lint
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile
 
 test-all: lint
 	PRECICE_LB_FULL_COUNTS=1 $(BIN)/python -m pytest
