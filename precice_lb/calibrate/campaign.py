@@ -144,7 +144,7 @@ class CampaignResult:
         return read_runs([*self.existing, *self.stores], warmup)
 
 
-def load_campaign(directory: Path) -> tuple[CampaignResult, Settings] | None:
+def load_campaign(directory: Path) -> tuple[CampaignResult, Settings | None] | None:
     """Read what a campaign left, without its study file.
 
     Parameters
@@ -155,8 +155,9 @@ def load_campaign(directory: Path) -> tuple[CampaignResult, Settings] | None:
     Returns
     -------
     result : CampaignResult
-    settings : Settings
-        What its study asked for when it ran last. None in place of both for a directory without a campaign.
+    settings : Settings or None
+        What its study asked for when it ran last; None where the campaign was made before that was kept. None in place
+        of both for a directory without a campaign.
 
     Raises
     ------
@@ -165,9 +166,10 @@ def load_campaign(directory: Path) -> tuple[CampaignResult, Settings] | None:
     """
     directory = Path(directory).expanduser().resolve()
     state = CampaignState.load(directory)
-    if state is None or state.settings is None:
+    if state is None:
         return None
-    result = CampaignResult(directory, tuple(state.runs), 0.0, tuple(map(Path, state.settings.existing)))
+    existing = () if state.settings is None else tuple(map(Path, state.settings.existing))
+    result = CampaignResult(directory, tuple(state.runs), 0.0, existing)
     if not result.finished and not result.existing:
         raise TooFewRunsError(f"{directory}: expected a campaign with runs that ended well, found none")
     return result, state.settings

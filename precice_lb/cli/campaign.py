@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["campaign_of", "told_by_study"]
 
 
-def campaign_of(sources: Sequence[Path]) -> tuple[CampaignResult, Settings] | None:
+def campaign_of(sources: Sequence[Path]) -> tuple[CampaignResult, Settings | None] | None:
     """Read a campaign where its directory is the only source.
 
     Parameters
@@ -28,8 +28,8 @@ def campaign_of(sources: Sequence[Path]) -> tuple[CampaignResult, Settings] | No
 
     Returns
     -------
-    tuple of CampaignResult and Settings, or None
-        What it left, and what its study says.
+    tuple of CampaignResult and Settings or None; or None
+        What it left, and what its study says where that was kept.
 
     Raises
     ------
@@ -44,14 +44,14 @@ def campaign_of(sources: Sequence[Path]) -> tuple[CampaignResult, Settings] | No
 
 
 def told_by_study(
-    settings: Settings, ranks: int | None, machine: Machine | None, case: Case, measurements: Measurements
+    settings: Settings | None, ranks: int | None, machine: Machine | None, case: Case, measurements: Measurements
 ) -> tuple[int | None, Case]:
     """Take from the study what the command line leaves open.
 
     Parameters
     ----------
     settings
-        What the study says.
+        What the study says; None where that is not known.
     ranks, machine, case
         The options.
     measurements
@@ -64,6 +64,8 @@ def told_by_study(
     case : Case
         With bounds, parameters and learner.
     """
+    if settings is None:
+        return ranks, case
     if ranks is None and (machine is None or (machine.cores is None and machine.nodes is None)):
         ranks = settings.total_ranks
     columns = {column for columns in measurements.parameters.values() for column in columns}
