@@ -179,7 +179,7 @@ def measured_grid(recommendation: Recommendation) -> Grid:
             unit.number(each.predicted),
             percent(each.predicted / each.measured - 1),
             percent(each.tolerance, 0),
-            "" if each.agrees else "contradicts",
+            "" if each.agrees else "too far",
         )
         for each in measured
     )
