@@ -18,7 +18,7 @@ import precice_lb.calibrate
 from precice_lb.calibrate import read_study
 from precice_lb.cli import main
 from precice_lb.cli.flow import run_and_recommend
-from precice_lb.dataset import load_runs, measurements_from_runs
+from precice_lb.dataset import CoupledRun, load_runs, measurements_from_runs
 from precice_lb.models import LEARNERS
 from precice_lb.models.neural import NeuralRegressor
 from precice_lb.recommend import Recommendation, recommend
@@ -177,19 +177,24 @@ def test_report_has_every_section(learner: str, count: int, tmp_path: Path, caps
     assert judged == (learner not in ("bayes", "shape", "gaussian-process", "interpolation"))
 
 
-@every_learner
-def test_calibrate_decides_and_reports(
-    learner: str, campaign: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    runs = load_runs([campaign / "stores"])
-    result = types.SimpleNamespace(
-        directory=tmp_path,
+def campaign_result(directory: Path, runs: list[CoupledRun]) -> types.SimpleNamespace:
+    """What a campaign leaves, of runs made before."""
+    return types.SimpleNamespace(
+        directory=directory,
         measurements=lambda: measurements_from_runs(runs),
         coupled_runs=lambda: runs,
         existing=(),
         failed_splits=(),
         require_runs=lambda study: None,
     )
+
+
+@every_learner
+def test_calibrate_decides_and_reports(
+    learner: str, campaign: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    runs = load_runs([campaign / "stores"])
+    result = campaign_result(tmp_path, runs)
     monkeypatch.setattr(precice_lb.calibrate, "run_campaign", lambda *_, **__: result)
     run_and_recommend(read_study(campaign / "study.toml"), None, learner=learner)
     out, err = capsys.readouterr()
@@ -281,14 +286,7 @@ def test_calibrate_has_written_its_result_before_it_draws(
     campaign: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     runs = load_runs([campaign / "stores"])
-    result = types.SimpleNamespace(
-        directory=tmp_path,
-        measurements=lambda: measurements_from_runs(runs),
-        coupled_runs=lambda: runs,
-        existing=(),
-        failed_splits=(),
-        require_runs=lambda study: None,
-    )
+    result = campaign_result(tmp_path, runs)
     monkeypatch.setattr(precice_lb.calibrate, "run_campaign", lambda *_, **__: result)
 
     def killed(*_: object, **__: object) -> None:
