@@ -53,7 +53,8 @@ class Case:
     spent
         Core-hours that measuring took; by default what recorded runs say.
     warmup
-        Time windows to leave out of each run; by default what the run says, else 1.
+        Time windows to leave out of each run; by default what the run says, else 1, or more where more are
+        unlike those that follow.
     learner
         bayes (default), shape, pmnf, epmnf, piecewise, interpolation, neural, factorized or gaussian-process;
         precice-lb fit compares them.

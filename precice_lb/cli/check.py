@@ -34,7 +34,8 @@ def check(*directories: Path, warmup: int | None = None, format: Literal["table"
     directories
         Directories of stores, searched with everything below them.
     warmup
-        Time windows that are left out; by default what the run says, else 1.
+        Time windows that are left out; by default what the run says, else 1, or more where more are
+        unlike those that follow.
     format
         A table to read, with the same finding of several runs in one line, or JSON with each of its own.
     """

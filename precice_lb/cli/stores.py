@@ -35,7 +35,8 @@ def summary(
     directories
         Directories of stores, searched with everything below them.
     warmup
-        Time windows to leave out; by default what the run says, else 1.
+        Time windows to leave out; by default what the run says, else 1, or more where more are
+        unlike those that follow.
     per_rank
         List every rank.
     format

@@ -34,7 +34,6 @@ __all__ = [
     "fallbacks",
     "learner_name",
     "points_of_case",
-    "stragglers",
     "trusted_model",
 ]
 
@@ -44,11 +43,11 @@ Array = NDArray[np.float64]
 FALLBACKS = ("shape", "interpolation")
 # A prediction within this share of a measurement is never called wrong.
 LEAST_TOLERANCE = 0.10
-# A right model is called wrong once in a hundred times by any of a participant's points, and ...
+# A right model is called wrong this often by any of a participant's points.
 FALSE_ALARM = 0.01
-# One reading may be a straggler where so many others agree.
+# One reading may be a straggler, delayed by something else, where so many others agree.
 AGREEING = 4
-# ... a window by more than so many standard errors.
+# A predicted window is called wrong beyond so many standard errors of the measured one.
 WINDOW_ERRORS = 2.0
 
 
@@ -104,14 +103,14 @@ class Comparison:
     predicted : float
         Predicted mean seconds per window.
     runs : tuple of str
-        The runs that measured it; empty where it is put together from the participants' own measurements.
+        The runs that measured it.
     """
 
     split: dict[str, int]
     measured: float
     standard_error: float
     predicted: float
-    runs: tuple[str, ...] = ()
+    runs: tuple[str, ...]
 
     @property
     def tolerance(self) -> float:
@@ -194,21 +193,8 @@ def fallbacks(case: Case, name: str, prototype: Any) -> list[Any]:
     return [prototype, *(make_learner(each) for each in after if not case.columns[name] or each == "interpolation")]
 
 
-def stragglers(model: Any, points: Points) -> NDArray[np.bool_]:
-    """Points that are slower than a model that agrees with all others, read once: something else delayed them.
-
-    Parameters
-    ----------
-    model : estimator
-        Of ranks.
-    points : Points
-        What was measured.
-
-    Returns
-    -------
-    ndarray of bool, shape (k,)
-        At most one, between others, where at least `AGREEING` of them agree.
-    """
+def _stragglers(model: Any, points: Points) -> NDArray[np.bool_]:
+    """Tell the one reading between others that is slower than a model with which at least `AGREEING` others agree."""
     off, tolerance = _off(model, points)
     found = (off > tolerance) & (points.readings == 1)
     found[[0, -1]] = False
@@ -218,7 +204,7 @@ def stragglers(model: Any, points: Points) -> NDArray[np.bool_]:
 
 def _worst(name: str, model: Any, points: Points) -> Rejection | None:
     """Where a model is off most, if that is more than noise explains, at any one point or over all of them."""
-    kept = ~stragglers(model, points)
+    kept = ~_stragglers(model, points)
     off, tolerance = (each[kept] for each in _off(model, points))
     errors = points.errors[kept]
     overall = np.sqrt(chi2.ppf(1 - FALSE_ALARM, len(errors)) / len(errors)) * errors
@@ -273,17 +259,19 @@ def compared_with_measured(outlook: Outlook, runs: Sequence[MeasuredRun]) -> lis
     found = []
     for ranks, group in groups.items():
         windows = np.array([_window(outlook.schedule, run) for run in group])
-        (point,) = _points(windows)
+        repeats = measured_points(np.zeros(len(windows)), windows[:, 0], windows[:, 1])
         split = dict(zip(names, ranks, strict=True))
         predicted = float(outlook.window(split).mean())
-        found.append(Comparison(split, *point, predicted, tuple(dict.fromkeys(run.name for run in group))))
+        found.append(
+            Comparison(
+                split,
+                float(repeats.seconds[0]),
+                float(repeats.errors[0]),
+                predicted,
+                tuple(dict.fromkeys(run.name for run in group)),
+            )
+        )
     return sorted(found, key=lambda each: each.measured)
-
-
-def _points(windows: Array) -> list[tuple[float, float]]:
-    """Median and relative standard error of repeats, rows of seconds and standard error."""
-    points = measured_points(np.zeros(len(windows)), windows[:, 0], windows[:, 1])
-    return list(zip(points.seconds.tolist(), points.errors.tolist(), strict=True))
 
 
 def _window(schedule: Schedule, run: MeasuredRun) -> tuple[float, float]:
