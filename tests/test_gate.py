@@ -166,7 +166,8 @@ def random_case(seed: int) -> tuple[Measurements, list[dict[str, int]], dict[str
     return measurements_from_runs(runs), splits, laws, serial
 
 
-@pytest.mark.parametrize("seed", range(100 if FULL_COUNTS else 12))
+# In case 94 the best split is expected below all ranks that were measured, wrongly.
+@pytest.mark.parametrize("seed", range(100) if FULL_COUNTS else [*range(12), 94])
 def test_no_random_case_is_worse_than_the_best_measured_split(seed: int) -> None:
     table, splits, laws, serial = random_case(seed)
     found = recommend(table, 24, schedule=schedule_of(table), failed=[splits[0]])

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from precice_lb.exceptions import InfeasibleError, ModelError, PreciceLBError
 from precice_lb.models import make_learner
+from precice_lb.plural import plural
 from precice_lb.recommend.case import Case
 from precice_lb.recommend.decide import Decision, Question, decide
 from precice_lb.recommend.gate import Comparison, Rejection, compared_with_measured, fallbacks, trusted_model
@@ -118,7 +119,9 @@ def trusted_decision(question: Question, case: Case, prototype: Any) -> Verdict:
         warnings.append(f"{_why(*tried[0])} The measurements are interpolated instead.")
     best, known = best_measured(question, case, decision, comparisons)
     key = tuple(decision.split[name] for name in names)
-    if agrees and (best is None or not measured_faster(best, known.get(key), decision.window)):
+    beyond = _beyond_runs(decision, comparisons)
+    unproved = best is not None and beyond is not None and decision.interval[1] >= best.seconds
+    if agrees and not unproved and (best is None or not measured_faster(best, known.get(key), decision.window)):
         if best is not None and best.split != decision.split and best.seconds < decision.window:
             warnings.append(
                 f"{_said(best.split)} was measured at {best.seconds:.4g} s per window, less than the "
@@ -132,7 +135,14 @@ def trusted_decision(question: Question, case: Case, prototype: Any) -> Verdict:
         raise ModelError(
             f"{_why(decision, comparisons)} No measured split is within the budget and bounds; measure some that are"
         )
-    if agrees:
+    if agrees and unproved:
+        low, high = decision.interval
+        warnings.append(
+            f"{_said(decision.split)} would extrapolate: {beyond}. Predicted are {low:.4g} to {high:.4g} s per window, "
+            f"which is not surely less than the {best.seconds:.4g} s measured with {_said(best.split)}: recommended is "
+            f"what was measured. To know more, measure {_said(decision.split)}."
+        )
+    elif agrees:
         warnings.append(
             f"{_said(decision.split)} is predicted at {decision.window:.4g} s per window, but {_said(best.split)} was "
             f"measured at {best.seconds:.4g} s: recommended is what was measured."
@@ -150,6 +160,15 @@ def trusted_decision(question: Question, case: Case, prototype: Any) -> Verdict:
         decision, "measured", dict(best.split), own, windows, best.interval(question.level), tuple(comparisons), known,
         rejections, tuple(warnings),
     )  # fmt: skip
+
+
+def _beyond_runs(decision: Decision, comparisons: Sequence[Comparison]) -> str | None:
+    """Say which participant has ranks beyond those of all recorded runs; None where none has, or nothing ran."""
+    for name, ranks in decision.split.items() if comparisons else ():
+        measured = [each.split[name] for each in comparisons]
+        if not min(measured) <= ranks <= max(measured):
+            return f"{name} ran on {min(measured)} to {plural(max(measured), 'rank')}"
+    return None
 
 
 def _interpolations(case: Case, names: Sequence[str]) -> dict[str, Any]:
