@@ -301,7 +301,12 @@ def batch(batch_file: Path, name: str) -> None:
 
 
 def run_batch(
-    mpiexec: str, directory: Path, backend: str, ranks: Mapping[str, int], cases: Mapping[str, Mapping[str, Any]]
+    mpiexec: str,
+    directory: Path,
+    backend: str,
+    ranks: Mapping[str, int],
+    cases: Mapping[str, Mapping[str, Any]],
+    extra: Mapping[str, str] | None = None,
 ) -> dict[str, dict[str, np.ndarray]]:
     """Run cases of the same rank counts, by directory (with a ``precice-config.xml``) and roles, in one go.
 
@@ -314,7 +319,7 @@ def run_batch(
     file = directory / f"batch-{backend}-{label}.json"
     content = {"backend": backend, "cases": list(cases.values()), "directories": [str(home) for home in homes]}
     file.write_text(json.dumps(content))
-    processes = [start(mpiexec, file, name, count) for name, count in ranks.items()]
+    processes = [start(mpiexec, file, name, count, extra) for name, count in ranks.items()]
     outputs = [finish(process, 3 * SECONDS) for process in processes]
     assert all(code == 0 for code, _ in outputs), "\n".join(output for _, output in outputs)
     results: dict[str, dict[str, np.ndarray]] = {name: {} for name in cases}
