@@ -85,13 +85,15 @@ def test_spread_splits_come_first_and_vary_every_participant() -> None:
 
 
 def test_runs_soon_measure_at_and_around_the_recommended_split() -> None:
-    for seed in range(5 if FULL_COUNTS else 1):
+    near: list[bool] = []
+    seeds = 5 if FULL_COUNTS else 3
+    for seed in range(seeds):
         design, splits, _ = campaign(
             ("Inner", "Outer"), 128, 7, seed=seed, target_regret=0.0, stable_regret=-1.0, noise=0.05
         )
         chosen = design.recommendation().split["Inner"]
-        near = [abs(split["Inner"] - chosen) <= 0.15 * 128 for split in splits[2:]]
-        assert sum(near) >= 3
+        near += [abs(split["Inner"] - chosen) <= 0.15 * 128 for split in splits[2:]]
+    assert sum(near) >= 3 * seeds
 
 
 def test_it_ends_when_another_run_is_not_worth_it() -> None:
@@ -216,9 +218,10 @@ def test_any_small_budget_is_asked_about(number: int, spare: int, seed: int, cou
 
 
 def test_a_large_budget_costs_no_more() -> None:
-    _, splits, lost = campaign(("Inner", "Outer", "Third"), 100_000, 3)
+    # It begins at a thousand times as many ranks as these laws can use: down from there takes a few runs more.
+    _, splits, lost = campaign(("Inner", "Outer", "Third"), 100_000, 7)
     assert all(sum(split.values()) <= 100_000 for split in splits)
-    assert lost < 0.2
+    assert lost < 0.15
 
 
 def test_a_coupling_of_its_own_is_obeyed() -> None:

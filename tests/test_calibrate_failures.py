@@ -120,7 +120,8 @@ def test_a_failed_split_is_not_recommended_but_shown_everywhere(capsys: pytest.C
             assert said in text.replace("\xa0", " ")
     # One split alone, and every split.
     again = recommend(measured, 4, schedule=schedule, failed=[{"Fluid": 2, "Solid": 2}])
-    assert again.split in ({"Fluid": 3, "Solid": 1}, {"Fluid": 1, "Solid": 3})
+    assert again.split != {"Fluid": 2, "Solid": 2}
+    assert 1 in again.split.values()
     assert not any(near.split == {"Fluid": 2, "Solid": 2} for near in (again.plan.near if again.plan else ()))
 
 

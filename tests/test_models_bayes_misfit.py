@@ -12,6 +12,7 @@ from scipy.stats import multivariate_normal
 from precice_lb.models import bayes_misfit as misfit
 from precice_lb.models import model_from_dict
 from precice_lb.models.bayes import BayesRegressor
+from precice_lb.models.bayes_likelihood import deviation_levels
 from precice_lb.models.bayes_misfit import SmoothLikelihood, spectrum, waves
 from precice_lb.models.bayes_sizes import Sizes
 
@@ -43,9 +44,10 @@ def test_the_marginal_likelihood_is_that_of_the_covariance() -> None:
     scales = np.linspace(0, 3, 2001)
     total = np.zeros(2)
     relative = 1 + (spread / seconds / 0.05) ** 2
+    priors = dict(zip(*deviation_levels(), strict=True))
     for noise, size in zip(likelihood.noise, likelihood.size, strict=True):
         covariance = noise**2 * np.diag(relative) + size**2 * waved @ waved.T
-        weight = np.exp(-0.5 * np.log(noise / 0.05) ** 2 - 0.5 * (np.log(size / misfit.MEDIAN) / misfit.SPREAD) ** 2)
+        weight = np.exp(priors[size] - 0.5 * np.log(noise / 0.05) ** 2)
         for k in range(2):
             gap = np.log(seconds / shapes[k]) - scales[:, None]
             total[k] += weight * multivariate_normal(np.zeros(15), covariance, allow_singular=True).pdf(gap).sum()

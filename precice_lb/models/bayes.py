@@ -10,7 +10,6 @@ ranks in `precice_lb.models.bayes_sizes`, what the family leaves unexplained the
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -22,7 +21,7 @@ from precice_lb.models.bayes_formula import compact_formula
 from precice_lb.models.bayes_likelihood import Likelihood
 from precice_lb.models.bayes_misfit import Deviations, SmoothLikelihood, spectrum, waves
 from precice_lb.models.bayes_sampler import mix, sample_posterior
-from precice_lb.models.bayes_shapes import ONE_SIZE, Shapes, prior_bank
+from precice_lb.models.bayes_shapes import Shapes, prior_bank, reference_ranks
 from precice_lb.models.bayes_sizes import Sizes, check_rows, size_choices
 from precice_lb.models.formula import Formula
 from precice_lb.models.inputs import check_level, check_measurements
@@ -47,35 +46,30 @@ class PosteriorCurves:
         Members.
     log_scale : array of shape (n,)
         Their ln W, W in seconds.
-    sizes : Sizes or None
-        What parameters do; None for ranks alone.
-    deviations : Deviations or None
+    reference : float
+        As of `precice_lb.models.bayes_shapes.reference_ranks`.
+    sizes : Sizes
+        What parameters do, where there are any.
+    deviations : Deviations
         What members do not explain.
     """
 
-    def __init__(
-        self, z: Array, log_scale: Array, sizes: Sizes | None = None, deviations: Deviations | None = None
-    ) -> None:
-        self._shapes = Shapes(z)
+    def __init__(self, z: Array, log_scale: Array, reference: float, sizes: Sizes, deviations: Deviations) -> None:
+        self._shapes = Shapes(z, reference)
         self._z, self._scale = z, np.exp(log_scale)[:, None]
         self._sizes, self._deviations = sizes, deviations
 
     def at_reference(self, ranks: Array) -> Array:
         """Seconds of every curve at ranks, shape (m,), for the reference size; shape (curves, m)."""
-        if self._sizes is None or self._deviations is None:
-            return self._scale * self._shapes(ranks)
         here = np.zeros((len(ranks), len(self._sizes.centre)))
-        values = self._shapes(ranks, np.zeros((len(self._z), len(ranks))))
-        return self._scale * values * self._deviations(ranks, here)
+        log_size = np.zeros((1, len(ranks))) if len(self._sizes.centre) else None
+        return self._scale * self._shapes(ranks, log_size) * self._deviations(ranks, here)
 
     def __call__(self, rows: ArrayLike) -> Array:
         """Seconds of every curve at every row of ranks (and parameters), shape (curves, len(rows))."""
-        checked = check_rows(rows, 1 if self._sizes is None else 1 + len(self._sizes.centre))
-        ranks = checked[:, 0]
-        if self._sizes is None or self._deviations is None:
-            return self._scale * self._shapes(ranks)
-        values = self._shapes(ranks, self._sizes(self._z, checked))
-        return self._scale * values * self._deviations(ranks, self._sizes.steps(checked))
+        checked = check_rows(rows, 1 + len(self._sizes.centre))
+        values = _shapes(self._shapes, checked, self._sizes, self._z)
+        return self._scale * values * self._deviations(checked[:, 0], self._sizes.steps(checked))
 
 
 class BayesRegressor(Learner):
@@ -99,15 +93,17 @@ class BayesRegressor(Learner):
     Attributes
     ----------
     z_ : array of shape (members, D)
-        The curves' standard normal variables: 7, with parameters 10 and one for each.
+        The curves' standard normal variables: 4, with parameters 6 and one for each.
     log_scale_ : array of shape (members,)
         Natural logarithm of the seconds of their work on one rank.
     noise_ : array of shape (members,)
         Relative noise that goes with them.
-    sizes_ : Sizes or None
-        What parameters do.
-    deviations_ : Deviations or None
-        With parameters, what the curves do not explain.
+    reference_ : float
+        Rank count to which the prior is relative.
+    sizes_ : Sizes
+        What parameters do, where there are any.
+    deviations_ : Deviations
+        What the curves do not explain.
     ranks_ : array of shape (n,)
         Where it was measured.
     """
@@ -115,15 +111,12 @@ class BayesRegressor(Learner):
     learner_name: ClassVar[str] = "bayes"
     always_believable: ClassVar[bool] = True
 
-    sizes_: Sizes | None
-    deviations_: Deviations | None
-
     def __init__(
         self,
         *,
         members: int = 512,
-        noise: float = 0.06,
-        noise_spread: float = 2.0,
+        noise: float = 0.05,
+        noise_spread: float = 1.0,
         straggling: float = 0.02,
         random_state: int = 0,
     ) -> None:
@@ -145,10 +138,22 @@ class BayesRegressor(Learner):
         self.ranks_, seconds = check_measurements(rows[:, 0], y)
         self._check_parameters()
         errors = _errors(spread, seconds)
-        if rows.shape[1] == 1:
-            self._fit_ranks(rows[:, 0], seconds, errors)
-        else:
-            self._fit_sizes(rows, seconds, errors)
+        self.reference_ = reference_ranks(self.ranks_)
+        options = size_choices(rows)
+        choice = tuple(each[0] for each in options)
+        best = self._try_sizes(rows, seconds, errors, choice)
+        # One parameter after the other: all their combinations are too many.
+        for column in (at for at, each in enumerate(options) if len(each) > 1):
+            other = (*choice[:column], not choice[column], *choice[column + 1 :])
+            tried = self._try_sizes(rows, seconds, errors, other)
+            if tried[0] > best[0]:
+                choice, best = other, tried
+        _, z, self.sizes_, frequencies, likelihood = best
+        shapes = self._members(rows, self.sizes_)
+        rng = np.random.default_rng(self.random_state)
+        self.z_ = mix(z, _after(likelihood, shapes), rng) if len(self.sizes_.centre) else z
+        self.log_scale_, self.noise_, weights = likelihood.draw(shapes(self.z_), rng)
+        self.deviations_ = Deviations(frequencies, weights)
         return self
 
     def predict(self, X: ArrayLike) -> Array:
@@ -174,8 +179,7 @@ class BayesRegressor(Learner):
         rng = np.random.default_rng(random_state)
         count = len(self.z_)
         chosen = rng.permutation(count)[:n] if n <= count else rng.integers(count, size=n)
-        deviations = None if self.deviations_ is None else self.deviations_[chosen]
-        return PosteriorCurves(self.z_[chosen], self.log_scale_[chosen], self.sizes_, deviations)
+        return self._curves(chosen)
 
     def formula(self, parameters: Sequence[float] | None = None) -> Formula:
         """Give a fall, a constant and a rise that come nearest to `predict` from 1 to 4 times the measured ranks.
@@ -189,45 +193,42 @@ class BayesRegressor(Learner):
         """
         self._require_fitted()
         ranks = np.unique(np.geomspace(1.0, 4.0 * self.ranks_.max(), 40).round())
-        if self.sizes_ is None or parameters is None:
+        if not len(self.sizes_.centre) or parameters is None:
             return compact_formula(ranks, self._curves().at_reference(ranks).mean(axis=0))
         return compact_formula(ranks, self.predict([[p, *parameters] for p in ranks]))
 
-    def _fit_ranks(self, ranks: Array, seconds: Array, errors: Array) -> None:
-        likelihood = Likelihood(seconds, errors, self.noise, self.noise_spread, self.straggling)
-        rng = np.random.default_rng(self.random_state)
-        self.z_, _ = sample_posterior(
-            lambda z: likelihood(Shapes(z)(ranks)), prior_bank(BANK * self.members, ONE_SIZE), self.members, MOVES, rng
-        )
-        self.sizes_ = self.deviations_ = None
-        self.log_scale_, self.noise_ = likelihood.draw(Shapes(self.z_)(ranks), rng)
-
-    def _fit_sizes(self, rows: Array, seconds: Array, errors: Array) -> None:
-        tried = [self._try_sizes(rows, seconds, errors, choice) for choice in size_choices(rows)]
-        _, z, sizes, frequencies, likelihood = max(tried, key=lambda each: each[0])
-        shapes = partial(_shapes, rows, sizes)
-        rng = np.random.default_rng(self.random_state)
-        self.z_, self.sizes_ = mix(z, _after(likelihood, shapes), rng), sizes
-        self.log_scale_, self.noise_, weights = likelihood.draw(shapes(self.z_), rng)
-        self.deviations_ = Deviations(frequencies, weights)
-
     def _try_sizes(
         self, rows: Array, seconds: Array, errors: Array, choice: tuple[bool, ...]
-    ) -> tuple[float, Array, Sizes, Array, SmoothLikelihood]:
+    ) -> tuple[float, Array, Sizes, Array, Likelihood | SmoothLikelihood]:
         """Evidence for one way of taking sizes, members, and what makes them up."""
         sizes = Sizes.of(rows, seconds, choice)
         frequencies = spectrum(sizes)
-        features = waves(frequencies, rows[:, 0], sizes.steps(rows))
-        likelihood = SmoothLikelihood(seconds, errors, self.noise, self.noise_spread, features)
+        likelihood = self._likelihood(rows, seconds, errors, sizes, frequencies)
+        shapes = _after(likelihood, self._members(rows, sizes))
         bank = prior_bank(BANK * self.members, sizes.dimensions)
-        rng = np.random.default_rng(self.random_state)
-        log_likelihood = _after(likelihood, partial(_shapes, rows, sizes))
-        z, evidence = sample_posterior(log_likelihood, bank, self.members, MOVES_WITH_SIZES, rng)
+        moves = MOVES_WITH_SIZES if choice else MOVES
+        z, evidence = sample_posterior(shapes, bank, self.members, moves, np.random.default_rng(self.random_state))
         return evidence, z, sizes, frequencies, likelihood
 
-    def _curves(self) -> PosteriorCurves:
+    def _likelihood(
+        self, rows: Array, seconds: Array, errors: Array, sizes: Sizes, frequencies: Array
+    ) -> Likelihood | SmoothLikelihood:
+        ranks, prior = rows[:, 0], (self.noise, self.noise_spread)
+        if len(sizes.centre):
+            return SmoothLikelihood(seconds, errors, *prior, waves(frequencies, ranks, sizes.steps(rows)))
+        points = np.unique(ranks)
+        features = waves(frequencies, points, np.zeros((len(points), 0)))
+        return Likelihood(ranks, seconds, errors, *prior, self.straggling, features)
+
+    def _members(self, rows: Array, sizes: Sizes) -> Callable[[Array], Array]:
+        """Shapes at what a likelihood looks at."""
+        at = rows if len(sizes.centre) else np.unique(rows[:, 0])[:, None]
+        return lambda z: _shapes(Shapes(z, self.reference_), at, sizes, z)
+
+    def _curves(self, chosen: Any = slice(None)) -> PosteriorCurves:
         self._require_fitted()
-        return PosteriorCurves(self.z_, self.log_scale_, self.sizes_, self.deviations_)
+        parts = self.z_[chosen], self.log_scale_[chosen]
+        return PosteriorCurves(*parts, self.reference_, self.sizes_, self.deviations_[chosen])
 
     def _check_parameters(self) -> None:
         for name in ("noise", "noise_spread"):
@@ -247,20 +248,21 @@ class BayesRegressor(Learner):
             "z": self.z_.tolist(),
             "log_scale": self.log_scale_.tolist(),
             "noise": self.noise_.tolist(),
-            "sizes": None if self.sizes_ is None else self.sizes_.to_dict(),
-            "deviations": None if self.deviations_ is None else self.deviations_.to_dict(),
+            "reference": self.reference_,
+            "sizes": self.sizes_.to_dict(),
+            "deviations": self.deviations_.to_dict(),
             "ranks": self.ranks_.tolist(),
         }
 
     def _restore(self, state: Mapping[str, Any]) -> None:
-        self.sizes_ = None if state["sizes"] is None else Sizes(**state["sizes"])
-        self.deviations_ = None if state["deviations"] is None else Deviations(**state["deviations"])
+        self.reference_ = float(state["reference"])
+        self.sizes_, self.deviations_ = Sizes(**state["sizes"]), Deviations(**state["deviations"])
         for name in ("z", "log_scale", "noise", "ranks"):
             setattr(self, f"{name}_", np.asarray(state[name], dtype=np.float64))
 
 
-def _shapes(rows: Array, sizes: Sizes, z: Array) -> Array:
-    return Shapes(z)(rows[:, 0], sizes(z, rows))
+def _shapes(shapes: Shapes, rows: Array, sizes: Sizes, z: Array) -> Array:
+    return shapes(rows[:, 0], sizes(z, rows) if len(sizes.centre) else None)
 
 
 def _after(second: Callable[[Array], Array], first: Callable[[Array], Array]) -> Callable[[Array], Array]:

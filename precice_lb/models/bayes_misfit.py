@@ -11,10 +11,12 @@ standard deviation is integrated over on a grid like the noise's: the measuremen
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from precice_lb.models.bayes_likelihood import LARGEST_NOISE, LEAST_NOISE, draw_cells, log_sum
+from precice_lb.models.bayes_likelihood import LARGEST_NOISE, LEAST_NOISE, deviation_levels, draw_cells, log_sum
 from precice_lb.models.bayes_shapes import prior_bank
 from precice_lb.models.bayes_sizes import Sizes
 
@@ -28,8 +30,6 @@ WAVES = 32
 RANKS_ALIKE, SIZES_ALIKE = 4.0, 4.0
 # Degrees of freedom of the spectrum, 2 ν.
 FREEDOM = 3
-# Prior of a deviation's standard deviation: its median, the spread of its logarithm, and its grid.
-MEDIAN, SPREAD, LEAST, LARGEST, LEVELS = 0.02, 1.0, 0.002, 0.3, 8
 NOISE_LEVELS = 24
 # Of directions that are so much less visible in the measurements than the best, they tell nothing.
 NEGLIGIBLE = 1e-3
@@ -69,7 +69,7 @@ class Deviations:
         """Factors on the seconds at ranks, shape (m,), and steps of the parameters, shape (m, k); shape (n, m)."""
         return np.asarray(np.exp(self.weights @ waves(self.frequencies, ranks, steps).T), dtype=np.float64)
 
-    def __getitem__(self, chosen: NDArray[np.intp]) -> Deviations:
+    def __getitem__(self, chosen: Any) -> Deviations:
         return Deviations(self.frequencies, self.weights[chosen])
 
     def to_dict(self) -> dict[str, list[list[float]]]:
@@ -104,11 +104,10 @@ class SmoothLikelihood:
         seen = singular > NEGLIGIBLE * singular[0]
         self.left, self.singular, self.right = left[:, seen], singular[seen], right[seen]
         levels = np.linspace(np.log(LEAST_NOISE), np.log(LARGEST_NOISE), NOISE_LEVELS)
-        sizes = np.linspace(np.log(LEAST), np.log(LARGEST), LEVELS)
-        log_noise, log_size = (grid.ravel() for grid in np.meshgrid(levels, sizes))
-        prior = -0.5 * ((log_noise - np.log(noise)) / noise_spread) ** 2
-        prior -= 0.5 * ((log_size - np.log(MEDIAN)) / SPREAD) ** 2
-        self.noise, self.size = np.exp(log_noise), np.exp(log_size)
+        sizes, size_prior = deviation_levels()
+        log_noise, self.size = (grid.ravel() for grid in np.meshgrid(levels, sizes))
+        prior = np.repeat(size_prior, len(levels)) - 0.5 * ((log_noise - np.log(noise)) / noise_spread) ** 2
+        self.noise = np.exp(log_noise)
         # All directions without a deviation come last, as one.
         variance = self.noise**2 + np.vstack([(self.size * self.singular[:, None]) ** 2, np.zeros(len(self.size))])
         count = np.append(np.ones(len(self.singular)), len(seconds) - len(self.singular))

@@ -8,13 +8,11 @@ section 3.4, scales a model by the ratio of mesh sizes and then corrects it by a
 
 from __future__ import annotations
 
-import itertools
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from precice_lb.exceptions import ModelError
-from precice_lb.models.bayes_shapes import SIZES
+from precice_lb.models.bayes_shapes import ONE_SIZE, SIZES
 
 __all__ = ["Sizes", "check_rows", "size_choices"]
 
@@ -59,7 +57,7 @@ class Sizes:
     @property
     def dimensions(self) -> int:
         """How many variables z a member has."""
-        return SIZES + len(self.centre)
+        return SIZES + len(self.centre) if len(self.centre) else ONE_SIZE
 
     def __call__(self, z: Array, rows: Array) -> Array:
         """Give ln V, shape (n, m), of members z, shape (n, dimensions), at rows, shape (m, 1 + k).
@@ -97,19 +95,19 @@ class Sizes:
 
 
 def size_choices(rows: Array) -> list[tuple[bool, ...]]:
-    """All ways to take logarithms of parameters that the data may decide between.
+    """Ways to take each parameter that the data may decide between: its logarithm or itself; the likelier one first.
 
     Two values of a parameter do not tell; a power law is assumed. So it is where values vary by a large factor.
     """
-    options = []
+    options: list[tuple[bool, ...]] = []
     for column in rows[:, 1:].T:
         if (column <= 0).any():
-            options.append([False])
+            options.append((False,))
         elif len(np.unique(column)) < 3 or column.max() > LARGEST_LEVEL_RANGE * column.min():
-            options.append([True])
+            options.append((True,))
         else:
-            options.append([True, False])
-    return list(itertools.product(*options))
+            options.append((True, False))
+    return options
 
 
 def check_rows(X: ArrayLike, columns: int | None = None) -> Array:
