@@ -16,6 +16,7 @@ from regret_parts.archive import Archive
 from regret_parts.contest import Contest, Outcome, merged
 from regret_parts.families import FAMILIES, Family
 from regret_parts.unseen import UNSEEN
+from regret_parts.wrong import WRONG
 
 __all__ = ["SETS", "Result", "simulate"]
 
@@ -23,8 +24,8 @@ __all__ = ["SETS", "Result", "simulate"]
 Task = tuple[Family, int, float, tuple[str, ...], range]
 Work = Callable[[list[Task]], list[Outcome]]
 
-#: Sets of families: those that the oracle knows, and others.
-SETS: dict[str, tuple[Family, ...]] = {"known": FAMILIES, "unseen": UNSEEN}
+#: Sets of families: those that the oracle knows, others, and those that no smooth curve fits.
+SETS: dict[str, tuple[Family, ...]] = {"known": FAMILIES, "unseen": UNSEEN, "wrong": WRONG}
 
 #: Pairs at a time for a process, and between two writings of an archive.
 CHUNK, WRITTEN = 5, 100
@@ -62,6 +63,7 @@ def simulate(
     jobs: int = 1,
     extrap: str | None = None,
     archive: Archive | None = None,
+    block: int = 1,
 ) -> Result:
     """Let contestants decide for pairs of every family.
 
@@ -69,7 +71,7 @@ def simulate(
     ----------
     families
         Both solvers of a pair are of the same one.
-    contestants, budgets, seed, extrap
+    contestants, budgets, seed, extrap, block
         As of `Contest`. The same seed gives the same pairs and readings whatever else is asked for.
     pairs
         Of each family.
@@ -80,7 +82,7 @@ def simulate(
     archive
         What is there is not computed again, what is computed is added to it.
     """
-    arguments = (contestants, budgets, seed, extrap)
+    arguments = (contestants, budgets, seed, extrap, block)
     groups = [contestants] if archive is None else [(name,) for name in contestants]
     outcomes = {}
     with _processes(jobs, arguments) as work:
@@ -88,7 +90,11 @@ def simulate(
             parts = []
             for names in groups:
                 tasks = partial(_tasks, family, points, noise, names)
-                path = None if archive is None else archive.path(names[0], family.name, points, noise, budgets, seed)
+                path = (
+                    None
+                    if archive is None
+                    else archive.path(names[0], family.name, points, noise, budgets, seed, block)
+                )
                 parts.append(_outcomes(work, tasks, pairs, archive, path, names))
             outcomes[family.name] = [merged(each) for each in zip(*parts, strict=True)]
     return Result(points, noise, budgets, seed, contestants, outcomes)
@@ -133,10 +139,10 @@ def _processes(jobs: int, arguments: tuple[Any, ...]) -> Iterator[Work]:
 _running: list[Contest] = []
 
 
-def _start(contestants: tuple[str, ...], budgets: tuple[int, ...], seed: int, extrap: str | None) -> None:
+def _start(contestants: tuple[str, ...], budgets: tuple[int, ...], seed: int, extrap: str | None, block: int) -> None:
     # Processes of one thread each: threads of the linear algebra would only get in each other's way.
     threadpool_limits(1)
-    _running[:] = [Contest(contestants, budgets, seed, extrap)]
+    _running[:] = [Contest(contestants, budgets, seed, extrap, block)]
 
 
 def _run(task: Task) -> list[Outcome]:
