@@ -46,6 +46,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--points", type=int, nargs="+", choices=DESIGNS, default=[5], help="readings per solver")
     parser.add_argument("--noise", type=float, nargs="+", default=[0.05], help="relative standard deviation")
     parser.add_argument("--budgets", type=int, nargs="+", default=[32, 128, 512], help="ranks in all")
+    parser.add_argument("--block", type=int, default=1, help="learners see so many times as many ranks, and budgets")
     parser.add_argument("--families", choices=SETS, default="known", help="known to the oracle, or unseen")
     contestants = (*LEARNERS, *PEERS)
     parser.add_argument("--learners", nargs="+", choices=contestants, default=contestants, help="who takes part")
@@ -74,6 +75,7 @@ def main(argv: Sequence[str] | None = None) -> None:
                 jobs=options.jobs,
                 extrap=options.extrap,
                 archive=options.archive and Archive(options.archive),
+                block=options.block,
             )
             results.append(result)
             print(as_text(result, reference), flush=True)

@@ -242,7 +242,7 @@ def test_an_archive_is_continued_and_joined(tmp_path: Path) -> None:
     options: dict[str, Any] = {"points": 3, "noise": 0.05, "budgets": (128, 512), "seed": 1}
     contestants = ("shape", "pmnf", "equal")
     simulate(FAMILIES[:1], ("shape",), pairs=2, archive=archive, **options)
-    path = archive.path("shape", "diffusive", 3, 0.05, (128, 512), 1)
+    path = archive.path("shape", "diffusive", 3, 0.05, (128, 512), 1, 1)
     known = archive.load(path, "shape")
     known[1].regrets["shape"][:] = 7.0
     archive.save(path, "shape", known)

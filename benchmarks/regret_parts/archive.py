@@ -27,9 +27,11 @@ class Archive:
         self.directory = directory
         directory.mkdir(parents=True, exist_ok=True)
 
-    def path(self, name: str, family: str, points: int, noise: float, budgets: tuple[int, ...], seed: int) -> Path:
+    def path(
+        self, name: str, family: str, points: int, noise: float, budgets: tuple[int, ...], seed: int, block: int
+    ) -> Path:
         """Where the outcomes of a contestant are."""
-        ranks = "-".join(map(str, budgets))
+        ranks = "-".join(map(str, budgets)) + (f"x{block}" if block > 1 else "")
         return self.directory / f"{name}_{family}_{points}_{noise:g}_{ranks}_{seed}.npz"
 
     def load(self, path: Path, name: str) -> list[Outcome]:

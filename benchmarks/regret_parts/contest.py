@@ -79,9 +79,15 @@ class Contest:
         Of everything.
     extrap
         The Python that runs Extra-P.
+    block
+        Ranks are given out in blocks of so many: to a learner, solvers and budgets are those of so many times as many
+        ranks. Who knows the families (the oracle) counts blocks.
     """
 
-    def __init__(self, contestants: tuple[str, ...], budgets: tuple[int, ...], seed: int, extrap: str | None) -> None:
+    def __init__(
+        self, contestants: tuple[str, ...], budgets: tuple[int, ...], seed: int, extrap: str | None, block: int = 1
+    ) -> None:
+        self.block = block
         self.contestants = contestants
         self.budgets = budgets
         self.seed = seed
@@ -148,7 +154,8 @@ class Contest:
             elif name == "extra-p":
                 if self._extrap is None:
                     raise ValueError("extra-p needs the Python of an environment that has extrap 4.2.5")
-                predicted = self._extrap.curve(ranks, seconds[which], self.highest)
+                predicted = self._extrap.curve(self.block * ranks, seconds[which], self.block * self.highest)
+                predicted = predicted[:, self.block - 1 :: self.block]
                 curves.append(np.where(np.isfinite(predicted), predicted, np.inf))
                 continue
             else:
@@ -174,14 +181,15 @@ class Contest:
             # A network that has not converged is this contestant's trouble, and shows in its regret.
             warnings.simplefilter("ignore")
             try:
-                model.fit(ranks[:, None], seconds, noise * seconds if told else None)
+                model.fit(self.block * ranks[:, None], seconds, noise * seconds if told else None)
             except PreciceLBError:
                 return None
             if name.endswith("-raw"):
-                predicted = model.predict(np.arange(1, self.highest + 1, dtype=np.float64)[:, None])[None]
+                at = self.block * np.arange(1, self.highest + 1, dtype=np.float64)
+                predicted = model.predict(at[:, None])[None]
                 return np.where(np.isfinite(predicted), predicted, np.inf), None
-            curves = learned_curves(model, ranks, self.highest, (self.seed, *seed))
-            return curves, np.asarray(model.predict_interval(PLACES[:, None], LEVEL))
+            curves = learned_curves(model, ranks, self.highest, (self.seed, *seed), self.block)
+            return curves, np.asarray(model.predict_interval(self.block * PLACES[:, None], LEVEL))
 
     def _oracle(self, ranks: Array) -> Oracle:
         key = tuple(ranks)

@@ -67,14 +67,27 @@ def believed_curve(seconds: Array, measured: Array) -> Array:
     return curve
 
 
-def learned_curves(model: Any, measured: Array, highest: int, seed: tuple[int, ...]) -> Array:
+def learned_curves(model: Any, measured: Array, highest: int, seed: tuple[int, ...], block: int = 1) -> Array:
     """Curves that `recommend` decides by: drawn where the learner can, else the predicted one where it is believed.
+
+    Parameters
+    ----------
+    model
+        Fitted to times over ranks.
+    measured
+        Rank counts that were measured, in blocks.
+    highest
+        Curves are given at 1 … highest blocks.
+    seed
+        Of the dice.
+    block
+        Ranks in a block.
 
     Returns
     -------
     array of shape (curves, highest)
     """
-    ranks = np.arange(1, highest + 1, dtype=np.float64)
+    ranks = block * np.arange(1, highest + 1, dtype=np.float64)
     draws = hasattr(model, "draw")
     if draws and model.always_believable:
         return np.asarray(model.draw(DRAWS, np.random.default_rng(seed))(ranks), dtype=np.float64)
