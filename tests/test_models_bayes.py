@@ -140,7 +140,7 @@ def test_the_posterior_is_that_of_a_huge_weighted_sample_of_the_prior(straggling
     seconds = noisy(800 / RANKS + 0.5 + 0.05 * RANKS**0.5, 0.05, 3)
     at = np.array([12.0, 100.0, 512.0])
     z = prior_bank(150_000, ONE_SIZE)
-    likelihood = Likelihood(RANKS, seconds, np.zeros(5), 0.05, 1.0, straggling, waved(RANKS))
+    likelihood = Likelihood(RANKS, seconds, np.zeros(5), 0.04, 1.0, straggling, waved(RANKS))
     at_measured = Shapes(z, 128.0)(RANKS)
     log = likelihood(at_measured)
     weights = np.exp(log - log.max())

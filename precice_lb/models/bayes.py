@@ -115,7 +115,7 @@ class BayesRegressor(Learner):
         self,
         *,
         members: int = 512,
-        noise: float = 0.05,
+        noise: float = 0.04,
         noise_spread: float = 1.0,
         straggling: float = 0.02,
         random_state: int = 0,
