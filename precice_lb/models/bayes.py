@@ -82,9 +82,9 @@ class BayesRegressor(Learner):
     noise : float
         Prior median of the relative noise of one measurement, which is between 0.3 and 15 %.
     noise_spread : float
-        The prior's standard deviation of the noise's natural logarithm. The default is nearly flat: the measurements
-        are to tell the noise, as far as they can. A narrow prior makes intervals too wide on quiet machines and too
-        narrow on busy ones; with three measurements even the flat one does, a little.
+        The prior's standard deviation of the noise's natural logarithm. The default is wide: the measurements are to
+        tell the noise, as far as they can. A narrow prior makes intervals too wide on quiet machines and too narrow on
+        busy ones; with three measurements even the wide one does.
     straggling : float
         Prior probability that a measurement is far too slow (or too fast); looked at without parameters beside ranks.
     random_state : int
@@ -93,9 +93,9 @@ class BayesRegressor(Learner):
     Attributes
     ----------
     z_ : array of shape (members, D)
-        The curves' standard normal variables: 4, with parameters 6 and one for each.
+        The curves' standard normal variables: 4, with parameters 9 and one for each.
     log_scale_ : array of shape (members,)
-        Natural logarithm of the seconds of their work on one rank.
+        Natural logarithm of the seconds of what falls, at the reference.
     noise_ : array of shape (members,)
         Relative noise that goes with them.
     reference_ : float

@@ -3,8 +3,8 @@
 A member is f(p) = W [x^-α + s V^η + g V^ζ (p^β - 1) / β], with x = p / (R V) and
 
 - R: the reference, the largest measured number of ranks. No other number of ranks means anything to the prior but 1, at
-  which nothing has grown: a curve measured at a hundred times as many ranks is drawn from the same family. Who measured
-  over less than a factor `OCTAVES` tells of is taken to have begun at its low end;
+  which nothing has grown: a curve measured at a hundred times as many ranks is drawn from the same family. Whoever
+  measured over fewer than `OCTAVES` octaves is taken to have begun at the low end of so many;
 - x^-α: a run time falls as 1/p, somewhat less (surfaces beside volumes, uneven parts) or faster (caches);
 - s: what does not fall, as in Amdahl's law, relative to what falls at the reference;
 - g: what grows with p, from the logarithm of tree-like collectives (β = 0) on. It is stated by the rank count at which
@@ -19,7 +19,7 @@ A member is f(p) = W [x^-α + s V^η + g V^ζ (p^β - 1) / β], with x = p / (R 
 Every member is positive and finite for all p ≥ 1. All parameters are functions of standard normal variables z, with
 tails heavier than normal: no solver is impossible. What no member explains, such as caches, full nodes or one
 kernel that takes over from another one, is left to deviations (`precice_lb.models.bayes_misfit`). The constants were
-chosen by the predictive density of measured curves of other codes (`benchmarks/README.md`, real curves).
+chosen by measured curves of other codes, random families and a published table (`benchmarks/README.md`, real curves).
 """
 
 from __future__ import annotations
