@@ -11,6 +11,9 @@ what the readings do not tell; bayes that is told the noise too (bayes-told), so
 stands apart from not knowing the families; pmnf as published (pmnf-raw), where the learner pmnf is believed as
 `recommend` does; and Extra-P 4.2.5 with negative exponents.
 
+With `--block K` learners see K times as many ranks, readings and budgets: what a learner that knows no scale must not
+notice.
+
 A long run can be interrupted, and contestants added to it, with `--archive DIRECTORY`:
 
     python benchmarks/regret.py --pairs 2000 --learners oracle shape --archive outcomes
@@ -47,7 +50,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--noise", type=float, nargs="+", default=[0.05], help="relative standard deviation")
     parser.add_argument("--budgets", type=int, nargs="+", default=[32, 128, 512], help="ranks in all")
     parser.add_argument("--block", type=int, default=1, help="learners see so many times as many ranks, and budgets")
-    parser.add_argument("--families", choices=SETS, default="known", help="known to the oracle, or unseen")
+    parser.add_argument("--families", choices=SETS, default="known", help="known to the oracle, unseen, or not smooth")
     contestants = (*LEARNERS, *PEERS)
     parser.add_argument("--learners", nargs="+", choices=contestants, default=contestants, help="who takes part")
     parser.add_argument("--extrap", metavar="PYTHON", help="Python of an environment with extrap 4.2.5")

@@ -204,10 +204,11 @@ class BayesRegressor(Learner):
         sizes = Sizes.of(rows, seconds, choice)
         frequencies = spectrum(sizes)
         likelihood = self._likelihood(rows, seconds, errors, sizes, frequencies)
-        shapes = _after(likelihood, self._members(rows, sizes))
+        log_likelihood = _after(likelihood, self._members(rows, sizes))
         bank = prior_bank(BANK * self.members, sizes.dimensions)
         moves = MOVES_WITH_SIZES if choice else MOVES
-        z, evidence = sample_posterior(shapes, bank, self.members, moves, np.random.default_rng(self.random_state))
+        rng = np.random.default_rng(self.random_state)
+        z, evidence = sample_posterior(log_likelihood, bank, self.members, moves, rng)
         return evidence, z, sizes, frequencies, likelihood
 
     def _likelihood(
