@@ -74,7 +74,9 @@ def _alone(pair: Pair, points: int, noise: float, budget: int) -> float:
     """Regret of the default learner without the gate."""
     ranks, seconds = read(pair, points, noise)
     at = np.arange(1, budget + 1, dtype=np.float64)
-    first, second = (make_learner(DEFAULT_LEARNER).fit(ranks[:, None], row).draw(DRAWS, 0)(at) for row in seconds)
+    first, second = (
+        make_learner(DEFAULT_LEARNER).fit(ranks[:, None], row).draw(DRAWS, seed)(at) for seed, row in enumerate(seconds)
+    )
     return regret(pair, budget, choose((first, second), budget))
 
 

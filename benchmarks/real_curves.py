@@ -114,10 +114,10 @@ def _learned(name: str, pair: CurvePair, options: argparse.Namespace) -> list[Cu
     """Give curves of both solvers; None for who learns nothing."""
     if name == "equal":
         return None
-    return [_curves(name, pair, seconds, options) for seconds in pair.seconds]
+    return [_curves(name, pair, seconds, seed, options) for seed, seconds in enumerate(pair.seconds)]
 
 
-def _curves(name: str, pair: CurvePair, seconds: Array, options: argparse.Namespace) -> Curves:
+def _curves(name: str, pair: CurvePair, seconds: Array, seed: int, options: argparse.Namespace) -> Curves:
     highest = int(pair.start * pair.span)
     if name == "line":
         line = np.polyfit(np.log(pair.ranks), np.log(seconds), 1)
@@ -134,7 +134,7 @@ def _curves(name: str, pair: CurvePair, seconds: Array, options: argparse.Namesp
         except PreciceLBError:
             return lambda ranks: np.full((1, len(ranks)), np.inf)
     if hasattr(model, "draw"):
-        drawn: Curves = model.draw(DRAWS, 0)
+        drawn: Curves = model.draw(DRAWS, seed)
         return drawn
     at = np.arange(1, highest + 1, dtype=np.float64)
     believed = believed_curve(np.asarray(model.predict(at[:, None]), dtype=np.float64), pair.ranks)

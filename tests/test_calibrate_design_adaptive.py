@@ -93,7 +93,7 @@ def test_runs_soon_measure_at_and_around_the_recommended_split() -> None:
         )
         chosen = design.recommendation().split["Inner"]
         near += [abs(split["Inner"] - chosen) <= 0.15 * 128 for split in splits[2:]]
-    assert sum(near) >= 2 * seeds
+    assert sum(near) >= 3 * seeds
 
 
 def test_it_ends_when_another_run_is_not_worth_it() -> None:
@@ -221,7 +221,7 @@ def test_a_large_budget_costs_no_more() -> None:
     # It begins at a thousand times as many ranks as these laws can use: down from there takes a few runs more.
     _, splits, lost = campaign(("Inner", "Outer", "Third"), 100_000, 7)
     assert all(sum(split.values()) <= 100_000 for split in splits)
-    assert lost < 0.15
+    assert lost < 0.05
 
 
 def test_a_coupling_of_its_own_is_obeyed() -> None:

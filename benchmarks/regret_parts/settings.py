@@ -34,8 +34,10 @@ SETTINGS: dict[str, Setting] = {
     "minima vary more": {"LOWEST_SPREAD": 4.0},
     "flatter rises": {"STEEPEST": 0.7},
     "steeper rises": {"STEEPEST": 1.8},
-    "smaller deviations": {"DEVIATION": 0.03},
-    "larger deviations": {"DEVIATION": 0.12},
+    "smaller deviations": {"DEVIATION": 0.01},
+    "larger deviations": {"DEVIATION": 0.08},
+    "nearer beyond readings": {"BEYOND": 0.06},
+    "farther beyond readings": {"BEYOND": 0.24},
     "rougher deviations": {"RANKS_ALIKE": 2.5},
     "smoother deviations": {"RANKS_ALIKE": 8.0},
 }

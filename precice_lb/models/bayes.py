@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import ndtri
 
 from precice_lb.exceptions import ModelError
 from precice_lb.models.base import Learner
@@ -153,7 +154,8 @@ class BayesRegressor(Learner):
         rng = np.random.default_rng(self.random_state)
         self.z_ = mix(z, _after(likelihood, shapes), rng) if len(self.sizes_.centre) else z
         self.log_scale_, self.noise_, weights = likelihood.draw(shapes(self.z_), rng)
-        self.deviations_ = Deviations(frequencies, weights)
+        bends = ndtri((rng.permutation(self.members) + 0.5) / self.members)
+        self.deviations_ = Deviations(frequencies, weights, bends, float(self.ranks_.max()))
         return self
 
     def predict(self, X: ArrayLike) -> Array:

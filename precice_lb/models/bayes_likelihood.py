@@ -24,7 +24,7 @@ FEW, LEVELS, LEVELS_OF_MANY = 40, 7, 24
 # A straggler's deviation is this many times the noise, and at least so large.
 STRAGGLER_FACTOR, STRAGGLER_LEAST = 4.0, 0.15
 # Prior of a deviation's standard deviation: its median, the spread of its logarithm, and its grid.
-DEVIATION, DEVIATION_SPREAD = 0.045, 1.3
+DEVIATION, DEVIATION_SPREAD = 0.022, 1.8
 LEAST_DEVIATION, LARGEST_DEVIATION, DEVIATION_LEVELS = 0.01, 0.5, 4
 
 

@@ -33,6 +33,9 @@ FREEDOM = 3
 NOISE_LEVELS = 24
 # Of directions that are so much less visible in the measurements than the best, they tell nothing.
 NEGLIGIBLE = 1e-3
+# Beyond the largest measured rank count a curve is so far off an octave later, as a standard deviation of its logarithm,
+# and at most so many times as far: what no measurement can tell, such as where a real code breaks down.
+BEYOND, FARTHEST = 0.12, 2.0
 
 
 def spectrum(sizes: Sizes) -> Array:
@@ -59,22 +62,32 @@ class Deviations:
         As of `spectrum`.
     weights : array of shape (n, 2 WAVES)
         Of the waves of each.
+    bends : array of shape (n,)
+        Standard normal: which way each goes beyond the measurements.
+    last : float
+        Largest measured rank count.
     """
 
-    def __init__(self, frequencies: ArrayLike, weights: ArrayLike) -> None:
+    def __init__(self, frequencies: ArrayLike, weights: ArrayLike, bends: ArrayLike, last: float) -> None:
         self.frequencies = np.asarray(frequencies, dtype=np.float64)
         self.weights = np.asarray(weights, dtype=np.float64)
+        self.bends = np.asarray(bends, dtype=np.float64)
+        self.last = last
 
     def __call__(self, ranks: Array, steps: Array) -> Array:
         """Factors on the seconds at ranks, shape (m,), and steps of the parameters, shape (m, k); shape (n, m)."""
-        return np.asarray(np.exp(self.weights @ waves(self.frequencies, ranks, steps).T), dtype=np.float64)
+        logs = self.weights @ waves(self.frequencies, ranks, steps).T
+        octaves = np.log2(np.maximum(ranks / self.last, 1.0))
+        logs += BEYOND * FARTHEST * self.bends[:, None] * -np.expm1(-octaves / FARTHEST)
+        return np.asarray(np.exp(logs), dtype=np.float64)
 
     def __getitem__(self, chosen: Any) -> Deviations:
-        return Deviations(self.frequencies, self.weights[chosen])
+        return Deviations(self.frequencies, self.weights[chosen], self.bends[chosen], self.last)
 
-    def to_dict(self) -> dict[str, list[list[float]]]:
+    def to_dict(self) -> dict[str, Any]:
         """Give plain JSON types, the arguments of the constructor."""
-        return {"frequencies": self.frequencies.tolist(), "weights": self.weights.tolist()}
+        arrays = {name: getattr(self, name).tolist() for name in ("frequencies", "weights", "bends")}
+        return {**arrays, "last": self.last}
 
 
 class SmoothLikelihood:

@@ -116,15 +116,25 @@ def _resample(z: Array, log: Array, step: float, count: int, rng: np.random.Gene
 def _move(
     z: Array, log: Array, power: float, log_likelihood: Callable[[Array], Array], rng: np.random.Generator
 ) -> tuple[Array, Array]:
-    """Offer every member another place; where it is as good or lucky, the member goes there."""
-    n, d = z.shape
-    first = rng.permutation(n)
-    other = np.roll(first, 1 + int(rng.integers(n - 1)))
-    # Some moves change all variables, most some of them; a few sizes of steps for wide and for narrow directions.
-    moved = rng.random((n, d)) < rng.choice([0.35, 0.7, 1.0], size=(n, 1))
-    size = 1.6 / np.sqrt(2 * d) * np.exp(0.7 * rng.standard_normal((n, 1)))
-    offered = z + moved * (size * (z[first] - z[other]) + 0.002 * rng.standard_normal((n, d)))
-    offered_log = log_likelihood(offered)
-    gain = power * (offered_log - log) - 0.5 * ((offered * offered).sum(axis=1) - (z * z).sum(axis=1))
-    taken = np.log(rng.random(n)) < gain
-    return np.where(taken[:, None], offered, z), np.where(taken, offered_log, log)
+    """Offer every member another place; where it is as good or lucky, the member goes there.
+
+    Halves in turn, each along differences of the other: a member that moves along its own place's difference to others
+    shrinks the sample.
+    """
+    z, log = z.copy(), log.copy()
+    order, d = rng.permutation(len(z)), z.shape[1]
+    middle = len(z) // 2
+    for mine, others in ((order[:middle], order[middle:]), (order[middle:], order[:middle])):
+        n, at = len(mine), rng.integers(len(others), size=len(mine))
+        away = (at + rng.integers(1, len(others), size=n)) % len(others)
+        # Some moves change all variables, most some of them; a few sizes of steps for wide and for narrow directions.
+        moved = rng.random((n, d)) < rng.choice([0.35, 0.7, 1.0], size=(n, 1))
+        size = 1.6 / np.sqrt(2 * d) * np.exp(0.7 * rng.standard_normal((n, 1)))
+        steps = size * (z[others[at]] - z[others[away]]) + 0.002 * rng.standard_normal((n, d))
+        offered = z[mine] + moved * steps
+        offered_log = log_likelihood(offered)
+        gain = power * (offered_log - log[mine])
+        gain -= 0.5 * ((offered * offered).sum(axis=1) - (z[mine] * z[mine]).sum(axis=1))
+        taken = np.log(rng.random(n)) < gain
+        z[mine[taken]], log[mine[taken]] = offered[taken], offered_log[taken]
+    return z, log

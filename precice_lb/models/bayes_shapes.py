@@ -46,7 +46,7 @@ FALLS = (0.05, 0.5, 0.7, 0.8, 0.9, 0.97, 1.01, 1.05, 1.3, 1.9)
 FLOOR, FLOOR_SPREAD = -1.8, 1.5
 LOWEST, LOWEST_SPREAD = 2.0, 3.0
 # The largest β.
-STEEPEST = 1.0
+STEEPEST = 0.9
 # Decades by which surfaces count less than volumes at the reference, and their spread.
 SURFACE, SURFACE_SPREAD = 1.3, 0.75
 # What parts too large for the cache cost more at most, octaves around the reference where they begin to fit, and the
