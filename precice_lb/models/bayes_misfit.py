@@ -7,6 +7,8 @@ call the deviation the model's inadequacy). It is a Gaussian process with a Mat√
 so smooth that it could be continued far beyond the measurements), written as a sum of waves whose frequencies are drawn
 from its spectrum (Rahimi and Recht 2007), so that a drawn deviation is a function that can be told anywhere. Its
 standard deviation is integrated over on a grid like the noise's: the measurements tell how far the family is wrong.
+Beyond the largest measured number of ranks, where real codes break down or go on better than their measurements say,
+each drawn curve bends up or down.
 """
 
 from __future__ import annotations
@@ -33,8 +35,8 @@ FREEDOM = 3
 NOISE_LEVELS = 24
 # Of directions that are so much less visible in the measurements than the best, they tell nothing.
 NEGLIGIBLE = 1e-3
-# Beyond the largest measured rank count a curve is so far off an octave later, as a standard deviation of its logarithm,
-# and at most so many times as far: what no measurement can tell, such as where a real code breaks down.
+# Beyond the largest measured rank count every curve goes its own way, which no measurement can tell: by so much per
+# octave at first and at most so many times as much, as standard deviations of its logarithm.
 BEYOND, FARTHEST = 0.12, 2.0
 
 
@@ -63,7 +65,7 @@ class Deviations:
     weights : array of shape (n, 2 WAVES)
         Of the waves of each.
     bends : array of shape (n,)
-        Standard normal: which way each goes beyond the measurements.
+        Standard normal: how far each bends up beyond the measurements.
     last : float
         Largest measured rank count.
     """
