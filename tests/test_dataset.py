@@ -19,6 +19,7 @@ from precice_lb.dataset.series import spread_of
 from precice_lb.exceptions import DataError, StoreError
 from precice_lb.store.merge import merge_stores
 from precice_lb.store.reader import RankStore
+from precice_lb.watch import Observer
 
 PAIR = """<precice-configuration><coupling-scheme:{kind}><participants first="A" second="B"/>
 </coupling-scheme:{kind}></precice-configuration>"""
@@ -177,6 +178,11 @@ def test_what_a_partner_accelerates_is_no_transfer(tmp_path: Path) -> None:
     np.testing.assert_allclose(run.participants["A"].own_seconds, 3 * (0.3 + TRANSFER))
     np.testing.assert_allclose(run.participants["B"].own_seconds, 3 * (0.1 + TRANSFER) + sum(accelerating))
     np.testing.assert_allclose(run.participants["A"].window_seconds, 3 * (0.3 + TRANSFER) + sum(accelerating))
+    # `watch` says the same.
+    seen = Observer(tmp_path).look()
+    assert seen is not None
+    for each in seen.participants:
+        assert each.own_seconds == pytest.approx(run.participants[each.participant].own_seconds[-1])
     # Without B's store nobody knows how much of A's wait is a transfer.
     (run,) = load_runs([tmp_path / "A"])
     np.testing.assert_allclose(run.participants["A"].own_seconds, 3 * 0.3)

@@ -89,17 +89,15 @@ def _coupled_run(groups: Sequence[Sequence[RankStore]], warmup: int | None, comp
 
 def _participants(groups: Sequence[Sequence[RankStore]], configuration: str, warmup: int) -> dict[str, ParticipantRun]:
     """Reduce the ranks of all participants of a coupled run."""
-    seconds = serial_second_participants(configuration)
-    tables = [
-        participant_times(group, warmup, second=group[0].metadata["participant"] in (seconds or ())) for group in groups
-    ]
+    seconds = serial_second_participants(configuration) or ()
+    tables = [participant_times(group, warmup, second=group[0].metadata["participant"] in seconds) for group in groups]
     named = {str(table.metadata["participant"]): table for table in tables}
     pair = serial_pair(configuration)
     if pair is not None and set(pair) == set(named):
         floor = settle_serial_pair(named[pair[0]], named[pair[1]], warmup)
     else:
-        # In other serial schemes a partner's data is never already there, so no wait shows the bare transfer.
-        floor = _transfer_floor(tables, accelerators(configuration), warmup) if seconds is None else 0.0
+        waits = {name: table.least_wait(warmup) for name, table in named.items()}
+        floor = transfer_floor(configuration, waits, {name: table.least_overhead for name, table in named.items()})
     return {name: table.run(floor, warmup) for name, table in named.items()}
 
 
@@ -123,16 +121,29 @@ def warmup_found(part: ParticipantRun) -> int:
     return int(part.windows[known][count - 1]) if count else 0
 
 
-def _transfer_floor(tables: Sequence[ParticipantTimes], accelerating: Mapping[str, str], warmup: int) -> float:
+def transfer_floor(configuration: str, least_waits: Mapping[str, float], least_overheads: Mapping[str, float]) -> float:
     """Seconds of the least wait in an iteration: what the transfer takes where data is already there.
 
-    While a partner accelerates it is not: what the partner spent on that at least is no transfer.
+    While a partner accelerates it is not: what the partner spent on that at least is no transfer. In a serial scheme it
+    never is, so that no wait shows the bare transfer.
+
+    Parameters
+    ----------
+    configuration : str
+        Text of ``precice-config.xml``.
+    least_waits, least_overheads : mapping from participant to float
+        Seconds of its shortest wait and of its least overhead in an iteration after warm-up; NaN where not measured.
+
+    Returns
+    -------
+    float
+        From 0 on.
     """
-    named = {str(table.metadata["participant"]): table for table in tables}
+    if serial_second_participants(configuration) is not None:
+        return 0.0
+    accelerating = accelerators(configuration)
     waits = []
-    for name, table in named.items():
-        delay = 0.0
-        if name in accelerating:
-            delay = named[accelerating[name]].least_overhead if accelerating[name] in named else math.nan
-        waits.append(table.least_wait(warmup) - delay)
+    for name, wait in least_waits.items():
+        delay = least_overheads.get(accelerating[name], math.nan) if name in accelerating else 0.0
+        waits.append(wait - delay)
     return max(min(filter(math.isfinite, waits), default=0.0), 0.0)

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precice_lb.dataset import DEFAULT_WARMUP_WINDOWS, Measurements
-from precice_lb.dataset.coupling import serial_second_participants
+from precice_lb.dataset.runs import transfer_floor
 from precice_lb.dataset.series import Drift, drift_of, shift_of, warmup_of
 from precice_lb.exceptions import ConfigurationError, DataError, PreciceLBError, StoreError
 from precice_lb.precice_xml import parse_configuration
@@ -119,10 +119,11 @@ class Observer:
             return None
 
     def _snapshot(self, run: LiveRun, warmup: int) -> Snapshot:
-        serial = serial_second_participants(run.configuration) is not None
-        waits = [] if serial else [series.least_wait for series in run.series.values()]
-        # In a serial scheme a partner's data is never already there, so no wait shows the bare transfer.
-        floor = min(filter(math.isfinite, waits), default=0.0)
+        floor = transfer_floor(
+            run.configuration,
+            {name: series.least_wait for name, series in run.series.items()},
+            {name: series.least_overhead for name, series in run.series.items()},
+        )
         participants = tuple(
             _state(name, int(run.metadata[name]["size"]), len(ranks), run.state(name), run.series[name], floor, warmup)
             for name, ranks in run.ranks.items()

@@ -32,6 +32,8 @@ class Series:
         Wall seconds.
     least_wait : float
         The shortest wait of an iteration so far, but for the first windows; NaN if there was none.
+    least_overhead : float
+        Likewise the least overhead of an iteration.
     problems : dict of str to int
         Why waits were not measured, with the number of ranks.
     """
@@ -42,7 +44,7 @@ class Series:
         self.wait: Array = np.empty(0)
         self.wall: Array = np.empty(0)
         self.iterations: Array = np.empty(0)
-        self.least_wait = np.nan
+        self.least_wait = self.least_overhead = np.nan
         self.problems: dict[str, int] = {}
 
     @property
@@ -77,6 +79,7 @@ class Series:
         self.wall = np.concatenate([self.wall, np.where(np.isfinite(busy), busy + wait, wall)])
         self.iterations = np.concatenate([self.iterations, layout.iterations[new]])
         self.least_wait = float(np.fmin(self.least_wait, times.least_wait(warmup)))
+        self.least_overhead = float(np.fmin(self.least_overhead, times.least_overhead))
 
     def own(self, floor: float) -> Array:
         """Own seconds of each window, shape (W,), with the transfer floor in seconds per iteration."""
