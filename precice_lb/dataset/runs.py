@@ -12,7 +12,7 @@ import numpy as np
 
 from precice_lb.dataset.coupling import accelerators, serial_pair, serial_second_participants
 from precice_lb.dataset.names import common_directory, distinct_names
-from precice_lb.dataset.participants import ParticipantTimes, participant_times
+from precice_lb.dataset.participants import participant_times
 from precice_lb.dataset.records import CoupledRun, ParticipantRun
 from precice_lb.dataset.serial_pair import settle_serial_pair
 from precice_lb.dataset.series import warmup_of
