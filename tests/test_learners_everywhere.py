@@ -333,7 +333,7 @@ def test_the_split_that_was_recommended_is_judged_and_not_another(tmp_path: Path
     import dataclasses
 
     found = _recommended("shape")
-    good = next_runs(found, Schedule.parallel(["Fluid", "Solid"]))
-    poor = next_runs(dataclasses.replace(found, split={"Fluid": 2, "Solid": 10}), Schedule.parallel(["Fluid", "Solid"]))
+    good = next_runs(found)
+    poor = next_runs(dataclasses.replace(found, split={"Fluid": 2, "Solid": 10}))
     assert good.regret < 0.05
     assert poor.regret > 1.0

@@ -82,7 +82,7 @@ def test_everything_beside_a_recommendation_keeps_within_the_bounds(case: str) -
     for name, (low, high) in found.rank_intervals.items():
         assert {low, high} <= {*limits.counts(name).tolist()}
         assert low <= found.split[name] <= high
-    prospects = next_runs(found, Schedule.parallel(list(NAMES)))
+    prospects = next_runs(found)
     assert all(allowed(run.split, limits) for run in prospects.runs)
 
 
@@ -90,7 +90,7 @@ def test_everything_beside_a_recommendation_keeps_within_the_bounds(case: str) -
 def test_next_runs_are_there_where_the_measurements_leave_much_open(case: str) -> None:
     total, options = CASES[case]
     found = recommended(total, **options)
-    prospects = next_runs(found, Schedule.parallel(list(NAMES)))
+    prospects = next_runs(found)
     assert prospects.runs
     assert found.limits is not None
     assert all(allowed(run.split, found.limits) for run in prospects.runs)

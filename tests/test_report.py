@@ -144,9 +144,9 @@ def test_hostile_names_come_out_as_text_on_the_screen(hostile: tuple[Recommendat
 
 
 def test_documents_are_complete_and_the_same_every_time(plain: tuple[Recommendation, Schedule], tmp_path: Path) -> None:
-    recommendation, schedule = plain
-    first = write_documents(recommendation, tmp_path / "a", schedule=schedule)
-    second = write_documents(recommendation, tmp_path / "b", schedule=schedule)
+    recommendation, _schedule = plain
+    first = write_documents(recommendation, tmp_path / "a")
+    second = write_documents(recommendation, tmp_path / "b")
     assert [path.name for path in first] == ["recommendation.json", "recommendation.md", "scaling.svg", "scaling.png"]
     assert sorted(path.name for path in (tmp_path / "a").iterdir()) == sorted(path.name for path in first)
     for one, other in zip(first, second, strict=True):
@@ -160,8 +160,8 @@ def test_documents_are_complete_and_the_same_every_time(plain: tuple[Recommendat
 
 
 def test_a_report_has_no_markup_out_of_names(hostile: tuple[Recommendation, Schedule], tmp_path: Path) -> None:
-    recommendation, schedule = hostile
-    written = write_documents(recommendation, tmp_path, schedule=schedule)
+    recommendation, _schedule = hostile
+    written = write_documents(recommendation, tmp_path)
     report = report_markdown(recommendation)
     assert "<" not in report
     assert r"a\|b" in report
@@ -192,8 +192,8 @@ def test_json_has_null_where_json_has_no_number() -> None:
 
 
 def test_the_figure_has_units_legends_and_every_point(plain: tuple[Recommendation, Schedule]) -> None:
-    recommendation, schedule = plain
-    left, right = draw_recommendation(recommendation, schedule).axes
+    recommendation, _schedule = plain
+    left, right = draw_recommendation(recommendation).axes
     assert (left.get_xscale(), left.get_yscale()) == ("log", "log")
     assert left.get_xlabel() == "ranks of the participant (count)"
     assert re.fullmatch(r"own time per window \((s|ms|µs)\)", left.get_ylabel())
@@ -214,7 +214,7 @@ def test_the_figure_has_units_legends_and_every_point(plain: tuple[Recommendatio
 
 @pytest.mark.parametrize("which", ["plain", "hostile"])
 def test_no_labels_overlap_or_leave_the_figure(which: str, request: pytest.FixtureRequest) -> None:
-    figure = draw_recommendation(*request.getfixturevalue(which))
+    figure = draw_recommendation(request.getfixturevalue(which)[0])
     figure.canvas.draw()
     boxes = []
     for axes in figure.axes:
@@ -236,16 +236,16 @@ def test_no_labels_overlap_or_leave_the_figure(which: str, request: pytest.Fixtu
 
 
 def test_names_are_not_read_as_formulas_or_hidden_in_the_figure(tmp_path: Path) -> None:
-    recommendation, schedule = recommendation_for(tmp_path, ["_$x^2$", "漢字"])
-    figure = draw_recommendation(recommendation, schedule)
+    recommendation, _schedule = recommendation_for(tmp_path, ["_$x^2$", "漢字"])
+    figure = draw_recommendation(recommendation)
     labels = [text for axes in figure.axes for text in axes.get_legend().get_texts()]
     assert any(text.get_text().startswith("_$x^2$: ") and not text.get_parse_math() for text in labels)
     assert "漢字" in figure_bytes(figure, "svg").decode()
 
 
 def test_three_participants_get_their_parts_of_the_window(tmp_path: Path) -> None:
-    recommendation, schedule = recommendation_for(tmp_path, ["A", "B", "C"])
-    _, right = draw_recommendation(recommendation, schedule).axes
+    recommendation, _schedule = recommendation_for(tmp_path, ["A", "B", "C"])
+    _, right = draw_recommendation(recommendation).axes
     assert [text.get_text() for text in right.get_yticklabels()] == ["A", "B", "C"]
     assert re.fullmatch(r"time per window \((s|ms|µs)\)", right.get_xlabel())
 

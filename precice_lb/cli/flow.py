@@ -87,7 +87,7 @@ def run_and_recommend(
             "the comparison with the law", lambda: judge(recommendation, read_laws(laws), schedule, **bounds)
         )
     # Results first: whatever becomes of what is shown of them, the runs were not in vain.
-    written = write_documents(recommendation, result.directory, schedule=schedule, truth=truth)
+    written = write_documents(recommendation, result.directory, truth=truth)
     scripts = write_launch_scripts(study, recommendation.split, result.directory)
     attempted("the screen", lambda: print_recommendation(recommendation, truth=truth, evidence=evidence))
     name_files(written, sys.stdout)
@@ -131,7 +131,7 @@ def show(recommendation: Recommendation, schedule: Schedule, output: Path | None
     written: list[Path] = []
     try:
         if output is not None:
-            written = write_documents(recommendation, output, schedule=schedule)
+            written = write_documents(recommendation, output)
     finally:
         # Also where the directory cannot be written to.
         if as_json:

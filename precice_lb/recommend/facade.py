@@ -182,6 +182,7 @@ def recommend(
         learner=learner_name(decision.models[names[0]]),
         models=decision.models,
         measurements=case.measurements,
+        outlook=task.outlook,
         parameters=case.values,
         alternatives=alternatives,
         warnings=(*measurements.remarks, *case.warnings, *verdict.warnings, *doubts),

@@ -78,7 +78,8 @@ class Outlook:
         self.names = schedule.participants
         self.curves = curves
         self._recorded = [run for run in recorded if set(run) >= set(self.names)]
-        self._seed = seed
+        #: Of whatever is drawn.
+        self.seed = seed
         one = np.ones(1, dtype=np.int64)
         #: Whether there is anything to average over.
         self.is_uncertain = any(len(curve(one)) > 1 for curve in curves.values())
@@ -94,7 +95,7 @@ class Outlook:
         runs = recorded_windows(self.schedule, self._recorded)
         if sum(run.shape[1] for run in runs) < LEAST_WINDOWS:
             return None
-        return resampled_residuals(self.schedule, self._recorded, windows=WINDOWS, seed=self._seed)
+        return resampled_residuals(self.schedule, self._recorded, windows=WINDOWS, seed=self.seed)
 
     @property
     def is_searched(self) -> bool:
@@ -106,6 +107,10 @@ class Outlook:
         if self.residuals is None:
             return dict(own)
         return {name: seconds * float(self.residuals[name][SETTLING:].mean()) for name, seconds in own.items()}
+
+    def mean_seconds(self, split: Mapping[str, int]) -> dict[str, float]:
+        """Own seconds per window of each participant of a split, means over the drawn curves and windows."""
+        return {name: float(seconds.mean()) for name, seconds in self.mean_own(self.own(split)).items()}
 
     def seconds(self, own: Mapping[str, Array]) -> Array:
         """Seconds per window for own seconds per window of each participant, arrays of one shape."""
@@ -128,19 +133,32 @@ class Outlook:
 
     def expected_windows(self, counts: Integers) -> Array:
         """Mean seconds per window of several splits, shape (k,), for ranks of shape (k, participants)."""
+        return np.asarray(self.schedule.window_seconds(self._costs(counts)).mean(axis=0), dtype=np.float64)
+
+    def steady_windows(self, counts: Integers) -> Array:
+        """Seconds per window of several splits for each curve, shape (curves, k), without noise between windows.
+
+        NaN for splits at which a model has no value, or none above zero, far from what was measured.
+        """
+        costs = self._costs(counts)
+        usable = np.all([(np.isfinite(each) & (each > 0)).all(axis=0) for each in costs.values()], axis=0)
+        windows = np.full(np.broadcast_shapes(*(each.shape for each in costs.values())), np.nan)
+        if usable.any():
+            windows[:, usable] = self.schedule.window_seconds({name: each[:, usable] for name, each in costs.items()})
+        return windows
+
+    def mean_windows(self, counts: Integers, thinning: int = 1) -> Array:
+        """Like `expected_windows`, with what windows differ by where that was recorded; every how-manieth curve."""
+        costs = {name: seconds[::thinning] for name, seconds in self._costs(counts).items()}
+        return np.asarray(self.seconds(costs).mean(axis=0), dtype=np.float64)
+
+    def _costs(self, counts: Integers) -> dict[str, Array]:
+        """Own seconds of each participant, shape (curves, k), at ranks of shape (k, participants)."""
         costs = {}
         for name, column in zip(self.names, counts.T, strict=True):
             ranks, inverse = np.unique(column, return_inverse=True)
             costs[name] = self.curves[name](ranks)[:, inverse.ravel()]
-        return np.asarray(self.schedule.window_seconds(costs).mean(axis=0), dtype=np.float64)
-
-    def mean_windows(self, counts: Integers, thinning: int = 1) -> Array:
-        """Like `expected_windows`, with what windows differ by where that was recorded; every how-manieth curve."""
-        costs = {}
-        for name, column in zip(self.names, counts.T, strict=True):
-            ranks, inverse = np.unique(column, return_inverse=True)
-            costs[name] = self.curves[name](ranks)[::thinning, inverse.ravel()]
-        return np.asarray(self.seconds(costs).mean(axis=0), dtype=np.float64)
+        return costs
 
     def improve(
         self, start: Mapping[str, int], budget: int, lowest: Mapping[str, int], highest: Mapping[str, int]

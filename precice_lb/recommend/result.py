@@ -16,6 +16,7 @@ from precice_lb.recommend.case import rows_of_case
 from precice_lb.recommend.gate import Comparison, Rejection
 from precice_lb.recommend.learn import ModelOfCase, predicted
 from precice_lb.recommend.limits import Limits
+from precice_lb.recommend.outlook import Outlook
 from precice_lb.recommend.plan import Instead, Payback, Plan, plan_dict
 
 if TYPE_CHECKING:
@@ -89,6 +90,11 @@ class Recommendation:
         The fitted models: seconds per time window over ranks.
     measurements : Measurements
         What was learned from.
+    outlook : Outlook
+        The curves that this was decided on, with what sharing cores costs, and the coupling. Whatever is said later
+        of the recommendation is judged by them.
+    limits : Limits
+        What bounds the split.
     parameters : dict of str to float or str
         The case that this is for, where measurements are of several.
     alternatives : dict of str to Alternative
@@ -113,8 +119,6 @@ class Recommendation:
         What another coupling scheme would give, where asked for.
     payback : Payback or None
         After how many windows measuring has paid for itself; None where its cost is not known.
-    limits : Limits or None
-        What bounds the split; None where that is not known.
     basis : {"model", "measured"}
         Whether the split is the best one for the models, or the best *measured* one, since no model agrees with what
         was measured.
@@ -139,6 +143,8 @@ class Recommendation:
     learner: str
     models: dict[str, Any]
     measurements: Measurements
+    outlook: Outlook
+    limits: Limits
     parameters: dict[str, float | str]
     alternatives: dict[str, Alternative]
     warnings: tuple[str, ...]
@@ -151,7 +157,6 @@ class Recommendation:
     plan: Plan | None = None
     instead: Instead | None = None
     payback: Payback | None = None
-    limits: Limits | None = None
     basis: str = "model"
     comparisons: tuple[Comparison, ...] = ()
     rejections: tuple[Rejection, ...] = ()

@@ -89,7 +89,7 @@ def recommend_at_end(
         stated = [group[0].metadata.get("parameters") or {} for group in run]
         case = {key: value for each in stated for key, value in each.items() if key in known}
         recommendation = recommend(measurements, total, schedule=schedule, parameters=_as_measured(case))
-        written = write_documents(recommendation, case_directory, schedule=schedule)
+        written = write_documents(recommendation, case_directory)
         written += write_partners_beside([store], recommendation.split, case_directory)
         lock.write_text(state)
     return written

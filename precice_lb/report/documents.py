@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
     from precice_lb.recommend import Recommendation
     from precice_lb.report.truth import Truth
-    from precice_lb.schedule import Schedule
 
 __all__ = ["JSON_NAME", "grid_markdown", "json_text", "report_markdown", "write_documents", "write_files"]
 
@@ -118,7 +117,6 @@ def write_documents(
     recommendation: Recommendation,
     directory: str | Path,
     *,
-    schedule: Schedule | None = None,
     truth: Truth | None = None,
 ) -> list[Path]:
     """Write ``recommendation.json``, ``recommendation.md`` and the figures (SVG and PNG) into a directory.
@@ -132,8 +130,6 @@ def write_documents(
         The recommendation.
     directory
         Where to write; made if it is not there.
-    schedule
-        The coupling, for the figure of the window time over the split.
     truth
         For an emulated load: the comparison with its law.
 
@@ -154,7 +150,7 @@ def write_documents(
     text = attempted(_MARKDOWN_NAME, lambda: report_markdown(recommendation, truth=truth).encode())
     if text is not None:
         written += write_files(directory, {_MARKDOWN_NAME: text}, "the report")
-    figures: dict[str, Callable[[], Figure]] = {_FIGURE_STEM: lambda: _scaling(recommendation, schedule)}
+    figures: dict[str, Callable[[], Figure]] = {_FIGURE_STEM: lambda: _scaling(recommendation)}
     if recommendation.plan is not None:
         figures[_PLAN_STEM] = lambda: _budget(recommendation)
     for stem, draw in figures.items():
@@ -165,10 +161,10 @@ def write_documents(
 
 
 # Drawing loads matplotlib, which takes longer than everything else here.
-def _scaling(recommendation: Recommendation, schedule: Schedule | None) -> Figure:
+def _scaling(recommendation: Recommendation) -> Figure:
     from precice_lb.report.figure import draw_recommendation
 
-    return draw_recommendation(recommendation, schedule)
+    return draw_recommendation(recommendation)
 
 
 def _budget(recommendation: Recommendation) -> Figure:

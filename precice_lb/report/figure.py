@@ -26,35 +26,20 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from precice_lb.recommend import Recommendation
-    from precice_lb.schedule import Schedule
 
 __all__ = ["draw_recommendation", "figure_bytes", "landscape_panel", "scaling_panel", "window_panel"]
 
 
-def draw_recommendation(recommendation: Recommendation, schedule: Schedule | None = None) -> Figure:
-    """Draw both scaling curves with the evidence, beside what they mean for the window.
-
-    Parameters
-    ----------
-    recommendation
-        The recommendation to show.
-    schedule
-        The coupling it was made for. With it and two participants the second panel is the window time over the
-        split; otherwise it is own and waiting time per participant.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        Two panels on an Agg canvas; all times in one unit, named in the labels.
-    """
+def draw_recommendation(recommendation: Recommendation) -> Figure:
+    """Draw scaling curves with the evidence, beside the window time over the split of two, or own and waiting time."""
     with drawing():
         figure = Figure(figsize=(10.5, 5.2), dpi=150, layout="constrained")
         FigureCanvasAgg(figure)
         left, right = figure.subplots(1, 2)
         names = short_names(recommendation.split, 16)
         scaling_panel(left, recommendation, names)
-        if schedule is not None and len(names) == 2:
-            landscape_panel(right, recommendation, names, schedule)
+        if len(names) == 2:
+            landscape_panel(right, recommendation, names)
         else:
             window_panel(right, recommendation, names)
         # Laid out once and for all: the layout depends on the resolution of whatever draws first.
@@ -163,19 +148,17 @@ def _elsewhere(recommendation: Recommendation) -> list[tuple[Any, str]]:
     return [(mark, "measured for other parameters")]
 
 
-def landscape_panel(axes: Axes, recommendation: Recommendation, names: Mapping[str, str], schedule: Schedule) -> None:
+def landscape_panel(axes: Axes, recommendation: Recommendation, names: Mapping[str, str]) -> None:
     """Draw the window time over the split of all ranks between two participants.
 
     Parameters
     ----------
     axes, recommendation, names
         As of `scaling_panel`, of two participants.
-    schedule
-        The coupling.
     """
     first, second = recommendation.split
     total = sum(recommendation.split.values())
-    found = landscape_of(recommendation, schedule)
+    found = landscape_of(recommendation)
     ranks, own, window = found.ranks[first], found.own, found.window
     unit = seconds_unit([recommendation.window_seconds])
     for index, who in enumerate(own):

@@ -131,7 +131,7 @@ def quality_section(evidence: Evidence) -> Section:
 def next_section(evidence: Evidence) -> Section:
     """Say whether another run is worth it, and which."""
     recommendation = evidence.recommendation
-    prospects = next_runs(recommendation, evidence.schedule, evidence.seed, evidence.target_regret)
+    prospects = next_runs(recommendation, evidence.target_regret)
     regret = percent(prospects.regret, 2)
     if not prospects.is_worth_it:
         text = (

@@ -67,8 +67,8 @@ def landscape_section(evidence: Evidence) -> Section:
 
 
 def _curve(evidence: Evidence) -> Chart:
-    recommendation, schedule = evidence.recommendation, evidence.schedule
-    found = landscape_of(recommendation, schedule)
+    recommendation = evidence.recommendation
+    found = landscape_of(recommendation)
     columns = [*found.ranks.values(), *found.own.values(), found.window]
     if found.low is not None and found.high is not None:
         columns += [found.low, found.high]
@@ -78,7 +78,7 @@ def _curve(evidence: Evidence) -> Chart:
         "landscape",
         "Window time and own times if the ranks are divided otherwise; the window time is the mean over what the "
         "measurements leave possible, without the noise from window to window.",
-        one_panel(lambda axes: landscape_panel(axes, recommendation, evidence.labels, schedule), 3.2),
+        one_panel(lambda axes: landscape_panel(axes, recommendation, evidence.labels), 3.2),
         (*header, "low_seconds", "high_seconds")[: len(columns)],
         tuple(zip(*columns, strict=True)),
     )
