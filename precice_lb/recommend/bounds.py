@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from precice_lb.exceptions import InfeasibleError
 from precice_lb.plural import plural
 
-__all__ = ["rank_bounds", "require_room", "whole_number"]
+__all__ = ["outside", "rank_bounds", "require_room", "whole_number"]
 
 
 def whole_number(value: Any, what: str, least: int) -> int:
@@ -27,6 +27,13 @@ def whole_number(value: Any, what: str, least: int) -> int:
     if isinstance(value, bool) or number < least:
         raise InfeasibleError(f"expected {what} as a whole number of at least {least}, found {value!r}")
     return number
+
+
+def outside(ranks: int, measured: Iterable[float]) -> tuple[int, int] | None:
+    """Fewest and most ranks that were measured, where some are outside of them; None where they are not."""
+    known = [int(count) for count in measured]
+    low, high = min(known), max(known)
+    return None if low <= ranks <= high else (low, high)
 
 
 def rank_bounds(

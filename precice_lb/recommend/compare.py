@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -13,19 +12,14 @@ from precice_lb.exceptions import InfeasibleError
 from precice_lb.plural import plural
 from precice_lb.recommend.limits import Limits
 from precice_lb.recommend.machine import Room
-from precice_lb.recommend.result import Alternative
+from precice_lb.recommend.records import Alternative
 from precice_lb.recommend.tables import Table, best_ranks
 from precice_lb.recommend.task import Task
 
 __all__ = ["Reference", "compared", "rank_intervals", "reference_splits", "window_interval"]
 
-
-@dataclass(frozen=True)
-class Reference:
-    """A split to compare with, and the one that was meant where the bounds do not allow that."""
-
-    split: dict[str, int]
-    meant: dict[str, int] = field(default_factory=dict)
+# A split to compare with, and the one that was meant where the bounds do not allow that.
+Reference = tuple[dict[str, int], dict[str, int]]
 
 
 def reference_splits(
@@ -65,8 +59,8 @@ def reference_splits(
         except InfeasibleError as error:
             warnings.append(f"The {kind} split is not compared: {error}.")
             continue
-        others[kind] = Reference(possible, meant if meant != possible else {})
-    return others | ({"present": Reference(present)} if present else {}), warnings
+        others[kind] = (possible, meant if meant != possible else {})
+    return others | ({"present": (present, {})} if present else {}), warnings
 
 
 def compared(
@@ -97,8 +91,7 @@ def compared(
     """
     window = float(windows.mean())
     alternatives, warnings = {}, []
-    for kind, reference in others.items():
-        other = reference.split
+    for kind, (other, meant) in others.items():
         doubtful = [
             name
             for name, model in models.items()
@@ -117,7 +110,7 @@ def compared(
         # The same split is not faster, whatever rounding says.
         faster = float((windows < seconds * (1 - 1e-12)).mean()) if task.outlook.is_uncertain else float("nan")
         mean = float(seconds.mean())
-        alternatives[kind] = Alternative(other, mean, mean / window - 1, faster, reference.meant)
+        alternatives[kind] = Alternative(other, mean, mean / window - 1, faster, meant)
     return alternatives, warnings
 
 

@@ -14,7 +14,8 @@ from precice_lb.models import believable_ranks
 from precice_lb.recommend.bounds import require_room
 from precice_lb.recommend.compare import window_interval
 from precice_lb.recommend.outlook import Curves, Outlook, curves_of
-from precice_lb.recommend.plan import Prefer, Tradeoff, tradeoff_of
+from precice_lb.recommend.plan import Tradeoff, tradeoff_of
+from precice_lb.recommend.records import Prefer
 from precice_lb.recommend.tables import Table, grid_of_ranks
 from precice_lb.recommend.task import Task
 from precice_lb.schedule import Schedule

@@ -105,7 +105,9 @@ class Comparison:
     predicted : float
         Predicted mean seconds per window.
     runs : tuple of str
-        The runs that measured it.
+        The runs that measured it; none where points of single participants were put together.
+    own : dict of str to float
+        Own seconds of each participant, as they go with the measured window.
     """
 
     split: dict[str, int]
@@ -113,6 +115,7 @@ class Comparison:
     standard_error: float
     predicted: float
     runs: tuple[str, ...]
+    own: dict[str, float] = dataclasses.field(default_factory=dict)
 
     @property
     def tolerance(self) -> float:
@@ -130,6 +133,16 @@ class Comparison:
     def agrees(self) -> bool:
         """Whether the prediction is within the tolerance."""
         return self.excess <= 1.0
+
+    def interval(self, level: float) -> tuple[float, float]:
+        """Bounds of the measured window time, in seconds."""
+        factor = math.exp(float(norm.ppf((1 + level) / 2)) * self.standard_error)
+        return self.measured / factor, self.measured * factor
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give plain JSON types."""
+        values = {key: value for key, value in dataclasses.asdict(self).items() if key != "own"}
+        return {**values, "tolerance": self.tolerance, "agrees": self.agrees}
 
 
 def learner_name(model: Any) -> str:

@@ -12,11 +12,12 @@ from numpy.typing import NDArray
 from precice_lb.exceptions import InfeasibleError, ModelError, PreciceLBError
 from precice_lb.models import make_learner
 from precice_lb.plural import plural
+from precice_lb.recommend.bounds import outside
 from precice_lb.recommend.case import Case
 from precice_lb.recommend.decide import Decision, Question, decide
 from precice_lb.recommend.gate import Comparison, Rejection, compared_with_measured, fallbacks, trusted_model
 from precice_lb.recommend.learn import fit_model
-from precice_lb.recommend.measured import Measured, best_measured, measured_faster, own_seconds_at
+from precice_lb.recommend.measured import best_measured, measured_faster, own_seconds_at
 
 __all__ = ["Verdict", "trusted_decision"]
 
@@ -46,7 +47,7 @@ class Verdict:
         Of the window time.
     comparisons : tuple of Comparison
         Measured splits beside what the models say.
-    known : dict of tuple of int to Measured
+    known : dict of tuple of int to Comparison
         Splits whose window time is known without a model.
     rejections : tuple of Rejection
         Models that are not used.
@@ -61,7 +62,7 @@ class Verdict:
     windows: Array
     interval: tuple[float, float]
     comparisons: tuple[Comparison, ...]
-    known: dict[tuple[int, ...], Measured]
+    known: dict[tuple[int, ...], Comparison]
     rejections: tuple[Rejection, ...]
     warnings: tuple[str, ...]
 
@@ -120,11 +121,11 @@ def trusted_decision(question: Question, case: Case, prototype: Any) -> Verdict:
     best, known = best_measured(question, case, decision, comparisons)
     key = tuple(decision.split[name] for name in names)
     beyond = _beyond_runs(decision, comparisons)
-    unproved = best is not None and beyond is not None and decision.interval[1] >= best.seconds
+    unproved = best is not None and beyond is not None and decision.interval[1] >= best.measured
     if agrees and not unproved and (best is None or not measured_faster(best, known.get(key), decision.window)):
-        if best is not None and best.split != decision.split and best.seconds < decision.window:
+        if best is not None and best.split != decision.split and best.measured < decision.window:
             warnings.append(
-                f"{_said(best.split)} was measured at {best.seconds:.4g} s per window, less than the "
+                f"{_said(best.split)} was measured at {best.measured:.4g} s per window, less than the "
                 f"{decision.window:.4g} s predicted for the recommended split; noise may explain that: repeat both."
             )
         shown = (decision.task.outlook.mean_own(decision.own), decision.windows, decision.interval)
@@ -139,13 +140,13 @@ def trusted_decision(question: Question, case: Case, prototype: Any) -> Verdict:
         low, high = decision.interval
         warnings.append(
             f"{_said(decision.split)} would extrapolate: {beyond}. Predicted are {low:.4g} to {high:.4g} s per window, "
-            f"which is not surely less than the {best.seconds:.4g} s measured with {_said(best.split)}: recommended is "
-            f"what was measured. To know more, measure {_said(decision.split)}."
+            f"which is not surely less than the {best.measured:.4g} s measured with {_said(best.split)}: recommended "
+            f"is what was measured. To know more, measure {_said(decision.split)}."
         )
     elif agrees:
         warnings.append(
             f"{_said(decision.split)} is predicted at {decision.window:.4g} s per window, but {_said(best.split)} was "
-            f"measured at {best.seconds:.4g} s: recommended is what was measured."
+            f"measured at {best.measured:.4g} s: recommended is what was measured."
         )
     else:
         again = f"measure {_said(best.split)} again"
@@ -155,7 +156,7 @@ def trusted_decision(question: Question, case: Case, prototype: Any) -> Verdict:
             f"{_why(decision, comparisons)} No model is used: recommended is the best measured split. To know more, "
             f"{again}."
         )
-    own, windows = own_seconds_at(best), np.array([best.seconds])
+    own, windows = own_seconds_at(best), np.array([best.measured])
     return Verdict(
         decision, "measured", dict(best.split), own, windows, best.interval(question.level), tuple(comparisons), known,
         rejections, tuple(warnings),
@@ -165,9 +166,8 @@ def trusted_decision(question: Question, case: Case, prototype: Any) -> Verdict:
 def _beyond_runs(decision: Decision, comparisons: Sequence[Comparison]) -> str | None:
     """Say which participant has ranks beyond those of all recorded runs; None where none has, or nothing ran."""
     for name, ranks in decision.split.items() if comparisons else ():
-        measured = [each.split[name] for each in comparisons]
-        if not min(measured) <= ranks <= max(measured):
-            return f"{name} ran on {min(measured)} to {plural(max(measured), 'rank')}"
+        if known := outside(ranks, [each.split[name] for each in comparisons]):
+            return f"{name} ran on {known[0]} to {plural(known[1], 'rank')}"
     return None
 
 

@@ -10,7 +10,7 @@ from precice_lb.dataset import Measurements
 from precice_lb.recommend.facade import recommend
 from precice_lb.recommend.inputs import coupling_of
 from precice_lb.recommend.machine import machine_of
-from precice_lb.recommend.plan import Prefer
+from precice_lb.recommend.records import Prefer
 from precice_lb.recommend.result import Recommendation
 from precice_lb.recommend.scheme import parallel_of
 from precice_lb.recommend.sources import load_sources, measurements_from_arrays
