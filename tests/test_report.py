@@ -8,6 +8,7 @@ import math
 import re
 import xml.etree.ElementTree as ET
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -21,7 +22,8 @@ from precice_lb.exceptions import DataError
 from precice_lb.recommend import Recommendation, load_sources, recommend
 from precice_lb.report.documents import json_text, report_markdown, write_documents
 from precice_lb.report.figure import draw_recommendation, figure_bytes
-from precice_lb.report.terminal import console, recommendation_view
+from precice_lb.report.recommendation import recommendation_blocks
+from precice_lb.report.terminal import console, rendered
 from precice_lb.report.text import listed, markdown, seconds_unit, short_names, visible
 from precice_lb.report.truth import judge
 from precice_lb.schedule import Schedule
@@ -44,9 +46,10 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> tuple[Recommendation, S
     return recommendation_for(tmp_path_factory.mktemp("hostile"), list(HOSTILE), 60)
 
 
-def screen(view: object) -> str:
+def screen(found: Recommendation, *, evidence: bool = False, **options: Any) -> str:
+    blocks = recommendation_blocks(found, short_names(found.split, 24), evidence=evidence, **options)
     stream = io.StringIO()
-    console(stream).print(view)
+    console(stream).print(rendered(blocks))
     return stream.getvalue()
 
 
@@ -102,7 +105,7 @@ def test_a_list_reads_as_a_sentence() -> None:
 
 def test_the_screen_begins_with_the_split_and_has_all_its_numbers(plain: tuple[Recommendation, Schedule]) -> None:
     recommendation, _ = plain
-    shown = screen(recommendation_view(recommendation, evidence=True))
+    shown = screen(recommendation, evidence=True)
     inner, outer = recommendation.split.values()
     assert shown.startswith(f"Give Inner {inner} ranks and Outer {outer} ranks: one time window should take ")
     flat = " ".join(shown.split())
@@ -127,13 +130,11 @@ def test_the_gain_over_the_equal_split_is_the_ratio_of_window_times(plain: tuple
     equal = recommendation.alternatives["equal"]
     gain = equal.window_seconds / recommendation.window_seconds - 1.0
     assert gain > 0.2
-    assert f"The equal split would take {100 * gain:.1f} % longer" in " ".join(
-        screen(recommendation_view(recommendation)).split()
-    )
+    assert f"The equal split would take {100 * gain:.1f} % longer" in " ".join(screen(recommendation).split())
 
 
 def test_hostile_names_come_out_as_text_on_the_screen(hostile: tuple[Recommendation, Schedule]) -> None:
-    shown = screen(recommendation_view(hostile[0], evidence=True))
+    shown = screen(hostile[0], evidence=True)
     assert "\x1b" not in shown
     for text in ("[bold red]x[/]", "a|b", r"two\nlines", r"\x1b[31mred", "$x^2$_y_`z`", "nnnn…nnnn"):
         assert text in shown
@@ -268,7 +269,7 @@ def test_regret_is_measured_against_the_laws_own_optimum(plain: tuple[Recommenda
         true_seconds(recommendation.split["Inner"]) / true_seconds(best) - 1
     )
     assert truth.regret["equal"] == pytest.approx(true_seconds(12) / true_seconds(best) - 1)
-    shown = " ".join(screen(recommendation_view(recommendation, truth=truth)).split())
+    shown = " ".join(screen(recommendation, truth=truth).split())
     assert "no hardware is measured" in shown
     assert "optimum of the law" in shown
     assert "no hardware is measured" in report_markdown(recommendation, truth=truth)

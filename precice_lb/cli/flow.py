@@ -147,11 +147,14 @@ def print_recommendation(recommendation: Recommendation, *, truth: Truth | None 
     Parameters
     ----------
     recommendation, truth, evidence
-        As of `precice_lb.report.terminal.recommendation_view`.
+        As of `precice_lb.report.recommendation.recommendation_blocks`.
     """
-    from precice_lb.report.terminal import console, recommendation_view
+    from precice_lb.report.recommendation import recommendation_blocks
+    from precice_lb.report.terminal import console, rendered
+    from precice_lb.report.text import short_names
 
-    console().print(recommendation_view(recommendation, truth=truth, evidence=evidence))
+    names = short_names(recommendation.split, 24)
+    console().print(rendered(recommendation_blocks(recommendation, names, truth=truth, evidence=evidence)))
 
 
 def command_line() -> str:

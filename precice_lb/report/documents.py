@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from precice_lb.exceptions import DataError
-from precice_lb.report import plan_view, view
 from precice_lb.report.attempt import attempted
-from precice_lb.report.text import markdown
+from precice_lb.report.markdown import blocks_markdown
+from precice_lb.report.recommendation import recommendation_blocks
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from precice_lb.recommend import Recommendation
     from precice_lb.report.truth import Truth
 
-__all__ = ["JSON_NAME", "grid_markdown", "json_text", "report_markdown", "write_documents", "write_files"]
+__all__ = ["JSON_NAME", "json_text", "report_markdown", "write_documents", "write_files"]
 
 JSON_NAME = "recommendation.json"
 """Written first: whatever becomes of the others, the result is there."""
@@ -62,55 +62,13 @@ def _plain(value: Any) -> Any:
 
 
 def report_markdown(recommendation: Recommendation, *, truth: Truth | None = None) -> str:
-    """Write a recommendation as Markdown.
-
-    Parameters
-    ----------
-    recommendation
-        The recommendation.
-    truth
-        For an emulated load: the comparison with its law.
-
-    Returns
-    -------
-    str
-        GitHub-flavoured Markdown. Nothing out of the user's files is markup in it.
-    """
-    names = {who: who for who in recommendation.split}
-    parts = ["# Recommended split"]
-    parts += [markdown(sentence) for sentence in view.statement(recommendation, names)]
-    if truth is not None:
-        parts.append(markdown(view.truth_statement(truth)))
-    parts += [f"- **Warning:** {markdown(warning)}" for warning in recommendation.warnings]
-    parts.append(f"![Scaling curves, measured points and the recommended split]({_FIGURE_STEM}.svg)")
+    """Write a recommendation as Markdown, with formulas in full."""
+    pictures = {f"{_FIGURE_STEM}.svg": "Scaling curves, measured points and the recommended split"}
     if recommendation.plan is not None:
-        parts.append(f"![Window time and core-hours over the budget]({_PLAN_STEM}.svg)")
-    grids = [view.split_grid(recommendation, names)]
-    if recommendation.alternatives:
-        grids.append(view.comparison_grid(recommendation))
-    grids += plan_view.plan_grids(recommendation)
-    if recommendation.comparisons:
-        grids.append(view.measured_grid(recommendation))
-    grids += view.failed_grids(recommendation, names)
-    if truth is not None:
-        grids.append(view.truth_grid(truth))
-    grids.append(view.evidence_grid(recommendation, names))
-    for grid in grids:
-        parts += [f"## {markdown(grid.title)}", grid_markdown(grid)]
-    parts.append("## What this rests on")
-    facts = [*view.facts(recommendation, names), *plan_view.plan_facts(recommendation, names)]
-    parts.append("\n".join(f"- {markdown(key)}: {markdown(text)}" for key, text in facts))
-    sources = ", ".join(markdown(source) for source in recommendation.measurements.sources)
-    if sources:
-        parts.append(f"Measurements from: {sources}")
-    return "\n\n".join(parts) + "\n"
-
-
-def grid_markdown(grid: view.Grid) -> str:
-    """Write a table as Markdown, every cell escaped."""
-    rows = [[markdown(cell) for cell in row] for row in (grid.header, *grid.rows)]
-    rows.insert(1, ["---:" if numeric else ":---" for numeric in grid.numeric])
-    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+        pictures[f"{_PLAN_STEM}.svg"] = "Window time and core-hours over the budget"
+    names = {who: who for who in recommendation.split}
+    blocks = recommendation_blocks(recommendation, names, truth=truth, brief=False, pictures=pictures)
+    return blocks_markdown("Recommended split", blocks)
 
 
 def write_documents(

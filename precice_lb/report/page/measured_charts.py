@@ -15,7 +15,7 @@ from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
 from precice_lb.plural import plural
-from precice_lb.report.page.blocks import Chart
+from precice_lb.report.blocks import Chart
 from precice_lb.report.style import COLOURS, GREY, legend_below, look, one_panel, strips
 from precice_lb.report.summary import ParticipantSummary, RunSummary
 from precice_lb.report.summary_text import LABELS

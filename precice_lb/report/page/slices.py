@@ -12,7 +12,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
-from precice_lb.report.page.blocks import Chart
+from precice_lb.report.blocks import Chart
 from precice_lb.report.style import legend_below, one_panel, panels
 from precice_lb.report.text import seconds_unit, short_names
 from precice_lb.report.view import label

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import xml.etree.ElementTree as ET
 
-from precice_lb.report.page.blocks import Chart
+from precice_lb.report.blocks import Chart
 from precice_lb.report.style import COLOURS, GREY, GRID
 
 __all__ = ["COLOUR_NAMES", "inline_svg"]
