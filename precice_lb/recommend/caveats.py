@@ -20,24 +20,7 @@ def caveats(
     highest: Mapping[str, int],
     believed: Mapping[str, tuple[int, int]],
 ) -> list[str]:
-    """Find reasons for doubt.
-
-    Parameters
-    ----------
-    samples : mapping from participant to array of shape (n, 2)
-        Ranks and seconds.
-    split : mapping from participant to int
-        The recommended one.
-    lowest, highest : mappings from participant to int
-        Bounds without regard to the models.
-    believed : mapping from participant to (int, int)
-        Range in which each model can be believed.
-
-    Returns
-    -------
-    list of str
-        One sentence or two each.
-    """
+    """Find reasons for doubt."""
     found = []
     for name, rows in samples.items():
         ranks = np.unique(rows[:, 0]).astype(int)

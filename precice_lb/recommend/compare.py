@@ -25,26 +25,7 @@ Reference = tuple[dict[str, int], dict[str, int]]
 def reference_splits(
     limits: Limits, names: tuple[str, ...], unknowns: Mapping[str, float], present: dict[str, int] | None
 ) -> tuple[dict[str, Reference], list[str]]:
-    """Give the splits that people use: equal, in proportion to unknowns where all are known, the present one.
-
-    Parameters
-    ----------
-    limits : Limits
-        Within which the first two keep: they are as near to what they stand for as that allows.
-    names : tuple of str
-        Participants.
-    unknowns : mapping from participant to float
-        Where known.
-    present : dict of str to int or None
-        In use, whatever the limits say.
-
-    Returns
-    -------
-    splits : dict of str to Reference
-        By kind.
-    warnings : list of str
-        Which were left out, and why.
-    """
+    """Give the splits that people use: equal, in proportion to unknowns where all are known, the present one."""
     weights = {"equal": dict.fromkeys(names, 1.0)}
     if min(unknowns.get(name, 0.0) for name in names) > 0:
         weights["degrees-of-freedom"] = {name: unknowns[name] for name in names}
@@ -70,25 +51,7 @@ def compared(
     models: Mapping[str, Any],
     believed: Mapping[str, tuple[int, int]],
 ) -> tuple[dict[str, Alternative], list[str]]:
-    """Compare the recommended split with others, curve by curve.
-
-    Parameters
-    ----------
-    task : Task
-        What the split was decided by.
-    windows : array of shape (curves,)
-        Seconds per window of the recommended split.
-    others : mapping of str to Reference
-        By kind.
-    models, believed : mappings from participant to estimator, and to (int, int)
-        And the range in which each can be believed.
-
-    Returns
-    -------
-    alternatives : dict of str to Alternative
-    warnings : list of str
-        Which were left out, and why.
-    """
+    """Compare the recommended split with others, curve by curve."""
     window = float(windows.mean())
     alternatives, warnings = {}, []
     for kind, (other, meant) in others.items():

@@ -31,23 +31,7 @@ _ERRORS = 2.0
 def best_measured(
     question: Question, case: Case, decision: Decision, comparisons: Sequence[Comparison]
 ) -> tuple[Comparison | None, dict[tuple[int, ...], Comparison]]:
-    """Find the measured split with the shortest window within budget and bounds.
-
-    Parameters
-    ----------
-    question, case
-        What is asked, and what was measured.
-    decision : Decision
-        Says what fits the machine, and how windows vary.
-    comparisons : sequence of Comparison
-        The splits of recorded runs. Without any, rank counts at which all participants were measured are put together.
-
-    Returns
-    -------
-    best : Comparison or None
-    all : dict of tuple of int to Comparison
-        All measured splits, by their ranks in the coupling's order.
-    """
+    """Find the measured split with the shortest window within budget and bounds."""
     names = question.schedule.participants
     found = _of_runs(question, case, comparisons) if comparisons else _of_points(question, case, decision.task.outlook)
     known = {tuple(each.split[name] for name in names): each for each in found}
@@ -56,17 +40,7 @@ def best_measured(
 
 
 def measured_faster(best: Comparison, chosen: Comparison | None, predicted: float) -> bool:
-    """Whether the best measured split is faster than the chosen one, beyond noise.
-
-    Parameters
-    ----------
-    best : Comparison
-        The best measured split.
-    chosen : Comparison or None
-        What the chosen split was measured at, where it was.
-    predicted : float
-        Predicted seconds per window of the chosen split.
-    """
+    """Whether the best measured split is faster than the chosen one, beyond noise."""
     seconds, error = (predicted, 0.0) if chosen is None else (chosen.measured, chosen.standard_error)
     return math.log(seconds / best.measured) > _ERRORS * math.hypot(error, best.standard_error)
 
@@ -74,14 +48,7 @@ def measured_faster(best: Comparison, chosen: Comparison | None, predicted: floa
 def measured_alternatives(
     known: Mapping[tuple[int, ...], Comparison], others: Mapping[str, Reference], window: float
 ) -> tuple[dict[str, Alternative], list[str]]:
-    """Compare with other splits that were measured; of the others nothing is known.
-
-    Returns
-    -------
-    alternatives : dict of str to Alternative
-    warnings : list of str
-        Which were left out.
-    """
+    """Compare with other splits that were measured; of the others nothing is known."""
     alternatives, warnings = {}, []
     for kind, (other, meant) in others.items():
         measured = known.get(tuple(other.values()))

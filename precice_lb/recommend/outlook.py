@@ -21,6 +21,7 @@ __all__ = ["Outlook", "curves_of"]
 
 Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
+# From k rank counts to seconds per time window, shape (curves, k).
 Curves = Callable[[Integers], Array]
 
 # Curves drawn per participant: the mean window time is known to about a fiftieth of its spread.
@@ -31,20 +32,7 @@ _THINNING = 8
 
 
 def curves_of(model: Any, seed: list[int]) -> Curves:
-    """Get the curves of a fitted model: drawn ones where it can draw, else the one that it predicts.
-
-    Parameters
-    ----------
-    model : estimator
-        Fitted.
-    seed : list of int
-        The same seed draws the same curves.
-
-    Returns
-    -------
-    callable
-        From k rank counts to seconds per time window, shape (curves, k).
-    """
+    """Get the curves of a fitted model: drawn ones where it can draw, else the one that it predicts."""
     if hasattr(model, "draw"):
         drawn = model.draw(DRAWS, np.random.default_rng(seed))
         return lambda ranks: np.asarray(drawn(ranks), dtype=np.float64)
@@ -52,19 +40,10 @@ def curves_of(model: Any, seed: list[int]) -> Curves:
 
 
 class Outlook:
-    """Window time of splits over drawn curves.
+    """Window time of splits over curves that were drawn independently for each participant.
 
-    Parameters
-    ----------
-    schedule : Schedule
-        How the coupling turns own seconds into the window time.
-    curves : mapping from participant to callable
-        As of `curves_of`; drawn independently for each participant.
-    recorded : sequence of mappings from participant to array
-        Own seconds in the windows of recorded runs. With them noise and changing load count, by replay of the windows
-        (see `precice_lb.schedule.replay_residuals`); without them costs are taken to be the same in all windows.
-    seed : int
-        Of the resampling of windows.
+    With the windows of recorded runs, noise and changing load count, by their replay (`precice_lb.schedule`); without
+    them costs are taken to be the same in all windows.
     """
 
     def __init__(
@@ -168,15 +147,6 @@ class Outlook:
         Ranks are moved between two participants, added from what is unused, or given back, in steps that halve from
         an eighth of the budget to 1, always the best of all such moves, until none is better. Where windows were
         recorded, a second search from there, in steps from a thirty-second of the budget, goes by replay.
-
-        Parameters
-        ----------
-        start : mapping of str to int
-            A split within budget and bounds: the optimum for the mean curves.
-        budget : int
-            Ranks in all.
-        lowest, highest : mappings of str to int
-            Bounds by participant.
         """
         n = len(self.names)
         low = np.array([lowest[name] for name in self.names])

@@ -29,20 +29,7 @@ POINTS = 48
 
 
 def near_splits(task: Task, budget: int, best: Mapping[str, int], within: float) -> tuple[tuple[Alternative, ...], int]:
-    """List splits whose window is at most a share longer than the best one's.
-
-    Returns
-    -------
-    near : tuple of Alternative
-        Best first.
-    step : int
-        Ranks are multiples of this: single ranks more or less are no other split to people.
-
-    Raises
-    ------
-    ModelError
-        A share that is none.
-    """
+    """List splits whose window is at most a share longer than the best one's."""
     if not 0 <= within <= 1:
         raise ModelError(f"expected splits within 0 to 100 % of the best one, found {100 * within:g} %")
     constraints = task.constraints or Constraints()
@@ -82,14 +69,7 @@ def tradeoff_of(task: Task) -> TradeoffCurve:
 
 
 def with_recommended(curve: TradeoffCurve, chosen: TradeoffPoint, task: Task, split: Mapping[str, int]) -> Tradeoff:
-    """Let the recommended split stand for its budget, which is the best known for the drawn curves.
-
-    Returns
-    -------
-    curve : TradeoffCurve
-    chosen : TradeoffPoint
-        The recommended split on it.
-    """
+    """Let the recommended split stand for its budget, which is the best known for the drawn curves."""
     used = task.used(split)
     point = dataclasses.replace(chosen, split=dict(split), cores=_cores(used), budget=used.get("nodes", _cores(used)))
     point = _at(point, float(task.expected([split])[0]))
@@ -131,24 +111,7 @@ def instead_of(task: Task, schedule: Schedule, split: Mapping[str, int]) -> Inst
 def paid_back(
     core_hours: float, task: Task, used: Mapping[str, int], seconds: float, others: Mapping[str, Alternative]
 ) -> Payback | None:
-    """Count the time windows after which measuring has paid for itself; None where its cost is not known.
-
-    Parameters
-    ----------
-    core_hours : float
-        What measuring took; NaN where unknown.
-    task : Task
-        Says what other splits occupy.
-    used, seconds : mapping, float
-        What the recommended split occupies, and its seconds per window.
-    others : mapping of str to Alternative
-        The splits that would be used otherwise.
-
-    Raises
-    ------
-    ModelError
-        Negative core-hours.
-    """
+    """Count the time windows after which measuring has paid for itself; None where its cost is not known."""
     if math.isnan(core_hours):
         return None
     if not 0 <= core_hours < math.inf:

@@ -50,69 +50,45 @@ class Alternative:
 
 @dataclass(frozen=True)
 class Instead:
-    """What another coupling scheme would give.
+    """What another coupling scheme would give."""
 
-    Attributes
-    ----------
-    schedule : str
-        The coupling, in words.
-    split : dict of str to int
-        Its best split.
-    window_seconds : float
-        Mean seconds per window over the drawn curves, with as many coupling iterations as now.
-    gain : float
-        The present scheme's window time over this one, minus 1.
-    """
-
+    # The coupling, in words.
     schedule: str
+    # Its best split.
     split: dict[str, int]
+    # Mean seconds per window over the drawn curves, with as many coupling iterations as now.
     window_seconds: float
+    # The present scheme's window time over this one, minus 1.
     gain: float
 
 
 @dataclass(frozen=True)
 class Payback:
-    """After how many time windows measuring has paid for itself.
+    """After how many time windows measuring has paid for itself."""
 
-    Attributes
-    ----------
-    core_hours : float
-        What measuring took.
-    windows : dict of str to float
-        Time windows by the split that would be used otherwise (``present``, ``equal``, …); infinite where the
-        recommended one does not take fewer core-hours.
-    """
-
+    # What measuring took.
     core_hours: float
+    # Time windows by the split that would be used otherwise (``present``, ``equal``, …); infinite where the
+    # recommended one does not take fewer core-hours.
     windows: dict[str, float]
 
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """More than one split to choose from.
+    """More than one split to choose from."""
 
-    Attributes
-    ----------
-    near : tuple of Alternative
-        Splits whose window is at most a share ``within`` longer than the recommended one's, best first.
-    within : float
-        That share.
-    step : int
-        Ranks in the list are multiples of this, as people round them.
-    tradeoff : TradeoffCurve
-        Window time against core-hours over budgets up to the whole one, without budgets that are beaten in both.
-        Windows are means over the drawn curves; efficiency is the least core-hours per window over a point's.
-    chosen : TradeoffPoint
-        The point of it that is recommended.
-    prefer : {"time", "cost"} or float
-        What decided which.
-    """
-
+    # Splits whose window is at most a share ``within`` longer than the recommended one's, best first.
     near: tuple[Alternative, ...]
+    # That share.
     within: float
+    # Ranks in the list are multiples of this, as people round them.
     step: int
+    # Window time against core-hours over budgets up to the whole one, without budgets that are beaten in both.
+    # Windows are means over the drawn curves; efficiency is the least core-hours per window over a point's.
     tradeoff: TradeoffCurve
+    # The point of it that is recommended.
     chosen: TradeoffPoint
+    # What decided which.
     prefer: Prefer
 
     def to_dict(self) -> dict[str, Any]:

@@ -29,65 +29,32 @@ _NAMED = 3
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Verdict:
-    """A decision that does not contradict what was measured.
+    """A decision that does not contradict what was measured."""
 
-    Attributes
-    ----------
-    decision : Decision
-        Of the models that come nearest to the measurements.
-    basis : {"model", "measured"}
-        Whether that decision stands, or the best measured split does in its place.
-    split : dict of str to int
-        The recommended one.
-    own : dict of str to array
-        Mean own seconds of each participant there.
-    windows : array
-        Seconds per window.
-    interval : (float, float)
-        Of the window time.
-    comparisons : tuple of Comparison
-        Measured splits beside what the models say.
-    known : dict of tuple of int to Comparison
-        Splits whose window time is known without a model.
-    rejections : tuple of Rejection
-        Models that are not used.
-    warnings : tuple of str
-        What was found.
-    """
-
+    # Of the models that come nearest to the measurements.
     decision: Decision
+    # Whether that decision stands, or the best measured split does in its place.
     basis: str
+    # The recommended one.
     split: dict[str, int]
+    # Mean own seconds of each participant there.
     own: dict[str, Array]
+    # Seconds per window.
     windows: Array
+    # Of the window time.
     interval: tuple[float, float]
+    # Measured splits beside what the models say.
     comparisons: tuple[Comparison, ...]
+    # Splits whose window time is known without a model.
     known: dict[tuple[int, ...], Comparison]
+    # Models that are not used.
     rejections: tuple[Rejection, ...]
+    # What was found.
     warnings: tuple[str, ...]
 
 
 def trusted_decision(question: Question, case: Case, prototype: Any) -> Verdict:
-    """Decide by the first models that agree with the measurements, or by the measurements alone.
-
-    Parameters
-    ----------
-    question : Question
-        What is to be decided.
-    case : Case
-        What was measured.
-    prototype : estimator
-        The learner that is wanted.
-
-    Returns
-    -------
-    Verdict
-
-    Raises
-    ------
-    PreciceLBError
-        The wanted learner cannot be fitted; no model agrees and no measured split fits the bounds.
-    """
+    """Decide by the first models that agree with the measurements, or by the measurements alone."""
     names = question.schedule.participants
     fitted = {name: trusted_model(case, name, fallbacks(case, name, prototype)) for name in names}
     rejections = tuple(rejected for _, rejected in fitted.values() if rejected is not None)

@@ -20,22 +20,15 @@ _GRID_POINTS = 200
 
 @dataclass(frozen=True, eq=False)
 class ScalingCurve:
-    """Own seconds per window of a participant over its ranks.
+    """Own seconds per window of a participant over its ranks."""
 
-    Attributes
-    ----------
-    ranks, seconds : ndarray, shape (k,)
-        From the fewest to the most ranks that were measured, are recommended, or in use.
-    low, high : ndarray, shape (k,), or None
-        Interval of the seconds, where the learner has one.
-    measured : (float, float)
-        Fewest and most ranks that were measured.
-    """
-
+    # From the fewest to the most ranks that were measured, are recommended, or in use, shape (k,).
     ranks: Array
     seconds: Array
+    # Interval of the seconds, where the learner has one, shape (k,).
     low: Array | None
     high: Array | None
+    # Fewest and most ranks that were measured.
     measured: tuple[float, float]
 
 
@@ -53,23 +46,15 @@ def scaling_curve(recommendation: Recommendation, who: str) -> ScalingCurve:
 
 @dataclass(frozen=True, eq=False)
 class Landscape:
-    """Window time over the split of all ranks between two participants.
+    """Window time over the split of all ranks between two participants."""
 
-    Attributes
-    ----------
-    ranks : dict of str to ndarray, shape (k,)
-        Of each participant.
-    own : dict of str to ndarray, shape (k,)
-        Own seconds per window that the models predict.
-    window : ndarray, shape (k,)
-        Seconds per window, mean over the drawn curves where the learner draws some.
-    low, high : ndarray, shape (k,), or None
-        Its interval, where known.
-    """
-
+    # Of each participant, shape (k,).
     ranks: dict[str, Array]
+    # Own seconds per window that the models predict, shape (k,).
     own: dict[str, Array]
+    # Seconds per window, mean over the drawn curves where the learner draws some, shape (k,).
     window: Array
+    # Its interval, where known, shape (k,).
     low: Array | None
     high: Array | None
 

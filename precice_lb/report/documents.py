@@ -34,18 +34,7 @@ _PLAN_STEM = "budget"
 
 
 def json_text(value: Any) -> str:
-    """Write a value as JSON that every reader takes.
-
-    Parameters
-    ----------
-    value
-        Nested mappings, sequences, numbers (numpy's too), texts. Numbers that JSON lacks become null.
-
-    Returns
-    -------
-    str
-        Indented text of ASCII characters, ended by a line break.
-    """
+    """Write a value as JSON that every reader takes."""
     return json.dumps(_plain(value), indent=2, allow_nan=False) + "\n"
 
 
@@ -81,25 +70,6 @@ def write_documents(
 
     Each file is replaced as a whole, so that a reader never sees half of one. JSON comes first, before anything is
     rendered; a figure or text that cannot be made is a line on standard error, and the others are written.
-
-    Parameters
-    ----------
-    recommendation
-        The recommendation.
-    directory
-        Where to write; made if it is not there.
-    truth
-        For an emulated load: the comparison with its law.
-
-    Returns
-    -------
-    list of pathlib.Path
-        The files: JSON, Markdown, the figures.
-
-    Raises
-    ------
-    DataError
-        When the directory cannot be written to.
     """
     values = dict(recommendation.to_dict())
     if truth is not None:
@@ -139,27 +109,7 @@ def _rendered(draw: Callable[[], Figure]) -> dict[str, bytes]:
 
 
 def write_files(directory: str | Path, contents: Mapping[str, bytes], what: str) -> list[Path]:
-    """Write files into a directory, one after the other, each under its name only once it is complete.
-
-    Parameters
-    ----------
-    directory
-        Where to write; made if it is not there.
-    contents
-        By name of the file.
-    what
-        What they are together, for the error.
-
-    Returns
-    -------
-    list of pathlib.Path
-        The files, in the same order.
-
-    Raises
-    ------
-    DataError
-        When the directory cannot be written to.
-    """
+    """Write files into a directory, one after the other, each under its name only once it is complete."""
     target = Path(directory)
     try:
         target.mkdir(parents=True, exist_ok=True)

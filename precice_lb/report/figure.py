@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
@@ -19,7 +18,7 @@ from matplotlib.ticker import MaxNLocator
 
 from precice_lb.plural import plural
 from precice_lb.report.curves import landscape_of, scaling_curve
-from precice_lb.report.style import GREY, drawing, legend_below, look, plain_log_ticks
+from precice_lb.report.style import GREY, drawing, legend_below, look, new_figure, plain_log_ticks
 from precice_lb.report.text import seconds_unit, short_names
 
 if TYPE_CHECKING:
@@ -32,9 +31,7 @@ __all__ = ["draw_recommendation", "figure_bytes", "landscape_panel", "scaling_pa
 
 def draw_recommendation(recommendation: Recommendation) -> Figure:
     """Draw scaling curves with the evidence, beside the window time over the split of two, or own and waiting time."""
-    with drawing():
-        figure = Figure(figsize=(10.5, 5.2), dpi=150, layout="constrained")
-        FigureCanvasAgg(figure)
+    with new_figure(10.5, 5.2) as figure:
         left, right = figure.subplots(1, 2)
         names = short_names(recommendation.split, 16)
         scaling_panel(left, recommendation, names)
@@ -42,27 +39,11 @@ def draw_recommendation(recommendation: Recommendation) -> Figure:
             landscape_panel(right, recommendation, names)
         else:
             window_panel(right, recommendation, names)
-        # Laid out once and for all: the layout depends on the resolution of whatever draws first.
-        figure.draw_without_rendering()
-        figure.set_layout_engine("none")
     return figure
 
 
 def figure_bytes(figure: Figure, kind: str) -> bytes:
-    """Render a figure, the same bytes every time for the same figure.
-
-    Parameters
-    ----------
-    figure
-        The figure.
-    kind
-        ``"svg"`` or ``"png"``.
-
-    Returns
-    -------
-    bytes
-        The file's contents, without a date in it.
-    """
+    """Render a figure, the same bytes every time for the same figure."""
     metadata = {"Date": None, "Creator": "precice-lb"} if kind == "svg" else {"Software": "precice-lb"}
     buffer = io.BytesIO()
     with drawing():
@@ -71,17 +52,7 @@ def figure_bytes(figure: Figure, kind: str) -> bytes:
 
 
 def scaling_panel(axes: Axes, recommendation: Recommendation, names: Mapping[str, str]) -> None:
-    """Draw own time over ranks: models with intervals, measurements, the recommended counts and those in use.
-
-    Parameters
-    ----------
-    axes
-        Where to draw.
-    recommendation
-        What to draw.
-    names
-        How to write each participant's name.
-    """
+    """Draw own time over ranks: models with intervals, measurements, the recommended counts and those in use."""
     samples = recommendation.measurements.samples
     unit = seconds_unit(float(value) for rows in samples.values() for value in rows[:, 1])
     present = recommendation.alternatives.get("present")
@@ -149,13 +120,7 @@ def _elsewhere(recommendation: Recommendation) -> list[tuple[Any, str]]:
 
 
 def landscape_panel(axes: Axes, recommendation: Recommendation, names: Mapping[str, str]) -> None:
-    """Draw the window time over the split of all ranks between two participants.
-
-    Parameters
-    ----------
-    axes, recommendation, names
-        As of `scaling_panel`, of two participants.
-    """
+    """Draw the window time over the split of all ranks between two participants."""
     first, second = recommendation.split
     total = sum(recommendation.split.values())
     found = landscape_of(recommendation)

@@ -33,19 +33,7 @@ def bytes_text(size: float) -> str:
 
 
 def partners_tables(report: PartnersReport) -> list[Table]:
-    """Make the tables of a report.
-
-    Parameters
-    ----------
-    report
-        The report.
-
-    Returns
-    -------
-    list of Table
-        Pairs and partners per rank as the configuration has it, one level first, initialisation, what two levels would
-        give where one is configured, and the ranks with the most partners.
-    """
+    """Make the tables of a report."""
     one = [found for found in report.links if not found.link.two_level]
     two = [found for found in report.links if found.link.two_level]
     tables = [_pairs(one, two_level=False), _partners(one, two_level=False)] if one else []
@@ -132,18 +120,7 @@ def _most(links: Sequence[LinkPartners]) -> list[Table]:
 
 
 def partners_notes(report: PartnersReport) -> list[tuple[str, str]]:
-    """Say what the tables leave out: forecast, what geometry leaves open, placement.
-
-    Parameters
-    ----------
-    report
-        The report.
-
-    Returns
-    -------
-    list of (str, str)
-        Heading and sentence.
-    """
+    """Say what the tables leave out: forecast, what geometry leaves open, placement."""
     notes = []
     if report.forecast is not None:
         told = report.forecast

@@ -43,20 +43,7 @@ def run_blocks(run: RunSummary, names: Mapping[str, str], *, per_rank: bool = Fa
 
 
 def run_table(run: RunSummary, names: Mapping[str, str]) -> Table:
-    """Lay a run out as a table.
-
-    Parameters
-    ----------
-    run
-        The run.
-    names
-        How to write each participant's name.
-
-    Returns
-    -------
-    Table
-        Per participant: mean window time and what it consists of, mean over its ranks, slowest and fastest.
-    """
+    """Lay a run out as a table."""
     unit = _unit(run)
     rows: list[tuple[str, ...]] = []
     for each in run.participants:
@@ -71,20 +58,7 @@ def run_table(run: RunSummary, names: Mapping[str, str]) -> Table:
 
 
 def rank_table(run: RunSummary, each: ParticipantSummary, names: Mapping[str, str]) -> Table:
-    """Lay the ranks of a participant out as a table.
-
-    Parameters
-    ----------
-    run, each
-        The run and its participant.
-    names
-        How to write each participant's name.
-
-    Returns
-    -------
-    Table
-        Per rank: seconds per time window, and which share of the window it was busy and waited for partners.
-    """
+    """Lay the ranks of a participant out as a table."""
     unit = _unit(run)
     rows = []
     silent = frozenset(each.silent_ranks)
@@ -109,21 +83,7 @@ def rank_table(run: RunSummary, each: ParticipantSummary, names: Mapping[str, st
 
 
 def notes(run: RunSummary, names: Mapping[str, str]) -> list[tuple[str, str]]:
-    """Say what follows from a run.
-
-    Parameters
-    ----------
-    run
-        The run.
-    names
-        How to write each participant's name.
-
-    Returns
-    -------
-    list of tuple of str
-        Key and text: what speaks against the run, imbalances, core-hours lost, coupling iterations, and what was not
-        measured with the remedy.
-    """
+    """Say what follows from a run."""
     unit = _unit(run)
     if len(run.participants) == 1:
         between = "only one participant was recorded"

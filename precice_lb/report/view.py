@@ -46,20 +46,7 @@ def label(kind: str, other: Alternative | None = None) -> str:
 
 
 def statement(recommendation: Recommendation, names: Mapping[str, str]) -> tuple[str, str]:
-    """Say in two sentences what to do, how sure that is, and what it gains.
-
-    Parameters
-    ----------
-    recommendation
-        The recommendation.
-    names
-        How to write each participant's name.
-
-    Returns
-    -------
-    tuple of str
-        Both sentences, plain text.
-    """
+    """Say in two sentences what to do, how sure that is, and what it gains."""
     unit = seconds_unit([recommendation.window_seconds])
     low, high = recommendation.interval
     split = ranks_text({names[who]: count for who, count in recommendation.split.items()})

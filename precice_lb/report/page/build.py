@@ -40,19 +40,7 @@ _SECTIONS = (
 
 
 def build_page(evidence: Evidence) -> Page:
-    """Make all sections of a report.
-
-    Parameters
-    ----------
-    evidence
-        What it is made of.
-
-    Returns
-    -------
-    Page
-        A section whose data are missing says so, and what to set. One that cannot be made says that, as does a line on
-        standard error; the others stand.
-    """
+    """Make all sections of a report."""
     recommendation = evidence.recommendation
     split = ranks_text({evidence.names[who]: count for who, count in recommendation.split.items()})
     case = f", {parameters_text(recommendation.parameters)}" if recommendation.parameters else ""

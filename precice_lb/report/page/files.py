@@ -22,26 +22,7 @@ _FIGURES, _DATA = "figures", "data"
 
 
 def write_report(page: Page, directory: str | Path) -> list[Path]:
-    """Write a report into a directory.
-
-    Parameters
-    ----------
-    page
-        The report.
-    directory
-        Where to write; made if it is not there.
-
-    Returns
-    -------
-    list of pathlib.Path
-        ``report.html``, which needs none of the others, ``report.md``, ``report.json``, and per figure
-        ``figures/NAME.svg`` and ``data/NAME.csv``.
-
-    Raises
-    ------
-    DataError
-        When the directory cannot be written to.
-    """
+    """Write a report into a directory."""
     target = Path(directory)
     documents = {
         HTML_NAME: page_html(page).encode(),

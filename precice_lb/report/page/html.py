@@ -22,18 +22,7 @@ _NUMBER_AND_UNIT = re.compile(r"(?<=\d) (?=(?:%|s|ms|µs|ranks?|windows?|core-ho
 
 
 def page_html(page: Page) -> str:
-    """Render a page as HTML.
-
-    Parameters
-    ----------
-    page
-        The page.
-
-    Returns
-    -------
-    str
-        A whole document. Every text is escaped; its policy forbids scripts and all that would have to be fetched.
-    """
+    """Render a page as HTML."""
     environment = Environment(
         loader=PackageLoader("precice_lb.report", "templates"),
         autoescape=True,

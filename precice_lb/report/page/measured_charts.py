@@ -50,19 +50,7 @@ def _busy(each: ParticipantSummary) -> Array:
 def timeline_chart(
     run: RunSummary, shown: Sequence[ParticipantSummary], names: Mapping[str, str], second: Collection[str]
 ) -> Chart:
-    """Draw a typical window: what the slowest and the fastest rank of each participant do, one after the other.
-
-    Parameters
-    ----------
-    run
-        The run.
-    shown
-        Those of its participants that were measured.
-    names
-        How to write names.
-    second
-        Participants that wait first, as they are second in a serial coupling scheme.
-    """
+    """Draw a typical window: what the slowest and the fastest rank of each participant do, one after the other."""
     unit = seconds_unit([each.window_seconds for each in shown])
     bars: list[tuple[ParticipantSummary, list[tuple[str, int]]]] = []
     for each in shown:

@@ -33,42 +33,27 @@ TARGET_REGRET = 0.002
 
 @dataclass(frozen=True)
 class NextRun:
-    """A split that may be measured.
+    """A split that may be measured."""
 
-    Attributes
-    ----------
-    split
-        Ranks by participant.
-    regret
-        Expected regret of the recommended split after it was measured.
-    core_seconds
-        What a window of it costs.
-    """
-
+    # Ranks by participant.
     split: dict[str, int]
+    # Expected regret of the recommended split after it was measured.
     regret: float
+    # What a window of it costs.
     core_seconds: float
 
 
 @dataclass(frozen=True)
 class Prospects:
-    """What further runs are worth.
+    """What further runs are worth."""
 
-    Attributes
-    ----------
-    regret
-        Expected regret now: window time of the recommended split over that of the best one, minus 1.
-    runs
-        Those that save most per core-second, best first.
-    target_regret
-        Below this expected regret calibration stops.
-    judge
-        Name of the learner whose curves say so.
-    """
-
+    # Expected regret now: window time of the recommended split over that of the best one, minus 1.
     regret: float
+    # Those that save most per core-second, best first.
     runs: tuple[NextRun, ...]
+    # Below this expected regret calibration stops.
     target_regret: float = TARGET_REGRET
+    # Name of the learner whose curves say so.
     judge: str = "bayes"
 
     @property

@@ -25,20 +25,7 @@ _REFERENCE = re.compile(r"url\(#([^)]*)\)")
 
 
 def inline_svg(chart: Chart, number: int) -> str:
-    """Render a chart as an SVG element of a page.
-
-    Parameters
-    ----------
-    chart
-        The chart.
-    number
-        Its number on the page: identifiers in it begin with that.
-
-    Returns
-    -------
-    str
-        One ``<svg>`` element without prolog, style sheet or script. Texts are escaped.
-    """
+    """Render a chart as an SVG element of a page."""
     ET.register_namespace("", _SVG)
     ET.register_namespace("xlink", _XLINK)
     root = ET.fromstring(chart.svg)
