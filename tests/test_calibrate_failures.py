@@ -20,7 +20,8 @@ from precice_lb.recommend.sources import measurements_from_arrays
 from precice_lb.report.documents import report_markdown
 from precice_lb.report.page import Evidence, build_page
 from precice_lb.report.page.html import page_html
-from precice_lb.report.terminal import console, recommendation_view
+from precice_lb.report.recommendation import recommendation_blocks
+from precice_lb.report.terminal import console, rendered
 from precice_lb.schedule import Schedule
 
 _numbers = itertools.count(1)
@@ -113,7 +114,7 @@ def test_a_failed_split_is_not_recommended_but_shown_everywhere(capsys: pytest.C
     assert found.to_dict()["failed_splits"] == [
         {"ranks": {"Solid": 2}, "runs": ["003", "004"], "reasons": ["Solid: --> FOAM FATAL ERROR: in <parallel>"]}
     ]
-    console().print(recommendation_view(found))
+    console().print(rendered(recommendation_blocks(found, {name: name for name in found.split})))
     page = page_html(build_page(Evidence(found, schedule)))
     for text in (capsys.readouterr().out, report_markdown(found), page):
         for said in ("Failed, and so not recommended", "FATAL ERROR", "Solid 2 ranks, whatever"):

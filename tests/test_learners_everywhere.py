@@ -208,7 +208,7 @@ def test_calibrate_decides_and_reports(
         "recommendation.json", "recommendation.md", "scaling.svg", "scaling.png", "budget.svg", "budget.png", "launch",
         "report",
     }  # fmt: skip
-    assert f"learner: {learner}" in (tmp_path / "recommendation.md").read_text()
+    assert f"**learner:** {learner}\n" in (tmp_path / "recommendation.md").read_text()
     # The study's own target, and not the usual one.
     assert "less than the 50.0 % below which" in (tmp_path / "report" / "report.md").read_text()
 
@@ -293,8 +293,8 @@ def test_calibrate_has_written_its_result_before_it_draws(
         assert (tmp_path / "recommendation.json").is_file()
         raise MemoryError
 
-    for what in ("report.terminal.recommendation_view", "report.figure.draw_recommendation", "report.page.build_page"):
-        monkeypatch.setattr(f"precice_lb.{what}", killed)
+    for what in ("recommendation.recommendation_blocks", "figure.draw_recommendation", "page.build_page"):
+        monkeypatch.setattr(f"precice_lb.report.{what}", killed)
     run_and_recommend(read_study(campaign / "study.toml"), None)
     assert capsys.readouterr().err.count("could not be made: MemoryError") == 3
     assert (tmp_path / "launch" / "split.json").is_file()
@@ -333,7 +333,7 @@ def test_the_split_that_was_recommended_is_judged_and_not_another(tmp_path: Path
     import dataclasses
 
     found = _recommended("shape")
-    good = next_runs(found, Schedule.parallel(["Fluid", "Solid"]))
-    poor = next_runs(dataclasses.replace(found, split={"Fluid": 2, "Solid": 10}), Schedule.parallel(["Fluid", "Solid"]))
+    good = next_runs(found)
+    poor = next_runs(dataclasses.replace(found, split={"Fluid": 2, "Solid": 10}))
     assert good.regret < 0.05
     assert poor.regret > 1.0

@@ -17,10 +17,9 @@ from store_helpers import START, row, write_store
 
 from precice_lb.cli import main
 from precice_lb.dataset import load_runs
-from precice_lb.report.page import Evidence, Page, Sentence, build_page, write_report
-from precice_lb.report.page.blocks import Section, Table
+from precice_lb.report.blocks import Section, Table
+from precice_lb.report.page import Evidence, Page, Paragraph, build_page, write_report
 from precice_lb.report.page.html import page_html
-from precice_lb.report.view import Grid
 
 ORDER = [
     "recommendation", "comparison", "window", "scaling", "landscape", "budget", "iterations", "imbalance", "partners",
@@ -47,7 +46,7 @@ def page(recorded: Evidence) -> Page:
 
 def texts(page: Page, name: str) -> str:
     section = next(each for each in page.sections if each.name == name)
-    return " ".join(block.text for block in section.blocks if isinstance(block, Sentence))
+    return " ".join(block.text for block in section.blocks if isinstance(block, Paragraph))
 
 
 # --- sections -------------------------------------------------------------------------------------------------------
@@ -106,7 +105,7 @@ def test_the_shown_run_is_the_repeat_with_the_median_window(recorded: Evidence, 
 def test_runs_have_their_names_in_the_table_of_their_quality(page: Page) -> None:
     """Each name ended in a number, since it stands there once for each participant."""
     section = next(each for each in page.sections if each.name == "quality")
-    (table,) = (block.grid for block in section.blocks if isinstance(block, Table))
+    (table,) = (block for block in section.blocks if isinstance(block, Table))
     assert [row[0] for row in table.rows] == [f"run-{number}" for number in range(3) for _ in range(2)]
 
 
@@ -191,9 +190,9 @@ def test_the_page_is_self_contained_and_labelled(page: Page) -> None:
 
 def test_tables_of_long_texts_get_the_width_of_the_page() -> None:
     short, long = (
-        Grid(name, ("a", "b"), ((text, "1"),), (False, True)) for name, text in (("s", "x"), ("l", "x" * 60))
+        Table(name, ("a", "b"), ((text, "1"),), (False, True)) for name, text in (("s", "x"), ("l", "x" * 60))
     )
-    text = page_html(Page("title", "", (Section("one", "One", (Table(short), Table(long))),)))
+    text = page_html(Page("title", "", (Section("one", "One", (short, long)),)))
     assert re.findall(r'class="(scroll[^"]*)"', text) == ["scroll", "scroll wide"]
 
 

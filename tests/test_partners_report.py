@@ -30,7 +30,7 @@ from precice_lb.partners import (
 from precice_lb.partners.advice import advise, reason
 from precice_lb.partners.partition import likeness, refined
 from precice_lb.precice_xml import Configuration, read_configuration
-from precice_lb.report.partners import partners_grids
+from precice_lb.report.partners import partners_tables
 from precice_lb.report.partners_files import write_partners
 
 CONFIGURATION = """<?xml version="1.0"?>
@@ -235,7 +235,7 @@ def test_what_is_configured_is_shown_first(case: Path, capsys: pytest.CaptureFix
         report = partners_report(
             read_configuration(case / name), read_exports([case / "exports"], _configuration(case))
         )
-        grids = partners_grids(report)
+        grids = partners_tables(report)
         titles.append([grid.title.split(",")[0] for grid in grids if not grid.title.startswith("Ranks with")])
         (row,) = grids[0].rows
         cells = dict(zip(grids[0].header, row, strict=True))

@@ -19,7 +19,7 @@ from precice_lb.recommend import Recommendation, recommend
 from precice_lb.recommend.limits import Limits
 from precice_lb.recommend.sources import measurements_from_arrays
 from precice_lb.report.page.next_runs import next_runs
-from precice_lb.report.view import comparison_grid
+from precice_lb.report.view import comparison_table
 from precice_lb.schedule import Schedule
 from precice_lb.split import Constraints, SharedCores, proportional_split
 
@@ -82,7 +82,7 @@ def test_everything_beside_a_recommendation_keeps_within_the_bounds(case: str) -
     for name, (low, high) in found.rank_intervals.items():
         assert {low, high} <= {*limits.counts(name).tolist()}
         assert low <= found.split[name] <= high
-    prospects = next_runs(found, Schedule.parallel(list(NAMES)))
+    prospects = next_runs(found)
     assert all(allowed(run.split, limits) for run in prospects.runs)
 
 
@@ -90,7 +90,7 @@ def test_everything_beside_a_recommendation_keeps_within_the_bounds(case: str) -
 def test_next_runs_are_there_where_the_measurements_leave_much_open(case: str) -> None:
     total, options = CASES[case]
     found = recommended(total, **options)
-    prospects = next_runs(found, Schedule.parallel(list(NAMES)))
+    prospects = next_runs(found)
     assert prospects.runs
     assert found.limits is not None
     assert all(allowed(run.split, found.limits) for run in prospects.runs)
@@ -101,7 +101,7 @@ def test_an_equal_split_out_of_bounds_is_the_nearest_one_and_says_so() -> None:
     found = recommended(24, maximum_ranks={"Fluid": 5})
     equal = found.alternatives["equal"]
     assert (equal.split, equal.meant) == ({"Fluid": 5, "Solid": 10, "Heat": 9}, dict.fromkeys(NAMES, 8))
-    assert comparison_grid(found).rows[1][0] == "equal split within the bounds, not 8 + 8 + 8"
+    assert comparison_table(found).rows[1][0] == "equal split within the bounds, not 8 + 8 + 8"
     assert found.to_dict()["alternatives"]["equal"]["meant"] == dict.fromkeys(NAMES, 8)
     free = recommended(24)
     assert free.alternatives["equal"].meant == {}

@@ -284,7 +284,7 @@ def test_the_files_have_the_plan_too(printed: tuple[str, Path]) -> None:
     report = (output / "recommendation.md").read_text()
     assert "](budget.svg)" in report
     assert "| nodes | ranks as above |" in report
-    assert "another scheme: parallel-explicit" in report
+    assert "**another scheme:** parallel-explicit" in report
 
 
 def test_the_figure_of_the_budget_has_every_mark() -> None:

@@ -8,6 +8,7 @@ import math
 import re
 import xml.etree.ElementTree as ET
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -21,7 +22,8 @@ from precice_lb.exceptions import DataError
 from precice_lb.recommend import Recommendation, load_sources, recommend
 from precice_lb.report.documents import json_text, report_markdown, write_documents
 from precice_lb.report.figure import draw_recommendation, figure_bytes
-from precice_lb.report.terminal import console, recommendation_view
+from precice_lb.report.recommendation import recommendation_blocks
+from precice_lb.report.terminal import console, rendered
 from precice_lb.report.text import listed, markdown, seconds_unit, short_names, visible
 from precice_lb.report.truth import judge
 from precice_lb.schedule import Schedule
@@ -44,9 +46,10 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> tuple[Recommendation, S
     return recommendation_for(tmp_path_factory.mktemp("hostile"), list(HOSTILE), 60)
 
 
-def screen(view: object) -> str:
+def screen(found: Recommendation, *, evidence: bool = False, **options: Any) -> str:
+    blocks = recommendation_blocks(found, short_names(found.split, 24), evidence=evidence, **options)
     stream = io.StringIO()
-    console(stream).print(view)
+    console(stream).print(rendered(blocks))
     return stream.getvalue()
 
 
@@ -102,7 +105,7 @@ def test_a_list_reads_as_a_sentence() -> None:
 
 def test_the_screen_begins_with_the_split_and_has_all_its_numbers(plain: tuple[Recommendation, Schedule]) -> None:
     recommendation, _ = plain
-    shown = screen(recommendation_view(recommendation, evidence=True))
+    shown = screen(recommendation, evidence=True)
     inner, outer = recommendation.split.values()
     assert shown.startswith(f"Give Inner {inner} ranks and Outer {outer} ranks: one time window should take ")
     flat = " ".join(shown.split())
@@ -127,13 +130,11 @@ def test_the_gain_over_the_equal_split_is_the_ratio_of_window_times(plain: tuple
     equal = recommendation.alternatives["equal"]
     gain = equal.window_seconds / recommendation.window_seconds - 1.0
     assert gain > 0.2
-    assert f"The equal split would take {100 * gain:.1f} % longer" in " ".join(
-        screen(recommendation_view(recommendation)).split()
-    )
+    assert f"The equal split would take {100 * gain:.1f} % longer" in " ".join(screen(recommendation).split())
 
 
 def test_hostile_names_come_out_as_text_on_the_screen(hostile: tuple[Recommendation, Schedule]) -> None:
-    shown = screen(recommendation_view(hostile[0], evidence=True))
+    shown = screen(hostile[0], evidence=True)
     assert "\x1b" not in shown
     for text in ("[bold red]x[/]", "a|b", r"two\nlines", r"\x1b[31mred", "$x^2$_y_`z`", "nnnn…nnnn"):
         assert text in shown
@@ -144,9 +145,9 @@ def test_hostile_names_come_out_as_text_on_the_screen(hostile: tuple[Recommendat
 
 
 def test_documents_are_complete_and_the_same_every_time(plain: tuple[Recommendation, Schedule], tmp_path: Path) -> None:
-    recommendation, schedule = plain
-    first = write_documents(recommendation, tmp_path / "a", schedule=schedule)
-    second = write_documents(recommendation, tmp_path / "b", schedule=schedule)
+    recommendation, _schedule = plain
+    first = write_documents(recommendation, tmp_path / "a")
+    second = write_documents(recommendation, tmp_path / "b")
     assert [path.name for path in first] == ["recommendation.json", "recommendation.md", "scaling.svg", "scaling.png"]
     assert sorted(path.name for path in (tmp_path / "a").iterdir()) == sorted(path.name for path in first)
     for one, other in zip(first, second, strict=True):
@@ -160,8 +161,8 @@ def test_documents_are_complete_and_the_same_every_time(plain: tuple[Recommendat
 
 
 def test_a_report_has_no_markup_out_of_names(hostile: tuple[Recommendation, Schedule], tmp_path: Path) -> None:
-    recommendation, schedule = hostile
-    written = write_documents(recommendation, tmp_path, schedule=schedule)
+    recommendation, _schedule = hostile
+    written = write_documents(recommendation, tmp_path)
     report = report_markdown(recommendation)
     assert "<" not in report
     assert r"a\|b" in report
@@ -192,8 +193,8 @@ def test_json_has_null_where_json_has_no_number() -> None:
 
 
 def test_the_figure_has_units_legends_and_every_point(plain: tuple[Recommendation, Schedule]) -> None:
-    recommendation, schedule = plain
-    left, right = draw_recommendation(recommendation, schedule).axes
+    recommendation, _schedule = plain
+    left, right = draw_recommendation(recommendation).axes
     assert (left.get_xscale(), left.get_yscale()) == ("log", "log")
     assert left.get_xlabel() == "ranks of the participant (count)"
     assert re.fullmatch(r"own time per window \((s|ms|µs)\)", left.get_ylabel())
@@ -214,7 +215,7 @@ def test_the_figure_has_units_legends_and_every_point(plain: tuple[Recommendatio
 
 @pytest.mark.parametrize("which", ["plain", "hostile"])
 def test_no_labels_overlap_or_leave_the_figure(which: str, request: pytest.FixtureRequest) -> None:
-    figure = draw_recommendation(*request.getfixturevalue(which))
+    figure = draw_recommendation(request.getfixturevalue(which)[0])
     figure.canvas.draw()
     boxes = []
     for axes in figure.axes:
@@ -236,16 +237,16 @@ def test_no_labels_overlap_or_leave_the_figure(which: str, request: pytest.Fixtu
 
 
 def test_names_are_not_read_as_formulas_or_hidden_in_the_figure(tmp_path: Path) -> None:
-    recommendation, schedule = recommendation_for(tmp_path, ["_$x^2$", "漢字"])
-    figure = draw_recommendation(recommendation, schedule)
+    recommendation, _schedule = recommendation_for(tmp_path, ["_$x^2$", "漢字"])
+    figure = draw_recommendation(recommendation)
     labels = [text for axes in figure.axes for text in axes.get_legend().get_texts()]
     assert any(text.get_text().startswith("_$x^2$: ") and not text.get_parse_math() for text in labels)
     assert "漢字" in figure_bytes(figure, "svg").decode()
 
 
 def test_three_participants_get_their_parts_of_the_window(tmp_path: Path) -> None:
-    recommendation, schedule = recommendation_for(tmp_path, ["A", "B", "C"])
-    _, right = draw_recommendation(recommendation, schedule).axes
+    recommendation, _schedule = recommendation_for(tmp_path, ["A", "B", "C"])
+    _, right = draw_recommendation(recommendation).axes
     assert [text.get_text() for text in right.get_yticklabels()] == ["A", "B", "C"]
     assert re.fullmatch(r"time per window \((s|ms|µs)\)", right.get_xlabel())
 
@@ -268,7 +269,7 @@ def test_regret_is_measured_against_the_laws_own_optimum(plain: tuple[Recommenda
         true_seconds(recommendation.split["Inner"]) / true_seconds(best) - 1
     )
     assert truth.regret["equal"] == pytest.approx(true_seconds(12) / true_seconds(best) - 1)
-    shown = " ".join(screen(recommendation_view(recommendation, truth=truth)).split())
+    shown = " ".join(screen(recommendation, truth=truth).split())
     assert "no hardware is measured" in shown
     assert "optimum of the law" in shown
     assert "no hardware is measured" in report_markdown(recommendation, truth=truth)

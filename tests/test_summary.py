@@ -17,7 +17,8 @@ from precice_lb.dataset import load_runs
 from precice_lb.report.documents import json_text
 from precice_lb.report.summary import QUANTITIES, summarise
 from precice_lb.report.summary_files import rank_csv, summary_csv, summary_dict
-from precice_lb.report.terminal import console, summary_view
+from precice_lb.report.summary_text import summary_blocks
+from precice_lb.report.terminal import console, rendered
 
 
 def screen(view: object) -> str:
@@ -54,7 +55,7 @@ def test_planted_times_ranks_and_imbalances_are_recovered(tmp_path: Path) -> Non
     assert inner.imbalance == pytest.approx(0.2 / 0.35)
     # The least wait of a rank is the transfer; Outer waits 0.29 s, so that with it it works 0.16 s of its 0.4 s.
     assert run.imbalance == pytest.approx((0.4 - 0.16) / 0.4)
-    shown = screen(summary_view([run]))
+    shown = screen(rendered(summary_blocks([run])))
     assert re.search(r"solve +0\.20000 +50\.0 % +0\.30000 \(#0\) +0\.10000 \(#1\)", shown)
     assert "load imbalance inside Inner: 57.1 %" in shown
     assert max(map(len, shown.splitlines())) <= 80
@@ -75,7 +76,7 @@ def test_waiting_for_partners_is_told_apart_from_waiting_for_own_ranks(tmp_path:
     assert inner.lost_to_partners == pytest.approx(0.0, abs=1e-9)
     assert outer.lost_to_partners == run.lost_to_partners == pytest.approx(0.24 / 0.4)
     assert run.lost_inside == pytest.approx(0.3 / 0.4)
-    told = in_one_line(summary_view([run]))
+    told = in_one_line(rendered(summary_blocks([run])))
     assert "core-hours lost per hour of run: 0.60 of 4 to waiting for partners (Inner 0.00 and Outer 0.60)" in told
     assert "0.75 to waiting for slower ranks of the same participant (Inner 0.75 and Outer 0.00)" in told
 
@@ -98,7 +99,7 @@ def test_all_formats_say_the_same_of_every_rank(tmp_path: Path) -> None:
     whole = list(csv.DictReader(io.StringIO(summary_csv([run]))))
     assert {entry["quantity"] for entry in whole} == {*QUANTITIES, "own", "window"}
     assert float(whole[0]["mean_seconds"]) == pytest.approx(0.2)
-    shown = screen(summary_view([run], per_rank=True))
+    shown = screen(rendered(summary_blocks([run], per_rank=True)))
     assert re.search(r"^ *1 +0\.10000 +0\.02000 +0\.05000 +0\.20000 +0\.03000 +37\.5 % +12\.5 %$", shown, re.MULTILINE)
     assert max(map(len, shown.splitlines())) <= 80
 
@@ -120,7 +121,7 @@ def test_iterations_are_kept_apart(tmp_path: Path) -> None:
     assert [one.own_seconds for one in inner.iterations] == pytest.approx([0.32, 0.17, 0.12])
     assert [one.wait_seconds for one in inner.iterations] == pytest.approx([0.01] * 3)
     assert [one.wait_seconds for one in run.participants[1].iterations] == pytest.approx([0.3, 0.15, 0.1])
-    told = in_one_line(summary_view([run]))
+    told = in_one_line(rendered(summary_blocks([run])))
     assert (
         "coupling iterations of Inner: mean 2.67 per window (2 to 3); mean own time: #1 0.3200 s, #2 0.1700 s" in told
     )
@@ -135,7 +136,7 @@ def test_what_was_not_measured_says_why_and_what_to_set(tmp_path: Path) -> None:
         write_store(tmp_path, rows, "Inner", rank, 3, backend="libprecice", configuration=configuration(), **problem)
     (run,) = summarise(load_runs([tmp_path]))
     assert run.participants[0].not_measured == ("mapping", "partner_wait", "own_rank_wait", "overhead")
-    shown = screen(summary_view([run]))
+    shown = screen(rendered(summary_blocks([run])))
     assert shown.count("not measured") == 6
     assert f"/case/Inner-*-3.txt: {why} (2 of 3 ranks)" in " ".join(shown.split())
     values = summary_dict(run)["participants"]["Inner"]
@@ -150,7 +151,7 @@ def test_what_was_not_measured_says_why_and_what_to_set(tmp_path: Path) -> None:
 
 def test_a_backend_that_tells_no_waits_is_named(tmp_path: Path) -> None:
     write_store(tmp_path, [row(w, 0.1, 0.2, None, None) for w in (1, 2)], backend="libprecice")  # type: ignore[arg-type]
-    assert "backend libprecice does not tell" in in_one_line(summary_view(summarise(load_runs([tmp_path]))))
+    assert "backend libprecice does not tell" in in_one_line(rendered(summary_blocks(summarise(load_runs([tmp_path])))))
 
 
 def test_waits_measured_in_some_windows_only_are_used_and_said_so(tmp_path: Path) -> None:
@@ -158,14 +159,14 @@ def test_waits_measured_in_some_windows_only_are_used_and_said_so(tmp_path: Path
     write_store(tmp_path, rows, "Inner", timing_source="precice-profiling fundamental", configuration=configuration())
     (run,) = summarise(load_runs([tmp_path]))
     assert run.participants[0].quantities["partner_wait"].mean == pytest.approx(0.15)
-    told = in_one_line(summary_view([run]))
+    told = in_one_line(rendered(summary_blocks([run])))
     assert "wait of Inner: measured in 2 of 3 time windows" in told
     assert "mapping and wait of Inner: from precice-profiling fundamental" in told
 
 
 def test_a_run_shorter_than_its_warmup_says_so(tmp_path: Path) -> None:
     write_run(tmp_path, {"Inner": 1, "Outer": 1}, windows=2)
-    told = in_one_line(summary_view(summarise(load_runs([tmp_path], warmup=5))))
+    told = in_one_line(rendered(summary_blocks(summarise(load_runs([tmp_path], warmup=5)))))
     assert "no time window is left after a warm-up of 5" in told
 
 
@@ -179,7 +180,7 @@ def test_ranks_that_receive_nothing_do_not_count_as_busy(tmp_path: Path) -> None
     assert part.quantities["solve"].slowest_rank == 0
     assert part.quantities["solve"].mean == pytest.approx(0.095)
     assert np.isnan(part.rank_seconds["own_rank_wait"][2])
-    told = in_one_line(summary_view([run], per_rank=True))
+    told = in_one_line(rendered(summary_blocks([run], per_rank=True)))
     assert "rank 2 without received data" in told
     assert "2* 0.30000" in told
     assert "at least 0.03 to waiting for slower ranks" in told
@@ -202,7 +203,7 @@ def test_times_are_means_that_add_up_whatever_single_windows_do(tmp_path: Path) 
         assert sum(each.share for each in part.quantities.values()) == pytest.approx(1.0)
         # The transfer floor, the least wait, counts as work too.
         assert part.own_seconds + part.wait_seconds == pytest.approx(part.window_seconds + 0.05)
-    told = in_one_line(summary_view([run]))
+    told = in_one_line(rendered(summary_blocks([run])))
     assert "mean time per time window, over 24 windows after" in told
     assert "mean window without outliers: 0.20000 s" in told
     assert summary_dict(run)["participants"]["Inner"]["window_seconds_without_outliers"] == pytest.approx(0.2)

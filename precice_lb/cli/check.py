@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import math
 import sys
-from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from precice_lb.cli.app import app
 from precice_lb.cli.options import required
-from precice_lb.plural import plural
-
-if TYPE_CHECKING:
-    from precice_lb.check import CheckResult
 
 __all__ = ["check"]
+
+# Characters of a line where nobody reads it on a screen.
+_ENDLESS = 10_000
 
 
 @app.command
@@ -50,67 +47,12 @@ def check(*directories: Path, warmup: int | None = None, format: Literal["table"
 
         sys.stdout.write(json_text(result.to_dict()))
     else:
-        sys.stdout.write("\n".join(_lines(result)) + "\n")
+        from precice_lb.report.check_view import check_blocks
+        from precice_lb.report.terminal import console, rendered
+
+        screen = console()
+        if not screen.is_terminal:
+            # Whole lines for programs that search them.
+            screen.width = _ENDLESS
+        screen.print(rendered(check_blocks(result)))
     return 1 if result.findings else 0
-
-
-def _lines(result: CheckResult) -> Iterator[str]:
-    """Give a table of numbers, then each finding with its remedy."""
-    from precice_lb.report.text import visible
-
-    titles = (
-        "run", "participant", "ranks", "windows", "warm-up", "median own s", "iterations", "drift", "outliers",
-        "spread", "error",
-    )  # fmt: skip
-    rows = [
-        (
-            visible(each.run),
-            visible(each.participant),
-            str(each.ranks),
-            str(each.windows),
-            f"{each.warmup_found} ({each.warmup_left_out} left out)",
-            _known(each.seconds, ".4g"),
-            _known(each.iterations, ".2f"),
-            each.drift_text,
-            str(each.outliers),
-            _percent(each.deviation),
-            _percent(each.error),
-        )
-        for each in result.healths
-    ]
-    widths = [max(map(len, column)) for column in zip(titles, *rows, strict=True)]
-    for row in (titles, *rows):
-        yield "  ".join(
-            cell.ljust(width) if at < 2 else cell.rjust(width)
-            for at, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-    yield "median own s: per time window, the median per coupling iteration after warm-up times the mean iterations;"
-    yield "spread: of one window, error: of that median (standard deviations)"
-    judged = {each.participant for each in result.healths if not each.negligible}
-    negligible = dict.fromkeys(
-        f"{each.participant} in {each.run}" if each.participant in judged else each.participant
-        for each in result.healths
-        if each.negligible
-    )
-    if negligible:
-        yield visible(f"not judged, with less than 1 % of the window: {', '.join(negligible)}")
-    yield ""
-    for group in result.groups:
-        worst = group.worst
-        same = all(each.size == worst.size for each in group.others)
-        count = f" ({1 + len(group.others)} times{'' if same else ', this is the worst'})" if group.others else ""
-        yield visible(f"{worst.kind}{count}: {worst.where}: {worst.text}")
-        if group.others:
-            yield visible(f"    also {group.also}")
-        yield f"    {visible(worst.remedy)}"
-    if not result.findings:
-        left_out = f"{plural(result.warmup, 'window')} of warm-up {'is' if result.warmup == 1 else 'are'} left out"
-        yield f"nothing found that speaks against these runs; {left_out}"
-
-
-def _known(value: float, form: str) -> str:
-    return f"{value:{form}}" if math.isfinite(value) else "unknown"
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:.1f} %" if math.isfinite(share) else "unknown"

@@ -57,8 +57,8 @@ def fit(
     from precice_lb.models import DEFAULT_LEARNER, LEARNERS
     from precice_lb.recommend import load_sources
     from precice_lb.report.documents import json_text
-    from precice_lb.report.fit import compare_learners, fit_dict
-    from precice_lb.report.terminal import console
+    from precice_lb.report.fit import compare_learners, fit_blocks, fit_dict
+    from precice_lb.report.terminal import console, rendered
     from precice_lb.report.text import visible
 
     wanted = list(dict.fromkeys(learner or [DEFAULT_LEARNER]))
@@ -80,9 +80,7 @@ def fit(
     if format == "json":
         sys.stdout.write(json_text(fit_dict(fits, conditions)))
     else:
-        from precice_lb.report.fit_terminal import fit_view
-
-        console().print(fit_view(fits, level))
+        console().print(rendered(fit_blocks(fits, level)))
     if output is not None:
         from precice_lb.report.fit_files import write_fits
 

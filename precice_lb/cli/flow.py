@@ -87,7 +87,7 @@ def run_and_recommend(
             "the comparison with the law", lambda: judge(recommendation, read_laws(laws), schedule, **bounds)
         )
     # Results first: whatever becomes of what is shown of them, the runs were not in vain.
-    written = write_documents(recommendation, result.directory, schedule=schedule, truth=truth)
+    written = write_documents(recommendation, result.directory, truth=truth)
     scripts = write_launch_scripts(study, recommendation.split, result.directory)
     attempted("the screen", lambda: print_recommendation(recommendation, truth=truth, evidence=evidence))
     name_files(written, sys.stdout)
@@ -131,7 +131,7 @@ def show(recommendation: Recommendation, schedule: Schedule, output: Path | None
     written: list[Path] = []
     try:
         if output is not None:
-            written = write_documents(recommendation, output, schedule=schedule)
+            written = write_documents(recommendation, output)
     finally:
         # Also where the directory cannot be written to.
         if as_json:
@@ -147,11 +147,14 @@ def print_recommendation(recommendation: Recommendation, *, truth: Truth | None 
     Parameters
     ----------
     recommendation, truth, evidence
-        As of `precice_lb.report.terminal.recommendation_view`.
+        As of `precice_lb.report.recommendation.recommendation_blocks`.
     """
-    from precice_lb.report.terminal import console, recommendation_view
+    from precice_lb.report.recommendation import recommendation_blocks
+    from precice_lb.report.terminal import console, rendered
+    from precice_lb.report.text import short_names
 
-    console().print(recommendation_view(recommendation, truth=truth, evidence=evidence))
+    names = short_names(recommendation.split, 24)
+    console().print(rendered(recommendation_blocks(recommendation, names, truth=truth, evidence=evidence)))
 
 
 def command_line() -> str:

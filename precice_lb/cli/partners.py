@@ -115,10 +115,10 @@ def partners(
     if format == "json":
         sys.stdout.write(json_text(report.to_dict()))
     else:
-        from precice_lb.report.partners import partners_view
-        from precice_lb.report.terminal import console
+        from precice_lb.report.partners import partners_blocks
+        from precice_lb.report.terminal import console, rendered
 
-        console().print(partners_view(report))
+        console().print(rendered(partners_blocks(report)))
     if output is not None:
         from precice_lb.report.partners_files import write_partners
 

@@ -56,9 +56,10 @@ def summary(
 
         sys.stdout.write(json_text([summary_dict(each, per_rank=per_rank) for each in runs]))
     else:
-        from precice_lb.report.terminal import console, summary_view
+        from precice_lb.report.summary_text import summary_blocks
+        from precice_lb.report.terminal import console, rendered
 
-        console().print(summary_view(runs, per_rank=per_rank))
+        console().print(rendered(summary_blocks(runs, per_rank=per_rank)))
 
 
 @app.command

@@ -149,9 +149,11 @@ class _Live:
         self.live = Live(console=self._console, auto_refresh=False)
 
     def __call__(self, snapshot: Snapshot) -> None:
-        from precice_lb.report.watch_view import watch_view
+        from precice_lb.report.terminal import rendered
+        from precice_lb.report.watch_view import watch_blocks
 
-        self.live.update(watch_view(snapshot, ascii_only=self._console.options.ascii_only), refresh=True)
+        blocks = watch_blocks(snapshot, ascii_only=self._console.options.ascii_only)
+        self.live.update(rendered(blocks), refresh=True)
 
 
 @contextlib.contextmanager
@@ -170,11 +172,11 @@ def _print(snapshot: Snapshot, format: str) -> None:
 
         sys.stdout.write(json_text(snapshot.to_dict()))
         return
-    from precice_lb.report.terminal import console
-    from precice_lb.report.watch_view import watch_view
+    from precice_lb.report.terminal import console, rendered
+    from precice_lb.report.watch_view import watch_blocks
 
     screen = console()
-    screen.print(watch_view(snapshot, ascii_only=screen.options.ascii_only))
+    screen.print(rendered(watch_blocks(snapshot, ascii_only=screen.options.ascii_only)))
 
 
 def _limits(texts: Sequence[str]) -> dict[str, float]:

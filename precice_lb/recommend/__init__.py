@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from precice_lb.recommend.facade import recommend
-from precice_lb.recommend.machine import machine_of
-from precice_lb.recommend.result import Alternative, Recommendation
+from precice_lb.recommend.machine import Machine, machine_of
+from precice_lb.recommend.records import Alternative
+from precice_lb.recommend.result import Recommendation
 from precice_lb.recommend.scheme import parallel_instead
 from precice_lb.recommend.sources import load_sources
 from precice_lb.recommend.words import recommend_split
 
 __all__ = [
     "Alternative",
+    "Machine",
     "Recommendation",
     "load_sources",
     "machine_of",

@@ -3,23 +3,17 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from precice_lb.exceptions import InfeasibleError
 from precice_lb.plural import plural
 
-__all__ = ["rank_bounds", "require_room", "whole_number"]
+__all__ = ["outside", "rank_bounds", "require_room", "whole_number"]
 
 
 def whole_number(value: Any, what: str, least: int) -> int:
-    """Check a number that may be of any integer type.
-
-    Raises
-    ------
-    InfeasibleError
-        Not a whole number, or below ``least``.
-    """
+    """Check a number that may be of any integer type."""
     try:
         number = operator.index(value)
     except TypeError:
@@ -29,16 +23,17 @@ def whole_number(value: Any, what: str, least: int) -> int:
     return number
 
 
+def outside(ranks: int, measured: Iterable[float]) -> tuple[int, int] | None:
+    """Fewest and most ranks that were measured, where some are outside of them; None where they are not."""
+    known = [int(count) for count in measured]
+    low, high = min(known), max(known)
+    return None if low <= ranks <= high else (low, high)
+
+
 def rank_bounds(
     names: tuple[str, ...], budget: int, minimum: int | Mapping[str, int], maximum: Mapping[str, int] | None
 ) -> tuple[dict[str, int], dict[str, int]]:
-    """Lowest and highest ranks of each participant within the budget.
-
-    Raises
-    ------
-    InfeasibleError
-        Bounds of unknown participants, not whole numbers, or more than the budget; then with the smallest that does.
-    """
+    """Lowest and highest ranks of each participant within the budget."""
     given = minimum if isinstance(minimum, Mapping) else dict.fromkeys(names, minimum)
     for unknown in [*given, *(maximum or {})]:
         if unknown not in names:
@@ -63,22 +58,7 @@ def rank_bounds(
 
 
 def require_room(first: Mapping[str, int], last: Mapping[str, int], lowest: Mapping[str, int], budget: int) -> None:
-    """Refuse where the ranges in which models can be believed leave no split.
-
-    Parameters
-    ----------
-    first, last : mappings from participant to int
-        What bounds and models leave.
-    lowest : mapping from participant to int
-        Bounds without regard to the models.
-    budget : int
-        Ranks in all.
-
-    Raises
-    ------
-    InfeasibleError
-        No split left.
-    """
+    """Refuse where the ranges in which models can be believed leave no split."""
     remedy = "measure at the rank counts in question or choose another learner"
     for name in first:
         if first[name] > last[name]:

@@ -20,23 +20,15 @@ Values = Mapping[str, float | str | None]
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Case:
-    """Measurements to learn from, and where their parameters are to be evaluated.
+    """Measurements to learn from, and where their parameters are to be evaluated."""
 
-    Attributes
-    ----------
-    measurements : Measurements
-        The rows that count.
-    columns : dict of str to dict of str to float
-        By participant, the parameters that its model gets beside the ranks, with their values in this case.
-    values : dict of str to float or str
-        The case in words: every parameter that was named, those aside that make no difference.
-    warnings : tuple of str
-        What speaks against trusting predictions for it.
-    """
-
+    # The rows that count.
     measurements: Measurements
+    # By participant, the parameters that its model gets beside the ranks, with their values in this case.
     columns: dict[str, dict[str, float]]
+    # The case in words: every parameter that was named, those aside that make no difference.
     values: dict[str, float | str]
+    # What speaks against trusting predictions for it.
     warnings: tuple[str, ...]
 
 
@@ -51,22 +43,6 @@ def case_of(measurements: Measurements, names: tuple[str, ...], wanted: Values |
 
     A parameter of numbers becomes a column of the model where the learner knows several parameters; for one that knows
     ranks alone, and for a parameter of texts, the rows with that value count and no others.
-
-    Parameters
-    ----------
-    measurements : Measurements
-        Checked.
-    names : tuple of str
-        Participants.
-    wanted : mapping from parameter to value, optional
-        Of the case to recommend for; None as a value says that the parameter makes no difference.
-    learner : estimator
-        Who is to learn.
-
-    Raises
-    ------
-    DataError
-        A parameter that no participant has; one that varies without a value for it; a value that cannot be reached.
     """
     given = dict(wanted or {})
     known = {column for name in names for column in measurements.parameters.get(name, {})}

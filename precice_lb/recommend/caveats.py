@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precice_lb.plural import plural
+from precice_lb.recommend.bounds import outside
 
 __all__ = ["caveats"]
 
@@ -19,24 +20,7 @@ def caveats(
     highest: Mapping[str, int],
     believed: Mapping[str, tuple[int, int]],
 ) -> list[str]:
-    """Find reasons for doubt.
-
-    Parameters
-    ----------
-    samples : mapping from participant to array of shape (n, 2)
-        Ranks and seconds.
-    split : mapping from participant to int
-        The recommended one.
-    lowest, highest : mappings from participant to int
-        Bounds without regard to the models.
-    believed : mapping from participant to (int, int)
-        Range in which each model can be believed.
-
-    Returns
-    -------
-    list of str
-        One sentence or two each.
-    """
+    """Find reasons for doubt."""
     found = []
     for name, rows in samples.items():
         ranks = np.unique(rows[:, 0]).astype(int)
@@ -47,9 +31,9 @@ def caveats(
             )
         elif len(ranks) == 2:
             found.append(f"{name} was measured at two rank counts only: measure at a third to see its curve bend.")
-        if not ranks[0] <= split[name] <= ranks[-1] and len(ranks) > 1:
+        if len(ranks) > 1 and (known := outside(split[name], ranks)):
             found.append(
-                f"{name}: {plural(split[name], 'rank')}, outside of the measured range of {ranks[0]} to {ranks[-1]}: "
+                f"{name}: {plural(split[name], 'rank')}, outside of the measured range of {known[0]} to {known[1]}: "
                 "the prediction is an extrapolation."
             )
         low, high = believed[name]

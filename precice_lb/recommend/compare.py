@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -13,44 +12,20 @@ from precice_lb.exceptions import InfeasibleError
 from precice_lb.plural import plural
 from precice_lb.recommend.limits import Limits
 from precice_lb.recommend.machine import Room
-from precice_lb.recommend.result import Alternative
+from precice_lb.recommend.records import Alternative
 from precice_lb.recommend.tables import Table, best_ranks
 from precice_lb.recommend.task import Task
 
 __all__ = ["Reference", "compared", "rank_intervals", "reference_splits", "window_interval"]
 
-
-@dataclass(frozen=True)
-class Reference:
-    """A split to compare with, and the one that was meant where the bounds do not allow that."""
-
-    split: dict[str, int]
-    meant: dict[str, int] = field(default_factory=dict)
+# A split to compare with, and the one that was meant where the bounds do not allow that.
+Reference = tuple[dict[str, int], dict[str, int]]
 
 
 def reference_splits(
     limits: Limits, names: tuple[str, ...], unknowns: Mapping[str, float], present: dict[str, int] | None
 ) -> tuple[dict[str, Reference], list[str]]:
-    """Give the splits that people use: equal, in proportion to unknowns where all are known, the present one.
-
-    Parameters
-    ----------
-    limits : Limits
-        Within which the first two keep: they are as near to what they stand for as that allows.
-    names : tuple of str
-        Participants.
-    unknowns : mapping from participant to float
-        Where known.
-    present : dict of str to int or None
-        In use, whatever the limits say.
-
-    Returns
-    -------
-    splits : dict of str to Reference
-        By kind.
-    warnings : list of str
-        Which were left out, and why.
-    """
+    """Give the splits that people use: equal, in proportion to unknowns where all are known, the present one."""
     weights = {"equal": dict.fromkeys(names, 1.0)}
     if min(unknowns.get(name, 0.0) for name in names) > 0:
         weights["degrees-of-freedom"] = {name: unknowns[name] for name in names}
@@ -65,8 +40,8 @@ def reference_splits(
         except InfeasibleError as error:
             warnings.append(f"The {kind} split is not compared: {error}.")
             continue
-        others[kind] = Reference(possible, meant if meant != possible else {})
-    return others | ({"present": Reference(present)} if present else {}), warnings
+        others[kind] = (possible, meant if meant != possible else {})
+    return others | ({"present": (present, {})} if present else {}), warnings
 
 
 def compared(
@@ -76,29 +51,10 @@ def compared(
     models: Mapping[str, Any],
     believed: Mapping[str, tuple[int, int]],
 ) -> tuple[dict[str, Alternative], list[str]]:
-    """Compare the recommended split with others, curve by curve.
-
-    Parameters
-    ----------
-    task : Task
-        What the split was decided by.
-    windows : array of shape (curves,)
-        Seconds per window of the recommended split.
-    others : mapping of str to Reference
-        By kind.
-    models, believed : mappings from participant to estimator, and to (int, int)
-        And the range in which each can be believed.
-
-    Returns
-    -------
-    alternatives : dict of str to Alternative
-    warnings : list of str
-        Which were left out, and why.
-    """
+    """Compare the recommended split with others, curve by curve."""
     window = float(windows.mean())
     alternatives, warnings = {}, []
-    for kind, reference in others.items():
-        other = reference.split
+    for kind, (other, meant) in others.items():
         doubtful = [
             name
             for name, model in models.items()
@@ -117,7 +73,7 @@ def compared(
         # The same split is not faster, whatever rounding says.
         faster = float((windows < seconds * (1 - 1e-12)).mean()) if task.outlook.is_uncertain else float("nan")
         mean = float(seconds.mean())
-        alternatives[kind] = Alternative(other, mean, mean / window - 1, faster, reference.meant)
+        alternatives[kind] = Alternative(other, mean, mean / window - 1, faster, meant)
     return alternatives, warnings
 
 

@@ -14,7 +14,8 @@ from precice_lb.models import believable_ranks
 from precice_lb.recommend.bounds import require_room
 from precice_lb.recommend.compare import window_interval
 from precice_lb.recommend.outlook import Curves, Outlook, curves_of
-from precice_lb.recommend.plan import Prefer, Tradeoff, tradeoff_of
+from precice_lb.recommend.plan import Tradeoff, tradeoff_of
+from precice_lb.recommend.records import Prefer
 from precice_lb.recommend.tables import Table, grid_of_ranks
 from precice_lb.recommend.task import Task
 from precice_lb.schedule import Schedule
@@ -27,42 +28,25 @@ Array = NDArray[np.float64]
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Question:
-    """What is to be decided, apart from the models.
-
-    Attributes
-    ----------
-    schedule : Schedule
-        The coupling.
-    samples : dict of str to array of shape (n, 2)
-        Ranks and seconds of this case by participant.
-    recorded : sequence of mappings
-        As of `Outlook`.
-    budget : int
-        In the unit of the constraints.
-    constraints : Constraints or None
-        Of the machine.
-    lowest, highest, reach : dict of str to int
-        Bounds, and up to which ranks a curve has to be known.
-    seed : int
-        Of all that is drawn.
-    level : float
-        Of intervals.
-    prefer, within : optional
-        As of `precice_lb.recommend.recommend`.
-    verify : bool
-        Likewise.
-    """
+    """What is to be decided, apart from the models."""
 
     schedule: Schedule
+    # Ranks and seconds of this case by participant, shape (n, 2).
     samples: dict[str, Array]
+    # As of `Outlook`.
     recorded: tuple[Mapping[str, Array], ...]
+    # In the unit of the constraints.
     budget: int
+    # Of the machine.
     constraints: Constraints | None
+    # Bounds, and up to which ranks a curve has to be known.
     lowest: dict[str, int]
     highest: dict[str, int]
     reach: dict[str, int]
+    # Of all that is drawn.
     seed: int
     level: float
+    # As of `precice_lb.recommend.recommend`.
     prefer: Prefer | None
     within: float | None
     verify: bool
@@ -70,44 +54,28 @@ class Question:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Decision:
-    """What the models say.
-
-    Attributes
-    ----------
-    models : dict of str to estimator
-        Fitted.
-    task : Task
-        What was decided by.
-    tables : dict of str to Table or None
-        Drawn curves.
-    believed : dict of str to (int, int)
-        Range in which each model can be believed.
-    split : dict of str to int
-        The best one.
-    target : int
-        The budget that it was sought for.
-    found : SplitResult
-        Optimum for the mean curves, with its proof.
-    tradeoff : (TradeoffCurve, TradeoffPoint) or None
-        Where asked for, with the chosen point.
-    own : dict of str to array of shape (curves,)
-        Own seconds of each participant.
-    windows : array of shape (curves,)
-        Seconds per window.
-    interval : (float, float)
-        Of the window time; NaN where unknown.
-    """
+    """What the models say."""
 
     models: dict[str, Any]
+    # What was decided by.
     task: Task
+    # Drawn curves.
     tables: dict[str, Table | None]
+    # Range in which each model can be believed.
     believed: dict[str, tuple[int, int]]
+    # The best one.
     split: dict[str, int]
+    # The budget that it was sought for.
     target: int
+    # Optimum for the mean curves, with its proof.
     found: SplitResult
+    # Where asked for, with the chosen point.
     tradeoff: Tradeoff | None
+    # Own seconds of each participant, shape (curves,).
     own: dict[str, Array]
+    # Seconds per window, shape (curves,).
     windows: Array
+    # Of the window time; NaN where unknown.
     interval: tuple[float, float]
 
     @property
@@ -123,24 +91,7 @@ class Decision:
 
 
 def decide(question: Question, models: dict[str, Any]) -> Decision:
-    """Find the split with the least expected window time.
-
-    Parameters
-    ----------
-    question : Question
-        What is to be decided.
-    models : dict of str to estimator
-        Fitted, by participant.
-
-    Returns
-    -------
-    Decision
-
-    Raises
-    ------
-    ModelError, InfeasibleError
-        A model that cannot be believed; bounds that leave no split.
-    """
+    """Find the split with the least expected window time."""
     names, seed = question.schedule.participants, question.seed
     constraints, budget = question.constraints, question.budget
     curves = {name: curves_of(models[name], [seed, index]) for index, name in enumerate(names)}

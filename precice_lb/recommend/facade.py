@@ -23,7 +23,8 @@ from precice_lb.recommend.inputs import check_participants, present_split
 from precice_lb.recommend.limits import Limits
 from precice_lb.recommend.machine import bounds_of
 from precice_lb.recommend.measured import measured_alternatives
-from precice_lb.recommend.plan import Plan, Prefer, instead_of, near_splits, paid_back, with_recommended
+from precice_lb.recommend.plan import instead_of, near_splits, paid_back, with_recommended
+from precice_lb.recommend.records import Plan, Prefer
 from precice_lb.recommend.result import Recommendation
 from precice_lb.recommend.sound import require_sound
 from precice_lb.recommend.verdict import trusted_decision
@@ -182,6 +183,7 @@ def recommend(
         learner=learner_name(decision.models[names[0]]),
         models=decision.models,
         measurements=case.measurements,
+        outlook=task.outlook,
         parameters=case.values,
         alternatives=alternatives,
         warnings=(*measurements.remarks, *case.warnings, *verdict.warnings, *doubts),

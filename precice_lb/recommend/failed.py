@@ -18,20 +18,13 @@ __all__ = ["FailedSplit", "beyond_failed", "known_bounds", "with_failed"]
 
 @dataclass(frozen=True)
 class FailedSplit:
-    """A split all of whose runs failed, or a participant's number of ranks.
+    """A split all of whose runs failed, or a participant's number of ranks."""
 
-    Attributes
-    ----------
-    ranks : dict of str to int
-        Ranks by participant; of one participant alone where it failed beside any others.
-    runs : tuple of str
-        Names of the runs.
-    reasons : tuple of str
-        Lines of their logs that say why, each after its participant's name.
-    """
-
+    # Ranks by participant; of one participant alone where it failed beside any others.
     ranks: dict[str, int]
+    # Names of the runs.
     runs: tuple[str, ...]
+    # Lines of their logs that say why, each after its participant's name.
     reasons: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
@@ -40,19 +33,7 @@ class FailedSplit:
 
 
 def with_failed(recommendation: Recommendation, failed: Sequence[FailedSplit]) -> Recommendation:
-    """Add to a recommendation what failed, and a warning where it lies beyond; a split that failed is no comparison.
-
-    Parameters
-    ----------
-    recommendation
-        That was made without these splits.
-    failed
-        Splits.
-
-    Returns
-    -------
-    Recommendation
-    """
+    """Add to a recommendation what failed, and a warning where it lies beyond; a split that failed is no comparison."""
     samples = recommendation.measurements.samples
     worked = {name: {int(ranks) for ranks in np.unique(rows[:, 0])} for name, rows in samples.items()}
     others = dict(recommendation.alternatives)
@@ -80,21 +61,7 @@ def known_bounds(
     lowest: Mapping[str, int],
     highest: Mapping[str, int],
 ) -> tuple[dict[str, int], dict[str, int]]:
-    """Keep a participant that failed with some ranks, beside any others, on the side of them where it worked.
-
-    Parameters
-    ----------
-    failed : sequence of mapping from participant to int
-        What failed; only ranks of one participant alone count here.
-    samples : mapping from participant to array of shape (n, 2)
-        Ranks and seconds of runs that ended well.
-    lowest, highest : mapping from participant to int
-        Bounds.
-
-    Returns
-    -------
-    lowest, highest : dict of str to int
-    """
+    """Keep a participant that failed with some ranks, beside any others, on the side of them where it worked."""
     low, high = dict(lowest), dict(highest)
     for split in failed:
         if len(split) != 1:
@@ -108,22 +75,7 @@ def known_bounds(
 
 
 def beyond_failed(split: Mapping[str, int], failed: Sequence[FailedSplit], worked: Mapping[str, set[int]]) -> list[str]:
-    """Say where a split gives a participant more (or fewer) ranks than failed, and no run with as many ended well.
-
-    Parameters
-    ----------
-    split
-        The recommended one.
-    failed
-        What failed.
-    worked
-        Ranks of each participant in runs that ended well.
-
-    Returns
-    -------
-    list of str
-        One sentence each.
-    """
+    """Say where a split gives a participant more (or fewer) ranks than failed, and no run with as many ended well."""
     runs: dict[tuple[str, int], set[str]] = {}
     for each in failed:
         for name, ranks in each.ranks.items():

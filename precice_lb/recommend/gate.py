@@ -55,28 +55,19 @@ WINDOW_ERRORS = 2.0
 
 @dataclasses.dataclass(frozen=True)
 class Rejection:
-    """A model that is not used, since it contradicts what was measured.
+    """A model that is not used, since it contradicts what was measured."""
 
-    Attributes
-    ----------
-    participant, learner : str
-        Whose model, and what learned it.
-    ranks : int
-        Where it is off most.
-    measured, predicted : float
-        Median and model there, in seconds per window.
-    tolerance : float
-        Share of the measured seconds that noise explains.
-    instead : str
-        The learner that is used.
-    """
-
+    # Whose model, and what learned it.
     participant: str
     learner: str
+    # Where it is off most.
     ranks: int
+    # Median and model there, in seconds per window.
     measured: float
     predicted: float
+    # Share of the measured seconds that noise explains.
     tolerance: float
+    # The learner that is used.
     instead: str
 
     @property
@@ -92,27 +83,20 @@ class Rejection:
 
 @dataclasses.dataclass(frozen=True)
 class Comparison:
-    """A measured split beside its prediction.
+    """A measured split beside its prediction."""
 
-    Attributes
-    ----------
-    split : dict of str to int
-        Ranks by participant.
-    measured : float
-        Mean seconds per window; of several runs, their median.
-    standard_error : float
-        Relative, with what runs usually differ by.
-    predicted : float
-        Predicted mean seconds per window.
-    runs : tuple of str
-        The runs that measured it.
-    """
-
+    # Ranks by participant.
     split: dict[str, int]
+    # Mean seconds per window; of several runs, their median.
     measured: float
+    # Relative, with what runs usually differ by.
     standard_error: float
+    # Predicted mean seconds per window.
     predicted: float
+    # The runs that measured it; none where points of single participants were put together.
     runs: tuple[str, ...]
+    # Own seconds of each participant, as they go with the measured window.
+    own: dict[str, float] = dataclasses.field(default_factory=dict)
 
     @property
     def tolerance(self) -> float:
@@ -130,6 +114,16 @@ class Comparison:
     def agrees(self) -> bool:
         """Whether the prediction is within the tolerance."""
         return self.excess <= 1.0
+
+    def interval(self, level: float) -> tuple[float, float]:
+        """Bounds of the measured window time, in seconds."""
+        factor = math.exp(float(norm.ppf((1 + level) / 2)) * self.standard_error)
+        return self.measured / factor, self.measured * factor
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give plain JSON types."""
+        values = {key: value for key, value in dataclasses.asdict(self).items() if key != "own"}
+        return {**values, "tolerance": self.tolerance, "agrees": self.agrees}
 
 
 def learner_name(model: Any) -> str:
@@ -149,28 +143,7 @@ def points_of_case(case: Case, name: str) -> Points | None:
 
 
 def trusted_model(case: Case, name: str, learners: Sequence[Any]) -> tuple[Any, Rejection | None]:
-    """Fit the first of some learners whose model does not contradict a participant's measurements.
-
-    Parameters
-    ----------
-    case : Case
-        What to learn from.
-    name : str
-        The participant.
-    learners : sequence of estimators
-        In order; the last one is taken whatever it says.
-
-    Returns
-    -------
-    model : estimator
-    rejected : Rejection or None
-        The model of the first learner, where another one is used.
-
-    Raises
-    ------
-    PreciceLBError
-        The first learner cannot be fitted.
-    """
+    """Fit the first of some learners whose model does not contradict a participant's measurements."""
     points = points_of_case(case, name)
     first: Rejection | None = None
     model = fit_model(case, name, learners[0])
@@ -242,20 +215,7 @@ def _off(model: Any, points: Points) -> tuple[Array, Array]:
 
 
 def compared_with_measured(outlook: Outlook, runs: Sequence[MeasuredRun]) -> list[Comparison]:
-    """Hold predictions against the windows of measured splits.
-
-    Parameters
-    ----------
-    outlook : Outlook
-        Predicts.
-    runs : sequence of MeasuredRun
-        Recorded runs of all participants of the coupling.
-
-    Returns
-    -------
-    list of Comparison
-        One for each split, the shortest measured window first.
-    """
+    """Hold predictions against the windows of measured splits."""
     names = outlook.names
     groups: dict[tuple[int, ...], list[MeasuredRun]] = {}
     for run in runs:

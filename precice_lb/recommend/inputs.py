@@ -18,13 +18,7 @@ __all__ = ["check_participants", "coupling_of", "present_split"]
 
 
 def coupling_of(coupling: str | Path | Schedule, names: tuple[str, ...]) -> Schedule:
-    """Make a schedule of whatever a caller may give.
-
-    Raises
-    ------
-    ScheduleError, ConfigurationError
-        None of what `recommend_split` names.
-    """
+    """Make a schedule of whatever a caller may give."""
     if isinstance(coupling, Schedule):
         return coupling
     if coupling == "parallel":
@@ -39,13 +33,7 @@ def coupling_of(coupling: str | Path | Schedule, names: tuple[str, ...]) -> Sche
 
 
 def check_participants(measurements: Measurements, names: tuple[str, ...]) -> dict[str, NDArray[np.float64]]:
-    """Give samples in the coupling's order, sorted by ranks so that the order of rows never matters.
-
-    Raises
-    ------
-    DataError
-        Not one table of samples for each participant of the coupling.
-    """
+    """Give samples in the coupling's order, sorted by ranks so that the order of rows never matters."""
     if not set(names) <= set(measurements.samples):
         missing = ", ".join(name for name in names if name not in measurements.samples)
         raise DataError(
@@ -60,13 +48,7 @@ def check_participants(measurements: Measurements, names: tuple[str, ...]) -> di
 
 
 def present_split(split: Mapping[str, int] | None, names: tuple[str, ...]) -> dict[str, int] | None:
-    """Check the split in use.
-
-    Raises
-    ------
-    InfeasibleError
-        Other participants, or ranks that are not whole numbers from 1.
-    """
+    """Check the split in use."""
     if split is None:
         return None
     if set(split) != set(names):

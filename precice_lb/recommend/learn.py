@@ -21,15 +21,7 @@ Array = NDArray[np.float64]
 
 
 class ModelOfCase:
-    """A model of ranks and parameters at fixed values of the parameters.
-
-    Parameters
-    ----------
-    model : estimator
-        Fitted to ranks and parameters.
-    parameters : mapping from column to float
-        In the order of the columns.
-    """
+    """A model of ranks and parameters at fixed values of the parameters."""
 
     def __init__(self, model: Any, parameters: Mapping[str, float]) -> None:
         self.model = model
@@ -76,22 +68,7 @@ def predicted(model: Any, measurements: Measurements, name: str) -> Array:
 
 
 def fit_model(case: Case, name: str, learner: Any) -> Any:
-    """Fit a model for a participant, of ranks alone: parameters keep their values of the case.
-
-    Parameters
-    ----------
-    case : Case
-        What to learn from; the order of rows does not matter.
-    name : str
-        The participant.
-    learner : estimator
-        It is cloned. One that knows ranks alone learns from the rows of this case.
-
-    Raises
-    ------
-    ModelError, PreciceLBError
-        What cannot be fitted.
-    """
+    """Fit a model for a participant, of ranks alone: parameters keep their values of the case."""
     columns = case.columns[name] if knows_parameters(learner) else {}
     here = np.ones(len(case.measurements.samples[name]), dtype=np.bool_)
     if len(columns) < len(case.columns[name]):

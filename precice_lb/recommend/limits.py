@@ -21,62 +21,23 @@ Integers = NDArray[np.int64]
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Limits:
-    """What bounds a split.
+    """What bounds a split."""
 
-    Attributes
-    ----------
-    budget : int
-        In the unit of the constraints; ranks without.
-    lowest, highest : dict of str to int
-        Fewest and most ranks of each participant, in the coupling's order.
-    constraints : Constraints or None
-        What the machine demands beside that.
-    """
-
+    # In the unit of the constraints; ranks without.
     budget: int
+    # Fewest and most ranks of each participant, in the coupling's order.
     lowest: Mapping[str, int]
     highest: Mapping[str, int]
+    # What the machine demands beside that.
     constraints: Constraints | None = None
 
     def counts(self, name: str) -> Integers:
-        """Give the rank counts that a participant may have, rising, whatever the others get.
-
-        Parameters
-        ----------
-        name : str
-            The participant.
-
-        Returns
-        -------
-        array of int, shape (k,)
-
-        Raises
-        ------
-        InfeasibleError
-            None at all, with what clashes.
-        """
+        """Give the rank counts that a participant may have, rising, whatever the others get."""
         low, high = self.lowest[name], self.highest[name]
         return candidates_of(name, "", self.constraints or Constraints(), low, high, None).up_to(high)
 
     def in_proportion(self, weights: Mapping[str, float]) -> tuple[dict[str, int], dict[str, int]]:
-        """Divide the budget in proportion to a weight, as people do, and as near to that as the bounds allow.
-
-        Parameters
-        ----------
-        weights : mapping of str to float
-            Positive, by participant.
-
-        Returns
-        -------
-        meant, possible : dict of str to int
-            Ranks without regard to bounds, and within them; whole nodes are divided as such. The same where no bound
-            is in the way.
-
-        Raises
-        ------
-        InfeasibleError
-            No split keeps within the bounds.
-        """
+        """Divide the budget in proportion to a weight, as people do, and as near to that as the bounds allow."""
         room = Room(self.constraints or Constraints(), self.budget)
         least = {name: room.parts_for(name, int(self.counts(name)[0])) for name in weights}
         most = {name: max(room.parts_for(name, int(self.counts(name)[-1])), least[name]) for name in weights}
@@ -86,23 +47,7 @@ class Limits:
         return {name: room.ranks_of(name, count) for name, count in meant.items()}, self.nearest(wanted)
 
     def nearest(self, wanted: Mapping[str, int]) -> dict[str, int]:
-        """Find the split nearest to a wanted one, by the logarithms of the ranks' ratios.
-
-        Parameters
-        ----------
-        wanted : mapping of str to int
-            Ranks by participant.
-
-        Returns
-        -------
-        dict of str to int
-            The wanted one where it keeps within everything.
-
-        Raises
-        ------
-        InfeasibleError
-            No split keeps within everything.
-        """
+        """Find the split nearest to a wanted one, by the logarithms of the ranks' ratios."""
         distances: dict[str, Callable[[Integers], NDArray[np.float64]]] = {
             name: partial(_distance, wanted=count) for name, count in wanted.items()
         }

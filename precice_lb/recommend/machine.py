@@ -2,14 +2,79 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import dataclasses
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from precice_lb.exceptions import InfeasibleError
 from precice_lb.recommend.bounds import rank_bounds, whole_number
-from precice_lb.split import Constraints
+from precice_lb.split import Constraints, SharedCores
 
-__all__ = ["Room", "bounds_of", "machine_of"]
+__all__ = ["Machine", "Room", "bounds_of", "machine_of"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Machine:
+    """What a machine has and demands, in the words of the command line.
+
+    Attributes
+    ----------
+    cores, nodes : int, optional
+        What there is to give out, where that is not counted in ranks.
+    cores_per_node, gpus_per_node : int, optional
+        What a node has.
+    gpus : int, optional
+        GPUs in all, where nodes are not counted.
+    whole_nodes : bool or collection of participants, optional
+        Who gets nodes of its own.
+    threads, gpus_per_rank : mapping from participant to int; threads also one int; optional
+        Cores and GPUs of one rank.
+    multiple, allow, fixed : mapping from participant to int, list of int, int; multiple also one int; optional
+        Ranks come in multiples of this, are among these only, or are given.
+    memory, memory_per_rank : mapping from participant to float; the latter also one float; optional
+        Bytes that a participant needs in all, and that one of its ranks may use.
+    elements, elements_per_rank : mapping from participant to float; the latter also one float; optional
+        Elements of a participant's mesh, and the most that one of its ranks may have.
+    shared : sequence of SharedCores, optional
+        Participants that take turns on the same cores.
+    """
+
+    cores: int | None = None
+    nodes: int | None = None
+    cores_per_node: int | None = None
+    gpus_per_node: int | None = None
+    gpus: int | None = None
+    whole_nodes: bool | Collection[str] | None = None
+    threads: int | Mapping[str, int] | None = None
+    gpus_per_rank: Mapping[str, int] | None = None
+    multiple: int | Mapping[str, int] | None = None
+    allow: Mapping[str, Sequence[int]] | None = None
+    fixed: Mapping[str, int] | None = None
+    memory: Mapping[str, float] | None = None
+    memory_per_rank: float | Mapping[str, float] | None = None
+    elements: Mapping[str, float] | None = None
+    elements_per_rank: float | Mapping[str, float] | None = None
+    shared: Sequence[SharedCores] | None = None
+
+    def constraints(self, ranks: int | None = None) -> tuple[int, Constraints | None]:
+        """Make a budget and its constraints of this.
+
+        Parameters
+        ----------
+        ranks : int or None
+            The budget, where it is counted in ranks.
+
+        Returns
+        -------
+        budget : int
+            In the unit of the constraints.
+        constraints : Constraints or None
+            None for ranks without further demands.
+        """
+        words = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        words |= {"multiples": words.pop("multiple"), "allowed": words.pop("allow")}
+        return machine_of(ranks, words.pop("cores"), words.pop("nodes"), **words)
 
 
 def machine_of(ranks: int | None, cores: int | None, nodes: int | None, **words: Any) -> tuple[int, Constraints | None]:
@@ -57,13 +122,7 @@ def bounds_of(
     maximum: Mapping[str, int] | None,
     constraints: Constraints | None,
 ) -> tuple[dict[str, int], dict[str, int], dict[str, int]]:
-    """Find the lowest and highest ranks of each participant, and up to which it has to be known.
-
-    Raises
-    ------
-    InfeasibleError
-        As `rank_bounds`. Whether constraints leave any split, the optimiser says.
-    """
+    """Find the lowest and highest ranks of each participant, and up to which it has to be known."""
     if constraints is None:
         lowest, highest = rank_bounds(names, budget, minimum, maximum)
         room = budget - sum(lowest.values())
@@ -82,15 +141,7 @@ def _minima(minimum: int | Mapping[str, int], names: tuple[str, ...]) -> list[in
 
 
 class Room:
-    """What a budget has room for.
-
-    Parameters
-    ----------
-    constraints : Constraints
-        Of the machine.
-    budget : int
-        In the unit of the constraints.
-    """
+    """What a budget has room for."""
 
     def __init__(self, constraints: Constraints, budget: int) -> None:
         self.constraints = constraints

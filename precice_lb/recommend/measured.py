@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import norm
 
 from precice_lb.dataset import MeasuredRun
 from precice_lb.recommend.case import Case
@@ -17,9 +16,9 @@ from precice_lb.recommend.compare import Reference
 from precice_lb.recommend.decide import Decision, Question
 from precice_lb.recommend.gate import Comparison, points_of_case
 from precice_lb.recommend.outlook import Outlook
-from precice_lb.recommend.result import Alternative
+from precice_lb.recommend.records import Alternative
 
-__all__ = ["Measured", "best_measured", "measured_alternatives", "measured_faster", "own_seconds_at"]
+__all__ = ["best_measured", "measured_alternatives", "measured_faster", "own_seconds_at"]
 
 Array = NDArray[np.float64]
 
@@ -29,102 +28,44 @@ _COMBINATIONS = 4096
 _ERRORS = 2.0
 
 
-@dataclasses.dataclass(frozen=True)
-class Measured:
-    """A split whose window time is known without a model.
-
-    Attributes
-    ----------
-    split : dict of str to int
-        Ranks by participant.
-    seconds, standard_error : float
-        Mean seconds per window, and their relative standard error.
-    own : dict of str to float
-        Own seconds of each participant, as they go with that window.
-    """
-
-    split: dict[str, int]
-    seconds: float
-    standard_error: float
-    own: dict[str, float]
-
-    def interval(self, level: float) -> tuple[float, float]:
-        """Bounds of the window time, in seconds."""
-        factor = math.exp(float(norm.ppf((1 + level) / 2)) * self.standard_error)
-        return self.seconds / factor, self.seconds * factor
-
-
 def best_measured(
     question: Question, case: Case, decision: Decision, comparisons: Sequence[Comparison]
-) -> tuple[Measured | None, dict[tuple[int, ...], Measured]]:
-    """Find the measured split with the shortest window within budget and bounds.
-
-    Parameters
-    ----------
-    question, case
-        What is asked, and what was measured.
-    decision : Decision
-        Says what fits the machine, and how windows vary.
-    comparisons : sequence of Comparison
-        The splits of recorded runs. Without any, rank counts at which all participants were measured are put together.
-
-    Returns
-    -------
-    best : Measured or None
-    all : dict of tuple of int to Measured
-        All measured splits, by their ranks in the coupling's order.
-    """
+) -> tuple[Comparison | None, dict[tuple[int, ...], Comparison]]:
+    """Find the measured split with the shortest window within budget and bounds."""
     names = question.schedule.participants
     found = _of_runs(question, case, comparisons) if comparisons else _of_points(question, case, decision.task.outlook)
     known = {tuple(each.split[name] for name in names): each for each in found}
-    fastest = sorted(found, key=lambda each: each.seconds)
+    fastest = sorted(found, key=lambda each: each.measured)
     return next((each for each in fastest if _fits(question, decision, each.split)), None), known
 
 
-def measured_faster(best: Measured, chosen: Measured | None, predicted: float) -> bool:
-    """Whether the best measured split is faster than the chosen one, beyond noise.
-
-    Parameters
-    ----------
-    best : Measured
-        The best measured split.
-    chosen : Measured or None
-        What the chosen split was measured at, where it was.
-    predicted : float
-        Predicted seconds per window of the chosen split.
-    """
-    seconds, error = (predicted, 0.0) if chosen is None else (chosen.seconds, chosen.standard_error)
-    return math.log(seconds / best.seconds) > _ERRORS * math.hypot(error, best.standard_error)
+def measured_faster(best: Comparison, chosen: Comparison | None, predicted: float) -> bool:
+    """Whether the best measured split is faster than the chosen one, beyond noise."""
+    seconds, error = (predicted, 0.0) if chosen is None else (chosen.measured, chosen.standard_error)
+    return math.log(seconds / best.measured) > _ERRORS * math.hypot(error, best.standard_error)
 
 
 def measured_alternatives(
-    known: Mapping[tuple[int, ...], Measured], others: Mapping[str, Reference], window: float
+    known: Mapping[tuple[int, ...], Comparison], others: Mapping[str, Reference], window: float
 ) -> tuple[dict[str, Alternative], list[str]]:
-    """Compare with other splits that were measured; of the others nothing is known.
-
-    Returns
-    -------
-    alternatives : dict of str to Alternative
-    warnings : list of str
-        Which were left out.
-    """
+    """Compare with other splits that were measured; of the others nothing is known."""
     alternatives, warnings = {}, []
-    for kind, other in others.items():
-        measured = known.get(tuple(other.split.values()))
+    for kind, (other, meant) in others.items():
+        measured = known.get(tuple(other.values()))
         if measured is None:
             warnings.append(f"The {kind} split is not compared: it was not measured, and no model is used.")
         else:
-            gain = measured.seconds / window - 1
-            alternatives[kind] = Alternative(other.split, measured.seconds, gain, meant=other.meant)
+            seconds = measured.measured
+            alternatives[kind] = Alternative(other, seconds, seconds / window - 1, meant=meant)
     return alternatives, warnings
 
 
-def own_seconds_at(measured: Measured) -> dict[str, Array]:
+def own_seconds_at(measured: Comparison) -> dict[str, Array]:
     """Own seconds as curves of one."""
     return {name: np.array([seconds]) for name, seconds in measured.own.items()}
 
 
-def _of_runs(question: Question, case: Case, comparisons: Sequence[Comparison]) -> list[Measured]:
+def _of_runs(question: Question, case: Case, comparisons: Sequence[Comparison]) -> list[Comparison]:
     """Measured windows, with own seconds that do not sum to more than they leave room for."""
     found = []
     for each in comparisons:
@@ -132,8 +73,7 @@ def _of_runs(question: Question, case: Case, comparisons: Sequence[Comparison]) 
         own = {name: float(np.median([run.own_seconds[name] for run in group])) for name in each.split}
         steady = float(question.schedule.window_seconds(own))
         scale = min(1.0, each.measured / steady) if steady > 0 else 1.0
-        own = {name: seconds * scale for name, seconds in own.items()}
-        found.append(Measured(each.split, each.measured, each.standard_error, own))
+        found.append(dataclasses.replace(each, own={name: seconds * scale for name, seconds in own.items()}))
     return found
 
 
@@ -141,7 +81,7 @@ def _same(run: MeasuredRun, split: Mapping[str, int]) -> bool:
     return all(run.split.get(name) == ranks for name, ranks in split.items())
 
 
-def _of_points(question: Question, case: Case, outlook: Outlook) -> list[Measured]:
+def _of_points(question: Question, case: Case, outlook: Outlook) -> list[Comparison]:
     """Put measured points of the participants together; none where there are too many ways."""
     names = question.schedule.participants
     points = {name: points_of_case(case, name) for name in names}
@@ -155,10 +95,12 @@ def _of_points(question: Question, case: Case, outlook: Outlook) -> list[Measure
     own = outlook.mean_own(own)
     ranks = {name: known[name].ranks[column].astype(int) for name, column in zip(names, at.T, strict=True)}
     return [
-        Measured(
+        Comparison(
             {name: int(ranks[name][row]) for name in names},
             float(windows[row]),
             float(errors[row]),
+            math.nan,
+            (),
             {name: float(own[name][row]) for name in names},
         )
         for row in range(len(at))

@@ -21,6 +21,7 @@ __all__ = ["Outlook", "curves_of"]
 
 Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
+# From k rank counts to seconds per time window, shape (curves, k).
 Curves = Callable[[Integers], Array]
 
 # Curves drawn per participant: the mean window time is known to about a fiftieth of its spread.
@@ -31,20 +32,7 @@ _THINNING = 8
 
 
 def curves_of(model: Any, seed: list[int]) -> Curves:
-    """Get the curves of a fitted model: drawn ones where it can draw, else the one that it predicts.
-
-    Parameters
-    ----------
-    model : estimator
-        Fitted.
-    seed : list of int
-        The same seed draws the same curves.
-
-    Returns
-    -------
-    callable
-        From k rank counts to seconds per time window, shape (curves, k).
-    """
+    """Get the curves of a fitted model: drawn ones where it can draw, else the one that it predicts."""
     if hasattr(model, "draw"):
         drawn = model.draw(DRAWS, np.random.default_rng(seed))
         return lambda ranks: np.asarray(drawn(ranks), dtype=np.float64)
@@ -52,19 +40,10 @@ def curves_of(model: Any, seed: list[int]) -> Curves:
 
 
 class Outlook:
-    """Window time of splits over drawn curves.
+    """Window time of splits over curves that were drawn independently for each participant.
 
-    Parameters
-    ----------
-    schedule : Schedule
-        How the coupling turns own seconds into the window time.
-    curves : mapping from participant to callable
-        As of `curves_of`; drawn independently for each participant.
-    recorded : sequence of mappings from participant to array
-        Own seconds in the windows of recorded runs. With them noise and changing load count, by replay of the windows
-        (see `precice_lb.schedule.replay_residuals`); without them costs are taken to be the same in all windows.
-    seed : int
-        Of the resampling of windows.
+    With the windows of recorded runs, noise and changing load count, by their replay (`precice_lb.schedule`); without
+    them costs are taken to be the same in all windows.
     """
 
     def __init__(
@@ -78,7 +57,8 @@ class Outlook:
         self.names = schedule.participants
         self.curves = curves
         self._recorded = [run for run in recorded if set(run) >= set(self.names)]
-        self._seed = seed
+        #: Of whatever is drawn.
+        self.seed = seed
         one = np.ones(1, dtype=np.int64)
         #: Whether there is anything to average over.
         self.is_uncertain = any(len(curve(one)) > 1 for curve in curves.values())
@@ -94,7 +74,7 @@ class Outlook:
         runs = recorded_windows(self.schedule, self._recorded)
         if sum(run.shape[1] for run in runs) < LEAST_WINDOWS:
             return None
-        return resampled_residuals(self.schedule, self._recorded, windows=WINDOWS, seed=self._seed)
+        return resampled_residuals(self.schedule, self._recorded, windows=WINDOWS, seed=self.seed)
 
     @property
     def is_searched(self) -> bool:
@@ -106,6 +86,10 @@ class Outlook:
         if self.residuals is None:
             return dict(own)
         return {name: seconds * float(self.residuals[name][SETTLING:].mean()) for name, seconds in own.items()}
+
+    def mean_seconds(self, split: Mapping[str, int]) -> dict[str, float]:
+        """Own seconds per window of each participant of a split, means over the drawn curves and windows."""
+        return {name: float(seconds.mean()) for name, seconds in self.mean_own(self.own(split)).items()}
 
     def seconds(self, own: Mapping[str, Array]) -> Array:
         """Seconds per window for own seconds per window of each participant, arrays of one shape."""
@@ -128,19 +112,32 @@ class Outlook:
 
     def expected_windows(self, counts: Integers) -> Array:
         """Mean seconds per window of several splits, shape (k,), for ranks of shape (k, participants)."""
+        return np.asarray(self.schedule.window_seconds(self._costs(counts)).mean(axis=0), dtype=np.float64)
+
+    def steady_windows(self, counts: Integers) -> Array:
+        """Seconds per window of several splits for each curve, shape (curves, k), without noise between windows.
+
+        NaN for splits at which a model has no value, or none above zero, far from what was measured.
+        """
+        costs = self._costs(counts)
+        usable = np.all([(np.isfinite(each) & (each > 0)).all(axis=0) for each in costs.values()], axis=0)
+        windows = np.full(np.broadcast_shapes(*(each.shape for each in costs.values())), np.nan)
+        if usable.any():
+            windows[:, usable] = self.schedule.window_seconds({name: each[:, usable] for name, each in costs.items()})
+        return windows
+
+    def mean_windows(self, counts: Integers, thinning: int = 1) -> Array:
+        """Like `expected_windows`, with what windows differ by where that was recorded; every how-manieth curve."""
+        costs = {name: seconds[::thinning] for name, seconds in self._costs(counts).items()}
+        return np.asarray(self.seconds(costs).mean(axis=0), dtype=np.float64)
+
+    def _costs(self, counts: Integers) -> dict[str, Array]:
+        """Own seconds of each participant, shape (curves, k), at ranks of shape (k, participants)."""
         costs = {}
         for name, column in zip(self.names, counts.T, strict=True):
             ranks, inverse = np.unique(column, return_inverse=True)
             costs[name] = self.curves[name](ranks)[:, inverse.ravel()]
-        return np.asarray(self.schedule.window_seconds(costs).mean(axis=0), dtype=np.float64)
-
-    def mean_windows(self, counts: Integers, thinning: int = 1) -> Array:
-        """Like `expected_windows`, with what windows differ by where that was recorded; every how-manieth curve."""
-        costs = {}
-        for name, column in zip(self.names, counts.T, strict=True):
-            ranks, inverse = np.unique(column, return_inverse=True)
-            costs[name] = self.curves[name](ranks)[::thinning, inverse.ravel()]
-        return np.asarray(self.seconds(costs).mean(axis=0), dtype=np.float64)
+        return costs
 
     def improve(
         self, start: Mapping[str, int], budget: int, lowest: Mapping[str, int], highest: Mapping[str, int]
@@ -150,15 +147,6 @@ class Outlook:
         Ranks are moved between two participants, added from what is unused, or given back, in steps that halve from
         an eighth of the budget to 1, always the best of all such moves, until none is better. Where windows were
         recorded, a second search from there, in steps from a thirty-second of the budget, goes by replay.
-
-        Parameters
-        ----------
-        start : mapping of str to int
-            A split within budget and bounds: the optimum for the mean curves.
-        budget : int
-            Ranks in all.
-        lowest, highest : mappings of str to int
-            Bounds by participant.
         """
         n = len(self.names)
         low = np.array([lowest[name] for name in self.names])

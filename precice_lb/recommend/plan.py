@@ -5,34 +5,18 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from precice_lb.exceptions import InfeasibleError, ModelError
 from precice_lb.recommend.machine import Room
 from precice_lb.recommend.outlook import Outlook
+from precice_lb.recommend.records import Alternative, Instead, Payback
 from precice_lb.recommend.task import LOOKED_AT, Task
 from precice_lb.schedule import Schedule
 from precice_lb.split import Constraints, TradeoffCurve, TradeoffPoint, near_optimal_splits, tradeoff_curve
 
-if TYPE_CHECKING:
-    from precice_lb.recommend.result import Alternative
-
-__all__ = [
-    "Instead",
-    "Near",
-    "Payback",
-    "Plan",
-    "instead_of",
-    "near_splits",
-    "paid_back",
-    "plan_dict",
-    "tradeoff_of",
-    "with_recommended",
-]
-
-Prefer = Literal["time", "cost"] | float
+__all__ = ["Tradeoff", "instead_of", "near_splits", "paid_back", "tradeoff_of", "with_recommended"]
 
 Tradeoff = tuple[TradeoffCurve, TradeoffPoint]
 
@@ -44,111 +28,8 @@ PARTS = 64
 POINTS = 48
 
 
-@dataclasses.dataclass(frozen=True)
-class Near:
-    """A split that is nearly as good as the best one.
-
-    Attributes
-    ----------
-    split : dict of str to int
-        Ranks by participant.
-    window_seconds : float
-        Mean seconds per window over the drawn curves.
-    longer : float
-        By what share the window is longer than with the recommended split.
-    used : dict of str to int
-        Ranks, cores and nodes that it occupies.
-    """
-
-    split: dict[str, int]
-    window_seconds: float
-    longer: float
-    used: dict[str, int]
-
-
-@dataclasses.dataclass(frozen=True)
-class Instead:
-    """What another coupling scheme would give.
-
-    Attributes
-    ----------
-    schedule : str
-        The coupling, in words.
-    split : dict of str to int
-        Its best split.
-    window_seconds : float
-        Mean seconds per window over the drawn curves, with as many coupling iterations as now.
-    gain : float
-        The present scheme's window time over this one, minus 1.
-    """
-
-    schedule: str
-    split: dict[str, int]
-    window_seconds: float
-    gain: float
-
-
-@dataclasses.dataclass(frozen=True)
-class Payback:
-    """After how many time windows measuring has paid for itself.
-
-    Attributes
-    ----------
-    core_hours : float
-        What measuring took.
-    windows : dict of str to float
-        Time windows by the split that would be used otherwise (``present``, ``equal``, …); infinite where the
-        recommended one does not take fewer core-hours.
-    """
-
-    core_hours: float
-    windows: dict[str, float]
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class Plan:
-    """More than one split to choose from.
-
-    Attributes
-    ----------
-    near : tuple of Near
-        Splits whose window is at most a share ``within`` longer than the recommended one's, best first.
-    within : float
-        That share.
-    step : int
-        Ranks in the list are multiples of this, as people round them.
-    tradeoff : TradeoffCurve
-        Window time against core-hours over budgets up to the whole one, without budgets that are beaten in both.
-        Windows are means over the drawn curves; efficiency is the least core-hours per window over a point's.
-    chosen : TradeoffPoint
-        The point of it that is recommended.
-    prefer : {"time", "cost"} or float
-        What decided which.
-    """
-
-    near: tuple[Near, ...]
-    within: float
-    step: int
-    tradeoff: TradeoffCurve
-    chosen: TradeoffPoint
-    prefer: Prefer
-
-
-def near_splits(task: Task, budget: int, best: Mapping[str, int], within: float) -> tuple[tuple[Near, ...], int]:
-    """List splits whose window is at most a share longer than the best one's.
-
-    Returns
-    -------
-    near : tuple of Near
-        Best first.
-    step : int
-        Ranks are multiples of this: single ranks more or less are no other split to people.
-
-    Raises
-    ------
-    ModelError
-        A share that is none.
-    """
+def near_splits(task: Task, budget: int, best: Mapping[str, int], within: float) -> tuple[tuple[Alternative, ...], int]:
+    """List splits whose window is at most a share longer than the best one's."""
     if not 0 <= within <= 1:
         raise ModelError(f"expected splits within 0 to 100 % of the best one, found {100 * within:g} %")
     constraints = task.constraints or Constraints()
@@ -168,7 +49,7 @@ def near_splits(task: Task, budget: int, best: Mapping[str, int], within: float)
             step //= 2
     least, *seconds = task.expected([best, *(each.split for each in found)])
     near = [
-        Near(dict(each.split), float(value), float(value / least) - 1, dict(each.used))
+        Alternative(dict(each.split), float(value), float(value / least) - 1, used=dict(each.used))
         for value, each in zip(seconds, found, strict=True)
         if value <= least * (1 + within)
     ]
@@ -188,14 +69,7 @@ def tradeoff_of(task: Task) -> TradeoffCurve:
 
 
 def with_recommended(curve: TradeoffCurve, chosen: TradeoffPoint, task: Task, split: Mapping[str, int]) -> Tradeoff:
-    """Let the recommended split stand for its budget, which is the best known for the drawn curves.
-
-    Returns
-    -------
-    curve : TradeoffCurve
-    chosen : TradeoffPoint
-        The recommended split on it.
-    """
+    """Let the recommended split stand for its budget, which is the best known for the drawn curves."""
     used = task.used(split)
     point = dataclasses.replace(chosen, split=dict(split), cores=_cores(used), budget=used.get("nodes", _cores(used)))
     point = _at(point, float(task.expected([split])[0]))
@@ -237,24 +111,7 @@ def instead_of(task: Task, schedule: Schedule, split: Mapping[str, int]) -> Inst
 def paid_back(
     core_hours: float, task: Task, used: Mapping[str, int], seconds: float, others: Mapping[str, Alternative]
 ) -> Payback | None:
-    """Count the time windows after which measuring has paid for itself; None where its cost is not known.
-
-    Parameters
-    ----------
-    core_hours : float
-        What measuring took; NaN where unknown.
-    task : Task
-        Says what other splits occupy.
-    used, seconds : mapping, float
-        What the recommended split occupies, and its seconds per window.
-    others : mapping of str to Alternative
-        The splits that would be used otherwise.
-
-    Raises
-    ------
-    ModelError
-        Negative core-hours.
-    """
+    """Count the time windows after which measuring has paid for itself; None where its cost is not known."""
     if math.isnan(core_hours):
         return None
     if not 0 <= core_hours < math.inf:
@@ -271,17 +128,3 @@ def paid_back(
 
 def _cores(used: Mapping[str, int]) -> int:
     return used.get("cores", used["ranks"])
-
-
-def plan_dict(plan: Plan) -> dict[str, Any]:
-    """Give a plan as plain JSON types."""
-    curve = plan.tradeoff
-    return {
-        "within": plan.within,
-        "step": plan.step,
-        "near": [dataclasses.asdict(each) for each in plan.near],
-        "prefer": plan.prefer,
-        "chosen": dataclasses.asdict(plan.chosen),
-        "knee": dataclasses.asdict(curve.knee),
-        "tradeoff": [dataclasses.asdict(point) for point in curve.points],
-    }

@@ -16,7 +16,8 @@ from precice_lb.recommend.case import rows_of_case
 from precice_lb.recommend.gate import Comparison, Rejection
 from precice_lb.recommend.learn import ModelOfCase, predicted
 from precice_lb.recommend.limits import Limits
-from precice_lb.recommend.plan import Instead, Payback, Plan, plan_dict
+from precice_lb.recommend.outlook import Outlook
+from precice_lb.recommend.records import Alternative, Instead, Payback, Plan
 
 if TYPE_CHECKING:
     from precice_lb.recommend.failed import FailedSplit
@@ -29,32 +30,6 @@ FORMAT_VERSION = 1
 # Characters of an expression that a program may want to evaluate. Those of neural networks have a hundred thousand and
 # more, which are in the stored model.
 _LONGEST_EXPRESSION = 8_000
-
-
-@dataclass(frozen=True)
-class Alternative:
-    """A split to compare with, with what the models predict for it.
-
-    Attributes
-    ----------
-    split : dict of str to int
-        Ranks by participant.
-    window_seconds : float
-        Predicted seconds per time window.
-    gain : float
-        This window time over the recommended one's, minus 1: 0.25 says that the recommended split is 25 % faster,
-        counted in time windows per second.
-    probability : float
-        That the recommended split is faster than this one; NaN for a learner that does not say how sure it is.
-    meant : dict of str to int
-        Where the bounds do not allow the split that this one stands for, such as the equal one: that split.
-    """
-
-    split: dict[str, int]
-    window_seconds: float
-    gain: float
-    probability: float = math.nan
-    meant: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,6 +64,11 @@ class Recommendation:
         The fitted models: seconds per time window over ranks.
     measurements : Measurements
         What was learned from.
+    outlook : Outlook
+        The curves that this was decided on, with what sharing cores costs, and the coupling. Whatever is said later
+        of the recommendation is judged by them.
+    limits : Limits
+        What bounds the split.
     parameters : dict of str to float or str
         The case that this is for, where measurements are of several.
     alternatives : dict of str to Alternative
@@ -113,8 +93,6 @@ class Recommendation:
         What another coupling scheme would give, where asked for.
     payback : Payback or None
         After how many windows measuring has paid for itself; None where its cost is not known.
-    limits : Limits or None
-        What bounds the split; None where that is not known.
     basis : {"model", "measured"}
         Whether the split is the best one for the models, or the best *measured* one, since no model agrees with what
         was measured.
@@ -139,6 +117,8 @@ class Recommendation:
     learner: str
     models: dict[str, Any]
     measurements: Measurements
+    outlook: Outlook
+    limits: Limits
     parameters: dict[str, float | str]
     alternatives: dict[str, Alternative]
     warnings: tuple[str, ...]
@@ -151,7 +131,6 @@ class Recommendation:
     plan: Plan | None = None
     instead: Instead | None = None
     payback: Payback | None = None
-    limits: Limits | None = None
     basis: str = "model"
     comparisons: tuple[Comparison, ...] = ()
     rejections: tuple[Rejection, ...] = ()
@@ -234,7 +213,7 @@ class Recommendation:
             "gap": _known(self.gap),
             "proof": self.proof,
             "verified": self.verified or None,
-            "plan": plan_dict(self.plan) if self.plan else None,
+            "plan": self.plan.to_dict() if self.plan else None,
             "instead": dataclasses.asdict(self.instead) if self.instead else None,
             "payback": {
                 "core_hours": self.payback.core_hours,
@@ -243,10 +222,7 @@ class Recommendation:
             if self.payback
             else None,
             "basis": self.basis,
-            "measured_splits": [
-                {**dataclasses.asdict(each), "tolerance": each.tolerance, "agrees": each.agrees}
-                for each in self.comparisons
-            ],
+            "measured_splits": [each.to_dict() for each in self.comparisons],
             "rejected_models": [dataclasses.asdict(each) for each in self.rejections],
             "failed_splits": [each.to_dict() for each in self.failed_splits],
             "measurements": {

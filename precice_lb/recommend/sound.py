@@ -20,21 +20,7 @@ _REPLAYED = 0.01
 
 
 def require_sound(recommendation: Recommendation, schedule: Schedule) -> None:
-    """Refuse a result that cannot be.
-
-    Parameters
-    ----------
-    recommendation : Recommendation
-        What is to be said.
-    schedule : Schedule
-        The coupling.
-
-    Raises
-    ------
-    InternalError
-        A window time outside of its own interval, a participant that waits longer than a window lasts, or own seconds
-        that need a longer window; with the file that the case is written to.
-    """
+    """Refuse a result that cannot be."""
     problems = list(_problems(recommendation, schedule))
     if not problems:
         return

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,8 +14,9 @@ from precice_lb.dataset import Measurements, distinct, load_measurements
 from precice_lb.exceptions import DataError
 from precice_lb.ingest.csv import read_csv
 from precice_lb.ingest.profiling import enrich
+from precice_lb.ingest.samples import COLUMNS, OPTIONAL_COLUMNS, Sample, join
 
-__all__ = ["check_samples", "load_sources", "measurements_from_arrays"]
+__all__ = ["check_samples", "load_sources", "measurements_from_arrays", "measurements_from_frame"]
 
 
 def load_sources(sources: Sequence[str | Path], *, warmup: int | None = None) -> Measurements:
@@ -53,13 +55,7 @@ def load_sources(sources: Sequence[str | Path], *, warmup: int | None = None) ->
 
 
 def measurements_from_arrays(samples: Mapping[str, Any]) -> Measurements:
-    """Make measurements of a mapping from participant to an array of shape (n, 2), ranks and seconds.
-
-    Raises
-    ------
-    DataError
-        Not such a mapping, or `check_samples` finds something.
-    """
+    """Make measurements of a mapping from participant to an array of shape (n, 2), ranks and seconds."""
     if not isinstance(samples, Mapping):
         raise DataError(
             "expected measurements as a mapping from participant to an array of ranks and seconds, "
@@ -70,25 +66,44 @@ def measurements_from_arrays(samples: Mapping[str, Any]) -> Measurements:
     return Measurements(checked, spread, None, {}, {}, ())
 
 
+def measurements_from_frame(frame: Any) -> Measurements:
+    """Make measurements of a long pandas DataFrame, whose columns are those of a CSV file of measurements."""
+    columns = [str(column) for column in frame.columns]
+    missing = [name for name in COLUMNS if name not in columns]
+    if missing:
+        raise DataError(
+            f"expected a DataFrame with the columns {', '.join(COLUMNS)}, found {', '.join(columns) or 'none'}; "
+            f"missing {', '.join(missing)}"
+        )
+    if not len(frame):
+        raise DataError("expected a DataFrame with at least one row of measurements, found none")
+    samples = []
+    for number, values in enumerate(frame.itertuples(index=False, name=None), start=1):
+        row = {name: _plain(value) for name, value in zip(columns, values, strict=True)}
+        given = [row.pop(name, math.nan) for name in (*COLUMNS[1:], *OPTIONAL_COLUMNS)]
+        try:
+            ranks, seconds, error, count = (math.nan if value == "" else float(value) for value in given)
+        except (TypeError, ValueError):
+            raise DataError(f"DataFrame, row {number}: expected numbers of ranks and seconds, found {given}") from None
+        if not (ranks >= 1 and ranks == math.floor(ranks)):
+            raise DataError(f"DataFrame, row {number}: expected a whole number of ranks from 1, found {ranks:g}")
+        samples.append(Sample(str(row.pop(COLUMNS[0])), int(ranks), seconds, "DataFrame", error, count, row))
+    return join(samples)
+
+
+def _plain(value: Any) -> Any:
+    """Give a cell as a number, or as a text that is empty where nothing is known."""
+    if isinstance(value, str):
+        return value
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        return str(value)
+    return "" if math.isnan(number) else number
+
+
 def check_samples(samples: Mapping[str, Any]) -> dict[str, NDArray[np.float64]]:
-    """Check samples row by row.
-
-    Parameters
-    ----------
-    samples : mapping from str to array of shape (n, 2)
-        Ranks and seconds per time window by participant.
-
-    Returns
-    -------
-    dict of str to array of shape (n, 2)
-        As floats, in the order given.
-
-    Raises
-    ------
-    DataError
-        No participant, no row, another shape, ranks that are not whole numbers from 1, seconds that are not positive
-        and finite; with participant and row.
-    """
+    """Check samples row by row."""
     if not samples:
         raise DataError("expected measurements of at least one participant, found none")
     checked = {}

@@ -31,15 +31,7 @@ def grid_of_ranks(highest: int) -> Integers:
 
 
 class Table:
-    """Curves of one participant on a grid.
-
-    Parameters
-    ----------
-    grid : array of int of shape (G,)
-        As of `grid_of_ranks`.
-    seconds : array of shape (curves, G)
-        Positive.
-    """
+    """Curves of one participant on a grid."""
 
     def __init__(self, grid: Integers, seconds: Array) -> None:
         self.grid = grid
@@ -75,28 +67,7 @@ def best_ranks(
     spare: int,
     most: Mapping[str, int] | None = None,
 ) -> dict[str, Array]:
-    """Split that would be best for each set of drawn curves, to about a percent of the ranks.
-
-    Parameters
-    ----------
-    tables : mapping from participant to Table
-        With as many curves each.
-    schedule : Schedule
-        The coupling.
-    start : mapping from participant to int
-        Split to search from.
-    least : mapping from participant to int
-        Ranks that each gets at least.
-    spare : int
-        Ranks of the budget that ``start`` leaves unused.
-    most : mapping from participant to int, optional
-        Ranks that each gets at most.
-
-    Returns
-    -------
-    dict of array of shape (curves,)
-        Ranks by participant.
-    """
+    """Split that would be best for each set of drawn curves, to about a percent of the ranks."""
     names = list(tables)
     # Ranks beyond these stay unused: they make nobody faster.
     ends = {name: min(int(tables[name].grid[-1]), (most or {}).get(name, int(tables[name].grid[-1]))) for name in names}

@@ -26,30 +26,20 @@ SEARCHED_BY = 64
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Task:
-    """What a split is decided by.
+    """What a split is decided by."""
 
-    Attributes
-    ----------
-    times : dict of str to array of shape (most ranks,)
-        Mean seconds per window of each participant at 1, 2, … ranks.
-    budget : int
-        In the unit of the constraints.
-    curves : dict of callables
-        The drawn curves of each participant, without what sharing cores costs.
-    outlook : Outlook
-        Them with it, and the schedule.
-    first, last : dict of str to int
-        Bounds of the ranks.
-    constraints : Constraints or None
-        Of the machine.
-    """
-
+    # Mean seconds per window of each participant at 1, 2, … ranks, shape (most ranks,).
     times: dict[str, Array]
+    # In the unit of the constraints.
     budget: int
+    # The drawn curves of each participant, without what sharing cores costs.
     curves: dict[str, Curves]
+    # Them with it, and the schedule.
     outlook: Outlook
+    # Bounds of the ranks.
     first: dict[str, int]
     last: dict[str, int]
+    # Of the machine.
     constraints: Constraints | None
 
     def optimum(

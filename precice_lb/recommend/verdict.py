@@ -12,11 +12,12 @@ from numpy.typing import NDArray
 from precice_lb.exceptions import InfeasibleError, ModelError, PreciceLBError
 from precice_lb.models import make_learner
 from precice_lb.plural import plural
+from precice_lb.recommend.bounds import outside
 from precice_lb.recommend.case import Case
 from precice_lb.recommend.decide import Decision, Question, decide
 from precice_lb.recommend.gate import Comparison, Rejection, compared_with_measured, fallbacks, trusted_model
 from precice_lb.recommend.learn import fit_model
-from precice_lb.recommend.measured import Measured, best_measured, measured_faster, own_seconds_at
+from precice_lb.recommend.measured import best_measured, measured_faster, own_seconds_at
 
 __all__ = ["Verdict", "trusted_decision"]
 
@@ -28,65 +29,32 @@ _NAMED = 3
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Verdict:
-    """A decision that does not contradict what was measured.
+    """A decision that does not contradict what was measured."""
 
-    Attributes
-    ----------
-    decision : Decision
-        Of the models that come nearest to the measurements.
-    basis : {"model", "measured"}
-        Whether that decision stands, or the best measured split does in its place.
-    split : dict of str to int
-        The recommended one.
-    own : dict of str to array
-        Mean own seconds of each participant there.
-    windows : array
-        Seconds per window.
-    interval : (float, float)
-        Of the window time.
-    comparisons : tuple of Comparison
-        Measured splits beside what the models say.
-    known : dict of tuple of int to Measured
-        Splits whose window time is known without a model.
-    rejections : tuple of Rejection
-        Models that are not used.
-    warnings : tuple of str
-        What was found.
-    """
-
+    # Of the models that come nearest to the measurements.
     decision: Decision
+    # Whether that decision stands, or the best measured split does in its place.
     basis: str
+    # The recommended one.
     split: dict[str, int]
+    # Mean own seconds of each participant there.
     own: dict[str, Array]
+    # Seconds per window.
     windows: Array
+    # Of the window time.
     interval: tuple[float, float]
+    # Measured splits beside what the models say.
     comparisons: tuple[Comparison, ...]
-    known: dict[tuple[int, ...], Measured]
+    # Splits whose window time is known without a model.
+    known: dict[tuple[int, ...], Comparison]
+    # Models that are not used.
     rejections: tuple[Rejection, ...]
+    # What was found.
     warnings: tuple[str, ...]
 
 
 def trusted_decision(question: Question, case: Case, prototype: Any) -> Verdict:
-    """Decide by the first models that agree with the measurements, or by the measurements alone.
-
-    Parameters
-    ----------
-    question : Question
-        What is to be decided.
-    case : Case
-        What was measured.
-    prototype : estimator
-        The learner that is wanted.
-
-    Returns
-    -------
-    Verdict
-
-    Raises
-    ------
-    PreciceLBError
-        The wanted learner cannot be fitted; no model agrees and no measured split fits the bounds.
-    """
+    """Decide by the first models that agree with the measurements, or by the measurements alone."""
     names = question.schedule.participants
     fitted = {name: trusted_model(case, name, fallbacks(case, name, prototype)) for name in names}
     rejections = tuple(rejected for _, rejected in fitted.values() if rejected is not None)
@@ -120,11 +88,11 @@ def trusted_decision(question: Question, case: Case, prototype: Any) -> Verdict:
     best, known = best_measured(question, case, decision, comparisons)
     key = tuple(decision.split[name] for name in names)
     beyond = _beyond_runs(decision, comparisons)
-    unproved = best is not None and beyond is not None and decision.interval[1] >= best.seconds
+    unproved = best is not None and beyond is not None and decision.interval[1] >= best.measured
     if agrees and not unproved and (best is None or not measured_faster(best, known.get(key), decision.window)):
-        if best is not None and best.split != decision.split and best.seconds < decision.window:
+        if best is not None and best.split != decision.split and best.measured < decision.window:
             warnings.append(
-                f"{_said(best.split)} was measured at {best.seconds:.4g} s per window, less than the "
+                f"{_said(best.split)} was measured at {best.measured:.4g} s per window, less than the "
                 f"{decision.window:.4g} s predicted for the recommended split; noise may explain that: repeat both."
             )
         shown = (decision.task.outlook.mean_own(decision.own), decision.windows, decision.interval)
@@ -139,13 +107,13 @@ def trusted_decision(question: Question, case: Case, prototype: Any) -> Verdict:
         low, high = decision.interval
         warnings.append(
             f"{_said(decision.split)} would extrapolate: {beyond}. Predicted are {low:.4g} to {high:.4g} s per window, "
-            f"which is not surely less than the {best.seconds:.4g} s measured with {_said(best.split)}: recommended is "
-            f"what was measured. To know more, measure {_said(decision.split)}."
+            f"which is not surely less than the {best.measured:.4g} s measured with {_said(best.split)}: recommended "
+            f"is what was measured. To know more, measure {_said(decision.split)}."
         )
     elif agrees:
         warnings.append(
             f"{_said(decision.split)} is predicted at {decision.window:.4g} s per window, but {_said(best.split)} was "
-            f"measured at {best.seconds:.4g} s: recommended is what was measured."
+            f"measured at {best.measured:.4g} s: recommended is what was measured."
         )
     else:
         again = f"measure {_said(best.split)} again"
@@ -155,7 +123,7 @@ def trusted_decision(question: Question, case: Case, prototype: Any) -> Verdict:
             f"{_why(decision, comparisons)} No model is used: recommended is the best measured split. To know more, "
             f"{again}."
         )
-    own, windows = own_seconds_at(best), np.array([best.seconds])
+    own, windows = own_seconds_at(best), np.array([best.measured])
     return Verdict(
         decision, "measured", dict(best.split), own, windows, best.interval(question.level), tuple(comparisons), known,
         rejections, tuple(warnings),
@@ -165,9 +133,8 @@ def trusted_decision(question: Question, case: Case, prototype: Any) -> Verdict:
 def _beyond_runs(decision: Decision, comparisons: Sequence[Comparison]) -> str | None:
     """Say which participant has ranks beyond those of all recorded runs; None where none has, or nothing ran."""
     for name, ranks in decision.split.items() if comparisons else ():
-        measured = [each.split[name] for each in comparisons]
-        if not min(measured) <= ranks <= max(measured):
-            return f"{name} ran on {min(measured)} to {plural(max(measured), 'rank')}"
+        if known := outside(ranks, [each.split[name] for each in comparisons]):
+            return f"{name} ran on {known[0]} to {plural(known[1], 'rank')}"
     return None
 
 

@@ -42,31 +42,7 @@ def recommend_at_end(
     patience: float = PATIENCE_SECONDS,
     complete: Complete | None = None,
 ) -> list[Path]:
-    """Write a recommendation into the case directory if all participants of the run that just ended have finished.
-
-    Parameters
-    ----------
-    case_directory
-        Directory of the case; the stores of all its runs lie below it.
-    store
-        Directory of the stores of the participant that ends now.
-    participant
-        Its name.
-    patience
-        Seconds to wait until all its ranks have closed their stores.
-    complete
-        As of `precice_lb.dataset.load_runs`.
-
-    Returns
-    -------
-    list of pathlib.Path
-        The files written; empty where another participant still runs or has written the same already.
-
-    Raises
-    ------
-    PreciceLBError
-        When the ranks do not close their stores in time, or the measurements do not allow a recommendation.
-    """
+    """Write a recommendation into the case directory if all participants of the run that just ended have finished."""
     case_directory = Path(case_directory)
     own = _wait_until_closed(Path(store), participant, patience)
     run = _run_of(own, [case_directory, Path(store)])
@@ -89,7 +65,7 @@ def recommend_at_end(
         stated = [group[0].metadata.get("parameters") or {} for group in run]
         case = {key: value for each in stated for key, value in each.items() if key in known}
         recommendation = recommend(measurements, total, schedule=schedule, parameters=_as_measured(case))
-        written = write_documents(recommendation, case_directory, schedule=schedule)
+        written = write_documents(recommendation, case_directory)
         written += write_partners_beside([store], recommendation.split, case_directory)
         lock.write_text(state)
     return written

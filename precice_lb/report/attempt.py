@@ -16,21 +16,7 @@ Made = TypeVar("Made")
 
 
 def attempted(what: str, make: Callable[[], Made]) -> Made | None:
-    """Make something that the results do not depend on.
-
-    Parameters
-    ----------
-    what
-        What is made, for the warning: "the figure scaling".
-    make
-        Makes it.
-
-    Returns
-    -------
-    object or None
-        What was made; None where that failed, which is one line on standard error. With ``PRECICE_LB_DEBUG=1`` in the
-        environment the error is raised instead.
-    """
+    """Make something that the results do not depend on."""
     try:
         return make()
     except BrokenPipeError:

@@ -13,18 +13,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from precice_lb.exceptions import DataError
-from precice_lb.report import plan_view, view
 from precice_lb.report.attempt import attempted
-from precice_lb.report.text import markdown
+from precice_lb.report.markdown import blocks_markdown
+from precice_lb.report.recommendation import recommendation_blocks
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from precice_lb.recommend import Recommendation
     from precice_lb.report.truth import Truth
-    from precice_lb.schedule import Schedule
 
-__all__ = ["JSON_NAME", "grid_markdown", "json_text", "report_markdown", "write_documents", "write_files"]
+__all__ = ["JSON_NAME", "json_text", "report_markdown", "write_documents", "write_files"]
 
 JSON_NAME = "recommendation.json"
 """Written first: whatever becomes of the others, the result is there."""
@@ -35,18 +34,7 @@ _PLAN_STEM = "budget"
 
 
 def json_text(value: Any) -> str:
-    """Write a value as JSON that every reader takes.
-
-    Parameters
-    ----------
-    value
-        Nested mappings, sequences, numbers (numpy's too), texts. Numbers that JSON lacks become null.
-
-    Returns
-    -------
-    str
-        Indented text of ASCII characters, ended by a line break.
-    """
+    """Write a value as JSON that every reader takes."""
     return json.dumps(_plain(value), indent=2, allow_nan=False) + "\n"
 
 
@@ -63,89 +51,25 @@ def _plain(value: Any) -> Any:
 
 
 def report_markdown(recommendation: Recommendation, *, truth: Truth | None = None) -> str:
-    """Write a recommendation as Markdown.
-
-    Parameters
-    ----------
-    recommendation
-        The recommendation.
-    truth
-        For an emulated load: the comparison with its law.
-
-    Returns
-    -------
-    str
-        GitHub-flavoured Markdown. Nothing out of the user's files is markup in it.
-    """
-    names = {who: who for who in recommendation.split}
-    parts = ["# Recommended split"]
-    parts += [markdown(sentence) for sentence in view.statement(recommendation, names)]
-    if truth is not None:
-        parts.append(markdown(view.truth_statement(truth)))
-    parts += [f"- **Warning:** {markdown(warning)}" for warning in recommendation.warnings]
-    parts.append(f"![Scaling curves, measured points and the recommended split]({_FIGURE_STEM}.svg)")
+    """Write a recommendation as Markdown, with formulas in full."""
+    pictures = {f"{_FIGURE_STEM}.svg": "Scaling curves, measured points and the recommended split"}
     if recommendation.plan is not None:
-        parts.append(f"![Window time and core-hours over the budget]({_PLAN_STEM}.svg)")
-    grids = [view.split_grid(recommendation, names)]
-    if recommendation.alternatives:
-        grids.append(view.comparison_grid(recommendation))
-    grids += plan_view.plan_grids(recommendation)
-    if recommendation.comparisons:
-        grids.append(view.measured_grid(recommendation))
-    grids += view.failed_grids(recommendation, names)
-    if truth is not None:
-        grids.append(view.truth_grid(truth))
-    grids.append(view.evidence_grid(recommendation, names))
-    for grid in grids:
-        parts += [f"## {markdown(grid.title)}", grid_markdown(grid)]
-    parts.append("## What this rests on")
-    facts = [*view.facts(recommendation, names), *plan_view.plan_facts(recommendation, names)]
-    parts.append("\n".join(f"- {markdown(key)}: {markdown(text)}" for key, text in facts))
-    sources = ", ".join(markdown(source) for source in recommendation.measurements.sources)
-    if sources:
-        parts.append(f"Measurements from: {sources}")
-    return "\n\n".join(parts) + "\n"
-
-
-def grid_markdown(grid: view.Grid) -> str:
-    """Write a table as Markdown, every cell escaped."""
-    rows = [[markdown(cell) for cell in row] for row in (grid.header, *grid.rows)]
-    rows.insert(1, ["---:" if numeric else ":---" for numeric in grid.numeric])
-    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+        pictures[f"{_PLAN_STEM}.svg"] = "Window time and core-hours over the budget"
+    names = {who: who for who in recommendation.split}
+    blocks = recommendation_blocks(recommendation, names, truth=truth, brief=False, pictures=pictures)
+    return blocks_markdown("Recommended split", blocks)
 
 
 def write_documents(
     recommendation: Recommendation,
     directory: str | Path,
     *,
-    schedule: Schedule | None = None,
     truth: Truth | None = None,
 ) -> list[Path]:
     """Write ``recommendation.json``, ``recommendation.md`` and the figures (SVG and PNG) into a directory.
 
     Each file is replaced as a whole, so that a reader never sees half of one. JSON comes first, before anything is
     rendered; a figure or text that cannot be made is a line on standard error, and the others are written.
-
-    Parameters
-    ----------
-    recommendation
-        The recommendation.
-    directory
-        Where to write; made if it is not there.
-    schedule
-        The coupling, for the figure of the window time over the split.
-    truth
-        For an emulated load: the comparison with its law.
-
-    Returns
-    -------
-    list of pathlib.Path
-        The files: JSON, Markdown, the figures.
-
-    Raises
-    ------
-    DataError
-        When the directory cannot be written to.
     """
     values = dict(recommendation.to_dict())
     if truth is not None:
@@ -154,7 +78,7 @@ def write_documents(
     text = attempted(_MARKDOWN_NAME, lambda: report_markdown(recommendation, truth=truth).encode())
     if text is not None:
         written += write_files(directory, {_MARKDOWN_NAME: text}, "the report")
-    figures: dict[str, Callable[[], Figure]] = {_FIGURE_STEM: lambda: _scaling(recommendation, schedule)}
+    figures: dict[str, Callable[[], Figure]] = {_FIGURE_STEM: lambda: _scaling(recommendation)}
     if recommendation.plan is not None:
         figures[_PLAN_STEM] = lambda: _budget(recommendation)
     for stem, draw in figures.items():
@@ -165,10 +89,10 @@ def write_documents(
 
 
 # Drawing loads matplotlib, which takes longer than everything else here.
-def _scaling(recommendation: Recommendation, schedule: Schedule | None) -> Figure:
+def _scaling(recommendation: Recommendation) -> Figure:
     from precice_lb.report.figure import draw_recommendation
 
-    return draw_recommendation(recommendation, schedule)
+    return draw_recommendation(recommendation)
 
 
 def _budget(recommendation: Recommendation) -> Figure:
@@ -185,27 +109,7 @@ def _rendered(draw: Callable[[], Figure]) -> dict[str, bytes]:
 
 
 def write_files(directory: str | Path, contents: Mapping[str, bytes], what: str) -> list[Path]:
-    """Write files into a directory, one after the other, each under its name only once it is complete.
-
-    Parameters
-    ----------
-    directory
-        Where to write; made if it is not there.
-    contents
-        By name of the file.
-    what
-        What they are together, for the error.
-
-    Returns
-    -------
-    list of pathlib.Path
-        The files, in the same order.
-
-    Raises
-    ------
-    DataError
-        When the directory cannot be written to.
-    """
+    """Write files into a directory, one after the other, each under its name only once it is complete."""
     target = Path(directory)
     try:
         target.mkdir(parents=True, exist_ok=True)

@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
@@ -19,65 +18,32 @@ from matplotlib.ticker import MaxNLocator
 
 from precice_lb.plural import plural
 from precice_lb.report.curves import landscape_of, scaling_curve
-from precice_lb.report.style import GREY, drawing, legend_below, look, plain_log_ticks
+from precice_lb.report.style import GREY, drawing, legend_below, look, new_figure, plain_log_ticks
 from precice_lb.report.text import seconds_unit, short_names
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from precice_lb.recommend import Recommendation
-    from precice_lb.schedule import Schedule
 
 __all__ = ["draw_recommendation", "figure_bytes", "landscape_panel", "scaling_panel", "window_panel"]
 
 
-def draw_recommendation(recommendation: Recommendation, schedule: Schedule | None = None) -> Figure:
-    """Draw both scaling curves with the evidence, beside what they mean for the window.
-
-    Parameters
-    ----------
-    recommendation
-        The recommendation to show.
-    schedule
-        The coupling it was made for. With it and two participants the second panel is the window time over the
-        split; otherwise it is own and waiting time per participant.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        Two panels on an Agg canvas; all times in one unit, named in the labels.
-    """
-    with drawing():
-        figure = Figure(figsize=(10.5, 5.2), dpi=150, layout="constrained")
-        FigureCanvasAgg(figure)
+def draw_recommendation(recommendation: Recommendation) -> Figure:
+    """Draw scaling curves with the evidence, beside the window time over the split of two, or own and waiting time."""
+    with new_figure(10.5, 5.2) as figure:
         left, right = figure.subplots(1, 2)
         names = short_names(recommendation.split, 16)
         scaling_panel(left, recommendation, names)
-        if schedule is not None and len(names) == 2:
-            landscape_panel(right, recommendation, names, schedule)
+        if len(names) == 2:
+            landscape_panel(right, recommendation, names)
         else:
             window_panel(right, recommendation, names)
-        # Laid out once and for all: the layout depends on the resolution of whatever draws first.
-        figure.draw_without_rendering()
-        figure.set_layout_engine("none")
     return figure
 
 
 def figure_bytes(figure: Figure, kind: str) -> bytes:
-    """Render a figure, the same bytes every time for the same figure.
-
-    Parameters
-    ----------
-    figure
-        The figure.
-    kind
-        ``"svg"`` or ``"png"``.
-
-    Returns
-    -------
-    bytes
-        The file's contents, without a date in it.
-    """
+    """Render a figure, the same bytes every time for the same figure."""
     metadata = {"Date": None, "Creator": "precice-lb"} if kind == "svg" else {"Software": "precice-lb"}
     buffer = io.BytesIO()
     with drawing():
@@ -86,17 +52,7 @@ def figure_bytes(figure: Figure, kind: str) -> bytes:
 
 
 def scaling_panel(axes: Axes, recommendation: Recommendation, names: Mapping[str, str]) -> None:
-    """Draw own time over ranks: models with intervals, measurements, the recommended counts and those in use.
-
-    Parameters
-    ----------
-    axes
-        Where to draw.
-    recommendation
-        What to draw.
-    names
-        How to write each participant's name.
-    """
+    """Draw own time over ranks: models with intervals, measurements, the recommended counts and those in use."""
     samples = recommendation.measurements.samples
     unit = seconds_unit(float(value) for rows in samples.values() for value in rows[:, 1])
     present = recommendation.alternatives.get("present")
@@ -163,19 +119,11 @@ def _elsewhere(recommendation: Recommendation) -> list[tuple[Any, str]]:
     return [(mark, "measured for other parameters")]
 
 
-def landscape_panel(axes: Axes, recommendation: Recommendation, names: Mapping[str, str], schedule: Schedule) -> None:
-    """Draw the window time over the split of all ranks between two participants.
-
-    Parameters
-    ----------
-    axes, recommendation, names
-        As of `scaling_panel`, of two participants.
-    schedule
-        The coupling.
-    """
+def landscape_panel(axes: Axes, recommendation: Recommendation, names: Mapping[str, str]) -> None:
+    """Draw the window time over the split of all ranks between two participants."""
     first, second = recommendation.split
     total = sum(recommendation.split.values())
-    found = landscape_of(recommendation, schedule)
+    found = landscape_of(recommendation)
     ranks, own, window = found.ranks[first], found.own, found.window
     unit = seconds_unit([recommendation.window_seconds])
     for index, who in enumerate(own):

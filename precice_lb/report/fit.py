@@ -16,66 +16,45 @@ from precice_lb.exceptions import DataError, ModelError, PreciceLBError
 from precice_lb.models.evaluate import Evaluation, cross_validate, evaluate, fit_quietly, meeting
 from precice_lb.plural import plural
 from precice_lb.recommend.result import printed
-from precice_lb.report.text import percent, visible
-from precice_lb.report.view import Grid
+from precice_lb.report.blocks import Block, DefinitionList, Paragraph, Table
+from precice_lb.report.text import listed, percent, short_names, visible
 
-__all__ = ["LearnerFit", "ParticipantFit", "compare_learners", "fit_dict", "fit_grid", "formulas", "variables"]
+__all__ = ["LearnerFit", "ParticipantFit", "compare_learners", "fit_blocks", "fit_dict"]
 
 Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
 class LearnerFit:
-    """One learner on one participant's measurements.
-
-    Attributes
-    ----------
-    learner
-        Its name.
-    model
-        Fitted to all measurements, those of the test left out; None if it refused them.
-    validation
-        Cross-validation on the same measurements, None if refused.
-    test
-        On the measurements of the test; None without one.
-    problem
-        Why it refused, or nothing.
-    """
+    """One learner on one participant's measurements."""
 
     learner: str
+    # Fitted to all measurements, those of the test left out; None if it refused them.
     model: Any
+    # Cross-validation on the same measurements, None if refused.
     validation: Evaluation | None
+    # On the measurements of the test; None without one.
     test: Evaluation | None
+    # Why it refused, or nothing.
     problem: str = ""
 
 
 @dataclass(frozen=True, eq=False)
 class ParticipantFit:
-    """All learners on one participant's measurements.
-
-    Attributes
-    ----------
-    participant
-        Its name.
-    columns
-        ``ranks``, then the parameters that vary.
-    rows, seconds, spread : arrays of shape (n, d), (n,), (n,)
-        The measurements.
-    tested : array of bool, shape (n,)
-        Those that were kept for the test.
-    fits
-        The best first: by the error in the test if there is one, else in the cross-validation.
-    left_aside
-        Columns that vary and are not numbers.
-    """
+    """All learners on one participant's measurements."""
 
     participant: str
+    # ``ranks``, then the parameters that vary.
     columns: tuple[str, ...]
+    # The measurements, shape (n, d).
     rows: Array
     seconds: Array
     spread: Array
+    # Those that were kept for the test, shape (n,).
     tested: NDArray[np.bool_]
+    # The best first: by the error in the test if there is one, else in the cross-validation.
     fits: tuple[LearnerFit, ...]
+    # Columns that vary and are not numbers.
     left_aside: tuple[str, ...]
 
 
@@ -88,26 +67,7 @@ def compare_learners(
     level: float = 0.8,
     report: Callable[[str], None] | None = None,
 ) -> list[ParticipantFit]:
-    """Fit learners to every participant's measurements and judge each by what it had not seen.
-
-    Parameters
-    ----------
-    measurements
-        What was measured. Parameters that vary are modelled beside the ranks.
-    learners
-        Names out of `precice_lb.models.LEARNERS`.
-    conditions
-        Rows that meet all of them are kept for a test, such as ``level==8``; none keeps nothing.
-    folds, level
-        As of `precice_lb.models.evaluate.cross_validate`.
-    report
-        Is told what is being fitted.
-
-    Raises
-    ------
-    DataError
-        A condition that cannot be applied, or that leaves nothing to learn from or to test.
-    """
+    """Fit learners to every participant's measurements and judge each by what it had not seen."""
     if not 0 < level < 1:
         raise DataError(f"expected the level of intervals between 0 and 1, found {level!r}")
     if folds is not None and folds < 2:
@@ -185,19 +145,10 @@ def _error(fit: LearnerFit) -> tuple[float, float]:
     return (scores[0], scores[1]) if math.isfinite(scores[0]) else (scores[1], scores[1])
 
 
-def fit_grid(fit: ParticipantFit, name: str, level: float) -> Grid:
+def fit_table(fit: ParticipantFit, name: str, level: float) -> Table:
     """Set the errors of a participant's learners side by side.
 
     With a test, its errors come first, MSE and intervals are of it, and SMAPE is of the cross-validation.
-
-    Parameters
-    ----------
-    fit
-        The participant.
-    name
-        How to write its name.
-    level
-        Of the intervals.
     """
     kept, tested = int((~fit.tested).sum()), int(fit.tested.sum())
     title = f"{name}: {plural(kept, 'measurement')} over {', '.join(fit.columns)}, each predicted from the others"
@@ -216,7 +167,21 @@ def fit_grid(fit: ParticipantFit, name: str, level: float) -> Grid:
         else:
             row += [f"{judged.mse:.3g}", percent(judged.coverage), str(judged.not_positive)]
         rows.append(tuple(row))
-    return Grid(title, tuple(header), tuple(rows), (False, *[True] * (len(header) - 1)))
+    return Table(title, tuple(header), tuple(rows), (False, *[True] * (len(header) - 1)))
+
+
+def fit_blocks(fits: Sequence[ParticipantFit], level: float) -> list[Block]:
+    """Say of each participant what its learners' errors and formulas are, and what was left aside."""
+    names = short_names([each.participant for each in fits], 24)
+    blocks: list[Block] = []
+    for each in fits:
+        blocks += [fit_table(each, names[each.participant], level), DefinitionList(tuple(formulas(each)))]
+        if len(each.columns) > 1:
+            blocks.append(Paragraph(", ".join(f"{letter}: {name}" for letter, name in variables(each).items())))
+        if each.left_aside:
+            text = f"not modelled, because it is not numbers throughout: {listed(each.left_aside)}"
+            blocks.append(Paragraph(text, "warning"))
+    return blocks
 
 
 def formulas(fit: ParticipantFit) -> list[tuple[str, str]]:

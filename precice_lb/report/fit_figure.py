@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
@@ -14,7 +13,7 @@ from numpy.typing import NDArray
 
 from precice_lb.exceptions import PreciceLBError
 from precice_lb.report.fit import ParticipantFit
-from precice_lb.report.style import GREY, drawing, look, plain_log_ticks
+from precice_lb.report.style import GREY, look, new_figure, plain_log_ticks
 from precice_lb.report.text import SecondsUnit, seconds_unit, visible
 
 if TYPE_CHECKING:
@@ -34,27 +33,12 @@ _BEYOND = 2.0
 
 
 def draw_fit(fit: ParticipantFit, level: float = 0.8) -> Figure:
-    """Draw the curves of a participant's best learners with intervals and measurements.
-
-    Parameters
-    ----------
-    fit
-        The participant.
-    level
-        Of the intervals.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        One panel for each slice: a value of the parameters, time over ranks. Without parameters there is one panel.
-    """
+    """Draw the curves of a participant's best learners with intervals and measurements."""
     slices = _slices(fit)
     columns = min(len(slices), _COLUMNS)
     lines = -(-len(slices) // columns)
     unit = seconds_unit(fit.seconds)
-    with drawing():
-        figure = Figure(figsize=(max(4.1 * columns, 6.4), 3.3 * lines + 1.2), dpi=150, layout="constrained")
-        FigureCanvasAgg(figure)
+    with new_figure(max(4.1 * columns, 6.4), 3.3 * lines + 1.2) as figure:
         axes = np.atleast_1d(figure.subplots(lines, columns, squeeze=False)).ravel()
         for panel, values in zip(axes, slices, strict=False):
             _draw_slice(panel, fit, values, unit, level)
@@ -63,8 +47,6 @@ def draw_fit(fit: ParticipantFit, level: float = 0.8) -> Figure:
         # Plain text whatever a participant is called.
         figure.suptitle(f"{visible(fit.participant)}: measurements and models", x=0.01, ha="left", parse_math=False)
         _legend(figure, fit, level)
-        figure.draw_without_rendering()
-        figure.set_layout_engine("none")
     return figure
 
 

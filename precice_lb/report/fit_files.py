@@ -15,29 +15,7 @@ __all__ = ["write_fits"]
 def write_fits(
     fits: Sequence[ParticipantFit], directory: str | Path, conditions: Sequence[str] = (), level: float = 0.8
 ) -> list[Path]:
-    """Write fit.json, and per participant its models and figure, into a directory.
-
-    Parameters
-    ----------
-    fits
-        The participants.
-    directory
-        Where to write; made if it is not there.
-    conditions
-        Of the test.
-    level
-        Of the intervals.
-
-    Returns
-    -------
-    list of pathlib.Path
-        The files. What a file system does not allow in a participant's name is written as in URLs.
-
-    Raises
-    ------
-    DataError
-        When the directory cannot be written to.
-    """
+    """Write fit.json, and per participant its models and figure, into a directory."""
     from precice_lb.report.figure import figure_bytes
     from precice_lb.report.fit_figure import draw_fit
 

@@ -44,25 +44,6 @@ def write_launch_scripts(study: Study, split: Mapping[str, int], directory: Path
     all participants with their logs in it, wait, and end with the exit code of the first that failed. ``run.sh`` starts
     them as the study's launcher does where that is ``mpiexec`` or a template, else with this machine's ``mpiexec``
     where there is one. Where more ranks than this machine has cores are to be pinned, cores are counted from 0.
-
-    Parameters
-    ----------
-    study
-        The case, its participants and the launcher.
-    split
-        Ranks by participant.
-    directory
-        Where the campaign lives.
-
-    Returns
-    -------
-    list of pathlib.Path
-        The files.
-
-    Raises
-    ------
-    DataError
-        When the split names other participants than the study, or the files cannot be written.
     """
     if set(split) != set(study.names):
         raise DataError(f"expected ranks for {', '.join(study.names)}, found them for {', '.join(split) or 'nobody'}")

@@ -7,19 +7,16 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
-from rich.console import Group, RenderableType
-from rich.text import Text
 
 from precice_lb.partners.advice import reason
 from precice_lb.plural import plural
-from precice_lb.report.terminal import grid_view
-from precice_lb.report.text import percent, visible
-from precice_lb.report.view import Grid
+from precice_lb.report.blocks import Block, DefinitionList, Paragraph, Table
+from precice_lb.report.text import percent
 
 if TYPE_CHECKING:
     from precice_lb.partners import LinkPartners, PartnersReport
 
-__all__ = ["bytes_text", "partners_grids", "partners_notes", "partners_view"]
+__all__ = ["bytes_text", "partners_blocks", "partners_tables"]
 
 _MOST = 5
 
@@ -35,31 +32,19 @@ def bytes_text(size: float) -> str:
     raise AssertionError("unreachable")
 
 
-def partners_grids(report: PartnersReport) -> list[Grid]:
-    """Make the tables of a report.
-
-    Parameters
-    ----------
-    report
-        The report.
-
-    Returns
-    -------
-    list of Grid
-        Pairs and partners per rank as the configuration has it, one level first, initialisation, what two levels would
-        give where one is configured, and the ranks with the most partners.
-    """
+def partners_tables(report: PartnersReport) -> list[Table]:
+    """Make the tables of a report."""
     one = [found for found in report.links if not found.link.two_level]
     two = [found for found in report.links if found.link.two_level]
-    grids = [_pairs(one, two_level=False), _partners(one, two_level=False)] if one else []
-    grids += [_pairs(two, two_level=True), _partners(two, two_level=True)] if two else []
-    grids.append(_initialisation(report.links))
+    tables = [_pairs(one, two_level=False), _partners(one, two_level=False)] if one else []
+    tables += [_pairs(two, two_level=True), _partners(two, two_level=True)] if two else []
+    tables.append(_initialisation(report.links))
     if one:
-        grids.append(_partners(one, two_level=True, instead=True))
-    return [*grids, *_most(report.links)]
+        tables.append(_partners(one, two_level=True, instead=True))
+    return [*tables, *_most(report.links)]
 
 
-def _pairs(links: Sequence[LinkPartners], *, two_level: bool) -> Grid:
+def _pairs(links: Sequence[LinkPartners], *, two_level: bool) -> Table:
     rows = []
     for found in links:
         size = float("nan") if found.pair_bytes is None else float(found.pair_bytes.sum())
@@ -84,10 +69,10 @@ def _pairs(links: Sequence[LinkPartners], *, two_level: bool) -> Grid:
     header = ("mesh", "ranks", names[0], "level 2", "empty", f"instead: {names[1]}", "messages", "data")
     how = "two-level" if two_level else "one-level"
     title = f"Pairs of ranks with {how} initialisation, as configured, and what they exchange per time window"
-    return Grid(title, header, tuple(rows), (False, *(True,) * 7))
+    return Table(title, header, tuple(rows), (False, *(True,) * 7))
 
 
-def _partners(links: Sequence[LinkPartners], *, two_level: bool, instead: bool = False) -> Grid:
+def _partners(links: Sequence[LinkPartners], *, two_level: bool, instead: bool = False) -> Table:
     rows = []
     for found in links:
         pairs = found.level_1 if two_level else found.one_level
@@ -101,10 +86,10 @@ def _partners(links: Sequence[LinkPartners], *, two_level: bool, instead: bool =
     header = ("mesh", "ranks of", "mean", "maximum", "without", "mean with data")
     how = "level 1" if two_level else "one level"
     title = f"Partners per rank ({how}{', with two-level initialisation instead' if instead else ''})"
-    return Grid(title, header, tuple(rows), (False, False, True, True, True, True))
+    return Table(title, header, tuple(rows), (False, False, True, True, True, True))
 
 
-def _initialisation(links: Sequence[LinkPartners]) -> Grid:
+def _initialisation(links: Sequence[LinkPartners]) -> Table:
     rows = []
     for found in links:
         # What is configured first.
@@ -115,11 +100,11 @@ def _initialisation(links: Sequence[LinkPartners]) -> Grid:
             memory = (bytes_text(cost.primary_bytes), bytes_text(cost.rank_bytes))
             rows.append((found.link.title, name, *memory, f"{cost.seconds:.2g} s"))
     header = ("mesh", "initialisation", "memory, primary", "memory, each rank", "start-up")
-    return Grid("Initialisation, by the stated cost model", header, tuple(rows), (False, False, True, True, True))
+    return Table("Initialisation, by the stated cost model", header, tuple(rows), (False, False, True, True, True))
 
 
-def _most(links: Sequence[LinkPartners]) -> list[Grid]:
-    grids = []
+def _most(links: Sequence[LinkPartners]) -> list[Table]:
+    tables = []
     for found in links:
         rows = []
         for side, who in enumerate((found.link.provider, found.link.receiver)):
@@ -130,23 +115,12 @@ def _most(links: Sequence[LinkPartners]) -> list[Grid]:
         if rows:
             where = "level 1" if found.link.two_level else "level 1, with two-level initialisation instead"
             title = f"Ranks with the most partners ({where}), {found.link.title}"
-            grids.append(Grid(title, ("rank", "partners", "why"), tuple(rows), (False, True, False)))
-    return grids
+            tables.append(Table(title, ("rank", "partners", "why"), tuple(rows), (False, True, False)))
+    return tables
 
 
 def partners_notes(report: PartnersReport) -> list[tuple[str, str]]:
-    """Say what the tables leave out: forecast, what geometry leaves open, placement.
-
-    Parameters
-    ----------
-    report
-        The report.
-
-    Returns
-    -------
-    list of (str, str)
-        Heading and sentence.
-    """
+    """Say what the tables leave out: forecast, what geometry leaves open, placement."""
     notes = []
     if report.forecast is not None:
         told = report.forecast
@@ -163,7 +137,6 @@ def partners_notes(report: PartnersReport) -> list[tuple[str, str]]:
                 + ("; a single leap of the curve may decide the maximum" if "hilbert" in told.styles.values() else ""),
             )
         )
-    notes += [("missing", text) for text in report.missing]
     for found in report.links:
         if found.approximated:
             notes.append(
@@ -189,22 +162,11 @@ def partners_notes(report: PartnersReport) -> list[tuple[str, str]]:
     return notes
 
 
-def partners_view(report: PartnersReport) -> RenderableType:
-    """Build the screen of ``partners``.
-
-    Parameters
-    ----------
-    report
-        The report.
-
-    Returns
-    -------
-    rich.console.RenderableType
-        Tables, notes and advice.
-    """
-    parts: list[RenderableType] = [grid_view(grid) for grid in partners_grids(report)]
-    for head, text in partners_notes(report):
-        parts.append(Text.assemble((f"{visible(head)}: ", "bold"), visible(text), overflow="fold"))
-    for text in report.advice:
-        parts.append(Text.assemble(("advice: ", "bold"), (visible(text), "yellow"), overflow="fold"))
-    return Group(*parts)
+def partners_blocks(report: PartnersReport) -> list[Block]:
+    """Say all of partner ranks: what is missing, tables, notes and advice."""
+    return [
+        *(Paragraph(f"{text[0].upper()}{text[1:]}.", "missing") for text in report.missing),
+        *partners_tables(report),
+        DefinitionList(tuple(partners_notes(report))),
+        *(Paragraph(text, "warning", "advice") for text in report.advice),
+    ]

@@ -5,14 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
-from precice_lb.report.style import GREY, drawing, legend_below, look
+from precice_lb.report.style import GREY, legend_below, look, new_figure
 from precice_lb.report.text import short_names
 
 if TYPE_CHECKING:
@@ -26,26 +25,11 @@ _CELLS = 400
 
 
 def draw_partners(found: LinkPartners) -> Figure:
-    """Draw one received mesh: which ranks are connected and how much they exchange, and partners per rank.
-
-    Parameters
-    ----------
-    found
-        The received mesh.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        Two panels on an Agg canvas. Beyond 400 ranks a cell of the matrix stands for several.
-    """
-    with drawing():
-        figure = Figure(figsize=(10.5, 5.4), dpi=150, layout="constrained")
-        FigureCanvasAgg(figure)
+    """Draw one received mesh: which ranks are connected and how much they exchange, and partners per rank."""
+    with new_figure(10.5, 5.4) as figure:
         left, right = figure.subplots(1, 2)
         matrix_panel(left, found)
         histogram_panel(right, found)
-        figure.draw_without_rendering()
-        figure.set_layout_engine("none")
     return figure
 
 
@@ -67,15 +51,7 @@ def _binned(
 
 
 def matrix_panel(axes: Axes, found: LinkPartners) -> None:
-    """Draw which pairs of ranks are connected, and how much they exchange.
-
-    Parameters
-    ----------
-    axes
-        Where to draw.
-    found
-        The received mesh.
-    """
+    """Draw which pairs of ranks are connected, and how much they exchange."""
     figure, names = axes.get_figure(root=True), _names(found)
     assert figure is not None
     extent = (-0.5, found.ranks[0] - 0.5, found.ranks[1] - 0.5, -0.5)
@@ -101,15 +77,7 @@ def matrix_panel(axes: Axes, found: LinkPartners) -> None:
 
 
 def histogram_panel(axes: Axes, found: LinkPartners) -> None:
-    """Draw how many partners the ranks of both sides have.
-
-    Parameters
-    ----------
-    axes
-        Where to draw.
-    found
-        The received mesh.
-    """
+    """Draw how many partners the ranks of both sides have."""
     names = _names(found)
     sides = [found.partners(side, found.connected) for side in (0, 1)]
     most = max(int(each.max()) for each in sides)

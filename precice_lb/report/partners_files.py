@@ -20,25 +20,7 @@ __all__ = ["partners_of_split", "write_partners", "write_partners_beside"]
 
 
 def write_partners(report: PartnersReport, directory: str | Path) -> list[Path]:
-    """Write partners.json, partners.h5, a rank order and one picture per received mesh into a directory.
-
-    Parameters
-    ----------
-    report
-        The report.
-    directory
-        Where to write; made if it is not there.
-
-    Returns
-    -------
-    list of pathlib.Path
-        The files.
-
-    Raises
-    ------
-    DataError
-        When the directory cannot be written to.
-    """
+    """Write partners.json, partners.h5, a rank order and one picture per received mesh into a directory."""
     from precice_lb.report.figure import figure_bytes
     from precice_lb.report.partners_figure import draw_partners
 
@@ -58,21 +40,7 @@ def write_partners(report: PartnersReport, directory: str | Path) -> list[Path]:
 
 
 def write_partners_beside(sources: Iterable[str | Path], split: Mapping[str, int], directory: str | Path) -> list[Path]:
-    """Write the partner ranks of a recommended split beside it, where a recorded run kept its meshes.
-
-    Parameters
-    ----------
-    sources, split
-        As of `partners_of_split`.
-    directory
-        Where to write.
-
-    Returns
-    -------
-    list of pathlib.Path
-        The files; none where no meshes were kept. A recommendation does not fail because of them: what stands in the
-        way is a line on standard error.
-    """
+    """Write the partner ranks of a recommended split beside it, where a recorded run kept its meshes."""
     return attempted("the report of partner ranks", lambda: _write_beside(sources, split, directory)) or []
 
 
@@ -90,23 +58,6 @@ def partners_of_split(sources: Iterable[str | Path], split: Mapping[str, int]) -
 
     They are those of a recorded run with this split, or a forecast from a run that kept coordinates. Where boxes alone
     are known they are those of another recorded run; what is missing is said.
-
-    Parameters
-    ----------
-    sources
-        What a recommendation rests on; directories are searched for stores with meshes.
-    split
-        Ranks by participant.
-
-    Returns
-    -------
-    PartnersReport or None
-        None where no run kept its meshes.
-
-    Raises
-    ------
-    PreciceLBError
-        Meshes that cannot be read, or say too little.
     """
     places = [place for place in map(Path, sources) if place.is_dir() and next(place.rglob("*.h5"), None)]
     run = run_with_meshes(places, split) if places else None

@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from precice_lb.report.style import GREY, drawing, legend_below, look, plain_log_ticks
+from precice_lb.report.style import GREY, legend_below, look, new_figure, plain_log_ticks
 from precice_lb.report.text import seconds_unit
 from precice_lb.report.view import label
 
@@ -22,41 +21,16 @@ __all__ = ["draw_plan", "plan_panel"]
 
 
 def draw_plan(recommendation: Recommendation) -> Figure:
-    """Draw window time over cores beside perfect scaling, and window time against core-hours.
-
-    Parameters
-    ----------
-    recommendation
-        With a plan.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        Two panels on an Agg canvas; curves are dashed where some participant leaves its measured range.
-    """
-    with drawing():
-        figure = Figure(figsize=(10.5, 4.8), dpi=150, layout="constrained")
-        FigureCanvasAgg(figure)
+    """Draw window time over cores beside perfect scaling, and window time against core-hours."""
+    with new_figure(10.5, 4.8) as figure:
         left, right = figure.subplots(1, 2)
         plan_panel(left, recommendation, hours=False)
         plan_panel(right, recommendation, hours=True)
-        figure.draw_without_rendering()
-        figure.set_layout_engine("none")
     return figure
 
 
 def plan_panel(axes: Axes, recommendation: Recommendation, *, hours: bool) -> None:
-    """Draw window time over cores or, with ``hours``, over core-hours.
-
-    Parameters
-    ----------
-    axes
-        Where to draw.
-    recommendation
-        With a plan.
-    hours
-        Which of both.
-    """
+    """Draw window time over cores or, with ``hours``, over core-hours."""
     plan = recommendation.plan
     assert plan is not None
     points, knee, chosen = plan.tradeoff.points, plan.tradeoff.knee, plan.chosen

@@ -8,26 +8,27 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from precice_lb.report.blocks import Table
 from precice_lb.report.text import percent, ranks_text, seconds_unit, visible
-from precice_lb.report.view import Grid, label, split_text
+from precice_lb.report.view import label, split_text
 
 if TYPE_CHECKING:
     from precice_lb.recommend import Recommendation
 
-__all__ = ["near_grid", "plan_facts", "plan_grids", "tradeoff_grid"]
+__all__ = ["near_table", "plan_facts", "plan_tables", "tradeoff_table"]
 
 # Rows of the table of budgets.
 _ROWS = 9
 
 
-def plan_grids(recommendation: Recommendation) -> list[Grid]:
+def plan_tables(recommendation: Recommendation) -> list[Table]:
     """Give the tables of the plan; none where there is no plan."""
     if recommendation.plan is None:
         return []
-    return [near_grid(recommendation), tradeoff_grid(recommendation)]
+    return [near_table(recommendation), tradeoff_table(recommendation)]
 
 
-def near_grid(recommendation: Recommendation) -> Grid:
+def near_table(recommendation: Recommendation) -> Table:
     """Tabulate the splits that are nearly as good, for people who round."""
     plan = recommendation.plan
     assert plan is not None
@@ -44,10 +45,10 @@ def near_grid(recommendation: Recommendation) -> Grid:
     if not rows:
         title += ": none other"
     header = ("ranks as above", *extra, f"window ({unit.symbol})", "longer")
-    return Grid(title, header, tuple(rows), (False, *[True] * (len(extra) + 2)))
+    return Table(title, header, tuple(rows), (False, *[True] * (len(extra) + 2)))
 
 
-def tradeoff_grid(recommendation: Recommendation) -> Grid:
+def tradeoff_table(recommendation: Recommendation) -> Table:
     """Tabulate window time and core-hours over budgets, with the knee and what is recommended."""
     plan = recommendation.plan
     assert plan is not None
@@ -65,7 +66,7 @@ def tradeoff_grid(recommendation: Recommendation) -> Grid:
         )  # fmt: skip
     what = recommendation.unit
     header = (what, "ranks as above", f"window ({unit.symbol})", "core-h/1000 windows", "efficiency", "")
-    return Grid("Time against cost", header, tuple(rows), (True, False, True, True, True, False))
+    return Table("Time against cost", header, tuple(rows), (True, False, True, True, True, False))
 
 
 def plan_facts(recommendation: Recommendation, names: Mapping[str, str]) -> list[tuple[str, str]]:

@@ -15,13 +15,7 @@ __all__ = ["CampaignProgress"]
 
 
 class CampaignProgress:
-    """Shows the events of a campaign; use it as a context manager and give it as ``report``.
-
-    Parameters
-    ----------
-    console
-        Where to show them. Without a terminal every event is one plain line.
-    """
+    """Shows the events of a campaign; use it as a context manager and give it as ``report``."""
 
     def __init__(self, console: Console) -> None:
         self._console = console

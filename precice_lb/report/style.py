@@ -28,6 +28,7 @@ __all__ = [
     "drawing",
     "legend_below",
     "look",
+    "new_figure",
     "one_panel",
     "panels",
     "plain_log_ticks",
@@ -71,37 +72,33 @@ def drawing() -> Iterator[None]:
         yield
 
 
+@contextmanager
+def new_figure(width: float, height: float) -> Iterator[Figure]:
+    """Make a figure on an Agg canvas, in inches, to be drawn into; then lay it out once and for all.
+
+    The layout would depend on the resolution of whatever renders it first.
+    """
+    with drawing():
+        figure = Figure(figsize=(width, height), dpi=150, layout="constrained")
+        FigureCanvasAgg(figure)
+        yield figure
+        figure.draw_without_rendering()
+        figure.set_layout_engine("none")
+
+
 def look(index: int) -> tuple[str, str]:
     """Colour and marker of the participant at a position; the colours repeat after six, pairs after 42."""
     return COLOURS[index % len(COLOURS)], _MARKERS[index % len(_MARKERS)]
 
 
 def one_panel(draw: Callable[[Axes], None], height: float = 2.9) -> Figure:
-    """Make a figure of one panel, narrow enough for a telephone.
-
-    Parameters
-    ----------
-    draw
-        Draws into the axes.
-    height
-        Of the panel without its legend, in inches.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        On an Agg canvas, as high as the panel and its legend need.
-    """
-    with drawing():
-        figure = Figure(figsize=(_WIDTH, height), dpi=150, layout="constrained")
-        FigureCanvasAgg(figure)
+    """Make a figure of one panel, narrow enough for a telephone."""
+    with new_figure(_WIDTH, height) as figure:
         axes = figure.subplots()
         draw(axes)
         legend = axes.get_legend()
         if legend is not None:
             figure.set_figheight(height + legend.get_window_extent().height / figure.dpi)
-        # Laid out once and for all: the layout depends on the resolution of whatever draws first.
-        figure.draw_without_rendering()
-        figure.set_layout_engine("none")
     return figure
 
 
@@ -114,31 +111,10 @@ def panels(
     columns: int = 2,
     height: float = 1.35,
 ) -> Figure:
-    """Make a figure of several small panels with common labels and one legend.
-
-    Parameters
-    ----------
-    draw
-        Each draws into axes of its own.
-    xlabel, ylabel
-        With units.
-    entries
-        (handle, label) pairs of the legend.
-    columns
-        Panels side by side.
-    height
-        Of a panel, in inches.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        On an Agg canvas.
-    """
+    """Make a figure of several small panels with common labels and one legend."""
     lines = -(-len(draw) // columns)
-    with drawing():
-        below = 0.25 + 0.19 * -(-len(entries) // 2)
-        figure = Figure(figsize=(_WIDTH, height * lines + 0.35 + below), dpi=150, layout="constrained")
-        FigureCanvasAgg(figure)
+    below = 0.25 + 0.19 * -(-len(entries) // 2)
+    with new_figure(_WIDTH, height * lines + 0.35 + below) as figure:
         grid = figure.subplots(lines, columns, squeeze=False).ravel()
         for axes, each in zip(grid, draw, strict=False):
             each(axes)
@@ -149,56 +125,25 @@ def panels(
         handles, labels = zip(*entries, strict=True)
         # Above: below stands the common label.
         figure.legend(handles, labels, loc="outside upper left", ncols=2)
-        figure.draw_without_rendering()
-        figure.set_layout_engine("none")
     return figure
 
 
 def strips(
     draw: Sequence[Callable[[Axes], None]], colours: ScalarMappable, *, xlabel: str, ylabel: str, bar: str
 ) -> Figure:
-    """Make a figure of flat panels, one below the other, with a common colour bar.
-
-    Parameters
-    ----------
-    draw
-        Each draws into axes of its own.
-    colours
-        What the colours mean, and ``bar`` its label with the unit.
-    xlabel, ylabel
-        With units.
-    bar
-        See above.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        On an Agg canvas.
-    """
-    with drawing():
-        figure = Figure(figsize=(_WIDTH, 0.68 * len(draw) + 0.95), dpi=150, layout="constrained")
-        FigureCanvasAgg(figure)
+    """Make a figure of flat panels, one below the other, with a common colour bar."""
+    with new_figure(_WIDTH, 0.68 * len(draw) + 0.95) as figure:
         grid = figure.subplots(len(draw), 1, squeeze=False).ravel()
         for axes, each in zip(grid, draw, strict=True):
             each(axes)
         grid[-1].set_xlabel(xlabel)
         figure.supylabel(ylabel, fontsize="medium")
         figure.colorbar(colours, ax=list(grid), orientation="horizontal", label=bar, aspect=40, fraction=0.06)
-        figure.draw_without_rendering()
-        figure.set_layout_engine("none")
     return figure
 
 
 def legend_below(axes: Axes, entries: Sequence[tuple[Any, str]]) -> Legend:
-    """Put a legend below an axes and its label: of two columns, or of one where labels are too long for two.
-
-    Parameters
-    ----------
-    axes
-        The axes, its horizontal label already set.
-    entries
-        (handle, label) pairs. Labels are plain text whatever they contain.
-    """
+    """Put a legend below an axes and its label: of two columns, or of one where labels are too long for two."""
     figure = axes.get_figure(root=True)
     assert figure is not None
     below = -(38.0 + 12.0 * axes.get_xlabel().count("\n")) / 72.0
@@ -227,17 +172,7 @@ def legend_below(axes: Axes, entries: Sequence[tuple[Any, str]]) -> Legend:
 
 
 def plain_log_ticks(axes: Axes, x: bool = True, whole: bool = True) -> None:
-    """Label logarithmic axes with plain round numbers, also when they span less than a decade.
-
-    Parameters
-    ----------
-    axes
-        The axes, its limits already set.
-    x
-        Whether the horizontal axis is logarithmic too.
-    whole
-        Whether its ticks are whole numbers.
-    """
+    """Label logarithmic axes with plain round numbers, also when they span less than a decade."""
     for axis, limits in [(axes.yaxis, axes.get_ylim())] + ([(axes.xaxis, axes.get_xlim())] if x else []):
         axis.set_major_locator(FixedLocator(_round_numbers(*limits, whole=whole and axis is axes.xaxis)))
         axis.set_major_formatter(StrMethodFormatter("{x:g}"))

@@ -29,25 +29,17 @@ participant that receive data wait; what it waits longer is for slower ranks of 
 
 @dataclass(frozen=True)
 class Quantity:
-    """Mean seconds per time window of one quantity over the ranks of a participant; NaN where not measured.
+    """Mean seconds per time window of one quantity over the ranks of a participant; NaN where not measured."""
 
-    Attributes
-    ----------
-    mean
-        Mean over the ranks that can tell.
-    slowest_rank, slowest
-        The rank with the most seconds, and these.
-    fastest_rank, fastest
-        The rank with the fewest seconds, and these.
-    share
-        The mean over the participant's mean window time; that of all quantities is 1.
-    """
-
+    # Mean over the ranks that can tell.
     mean: float
+    # The rank with the most seconds, and these.
     slowest_rank: int | None
     slowest: float
+    # The rank with the fewest seconds, and these.
     fastest_rank: int | None
     fastest: float
+    # The mean over the participant's mean window time; that of all quantities is 1.
     share: float
 
     @property
@@ -68,64 +60,46 @@ class Iteration:
 
 @dataclass(frozen=True, eq=False)
 class ParticipantSummary:
-    """One participant in one run.
+    """One participant in one run."""
 
-    Attributes
-    ----------
-    participant, ranks, windows
-        Name, number of ranks, and number of time windows after warm-up.
-    measured_windows
-        In how many of these the wait was measured.
-    usual_window_seconds
-        Mean wall time per window with windows far from their neighbours, per iteration, put back among them: what
-        `recommend` compares predictions with.
-    window_seconds, own_seconds, wait_seconds
-        Mean wall time, own time and wait for partners per window; NaN where not measured.
-    iterations_mean, iterations_least, iterations_most
-        Coupling iterations per window.
-    iterations
-        Each iteration on its own.
-    quantities
-        By name, as in `QUANTITIES`.
-    imbalance
-        (max - min) / max of the ranks' busy time (solve, mapping and overhead, or solve alone where the others were
-        not measured), over the ranks that receive data; NaN for one rank or where it cannot be told.
-    silent_ranks
-        Ranks that receive nothing although others do: they wait in their solver's next collective, which counts as
-        solve. They are left out of ``quantities``.
-    rank_seconds
-        By name, as in `QUANTITIES`: mean seconds per window of each rank, shape (ranks,).
-    lost_to_partners, lost_inside
-        Core-hours per hour of run lost to waiting for partners, and for slower ranks of its own (without those that
-        the silent ranks lose).
-    backend
-        The coupling backend that ran.
-    timing_source
-        Where mapping and wait come from, if not from the backend itself; else empty.
-    timing_problems
-        Why mapping and wait were not measured and what to set, with the number of ranks.
-    """
-
+    # Name, number of ranks, and number of time windows after warm-up.
     participant: str
     ranks: int
     windows: int
+    # In how many of these the wait was measured.
     measured_windows: int
+    # Mean wall time, own time and wait for partners per window; NaN where not measured.
     window_seconds: float
+    # Mean wall time per window with windows far from their neighbours, per iteration, put back among them: what
+    # `recommend` compares predictions with.
     usual_window_seconds: float
     own_seconds: float
     wait_seconds: float
+    # Coupling iterations per window.
     iterations_mean: float
     iterations_least: int
     iterations_most: int
+    # Each iteration on its own.
     iterations: tuple[Iteration, ...]
+    # By name, as in `QUANTITIES`.
     quantities: dict[str, Quantity]
+    # (max - min) / max of the ranks' busy time (solve, mapping and overhead, or solve alone where the others were not
+    # measured), over the ranks that receive data; NaN for one rank or where it cannot be told.
     imbalance: float
+    # Ranks that receive nothing although others do: they wait in their solver's next collective, which counts as
+    # solve. They are left out of ``quantities``.
     silent_ranks: tuple[int, ...]
+    # By name, as in `QUANTITIES`: mean seconds per window of each rank, shape (ranks,).
     rank_seconds: dict[str, NDArray[np.float64]]
+    # Core-hours per hour of run lost to waiting for partners, and for slower ranks of its own (without those that the
+    # silent ranks lose).
     lost_to_partners: float
     lost_inside: float
+    # The coupling backend that ran.
     backend: str
+    # Where mapping and wait come from, if not from the backend itself; else empty.
     timing_source: str
+    # Why mapping and wait were not measured and what to set, with the number of ranks.
     timing_problems: dict[str, int]
 
     @property
@@ -136,22 +110,15 @@ class ParticipantSummary:
 
 @dataclass(frozen=True, eq=False)
 class RunSummary:
-    """One coupled run.
+    """One coupled run."""
 
-    Attributes
-    ----------
-    name, warmup_windows, participants
-        Its name, the windows left out, and who took part.
-    imbalance
-        (max - min) / max of the participants' mean own seconds, NaN where unknown.
-    remarks
-        What has to be said of it: key and text.
-    """
-
+    # Its name, the windows left out, and who took part.
     name: str
     warmup_windows: int
     participants: tuple[ParticipantSummary, ...]
+    # (max - min) / max of the participants' mean own seconds, NaN where unknown.
     imbalance: float
+    # What has to be said of it: key and text.
     remarks: tuple[tuple[str, str], ...] = ()
 
     @property
@@ -171,18 +138,7 @@ class RunSummary:
 
 
 def summarise(runs: Sequence[CoupledRun]) -> list[RunSummary]:
-    """Sum up coupled runs: means over the windows after warm-up, outliers included, since these are time spent too.
-
-    Parameters
-    ----------
-    runs
-        What `precice_lb.dataset.load_runs` gave.
-
-    Returns
-    -------
-    list of RunSummary
-        In the same order.
-    """
+    """Sum up coupled runs: means over the windows after warm-up, outliers included, since these are time spent too."""
     return [
         RunSummary(
             run.name,

@@ -16,21 +16,7 @@ _VALUES = ("mean_seconds", "slowest_rank", "slowest_seconds", "fastest_rank", "f
 
 
 def summary_dict(run: RunSummary, *, per_rank: bool = False) -> dict[str, Any]:
-    """Give a summary as JSON-ready values.
-
-    Parameters
-    ----------
-    run
-        The summary.
-    per_rank
-        Whether to list every rank.
-
-    Returns
-    -------
-    dict
-        Times in seconds per time window, means over the windows after warm-up as in `ParticipantSummary`; None where
-        not measured. ``remarks`` says who did not come to the end, and who is missing.
-    """
+    """Give a summary as JSON-ready values."""
     return {
         "run": run.name,
         "warmup_windows": run.warmup_windows,
@@ -86,18 +72,7 @@ def _participant_dict(each: ParticipantSummary, per_rank: bool) -> dict[str, Any
 
 
 def summary_csv(runs: Sequence[RunSummary]) -> str:
-    """Write summaries as CSV: one row per run, participant and quantity, empty where not measured.
-
-    Parameters
-    ----------
-    runs
-        The summaries.
-
-    Returns
-    -------
-    str
-        Text with a header; mean seconds per time window after warm-up, mean iterations per time window.
-    """
+    """Write summaries as CSV: one row per run, participant and quantity, empty where not measured."""
     rows: list[list[Any]] = [["run", "participant", "ranks", "windows", "iterations", "quantity", *_VALUES]]
     for run in runs:
         for each in run.participants:
@@ -110,18 +85,7 @@ def summary_csv(runs: Sequence[RunSummary]) -> str:
 
 
 def rank_csv(runs: Sequence[RunSummary]) -> str:
-    """Write summaries as CSV with one row per run, participant and rank, empty where not measured.
-
-    Parameters
-    ----------
-    runs
-        The summaries.
-
-    Returns
-    -------
-    str
-        Text with a header; mean seconds per time window after warm-up, and their shares of the mean window.
-    """
+    """Write summaries as CSV with one row per run, participant and rank, empty where not measured."""
     rows: list[list[Any]] = [["run", "participant", "ranks", "windows", *_RANK_COLUMNS]]
     for run in runs:
         for each in run.participants:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from precice_lb.plural import plural
+from precice_lb.report.blocks import Block, DefinitionList, Table
 from precice_lb.report.summary import ParticipantSummary, Quantity, RunSummary
-from precice_lb.report.text import SecondsUnit, listed, percent, seconds_unit
-from precice_lb.report.view import Grid
+from precice_lb.report.text import SecondsUnit, listed, percent, seconds_unit, short_names
 
-__all__ = ["notes", "rank_grid", "run_grid"]
+__all__ = ["LABELS", "run_blocks", "summary_blocks"]
 
 LABELS = {
     "solve": "solve",
@@ -19,6 +19,7 @@ LABELS = {
     "own_rank_wait": "own-rank wait",
     "overhead": "overhead",
 }
+_NAME_WIDTH = 24
 _NOT_MEASURED = "not measured"
 _RANKS_NAMED = 8
 _ITERATIONS_NAMED = 6
@@ -26,21 +27,23 @@ _ITERATIONS_NAMED = 6
 _NOTICEABLE = 0.01
 
 
-def run_grid(run: RunSummary, names: Mapping[str, str]) -> Grid:
-    """Lay a run out as a table.
+def summary_blocks(runs: Sequence[RunSummary], *, per_rank: bool = False) -> list[Block]:
+    """Say of each run what its time went to, also rank by rank, and what follows from it."""
+    blocks: list[Block] = []
+    for run in runs:
+        names = short_names([each.participant for each in run.participants], _NAME_WIDTH)
+        blocks += run_blocks(run, names, per_rank=per_rank)
+    return blocks
 
-    Parameters
-    ----------
-    run
-        The run.
-    names
-        How to write each participant's name.
 
-    Returns
-    -------
-    Grid
-        Per participant: mean window time and what it consists of, mean over its ranks, slowest and fastest.
-    """
+def run_blocks(run: RunSummary, names: Mapping[str, str], *, per_rank: bool = False) -> list[Block]:
+    """Say the same of one run."""
+    ranks = [rank_table(run, each, names) for each in run.participants] if per_rank else []
+    return [run_table(run, names), *ranks, DefinitionList(tuple(notes(run, names)))]
+
+
+def run_table(run: RunSummary, names: Mapping[str, str]) -> Table:
+    """Lay a run out as a table."""
     unit = _unit(run)
     rows: list[tuple[str, ...]] = []
     for each in run.participants:
@@ -51,24 +54,11 @@ def run_grid(run: RunSummary, names: Mapping[str, str]) -> Grid:
     over = f"over {plural(windows, 'window')} after a warm-up of {run.warmup_windows}"
     title = f"Run {run.name}: mean time per time window, {over}"
     header = ("participant", "time", f"mean ({unit.symbol})", "share", "slowest rank", "fastest rank")
-    return Grid(title, header, tuple(rows), (False, False, True, True, True, True))
+    return Table(title, header, tuple(rows), (False, False, True, True, True, True))
 
 
-def rank_grid(run: RunSummary, each: ParticipantSummary, names: Mapping[str, str]) -> Grid:
-    """Lay the ranks of a participant out as a table.
-
-    Parameters
-    ----------
-    run, each
-        The run and its participant.
-    names
-        How to write each participant's name.
-
-    Returns
-    -------
-    Grid
-        Per rank: seconds per time window, and which share of the window it was busy and waited for partners.
-    """
+def rank_table(run: RunSummary, each: ParticipantSummary, names: Mapping[str, str]) -> Table:
+    """Lay the ranks of a participant out as a table."""
     unit = _unit(run)
     rows = []
     silent = frozenset(each.silent_ranks)
@@ -89,25 +79,11 @@ def rank_grid(run: RunSummary, each: ParticipantSummary, names: Mapping[str, str
     header = ("rank", f"solve ({symbol})", "mapping", "partners", "own ranks", "overhead", "busy", "partners")
     star = "; *: receives no data, its waiting looks like solve" if each.silent_ranks else ""
     title = f"{names[each.participant]}: mean time per time window and rank, waits for partners and for own ranks{star}"
-    return Grid(title, header, tuple(rows), (True,) * len(header))
+    return Table(title, header, tuple(rows), (True,) * len(header))
 
 
 def notes(run: RunSummary, names: Mapping[str, str]) -> list[tuple[str, str]]:
-    """Say what follows from a run.
-
-    Parameters
-    ----------
-    run
-        The run.
-    names
-        How to write each participant's name.
-
-    Returns
-    -------
-    list of tuple of str
-        Key and text: what speaks against the run, imbalances, core-hours lost, coupling iterations, and what was not
-        measured with the remedy.
-    """
+    """Say what follows from a run."""
     unit = _unit(run)
     if len(run.participants) == 1:
         between = "only one participant was recorded"

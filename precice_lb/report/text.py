@@ -30,35 +30,13 @@ _MARKDOWN = re.compile(r"([\\`*_\[\]{}#!|~$@^]|:(?=\S))")
 
 
 def file_stem(text: str) -> str:
-    """Write a name as the stem of a file's name: percent-encoded, and of a very long one a hash for its end.
-
-    Parameters
-    ----------
-    text
-        For example a participant's name.
-
-    Returns
-    -------
-    str
-        At most 180 characters.
-    """
+    """Write a name as the stem of a file's name: percent-encoded, and of a very long one a hash for its end."""
     stem = quote(text, safe=" ", errors="surrogatepass")
     return stem if len(stem) <= 160 else f"{stem[:160]}~{hashlib.sha256(stem.encode()).hexdigest()[:16]}"
 
 
 def visible(text: str) -> str:
-    r"""Text with every control or invisible formatting character written out.
-
-    Parameters
-    ----------
-    text
-        Any text, for example a participant's name out of a user's file.
-
-    Returns
-    -------
-    str
-        The same text in one line, where a line break reads ``\n`` and an escape ``\x1b``.
-    """
+    r"""Text with every control or invisible formatting character written out."""
     return "".join(char if char.isprintable() else repr(char)[1:-1] for char in text)
 
 
@@ -76,18 +54,7 @@ def _beginning(text: str, width: int) -> str:
 
 
 def markdown(text: str) -> str:
-    """Text that Markdown, and the HTML inside Markdown, show as it is.
-
-    Parameters
-    ----------
-    text
-        Any text.
-
-    Returns
-    -------
-    str
-        One line in which ``&``, ``<`` and ``>`` are entities and punctuation with a meaning is escaped.
-    """
+    """Text that Markdown, and the HTML inside Markdown, show as it is."""
     escaped = _MARKDOWN.sub(r"\\\1", visible(text))
     escaped = escaped.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     # GitHub links a bare "www." without any other markup.
@@ -95,20 +62,7 @@ def markdown(text: str) -> str:
 
 
 def short_names(names: Iterable[str], width: int) -> dict[str, str]:
-    """Printable names of at most ``width`` characters that stay different from each other.
-
-    Parameters
-    ----------
-    names
-        Names as they stand in the user's files.
-    width
-        Characters per name, at least 8; those of twice the width count twice.
-
-    Returns
-    -------
-    dict
-        Short name by full name, in the given order. What is too long loses its middle.
-    """
+    """Printable names of at most ``width`` characters that stay different from each other."""
     short: dict[str, str] = {}
     for name in names:
         text = visible(name)
@@ -140,20 +94,7 @@ class SecondsUnit:
 
 
 def seconds_unit(values: Iterable[float], digits: int = 4) -> SecondsUnit:
-    """Choose the unit, and the decimals that the largest of some times needs.
-
-    Parameters
-    ----------
-    values
-        Times in seconds; those that are not finite are ignored.
-    digits
-        Significant digits of the largest.
-
-    Returns
-    -------
-    SecondsUnit
-        Seconds, milliseconds or microseconds.
-    """
+    """Choose the unit, and the decimals that the largest of some times needs."""
     largest = max((abs(value) for value in values if math.isfinite(value)), default=0.0)
     # Tenths of a second still read best as seconds.
     if largest >= 0.1 or largest == 0.0:
@@ -176,13 +117,5 @@ def listed(parts: Iterable[str]) -> str:
 
 
 def ranks_text(split: Mapping[str, int], name: Callable[[str], str] = visible) -> str:
-    """Write a split as a sentence does: ``Inner 9 ranks and Outer 1 rank``.
-
-    Parameters
-    ----------
-    split
-        Ranks by participant.
-    name
-        How a participant's name is made safe for where the text goes.
-    """
+    """Write a split as a sentence does: ``Inner 9 ranks and Outer 1 rank``."""
     return listed(f"{name(who)} {plural(count, 'rank')}" for who, count in split.items())

@@ -21,21 +21,14 @@ __all__ = ["Truth", "judge"]
 
 @dataclass(frozen=True)
 class Truth:
-    """The law's optimum, and what each split costs under the law.
+    """The law's optimum, and what each split costs under the law."""
 
-    Attributes
-    ----------
-    optimum
-        Best split of the budget under the law: ranks by participant.
-    optimum_seconds
-        Its window time in seconds.
-    splits, window_seconds, regret
-        By kind of split (``recommended``, ``equal``, ``degrees-of-freedom``): the ranks, the true window time in
-        seconds, and that time over the optimum's, minus 1.
-    """
-
+    # Best split of the budget under the law: ranks by participant.
     optimum: dict[str, int]
+    # Its window time in seconds.
     optimum_seconds: float
+    # By kind of split (``recommended``, ``equal``, ``degrees-of-freedom``): the ranks, the true window time in
+    # seconds, and that time over the optimum's, minus 1.
     splits: dict[str, dict[str, int]]
     window_seconds: dict[str, float]
     regret: dict[str, float]
@@ -60,29 +53,7 @@ def judge(
     minimum_ranks: int | Mapping[str, int] = 1,
     maximum_ranks: Mapping[str, int] | None = None,
 ) -> Truth:
-    """Compare a recommendation and its alternatives with the optimum under known cost laws.
-
-    Parameters
-    ----------
-    recommendation
-        What was recommended from noisy measurements.
-    laws
-        The cost law of each participant, without its noise.
-    schedule
-        The coupling.
-    minimum_ranks, maximum_ranks
-        The bounds the recommendation was made under.
-
-    Returns
-    -------
-    Truth
-        Optimum and regrets.
-
-    Raises
-    ------
-    DataError
-        When a participant has no law.
-    """
+    """Compare a recommendation and its alternatives with the optimum under known cost laws."""
     missing = [who for who in recommendation.split if who not in laws]
     if missing:
         raise DataError(f"the emulation has no cost law for participant {missing[0]!r}: it states {', '.join(laws)}")

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from precice_lb.models.formula import formula_of
 from precice_lb.plural import plural
+from precice_lb.report.blocks import Table
 from precice_lb.report.text import SecondsUnit, listed, percent, ranks_text, seconds_unit, visible
 
 if TYPE_CHECKING:
@@ -18,19 +18,18 @@ if TYPE_CHECKING:
     from precice_lb.report.truth import Truth
 
 __all__ = [
-    "Grid",
-    "comparison_grid",
-    "evidence_grid",
+    "comparison_table",
+    "evidence_table",
     "facts",
-    "failed_grids",
+    "failed_tables",
     "label",
-    "measured_grid",
+    "measured_table",
     "parameters_text",
-    "split_grid",
+    "split_table",
     "split_text",
     "statement",
-    "truth_grid",
     "truth_statement",
+    "truth_table",
 ]
 
 _LABELS = {
@@ -41,36 +40,13 @@ _LABELS = {
 }
 
 
-@dataclass(frozen=True)
-class Grid:
-    """A table of plain text: whoever renders it escapes every cell. ``numeric`` columns are set flush right."""
-
-    title: str
-    header: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-    numeric: tuple[bool, ...]
-
-
 def label(kind: str, other: Alternative | None = None) -> str:
     """Name a split as people read it: ``equal`` is "equal split", or "equal split within the bounds"."""
     return f"{_LABELS.get(kind, kind)}{' within the bounds' if other is not None and other.meant else ''}"
 
 
 def statement(recommendation: Recommendation, names: Mapping[str, str]) -> tuple[str, str]:
-    """Say in two sentences what to do, how sure that is, and what it gains.
-
-    Parameters
-    ----------
-    recommendation
-        The recommendation.
-    names
-        How to write each participant's name.
-
-    Returns
-    -------
-    tuple of str
-        Both sentences, plain text.
-    """
+    """Say in two sentences what to do, how sure that is, and what it gains."""
     unit = seconds_unit([recommendation.window_seconds])
     low, high = recommendation.interval
     split = ranks_text({names[who]: count for who, count in recommendation.split.items()})
@@ -112,7 +88,7 @@ def parameters_text(parameters: Mapping[str, Any]) -> str:
     return ", ".join(f"{visible(name)} = {visible(text)}" for name, text in zip(parameters, said, strict=True))
 
 
-def split_grid(recommendation: Recommendation, names: Mapping[str, str]) -> Grid:
+def split_table(recommendation: Recommendation, names: Mapping[str, str]) -> Table:
     """Tabulate ranks with mean own time and wait per window of each participant, and the window time below."""
     unit = seconds_unit([recommendation.window_seconds])
     window = recommendation.window_seconds
@@ -133,7 +109,7 @@ def split_grid(recommendation: Recommendation, names: Mapping[str, str]) -> Grid
     rows.append(("window time", str(total), *[""] * len(extra), unit.number(window), "", ""))
     header = ("participant", "ranks", *extra, f"solve ({unit.symbol})", f"wait ({unit.symbol})", "wait share")
     said = "Predicted" if recommendation.basis == "model" else "Measured"
-    return Grid(
+    return Table(
         f"{said} means per time window (solve with own mapping and overhead)",
         header,
         tuple(rows),
@@ -141,7 +117,7 @@ def split_grid(recommendation: Recommendation, names: Mapping[str, str]) -> Grid
     )
 
 
-def comparison_grid(recommendation: Recommendation) -> Grid:
+def comparison_table(recommendation: Recommendation) -> Table:
     """Set the recommended split beside the equal, the DoF-proportional and the present one.
 
     Where drawn curves say how sure that is, with the probability that the recommended one is faster.
@@ -163,11 +139,11 @@ def comparison_grid(recommendation: Recommendation) -> Grid:
     if known:
         sure = ["", *(percent(other.probability, 0) for other in others.values())]
         table = tuple((*row, probability) for row, probability in zip(rows, sure, strict=True))
-        return Grid("Compared with", (*header, "faster with"), table, (False, False, True, True, True))
-    return Grid("Compared with", header, tuple(rows), (False, False, True, True))
+        return Table("Compared with", (*header, "faster with"), table, (False, False, True, True, True))
+    return Table("Compared with", header, tuple(rows), (False, False, True, True))
 
 
-def measured_grid(recommendation: Recommendation) -> Grid:
+def measured_table(recommendation: Recommendation) -> Table:
     """Set every measured split beside its prediction, the shortest measured window first."""
     measured = recommendation.comparisons
     unit = seconds_unit([each.measured for each in measured])
@@ -187,7 +163,7 @@ def measured_grid(recommendation: Recommendation) -> Grid:
         "ranks as above", "runs", f"measured ({unit.symbol})", f"predicted ({unit.symbol})", "off by",
         "noise explains", "",
     )  # fmt: skip
-    return Grid("Mean windows of measured splits, and what is predicted", header, rows, (False, *[True] * 5, False))
+    return Table("Mean windows of measured splits, and what is predicted", header, rows, (False, *[True] * 5, False))
 
 
 def split_text(split: Mapping[str, int]) -> str:
@@ -195,7 +171,7 @@ def split_text(split: Mapping[str, int]) -> str:
     return " + ".join(str(count) for count in split.values())
 
 
-def evidence_grid(recommendation: Recommendation, names: Mapping[str, str]) -> Grid:
+def evidence_table(recommendation: Recommendation, names: Mapping[str, str]) -> Table:
     """Tabulate every measurement with what the model says about it."""
     samples = recommendation.measurements.samples
     unit = seconds_unit(float(value) for rows in samples.values() for value in rows[:, 1])
@@ -216,10 +192,10 @@ def evidence_grid(recommendation: Recommendation, names: Mapping[str, str]) -> G
     extra = ["case"] if any(aimed.values()) else []
     header = ("participant", *extra, "ranks", f"measured ({unit.symbol})", f"model ({unit.symbol})", "model off by")
     numeric = (False, *[False] * len(extra), True, True, True, True)
-    return Grid("Measured own time per window (median of each run), and the model", header, tuple(rows), numeric)
+    return Table("Measured own time per window (median of each run), and the model", header, tuple(rows), numeric)
 
 
-def failed_grids(recommendation: Recommendation, names: Mapping[str, str]) -> list[Grid]:
+def failed_tables(recommendation: Recommendation, names: Mapping[str, str]) -> list[Table]:
     """Tabulate splits whose runs failed, with the lines of their logs that say why; no table where none did."""
     rows = [
         (
@@ -231,7 +207,7 @@ def failed_grids(recommendation: Recommendation, names: Mapping[str, str]) -> li
         for failed in recommendation.failed_splits
     ]
     title = "Failed, and so not recommended"
-    return [Grid(title, ("ranks", "runs", "why"), tuple(rows), (False, True, False))] if rows else []
+    return [Table(title, ("ranks", "runs", "why"), tuple(rows), (False, True, False))] if rows else []
 
 
 def facts(recommendation: Recommendation, names: Mapping[str, str], *, brief: bool = False) -> list[tuple[str, str]]:
@@ -293,7 +269,7 @@ def truth_statement(truth: Truth) -> str:
     )
 
 
-def truth_grid(truth: Truth) -> Grid:
+def truth_table(truth: Truth) -> Table:
     """Tabulate true window times and regrets under the law."""
     unit = seconds_unit([truth.optimum_seconds])
     rows = [("optimum of the law", split_text(truth.optimum), unit.number(truth.optimum_seconds), percent(0.0))]
@@ -302,7 +278,7 @@ def truth_grid(truth: Truth) -> Grid:
         for kind in truth.splits
     ]
     header = ("split", "ranks in the order above", f"true window ({unit.symbol})", "regret")
-    return Grid("Under the law of the emulated load", header, tuple(rows), (False, False, True, True))
+    return Table("Under the law of the emulated load", header, tuple(rows), (False, False, True, True))
 
 
 def _true(unit: SecondsUnit, truth: Truth, kind: str) -> str:

@@ -6,18 +6,14 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from rich.console import Group, RenderableType
-from rich.text import Text
-
 from precice_lb.plural import plural
-from precice_lb.report.terminal import grid_view
+from precice_lb.report.blocks import Block, Paragraph, Table
 from precice_lb.report.text import SecondsUnit, percent, ranks_text, seconds_unit, short_names, visible
-from precice_lb.report.view import Grid
 
 if TYPE_CHECKING:
     from precice_lb.watch import ParticipantState, Resplit, Snapshot
 
-__all__ = ["watch_facts", "watch_grid", "watch_line", "watch_view"]
+__all__ = ["watch_blocks", "watch_facts", "watch_line", "watch_table"]
 
 _NAME_WIDTH = 24
 _LEVELS = "▁▂▃▄▅▆▇█"
@@ -25,25 +21,12 @@ _ASCII_LEVELS = "_.-=+*#@"
 _COURSE = 12
 
 
-def watch_view(snapshot: Snapshot, *, ascii_only: bool = False) -> RenderableType:
-    """Build the screen of ``watch``.
-
-    Parameters
-    ----------
-    snapshot
-        What was seen.
-    ascii_only
-        Whether the terminal has no block characters.
-
-    Returns
-    -------
-    rich.console.RenderableType
-        A table of the participants, and what follows from it in sentences.
-    """
-    return Group(grid_view(watch_grid(snapshot, ascii_only=ascii_only)), *(_fact(*each) for each in _facts(snapshot)))
+def watch_blocks(snapshot: Snapshot, *, ascii_only: bool = False) -> list[Block]:
+    """Say all of a snapshot; ``ascii_only`` where the terminal has no block characters."""
+    return [watch_table(snapshot, ascii_only=ascii_only), *_facts(snapshot)]
 
 
-def watch_grid(snapshot: Snapshot, *, ascii_only: bool = False) -> Grid:
+def watch_table(snapshot: Snapshot, *, ascii_only: bool = False) -> Table:
     """Tabulate the participants: seconds per window, shares of waiting, change of load, course of the waiting."""
     names = short_names([each.participant for each in snapshot.participants], _NAME_WIDTH)
     unit = _unit(snapshot)
@@ -66,12 +49,12 @@ def watch_grid(snapshot: Snapshot, *, ascii_only: bool = False) -> Grid:
         f"{percent(snapshot.waiting, 0)} of all core time waits for partners"
     )
     header = ("participant", "ranks", f"wall ({unit.symbol})", f"own ({unit.symbol})")
-    return Grid(title, (*header, "waits", "so far", "load", "course"), tuple(rows), (False, *[True] * 7))
+    return Table(title, (*header, "waits", "so far", "load", "course"), tuple(rows), (False, *[True] * 7))
 
 
 def watch_facts(snapshot: Snapshot) -> list[str]:
     """Say in sentences what follows: drift, what another split would bring, and what is missing."""
-    return [text for text, _ in _facts(snapshot)]
+    return [visible(fact.text) for fact in _facts(snapshot)]
 
 
 def watch_line(snapshot: Snapshot) -> str:
@@ -92,18 +75,20 @@ def watch_line(snapshot: Snapshot) -> str:
     return " | ".join(parts)
 
 
-def _facts(snapshot: Snapshot) -> list[tuple[str, str]]:
-    """Sentences with their style."""
+def _facts(snapshot: Snapshot) -> list[Paragraph]:
+    """Say what follows from a snapshot."""
     names = short_names([each.participant for each in snapshot.participants], _NAME_WIDTH)
-    found = [(_drift(each, names, snapshot.latest), "yellow") for each in snapshot.participants if each.is_drifting]
+    found = [
+        Paragraph(_drift(each, names, snapshot.latest), "warning") for each in snapshot.participants if each.is_drifting
+    ]
     if snapshot.resplit is not None:
         found += _better(snapshot.resplit, snapshot, names)
     for each in snapshot.participants:
         if each.state == "stopped":
-            found.append((f"{names[each.participant]} stopped before the coupling ended: killed, or failed.", "yellow"))
-        found += [(f"{names[each.participant]}: {problem}", "yellow") for problem in each.problems]
-    found += [(note, "yellow") for note in snapshot.notes]
-    return [(visible(text), style) for text, style in found]
+            text = f"{names[each.participant]} stopped before the coupling ended: killed, or failed."
+            found.append(Paragraph(text, "warning"))
+        found += [Paragraph(f"{names[each.participant]}: {problem}", "warning") for problem in each.problems]
+    return [*found, *(Paragraph(note, "warning") for note in snapshot.notes)]
 
 
 def _drift(each: ParticipantState, names: Mapping[str, str], latest: int) -> str:
@@ -117,20 +102,21 @@ def _drift(each: ParticipantState, names: Mapping[str, str], latest: int) -> str
     )
 
 
-def _better(better: Resplit, snapshot: Snapshot, names: Mapping[str, str]) -> list[tuple[str, str]]:
+def _better(better: Resplit, snapshot: Snapshot, names: Mapping[str, str]) -> list[Paragraph]:
     unit = seconds_unit([better.present_seconds])
     split = ranks_text({names.get(name, name): count for name, count in better.split.items()}, name=str)
     basis = f"Judged from {better.basis}."
+    warnings = [Paragraph(warning, "warning") for warning in better.warnings]
     if better.split == better.present:
         first = f"The present split is the best one known for {plural(sum(better.present.values()), 'rank')}."
-        return [(first, "bold"), (basis, ""), *((warning, "yellow") for warning in better.warnings)]
+        return [Paragraph(first, "lead"), Paragraph(basis), *warnings]
     sure = "" if math.isnan(better.probability) else f", with a probability of {percent(better.probability, 0)}"
     first = (
         f"{split} would take {unit.text(better.window_seconds)} per window instead of "
         f"{unit.text(better.present_seconds)}: {_shorter(better)}{sure}."
     )
     second = f"A restart {_pays(better, snapshot)}."
-    return [(first, "bold"), (second, "bold"), (basis, ""), *((warning, "yellow") for warning in better.warnings)]
+    return [Paragraph(first, "lead"), Paragraph(second, "lead"), Paragraph(basis), *warnings]
 
 
 def _shorter(better: Resplit) -> str:
@@ -162,7 +148,3 @@ def _course(shares: Sequence[float], levels: str) -> str:
 
 def _unit(snapshot: Snapshot) -> SecondsUnit:
     return seconds_unit([each.window_seconds for each in snapshot.participants])
-
-
-def _fact(text: str, style: str) -> Text:
-    return Text(text, style=style, overflow="fold")

@@ -6,7 +6,7 @@ Markdown and as JSON, with every figure as SVG and its numbers as CSV.
 
 from __future__ import annotations
 
-from precice_lb.report.page.blocks import Block, Chart, Listing, Page, Pairs, Section, Sentence, Table
+from precice_lb.report.blocks import Block, Chart, CodeBlock, DefinitionList, Page, Paragraph, Section, Table
 from precice_lb.report.page.build import build_page
 from precice_lb.report.page.evidence import Evidence
 from precice_lb.report.page.files import HTML_NAME, write_report
@@ -15,12 +15,12 @@ __all__ = [
     "HTML_NAME",
     "Block",
     "Chart",
+    "CodeBlock",
+    "DefinitionList",
     "Evidence",
-    "Listing",
     "Page",
-    "Pairs",
+    "Paragraph",
     "Section",
-    "Sentence",
     "Table",
     "build_page",
     "write_report",

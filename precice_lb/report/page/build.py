@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from precice_lb.report.attempt import attempted
-from precice_lb.report.page.blocks import Page, Section, Sentence
+from precice_lb.report.blocks import Page, Paragraph, Section
 from precice_lb.report.page.decision import comparison_section, recommendation_section
 from precice_lb.report.page.evidence import Evidence, provenance
 from precice_lb.report.page.follow_up import (
@@ -40,19 +40,7 @@ _SECTIONS = (
 
 
 def build_page(evidence: Evidence) -> Page:
-    """Make all sections of a report.
-
-    Parameters
-    ----------
-    evidence
-        What it is made of.
-
-    Returns
-    -------
-    Page
-        A section whose data are missing says so, and what to set. One that cannot be made says that, as does a line on
-        standard error; the others stand.
-    """
+    """Make all sections of a report."""
     recommendation = evidence.recommendation
     split = ranks_text({evidence.names[who]: count for who, count in recommendation.split.items()})
     case = f", {parameters_text(recommendation.parameters)}" if recommendation.parameters else ""
@@ -72,4 +60,4 @@ def _section(make: Callable[[Evidence], Section], evidence: Evidence) -> Section
     name = make.__name__.removesuffix("_section")
     section = attempted(f"the report's section {name!r}", lambda: make(evidence))
     text = "This section could not be made; the command that wrote the report says why."
-    return section or Section(name, name.capitalize(), (Sentence(text, "missing"),))
+    return section or Section(name, name.capitalize(), (Paragraph(text, "missing"),))

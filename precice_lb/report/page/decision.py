@@ -9,7 +9,8 @@ from matplotlib.patches import Patch
 
 from precice_lb.plural import plural
 from precice_lb.report import plan_view, view
-from precice_lb.report.page.blocks import Block, Chart, Pairs, Section, Sentence, Table
+from precice_lb.report.blocks import Block, Chart, DefinitionList, Paragraph, Section
+from precice_lb.report.recommendation import opening
 from precice_lb.report.style import GREY, legend_below, look, one_panel
 from precice_lb.report.text import listed, percent, seconds_unit
 
@@ -24,14 +25,11 @@ __all__ = ["comparison_section", "recommendation_section"]
 def recommendation_section(evidence: Evidence) -> Section:
     """Say in two sentences what to do and how sure that is, with the numbers that matter most."""
     recommendation, names = evidence.recommendation, evidence.names
-    first, second = view.statement(recommendation, names)
-    blocks: list[Block] = [Sentence(first, "lead"), Sentence(second), Pairs(tuple(_tiles(evidence)), tiles=True)]
-    if evidence.truth is not None:
-        blocks.append(Sentence(view.truth_statement(evidence.truth)))
-    blocks += [Sentence(warning, "warning") for warning in recommendation.warnings]
-    blocks.append(Table(view.split_grid(recommendation, names)))
-    blocks += [Table(grid) for grid in view.failed_grids(recommendation, names)]
-    blocks.append(Pairs(tuple(plan_view.plan_facts(recommendation, names))))
+    blocks = opening(recommendation, names, evidence.truth)
+    blocks.insert(2, DefinitionList(tuple(_tiles(evidence)), tiles=True))
+    blocks.append(view.split_table(recommendation, names))
+    blocks += view.failed_tables(recommendation, names)
+    blocks.append(DefinitionList(tuple(plan_view.plan_facts(recommendation, names))))
     return Section("recommendation", "Recommendation", tuple(blocks))
 
 
@@ -58,15 +56,15 @@ def comparison_section(evidence: Evidence) -> Section:
     """Set the split beside the present, the equal and the DoF-proportional one."""
     recommendation = evidence.recommendation
     blocks: list[Block] = [
-        Sentence(
+        Paragraph(
             "A window lasts until the slowest participant is done and its partners have its data; who is done earlier "
             "waits. A better split turns waiting into work."
         ),
         _chart(evidence),
-        Table(view.comparison_grid(recommendation)),
+        view.comparison_table(recommendation),
     ]
     if evidence.truth is not None:
-        blocks.append(Table(view.truth_grid(evidence.truth)))
+        blocks.append(view.truth_table(evidence.truth))
     option = ",".join(f"{label}=…" for label in evidence.labels.values())
     told = {
         "present": f"the split in use (--present {option})",
@@ -76,19 +74,20 @@ def comparison_section(evidence: Evidence) -> Section:
     known = {"degrees-of-freedom"} if all(unknowns.get(who, 0.0) > 0 for who in evidence.names) else set()
     missing = [text for kind, text in told.items() if kind not in {*recommendation.alternatives, *known}]
     if missing:
-        blocks.append(Sentence(f"Not compared, as it was not told: {listed(missing)}.", "missing"))
+        blocks.append(Paragraph(f"Not compared, as it was not told: {listed(missing)}.", "missing"))
     return Section("comparison", "Beside other splits", tuple(blocks))
 
 
 def _chart(evidence: Evidence) -> Chart:
-    recommendation = evidence.recommendation
+    recommendation, outlook = evidence.recommendation, evidence.recommendation.outlook
     splits = {"recommended": (recommendation.split, recommendation.window_seconds)}
     splits |= {kind: (other.split, other.window_seconds) for kind, other in recommendation.alternatives.items()}
     rows = []
     for kind, (split, window) in splits.items():
+        # Where the recommended split is the best measured one, its own seconds were measured too.
+        own = recommendation.own_seconds if kind == "recommended" else outlook.mean_seconds(split)
         for who, count in split.items():
-            own = float(np.asarray(recommendation.models[who].predict(np.array([[float(count)]])))[0])
-            per_window = own * evidence.schedule.windows[who]
+            per_window = own[who] * outlook.schedule.windows[who]
             rows.append((view.label(kind), who, count, per_window, max(window - per_window, 0.0), window))
     unit = seconds_unit([max(row[5] for row in rows)])
 

@@ -36,39 +36,26 @@ _NAMED = 6
 
 @dataclass(frozen=True, eq=False)
 class Evidence:
-    """What a report is made of.
+    """What a report is made of."""
 
-    Attributes
-    ----------
-    recommendation, schedule
-        The recommendation and the coupling it is for.
-    runs
-        The recorded runs it rests on; none where it rests on tables.
-    sources
-        Files and directories it was made from.
-    seed
-        Of whatever is random in the models.
-    command
-        The command line that makes the report again.
-    truth
-        For an emulated load: the comparison with its law.
-    launch
-        A directory with launch scripts, where there is one.
-    target_regret
-        Below this expected regret another run is not worth it, as of the study's ``runs.target_regret``.
-    written
-        When the report was made.
-    """
-
+    # The recommendation and the coupling it is for.
     recommendation: Recommendation
     schedule: Schedule
+    # The recorded runs it rests on; none where it rests on tables.
     runs: Sequence[CoupledRun] = ()
+    # Files and directories it was made from.
     sources: tuple[Path, ...] = ()
+    # Of whatever is random in the models.
     seed: int = 0
+    # The command line that makes the report again.
     command: str = ""
+    # For an emulated load: the comparison with its law.
     truth: Truth | None = None
+    # A directory with launch scripts, where there is one.
     launch: Path | None = None
+    # Below this expected regret another run is not worth it, as of the study's ``runs.target_regret``.
     target_regret: float = TARGET_REGRET
+    # When the report was made.
     written: datetime.datetime = field(default_factory=lambda: datetime.datetime.now(datetime.timezone.utc))
 
     @cached_property
@@ -119,13 +106,7 @@ class Evidence:
 
 
 def provenance(evidence: Evidence) -> list[tuple[str, str]]:
-    """Say with what, from what and how the report was made, as (key, text) pairs.
-
-    Parameters
-    ----------
-    evidence
-        What the report is made of. Files among its sources are read for their SHA-256.
-    """
+    """Say with what, from what and how the report was made, as (key, text) pairs."""
     metadata = [part.metadata for run in evidence.runs for part in run.participants.values()]
     pairs = [
         ("made", f"{evidence.written:%Y-%m-%d %H:%M} UTC"),

@@ -9,10 +9,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from precice_lb.report.blocks import Block, Chart, CodeBlock, DefinitionList, Page, Paragraph, Table
 from precice_lb.report.documents import json_text, write_files
-from precice_lb.report.page.blocks import Block, Chart, Listing, Page, Pairs, Sentence
+from precice_lb.report.markdown import page_markdown
 from precice_lb.report.page.html import page_html
-from precice_lb.report.page.markdown import page_markdown
 from precice_lb.report.text import visible
 
 __all__ = ["HTML_NAME", "page_dict", "write_report"]
@@ -22,26 +22,7 @@ _FIGURES, _DATA = "figures", "data"
 
 
 def write_report(page: Page, directory: str | Path) -> list[Path]:
-    """Write a report into a directory.
-
-    Parameters
-    ----------
-    page
-        The report.
-    directory
-        Where to write; made if it is not there.
-
-    Returns
-    -------
-    list of pathlib.Path
-        ``report.html``, which needs none of the others, ``report.md``, ``report.json``, and per figure
-        ``figures/NAME.svg`` and ``data/NAME.csv``.
-
-    Raises
-    ------
-    DataError
-        When the directory cannot be written to.
-    """
+    """Write a report into a directory."""
     target = Path(directory)
     documents = {
         HTML_NAME: page_html(page).encode(),
@@ -72,17 +53,18 @@ def page_dict(page: Page) -> dict[str, Any]:
 
 
 def _block(block: Block) -> Mapping[str, Any]:
-    if isinstance(block, Sentence):
-        return {"kind": block.kind, "role": block.role, "text": block.text}
-    if isinstance(block, Pairs):
+    if isinstance(block, Paragraph):
+        head = {"head": block.head} if block.head else {}
+        return {"kind": block.kind, "role": block.role, **head, "text": block.text}
+    if isinstance(block, DefinitionList):
         return {"kind": block.kind, "pairs": [{"key": key, "text": text} for key, text in block.pairs]}
-    if isinstance(block, Listing):
+    if isinstance(block, CodeBlock):
         return {"kind": block.kind, "caption": block.caption, "text": block.text}
     if isinstance(block, Chart):
         files = {"figure": f"{_FIGURES}/{block.name}.svg", "data": f"{_DATA}/{block.name}.csv"}
         return {"kind": block.kind, "name": block.name, "caption": block.caption, **files}
-    grid = block.grid
-    return {"kind": block.kind, "title": grid.title, "header": grid.header, "rows": grid.rows}
+    assert isinstance(block, Table)
+    return {"kind": block.kind, "title": block.title, "header": block.header, "rows": block.rows}
 
 
 def _csv(chart: Chart) -> bytes:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from precice_lb.exceptions import PreciceLBError
 from precice_lb.report import partners, view
-from precice_lb.report.page.blocks import Block, Chart, Listing, Pairs, Section, Sentence, Table
+from precice_lb.report.blocks import Block, Chart, CodeBlock, DefinitionList, Paragraph, Section, Table
+from precice_lb.report.check_view import finding_blocks, health_blocks
 from precice_lb.report.page.evidence import provenance
 from precice_lb.report.page.measured import NO_RUNS
 from precice_lb.report.page.measured_charts import windows_chart
@@ -15,10 +16,9 @@ from precice_lb.report.page.next_runs import next_runs
 from precice_lb.report.partners_figure import histogram_panel, matrix_panel
 from precice_lb.report.partners_files import partners_of_split
 from precice_lb.report.style import one_panel
-from precice_lb.report.text import percent, ranks_text, seconds_unit, short_names, visible
+from precice_lb.report.text import percent, ranks_text, short_names, visible
 
 if TYPE_CHECKING:
-    from precice_lb.check import Health
     from precice_lb.partners import LinkPartners
     from precice_lb.report.page.evidence import Evidence
 
@@ -34,20 +34,18 @@ def partners_section(evidence: Evidence) -> Section:
     try:
         report = partners_of_split(evidence.sources, evidence.recommendation.split)
     except PreciceLBError as error:
-        return Section("partners", title, (Sentence(f"Not reported: {error}.", "missing"),))
+        return Section("partners", title, (Paragraph(f"Not reported: {error}.", "missing"),))
     if report is None:
         text = (
             "No run among the sources kept its meshes: record one with PRECICE_LB_MESHES=coordinates to see which "
             "ranks will talk to each other. Compiled solvers leave none in stores: add <export:csv> to their "
             "participants, and name that directory to precice-lb partners."
         )
-        return Section("partners", title, (Sentence(text, "missing"),))
-    blocks: list[Block] = [Sentence(f"{text[0].upper()}{text[1:]}.", "missing") for text in report.missing]
+        return Section("partners", title, (Paragraph(text, "missing"),))
+    blocks: list[Block] = []
     for number, found in enumerate(report.links[:_DRAWN], start=1):
         blocks += _link_charts(found, number)
-    blocks += [Table(grid) for grid in partners.partners_grids(report)]
-    blocks.append(Pairs(tuple((visible(key), visible(text)) for key, text in partners.partners_notes(report))))
-    blocks += [Sentence(visible(text), "warning") for text in report.advice]
+    blocks += partners.partners_blocks(report)
     return Section("partners", title, tuple(blocks))
 
 
@@ -87,51 +85,18 @@ def quality_section(evidence: Evidence) -> Section:
     checked, run = evidence.checked, evidence.shown_run
     if checked is None or run is None:
         text = f"Warm-up, drift and outliers are not known. {NO_RUNS}"
-        return Section("quality", title, (Sentence(text, "missing"),))
-    blocks: list[Block] = []
-    if not checked.findings:
-        blocks.append(Sentence("Nothing was found that speaks against learning from these runs."))
-    for group in checked.groups:
-        worst = group.worst
-        text = f"{worst.kind} ({worst.where}): {worst.text}. Remedy: {worst.remedy}."
-        text += f" The same, not worse: {group.also}." if group.others else ""
-        blocks.append(Sentence(visible(text), "warning"))
+        return Section("quality", title, (Paragraph(text, "missing"),))
+    blocks = finding_blocks(checked)
     if any(part.own_measured for part in run.participants.values()):
         blocks.append(windows_chart(run, evidence.labels))
-    unit = seconds_unit(health.seconds for health in checked.healths)
     runs = short_names(dict.fromkeys(health.run for health in checked.healths), 40)
-    header = (
-        "run", "participant", "ranks", "windows", "warm-up found (left out)", f"median own time ({unit.symbol})",
-        "drift", "outliers", "spread", "error of the median",
-    )  # fmt: skip
-
-    def row(health: Health) -> tuple[str, ...]:
-        return (
-            runs[health.run],
-            evidence.names.get(health.participant, visible(health.participant)),
-            str(health.ranks),
-            str(health.windows),
-            f"{health.warmup_found} ({health.warmup_left_out})",
-            unit.number(health.seconds),
-            health.drift_text,
-            str(health.outliers),
-            percent(health.deviation),
-            percent(health.error),
-        )
-
-    grid = view.Grid(
-        "Recorded runs: what their windows say of them",
-        header,
-        tuple(row(health) for health in checked.healths),
-        (False, False, *[True] * (len(header) - 2)),
-    )
-    return Section("quality", title, (*blocks, Table(grid)))
+    return Section("quality", title, (*blocks, *health_blocks(checked, runs, evidence.names)))
 
 
 def next_section(evidence: Evidence) -> Section:
     """Say whether another run is worth it, and which."""
     recommendation = evidence.recommendation
-    prospects = next_runs(recommendation, evidence.schedule, evidence.seed, evidence.target_regret)
+    prospects = next_runs(recommendation, evidence.target_regret)
     regret = percent(prospects.regret, 2)
     if not prospects.is_worth_it:
         text = (
@@ -151,14 +116,14 @@ def next_section(evidence: Evidence) -> Section:
         )
     if prospects.judge != recommendation.learner:
         text += f" That is judged by curves of {prospects.judge}, as {recommendation.learner} draws none."
-    blocks: list[Block] = [Sentence(text)]
+    blocks: list[Block] = [Paragraph(text)]
     if prospects.runs:
         rows = tuple(
             (view.split_text(run.split), percent(run.regret, 2), f"{run.core_seconds / 3.6:.3g}")
             for run in prospects.runs
         )
         header = ("ranks as above", "expected regret after it", "core-h/1000 windows")
-        blocks.append(Table(view.Grid("Runs that would tell most", header, rows, (False, True, True))))
+        blocks.append(Table("Runs that would tell most", header, rows, (False, True, True)))
     return Section("next", "What to measure next", tuple(blocks))
 
 
@@ -171,12 +136,12 @@ def launch_section(evidence: Evidence) -> Section:
     found = [path for path in scripts if path.is_file()]
     if found:
         blocks.append(
-            Sentence(
+            Paragraph(
                 f"{visible(str(evidence.launch))} holds the split ready to use: "
                 "run.sh for this machine or an allocation, job.sbatch for Slurm."
             )
         )
-        blocks += [Listing(path.name, _lines(path.read_text(encoding="utf-8", errors="replace"))) for path in found]
+        blocks += [CodeBlock(path.name, _lines(path.read_text(encoding="utf-8", errors="replace"))) for path in found]
         return Section("launch", "How to launch", tuple(blocks))
     commands = {}
     if evidence.shown_run is not None:
@@ -192,7 +157,7 @@ def launch_section(evidence: Evidence) -> Section:
     return Section(
         "launch",
         "How to launch",
-        (Sentence(text), Listing("each participant with its ranks", "\n".join([*lines, "wait"]))),
+        (Paragraph(text), CodeBlock("each participant with its ranks", "\n".join([*lines, "wait"]))),
     )
 
 
@@ -203,4 +168,4 @@ def _lines(text: str) -> str:
 def provenance_section(evidence: Evidence) -> Section:
     """Say with what and from what the report was made."""
     text = "The command below makes this report again from the same sources."
-    return Section("provenance", "Provenance", (Sentence(text), Pairs(tuple(provenance(evidence)))))
+    return Section("provenance", "Provenance", (Paragraph(text), DefinitionList(tuple(provenance(evidence)))))

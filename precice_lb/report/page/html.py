@@ -9,10 +9,9 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from precice_lb.report.page.blocks import Chart, Page, Section, Table
+from precice_lb.report.blocks import Chart, Page, Section, Table
 from precice_lb.report.page.svg import inline_svg
 from precice_lb.report.text import visible
-from precice_lb.report.view import Grid
 
 __all__ = ["page_html"]
 
@@ -23,18 +22,7 @@ _NUMBER_AND_UNIT = re.compile(r"(?<=\d) (?=(?:%|s|ms|µs|ranks?|windows?|core-ho
 
 
 def page_html(page: Page) -> str:
-    """Render a page as HTML.
-
-    Parameters
-    ----------
-    page
-        The page.
-
-    Returns
-    -------
-    str
-        A whole document. Every text is escaped; its policy forbids scripts and all that would have to be fetched.
-    """
+    """Render a page as HTML."""
     environment = Environment(
         loader=PackageLoader("precice_lb.report", "templates"),
         autoescape=True,
@@ -57,12 +45,12 @@ def _shown(value: Any) -> Any:
     return _NUMBER_AND_UNIT.sub("\N{NO-BREAK SPACE}", visible(value))
 
 
-def _is_wide(grid: Grid) -> bool:
+def _is_wide(table: Table) -> bool:
     """Tell whether a table needs more than half of a page."""
-    columns = zip(*grid.rows, strict=True) if grid.rows else ((),) * len(grid.header)
+    columns = zip(*table.rows, strict=True) if table.rows else ((),) * len(table.header)
     # Headers may be broken between words.
     widths = [
-        max(map(len, [*head.split(), *cells]), default=0) for head, cells in zip(grid.header, columns, strict=True)
+        max(map(len, [*head.split(), *cells]), default=0) for head, cells in zip(table.header, columns, strict=True)
     ]
     return len(widths) > _COLUMNS_OF_HALF or sum(widths) > _CHARACTERS_OF_HALF
 

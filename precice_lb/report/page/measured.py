@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from precice_lb.dataset.coupling import serial_second_participants
-from precice_lb.report import summary_text
-from precice_lb.report.page.blocks import Block, Pairs, Section, Sentence, Table
+from precice_lb.report.blocks import Block, Paragraph, Section
 from precice_lb.report.page.measured_charts import imbalance_chart, iterations_chart, timeline_chart
+from precice_lb.report.summary_text import run_blocks
 from precice_lb.report.text import visible
 
 if TYPE_CHECKING:
@@ -32,23 +32,21 @@ def window_section(evidence: Evidence) -> Section:
     run, summary = evidence.shown_run, evidence.shown_summary
     title = "A typical window"
     if run is None or summary is None:
-        return Section("window", title, (Sentence(NO_RUNS, "missing"),))
+        return Section("window", title, (Paragraph(NO_RUNS, "missing"),))
     blocks: list[Block] = []
     split = " + ".join(str(run.participants[who].ranks) for who in evidence.recommendation.split)
     at_it = all(run.participants[who].ranks == count for who, count in evidence.recommendation.split.items())
     where = "the recommended split" if at_it else "the recorded split that is nearest to the recommended one"
     where += f"; of its {evidence.repeats} runs that with the median window" if evidence.repeats > 1 else ""
-    blocks.append(Sentence(f"Measured in run {visible(run.name)} on {split} ranks, {where}."))
+    blocks.append(Paragraph(f"Measured in run {visible(run.name)} on {split} ranks, {where}."))
     known = [each for each in summary.participants if each.quantities["solve"].measured]
     if known:
         seconds = serial_second_participants(run.configuration) or frozenset()
         blocks.append(timeline_chart(summary, known, evidence.labels, seconds))
     else:
         text = "Times of ranks were not measured; the table below says why and what to set."
-        blocks.append(Sentence(text, "missing"))
-    blocks.append(Table(summary_text.run_grid(summary, _names(evidence, summary))))
-    notes = summary_text.notes(summary, _names(evidence, summary))
-    blocks.append(Pairs(tuple((visible(key), visible(text)) for key, text in notes)))
+        blocks.append(Paragraph(text, "missing"))
+    blocks += run_blocks(summary, _names(evidence, summary))
     return Section("window", title, tuple(blocks))
 
 
@@ -61,18 +59,18 @@ def iterations_section(evidence: Evidence) -> Section:
     run = evidence.shown_run
     title = "Coupling iterations"
     if run is None:
-        return Section("iterations", title, (Sentence(NO_RUNS, "missing"),))
+        return Section("iterations", title, (Paragraph(NO_RUNS, "missing"),))
     most = max((int(part.iterations.max(initial=0)) for part in run.participants.values()), default=0)
     if most <= 1:
         text = "The coupling is explicit: every time window takes one iteration."
-        return Section("iterations", title, (Sentence(text),))
+        return Section("iterations", title, (Paragraph(text),))
     means = (
         f"{evidence.names.get(who, visible(who))} {float(np.mean(part.iterations[run.steady(who)])):.2f}"
         for who, part in run.participants.items()
         if run.steady(who).any()
     )
     text = f"Mean iterations per time window after warm-up in run {visible(run.name)}: {', '.join(means)}."
-    return Section("iterations", title, (Sentence(text), iterations_chart(run, evidence.labels)))
+    return Section("iterations", title, (Paragraph(text), iterations_chart(run, evidence.labels)))
 
 
 def imbalance_section(evidence: Evidence) -> Section:
@@ -80,13 +78,13 @@ def imbalance_section(evidence: Evidence) -> Section:
     summary = evidence.shown_summary
     title = "Imbalance inside participants"
     if summary is None:
-        return Section("imbalance", title, (Sentence(NO_RUNS, "missing"),))
+        return Section("imbalance", title, (Paragraph(NO_RUNS, "missing"),))
     several = [
         each for each in summary.participants if each.ranks > 1 and np.isfinite(each.rank_seconds["solve"]).any()
     ]
     if not several:
         text = "No participant of the shown run has times of more than one rank, so that there is nothing to compare."
-        return Section("imbalance", title, (Sentence(text, "missing"),))
+        return Section("imbalance", title, (Paragraph(text, "missing"),))
     worst = max(several, key=lambda each: -1.0 if math.isnan(each.imbalance) else each.imbalance)
     blocks: list[Block] = [imbalance_chart(several, evidence.labels)]
     if worst.imbalance > _WORTH_A_WORD:
@@ -95,5 +93,5 @@ def imbalance_section(evidence: Evidence) -> Section:
             f"Ranks of {name} differ by {100 * worst.imbalance:.0f} % of the busiest: more ranks do not help there as "
             "long as its mesh is not partitioned more evenly."
         )
-        blocks.append(Sentence(text, "warning"))
+        blocks.append(Paragraph(text, "warning"))
     return Section("imbalance", title, tuple(blocks))

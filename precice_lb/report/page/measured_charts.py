@@ -15,7 +15,7 @@ from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
 from precice_lb.plural import plural
-from precice_lb.report.page.blocks import Chart
+from precice_lb.report.blocks import Chart
 from precice_lb.report.style import COLOURS, GREY, legend_below, look, one_panel, strips
 from precice_lb.report.summary import ParticipantSummary, RunSummary
 from precice_lb.report.summary_text import LABELS
@@ -50,19 +50,7 @@ def _busy(each: ParticipantSummary) -> Array:
 def timeline_chart(
     run: RunSummary, shown: Sequence[ParticipantSummary], names: Mapping[str, str], second: Collection[str]
 ) -> Chart:
-    """Draw a typical window: what the slowest and the fastest rank of each participant do, one after the other.
-
-    Parameters
-    ----------
-    run
-        The run.
-    shown
-        Those of its participants that were measured.
-    names
-        How to write names.
-    second
-        Participants that wait first, as they are second in a serial coupling scheme.
-    """
+    """Draw a typical window: what the slowest and the fastest rank of each participant do, one after the other."""
     unit = seconds_unit([each.window_seconds for each in shown])
     bars: list[tuple[ParticipantSummary, list[tuple[str, int]]]] = []
     for each in shown:

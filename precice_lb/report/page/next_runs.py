@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from precice_lb.calibrate.decision import NOISE, Beliefs, Curves, learned
 from precice_lb.recommend.bounds import rank_bounds
-from precice_lb.recommend.outlook import curves_of
 from precice_lb.split import optimize_split
 
 if TYPE_CHECKING:
@@ -34,42 +33,27 @@ TARGET_REGRET = 0.002
 
 @dataclass(frozen=True)
 class NextRun:
-    """A split that may be measured.
+    """A split that may be measured."""
 
-    Attributes
-    ----------
-    split
-        Ranks by participant.
-    regret
-        Expected regret of the recommended split after it was measured.
-    core_seconds
-        What a window of it costs.
-    """
-
+    # Ranks by participant.
     split: dict[str, int]
+    # Expected regret of the recommended split after it was measured.
     regret: float
+    # What a window of it costs.
     core_seconds: float
 
 
 @dataclass(frozen=True)
 class Prospects:
-    """What further runs are worth.
+    """What further runs are worth."""
 
-    Attributes
-    ----------
-    regret
-        Expected regret now: window time of the recommended split over that of the best one, minus 1.
-    runs
-        Those that save most per core-second, best first.
-    target_regret
-        Below this expected regret calibration stops.
-    judge
-        Name of the learner whose curves say so.
-    """
-
+    # Expected regret now: window time of the recommended split over that of the best one, minus 1.
     regret: float
+    # Those that save most per core-second, best first.
     runs: tuple[NextRun, ...]
+    # Below this expected regret calibration stops.
     target_regret: float = TARGET_REGRET
+    # Name of the learner whose curves say so.
     judge: str = "bayes"
 
     @property
@@ -78,56 +62,33 @@ class Prospects:
         return self.regret > self.target_regret
 
 
-def next_runs(
-    recommendation: Recommendation, schedule: Schedule, seed: int = 0, target_regret: float = TARGET_REGRET
-) -> Prospects:
+def next_runs(recommendation: Recommendation, target_regret: float = TARGET_REGRET) -> Prospects:
     """Judge further runs by the regret that they are expected to remove.
 
-    Parameters
-    ----------
-    recommendation
-        What it rests on counts; measurements at other parameters as far as its models know them.
-    schedule
-        The coupling.
-    seed
-        Of whatever is drawn.
-    target_regret
-        Below this expected regret another run is not worth it.
-
-    Returns
-    -------
-    Prospects
-        See `precice_lb.calibrate.decision` for the method. Without demands of a machine for the ranks that the
-        recommended split has in all, within the bounds; with them for the whole budget, and only for splits that meet
-        them.
-
-    Notes
-    -----
-    The curves are those that the recommendation's learner draws; where it draws none, those of ``bayes``.
+    The curves are those that the recommendation was decided on; where its learner draws none, those of ``bayes`` for
+    the same measurements. `precice_lb.calibrate.decision` has the method. Without demands of a machine it looks at
+    splits of the ranks that the recommended one has in all, within the bounds; with them at those of the whole budget
+    that meet them.
     """
-    names = schedule.participants
-    limits = recommendation.limits
-    constraints = None if limits is None else limits.constraints
-    curves, noise = {}, {}
-    drawn = all(hasattr(model, "draw") for model in recommendation.models.values())
-    judge = recommendation.learner if drawn else "bayes"
+    outlook, limits = recommendation.outlook, recommendation.limits
+    schedule, names, seed, constraints = outlook.schedule, outlook.names, outlook.seed, limits.constraints
+    curves, noise, judge = dict(outlook.curves), {}, recommendation.learner
     for index, who in enumerate(names):
-        if judge == "bayes":
-            curves[who], noise[who] = learned(*_rows(recommendation, who), [seed, index], usual_noise=True)
-        else:
-            curves[who], noise[who] = curves_of(recommendation.models[who], [seed, index]), _noise(recommendation, who)
-        if constraints is not None and constraints.overhead(who):
-            curves[who] = _slower(curves[who], 1.0 + constraints.overhead(who))
+        if hasattr(recommendation.models[who], "draw"):
+            noise[who] = _noise(recommendation, who)
+            continue
+        judge = "bayes"
+        drawn, noise[who] = learned(*_rows(recommendation, who), [seed, index], usual_noise=True)
+        curves[who] = _slower(drawn, 1.0 + constraints.overhead(who)) if constraints is not None else drawn
     chosen = np.array([[recommendation.split[who] for who in names]], dtype=np.int64)
     total = int(chosen.sum())
-    if limits is not None and constraints is not None:
+    if constraints is not None:
         possible = np.unique(np.vstack([chosen, _possible(curves, limits, constraints, schedule)]), axis=0)
         lowest, highest = _columns(names, possible.min(axis=0)), _columns(names, possible.max(axis=0))
         beliefs = Beliefs(curves, noise, schedule, int(possible.sum(axis=1).max()), lowest, highest, seed, possible)
     else:
-        lowest = {who: 1 if limits is None else limits.lowest[who] for who in names}
-        most = None if limits is None else {who: max(limits.highest[who], lowest[who]) for who in names}
-        beliefs = Beliefs(curves, noise, schedule, total, *rank_bounds(names, total, lowest, most), seed)
+        most = {who: max(limits.highest[who], limits.lowest[who]) for who in names}
+        beliefs = Beliefs(curves, noise, schedule, total, *rank_bounds(names, total, dict(limits.lowest), most), seed)
     order = np.argsort(beliefs.splits[:, 0], kind="stable")
     every = order[np.linspace(0, len(order) - 1, _JUDGED).round().astype(np.intp)]
     splits = beliefs.splits[np.unique([*every, beliefs.best])]
@@ -136,16 +97,12 @@ def next_runs(
     # Of the split that was recommended, which these curves need not find the best.
     windows = beliefs.windows(np.vstack([chosen, beliefs.splits]))
     regret = float((windows[:, 0] / windows.min(axis=1) - 1.0).mean())
-    return Prospects(
-        regret,
-        tuple(
-            NextRun(_columns(names, splits[at]), max(beliefs.expected_regret - float(saved[at]), 0.0), float(cost[at]))
-            for at in best
-            if saved[at] > 0
-        ),
-        target_regret,
-        judge,
+    runs = (
+        NextRun(_columns(names, splits[at]), max(beliefs.expected_regret - float(saved[at]), 0.0), float(cost[at]))
+        for at in best
+        if saved[at] > 0
     )
+    return Prospects(regret, tuple(runs), target_regret, judge)
 
 
 def _possible(

@@ -6,9 +6,9 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from precice_lb.report import plan_view, view
+from precice_lb.report.blocks import Block, Chart, DefinitionList, Paragraph, Section
 from precice_lb.report.curves import landscape_of, scaling_curve
 from precice_lb.report.figure import landscape_panel, scaling_panel
-from precice_lb.report.page.blocks import Block, Chart, Pairs, Section, Sentence, Table
 from precice_lb.report.page.slices import slice_chart, triangle_chart
 from precice_lb.report.plan_figure import plan_panel
 from precice_lb.report.style import one_panel
@@ -41,10 +41,10 @@ def scaling_section(evidence: Evidence) -> Section:
         ("kind", "participant", "ranks", "own_seconds", "low_seconds", "high_seconds"),
         tuple(rows),
     )
-    blocks: list[Block] = [chart, Table(view.evidence_grid(recommendation, names))]
+    blocks: list[Block] = [chart, view.evidence_table(recommendation, names)]
     if recommendation.comparisons:
-        blocks.append(Table(view.measured_grid(recommendation)))
-    blocks.append(Pairs(tuple(view.facts(recommendation, names, brief=True))))
+        blocks.append(view.measured_table(recommendation))
+    blocks.append(DefinitionList(tuple(view.facts(recommendation, names, brief=True))))
     return Section("scaling", "Scaling curves", tuple(blocks))
 
 
@@ -60,15 +60,15 @@ def landscape_section(evidence: Evidence) -> Section:
     else:
         chart = slice_chart(evidence)
         text = "Each panel moves ranks between two participants and leaves all others as recommended."
-    blocks: list[Block] = [Sentence(text), chart]
+    blocks: list[Block] = [Paragraph(text), chart]
     if evidence.recommendation.plan is not None:
-        blocks.append(Table(plan_view.near_grid(evidence.recommendation)))
+        blocks.append(plan_view.near_table(evidence.recommendation))
     return Section("landscape", "Window time over the split", tuple(blocks))
 
 
 def _curve(evidence: Evidence) -> Chart:
-    recommendation, schedule = evidence.recommendation, evidence.schedule
-    found = landscape_of(recommendation, schedule)
+    recommendation = evidence.recommendation
+    found = landscape_of(recommendation)
     columns = [*found.ranks.values(), *found.own.values(), found.window]
     if found.low is not None and found.high is not None:
         columns += [found.low, found.high]
@@ -78,7 +78,7 @@ def _curve(evidence: Evidence) -> Chart:
         "landscape",
         "Window time and own times if the ranks are divided otherwise; the window time is the mean over what the "
         "measurements leave possible, without the noise from window to window.",
-        one_panel(lambda axes: landscape_panel(axes, recommendation, evidence.labels, schedule), 3.2),
+        one_panel(lambda axes: landscape_panel(axes, recommendation, evidence.labels), 3.2),
         (*header, "low_seconds", "high_seconds")[: len(columns)],
         tuple(zip(*columns, strict=True)),
     )
@@ -91,7 +91,7 @@ def budget_section(evidence: Evidence) -> Section:
     title = "Time against core-hours"
     if plan is None:
         text = "Other budgets were not looked at: precice-lb report does, and in Python recommend(…, within=0.05)."
-        return Section("budget", title, (Sentence(text, "missing"),))
+        return Section("budget", title, (Paragraph(text, "missing"),))
     rows = tuple(
         (p.budget, p.cores, *p.split.values(), p.window_seconds, 1000 * p.core_hours, p.efficiency)
         for p in plan.tradeoff.points
@@ -115,4 +115,4 @@ def budget_section(evidence: Evidence) -> Section:
         Chart(name, text, one_panel(partial(plan_panel, recommendation=recommendation, hours=hours), 3.0), header, rows)
         for name, (hours, text) in panels.items()
     ]
-    return Section("budget", title, (*charts, Table(plan_view.tradeoff_grid(recommendation))))
+    return Section("budget", title, (*charts, plan_view.tradeoff_table(recommendation)))

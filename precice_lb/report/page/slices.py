@@ -12,8 +12,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
-from precice_lb.report.curves import window_seconds
-from precice_lb.report.page.blocks import Chart
+from precice_lb.report.blocks import Chart
 from precice_lb.report.style import legend_below, one_panel, panels
 from precice_lb.report.text import seconds_unit, short_names
 from precice_lb.report.view import label
@@ -36,9 +35,7 @@ _MARKERS = {"equal": "D", "degrees-of-freedom": "s", "present": "^"}
 
 def _expected(evidence: Evidence, counts: NDArray[np.int64]) -> Array:
     """Mean seconds per window of splits, shape (k,), for ranks of shape (k, participants); NaN without a value."""
-    names = evidence.schedule.participants
-    ranks = {who: counts[:, index].astype(float) for index, who in enumerate(names)}
-    return np.asarray(window_seconds(evidence.recommendation, evidence.schedule, ranks).mean(axis=0), dtype=float)
+    return np.asarray(evidence.recommendation.outlook.steady_windows(counts).mean(axis=0), dtype=float)
 
 
 def triangle_chart(evidence: Evidence) -> Chart:

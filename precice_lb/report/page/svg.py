@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import xml.etree.ElementTree as ET
 
-from precice_lb.report.page.blocks import Chart
+from precice_lb.report.blocks import Chart
 from precice_lb.report.style import COLOURS, GREY, GRID
 
 __all__ = ["COLOUR_NAMES", "inline_svg"]
@@ -25,20 +25,7 @@ _REFERENCE = re.compile(r"url\(#([^)]*)\)")
 
 
 def inline_svg(chart: Chart, number: int) -> str:
-    """Render a chart as an SVG element of a page.
-
-    Parameters
-    ----------
-    chart
-        The chart.
-    number
-        Its number on the page: identifiers in it begin with that.
-
-    Returns
-    -------
-    str
-        One ``<svg>`` element without prolog, style sheet or script. Texts are escaped.
-    """
+    """Render a chart as an SVG element of a page."""
     ET.register_namespace("", _SVG)
     ET.register_namespace("xlink", _XLINK)
     root = ET.fromstring(chart.svg)

@@ -1,4 +1,7 @@
-"""What a report consists of: sections of sentences, tables, charts and listings, before anyone renders them."""
+"""What everything that is said consists of: paragraphs, tables, lists, charts and code, before anyone renders them.
+
+Terminal, Markdown, HTML, JSON and CSV are renderers of these. Texts are plain: a renderer escapes them.
+"""
 
 from __future__ import annotations
 
@@ -6,43 +9,54 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
-from precice_lb.report.view import Grid
-
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["Block", "Chart", "Listing", "Page", "Pairs", "Section", "Sentence", "Table"]
+__all__ = [
+    "Block",
+    "Chart",
+    "CodeBlock",
+    "DefinitionList",
+    "Page",
+    "Paragraph",
+    "Picture",
+    "Section",
+    "Table",
+]
 
 
 @dataclass(frozen=True)
-class Sentence:
+class Paragraph:
     """Plain text of one paragraph.
 
-    Attributes
-    ----------
-    text
-        What it says.
-    role
-        ``plain``; ``lead`` for what the report is about; ``warning`` for what speaks against it; ``missing`` for a
-        section whose data are not there, with what to set.
+    ``role`` is ``plain``; ``lead`` for what all is about; ``warning`` for what speaks against it; ``missing`` for what
+    is not there, with what to set. ``head`` stands before a warning in place of that word.
     """
 
     text: str
     role: str = "plain"
+    head: str = ""
     kind: ClassVar[str] = "sentence"
+
+    @property
+    def heading(self) -> str:
+        """The word that stands before it, or nothing."""
+        return self.head or ("warning" if self.role == "warning" else "")
 
 
 @dataclass(frozen=True)
 class Table:
-    """A table, and what it says in a sentence where the title does not say it."""
+    """A table under its title. ``numeric`` columns are set flush right."""
 
-    grid: Grid
-    note: str = ""
+    title: str
+    header: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    numeric: tuple[bool, ...]
     kind: ClassVar[str] = "table"
 
 
 @dataclass(frozen=True)
-class Pairs:
+class DefinitionList:
     """Keys and texts; ``tiles`` are set large, as the few numbers that matter most."""
 
     pairs: tuple[tuple[str, str], ...]
@@ -51,7 +65,7 @@ class Pairs:
 
 
 @dataclass(frozen=True)
-class Listing:
+class CodeBlock:
     """Text to be used as it stands, line by line, such as a script."""
 
     caption: str
@@ -59,20 +73,21 @@ class Listing:
     kind: ClassVar[str] = "listing"
 
 
+@dataclass(frozen=True)
+class Picture:
+    """A figure that is a file beside the text."""
+
+    file: str
+    caption: str
+    kind: ClassVar[str] = "picture"
+
+
 @dataclass(frozen=True, eq=False)
 class Chart:
     """A figure with the numbers that it shows.
 
-    Attributes
-    ----------
-    name
-        Stem of its files, of letters, digits and ``-``.
-    caption
-        What is to be seen, in a sentence or two; also for those who do not see it.
-    figure
-        What matplotlib drew; the axes say their units, and a legend or colour bar what is what.
-    header, rows
-        The numbers, in seconds and counts, one row per point.
+    ``name`` is the stem of its files, of letters, digits and ``-``; ``caption`` says what is to be seen, also to those
+    who do not see it; ``rows`` are the numbers, in seconds and counts, one row per point.
     """
 
     name: str
@@ -90,22 +105,12 @@ class Chart:
         return figure_bytes(self.figure, "svg")
 
 
-Block: TypeAlias = Sentence | Table | Pairs | Listing | Chart
+Block: TypeAlias = Paragraph | Table | DefinitionList | CodeBlock | Picture | Chart
 
 
 @dataclass(frozen=True)
 class Section:
-    """A part of the report.
-
-    Attributes
-    ----------
-    name
-        Its anchor.
-    title
-        Its heading.
-    blocks
-        In order.
-    """
+    """A part of a page, with its anchor and heading."""
 
     name: str
     title: str
@@ -114,19 +119,7 @@ class Section:
 
 @dataclass(frozen=True)
 class Page:
-    """A whole report.
-
-    Attributes
-    ----------
-    title
-        What is recommended, in a few words.
-    subtitle
-        For what.
-    sections
-        In order.
-    values
-        What programs want to know beside them, as JSON-ready values.
-    """
+    """A whole report; ``values`` are what programs want to know beside its sections, as JSON-ready values."""
 
     title: str
     subtitle: str

@@ -1,0 +1,108 @@
+"""One door in Python: any data, every option, the machine's words, and the names of before."""
+
+from __future__ import annotations
+
+import inspect
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from precice_lb.exceptions import DataError, InfeasibleError
+from precice_lb.recommend import Machine, load_sources, recommend, recommend_split
+from precice_lb.split import Constraints
+
+DATA = {
+    "Fluid": [(4, 2.1), (8, 1.10), (16, 0.58), (64, 0.19)],
+    "Solid": [(4, 0.8), (8, 0.41), (16, 0.22), (64, 0.09)],
+}
+
+
+def frame(**columns: object) -> pd.DataFrame:
+    """The same measurements as a long table."""
+    rows = [(name, ranks, seconds) for name, pairs in DATA.items() for ranks, seconds in pairs]
+    return pd.DataFrame(rows, columns=["participant", "ranks", "seconds"]).assign(**columns)
+
+
+def test_all_kinds_of_data_give_the_same_split(tmp_path: Path) -> None:
+    path = tmp_path / "times.csv"
+    frame().to_csv(path, index=False)
+    kinds = (DATA, path, str(path), load_sources([path]), frame(), frame().sample(frac=1, random_state=0))
+    found = [recommend_split(data, 96, learner="shape") for data in kinds]
+    assert [each.split for each in found[1:]] == [found[0].split] * (len(found) - 1)
+    # In another order of the participants other curves are drawn.
+    assert [each.window_seconds for each in found] == pytest.approx([found[0].window_seconds] * len(found), rel=0.02)
+
+
+def test_a_frame_has_parameters_and_standard_errors() -> None:
+    table = pd.concat([frame(level=7, mesh="fine"), frame(level=8, mesh="fine", standard_error=0.01)])
+    table.loc[table.level == 8, "seconds"] *= 4
+    one, other = (
+        recommend_split(table, 96, learner="shape", parameter={"level": level}).window_seconds for level in (7, 8)
+    )
+    assert other == pytest.approx(4 * one, rel=0.05)
+    with pytest.raises(DataError, match="expected a value of level to recommend for"):
+        recommend_split(table, 96)
+
+
+@pytest.mark.parametrize(
+    ("table", "message"),
+    [
+        (frame().drop(columns="ranks"), "missing ranks"),
+        (frame()[:0], "at least one row"),
+        (frame(ranks=1.5), "row 1: expected a whole number of ranks from 1, found 1.5"),
+        (frame(ranks=np.nan), "row 1: expected a whole number of ranks"),
+        (frame(seconds="much"), "row 1: expected numbers of ranks and seconds"),
+        (frame(seconds=-1.0), "seconds"),
+        (None, "expected data"),
+    ],
+)
+def test_a_frame_that_is_no_table_of_measurements_is_refused(table: pd.DataFrame, message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        recommend_split(table, 96)
+
+
+def test_the_machine_is_a_whole_or_words_or_constraints() -> None:
+    words = {"nodes": 4, "cores_per_node": 16, "multiple": {"Fluid": 4}}
+    constraints = Constraints(unit="nodes", cores_per_node=16, multiples={"Fluid": 4})
+    found = [
+        recommend_split(DATA, learner="shape", machine=Machine(**words)),  # type: ignore[arg-type]
+        recommend_split(DATA, learner="shape", **words),
+        recommend_split(DATA, 4, learner="shape", machine=constraints),
+    ]
+    assert found[0].unit == "nodes"
+    assert found[0].split["Fluid"] % 4 == 0
+    assert found[0].split == found[1].split == found[2].split
+    with pytest.raises(InfeasibleError, match="found both: machine and nodes"):
+        recommend_split(DATA, machine=Machine(nodes=4, cores_per_node=16), nodes=4)
+    with pytest.raises(InfeasibleError, match="expected a budget in nodes as a whole number"):
+        recommend_split(DATA, machine=constraints)
+
+
+def test_memory_bounds_ranks_from_below() -> None:
+    found = recommend_split(DATA, 96, learner="shape", memory={"Solid": 640.0}, memory_per_rank=10.0)
+    assert found.split["Solid"] >= 64
+
+
+def test_the_names_of_before_still_do() -> None:
+    table = frame(level=7.0)
+    now = recommend_split(table, 96, seed=3, parameter={"level": 7})
+    before = recommend_split(measurements=table, total_ranks=96, random_state=3, parameters={"level": 7})
+    assert now.split == before.split
+    assert now.interval == before.interval
+    with pytest.raises(TypeError, match=r"unexpected keyword argument 'multiples'.*multiple"):
+        recommend_split(DATA, 96, multiples=4)
+
+
+def test_every_option_can_be_reached() -> None:
+    words = {"measurements": "data", "total_ranks": "budget", "schedule": "coupling", "constraints": "machine"}
+    words |= {"random_state": "seed", "parameters": "parameter"}
+    options = {words.get(name, name) for name in inspect.signature(recommend).parameters}
+    assert options <= set(inspect.signature(recommend_split).parameters)
+    fields = set(inspect.signature(Constraints).parameters) - {"unit", "minimum", "maximum", "excluded"}
+    named = {{"multiples": "multiple", "allowed": "allow"}.get(name, name) for name in fields}
+    assert named <= set(inspect.signature(Machine).parameters)
+    found = recommend_split(DATA, 96, learner="shape", maximum_ranks={"Fluid": 40}, level=0.5, failed=[{"Solid": 20}])
+    assert found.split["Fluid"] <= 40
+    assert found.level == 0.5
