@@ -13,7 +13,7 @@ import pytest
 from markdown_helpers import ROOT, link_problem, links, pages
 
 from precice_lb.calibrate.study import Study
-from precice_lb.cli import app
+from precice_lb.cli import add_readers, app
 from precice_lb.store.schema import ADVANCE_DTYPE, INITIALIZE_DTYPE, METADATA, SECTION_DTYPE
 
 
@@ -73,6 +73,7 @@ def test_every_command_and_option_is_in_the_reference(built: Path) -> None:
                     for option in argument.names[:1]:
                         assert not option.startswith("--") or option in text, (name, option)
 
+    add_readers()
     look(app, ())
     assert "[default: None]" not in text
     assert " -m " not in "".join(re.findall(r"precice-lb [^\n]*\[OPTIONS\]", re.sub(r"<[^>]+>", "", text)))

@@ -9,10 +9,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from precice_lb.exceptions import DataError
+from precice_lb.plugins import DEFAULT_LEARNER, LEARNERS
 
 if TYPE_CHECKING:
     from precice_lb.dataset import Measurements
     from precice_lb.schedule import Schedule
+
+LEARNER_HELP = f"{DEFAULT_LEARNER} (default), {', '.join(name for name in LEARNERS if name != DEFAULT_LEARNER)}"
+"""Every learner by name, for the help of options."""
 
 __all__ = ["by_participant", "parallel_of", "parameter_values", "preference", "required", "schedule_of"]
 

@@ -43,21 +43,14 @@ def read_csv(path: str | Path) -> Measurements:
 
 
 def import_files(paths: Sequence[Path]) -> Measurements:
-    """Read measurements of one case from CSV files.
+    """Join tables with the columns participant, ranks and seconds (own seconds per time window) to one.
+
+    Example: precice-lb import csv fluid.csv solid.csv --output measurements.csv
 
     Parameters
     ----------
     paths : sequence of Path
-        As in `read_csv`.
-
-    Returns
-    -------
-    Measurements
-
-    Raises
-    ------
-    DataError
-        As in `read_csv`, or if the files do not have the same parameters.
+        The tables; cells apart by commas, semicolons or tabs.
     """
     return join(sample for path in paths for sample in _samples(path))
 

@@ -38,30 +38,29 @@ def import_files(
     mesh_header: Path | None = None,
     parameters: Path | None = None,
 ) -> Measurements:
-    """Read one sample from each run in the event logs.
+    """Read event logs of preCICE 1.3 to 2.5: precice-<Participant>-events.log or .json.
+
+    Example: precice-lb import precice-events precice-Fluid-events.json precice-Solid-events.json
 
     Parameters
     ----------
     paths : sequence of Path
-        The files.
+        The event logs.
     participant : str, optional
-        Whose logs they are; by default what preCICE's file names say.
-    warmup : int
-        Time windows to leave out, by default 1 and at least that: the logs do not separate the first window's solve
-        time from setting up.
-    every_rank : bool
-        Take the slowest of all ranks. By default ranks that never received anything are left out, where there are
-        others: they have no interface vertices, so what they wait in their solver's collectives looks like solving.
+        Whose logs they are; by default what the file names say.
+    warmup : int, optional
+        Time windows to leave out, at least and by default 1: the logs do not separate the first window's solve time
+        from setting up.
+    every_rank : bool, optional
+        Take the slowest of all ranks. By default ranks that never received data are left out, where there are others:
+        they have no interface vertices, so what they wait in their solver's collectives looks like solving.
     advances_per_window : int, optional
-        Calls of ``advance`` per time window, that is subcycles or a fixed number of coupling iterations. By default
-        the iterations that ``precice-<P>-iterations.log`` beside the log says, else 1: an explicit coupling without
-        subcycling.
-    mesh_header, parameters : Path, optional
-        Files that `precice_lb.ingest.parameters.beside` reads.
-
-    Returns
-    -------
-    Measurements
+        Calls of advance per time window, that is subcycles or a fixed number of coupling iterations; by default what
+        precice-<Participant>-iterations.log beside the log says, else 1: an explicit coupling without subcycling.
+    mesh_header : Path, optional
+        Header of a Seeder mesh (header.lua): its number of elements becomes a parameter.
+    parameters : Path, optional
+        An ini file with further parameters.
 
     Raises
     ------

@@ -19,11 +19,11 @@ from precice_lb.calibrate.launchers import (
     make_launcher,
 )
 from precice_lb.calibrate.launchers.local import MpiexecLauncher
-from precice_lb.calibrate.launchers.script import Line, body, exports, here_document
 from precice_lb.calibrate.launchers.slurm import job_header, resource_options
-from precice_lb.calibrate.launchers.slurm_client import UNSET_OPTIONS
 from precice_lb.calibrate.launchers.srun import step_tokens, total_nodes
 from precice_lb.calibrate.prepare import placeholders
+from precice_lb.calibrate.schedulers.script import Line, body, exports, here_document
+from precice_lb.calibrate.schedulers.slurm import UNSET_OPTIONS
 from precice_lb.exceptions import CalibrationError, DataError, PreciceLBError
 from precice_lb.plural import plural
 from precice_lb.precice_xml import read_configuration
@@ -113,7 +113,7 @@ def _plan(study: Study, split: Mapping[str, int], folder: Path) -> RunPlan:
 
 def _shell(study: Study, plan: RunPlan) -> dict[Path, str]:
     """Return ``run.sh`` and the files it needs; nothing where this machine has no launcher for it."""
-    options = study.launcher_options(plan.directory)
+    options = study.launcher_options
     name = study.launcher.name
     if name not in {"mpiexec", "template"}:
         name, options = "mpiexec", LauncherOptions(ranks_per_node=options.ranks_per_node)
@@ -144,15 +144,16 @@ def _shell(study: Study, plan: RunPlan) -> dict[Path, str]:
 
 def _job(study: Study, plan: RunPlan) -> str:
     """Return the job script for Slurm."""
-    options = study.launcher_options(plan.directory)
+    options = study.launcher_options
     common = [f"--job-name={shlex.quote(plan.name)}", f"--output={shlex.quote(f'{plan.name}-%j.log')}"]
     header = job_header(resource_options(plan.tasks, options), common)
     setup = "".join(f"{line}\n" for line in options.setup)
+    steps = {task.participant: step_tokens("srun", plan.tasks, task, options) for task in plan.tasks}
     return (
         f"{header}# {_described(plan)}\n"
         f"# sbatch job.sbatch [CASE]\n{_warning(study, plan, options)}\n"
         f"{UNSET_OPTIONS}{setup}{_surroundings(study, plan, {})}{_preparation(study, plan)}\n"
-        f'{_body(plan, step_tokens("srun", plan.tasks, options))}exit "$status"\n'
+        f'{_body(plan, steps)}exit "$status"\n'
     )
 
 

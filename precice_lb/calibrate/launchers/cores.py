@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from precice_lb.calibrate.launchers.plan import Task
+from precice_lb.calibrate.plan import Task
 from precice_lb.exceptions import CalibrationError
 from precice_lb.plural import plural
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from precice_lb.calibrate.launchers.plan import LauncherOptions, Task
+from precice_lb.calibrate.plan import LauncherOptions, Task
 from precice_lb.exceptions import CalibrationError
 from precice_lb.plural import plural
 

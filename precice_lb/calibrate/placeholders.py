@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Collection, Mapping
 
-from precice_lb.calibrate.choices import choices
-from precice_lb.exceptions import StudyError
+from precice_lb.exceptions import CalibrationError, StudyError
+from precice_lb.plugins import choices
 
-__all__ = ["check_placeholders", "fill"]
+__all__ = ["check_placeholders", "fill", "split_command"]
 
 # Not the shell's own ${name}.
 _PLACEHOLDER = re.compile(r"(?<!\$)\{([A-Za-z_]\w*)\}")
@@ -31,3 +32,17 @@ def check_placeholders(text: str, known: Collection[str]) -> None:
 def fill(text: str, values: Mapping[str, object]) -> str:
     """Put values in place of the placeholders that have one; everything else stays as it is."""
     return _PLACEHOLDER.sub(lambda match: str(values.get(match[1], match[0])), text)
+
+
+def split_command(key: str, text: str) -> list[str]:
+    """Split a command line of the ``[launcher]`` table as a shell would.
+
+    Raises
+    ------
+    CalibrationError
+        Naming the key.
+    """
+    try:
+        return shlex.split(text)
+    except ValueError as error:
+        raise CalibrationError(f"launcher.{key}: expected a command line, found {text!r}: {error}") from error
