@@ -15,13 +15,7 @@ __all__ = ["check_study"]
 
 
 def check_study(study: Study) -> None:
-    """Check everything that can be known before the first run.
-
-    Raises
-    ------
-    StudyError
-        Naming the key, what was expected and what was found.
-    """
+    """Check everything that can be known before the first run."""
     runs = study.runs
     if runs.windows <= runs.warmup_windows:
         raise StudyError(

@@ -16,13 +16,7 @@ _PLACEHOLDER = re.compile(r"(?<!\$)\{([A-Za-z_]\w*)\}")
 
 
 def check_placeholders(text: str, known: Collection[str]) -> None:
-    """Refuse placeholders that nothing would be put in for.
-
-    Raises
-    ------
-    StudyError
-        Naming the placeholder and those there are.
-    """
+    """Refuse placeholders that nothing would be put in for."""
     for name in _PLACEHOLDER.findall(text):
         if name not in known:
             hint = choices(name, sorted(known))
@@ -35,13 +29,7 @@ def fill(text: str, values: Mapping[str, object]) -> str:
 
 
 def split_command(key: str, text: str) -> list[str]:
-    """Split a command line of the ``[launcher]`` table as a shell would.
-
-    Raises
-    ------
-    CalibrationError
-        Naming the key.
-    """
+    """Split a command line of the ``[launcher]`` table as a shell would."""
     try:
         return shlex.split(text)
     except ValueError as error:

@@ -129,13 +129,7 @@ def _wait(processes: Sequence[subprocess.Popen[bytes]], seconds: float) -> None:
 
 
 def stop_processes(processes: Sequence[subprocess.Popen[bytes]], token: str) -> None:
-    """Ask the launchers to end, since they clean up after themselves, then kill whatever is left.
-
-    Raises
-    ------
-    CalibrationError
-        Naming what cannot be stopped.
-    """
+    """Ask the launchers to end, since they clean up after themselves, then kill whatever is left."""
     alive = [process for process in processes if process.poll() is None]
     for process in alive:
         _signal(process.pid, signal.SIGTERM)

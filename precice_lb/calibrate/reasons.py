@@ -43,16 +43,8 @@ _LOST = re.compile(
 def reasons(path: Path) -> list[str]:
     """Return the lines of a log that say why its program failed, the first ones, each once; none where none does.
 
-    Parameters
-    ----------
-    path
-        The log of all ranks of a participant, or of a job.
-
-    Returns
-    -------
-    list of str
-        What was said in capitals (FATAL, ERROR) with what follows such a heading, messages of preCICE and of C++
-        exceptions, signals, and the last line of a Python traceback.
+    They are what was said in capitals (FATAL, ERROR) with what follows such a heading, messages of preCICE and of C++
+    exceptions, signals, and the last line of a Python traceback.
     """
     lines = _lines(path)
     found: list[str] = []
@@ -77,13 +69,7 @@ def reasons(path: Path) -> list[str]:
 
 
 def lost_partner(line: str) -> bool:
-    """Whether a line only says that a partner has gone.
-
-    Parameters
-    ----------
-    line
-        One of `reasons`.
-    """
+    """Whether a line only says that a partner has gone."""
     return _LOST.search(line) is not None
 
 

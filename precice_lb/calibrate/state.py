@@ -135,13 +135,7 @@ class CampaignState:
 
     @classmethod
     def load(cls, directory: Path) -> CampaignState | None:
-        """Read ``campaign.json``; None where there is none yet.
-
-        Raises
-        ------
-        CalibrationError
-            When the file is not a campaign of a known format version.
-        """
+        """Read ``campaign.json``; None where there is none yet."""
         path = directory / STATE_FILE
         try:
             raw = json.loads(path.read_text(encoding="utf-8"))
@@ -167,13 +161,7 @@ class CampaignState:
             raise CalibrationError(f"{path}: damaged state of a campaign: {place}: {first['msg']}") from error
 
     def save(self, directory: Path) -> None:
-        """Replace ``campaign.json`` in one step.
-
-        Raises
-        ------
-        CalibrationError
-            If it cannot be written.
-        """
+        """Replace ``campaign.json`` in one step."""
         path = directory / STATE_FILE
         content = {
             "format": FORMAT,
@@ -196,20 +184,6 @@ class CampaignState:
         """Refuse to mix runs of two studies; one of which no run has ended well may change.
 
         Runs that failed say nothing of the new study, and neither does what was prepared for them.
-
-        Parameters
-        ----------
-        identity
-            Of the study as it is now.
-        directory
-            Where the campaign lives.
-        resumes
-            Whether a run that was begun may still go on somewhere, and end well.
-
-        Raises
-        ------
-        CalibrationError
-            Naming what differs.
         """
         if identity_hash(identity) == identity_hash(self.study):
             return
@@ -224,7 +198,7 @@ class CampaignState:
         changed = [key for key in keys if identity.get(key) != self.study.get(key)]
         raise CalibrationError(
             f"{directory}: holds a campaign of another study ({', '.join(changed)} changed): "
-            "choose another directory, or remove this one to measure again"
+            "choose another directory, or move this one away to measure again"
         )
 
     @property
@@ -249,13 +223,7 @@ def identity_hash(identity: dict[str, Any]) -> str:
 
 @contextlib.contextmanager
 def campaign_lock(directory: Path) -> Iterator[None]:
-    """Hold the campaign's directory; the lock ends with the process, so that a kill leaves none behind.
-
-    Raises
-    ------
-    CalibrationError
-        When another campaign runs in it.
-    """
+    """Hold the campaign's directory; the lock ends with the process, so that a kill leaves none behind."""
     path = directory / LOCK_FILE
     try:
         file = path.open("a+", encoding="utf-8")

@@ -126,13 +126,7 @@ class ParticipantSection(_Section):
         return {OTHER_RANKS: self.command} if isinstance(self.command, str) else dict(self.command)
 
     def command_at(self, ranks: int) -> str:
-        """Return what each of so many ranks runs.
-
-        Parameters
-        ----------
-        ranks : int
-            Of this participant.
-        """
+        """Return what each of so many ranks runs."""
         commands = self.commands()
         return commands.get(str(ranks), commands[OTHER_RANKS])
 

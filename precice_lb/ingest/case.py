@@ -58,27 +58,7 @@ def import_files(
 
 
 def read_case(path: Path, *, windows: int | None = None, **events: int | None) -> list[Sample]:
-    """Read the samples of one case folder.
-
-    Parameters
-    ----------
-    path : Path
-        The folder, or its ``case.ini``.
-    windows
-        As in `import_files`.
-    **events
-        What `precice_lb.ingest.events.read_events` takes.
-
-    Returns
-    -------
-    list of Sample
-        By folder, then by participant.
-
-    Raises
-    ------
-    DataError
-        As in `import_files`.
-    """
+    """Read the samples of one case folder (or its ``case.ini``), by run, then by participant."""
     file = path / "case.ini" if path.is_dir() else path
     case = parse_ini(file, "a case.ini")
     inputs = _checked(file, case)

@@ -56,20 +56,7 @@ def import_files(paths: Sequence[Path]) -> Measurements:
 
 
 def write_csv(measurements: Measurements, path: str | Path) -> None:
-    """Write measurements as a CSV file that `read_csv` reads; a file of that name is replaced.
-
-    Parameters
-    ----------
-    measurements : Measurements
-        The rows. Configuration and degrees of freedom have no place in the file.
-    path : path
-        The file.
-
-    Raises
-    ------
-    DataError
-        If it cannot be written.
-    """
+    """Write measurements as a CSV file that `read_csv` reads; a file of that name is replaced."""
     tables, names = measurements.samples, list(measurements.samples)
     spread = {name: measurements.spread.get(name, [math.nan] * len(tables[name])) for name in names}
     keys = list(dict.fromkeys(key for name in names for key in measurements.parameters.get(name, {})))

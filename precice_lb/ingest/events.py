@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from precice_lb.dataset import Measurements
 from precice_lb.exceptions import DataError
 from precice_lb.ingest.event_log import EventRun, participant_of, read_event_log
-from precice_lb.ingest.files import read_text, whole_number
 from precice_lb.ingest.parameters import beside
+from precice_lb.ingest.profiling.windows import read_iterations_log
 from precice_lb.ingest.samples import Sample, join, steady_cost
 
 __all__ = ["import_files", "read_events"]
@@ -96,27 +96,7 @@ def read_events(
     advances_per_window: int | None = None,
     parameters: dict[str, float | str] | None = None,
 ) -> list[tuple[EventRun, Sample]]:
-    """Read the samples of one event log.
-
-    Parameters
-    ----------
-    path : Path
-        The file.
-    participant, warmup, every_rank, advances_per_window
-        As in `import_files`.
-    parameters : dict, optional
-        What else is known of the runs.
-
-    Returns
-    -------
-    list of tuple of EventRun and Sample
-        One per run.
-
-    Raises
-    ------
-    DataError
-        As in `import_files`.
-    """
+    """Read the samples of one event log, one per run; options are those of `import_files`."""
     warmup = 1 if warmup is None else warmup
     if warmup < 1:
         raise DataError(f"warmup: expected at least 1 time window to leave out of an event log, found {warmup}")
@@ -203,28 +183,11 @@ def _windows(
     log = path.parent / f"precice-{participant}-iterations.log"
     if not log.is_file():
         return np.ones(advances, dtype=np.int64), False
-    lengths = _iterations(log)
+    lengths = read_iterations_log(log)
     if runs > 1 or lengths.sum() != advances:
         found = f"{runs} runs in one log" if runs > 1 else f"{advances} advance calls in the event log"
         raise DataError(
             f"{log}: expected the {lengths.sum()} iterations in all of the run in {path.name}, found {found}; "
-            "remove it if it is of another run, and say how many advance calls a time window has"
+            "move it away if it is of another run, and say how many advance calls a time window has"
         )
     return lengths, True
-
-
-def _iterations(path: Path) -> NDArray[np.int64]:
-    """Coupling iterations by time window from preCICE's iterations log."""
-    rows = [line.split() for line in read_text(path, "an iterations log of preCICE").splitlines() if line.strip()]
-    if not rows or "Iterations" not in rows[0]:
-        raise DataError(f"{path}: expected an iterations log of preCICE with a column Iterations, found none")
-    column = rows[0].index("Iterations")
-    lengths = []
-    for number, row in enumerate(rows[1:], 2):
-        value = whole_number(row[column]) if len(row) > column else None
-        if value is None or value < 1:
-            raise DataError(f"{path}, row {number}: expected a whole number of iterations of at least 1")
-        lengths.append(value)
-    if not lengths:
-        raise DataError(f"{path}: expected at least one time window, found none")
-    return np.array(lengths, dtype=np.int64)

@@ -68,26 +68,7 @@ def import_files(
 def read_timeinfo(
     path: Path, participant: str, *, windows: int | None = None, parameters: dict[str, float | str] | None = None
 ) -> Sample:
-    """Read the sample of one timer table: the time loop of the slowest rank.
-
-    Parameters
-    ----------
-    path : Path
-        The file. A timer written in detail is followed into its file beside it.
-    participant, windows
-        As in `import_files`.
-    parameters : dict, optional
-        What else is known of the run.
-
-    Returns
-    -------
-    Sample
-
-    Raises
-    ------
-    DataError
-        If the file is not such a table, has no time loop, or the run was coupled: its loop holds waiting for partners.
-    """
+    """Read the sample of one timer table: the time loop of the slowest rank."""
     if windows is not None and windows < 1:
         raise DataError(f"{path}: expected a number of time windows of at least 1, found {windows}")
     lines = read_text(path, "a timer table (timeinfo)").splitlines()

@@ -9,11 +9,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from precice_lb.calibrate.commands import command_tokens
 from precice_lb.calibrate.launchers import (
     LauncherOptions,
     RunPlan,
-    Task,
     file_name,
     fill,
     make_launcher,
@@ -21,7 +19,7 @@ from precice_lb.calibrate.launchers import (
 from precice_lb.calibrate.launchers.local import MpiexecLauncher
 from precice_lb.calibrate.launchers.slurm import job_header, resource_options
 from precice_lb.calibrate.launchers.srun import step_tokens, total_nodes
-from precice_lb.calibrate.prepare import placeholders
+from precice_lb.calibrate.prepare import placeholders, task_of, tokens_of
 from precice_lb.calibrate.schedulers.script import Line, body, exports, here_document
 from precice_lb.calibrate.schedulers.slurm import UNSET_OPTIONS
 from precice_lb.exceptions import CalibrationError, DataError, PreciceLBError
@@ -93,20 +91,10 @@ def write_launch_scripts(study: Study, split: Mapping[str, int], directory: Path
 
 def _plan(study: Study, split: Mapping[str, int], folder: Path) -> RunPlan:
     tasks = []
-    for participant in study.participants:
-        ranks = split[participant.name]
-        command = fill(participant.command_at(ranks), placeholders(study, participant, ranks))
-        tasks.append(
-            Task(
-                participant=participant.name,
-                command=command_tokens(command, study.case_directory / participant.directory, study.case_directory),
-                ranks=ranks,
-                directory=Path(participant.directory),
-                log=Path(f"{file_name(participant.name)}.log"),
-                ranks_per_node=participant.ranks_per_node,
-                options=participant.options,
-            )
-        )
+    for each in study.participants:
+        ranks = split[each.name]
+        log = Path(f"{file_name(each.name)}.log")
+        tasks.append(task_of(each, ranks, Path(each.directory), log, tokens_of(study, each, ranks)))
     variables = {"OMP_NUM_THREADS": "1"} | study.environment
     return RunPlan(study.path.stem, folder, tuple(tasks), variables=variables)
 
@@ -197,8 +185,7 @@ def _preparation(study: Study, plan: RunPlan) -> str:
             target = Path(participant.directory) / template.removesuffix(".in")
             lines += here_document(shlex.quote(str(target)), text if text.endswith("\n") else f"{text}\n")
         for command in participant.prepare:
-            tokens = command_tokens(fill(command, values), origin, study.case_directory)
-            lines += f"(cd {place} && {shlex.join(tokens)}) || exit\n"
+            lines += f"(cd {place} && {shlex.join(tokens_of(study, participant, task.ranks, command))}) || exit\n"
     return lines
 
 

@@ -300,13 +300,7 @@ def launcher_names() -> tuple[str, ...]:
 
 
 def launcher_class(name: str) -> type[Launcher]:
-    """Return the launcher of a name.
-
-    Raises
-    ------
-    CalibrationError
-        When the name is unknown.
-    """
+    """Return the launcher of a name."""
     if name not in LAUNCHERS:
         raise CalibrationError(f"unknown launcher {name!r}: expected one of {', '.join(launcher_names())}")
     found: Any = LAUNCHERS[name]

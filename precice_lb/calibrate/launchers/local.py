@@ -46,26 +46,14 @@ class MpiexecLauncher(Launcher):
             )
 
     def check(self, tasks: Sequence[Task]) -> None:
-        """Refuse more ranks than cores, or than the hosts have slots.
-
-        Raises
-        ------
-        CalibrationError
-            When ranks would have to share.
-        """
+        """Refuse more ranks than cores, or than the hosts have slots."""
         if self.hosts is not None:
             disjoint_hosts(tasks, self.hosts, self.options)
         elif not self.options.oversubscribe:
             disjoint_cores(tasks, self.cores)
 
     def check_ranks(self, ranks: int) -> None:
-        """Refuse more ranks than cores, or than the hosts have slots.
-
-        Raises
-        ------
-        CalibrationError
-            When ranks would have to share.
-        """
+        """Refuse more ranks than cores, or than the hosts have slots."""
         if self.hosts is not None:
             if ranks > (slots := sum(count for _, count in self.hosts)):
                 raise CalibrationError(

@@ -86,13 +86,7 @@ class SrunLauncher(Launcher):
             )
 
     def check(self, tasks: Sequence[Task]) -> None:
-        """Refuse a run that does not fit into the allocation.
-
-        Raises
-        ------
-        CalibrationError
-            Saying what it needs and what there is.
-        """
+        """Refuse a run that does not fit into the allocation."""
         if is_heterogeneous(tasks):
             components = int(os.environ.get("SLURM_HET_SIZE", "1"))
             if components < len(tasks):
@@ -110,13 +104,7 @@ class SrunLauncher(Launcher):
         self.check_ranks(sum(task.ranks for task in tasks))
 
     def check_ranks(self, ranks: int) -> None:
-        """Refuse more ranks than the allocation has processors.
-
-        Raises
-        ------
-        CalibrationError
-            Saying what it needs and what there is.
-        """
+        """Refuse more ranks than the allocation has processors."""
         cpus = allocated_cpus(os.environ.get("SLURM_JOB_CPUS_PER_NODE", ""))
         if 0 < cpus < ranks and "SLURM_HET_SIZE" not in os.environ:
             raise CalibrationError(f"{ranks} ranks need as many CPUs; the allocation has {cpus}")

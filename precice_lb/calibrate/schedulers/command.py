@@ -38,13 +38,7 @@ class SubmitCommand(Scheduler):
         self._running: dict[str, tuple[subprocess.Popen[bytes], list[str], str]] = {}
 
     def submit(self, plan: RunPlan, script: Path) -> str:
-        """Start the command; the job is known by its log.
-
-        Raises
-        ------
-        CalibrationError
-            When it cannot be started.
-        """
+        """Start the command; the job is known by its log."""
         tokens, log = self._submission(plan), plan.directory / JOB_LOG
         try:
             process = start_process(ProcessSpec("", tuple(tokens), plan.directory, plan.environment(), log), plan.token)
@@ -66,13 +60,7 @@ class SubmitCommand(Scheduler):
             return None
 
     def cancel(self, job: str) -> None:
-        """Cancel a job, where the study says how.
-
-        Raises
-        ------
-        CalibrationError
-            If what the study says does not work.
-        """
+        """Cancel a job, where the study says how."""
         if self._cancel is None:
             return
         tokens = [fill(part, {"job": job}) for part in split_command("cancel", self._cancel)]

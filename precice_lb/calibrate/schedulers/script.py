@@ -72,18 +72,6 @@ def body(lines: Sequence[Line], *, exit_file: Path | None = None, grace: int = 2
     """Return the lines (bash 4.3 or newer) that run all participants and set ``status``.
 
     ``status`` is the exit code of the first participant that failed, else 0.
-
-    Parameters
-    ----------
-    lines
-        The participants.
-    exit_file
-        Where to add a line ``exit code name`` per participant, in the order in which they end; by default standard
-        output.
-    grace
-        Seconds that the others have to end by themselves after one failed.
-    patience
-        Seconds after which those are killed that do not end when told to.
     """
     starts = "\n".join(
         f"start {shlex.quote(line.participant)} {shlex.quote(line.directory)} {shlex.quote(line.log)} \\\n"

@@ -71,13 +71,7 @@ _RETRY_SECONDS = (2.0, 60.0)
 
 
 def find_slurm(name: str, program: str | None = None) -> str:
-    """Return the path of one of Slurm's programs.
-
-    Raises
-    ------
-    CalibrationError
-        When it is not there.
-    """
+    """Return the path of one of Slurm's programs."""
     found = shutil.which(os.path.expanduser(program or name))
     if found is None:
         raise CalibrationError(
@@ -133,13 +127,7 @@ class SlurmScheduler(Scheduler):
         return self.submit_script(script)
 
     def submit_script(self, script: Path) -> str:
-        """Submit a script and return the job's number.
-
-        Raises
-        ------
-        CalibrationError
-            With the words of the refusal.
-        """
+        """Submit a script and return the job's number."""
         said = self._accepted(script)
         # "number" or "number;cluster", behind what the site's plugins may say.
         job = (said.strip().splitlines() or [""])[-1].partition(";")[0]
