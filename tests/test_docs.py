@@ -94,10 +94,11 @@ def test_study_keys_have_the_defaults_that_their_descriptions_state() -> None:
     """The prose of configs/README.md names defaults by hand: they are the model's."""
     definitions = Study.model_json_schema()["$defs"]
     tables = dict(re.findall(r"^## `\[+(\w+)\]+`.*?\n(.*?)(?=^## |\Z)", _studies(), flags=re.MULTILINE | re.DOTALL))
-    named = {"case": "Case", "runs": "Runs", "budget": "Budget", "participants": "Participant", "launcher": "Launcher"}
+    sections = {"case": "Case", "runs": "Runs", "budget": "Budget", "participants": "Participant"}
+    named = {table: f"{name}Section" for table, name in sections.items()} | {"launcher": "LauncherOptions"}
     compared = 0
     for table, name in named.items():
-        properties = definitions[f"{name}Section"]["properties"]
+        properties = definitions[name]["properties"]
         described = set()
         for keys, default in re.findall(r"^\| (`.*?`) \| (.*?) \|", tables[table], flags=re.MULTILINE):
             for key in re.findall(r"`(\w+)`", keys):

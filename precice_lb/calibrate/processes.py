@@ -21,6 +21,7 @@ __all__ = [
     "TOKEN_VARIABLE",
     "Outcome",
     "ProcessSpec",
+    "end_of_log",
     "ending",
     "log_tail",
     "run_processes",
@@ -179,13 +180,17 @@ def _with_token(token: str) -> list[int]:
     return found
 
 
-def log_tail(path: Path, lines: int = 20, limit: int = 16_384) -> list[str]:
-    """Return the last non-empty lines of a log file, without reading more than its last ``limit`` bytes."""
+def end_of_log(path: Path, limit: int) -> str:
+    """Return what the last ``limit`` bytes of a log say; nothing where it cannot be read."""
     try:
         with path.open("rb") as file:
             file.seek(0, os.SEEK_END)
             file.seek(max(0, file.tell() - limit))
-            text = file.read().decode("utf-8", errors="replace")
+            return file.read().decode("utf-8", errors="replace")
     except OSError:
-        return []
-    return [line.rstrip() for line in text.splitlines() if line.strip()][-lines:]
+        return ""
+
+
+def log_tail(path: Path, lines: int = 20, limit: int = 16_384) -> list[str]:
+    """Return the last non-empty lines of a log file, without reading more than its last ``limit`` bytes."""
+    return [line.rstrip() for line in end_of_log(path, limit).splitlines() if line.strip()][-lines:]

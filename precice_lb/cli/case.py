@@ -84,31 +84,7 @@ def recommend_case(
     verify: bool = False,
     failed: Sequence[FailedSplit] = (),
 ) -> tuple[Recommendation, Schedule]:
-    """Recommend for what the options say.
-
-    Parameters
-    ----------
-    measurements
-        What was measured.
-    ranks, machine, case
-        The options.
-    learner_parameters, verify
-        As of `precice_lb.recommend.recommend`.
-    failed
-        Splits whose runs failed.
-
-    Returns
-    -------
-    recommendation : Recommendation
-        With its plan.
-    schedule : Schedule
-        The coupling it is for.
-
-    Raises
-    ------
-    PreciceLBError
-        Options that do not read as they should, and whatever stops the recommendation.
-    """
+    """Recommend for what the options say."""
     from precice_lb.recommend import recommend
     from precice_lb.recommend.failed import with_failed
 

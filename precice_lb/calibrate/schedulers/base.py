@@ -169,9 +169,15 @@ def follow(scheduler: Scheduler, plan: RunPlan, job: str, note: Callable[[str], 
     asked = heard = time.monotonic() - pause
     running_since: float | None = None
     number: str | None = None
-    while not (exits := read_exits(path)).ended:
+
+    def tell_number() -> None:
+        nonlocal number
         if number is None and (number := scheduler.number(job)) is not None:
             note(number)
+
+    tell_number()
+    while not (exits := read_exits(path)).ended:
+        tell_number()
         now = time.monotonic()
         if now - asked >= pause:
             asked, pause = now, min(1.3 * pause, scheduler.longest_pause)
@@ -190,6 +196,7 @@ def follow(scheduler: Scheduler, plan: RunPlan, job: str, note: Callable[[str], 
             text = f"{' and '.join(blame)} still ran at the time limit of {plan.time_limit_seconds:g} s"
             return Outcome(now - running_since, text + _cancelled(scheduler, plan, job), blame, timed_out=True)
         time.sleep(_FILE_POLL_SECONDS)
+    tell_number()
     # A job that is cancelled or loses a node may still note how its participants ended: srun's exit code is 0 after the
     # loss of a node.
     end = time.monotonic() + _SETTLE_SECONDS
