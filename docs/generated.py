@@ -166,7 +166,9 @@ def _room_page(room: str) -> str:
 
 def _command_line() -> str:
     """Every command with its options, as ``--help`` has them."""
-    from precice_lb.cli import app
+    from precice_lb.cli import add_readers, app
+
+    add_readers()
 
     # Usage lines begin with the program that runs.
     sys.argv = ["precice-lb"]
@@ -189,7 +191,7 @@ def _study_keys() -> str:
     meanings = _meanings((ROOT / "configs" / "README.md").read_text(encoding="utf-8"))
     lines = []
     for table, name in (("case", "CaseSection"), ("runs", "RunsSection"), ("budget", "BudgetSection"),
-                        ("participants", "ParticipantSection"), ("launcher", "LauncherSection"),
+                        ("participants", "ParticipantSection"), ("launcher", "LauncherOptions"),
                         ("meshes", "MeshSection"), ("emulation", "EmulationSection")):  # fmt: skip
         section = schema["$defs"][name]
         several = "items" in schema["properties"][table]

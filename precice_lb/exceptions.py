@@ -13,6 +13,7 @@ __all__ = [
     "InfeasibleError",
     "InternalError",
     "ModelError",
+    "PluginError",
     "PreciceLBError",
     "ScheduleError",
     "StoreError",
@@ -68,6 +69,10 @@ class CalibrationError(PreciceLBError):
 
 class InternalError(PreciceLBError):
     """A result that cannot be: an error of this package, not of its user."""
+
+
+class PluginError(PreciceLBError):
+    """What another distribution adds cannot be used."""
 
 
 class TooFewRunsError(CalibrationError):

@@ -387,7 +387,7 @@ def test_a_study_whose_job_may_still_run_may_not_change(tmp_path: Path) -> None:
         with pytest.raises(CalibrationError, match=r"another study \(runs\.windows changed\)"):
             state.take_identity({"runs.windows": 9}, tmp_path, resumes=resumes)
     state.take_identity({"runs.windows": 9}, tmp_path, resumes=False)
-    assert state.identity == {"runs.windows": 9}
+    assert state.study == {"runs.windows": 9}
 
 
 @pytest.mark.parametrize(

@@ -13,10 +13,11 @@ from calibrate_helpers import SOLVER, write_case, write_study
 
 from precice_lb.calibrate import Event, LauncherOptions, make_launcher, read_study, run_campaign
 from precice_lb.calibrate.launchers import RunPlan, Task
-from precice_lb.calibrate.launchers.exits import read_exits
 from precice_lb.calibrate.launchers.slurm import SlurmLauncher
-from precice_lb.calibrate.launchers.slurm_client import outside_of_jobs
 from precice_lb.calibrate.processes import ProcessSpec, run_processes
+from precice_lb.calibrate.schedulers.base import read_exits
+from precice_lb.calibrate.schedulers.command import job_number
+from precice_lb.calibrate.schedulers.slurm import outside_of_jobs
 from precice_lb.calibrate.state import CampaignState
 from precice_lb.exceptions import CalibrationError
 
@@ -49,9 +50,10 @@ def slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return place
 
 
-def made(**options: object) -> SlurmLauncher:
+def made(label: str = "lb", **options: object) -> SlurmLauncher:
     found = make_launcher("slurm", LauncherOptions(**options))  # type: ignore[arg-type]
     assert isinstance(found, SlurmLauncher)
+    found.label = label
     return found
 
 
@@ -88,7 +90,7 @@ def test_the_script_of_a_job(tmp_path: Path, slurm: Path) -> None:
     ]
     assert sorted(order, key=script.index) == order
     assert launcher.files(plan) == {tmp_path / "job.sh": script}
-    assert launcher.submission(tmp_path / "job.sh") == [f"{slurm}/sbatch", "--parsable", f"{tmp_path}/job.sh"]
+    assert launcher.slurm.submission(tmp_path / "job.sh") == [f"{slurm}/sbatch", "--parsable", f"{tmp_path}/job.sh"]
     assert subprocess.run(["bash", "-n"], input=script, text=True, check=False).returncode == 0
 
 
@@ -222,30 +224,64 @@ def test_a_job_that_fails_ends_its_partner_and_says_why(tmp_path: Path) -> None:
 
 
 def test_a_submission_that_does_not_wait_is_told_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("precice_lb.calibrate.launchers.jobs._SETTLE_SECONDS", 0.5)
+    monkeypatch.setattr("precice_lb.calibrate.schedulers.base._SETTLE_SECONDS", 0.5)
     study = read_study(template_study(tmp_path, SUBMITTED.replace("bash {script}", "true")))
     with pytest.raises(CalibrationError, match=r"true ended before its script did"):
         run_campaign(study, tmp_path / "campaign", report=quiet)
 
 
+@pytest.mark.parametrize(
+    ("said", "number"),
+    [
+        ("4711.server\n", "4711.server"),
+        ("qsub: project p0042\n4711[].server\n", "4711[].server"),
+        ("p0042: 3 jobs waiting\nJob <4711> is submitted to queue <normal>.\n", "4711"),
+        ('Your job 4711 ("x") has been submitted', "4711"),
+        ("queue 7\nSubmitted batch job 4711.\n", "4711"),
+        ("qsub: project p0042\nqsub: waiting for job 4711.server to start\n", "4711.server"),
+        ("qsub: project p0042, 16 cores, since 2026-01-01\n", None),
+        ("", None),
+    ],
+)
+def test_the_number_of_a_job_is_no_other_number_of_its_log(said: str, number: str | None) -> None:
+    assert job_number(said) == number
+
+
+def test_a_pattern_of_the_study_finds_the_number() -> None:
+    assert job_number("run 17 as f23\n", r"as (f\d+)$") == "f23"
+    assert job_number("run 17 as 23\n", r"as (f\d+)$") is None
+
+
 SLOW = SOLVER + "import time\ntime.sleep(300)\n"
 
 
-def test_a_job_over_its_time_limit_is_cancelled_as_the_template_says(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("said", "more", "number"),
+    [
+        ("project p0042: Job <4711> is submitted", "", "4711"),
+        ("project p0042: f4711", "\njob_number = ': (f[0-9]+)$'", "f4711"),
+        ("project p0042", "", None),
+    ],
+)
+def test_a_job_over_its_time_limit_is_cancelled_as_the_template_says(
+    tmp_path: Path, said: str, more: str, number: str | None
+) -> None:
     submit = tmp_path / "submit.sh"
-    submit.write_text('#!/bin/sh\necho "Job <4711> is submitted"\nexec bash "$1"\n')
+    submit.write_text(f'#!/bin/sh\necho "{said}"\nexec bash "$1"\n')
     submit.chmod(0o755)
     launcher = (
         SUBMITTED.replace("bash {script}", f"{submit} {{script}}") + f"\ncancel = 'touch {tmp_path}/cancelled-{{job}}'"
     )
-    path = template_study(tmp_path, launcher, solver=SLOW)
+    path = template_study(tmp_path, launcher + more, solver=SLOW)
     path.write_text(path.read_text().replace("time_limit_seconds = 300", "time_limit_seconds = 1"))
-    with pytest.raises(CalibrationError, match=r"Left and Right still ran at the time limit of 1 s"):
+    with pytest.raises(CalibrationError, match=r"Left and Right still ran at the time limit of 1 s") as caught:
         run_campaign(read_study(path), tmp_path / "campaign", report=quiet)
-    assert (tmp_path / "cancelled-4711").exists()
+    # Nothing is cancelled where the number is not known, and the user is told.
+    assert [file.name for file in tmp_path.glob("cancelled-*")] == ([f"cancelled-{number}"] if number else [])
+    assert ("not cancelled, do so by hand: expected the job's number in" in str(caught.value)) == (number is None)
     state = CampaignState.load(tmp_path / "campaign")
     assert state is not None
-    assert (state.runs[0].outcome, state.runs[0].job) == ("timeout", "4711")
+    assert (state.runs[0].outcome, state.runs[0].job) == ("timeout", number)
 
 
 @pytest.mark.parametrize(
@@ -263,6 +299,11 @@ def test_a_job_over_its_time_limit_is_cancelled_as_the_template_says(tmp_path: P
             r"launcher\.script: .*none\.sh cannot be read",
         ),
         ("participant = '{command}'\nsubmit = 'qsub'\nscript = 'study.toml'", r"has no line {participants}"),
+        (
+            "participant = '{command}'\njob_number = 'job (.*'",
+            r"job_number: expected a regular expression.*unterminated",
+        ),
+        ("participant = '{command}'\njob_number = 'job .*'", r"job_number: expected one group in parentheses.*found 0"),
         ("participant = '{command}'\ncancel = 'qdel {jbo}'", r"launcher\.cancel: unknown placeholder {jbo}.*'job'"),
         ("", r"launcher\.participant: a template needs"),
     ],
@@ -285,7 +326,7 @@ def run_script(directory: Path, text: str, seconds: float = 250.0) -> None:
 
 
 def test_participants_that_do_not_listen_are_killed(tmp_path: Path) -> None:
-    from precice_lb.calibrate.launchers.script import Line, body
+    from precice_lb.calibrate.schedulers.script import Line, body
 
     deaf = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(300)"
     lines = [

@@ -49,7 +49,7 @@ def mismatches(
     text = path.read_text().replace("python solver.py Left", f"{started} solver.py")
     path.write_text(text.replace("python solver.py Right", right or "sh -c true"))
     study = read_study(path)
-    return mpi_mismatches(study, make_launcher("mpiexec", study.launcher_options(directory)))
+    return mpi_mismatches(study, make_launcher("mpiexec", study.launcher_options))
 
 
 @pytest.mark.parametrize(
@@ -132,7 +132,7 @@ def test_a_campaign_says_so_before_its_first_run(tmp_path: Path, mpiexec: str) -
     path.write_text(path.read_text().replace("python solver.py Left", f"{other} solver.py"))
     events: list[Event] = []
     study = read_study(path)
-    launcher = make_launcher("mpiexec", study.launcher_options(tmp_path))
+    launcher = make_launcher("mpiexec", study.launcher_options)
     with pytest.raises(Exception, match="every run failed"):
         run_campaign(study, tmp_path / "campaign", report=events.append)
     kinds = [type(event).__name__ for event in events]

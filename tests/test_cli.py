@@ -271,6 +271,16 @@ def test_import_writes_a_table_that_recommend_reads_and_replaces_none(
     assert "--participant" in refused(capsys, "import", "ateles-timeinfo", one)
 
 
+@pytest.mark.parametrize(("word", "hint"), [("likwid", ""), ("csw", "; did you mean 'csv'?")])
+def test_a_format_that_there_is_not_is_no_path(word: str, hint: str, capsys: pytest.CaptureFixture[str]) -> None:
+    formats = "precice-profiling, csv, precice-events, ateles-timeinfo, case"
+    said = refused(capsys, "import", word, "measured.txt")
+    assert f"expected a format ({formats}), or a profiling file" in said
+    assert f"found {word!r}{hint}" in said
+    # A path stays one.
+    assert "found nothing there" in refused(capsys, "import", f"nowhere/{word}")
+
+
 IMPORTS = ["precice-profiling", "csv", "precice-events", "ateles-timeinfo", "case"]
 
 

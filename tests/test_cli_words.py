@@ -18,7 +18,7 @@ from cyclopts import App
 from record_helpers import environment
 from store_helpers import row, write_store
 
-from precice_lb.cli import app, main
+from precice_lb.cli import add_readers, app, main
 
 ROOT = Path(__file__).parent.parent
 PAGE = (ROOT / "docs" / "exit-codes.md").read_text(encoding="utf-8")
@@ -32,6 +32,7 @@ def commands(below: App = app, words: tuple[str, ...] = ()) -> Iterator[tuple[st
             yield from commands(below[name], (*words, name))
 
 
+add_readers()
 COMMANDS = [words for words in commands() if words != ("import",)]
 
 

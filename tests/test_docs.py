@@ -13,7 +13,7 @@ import pytest
 from markdown_helpers import ROOT, link_problem, links, pages
 
 from precice_lb.calibrate.study import Study
-from precice_lb.cli import app
+from precice_lb.cli import add_readers, app
 from precice_lb.store.schema import ADVANCE_DTYPE, INITIALIZE_DTYPE, METADATA, SECTION_DTYPE
 
 
@@ -73,6 +73,7 @@ def test_every_command_and_option_is_in_the_reference(built: Path) -> None:
                     for option in argument.names[:1]:
                         assert not option.startswith("--") or option in text, (name, option)
 
+    add_readers()
     look(app, ())
     assert "[default: None]" not in text
     assert " -m " not in "".join(re.findall(r"precice-lb [^\n]*\[OPTIONS\]", re.sub(r"<[^>]+>", "", text)))
@@ -93,10 +94,11 @@ def test_study_keys_have_the_defaults_that_their_descriptions_state() -> None:
     """The prose of configs/README.md names defaults by hand: they are the model's."""
     definitions = Study.model_json_schema()["$defs"]
     tables = dict(re.findall(r"^## `\[+(\w+)\]+`.*?\n(.*?)(?=^## |\Z)", _studies(), flags=re.MULTILINE | re.DOTALL))
-    named = {"case": "Case", "runs": "Runs", "budget": "Budget", "participants": "Participant", "launcher": "Launcher"}
+    sections = {"case": "Case", "runs": "Runs", "budget": "Budget", "participants": "Participant"}
+    named = {table: f"{name}Section" for table, name in sections.items()} | {"launcher": "LauncherOptions"}
     compared = 0
     for table, name in named.items():
-        properties = definitions[f"{name}Section"]["properties"]
+        properties = definitions[name]["properties"]
         described = set()
         for keys, default in re.findall(r"^\| (`.*?`) \| (.*?) \|", tables[table], flags=re.MULTILINE):
             for key in re.findall(r"`(\w+)`", keys):

@@ -26,7 +26,7 @@ from conftest import FULL_COUNTS
 from markdown_helpers import ROOT, Block, blocks, pages
 
 from precice_lb.calibrate.study import Study
-from precice_lb.cli import app
+from precice_lb.cli import add_readers, app
 from precice_lb.precice_xml import parse_configuration
 
 if sys.version_info >= (3, 11):
@@ -34,6 +34,7 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
+add_readers()
 BLOCKS = [block for page in pages() for block in blocks(page)]
 SHELLS = ("bash", "sh", "shell", "console")
 # First words of lines that are commands where a block does not name its language.

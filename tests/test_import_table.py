@@ -11,6 +11,7 @@ import pytest
 TABLE: dict[str, tuple[set[str], set[str]]] = {
     "exceptions": (set(), set()),
     "plural": (set(), set()),
+    "plugins": (set(), set()),
     "store": (set(), {"numpy", "h5py"}),
     "record": (
         {"store.meshes", "store.schema", "store.writer", "embedded"},
@@ -76,7 +77,9 @@ def _modules(graph: grimp.ImportGraph) -> list[str]:
 def _may_import(room: str, imported: str) -> bool:
     allowed, _ = TABLE[room]
     inside = imported.removeprefix(f"{ROOT}.")
-    if _room(imported) in {room, "exceptions", "plural"} or ("*" in allowed and _room(imported) != "__main__"):
+    if _room(imported) in {room, "exceptions", "plugins", "plural"} or (
+        "*" in allowed and _room(imported) != "__main__"
+    ):
         return True
     return any(inside == name or inside.startswith(f"{name}.") for name in allowed)
 

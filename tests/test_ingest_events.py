@@ -81,9 +81,9 @@ def test_an_iterations_log_groups_advances_into_windows(tmp_path: Path) -> None:
     refused(lambda: _import(path), str(log), "4 iterations in all", "7 advance calls")
     np.testing.assert_allclose(_import(path, advances_per_window=1, warmup=5).samples["A"], [[1, 0.035]])
     write(log, "\n".join([rows[0], "1 2 x 1"]))
-    refused(lambda: _import(path), str(log), "row 2")
+    refused(lambda: _import(path), str(log), "line 2")
     write(log, "something else")
-    refused(lambda: _import(path), str(log), "column Iterations")
+    refused(lambda: _import(path), str(log), "columns TimeWindow, Iterations")
 
 
 def test_subcycles_are_added_up(tmp_path: Path) -> None:

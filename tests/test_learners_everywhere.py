@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import json
 import os
@@ -16,6 +17,7 @@ from store_helpers import START, row, write_store
 
 import precice_lb.calibrate
 from precice_lb.calibrate import read_study
+from precice_lb.calibrate.state import CampaignState
 from precice_lb.cli import main
 from precice_lb.cli.flow import run_and_recommend
 from precice_lb.dataset import CoupledRun, load_runs, measurements_from_runs
@@ -213,6 +215,14 @@ def test_calibrate_decides_and_reports(
     assert "less than the 50.0 % below which" in (tmp_path / "report" / "report.md").read_text()
 
 
+def test_the_report_of_a_campaign_has_the_target_of_its_study(campaign: Path, tmp_path: Path) -> None:
+    study = read_study(campaign / "study.toml")
+    settings = dataclasses.replace(study.settings(), existing=[str(campaign / "stores")])
+    CampaignState(study.identity(), [], settings).save(tmp_path)
+    assert main(["report", str(tmp_path), "--output", str(tmp_path / "report")]) == 0
+    assert "less than the 50.0 % below which" in (tmp_path / "report" / "report.md").read_text()
+
+
 @every_learner
 def test_watch_splits_anew(learner: str, campaign: Path) -> None:
     measurements = measurements_from_runs(load_runs([campaign / "stores"]))
@@ -330,8 +340,6 @@ def _recommended(learner: object, **options: object) -> Recommendation:
 
 def test_the_split_that_was_recommended_is_judged_and_not_another(tmp_path: Path) -> None:
     """A learner whose recommendation others find poor says by how much."""
-    import dataclasses
-
     found = _recommended("shape")
     good = next_runs(found)
     poor = next_runs(dataclasses.replace(found, split={"Fluid": 2, "Solid": 10}))

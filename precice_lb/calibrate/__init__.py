@@ -18,8 +18,10 @@ from precice_lb.calibrate.events import (
     RunStarted,
     print_event,
 )
-from precice_lb.calibrate.launchers import Launcher, LauncherOptions, launcher, launcher_names, make_launcher
+from precice_lb.calibrate.launchers import Launcher, launcher, launcher_names, make_launcher
+from precice_lb.calibrate.plan import LauncherOptions, RunPlan, Task
 from precice_lb.calibrate.read import read_study
+from precice_lb.calibrate.schedulers import Scheduler
 from precice_lb.calibrate.state import RunRecord, Settings
 from precice_lb.calibrate.study import Study
 
@@ -38,11 +40,14 @@ __all__ = [
     "Proposal",
     "Report",
     "RunFinished",
+    "RunPlan",
     "RunRecord",
     "RunResumed",
     "RunStarted",
+    "Scheduler",
     "Settings",
     "Study",
+    "Task",
     "design_of",
     "doubling_splits",
     "grid_splits",

@@ -215,7 +215,7 @@ def run_campaign(
         directory.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise CalibrationError(f"{directory}: the campaign's directory cannot be made: {error}") from error
-    launcher = make_launcher(study.launcher.name, study.launcher_options(directory))
+    launcher = make_launcher(study.launcher.name, study.launcher_options, directory)
     with campaign_lock(directory), _signals_interrupt(), logged(report or print_event, directory) as tell:
         state = CampaignState.load(directory) or CampaignState(study.identity())
         state.take_identity(study.identity(), directory, resumes=launcher.resumes)

@@ -32,22 +32,6 @@ def copy_case(source: Path, target: Path, without: Path, link: Sequence[str] = (
     """Copy a case directory without caches, stores and results of preCICE, and without the campaign's own directory.
 
     A symbolic link that points outside the case keeps pointing there; one that points inside points into the copy.
-
-    Parameters
-    ----------
-    source
-        The case, absolute.
-    target
-        The copy, which must not exist yet.
-    without
-        Directory of the campaign, left out where it lies inside the case.
-    link
-        Patterns of files and directories, relative to the case, that the copy gets as links to the case's own.
-
-    Raises
-    ------
-    OSError
-        When a file cannot be read or written.
     """
     copy_tree(source, target, link=link, without=without, left_out=LEFT_OUT)
     for place, directories, files in os.walk(target):
@@ -60,24 +44,7 @@ def copy_case(source: Path, target: Path, without: Path, link: Sequence[str] = (
 def copy_tree(
     source: Path, target: Path, *, link: Sequence[str] = (), without: Path | None = None, left_out: Sequence[str] = ()
 ) -> None:
-    """Copy a tree over another one, with links to its own files and directories where ``link`` says so.
-
-    Parameters
-    ----------
-    source, target
-        Directories; the target's own files stay unless the source has another.
-    link
-        Patterns relative to ``source``.
-    without
-        A directory to leave out.
-    left_out
-        Patterns of names to leave out.
-
-    Raises
-    ------
-    OSError
-        When a file cannot be read or written.
-    """
+    """Copy a tree over another one, with links to its own files and directories where ``link`` says so."""
 
     def copy(relative: Path) -> None:
         # A case may be read-only; its copy is worked in.

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from precice_lb.calibrate.choices import choices
 from precice_lb.calibrate.commands import check_command
 from precice_lb.calibrate.launchers import RUN_VARIABLES, check_placeholders, fill, launcher_class
 from precice_lb.calibrate.prepare import PLACEHOLDERS, placeholders
 from precice_lb.calibrate.study import ParticipantSection, Study
 from precice_lb.exceptions import ConfigurationError, StudyError
+from precice_lb.plugins import choices
 from precice_lb.plural import plural
 from precice_lb.precice_xml import Configuration, read_configuration
 
@@ -15,13 +15,7 @@ __all__ = ["check_study"]
 
 
 def check_study(study: Study) -> None:
-    """Check everything that can be known before the first run.
-
-    Raises
-    ------
-    StudyError
-        Naming the key, what was expected and what was found.
-    """
+    """Check everything that can be known before the first run."""
     runs = study.runs
     if runs.windows <= runs.warmup_windows:
         raise StudyError(

@@ -23,11 +23,6 @@ def command_tokens(command: str, directory: Path, case: Path) -> tuple[str, ...]
     ``python`` and ``python3`` are the interpreter that runs the campaign; a name with a slash is relative to the
     participant's ``directory`` in the ``case``, of which a run takes a copy; any other name is looked for beside the
     interpreter, then on the path.
-
-    Raises
-    ------
-    StudyError
-        When the command is empty or its program is not an executable file.
     """
     try:
         tokens = shlex.split(command)
@@ -63,13 +58,7 @@ def _copied(name: str, directory: Path, case: Path) -> bool:
 
 
 def check_command(command: str, directory: Path, case: Path) -> None:
-    """Check that a command's program exists, and its script where it is one of Python's.
-
-    Raises
-    ------
-    StudyError
-        Naming what is missing.
-    """
+    """Check that a command's program exists, and its script where it is one of Python's."""
     script, by_run = _script(command_tokens(command, directory, case))
     if script is None:
         return

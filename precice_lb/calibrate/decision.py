@@ -43,25 +43,10 @@ READINGS = 256
 def learned(
     rows: Array, parameters: Sequence[float], seed: Sequence[int], *, usual_noise: bool
 ) -> tuple[Curves, float]:
-    """Draw curves of a participant from what was measured.
+    """Draw curves of a participant from what was measured, and tell the relative standard deviation of a run's seconds.
 
-    Parameters
-    ----------
-    rows : array of shape (n, 3 + k)
-        Ranks, seconds, standard errors (NaN where unknown), and parameters such as the size of the mesh.
-    parameters : sequence of float
-        Of the case that the curves are for, k of them.
-    seed : sequence of int
-        The same seed draws the same curves.
-    usual_noise : bool
-        Whether to expect the usual noise between runs, or none in particular.
-
-    Returns
-    -------
-    curves : callable
-        From rank counts, shape (m,), to seconds per window, shape (curves, m).
-    noise : float
-        Relative standard deviation of a run's seconds.
+    ``rows`` has shape (n, 3 + k): ranks, seconds, standard errors (NaN where unknown), and k ``parameters``; the curves
+    are for the case's own. They go from rank counts, shape (m,), to seconds per window, shape (curves, m).
     """
     varying = [at for at in range(len(parameters)) if len(np.unique(rows[:, 3 + at])) > 1]
     values = [parameters[at] for at in varying]

@@ -13,6 +13,9 @@ from itertools import islice, product
 from random import Random
 from typing import Protocol
 
+import numpy as np
+from numpy.typing import NDArray
+
 from precice_lb.exceptions import InfeasibleError
 from precice_lb.plural import plural
 
@@ -231,75 +234,47 @@ def _scaled(weights: Sequence[float], low: Sequence[int], high: Sequence[int], t
 def _spread(
     candidates: Sequence[tuple[int, ...]], low: Sequence[int], high: Sequence[int], count: int
 ) -> list[tuple[int, ...]]:
-    """Pick ``count`` candidates of least energy: greedily, then by exchange until nothing improves."""
-    axes = [_Axis({split[i] for split in candidates}, low[i], high[i]) for i in range(len(low))]
-    even = min(
-        candidates, key=lambda split: (sum(axis.middle(p) ** 2 for axis, p in zip(axes, split, strict=True)), split)
+    """Pick ``count`` of the sorted candidates of least energy: greedily, then by exchange until nothing improves."""
+    spans = [math.log(most / least) or 1.0 for least, most in zip(low, high, strict=True)]
+    # Of each rank count on a logarithmic axis from 0 to 1.
+    place = np.array(
+        [[math.log(n / least) / span for n, least, span in zip(s, low, spans, strict=True)] for s in candidates]
     )
-    chosen = [even]
-    _add(axes, even, 1)
+    energy = np.zeros_like(place)
+
+    def put(at: int, sign: int) -> None:
+        energy[:] += sign / (np.abs(place - place[at]) + _RESOLUTION) ** 2
+
+    def best_beside(taken: Sequence[int]) -> int:
+        free = sum(energy.T)
+        free[list(taken)] = np.inf
+        return int(np.argmin(free))
+
+    chosen = [int(np.argmin(sum((place.T - 0.5) ** 2)))]
+    put(chosen[0], 1)
     while len(chosen) < min(count, len(candidates)):
-        best = _least_energy(candidates, axes, chosen)
-        chosen.append(best)
-        _add(axes, best, 1)
+        chosen.append(best_beside(chosen))
+        put(chosen[-1], 1)
     for _ in range(max(1, _EXCHANGES // count)):
         improved = False
         for position, current in enumerate(chosen):
-            _add(axes, current, -1)
-            others = chosen[:position] + chosen[position + 1 :]
-            best = _least_energy(candidates, axes, others)
-            if _energy(axes, best) < _energy(axes, current) * (1 - 1e-9):
+            put(current, -1)
+            best = best_beside(chosen[:position] + chosen[position + 1 :])
+            if energy[best].sum() < energy[current].sum() * (1 - 1e-9):
                 chosen[position] = best
                 improved = True
-            _add(axes, chosen[position], 1)
+            put(chosen[position], 1)
         if not improved:
             break
-    return _ordered(chosen, axes)
+    return [candidates[at] for at in _ordered(chosen, place)]
 
 
-class _Axis:
-    """One participant's rank counts on a logarithmic axis from 0 to 1, with the energy each would add."""
-
-    def __init__(self, counts: Collection[int], least: int, most: int) -> None:
-        span = math.log(most / least) or 1.0
-        self.position = {count: math.log(count / least) / span for count in counts}
-        self.energy = dict.fromkeys(self.position, 0.0)
-
-    def middle(self, count: int) -> float:
-        return self.position[count] - 0.5
-
-    def add(self, count: int, sign: int) -> None:
-        here = self.position[count]
-        for other, there in self.position.items():
-            self.energy[other] += sign / (abs(there - here) + _RESOLUTION) ** 2
-
-
-def _add(axes: Sequence[_Axis], split: tuple[int, ...], sign: int) -> None:
-    for axis, count in zip(axes, split, strict=True):
-        axis.add(count, sign)
-
-
-def _energy(axes: Sequence[_Axis], split: tuple[int, ...]) -> float:
-    return sum(axis.energy[count] for axis, count in zip(axes, split, strict=True))
-
-
-def _least_energy(
-    candidates: Sequence[tuple[int, ...]], axes: Sequence[_Axis], taken: Collection[tuple[int, ...]]
-) -> tuple[int, ...]:
-    free = (split for split in candidates if split not in taken)
-    return min(free, key=lambda split: (_energy(axes, split), split))
-
-
-def _ordered(chosen: Sequence[tuple[int, ...]], axes: Sequence[_Axis]) -> list[tuple[int, ...]]:
+def _ordered(chosen: Sequence[int], place: NDArray[np.float64]) -> list[int]:
     """Put the most even split first, then each time the one farthest from all before it."""
-
-    def distance(one: tuple[int, ...], other: tuple[int, ...]) -> float:
-        return sum(abs(axis.position[p] - axis.position[q]) for axis, p, q in zip(axes, one, other, strict=True))
-
-    rest = sorted(chosen, key=lambda split: (sum(a.middle(p) ** 2 for a, p in zip(axes, split, strict=True)), split))
+    rest = sorted(chosen, key=lambda at: (sum((place[at] - 0.5) ** 2), at))
     order = [rest.pop(0)]
     while rest:
-        farthest = max(rest, key=lambda split: (min(distance(split, done) for done in order), split))
+        farthest = max(rest, key=lambda at: (min(sum(np.abs(place[at] - place[done])) for done in order), at))
         rest.remove(farthest)
         order.append(farthest)
     return order

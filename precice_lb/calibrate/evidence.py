@@ -20,15 +20,7 @@ _PROFILES = "case/**/precice-profiling/*"
 
 
 def wrong_size(run: Path, split: Mapping[str, int]) -> str | None:
-    """Say which participant's MPI saw another number of ranks than the split says.
-
-    Parameters
-    ----------
-    run
-        Directory of the run.
-    split
-        Ranks by participant.
-    """
+    """Say which participant's MPI saw another number of ranks than the split says."""
     sizes = _sizes(run)
     for name, ranks in split.items():
         if name in sizes and sizes[name] != {ranks}:
@@ -54,17 +46,7 @@ def not_measured(run: Path, split: Mapping[str, int]) -> str | None:
 def import_profiles(
     run: Path, split: Mapping[str, int], configuration: Path, metadata: Mapping[str, Any]
 ) -> str | None:
-    """Turn the profiling files of participants that no recorder was in into stores; say what is wrong with them.
-
-    Parameters
-    ----------
-    run, split
-        The run.
-    configuration
-        The run's own ``precice-config.xml``.
-    metadata
-        What the stores shall say of the run.
-    """
+    """Turn the profiling files of participants that no recorder was in into stores; say what is wrong with them."""
     recorded = {match["who"] for path in run.glob(_STORES) if (match := _RANK_FILE.match(path.name))}
     for name in split.keys() - recorded:
         files = [

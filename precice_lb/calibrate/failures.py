@@ -20,16 +20,6 @@ def failed_splits(records: Sequence[RunRecord]) -> tuple[FailedSplit, ...]:
     Where it is a participant's own number of ranks that failed, the split has that participant alone: its log alone
     says why, or it failed beside different ranks of others that all ended well elsewhere; and no run in which it had as
     many ended well. Otherwise the failure is that of the combination.
-
-    Parameters
-    ----------
-    records
-        Runs of a campaign.
-
-    Returns
-    -------
-    tuple of FailedSplit
-        Participants alone first; combinations that they explain are left out.
     """
     own = [record for record in records if record.mesh is None]
     finished = [record for record in own if record.outcome == "finished"]

@@ -15,17 +15,11 @@ __all__ = ["MeasuredRuns", "mean_iterations", "measured_runs", "read_measurement
 
 @dataclasses.dataclass(frozen=True)
 class MeasuredRuns:
-    """Runs that can be learned from.
+    """Runs that can be learned from."""
 
-    Attributes
-    ----------
-    runs
-        One table per coupled run, with a row for each participant.
-    problems
-        Why the others cannot be learned from.
-    """
-
+    #: One table per coupled run, with a row for each participant.
     runs: tuple[Measurements, ...]
+    #: Why the others cannot be learned from.
     problems: tuple[str, ...]
 
 
@@ -51,11 +45,6 @@ def read_measurements(sources: Sequence[Path], warmup: int | None = None) -> Mea
     """Read all runs of one case from directories of stores, with the parameters of each.
 
     ``warmup`` is as of `read_runs`.
-
-    Raises
-    ------
-    StoreError, DataError
-        What cannot be read, or must not be mixed.
     """
     return _with_parameters(read_runs(sources, warmup))
 
@@ -74,10 +63,5 @@ def read_runs(sources: Sequence[Path], warmup: int | None = None) -> list[Couple
     """Read runs, with what was measured beside their stores.
 
     With a number of windows as ``warmup``, so many are left out of each.
-
-    Raises
-    ------
-    StoreError
-        What cannot be read.
     """
     return load_runs(sources, warmup=warmup, complete=enrich)

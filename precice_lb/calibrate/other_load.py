@@ -23,12 +23,9 @@ class OtherLoad:
         self._began, self._busy, self._own = time.monotonic(), _busy_seconds(), _own_seconds()
 
     def cores(self) -> float | None:
-        """Tell how many cores others kept busy in the mean; every process started here has ended.
+        """Tell how many cores others kept busy in the mean, once every process started here has ended.
 
-        Returns
-        -------
-        float or None
-            None where it is not known: not on Linux, or in less than half a second.
+        None where it is not known: not on Linux, or in less than half a second.
         """
         elapsed, busy = time.monotonic() - self._began, _busy_seconds()
         if busy is None or self._busy is None or elapsed < _SHORTEST_SECONDS:

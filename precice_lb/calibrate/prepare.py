@@ -15,14 +15,14 @@ from pathlib import Path
 
 from precice_lb.calibrate.case import copy_case, copy_tree
 from precice_lb.calibrate.commands import command_tokens
-from precice_lb.calibrate.launchers import file_name, fill
+from precice_lb.calibrate.launchers import Task, file_name, fill
 from precice_lb.calibrate.processes import ProcessSpec, log_tail, run_processes
 from precice_lb.calibrate.state import PREPARED
 from precice_lb.calibrate.study import ParticipantSection, Study
 from precice_lb.exceptions import CalibrationError
 from precice_lb.plural import plural
 
-__all__ = ["PLACEHOLDERS", "copy_of_case", "lay_over", "placeholders", "prepared"]
+__all__ = ["PLACEHOLDERS", "copy_of_case", "lay_over", "placeholders", "prepared", "task_of", "tokens_of"]
 
 PLACEHOLDERS = frozenset({"nodes", "participant", "ranks", "ranks_per_node"})
 """What may stand in a participant's command, its prepare commands and its templates."""
@@ -42,14 +42,20 @@ def placeholders(study: Study, participant: ParticipantSection, ranks: int) -> d
     }
 
 
-def copy_of_case(study: Study, target: Path, directory: Path) -> None:
-    """Copy the case of a study, in the developed state that it names; ``directory`` is the campaign's.
+def tokens_of(study: Study, participant: ParticipantSection, ranks: int, command: str | None = None) -> tuple[str, ...]:
+    """Return a command of a participant for a number of ranks, by default the one that each of them runs, as tokens."""
+    text = participant.command_at(ranks) if command is None else command
+    origin = study.case_directory / participant.directory
+    return command_tokens(fill(text, placeholders(study, participant, ranks)), origin, study.case_directory)
 
-    Raises
-    ------
-    OSError
-        When a file cannot be read or written.
-    """
+
+def task_of(participant: ParticipantSection, ranks: int, place: Path, log: Path, tokens: tuple[str, ...] = ()) -> Task:
+    """Return a participant's part of a run."""
+    return Task(participant.name, tokens, ranks, place, log, participant.ranks_per_node, participant.options)
+
+
+def copy_of_case(study: Study, target: Path, directory: Path) -> None:
+    """Copy the case of a study, in the developed state that it names; ``directory`` is the campaign's."""
     copy_case(study.case_directory, target, directory, study.case.link)
     if study.restart_path is not None:
         copy_tree(study.restart_path, target, link=study.case.link)
@@ -66,30 +72,7 @@ def prepared(
 ) -> Path | None:
     """Return where the prepared files of a participant for ``ranks`` ranks are, made now if they are not there.
 
-    Parameters
-    ----------
-    study, participant, ranks
-        For whom.
-    directory
-        Of the campaign.
-    environment
-        Of the commands.
-    token
-        Marks their processes.
-    mesh
-        Index of the small mesh that it is for.
-
-    Returns
-    -------
-    pathlib.Path or None
-        None where the participant needs nothing.
-
-    Raises
-    ------
-    CalibrationError
-        When a command fails, with the end of what it said.
-    OSError
-        When a file cannot be read or written.
+    None where the participant needs nothing; ``token`` marks the commands' processes.
     """
     if not (participant.prepare or participant.templates):
         return None
@@ -103,7 +86,6 @@ def prepared(
     place.mkdir(parents=True)
     copy_of_case(study, tree, directory)
     values = placeholders(study, participant, ranks)
-    origin = study.case_directory / participant.directory
     here = tree / participant.directory
     before = _snapshot(tree)
     copied = {Path(place) for place, _, _ in os.walk(tree)}
@@ -113,7 +95,7 @@ def prepared(
         target.unlink(missing_ok=True)
         target.write_text(fill(text, values), encoding="utf-8")
     for command in participant.prepare:
-        tokens = command_tokens(fill(command, values), origin, study.case_directory)
+        tokens = tokens_of(study, participant, ranks, command)
         log = place / "prepare.log"
         spec = ProcessSpec(participant.name, tokens, here, environment, log)
         outcome = run_processes([spec], token, study.runs.time_limit_seconds)
@@ -136,13 +118,7 @@ def prepared(
 
 
 def lay_over(place: Path, case: Path, link: tuple[str, ...] = ()) -> None:
-    """Bring what was prepared into the copy of a case; paths that are to be linked point to what was prepared.
-
-    Raises
-    ------
-    OSError
-        When a file cannot be read or written.
-    """
+    """Bring what was prepared into the copy of a case; paths that are to be linked point to what was prepared."""
     for path in json.loads((place / _NOTE).read_text(encoding="utf-8"))["removed"]:
         (case / path).unlink(missing_ok=True)
     copy_tree(place / _TREE, case, link=link)

@@ -11,7 +11,7 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,10 +21,12 @@ __all__ = [
     "TOKEN_VARIABLE",
     "Outcome",
     "ProcessSpec",
+    "end_of_log",
     "ending",
     "log_tail",
     "run_processes",
-    "running_process",
+    "start_process",
+    "stop_processes",
     "stop_token",
 ]
 
@@ -71,16 +73,17 @@ def run_processes(specs: Sequence[ProcessSpec], token: str, time_limit: float) -
     try:
         for spec in specs:
             try:
-                running[spec.participant] = _start(spec, token)
+                running[spec.participant] = start_process(spec, token)
             except OSError as error:
                 seconds = time.monotonic() - started
                 return Outcome(seconds, f"{spec.participant} could not be started: {error}", (spec.participant,))
         return _watch(running, started, time_limit)
     finally:
-        _stop(list(running.values()), token)
+        stop_processes(list(running.values()), token)
 
 
-def _start(spec: ProcessSpec, token: str) -> subprocess.Popen[bytes]:
+def start_process(spec: ProcessSpec, token: str) -> subprocess.Popen[bytes]:
+    """Start a process, and all that it starts, with ``token`` in the environment."""
     with spec.log.open("ab") as log:
         return subprocess.Popen(
             spec.tokens,
@@ -92,27 +95,6 @@ def _start(spec: ProcessSpec, token: str) -> subprocess.Popen[bytes]:
             # An interrupt typed at the terminal goes to the campaign alone, which then stops its run in order.
             start_new_session=True,
         )
-
-
-@contextlib.contextmanager
-def running_process(
-    tokens: Sequence[str], directory: Path, environment: Mapping[str, str], log: Path, token: str
-) -> Iterator[subprocess.Popen[bytes]]:
-    """Have a process run that carries ``token``; at the end nothing that does so is left.
-
-    Raises
-    ------
-    CalibrationError
-        When it cannot be started.
-    """
-    try:
-        process = _start(ProcessSpec("", tuple(tokens), directory, environment, log), token)
-    except OSError as error:
-        raise CalibrationError(f"{tokens[0]} could not be started: {error}") from error
-    try:
-        yield process
-    finally:
-        _stop([process], token)
 
 
 def _watch(processes: Mapping[str, subprocess.Popen[bytes]], started: float, time_limit: float) -> Outcome:
@@ -147,7 +129,7 @@ def _wait(processes: Sequence[subprocess.Popen[bytes]], seconds: float) -> None:
         time.sleep(_POLL_SECONDS)
 
 
-def _stop(processes: Sequence[subprocess.Popen[bytes]], token: str) -> None:
+def stop_processes(processes: Sequence[subprocess.Popen[bytes]], token: str) -> None:
     """Ask the launchers to end, since they clean up after themselves, then kill whatever is left."""
     alive = [process for process in processes if process.poll() is None]
     for process in alive:
@@ -198,13 +180,17 @@ def _with_token(token: str) -> list[int]:
     return found
 
 
-def log_tail(path: Path, lines: int = 20, limit: int = 16_384) -> list[str]:
-    """Return the last non-empty lines of a log file, without reading more than its last ``limit`` bytes."""
+def end_of_log(path: Path, limit: int) -> str:
+    """Return what the last ``limit`` bytes of a log say; nothing where it cannot be read."""
     try:
         with path.open("rb") as file:
             file.seek(0, os.SEEK_END)
             file.seek(max(0, file.tell() - limit))
-            text = file.read().decode("utf-8", errors="replace")
+            return file.read().decode("utf-8", errors="replace")
     except OSError:
-        return []
-    return [line.rstrip() for line in text.splitlines() if line.strip()][-lines:]
+        return ""
+
+
+def log_tail(path: Path, lines: int = 20, limit: int = 16_384) -> list[str]:
+    """Return the last non-empty lines of a log file, without reading more than its last ``limit`` bytes."""
+    return [line.rstrip() for line in end_of_log(path, limit).splitlines() if line.strip()][-lines:]

@@ -10,9 +10,9 @@ from typing import get_args
 from pydantic import BaseModel, ValidationError
 
 from precice_lb.calibrate.checks import check_study
-from precice_lb.calibrate.choices import choices
 from precice_lb.calibrate.study import Study
 from precice_lb.exceptions import StudyError
+from precice_lb.plugins import choices
 
 if sys.version_info >= (3, 11):
     import tomllib

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import re
 from pathlib import Path
 
 from precice_lb.calibrate.launchers import is_banner
+from precice_lb.calibrate.processes import end_of_log
 
 __all__ = ["lost_partner", "reasons"]
 
@@ -43,18 +43,10 @@ _LOST = re.compile(
 def reasons(path: Path) -> list[str]:
     """Return the lines of a log that say why its program failed, the first ones, each once; none where none does.
 
-    Parameters
-    ----------
-    path
-        The log of all ranks of a participant, or of a job.
-
-    Returns
-    -------
-    list of str
-        What was said in capitals (FATAL, ERROR) with what follows such a heading, messages of preCICE and of C++
-        exceptions, signals, and the last line of a Python traceback.
+    They are what was said in capitals (FATAL, ERROR) with what follows such a heading, messages of preCICE and of C++
+    exceptions, signals, and the last line of a Python traceback.
     """
-    lines = _lines(path)
+    lines = _COLOURS.sub("", end_of_log(path, _LONGEST)).splitlines()
     found: list[str] = []
     at = 0
     while at < len(lines):
@@ -77,13 +69,7 @@ def reasons(path: Path) -> list[str]:
 
 
 def lost_partner(line: str) -> bool:
-    """Whether a line only says that a partner has gone.
-
-    Parameters
-    ----------
-    line
-        One of `reasons`.
-    """
+    """Whether a line only says that a partner has gone."""
     return _LOST.search(line) is not None
 
 
@@ -93,14 +79,3 @@ def _end_of_traceback(lines: list[str], at: int) -> int:
     while at < len(lines) and not _EXCEPTION.match(lines[at]):
         at += 1
     return at
-
-
-def _lines(path: Path) -> list[str]:
-    try:
-        with path.open("rb") as file:
-            file.seek(0, os.SEEK_END)
-            file.seek(max(0, file.tell() - _LONGEST))
-            text = file.read().decode("utf-8", errors="replace")
-    except OSError:
-        return []
-    return _COLOURS.sub("", text).splitlines()

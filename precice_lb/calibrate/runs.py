@@ -13,16 +13,15 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-from precice_lb.calibrate.commands import command_tokens
 from precice_lb.calibrate.design import Proposal
 from precice_lb.calibrate.evidence import import_profiles, not_measured, wrong_size
-from precice_lb.calibrate.launchers import Launcher, RunPlan, Task, file_name, fill, without_banner
+from precice_lb.calibrate.launchers import Launcher, RunPlan, file_name, without_banner
 from precice_lb.calibrate.other_load import OtherLoad
-from precice_lb.calibrate.prepare import copy_of_case, lay_over, placeholders, prepared
+from precice_lb.calibrate.prepare import copy_of_case, lay_over, prepared, task_of, tokens_of
 from precice_lb.calibrate.processes import Outcome, log_tail, stop_token
 from precice_lb.calibrate.reasons import lost_partner, reasons
 from precice_lb.calibrate.state import CampaignState, RunRecord
-from precice_lb.calibrate.study import ParticipantSection, Study
+from precice_lb.calibrate.study import Study
 from precice_lb.exceptions import CalibrationError, PreciceLBError
 from precice_lb.precice_xml import patch_configuration
 
@@ -54,13 +53,7 @@ class CampaignRuns:
         self.directory = directory
 
     def check_room(self) -> None:
-        """Refuse a study whose largest run that is still to be made finds no place.
-
-        Raises
-        ------
-        CalibrationError
-            Saying how many ranks it has, and where they would find none.
-        """
+        """Refuse a study whose largest run that is still to be made finds no place."""
         study = self.study
         largest = min(study.budget.ranks, sum(high for _, high in study.bounds.values()))
         if study.runs.splits is not None:
@@ -73,7 +66,7 @@ class CampaignRuns:
         study = self.study
         rest = study.budget.ranks - sum(low for low, _ in study.bounds.values())
         largest = [
-            self._task(participant, min(high, low + rest), Path(), Path(), ())
+            task_of(participant, min(high, low + rest), Path(), Path())
             for participant, (low, high) in zip(study.participants, study.bounds.values(), strict=True)
         ]
         self.launcher.reserve(largest, min(study.budget.ranks, sum(task.ranks for task in largest)))
@@ -83,11 +76,6 @@ class CampaignRuns:
 
         A job that still waits, runs or has ended is waited for, after ``report`` was told of it; anything else is
         stopped and set aside.
-
-        Raises
-        ------
-        CalibrationError
-            When processes cannot be stopped.
         """
         cut_short = 0
         for record in [run for run in self.state.runs if run.outcome == "running"]:
@@ -130,13 +118,7 @@ class CampaignRuns:
         return record
 
     def do(self, record: RunRecord) -> None:
-        """Do one run and record how it ended.
-
-        Raises
-        ------
-        KeyboardInterrupt
-            When interrupted, after the run has been stopped.
-        """
+        """Do one run and record how it ended."""
         plan = self._plan(record)
 
         def note(job: str) -> None:
@@ -212,10 +194,8 @@ class CampaignRuns:
         for participant in self.study.participants:
             ranks = record.split[participant.name]
             place = run_directory / "case" / participant.directory
-            origin = self.study.case_directory / participant.directory
-            command = fill(participant.command_at(ranks), placeholders(self.study, participant, ranks))
-            tokens = command_tokens(command, origin, self.study.case_directory)
-            tasks.append(self._task(participant, ranks, place, _log(run_directory, participant.name), tokens))
+            tokens = tokens_of(self.study, participant, ranks)
+            tasks.append(task_of(participant, ranks, place, _log(run_directory, participant.name), tokens))
         return RunPlan(
             name=record.name,
             directory=run_directory,
@@ -223,19 +203,6 @@ class CampaignRuns:
             token=record.token,
             variables=self._variables(record, run_directory),
             time_limit_seconds=self.study.runs.time_limit_seconds,
-        )
-
-    def _task(
-        self, participant: ParticipantSection, ranks: int, directory: Path, log: Path, command: tuple[str, ...]
-    ) -> Task:
-        return Task(
-            participant=participant.name,
-            command=command,
-            ranks=ranks,
-            directory=directory,
-            log=log,
-            ranks_per_node=participant.ranks_per_node,
-            options=participant.options,
         )
 
     def _variables(self, record: RunRecord, run_directory: Path) -> dict[str, str]:

@@ -10,11 +10,10 @@ from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
 
-from precice_lb.calibrate.commands import command_tokens
-from precice_lb.calibrate.launchers import Launcher, fill
+from precice_lb.calibrate.launchers import Launcher
 from precice_lb.calibrate.launchers.local import MpiexecLauncher
 from precice_lb.calibrate.launchers.mpi import MPIFamily
-from precice_lb.calibrate.prepare import placeholders
+from precice_lb.calibrate.prepare import tokens_of
 from precice_lb.calibrate.study import Study
 from precice_lb.exceptions import PreciceLBError
 
@@ -42,26 +41,14 @@ def mpi_mismatches(study: Study, launcher: Launcher) -> list[str]:
     """Say whose solver is linked to another MPI than that of the launcher, or to two of them.
 
     One line stands for all whom it concerns. Where either cannot be found out nothing is said.
-
-    Parameters
-    ----------
-    study
-        With the participants' commands.
-    launcher
-        What starts them.
-
-    Returns
-    -------
-    list of str
     """
     launched = _LAUNCHED.get(launcher.library.family) if isinstance(launcher, MpiexecLauncher) else None
     found: dict[str, list[str]] = {}
     for participant, (_, most) in zip(study.participants, study.bounds.values(), strict=True):
         ranks = max(most, participant.minimum_ranks)
         try:
-            command = fill(participant.command_at(ranks), placeholders(study, participant, ranks))
             directory = study.case_directory / participant.directory
-            program = command_tokens(command, directory, study.case_directory)[0]
+            program = tokens_of(study, participant, ranks)[0]
         except PreciceLBError:
             continue
         environment = {**os.environ, **study.environment}
@@ -100,20 +87,7 @@ def _mpi_of(program: str, environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def mpi_of_python(python: str, libraries: str = "", modules: str = "") -> dict[str, str]:
-    """Which MPI mpi4py and libprecice have that a Python would import; empty where that is not known.
-
-    Parameters
-    ----------
-    python
-        The interpreter.
-    libraries, modules
-        ``LD_LIBRARY_PATH`` and ``PYTHONPATH``.
-
-    Returns
-    -------
-    dict of str to str
-        ``mpi4py`` and ``libprecice``, where they are there.
-    """
+    """Which MPI mpi4py and libprecice have that a Python would import; empty where that is not known."""
     return dict(_probed(python, libraries, modules))
 
 
@@ -132,19 +106,7 @@ def _probed(python: str, libraries: str, modules: str) -> tuple[tuple[str, str],
 
 @lru_cache(maxsize=64)
 def linked_mpi(program: str, libraries: str = "") -> str | None:
-    """Which MPI an executable or a shared library is linked to, by ``ldd``; None for none, and where it does not say.
-
-    Parameters
-    ----------
-    program
-        Path of the file.
-    libraries
-        ``LD_LIBRARY_PATH``.
-
-    Returns
-    -------
-    str or None
-    """
+    """Which MPI an executable or a shared library is linked to, by ``ldd``; None where it does not say."""
     # Up to its version 5 Open MPI counts from 40; MPICH's ABI, which Intel MPI has too, is 12.
     for name, number in _SHARED_OBJECTS.findall(_output(["ldd", program], libraries)):
         if name.startswith("libmpich"):

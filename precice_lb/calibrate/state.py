@@ -10,9 +10,12 @@ import os
 import shutil
 import socket
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
+
+from pydantic import ConfigDict, TypeAdapter, ValidationError
+from pydantic.dataclasses import dataclass
 
 from precice_lb.exceptions import CalibrationError
 
@@ -24,11 +27,12 @@ STATE_FILE = "campaign.json"
 LOCK_FILE = "campaign.lock"
 PREPARED = "prepared"
 
-OUTCOMES = ("running", "finished", "failed", "timeout", "interrupted", "outdated")
 FAILURES = ("failed", "timeout")
 
+_STRICT = ConfigDict(extra="forbid")
 
-@dataclass
+
+@dataclass(config=_STRICT)
 class RunRecord:
     """One run.
 
@@ -76,7 +80,7 @@ class RunRecord:
     token: str
     started: str
     reason: str = ""
-    outcome: str = "running"
+    outcome: Literal["running", "finished", "failed", "timeout", "interrupted", "outdated"] = "running"
     seconds: float = 0.0
     error: str | None = None
     job: str | None = None
@@ -92,7 +96,7 @@ class RunRecord:
         return self.reasons or self.log_tail[-4:]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, config=_STRICT)
 class Settings:
     """For what a campaign's study asks, so that the campaign can be learned from again without it.
 
@@ -108,6 +112,8 @@ class Settings:
         Directories of stores of runs made before.
     learner : str or None
         Who learned last; None for the default.
+    target_regret : float or None
+        Below this expected regret another run is not worth it; None where the campaign is older than this entry.
     """
 
     total_ranks: int
@@ -116,25 +122,20 @@ class Settings:
     parameters: dict[str, float]
     existing: list[str]
     learner: str | None = None
+    target_regret: float | None = None
 
 
-@dataclass
+@dataclass(config=_STRICT)
 class CampaignState:
     """All runs of a campaign, finished or not, the identity of the study they belong to, and what it asks for."""
 
-    identity: dict[str, Any]
+    study: dict[str, Any]
     runs: list[RunRecord] = field(default_factory=list)
     settings: Settings | None = None
 
     @classmethod
     def load(cls, directory: Path) -> CampaignState | None:
-        """Read ``campaign.json``; None where there is none yet.
-
-        Raises
-        ------
-        CalibrationError
-            When the file is not a campaign of a known format version.
-        """
+        """Read ``campaign.json``; None where there is none yet."""
         path = directory / STATE_FILE
         try:
             raw = json.loads(path.read_text(encoding="utf-8"))
@@ -152,28 +153,21 @@ class CampaignState:
                 "use the version of precice_lb that wrote it, or another directory"
             )
         try:
-            settings = Settings(**raw["settings"]) if raw.get("settings") else None
-            state = cls(dict(raw["study"]), [_record(run) for run in raw["runs"]], settings)
-        except (KeyError, TypeError, ValueError) as error:
-            raise CalibrationError(f"{path}: damaged state of a campaign: {error!r}") from error
-        return state
+            return _STATE.validate_python({key: raw.get(key) for key in ("study", "runs", "settings")})
+        except ValidationError as error:
+            # A misspelt key first, since it explains the one that is missing.
+            first = min(error.errors(include_url=False), key=lambda each: each["type"] != "unexpected_keyword_argument")
+            place = ".".join(map(str, first["loc"]))
+            raise CalibrationError(f"{path}: damaged state of a campaign: {place}: {first['msg']}") from error
 
     def save(self, directory: Path) -> None:
-        """Replace ``campaign.json`` in one step.
-
-        Raises
-        ------
-        CalibrationError
-            If it cannot be written.
-        """
+        """Replace ``campaign.json`` in one step."""
         path = directory / STATE_FILE
         content = {
             "format": FORMAT,
             "format_version": FORMAT_VERSION,
-            "study_hash": identity_hash(self.identity),
-            "study": self.identity,
-            "settings": None if self.settings is None else asdict(self.settings),
-            "runs": [asdict(run) for run in self.runs],
+            "study_hash": identity_hash(self.study),
+            **_STATE.dump_python(self),
         }
         temporary = path.with_suffix(".json.new")
         try:
@@ -190,35 +184,21 @@ class CampaignState:
         """Refuse to mix runs of two studies; one of which no run has ended well may change.
 
         Runs that failed say nothing of the new study, and neither does what was prepared for them.
-
-        Parameters
-        ----------
-        identity
-            Of the study as it is now.
-        directory
-            Where the campaign lives.
-        resumes
-            Whether a run that was begun may still go on somewhere, and end well.
-
-        Raises
-        ------
-        CalibrationError
-            Naming what differs.
         """
-        if identity_hash(identity) == identity_hash(self.identity):
+        if identity_hash(identity) == identity_hash(self.study):
             return
         going_on = [run for run in self.runs if run.outcome == "running" and (resumes or run.job is not None)]
         if not self.finished and not going_on:
             shutil.rmtree(directory / PREPARED, ignore_errors=True)
             for run in self.runs:
                 run.outcome = "outdated" if run.outcome in FAILURES else run.outcome
-            self.identity = identity
+            self.study = identity
             return
-        keys = sorted({*identity, *self.identity})
-        changed = [key for key in keys if identity.get(key) != self.identity.get(key)]
+        keys = sorted({*identity, *self.study})
+        changed = [key for key in keys if identity.get(key) != self.study.get(key)]
         raise CalibrationError(
             f"{directory}: holds a campaign of another study ({', '.join(changed)} changed): "
-            "choose another directory, or remove this one to measure again"
+            "choose another directory, or move this one away to measure again"
         )
 
     @property
@@ -227,14 +207,7 @@ class CampaignState:
         return [run for run in self.runs if run.outcome == "finished"]
 
 
-def _record(raw: dict[str, Any]) -> RunRecord:
-    known = {item.name for item in fields(RunRecord)}
-    if unknown := set(raw) - known:
-        raise ValueError(f"unknown keys {', '.join(sorted(unknown))}")
-    record = RunRecord(**raw)
-    if record.outcome not in OUTCOMES:
-        raise ValueError(f"unknown outcome {record.outcome!r}")
-    return record
+_STATE = TypeAdapter(CampaignState)
 
 
 def spent(records: Sequence[RunRecord]) -> tuple[float, float]:
@@ -250,13 +223,7 @@ def identity_hash(identity: dict[str, Any]) -> str:
 
 @contextlib.contextmanager
 def campaign_lock(directory: Path) -> Iterator[None]:
-    """Hold the campaign's directory; the lock ends with the process, so that a kill leaves none behind.
-
-    Raises
-    ------
-    CalibrationError
-        When another campaign runs in it.
-    """
+    """Hold the campaign's directory; the lock ends with the process, so that a kill leaves none behind."""
     path = directory / LOCK_FILE
     try:
         file = path.open("a+", encoding="utf-8")

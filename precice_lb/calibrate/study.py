@@ -7,18 +7,17 @@ import re
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from precice_lb.calibrate.choices import close_match
-from precice_lb.calibrate.launchers import RUN_VARIABLES, LauncherOptions, launcher_class, launcher_names
+from precice_lb.calibrate.launchers import RUN_VARIABLES, LauncherOptions, launcher_class
 from precice_lb.calibrate.state import Settings
+from precice_lb.plugins import close_match
 
 __all__ = [
     "RUN_VARIABLES",
     "BudgetSection",
     "CaseSection",
     "EmulationSection",
-    "LauncherSection",
     "ParticipantSection",
     "RunsSection",
     "Study",
@@ -27,7 +26,6 @@ __all__ = [
 _Ranks = Annotated[int, Field(ge=1)]
 _Text = Annotated[str, Field(min_length=1)]
 _List = Field(strict=False)
-_Option = Annotated[str, Field(pattern=r"^-[^\s#]")]
 _Template = Annotated[str, Field(pattern=r"[^/]\.in$")]
 
 
@@ -86,43 +84,6 @@ class BudgetSection(_Section):
     ranks: _Ranks
 
 
-class LauncherSection(_Section):
-    """``[launcher]``: the registered launcher and the keys that it knows; see `LauncherOptions`."""
-
-    name: _Text = "mpiexec"
-    program: _Text | None = None
-    arguments: Annotated[tuple[str, ...], _List] = ()
-    oversubscribe: bool = False
-    pin: bool = True
-    hostfile: _Text | None = None
-    ranks_per_node: _Ranks | None = None
-    mpi: _Text | None = None
-    options: Annotated[tuple[_Option, ...], _List] = ()
-    allocation: Literal["run", "campaign"] = "run"
-    setup: Annotated[tuple[str, ...], _List] = ()
-    participant: _Text | None = None
-    script: _Text | None = None
-    submit: _Text | None = None
-    cancel: _Text | None = None
-    submit_retry_seconds: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 3600.0
-
-    @field_validator("name")
-    @classmethod
-    def _known(cls, name: str) -> str:
-        if name not in launcher_names():
-            raise ValueError(
-                f"expected one of {', '.join(launcher_names())}, found {name!r}{close_match(name, launcher_names())}"
-            )
-        return name
-
-    @model_validator(mode="after")
-    def _fitting(self) -> LauncherSection:
-        known = launcher_class(self.name).keys
-        for key in sorted(self.model_fields_set - known - {"name"}):
-            raise ValueError(f"{key}: the launcher {self.name} does not know this key, only {', '.join(sorted(known))}")
-        return self
-
-
 class EmulationSection(_Section):
     """``[emulation]``: the load is emulated by the laws in this file (relative to the case directory)."""
 
@@ -142,7 +103,7 @@ class ParticipantSection(_Section):
     maximum_ranks: _Ranks | None = None
     degrees_of_freedom: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
     ranks_per_node: _Ranks | None = None
-    options: Annotated[tuple[_Option, ...], _List] = ()
+    options: Annotated[tuple[Annotated[str, Field(pattern=r"^-[^\s#]")], ...], _List] = ()
     prepare: Annotated[tuple[_Text, ...], _List] = ()
     templates: Annotated[tuple[_Template, ...], _List] = ()
 
@@ -165,13 +126,7 @@ class ParticipantSection(_Section):
         return {OTHER_RANKS: self.command} if isinstance(self.command, str) else dict(self.command)
 
     def command_at(self, ranks: int) -> str:
-        """Return what each of so many ranks runs.
-
-        Parameters
-        ----------
-        ranks : int
-            Of this participant.
-        """
+        """Return what each of so many ranks runs."""
         commands = self.commands()
         return commands.get(str(ranks), commands[OTHER_RANKS])
 
@@ -183,7 +138,7 @@ class Study(_Section):
     case: CaseSection
     runs: RunsSection = RunsSection()
     budget: BudgetSection
-    launcher: LauncherSection = LauncherSection()
+    launcher: LauncherOptions = LauncherOptions()
     emulation: EmulationSection | None = None
     environment: dict[Annotated[str, Field(pattern=_VARIABLE)], str] = {}
     parameters: dict[str, float] = {}
@@ -193,7 +148,7 @@ class Study(_Section):
     @property
     def case_directory(self) -> Path:
         """Absolute path of the case."""
-        return (self.path.parent / Path(self.case.directory).expanduser()).resolve()
+        return self._place(self.case.directory)
 
     @property
     def configuration_path(self) -> Path:
@@ -203,9 +158,7 @@ class Study(_Section):
     @property
     def restart_path(self) -> Path | None:
         """Absolute path of the files of a developed state, None where runs begin as the case does."""
-        return (
-            None if self.case.restart is None else (self.path.parent / Path(self.case.restart).expanduser()).resolve()
-        )
+        return None if self.case.restart is None else self._place(self.case.restart)
 
     @property
     def law_path(self) -> Path | None:
@@ -215,29 +168,36 @@ class Study(_Section):
     @property
     def campaign_directory(self) -> Path:
         """Where the campaign lives unless told otherwise: ``runs.directory``, or ``<study>-campaign`` beside it."""
-        name = self.runs.directory or f"{self.path.stem}-campaign"
-        return (self.path.parent / Path(name).expanduser()).resolve()
+        return self._place(self.runs.directory or f"{self.path.stem}-campaign")
 
     @property
     def existing_runs(self) -> tuple[Path, ...]:
         """Absolute paths of the stores of runs that were made before and count as measurements."""
-        return tuple((self.path.parent / Path(path).expanduser()).resolve() for path in self.runs.existing)
+        return tuple(map(self._place, self.runs.existing))
 
-    def launcher_options(self, directory: Path) -> LauncherOptions:
-        """Return the launcher's options for a campaign.
+    @field_validator("launcher")
+    @classmethod
+    def _known_keys(cls, options: LauncherOptions) -> LauncherOptions:
+        """Refuse keys that the launcher does not know."""
+        known = sorted(launcher_class(options.name).keys)
+        for key in sorted(options.model_fields_set - {"name", *known}):
+            close = close_match(key, known)
+            raise ValueError(
+                f"{key}: the launcher {options.name} does not know this key, only {', '.join(known)}{close}"
+            )
+        return options
 
-        Parameters
-        ----------
-        directory : Path
-            Where the campaign lives.
-        """
-        section = self.launcher
-        values = {name: getattr(section, name) for name in section.model_fields_set - {"name"}}
-        for key in ("hostfile", "script"):
-            if (path := values.get(key)) is not None:
-                values[key] = (self.path.parent / Path(path).expanduser()).resolve()
-        digest = hashlib.sha256(str(directory).encode()).hexdigest()[:8]
-        return LauncherOptions(**values, label=f"precice-lb-{digest}", directory=directory)
+    @property
+    def launcher_options(self) -> LauncherOptions:
+        """Return the launcher's options with absolute paths."""
+        paths = {key: getattr(self.launcher, key) for key in ("hostfile", "script")}
+        return self.launcher.model_copy(
+            update={key: self._place(path) for key, path in paths.items() if path is not None}
+        )
+
+    def _place(self, path: str | Path) -> Path:
+        """Return a path that is relative to the study file."""
+        return (self.path.parent / Path(path).expanduser()).resolve()
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -270,6 +230,7 @@ class Study(_Section):
             parameters=dict(self.parameters),
             existing=[str(path) for path in self.existing_runs],
             learner=learner,
+            target_regret=self.runs.target_regret,
         )
 
     def identity(self) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from precice_lb.cli.completion import completion
 from precice_lb.cli.entry import main
 from precice_lb.cli.export import export
 from precice_lb.cli.fit import fit
-from precice_lb.cli.imports import importer
+from precice_lb.cli.imports import add_readers, importer
 from precice_lb.cli.partners import partners
 from precice_lb.cli.recommend import recommend
 from precice_lb.cli.report import report
@@ -22,6 +22,7 @@ from precice_lb.cli.stores import merge, summary
 from precice_lb.cli.watch import watch
 
 __all__ = [
+    "add_readers",
     "app",
     "at_end",
     "calibrate",

@@ -19,23 +19,7 @@ __all__ = ["campaign_of", "told_by_study"]
 
 
 def campaign_of(sources: Sequence[Path]) -> tuple[CampaignResult, Settings | None] | None:
-    """Read a campaign where its directory is the only source.
-
-    Parameters
-    ----------
-    sources
-        What the command line names.
-
-    Returns
-    -------
-    tuple of CampaignResult and Settings or None; or None
-        What it left, and what its study says where that was kept.
-
-    Raises
-    ------
-    CalibrationError
-        When its state cannot be read, or no run ended well.
-    """
+    """Read a campaign, and what its study says where that was kept, where its directory is the only source."""
     if len(sources) != 1 or not sources[0].is_dir():
         return None
     from precice_lb.calibrate import load_campaign
@@ -46,24 +30,7 @@ def campaign_of(sources: Sequence[Path]) -> tuple[CampaignResult, Settings | Non
 def told_by_study(
     settings: Settings | None, ranks: int | None, machine: Machine | None, case: Case, measurements: Measurements
 ) -> tuple[int | None, Case]:
-    """Take from the study what the command line leaves open.
-
-    Parameters
-    ----------
-    settings
-        What the study says; None where that is not known.
-    ranks, machine, case
-        The options.
-    measurements
-        Of the campaign.
-
-    Returns
-    -------
-    ranks : int or None
-        The budget, where the machine has none of its own.
-    case : Case
-        With bounds, parameters and learner.
-    """
+    """Take from the study what the command line leaves open: budget, bounds, parameters and learner."""
     if settings is None:
         return ranks, case
     if ranks is None and (machine is None or (machine.cores is None and machine.nodes is None)):

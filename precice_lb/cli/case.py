@@ -6,12 +6,12 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
 from precice_lb.cli.machine import Machine, machine_constraints
-from precice_lb.cli.options import by_participant, parallel_of, parameter_values, preference, schedule_of
+from precice_lb.cli.options import LEARNER_HELP, by_participant, parallel_of, parameter_values, preference, schedule_of
 
 if TYPE_CHECKING:
     from precice_lb.dataset import Measurements
@@ -55,9 +55,6 @@ class Case:
     warmup
         Time windows to leave out of each run; by default what the run says, else 1, or more where more are
         unlike those that follow.
-    learner
-        bayes (default), shape, pmnf, epmnf, piecewise, interpolation, neural, factorized or gaussian-process;
-        precice-lb fit compares them.
     seed
         Seed of whatever is random in the models.
     """
@@ -73,7 +70,7 @@ class Case:
     within: float = 5.0
     spent: float | None = None
     warmup: int | None = None
-    learner: str | None = None
+    learner: Annotated[str | None, Parameter(help=f"{LEARNER_HELP}; precice-lb fit compares them.")] = None
     seed: int = 0
 
 
@@ -87,31 +84,7 @@ def recommend_case(
     verify: bool = False,
     failed: Sequence[FailedSplit] = (),
 ) -> tuple[Recommendation, Schedule]:
-    """Recommend for what the options say.
-
-    Parameters
-    ----------
-    measurements
-        What was measured.
-    ranks, machine, case
-        The options.
-    learner_parameters, verify
-        As of `precice_lb.recommend.recommend`.
-    failed
-        Splits whose runs failed.
-
-    Returns
-    -------
-    recommendation : Recommendation
-        With its plan.
-    schedule : Schedule
-        The coupling it is for.
-
-    Raises
-    ------
-    PreciceLBError
-        Options that do not read as they should, and whatever stops the recommendation.
-    """
+    """Recommend for what the options say."""
     from precice_lb.recommend import recommend
     from precice_lb.recommend.failed import with_failed
 

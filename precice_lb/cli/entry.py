@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from cyclopts import CycloptsError
 
 from precice_lb.cli.app import app
+from precice_lb.cli.imports import add_readers
 from precice_lb.exceptions import PreciceLBError, TooFewRunsError
 
 __all__ = ["main"]
@@ -47,6 +48,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _dispatch(tokens: list[str]) -> int:
+    if tokens[:1] in (["import"], ["completion"]):
+        # Each command needs its reader.
+        add_readers()
     command, bound, _ = app.parse_args(tokens, print_error=False, exit_on_error=False)
     code = command(*bound.args, **bound.kwargs)
     sys.stdout.flush()

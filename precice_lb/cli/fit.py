@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
+
+from cyclopts import Parameter
 
 from precice_lb.cli.app import app
 from precice_lb.cli.flow import name_files
-from precice_lb.cli.options import required
+from precice_lb.cli.options import LEARNER_HELP, required
 
 __all__ = ["fit"]
 
@@ -16,7 +18,9 @@ __all__ = ["fit"]
 @app.command
 def fit(
     *sources: Path,
-    learner: list[str] | None = None,
+    learner: Annotated[
+        list[str] | None, Parameter(help=f"{LEARNER_HELP}; several (give the option again), or all.")
+    ] = None,
     test: list[str] | None = None,
     folds: int | None = None,
     level: float = 0.8,
@@ -38,8 +42,7 @@ def fit(
     sources
         Directories of stores, or CSV files with the columns participant, ranks, seconds and any parameters.
     learner
-        bayes (default), shape, pmnf, epmnf, piecewise, interpolation, neural, factorized or gaussian-process; several
-        (give the option again), or all.
+        Names of learners.
     test
         A condition on ranks or a parameter, such as "level==8" or "ranks>=128"; given again, all must be met.
     folds

@@ -1,19 +1,22 @@
-"""Subcommands of ``import``: one per format of foreign measurements."""
+"""Subcommands of ``import``: preCICE's profiling files, and one per reader of foreign measurements."""
 
 from __future__ import annotations
 
+import inspect
 import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, get_type_hints
 
-from cyclopts import App
+from cyclopts import App, Parameter
 
 from precice_lb.cli.app import app
 from precice_lb.cli.options import required
 from precice_lb.exceptions import DataError
+from precice_lb.plugins import READERS, close_match
 from precice_lb.plural import plural
 
-__all__ = ["ateles_timeinfo", "case", "csv", "importer", "precice_events", "precice_profiling"]
+__all__ = ["add_readers", "importer", "precice_profiling"]
 
 _TABLE = Path("measurements.csv")
 
@@ -53,130 +56,52 @@ def precice_profiling(
     from precice_lb.ingest.profiling import import_profiling
 
     given = required(sources, "profiling file or directory of them")
+    _refuse_words(given)
     result = import_profiling(given, output, configuration=config, processes=processes)
     for note in result.notes:
         print(note, file=sys.stderr)
     print(f"wrote {plural(len(result.stores), 'store')} below {output}")
 
 
-@importer.command
-def csv(*files: Path, output: Path = _TABLE) -> None:
-    """Join tables with the columns participant, ranks and seconds (own seconds per time window) to one.
-
-    Example: precice-lb import csv fluid.csv solid.csv --output measurements.csv
-
-    Parameters
-    ----------
-    files
-        The tables; cells apart by commas, semicolons or tabs.
-    output
-        The new CSV file to write, for recommend.
-    """
-    _to_table("csv", files, output)
+def _refuse_words(sources: Sequence[Path]) -> None:
+    """Refuse what looks like the name of a format, where that is left out for profiling files."""
+    first = sources[0]
+    if not first.exists() and first.name == str(first) and not first.suffix:
+        formats = ["precice-profiling", *READERS]
+        raise DataError(
+            f"expected a format ({', '.join(formats)}), or a profiling file or a directory of them, found "
+            f"{first.name!r}{close_match(first.name, formats)}"
+        )
 
 
-@importer.command
-def precice_events(
-    *files: Path,
-    output: Path = _TABLE,
-    participant: str | None = None,
-    warmup: int | None = None,
-    every_rank: bool | None = None,
-    advances_per_window: int | None = None,
-    mesh_header: Path | None = None,
-    parameters: Path | None = None,
-) -> None:
-    """Read event logs of preCICE 1.3 to 2.5: precice-<Participant>-events.log or .json.
-
-    Example: precice-lb import precice-events precice-Fluid-events.json precice-Solid-events.json
-
-    Parameters
-    ----------
-    files
-        The event logs.
-    output
-        The new CSV file to write, for recommend.
-    participant
-        Whose logs they are; by default what the file names say.
-    warmup
-        Time windows to leave out, at least and by default 1.
-    every_rank
-        Take the slowest of all ranks, also of those that never received data.
-    advances_per_window
-        Calls of advance per time window; by default what precice-<Participant>-iterations.log says, else 1.
-    mesh_header
-        Header of a Seeder mesh (header.lua): its number of elements becomes a parameter.
-    parameters
-        An ini file with further parameters.
-    """
-    options = {"participant": participant, "warmup": warmup, "every_rank": every_rank}
-    more = {"advances_per_window": advances_per_window, "mesh_header": mesh_header, "parameters": parameters}
-    _to_table("precice-events", files, output, **options, **more)
+def add_readers() -> App:
+    """Give ``import`` a command for each reader, which needs its module, and return it."""
+    for name, reader in READERS.items():
+        if name not in list(importer):
+            importer.command(_command(name, reader), name=name)
+    return importer
 
 
-@importer.command
-def ateles_timeinfo(
-    *files: Path,
-    participant: str,
-    output: Path = _TABLE,
-    windows: int | None = None,
-    mesh_header: Path | None = None,
-    parameters: Path | None = None,
-) -> None:
-    """Read timer tables (timeinfo) of Ateles and the other solvers of the APES suite, run uncoupled.
+def _command(kind: str, reader: Callable[..., Any]) -> Callable[..., None]:
+    """Make a command of a reader: the same options and docstring, and where to write."""
 
-    Example: precice-lb import ateles-timeinfo timing.res --participant Fluid --windows 100 --mesh-header header.lua
+    def command(*paths: Path, output: Path = _TABLE, **options: Any) -> None:
+        _to_table(kind, paths, output, **options)
 
-    Parameters
-    ----------
-    files
-        The timer tables, one per run.
-    participant
-        The solver's name in the coupled simulation.
-    output
-        The new CSV file to write, for recommend.
-    windows
-        Time windows that each run made; without it a whole run counts as one.
-    mesh_header
-        Header of a Seeder mesh (header.lua): its number of elements becomes a parameter.
-    parameters
-        An ini file with further parameters.
-    """
-    options = {"participant": participant, "windows": windows, "mesh_header": mesh_header, "parameters": parameters}
-    _to_table("ateles-timeinfo", files, output, **options)
-
-
-@importer.command
-def case(
-    *folders: Path,
-    output: Path = _TABLE,
-    warmup: int | None = None,
-    windows: int | None = None,
-    every_rank: bool | None = None,
-    advances_per_window: int | None = None,
-) -> None:
-    """Read case folders: case.ini names the event logs, timer tables and mesh headers in the folder of each run.
-
-    Example: precice-lb import case channel --output channel.csv
-
-    Parameters
-    ----------
-    folders
-        Folders with a case.ini, and beside it one folder per run.
-    output
-        The new CSV file to write, for recommend.
-    warmup
-        Event logs: time windows to leave out, at least and by default 1.
-    windows
-        Timer tables: time windows that each run made.
-    every_rank
-        Event logs: take the slowest of all ranks, also of those that never received data.
-    advances_per_window
-        Event logs: calls of advance per time window.
-    """
-    options = {"warmup": warmup, "windows": windows}
-    more = {"every_rank": every_rank, "advances_per_window": advances_per_window}
-    _to_table("case", folders, output, **options, **more)
+    hints = get_type_hints(reader)
+    own = [
+        each.replace(annotation=hints.get(each.name, str))
+        for each in inspect.signature(reader).parameters.values()
+        if each.kind is each.KEYWORD_ONLY
+    ]
+    first, output = list(inspect.signature(command, eval_str=True).parameters.values())[:2]
+    first = first.replace(name=next(iter(inspect.signature(reader).parameters), "paths"))
+    help_text = "The new CSV file to write, for recommend."
+    output = output.replace(annotation=Annotated[Path, Parameter(help=help_text)])
+    command.__signature__ = inspect.Signature([first, output, *own])  # type: ignore[attr-defined]
+    command.__annotations__ = {each.name: each.annotation for each in (first, output, *own)}
+    command.__doc__, command.__name__ = inspect.getdoc(reader), kind
+    return command
 
 
 def _to_table(kind: str, paths: tuple[Path, ...], output: Path, **options: Any) -> None:
@@ -184,7 +109,7 @@ def _to_table(kind: str, paths: tuple[Path, ...], output: Path, **options: Any) 
 
     # A table may have taken days to measure: nothing is replaced.
     if output.exists():
-        raise DataError(f"--output: expected the name of a new file, found {output}; give another or remove it")
+        raise DataError(f"--output: expected the name of a new file, found {output}; give another")
     measurements = import_measurements(kind, required(paths, "file to import"), **options)
     write_csv(measurements, output)
     rows = sum(len(samples) for samples in measurements.samples.values())

@@ -70,22 +70,7 @@ class Machine:
 def machine_constraints(
     ranks: int | None, machine: Machine | None, names: Sequence[str]
 ) -> tuple[int, Constraints | None]:
-    """Make a budget and its constraints of the options.
-
-    Parameters
-    ----------
-    ranks
-        The budget in ranks, if it is one.
-    machine
-        The options.
-    names
-        The participants there are.
-
-    Raises
-    ------
-    DataError, InfeasibleError
-        Texts that do not read as they should; not exactly one budget; constraints that contradict themselves.
-    """
+    """Make a budget and its constraints of the options."""
     from precice_lb.recommend import machine_of
 
     given = machine or Machine()

@@ -9,22 +9,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from precice_lb.exceptions import DataError
+from precice_lb.plugins import DEFAULT_LEARNER, LEARNERS
 
 if TYPE_CHECKING:
     from precice_lb.dataset import Measurements
     from precice_lb.schedule import Schedule
 
+LEARNER_HELP = f"{DEFAULT_LEARNER} (default), {', '.join(name for name in LEARNERS if name != DEFAULT_LEARNER)}"
+"""Every learner by name, for the help of options."""
+
 __all__ = ["by_participant", "parallel_of", "parameter_values", "preference", "required", "schedule_of"]
 
 
 def required(sources: Sequence[Path], what: str) -> Sequence[Path]:
-    """Return the sources, or refuse if there is none of ``what``.
-
-    Raises
-    ------
-    DataError
-        When there is none.
-    """
+    """Return the sources, or refuse if there is none of ``what``."""
     if not sources:
         raise DataError(f"expected at least one {what}, found none; precice-lb --help names the commands")
     return sources
@@ -33,22 +31,7 @@ def required(sources: Sequence[Path], what: str) -> Sequence[Path]:
 def schedule_of(
     measurements: Measurements, coupling: Literal["parallel", "serial"] | None, config: Path | None
 ) -> Schedule:
-    """Take the coupling from the option, else from the recorded configuration, else assume it parallel.
-
-    Parameters
-    ----------
-    measurements
-        What was measured, with the configuration where a store has kept it.
-    coupling, config
-        The options; at most one.
-
-    Raises
-    ------
-    DataError
-        When both options are given.
-    ConfigurationError, ScheduleError
-        When the configuration cannot be read or scheduled.
-    """
+    """Take the coupling from the option, else from the recorded configuration, else assume it parallel."""
     from precice_lb.precice_xml import parse_configuration
     from precice_lb.schedule import Schedule
 
@@ -85,13 +68,7 @@ def parallel_of(
 
 
 def preference(text: str) -> Literal["time", "cost"] | float:
-    """Read ``time``, ``cost`` or the weight of time between 0 and 1.
-
-    Raises
-    ------
-    DataError
-        Anything else.
-    """
+    """Read ``time``, ``cost`` or the weight of time between 0 and 1."""
     if text in ("time", "cost"):
         return "time" if text == "time" else "cost"
     try:
@@ -106,24 +83,7 @@ def preference(text: str) -> Literal["time", "cost"] | float:
 def by_participant(
     texts: Sequence[str], names: Sequence[str], option: str, kind: Callable[[Any], float]
 ) -> dict[str, Any]:
-    """Read ``Inner=2,Outer=4`` or a JSON object, given once or several times.
-
-    Parameters
-    ----------
-    texts
-        What stands behind the option.
-    names
-        The participants there are.
-    option
-        The option's name, for messages.
-    kind
-        ``int`` or ``float``.
-
-    Raises
-    ------
-    DataError
-        When a text does not read so, a number is not above 0, or a name is unknown.
-    """
+    """Read ``Inner=2,Outer=4`` or a JSON object, given once or several times."""
     values: dict[str, Any] = {}
     for text in texts:
         try:
@@ -145,18 +105,7 @@ def by_participant(
 
 
 def parameter_values(texts: Sequence[str]) -> dict[str, float | str | None]:
-    """Read ``level=8,mesh=fine`` or a JSON object, given once or several times; ``any`` is None.
-
-    Parameters
-    ----------
-    texts
-        What stands behind ``--parameter``.
-
-    Raises
-    ------
-    DataError
-        When a text does not read so.
-    """
+    """Read ``level=8,mesh=fine`` or a JSON object, given once or several times; ``any`` is None."""
     values: dict[str, float | str | None] = {}
     for text in texts:
         try:

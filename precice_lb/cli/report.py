@@ -55,10 +55,12 @@ def report(
         For what to recommend, and by whom.
     """
     from precice_lb.report.page import Evidence, build_page, write_report
+    from precice_lb.report.page.next_runs import TARGET_REGRET
 
     given = case or Case()
     campaign = campaign_of(required(sources, "source"))
     failed: tuple[FailedSplit, ...] = ()
+    target = TARGET_REGRET
     if campaign is None:
         runs, measurements = _read(sources, given.warmup)
     else:
@@ -66,6 +68,8 @@ def report(
         failed = result.failed_splits
         runs, measurements = result.coupled_runs(given.warmup), result.measurements(given.warmup)
         ranks, given = told_by_study(settings, ranks, machine, given, measurements)
+        if settings is not None and settings.target_regret is not None:
+            target = settings.target_regret
     known = _remembered(sources)
     if ranks is None and (machine is None or (machine.cores is None and machine.nodes is None)):
         ranks = known.get("total_ranks") or _most_ranks(runs, measurements)
@@ -81,6 +85,7 @@ def report(
         seed=given.seed,
         command=command_line(),
         launch=launch if known.get("split") == recommendation.split and launch.is_dir() else None,
+        target_regret=target,
     )
     name_report(write_report(build_page(evidence), output))
 

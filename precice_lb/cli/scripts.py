@@ -47,13 +47,7 @@ def scripts(study: Path, *, split: list[str] | None = None, directory: Path | No
 
 
 def _require_bounds(study: Study, split: Mapping[str, int], what: str) -> None:
-    """Refuse a split that the study does not allow.
-
-    Raises
-    ------
-    DataError
-        Other participants than the study's, ranks out of their bounds, or more than the budget.
-    """
+    """Refuse a split that the study does not allow."""
     if set(split) != set(study.names):
         found = ", ".join(split) or "nobody"
         raise DataError(f"{what}: expected ranks for {', '.join(study.names)}, found them for {found}; name each once")

@@ -2,62 +2,25 @@
 
 Every format here ends as `Measurements`, and `write_csv` makes a file of them that ``precice-lb recommend`` reads.
 preCICE's profiling files, which hold every rank and window, become stores instead (`precice_lb.ingest.profiling`).
+
+A reader is a function of its own file, named in `precice_lb.plugins.READERS`: it takes a sequence of paths, and options
+by keyword, each with a default. ``precice-lb import`` makes a command of it, and its help out of its docstring.
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from importlib import import_module
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from precice_lb.exceptions import DataError
+from precice_lb.plugins import READERS
 
 if TYPE_CHECKING:
     from precice_lb.dataset import Measurements
 
-__all__ = ["FORMATS", "Format", "import_measurements", "write_csv"]
-
-
-@dataclass(frozen=True)
-class Format:
-    """One format of foreign measurements.
-
-    Attributes
-    ----------
-    description : str
-        One line.
-    module : str
-        The module of this package that reads it, loaded when asked for.
-    """
-
-    description: str
-    module: str
-
-    @property
-    def reader(self) -> Callable[..., Measurements]:
-        """Read files: takes a sequence of paths, and its options by keyword."""
-        read: Callable[..., Measurements] = import_module(f"{__name__}.{self.module}").import_files
-        return read
-
-    @property
-    def options(self) -> tuple[str, ...]:
-        """Names of the options its reader takes."""
-        parameters = inspect.signature(self.reader).parameters.values()
-        return tuple(each.name for each in parameters if each.kind is each.KEYWORD_ONLY)
-
-
-FORMATS: dict[str, Format] = {
-    "csv": Format("tables with the columns participant, ranks and seconds per time window", "csv"),
-    "precice-events": Format(
-        "event logs of preCICE 1.3 to 2.5, as CSV (…-events.log) or JSON (…-events.json)", "events"
-    ),
-    "ateles-timeinfo": Format("timer tables (timeinfo) of Ateles and other APES solvers, uncoupled runs", "timeinfo"),
-    "case": Format("a case folder: case.ini, and one folder per run with the files it names", "case"),
-}
-"""By name, what `import_measurements` reads."""
+__all__ = ["READERS", "import_measurements", "write_csv"]
 
 
 def import_measurements(kind: str, paths: Sequence[str | Path], **options: Any) -> Measurements:
@@ -66,7 +29,7 @@ def import_measurements(kind: str, paths: Sequence[str | Path], **options: Any) 
     Parameters
     ----------
     kind : str
-        One of `FORMATS`.
+        One of `READERS`.
     paths : sequence of path
         The files (for ``case``: folders).
     **options
@@ -81,16 +44,18 @@ def import_measurements(kind: str, paths: Sequence[str | Path], **options: Any) 
     DataError
         If the format or an option is unknown, there is no path, or the reader finds something wrong.
     """
-    if kind not in FORMATS:
-        raise DataError(f"expected one of the formats {', '.join(FORMATS)}, found {kind!r}")
+    if kind not in READERS:
+        raise DataError(f"expected one of the formats {', '.join(READERS)}, found {kind!r}")
     if not paths:
         raise DataError(f"{kind}: expected at least one path, found none")
+    reader = READERS[kind]
     given = {name: value for name, value in options.items() if value is not None}
-    known = FORMATS[kind].options
+    known = [each.name for each in inspect.signature(reader).parameters.values() if each.kind is each.KEYWORD_ONLY]
     for name in given:
         if name not in known:
             raise DataError(f"{kind}: expected one of the options {', '.join(known) or '(none)'}, found {name!r}")
-    return FORMATS[kind].reader([Path(path) for path in paths], **given)
+    measurements: Measurements = reader([Path(path) for path in paths], **given)
+    return measurements
 
 
 def write_csv(measurements: Measurements, path: str | Path) -> None:

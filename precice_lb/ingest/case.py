@@ -36,52 +36,29 @@ def import_files(
     every_rank: bool | None = None,
     advances_per_window: int | None = None,
 ) -> Measurements:
-    """Read the samples of case folders of one case.
+    """Read case folders: case.ini names the event logs, timer tables and mesh headers in the folder of each run.
+
+    Example: precice-lb import case channel --output channel.csv
 
     Parameters
     ----------
     paths : sequence of Path
-        The folders, or their ``case.ini``.
-    warmup, every_rank, advances_per_window
-        For event logs, as in `precice_lb.ingest.events.import_files`.
+        Folders with a case.ini (or these files), and beside it one folder per run.
+    warmup : int, optional
+        Event logs: time windows to leave out, at least and by default 1.
     windows : int, optional
-        For timer tables, as in `precice_lb.ingest.timeinfo.import_files`.
-
-    Returns
-    -------
-    Measurements
-
-    Raises
-    ------
-    DataError
-        If something is wrong in a folder, or the folders do not have the same parameters.
+        Timer tables: time windows that each run made.
+    every_rank : bool, optional
+        Event logs: take the slowest of all ranks, also of those that never received data.
+    advances_per_window : int, optional
+        Event logs: calls of advance per time window.
     """
     options = {"warmup": warmup, "every_rank": every_rank, "advances_per_window": advances_per_window}
     return join(sample for path in paths for sample in read_case(path, windows=windows, **options))
 
 
 def read_case(path: Path, *, windows: int | None = None, **events: int | None) -> list[Sample]:
-    """Read the samples of one case folder.
-
-    Parameters
-    ----------
-    path : Path
-        The folder, or its ``case.ini``.
-    windows
-        As in `import_files`.
-    **events
-        What `precice_lb.ingest.events.read_events` takes.
-
-    Returns
-    -------
-    list of Sample
-        By folder, then by participant.
-
-    Raises
-    ------
-    DataError
-        As in `import_files`.
-    """
+    """Read the samples of one case folder (or its ``case.ini``), by run, then by participant."""
     file = path / "case.ini" if path.is_dir() else path
     case = parse_ini(file, "a case.ini")
     inputs = _checked(file, case)

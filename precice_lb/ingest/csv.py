@@ -43,40 +43,20 @@ def read_csv(path: str | Path) -> Measurements:
 
 
 def import_files(paths: Sequence[Path]) -> Measurements:
-    """Read measurements of one case from CSV files.
+    """Join tables with the columns participant, ranks and seconds (own seconds per time window) to one.
+
+    Example: precice-lb import csv fluid.csv solid.csv --output measurements.csv
 
     Parameters
     ----------
     paths : sequence of Path
-        As in `read_csv`.
-
-    Returns
-    -------
-    Measurements
-
-    Raises
-    ------
-    DataError
-        As in `read_csv`, or if the files do not have the same parameters.
+        The tables; cells apart by commas, semicolons or tabs.
     """
     return join(sample for path in paths for sample in _samples(path))
 
 
 def write_csv(measurements: Measurements, path: str | Path) -> None:
-    """Write measurements as a CSV file that `read_csv` reads; a file of that name is replaced.
-
-    Parameters
-    ----------
-    measurements : Measurements
-        The rows. Configuration and degrees of freedom have no place in the file.
-    path : path
-        The file.
-
-    Raises
-    ------
-    DataError
-        If it cannot be written.
-    """
+    """Write measurements as a CSV file that `read_csv` reads; a file of that name is replaced."""
     tables, names = measurements.samples, list(measurements.samples)
     spread = {name: measurements.spread.get(name, [math.nan] * len(tables[name])) for name in names}
     keys = list(dict.fromkeys(key for name in names for key in measurements.parameters.get(name, {})))

@@ -37,59 +37,25 @@ _Changes = dict[int, dict[str, list[tuple[int, int]]]]
 
 @dataclass(frozen=True, eq=False)
 class EventRun:
-    """One run of one participant.
+    """One run of one participant."""
 
-    Attributes
-    ----------
-    where : str
-        File and, if it holds several, run.
-    name : str
-        What the log says of when it ran.
-    ranks : list of dict of str to ndarray of int64, shape (n, 2)
-        By rank and event, when it ran: from and to, in milliseconds of one clock per rank, in order. An event that was
-        paused in between has several rows.
-    """
-
+    #: File and, if it holds several, run.
     where: str
+    #: What the log says of when it ran.
     name: str
+    #: By rank and event, when it ran: from and to, in milliseconds of one clock per rank, in order. An event that was
+    #: paused in between has several rows.
     ranks: list[dict[str, NDArray[np.int64]]]
 
 
 def participant_of(path: Path) -> str | None:
-    """Take the participant from the name that preCICE gives its log.
-
-    Parameters
-    ----------
-    path : Path
-        The file.
-
-    Returns
-    -------
-    str or None
-        None if the file has another name.
-    """
+    """Take the participant from the name that preCICE gives its log; None if the file has another one."""
     match = _NAME.match(path.name)
     return match[1] if match else None
 
 
 def read_event_log(path: Path) -> list[EventRun]:
-    """Read the runs of an event log.
-
-    Parameters
-    ----------
-    path : Path
-        The file, CSV or JSON.
-
-    Returns
-    -------
-    list of EventRun
-        In the order of the file.
-
-    Raises
-    ------
-    DataError
-        If the file is not such a log, was cut short, or contradicts itself.
-    """
+    """Read the runs of an event log, CSV or JSON, in the order of the file."""
     text = read_text(path, _WHAT)
     runs = _from_json(path, text) if text.lstrip()[:1] in {"{", "["} else _from_csv(path, text)
     found = []

@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from precice_lb.dataset import Measurements
 from precice_lb.exceptions import DataError
 from precice_lb.ingest.event_log import EventRun, participant_of, read_event_log
-from precice_lb.ingest.files import read_text, whole_number
 from precice_lb.ingest.parameters import beside
+from precice_lb.ingest.profiling.windows import read_iterations_log
 from precice_lb.ingest.samples import Sample, join, steady_cost
 
 __all__ = ["import_files", "read_events"]
@@ -38,30 +38,29 @@ def import_files(
     mesh_header: Path | None = None,
     parameters: Path | None = None,
 ) -> Measurements:
-    """Read one sample from each run in the event logs.
+    """Read event logs of preCICE 1.3 to 2.5: precice-<Participant>-events.log or .json.
+
+    Example: precice-lb import precice-events precice-Fluid-events.json precice-Solid-events.json
 
     Parameters
     ----------
     paths : sequence of Path
-        The files.
+        The event logs.
     participant : str, optional
-        Whose logs they are; by default what preCICE's file names say.
-    warmup : int
-        Time windows to leave out, by default 1 and at least that: the logs do not separate the first window's solve
-        time from setting up.
-    every_rank : bool
-        Take the slowest of all ranks. By default ranks that never received anything are left out, where there are
-        others: they have no interface vertices, so what they wait in their solver's collectives looks like solving.
+        Whose logs they are; by default what the file names say.
+    warmup : int, optional
+        Time windows to leave out, at least and by default 1: the logs do not separate the first window's solve time
+        from setting up.
+    every_rank : bool, optional
+        Take the slowest of all ranks. By default ranks that never received data are left out, where there are others:
+        they have no interface vertices, so what they wait in their solver's collectives looks like solving.
     advances_per_window : int, optional
-        Calls of ``advance`` per time window, that is subcycles or a fixed number of coupling iterations. By default
-        the iterations that ``precice-<P>-iterations.log`` beside the log says, else 1: an explicit coupling without
-        subcycling.
-    mesh_header, parameters : Path, optional
-        Files that `precice_lb.ingest.parameters.beside` reads.
-
-    Returns
-    -------
-    Measurements
+        Calls of advance per time window, that is subcycles or a fixed number of coupling iterations; by default what
+        precice-<Participant>-iterations.log beside the log says, else 1: an explicit coupling without subcycling.
+    mesh_header : Path, optional
+        Header of a Seeder mesh (header.lua): its number of elements becomes a parameter.
+    parameters : Path, optional
+        An ini file with further parameters.
 
     Raises
     ------
@@ -97,27 +96,7 @@ def read_events(
     advances_per_window: int | None = None,
     parameters: dict[str, float | str] | None = None,
 ) -> list[tuple[EventRun, Sample]]:
-    """Read the samples of one event log.
-
-    Parameters
-    ----------
-    path : Path
-        The file.
-    participant, warmup, every_rank, advances_per_window
-        As in `import_files`.
-    parameters : dict, optional
-        What else is known of the runs.
-
-    Returns
-    -------
-    list of tuple of EventRun and Sample
-        One per run.
-
-    Raises
-    ------
-    DataError
-        As in `import_files`.
-    """
+    """Read the samples of one event log, one per run; options are those of `import_files`."""
     warmup = 1 if warmup is None else warmup
     if warmup < 1:
         raise DataError(f"warmup: expected at least 1 time window to leave out of an event log, found {warmup}")
@@ -204,28 +183,11 @@ def _windows(
     log = path.parent / f"precice-{participant}-iterations.log"
     if not log.is_file():
         return np.ones(advances, dtype=np.int64), False
-    lengths = _iterations(log)
+    lengths = read_iterations_log(log)
     if runs > 1 or lengths.sum() != advances:
         found = f"{runs} runs in one log" if runs > 1 else f"{advances} advance calls in the event log"
         raise DataError(
             f"{log}: expected the {lengths.sum()} iterations in all of the run in {path.name}, found {found}; "
-            "remove it if it is of another run, and say how many advance calls a time window has"
+            "move it away if it is of another run, and say how many advance calls a time window has"
         )
     return lengths, True
-
-
-def _iterations(path: Path) -> NDArray[np.int64]:
-    """Coupling iterations by time window from preCICE's iterations log."""
-    rows = [line.split() for line in read_text(path, "an iterations log of preCICE").splitlines() if line.strip()]
-    if not rows or "Iterations" not in rows[0]:
-        raise DataError(f"{path}: expected an iterations log of preCICE with a column Iterations, found none")
-    column = rows[0].index("Iterations")
-    lengths = []
-    for number, row in enumerate(rows[1:], 2):
-        value = whole_number(row[column]) if len(row) > column else None
-        if value is None or value < 1:
-            raise DataError(f"{path}, row {number}: expected a whole number of iterations of at least 1")
-        lengths.append(value)
-    if not lengths:
-        raise DataError(f"{path}: expected at least one time window, found none")
-    return np.array(lengths, dtype=np.int64)

@@ -14,25 +14,7 @@ _LARGEST = 2**53
 
 
 def read_text(path: Path, what: str) -> str:
-    """Read a UTF-8 file.
-
-    Parameters
-    ----------
-    path : Path
-        The file.
-    what : str
-        What it should be, for the message.
-
-    Returns
-    -------
-    str
-        Without a byte order mark.
-
-    Raises
-    ------
-    DataError
-        If it cannot be read or is not UTF-8 text.
-    """
+    """Read a UTF-8 file without its byte order mark; ``what`` it should be is for the message."""
     try:
         return path.read_text(encoding="utf-8-sig")
     except (OSError, ValueError) as error:
@@ -41,17 +23,7 @@ def read_text(path: Path, what: str) -> str:
 
 
 def one_line(error: Exception) -> str:
-    """Say in one line what an exception says.
-
-    Parameters
-    ----------
-    error : Exception
-        Any.
-
-    Returns
-    -------
-    str
-    """
+    """Say in one line what an exception says."""
     if isinstance(error, UnicodeDecodeError):
         return f"a byte at position {error.start} that is not UTF-8 text"
     text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
@@ -59,18 +31,7 @@ def one_line(error: Exception) -> str:
 
 
 def whole_number(text: str) -> int | None:
-    """Read a whole number.
-
-    Parameters
-    ----------
-    text : str
-        Decimal digits with an optional sign.
-
-    Returns
-    -------
-    int or None
-        None if it is not one, or too large for a float to hold.
-    """
+    """Read a whole number; None if it is none, or too large for a float to hold."""
     try:
         value = int(text)
     except ValueError:
@@ -79,17 +40,7 @@ def whole_number(text: str) -> int | None:
 
 
 def number_or_text(text: str) -> float | str:
-    """Read a finite number, or keep the text.
-
-    Parameters
-    ----------
-    text : str
-        The value of a parameter.
-
-    Returns
-    -------
-    float or str
-    """
+    """Read a finite number, or keep the text."""
     try:
         value = float(text)
     except ValueError:

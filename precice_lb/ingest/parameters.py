@@ -24,27 +24,7 @@ _LUA = re.compile(
 
 
 def beside(mesh_header: Path | None, parameters: Path | None, participant: str) -> dict[str, float | str]:
-    """Read what the optional files beside a measurement add to it.
-
-    Parameters
-    ----------
-    mesh_header : Path or None
-        ``header.lua`` of Seeder.
-    parameters : Path or None
-        An ini file.
-    participant : str
-        Whose parameters.
-
-    Returns
-    -------
-    dict of str to float or str
-        ``nElems``, then the values of the ini file.
-
-    Raises
-    ------
-    DataError
-        As in `read_mesh_elements` and `read_parameters`.
-    """
+    """Read what the optional files beside a measurement add to it: ``nElems``, then the values of the ini file."""
     found: dict[str, float | str] = {}
     if mesh_header is not None:
         found["nElems"] = float(read_mesh_elements(mesh_header))
@@ -56,21 +36,7 @@ def beside(mesh_header: Path | None, parameters: Path | None, participant: str) 
 def read_mesh_elements(path: Path) -> int:
     """Read the number of elements of a mesh from Seeder's ``header.lua``.
 
-    Parameters
-    ----------
-    path : Path
-        The file: Lua text that sets ``nElems`` outside every table (a ``nElems`` inside ``property`` counts the
-        elements that have the property).
-
-    Returns
-    -------
-    int
-        At least 1.
-
-    Raises
-    ------
-    DataError
-        If the file cannot be read, or does not set it once to a whole number.
+    It is Lua text that sets ``nElems`` outside every table; inside ``property`` it counts the elements that have it.
     """
     text = read_text(path, "a mesh header of Seeder")
     depth, counts = 0, []
@@ -94,25 +60,8 @@ def read_mesh_elements(path: Path) -> int:
 def read_parameters(path: Path, participant: str, others: Collection[str] = ()) -> dict[str, float | str]:
     """Read the values of an ini file that concern a participant.
 
-    Parameters
-    ----------
-    path : Path
-        The file. Values of the section DEFAULT and of the participant's own section keep their names; those of another
-        section are named ``section.name``.
-    participant : str
-        Its name.
-    others : collection of str
-        Participants whose sections are left out.
-
-    Returns
-    -------
-    dict of str to float or str
-        A finite number, or text.
-
-    Raises
-    ------
-    DataError
-        If the file cannot be read as one, or has no value or an empty one.
+    Those of the section DEFAULT and of its own section keep their names, those of another section are named
+    ``section.name``; sections of ``others``, participants too, are left out.
     """
     parser = parse_ini(path, "an ini file with parameters", keep_case=True)
     found: dict[str, str] = dict(parser[participant] if participant in parser else parser.defaults())
@@ -130,27 +79,7 @@ def read_parameters(path: Path, participant: str, others: Collection[str] = ()) 
 
 
 def parse_ini(path: Path, what: str, *, keep_case: bool = False) -> configparser.ConfigParser:
-    """Parse an ini file.
-
-    Parameters
-    ----------
-    path : Path
-        The file.
-    what : str
-        What it should be, for the message.
-    keep_case : bool
-        Whether names keep their capitals.
-
-    Returns
-    -------
-    ConfigParser
-        Without interpolation.
-
-    Raises
-    ------
-    DataError
-        If the file cannot be read, or is not an ini file, with the line.
-    """
+    """Parse an ini file without interpolation; ``what`` it should be is for the message."""
     parser = configparser.ConfigParser(interpolation=None)
     if keep_case:
         parser.optionxform = str  # type: ignore[assignment,method-assign]

@@ -54,25 +54,7 @@ class Sample:
 
 
 def join(samples: Iterable[Sample]) -> Measurements:
-    """Make one table of the rows, sorted by ranks; what is given twice counts once (`precice_lb.dataset.distinct`).
-
-    Parameters
-    ----------
-    samples : iterable of Sample
-        Rows of one case.
-
-    Returns
-    -------
-    Measurements
-        A parameter whose values are all numbers is a float array (NaN where a cell is empty), any other an array of
-        text; a parameter that no row of a participant has is left out.
-
-    Raises
-    ------
-    DataError
-        If there is no row, a parameter has the name of another column, or the rows of one participant do not have the
-        same parameters.
-    """
+    """Make one table of the rows, sorted by ranks; what is given twice counts once (`precice_lb.dataset.distinct`)."""
     rows: dict[str, list[Sample]] = {}
     sources: dict[str, None] = {}
     for sample in samples:
@@ -96,21 +78,7 @@ def join(samples: Iterable[Sample]) -> Measurements:
 
 
 def steady_cost(costs: NDArray[np.float64], resolution: float) -> tuple[float, float]:
-    """Reduce the cost of the windows of a run to its median and the standard error of that.
-
-    Parameters
-    ----------
-    costs : ndarray, shape (W,)
-        Seconds of each window, W at least 1.
-    resolution : float
-        Seconds that two neighbouring readings of the clock are apart.
-
-    Returns
-    -------
-    tuple of float
-        Median, and 1.2533 times the standard error of the mean (exact for Gaussian noise), at least that of a rounded
-        reading; NaN for a single window.
-    """
+    """Reduce the cost of the windows of a run to its median and the standard error of that."""
     if len(costs) < 2:
         return float(np.median(costs)), math.nan
     error = 1.2533 * float(np.std(costs, ddof=1)) / math.sqrt(len(costs))

@@ -33,23 +33,23 @@ def import_files(
     mesh_header: Path | None = None,
     parameters: Path | None = None,
 ) -> Measurements:
-    """Read one sample from each timer table.
+    """Read timer tables (timeinfo) of Ateles and the other solvers of the APES suite, run uncoupled.
+
+    Example: precice-lb import ateles-timeinfo timing.res --participant Fluid --windows 100 --mesh-header header.lua
 
     Parameters
     ----------
     paths : sequence of Path
-        The files.
+        The timer tables, one per run.
     participant : str
-        The solver's name in the coupled simulation.
+        The solver's name in the coupled simulation; always needed.
     windows : int, optional
-        Time windows (or steps) that each run made. Without it the whole run counts as one window: a recommendation
-        is the same if every participant's runs made as many.
-    mesh_header, parameters : Path, optional
-        Files that `precice_lb.ingest.parameters.beside` reads.
-
-    Returns
-    -------
-    Measurements
+        Time windows (or steps) that each run made. Without it a whole run counts as one window: a recommendation is
+        the same if every participant's runs made as many.
+    mesh_header : Path, optional
+        Header of a Seeder mesh (header.lua): its number of elements becomes a parameter.
+    parameters : Path, optional
+        An ini file with further parameters.
 
     Raises
     ------
@@ -57,7 +57,10 @@ def import_files(
         If there is no participant, or something is wrong in a file.
     """
     if not participant:
-        raise DataError(f"{paths[0]}: expected the name of the participant, found none; a timer table does not say it")
+        raise DataError(
+            f"{paths[0]}: expected the name of the participant, found none; a timer table does not say it: "
+            "give it with --participant"
+        )
     extra = beside(mesh_header, parameters, participant)
     return join(read_timeinfo(path, participant, windows=windows, parameters=extra) for path in paths)
 
@@ -65,26 +68,7 @@ def import_files(
 def read_timeinfo(
     path: Path, participant: str, *, windows: int | None = None, parameters: dict[str, float | str] | None = None
 ) -> Sample:
-    """Read the sample of one timer table: the time loop of the slowest rank.
-
-    Parameters
-    ----------
-    path : Path
-        The file. A timer written in detail is followed into its file beside it.
-    participant, windows
-        As in `import_files`.
-    parameters : dict, optional
-        What else is known of the run.
-
-    Returns
-    -------
-    Sample
-
-    Raises
-    ------
-    DataError
-        If the file is not such a table, has no time loop, or the run was coupled: its loop holds waiting for partners.
-    """
+    """Read the sample of one timer table: the time loop of the slowest rank."""
     if windows is not None and windows < 1:
         raise DataError(f"{path}: expected a number of time windows of at least 1, found {windows}")
     lines = read_text(path, "a timer table (timeinfo)").splitlines()

@@ -2,54 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from importlib import import_module
+from collections.abc import Mapping
 from typing import Any
 
 from sklearn.base import RegressorMixin, clone
 
 from precice_lb.exceptions import ModelError
 from precice_lb.models.base import Learner
+from precice_lb.plugins import DEFAULT_LEARNER, LEARNERS
 
 __all__ = ["DEFAULT_LEARNER", "LEARNERS", "make_learner", "model_from_dict", "new_learner"]
-
-DEFAULT_LEARNER = "bayes"
-
-
-class _Learners(Mapping[str, type[Learner]]):
-    """Names of learners, and where their classes are: neural networks and kernels take long to import."""
-
-    def __init__(self, places: Mapping[str, tuple[str, str]]) -> None:
-        self._places = dict(places)
-
-    def __getitem__(self, name: str) -> type[Learner]:
-        module, kind = self._places[name]
-        learner: type[Learner] = getattr(import_module(f"precice_lb.models.{module}"), kind)
-        return learner
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._places)
-
-    def __len__(self) -> int:
-        return len(self._places)
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._places
-
-
-LEARNERS: Mapping[str, type[Learner]] = _Learners(
-    {
-        "bayes": ("bayes", "BayesRegressor"),
-        "shape": ("shape", "ShapeRegressor"),
-        "pmnf": ("pmnf", "PMNFRegressor"),
-        "epmnf": ("epmnf", "EPMNFRegressor"),
-        "piecewise": ("piecewise", "PiecewiseRegressor"),
-        "interpolation": ("interpolation", "InterpolationRegressor"),
-        "neural": ("neural", "NeuralRegressor"),
-        "factorized": ("factorized", "FactorizedRegressor"),
-        "gaussian-process": ("gaussian_process", "GaussianProcessRegressor"),
-    }
-)
 
 
 def make_learner(name: str, **parameters: Any) -> Learner:
@@ -73,7 +35,7 @@ def make_learner(name: str, **parameters: Any) -> Learner:
     """
     if name not in LEARNERS:
         raise ModelError(f"expected a learner out of {', '.join(LEARNERS)}, found {name!r}")
-    kind = LEARNERS[name]
+    kind: type[Learner] = LEARNERS[name]
     known = kind._get_param_names()
     for parameter in parameters:
         if parameter not in known:
@@ -129,4 +91,5 @@ def model_from_dict(data: Mapping[str, Any]) -> Learner:
     name = data.get("learner")
     if name not in LEARNERS:
         raise ModelError(f"expected a stored model of one of {', '.join(LEARNERS)}, found {name!r}")
-    return LEARNERS[str(name)].from_dict(data)
+    model: Learner = LEARNERS[str(name)].from_dict(data)
+    return model

@@ -9,21 +9,19 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from precice_lb.calibrate.commands import command_tokens
 from precice_lb.calibrate.launchers import (
     LauncherOptions,
     RunPlan,
-    Task,
     file_name,
     fill,
     make_launcher,
 )
 from precice_lb.calibrate.launchers.local import MpiexecLauncher
-from precice_lb.calibrate.launchers.script import Line, body, exports, here_document
 from precice_lb.calibrate.launchers.slurm import job_header, resource_options
-from precice_lb.calibrate.launchers.slurm_client import UNSET_OPTIONS
 from precice_lb.calibrate.launchers.srun import step_tokens, total_nodes
-from precice_lb.calibrate.prepare import placeholders
+from precice_lb.calibrate.prepare import placeholders, task_of, tokens_of
+from precice_lb.calibrate.schedulers.script import Line, body, exports, here_document
+from precice_lb.calibrate.schedulers.slurm import UNSET_OPTIONS
 from precice_lb.exceptions import CalibrationError, DataError, PreciceLBError
 from precice_lb.plural import plural
 from precice_lb.precice_xml import read_configuration
@@ -74,27 +72,17 @@ def write_launch_scripts(study: Study, split: Mapping[str, int], directory: Path
 
 def _plan(study: Study, split: Mapping[str, int], folder: Path) -> RunPlan:
     tasks = []
-    for participant in study.participants:
-        ranks = split[participant.name]
-        command = fill(participant.command_at(ranks), placeholders(study, participant, ranks))
-        tasks.append(
-            Task(
-                participant=participant.name,
-                command=command_tokens(command, study.case_directory / participant.directory, study.case_directory),
-                ranks=ranks,
-                directory=Path(participant.directory),
-                log=Path(f"{file_name(participant.name)}.log"),
-                ranks_per_node=participant.ranks_per_node,
-                options=participant.options,
-            )
-        )
+    for each in study.participants:
+        ranks = split[each.name]
+        log = Path(f"{file_name(each.name)}.log")
+        tasks.append(task_of(each, ranks, Path(each.directory), log, tokens_of(study, each, ranks)))
     variables = {"OMP_NUM_THREADS": "1"} | study.environment
     return RunPlan(study.path.stem, folder, tuple(tasks), variables=variables)
 
 
 def _shell(study: Study, plan: RunPlan) -> dict[Path, str]:
     """Return ``run.sh`` and the files it needs; nothing where this machine has no launcher for it."""
-    options = study.launcher_options(plan.directory)
+    options = study.launcher_options
     name = study.launcher.name
     if name not in {"mpiexec", "template"}:
         name, options = "mpiexec", LauncherOptions(ranks_per_node=options.ranks_per_node)
@@ -125,15 +113,16 @@ def _shell(study: Study, plan: RunPlan) -> dict[Path, str]:
 
 def _job(study: Study, plan: RunPlan) -> str:
     """Return the job script for Slurm."""
-    options = study.launcher_options(plan.directory)
+    options = study.launcher_options
     common = [f"--job-name={shlex.quote(plan.name)}", f"--output={shlex.quote(f'{plan.name}-%j.log')}"]
     header = job_header(resource_options(plan.tasks, options), common)
     setup = "".join(f"{line}\n" for line in options.setup)
+    steps = {task.participant: step_tokens("srun", plan.tasks, task, options) for task in plan.tasks}
     return (
         f"{header}# {_described(plan)}\n"
         f"# sbatch job.sbatch [CASE]\n{_warning(study, plan, options)}\n"
         f"{UNSET_OPTIONS}{setup}{_surroundings(study, plan, {})}{_preparation(study, plan)}\n"
-        f'{_body(plan, step_tokens("srun", plan.tasks, options))}exit "$status"\n'
+        f'{_body(plan, steps)}exit "$status"\n'
     )
 
 
@@ -177,8 +166,7 @@ def _preparation(study: Study, plan: RunPlan) -> str:
             target = Path(participant.directory) / template.removesuffix(".in")
             lines += here_document(shlex.quote(str(target)), text if text.endswith("\n") else f"{text}\n")
         for command in participant.prepare:
-            tokens = command_tokens(fill(command, values), origin, study.case_directory)
-            lines += f"(cd {place} && {shlex.join(tokens)}) || exit\n"
+            lines += f"(cd {place} && {shlex.join(tokens_of(study, participant, task.ranks, command))}) || exit\n"
     return lines
 
 

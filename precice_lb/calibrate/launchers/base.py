@@ -1,35 +1,37 @@
-"""What a launcher is: it turns a run's participants into command lines, files or a job, and sees it through.
+"""What a launcher is: it says how each participant of a run starts, and a scheduler takes the run as a job.
 
-A launcher is registered by name with `launcher`. Whatever it starts, it can tell beforehand as a list of tokens or as a
-script's text, so that a test can check the exact command before it is run for real.
+A launcher is known by its name in `precice_lb.plugins.LAUNCHERS`. Whatever it starts, it tells beforehand as a list of
+tokens or as a script's text, so that a test can check the exact command before it is run for real.
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import ClassVar, TypeVar
+from typing import Any, ClassVar, TypeVar
 
-from precice_lb.calibrate.launchers.plan import LauncherOptions, RunPlan, Task
+from precice_lb.calibrate.plan import LauncherOptions, RunPlan, Task
 from precice_lb.calibrate.processes import Outcome, ProcessSpec, run_processes
+from precice_lb.calibrate.schedulers.base import Scheduler, follow
+from precice_lb.calibrate.schedulers.script import job_lines
 from precice_lb.exceptions import CalibrationError
+from precice_lb.plugins import LAUNCHERS
 
-__all__ = [
-    "Launcher",
-    "launcher",
-    "launcher_class",
-    "launcher_names",
-    "make_launcher",
-]
+__all__ = ["Launcher", "launcher", "launcher_class", "launcher_names", "make_launcher"]
 
 
 class Launcher:
-    """Starts the participants of a run as processes of this machine; subclasses say with which commands.
+    """Says with which command line each participant of a run starts; what else is here may be left as it is.
+
+    A subclass gives `command`. Runs are processes of this machine, or jobs of ``scheduler`` where a subclass sets one.
 
     Parameters
     ----------
-    options
+    options : LauncherOptions
         The study's ``[launcher]`` table.
+    directory : Path
+        Where the campaign lives.
 
     Raises
     ------
@@ -38,22 +40,29 @@ class Launcher:
     """
 
     keys: ClassVar[frozenset[str]] = frozenset()
-    """Options that this launcher knows, beside ``name``."""
+    """Keys of the ``[launcher]`` table that this launcher knows, beside ``name``; others than ours are its own."""
     many_nodes: ClassVar[bool] = False
     """Whether participants may come to lie on different nodes."""
 
-    def __init__(self, options: LauncherOptions) -> None:
+    def __init__(self, options: LauncherOptions, directory: Path = Path()) -> None:
         self.options = options
+        self.directory = directory
+        #: Name of what the campaign submits, its own among all campaigns.
+        self.label = f"precice-lb-{hashlib.sha256(str(directory).encode()).hexdigest()[:8]}"
+        #: Takes runs as jobs; None where they are processes of this machine.
+        self.scheduler: Scheduler | None = None
 
-    def files(self, plan: RunPlan) -> dict[Path, str]:
-        """Return the files that `commands` needs, with their text.
+    def command(self, plan: RunPlan, task: Task) -> list[str]:
+        """Return the command line of a participant, as tokens.
 
         Parameters
         ----------
         plan : RunPlan
             The run.
+        task : Task
+            One of its tasks.
         """
-        return {}
+        raise NotImplementedError
 
     def commands(self, plan: RunPlan) -> dict[str, list[str]]:
         """Return the command line of each participant.
@@ -63,7 +72,37 @@ class Launcher:
         plan : RunPlan
             The run.
         """
-        raise NotImplementedError
+        return {task.participant: self.command(plan, task) for task in plan.tasks}
+
+    def header(self, plan: RunPlan) -> str:
+        """Return what a job script says to the batch system.
+
+        Parameters
+        ----------
+        plan : RunPlan
+            The run.
+        """
+        return "#!/bin/bash\n"
+
+    def script(self, plan: RunPlan) -> str:
+        """Return the job script of a run.
+
+        Parameters
+        ----------
+        plan : RunPlan
+            The run.
+        """
+        return f"{self.header(plan)}{job_lines(plan, self.commands(plan), self.options.setup)}"
+
+    def files(self, plan: RunPlan) -> dict[Path, str]:
+        """Return the files that a run needs, with their text: the job script, where it is a job.
+
+        Parameters
+        ----------
+        plan : RunPlan
+            The run.
+        """
+        return {} if self.scheduler is None else {self._script(plan): self.script(plan)}
 
     def environment(self) -> dict[str, str]:
         """Return variables that the commands need besides the study's."""
@@ -123,9 +162,9 @@ class Launcher:
 
         Parameters
         ----------
-        plan
+        plan : RunPlan
             The run; `check` has passed.
-        note
+        note : callable
             Called with the job's number as soon as there is one.
 
         Returns
@@ -133,40 +172,49 @@ class Launcher:
         Outcome
             What the run's processes came to.
         """
-        self.write(plan)
+        for path, text in self.files(plan).items():
+            path.write_text(text, encoding="utf-8")
+        if self.scheduler is not None:
+            return self._follow(self.scheduler, plan, None, note)
         environment = self.clean({**plan.environment(), **self.environment()})
         commands = self.commands(plan)
         specs = [
             ProcessSpec(task.participant, tuple(commands[task.participant]), task.directory, environment, task.log)
             for task in plan.tasks
         ]
-        return run_processes(specs, plan.token, plan.time_limit_seconds)
-
-    def write(self, plan: RunPlan) -> None:
-        """Write the files that the commands need.
-
-        Parameters
-        ----------
-        plan : RunPlan
-            The run.
-        """
-        for path, text in self.files(plan).items():
-            path.write_text(text, encoding="utf-8")
+        well = False
+        try:
+            outcome = run_processes(specs, plan.token, plan.time_limit_seconds)
+            well = outcome.error is None
+        finally:
+            if not well:
+                self.stop(plan.token, None)
+        return outcome
 
     @property
     def resumes(self) -> bool:
         """Whether runs go on without this process, so that a campaign started again can wait for them."""
-        return False
+        return self.scheduler is not None and self.scheduler.resumes
 
-    def find(self, plan: RunPlan) -> str | None:
-        """Return the number of a run's job that waits or runs, by its name; None where there is none.
+    def job_name(self, plan: RunPlan) -> str:
+        """Return the name of a run's job.
 
         Parameters
         ----------
         plan : RunPlan
             The run.
         """
-        return None
+        return f"{self.label}-{plan.name}"[:120]
+
+    def find(self, plan: RunPlan) -> str | None:
+        """Return a run's job that waits or runs, by its name; None where there is none.
+
+        Parameters
+        ----------
+        plan : RunPlan
+            The run.
+        """
+        return None if self.scheduler is None else self.scheduler.find(self.job_name(plan))
 
     def resume(self, plan: RunPlan, job: str) -> Outcome:
         """Wait for a run that was started by a campaign that has ended.
@@ -183,7 +231,8 @@ class Launcher:
         Outcome
             What the run's processes came to.
         """
-        raise NotImplementedError
+        assert self.scheduler is not None
+        return self._follow(self.scheduler, plan, job, lambda number: None)
 
     def stop(self, token: str, job: str | None) -> None:
         """Stop what an interrupted campaign left running beyond this machine's processes.
@@ -195,17 +244,37 @@ class Launcher:
         job : str or None
             Its number in a batch system.
         """
+        if self.scheduler is not None and job is not None:
+            self.scheduler.cancel(job)
 
     def close(self) -> None:
         """Give back what is held between runs."""
 
+    def _follow(self, scheduler: Scheduler, plan: RunPlan, job: str | None, note: Callable[[str], None]) -> Outcome:
+        """Submit a run, unless it is a job already, and wait for its end; an interrupt cancels it."""
+        submitted = None
+        try:
+            if job is None:
+                job = submitted = scheduler.submit(plan, self._script(plan))
+            return follow(scheduler, plan, job, note)
+        except KeyboardInterrupt:
+            # It may have come between the submission and its answer.
+            if (left := self.find(plan) if job is None else scheduler.number(job)) is not None:
+                scheduler.cancel(left)
+            raise
+        finally:
+            if submitted is not None:
+                scheduler.close(submitted)
+
+    def _script(self, plan: RunPlan) -> Path:
+        return plan.directory / "job.sh"
+
 
 _LauncherType = TypeVar("_LauncherType", bound=type[Launcher])
-_REGISTRY: dict[str, type[Launcher]] = {}
 
 
 def launcher(name: str) -> Callable[[_LauncherType], _LauncherType]:
-    """Register the decorated class as a launcher.
+    """Register the decorated class as a launcher, for this process; a distribution has an entry point instead.
 
     Parameters
     ----------
@@ -219,9 +288,7 @@ def launcher(name: str) -> Callable[[_LauncherType], _LauncherType]:
     """
 
     def register(cls: _LauncherType) -> _LauncherType:
-        if name in _REGISTRY:
-            raise ValueError(f"launcher {name!r} is registered already, by {_REGISTRY[name].__qualname__}")
-        _REGISTRY[name] = cls
+        LAUNCHERS.add(name, cls)
         return cls
 
     return register
@@ -229,24 +296,24 @@ def launcher(name: str) -> Callable[[_LauncherType], _LauncherType]:
 
 def launcher_names() -> tuple[str, ...]:
     """Return the names that ``launcher.name`` of a study may have."""
-    return tuple(sorted(_REGISTRY))
+    return tuple(sorted(LAUNCHERS))
 
 
 def launcher_class(name: str) -> type[Launcher]:
-    """Return the class registered as ``name``.
-
-    Raises
-    ------
-    CalibrationError
-        When the name is unknown.
-    """
-    if name not in _REGISTRY:
+    """Return the launcher of a name."""
+    if name not in LAUNCHERS:
         raise CalibrationError(f"unknown launcher {name!r}: expected one of {', '.join(launcher_names())}")
-    return _REGISTRY[name]
+    found: Any = LAUNCHERS[name]
+    if not (isinstance(found, type) and issubclass(found, Launcher)):
+        raise CalibrationError(
+            f"launcher {name!r}: expected a subclass of precice_lb.calibrate.Launcher, found {found!r}; repair or "
+            "uninstall the distribution that adds it"
+        )
+    return found
 
 
-def make_launcher(name: str, options: LauncherOptions | None = None) -> Launcher:
-    """Make a registered launcher.
+def make_launcher(name: str, options: LauncherOptions | None = None, directory: Path = Path()) -> Launcher:
+    """Make a launcher.
 
     Parameters
     ----------
@@ -254,6 +321,8 @@ def make_launcher(name: str, options: LauncherOptions | None = None) -> Launcher
         One of `launcher_names`.
     options : LauncherOptions, optional
         What the study says.
+    directory : Path
+        Where the campaign lives.
 
     Returns
     -------
@@ -264,4 +333,4 @@ def make_launcher(name: str, options: LauncherOptions | None = None) -> Launcher
     CalibrationError
         When the name is unknown or what the launcher needs is missing.
     """
-    return launcher_class(name)(options or LauncherOptions())
+    return launcher_class(name)(options or LauncherOptions(), directory)

@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from precice_lb.calibrate.launchers.plan import Task
+from precice_lb.calibrate.plan import Task
 from precice_lb.exceptions import CalibrationError
 from precice_lb.plural import plural
 
@@ -19,13 +19,6 @@ def available_cores(topology: Path = _TOPOLOGY, allowed: Sequence[int] | None = 
     """Return the processors, one per physical core, that this process may run on, sorted by package and core.
 
     Hardware threads of one core share its units: a rank on the second one would slow down the first.
-
-    Parameters
-    ----------
-    topology
-        Where the kernel describes the processors.
-    allowed
-        Numbers of the processors to choose from; by default those this process may use.
     """
     processors = sorted(os.sched_getaffinity(0) if allowed is None else allowed)
     cores: dict[tuple[int, int], int] = {}
@@ -40,13 +33,7 @@ def available_cores(topology: Path = _TOPOLOGY, allowed: Sequence[int] | None = 
 
 
 def require_cores(ranks: int, cores: int) -> None:
-    """Refuse more ranks than cores.
-
-    Raises
-    ------
-    CalibrationError
-        When ranks would have to share.
-    """
+    """Refuse more ranks than cores."""
     if ranks > cores:
         raise CalibrationError(
             f"{plural(ranks, 'rank')} on {plural(cores, 'core')}: ranks that share a core measure each other; lower "
@@ -56,13 +43,7 @@ def require_cores(ranks: int, cores: int) -> None:
 
 
 def disjoint_cores(tasks: Sequence[Task], cores: Sequence[int]) -> dict[str, tuple[int, ...]]:
-    """Give every participant as many cores as it has ranks, one after the other.
-
-    Raises
-    ------
-    CalibrationError
-        When there are fewer cores than ranks.
-    """
+    """Give every participant as many cores as it has ranks, one after the other."""
     require_cores(sum(task.ranks for task in tasks), len(cores))
     given: dict[str, tuple[int, ...]] = {}
     begin = 0

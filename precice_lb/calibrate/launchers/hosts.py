@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from precice_lb.calibrate.launchers.plan import LauncherOptions, Task
+from precice_lb.calibrate.plan import LauncherOptions, Task
 from precice_lb.exceptions import CalibrationError
 from precice_lb.plural import plural
 
@@ -18,13 +18,7 @@ _HOST = re.compile(
 
 
 def read_hosts(path: Path) -> tuple[tuple[str, int], ...]:
-    """Read ``name:4`` (MPICH) and ``name slots=4`` (Open MPI) lines; a name alone has one slot.
-
-    Raises
-    ------
-    CalibrationError
-        When the file cannot be read, has no host, or a line is neither.
-    """
+    """Read ``name:4`` (MPICH) and ``name slots=4`` (Open MPI) lines; a name alone has one slot."""
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, ValueError) as error:
@@ -51,11 +45,6 @@ def disjoint_hosts(
     """Give every participant hosts of its own, in the file's order: (host, ranks on it).
 
     A host takes as many ranks as it has slots, or ``ranks_per_node`` if those are fewer.
-
-    Raises
-    ------
-    CalibrationError
-        When the hosts are too few.
     """
     rest = list(hosts)
     given: dict[str, list[tuple[str, int]]] = {}

@@ -7,11 +7,11 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
-from precice_lb.calibrate.launchers.base import Launcher, launcher
+from precice_lb.calibrate.launchers.base import Launcher
 from precice_lb.calibrate.launchers.cores import available_cores, core_list, disjoint_cores, require_cores
 from precice_lb.calibrate.launchers.hosts import disjoint_hosts, read_hosts
 from precice_lb.calibrate.launchers.mpi import MPIFamily, find_mpiexec, mpi_library
-from precice_lb.calibrate.launchers.plan import LauncherOptions, RunPlan, Task, file_name
+from precice_lb.calibrate.plan import LauncherOptions, RunPlan, Task, file_name
 from precice_lb.exceptions import CalibrationError
 from precice_lb.plural import plural
 
@@ -21,7 +21,6 @@ __all__ = ["MpiexecLauncher"]
 _BATCH_PREFIXES = ("SLURM_", "SLURMD_", "PBS_", "LSB_", "COBALT_")
 
 
-@launcher("mpiexec")
 class MpiexecLauncher(Launcher):
     """``mpiexec`` of MPICH, Intel MPI or Open MPI, every participant on cores or hosts of its own.
 
@@ -34,8 +33,8 @@ class MpiexecLauncher(Launcher):
 
     keys = frozenset({"program", "arguments", "oversubscribe", "pin", "hostfile", "ranks_per_node"})
 
-    def __init__(self, options: LauncherOptions) -> None:
-        super().__init__(options)
+    def __init__(self, options: LauncherOptions, directory: Path = Path()) -> None:
+        super().__init__(options, directory)
         self.program = find_mpiexec(options.program)
         self.library = mpi_library(self.program)
         self.hosts = None if options.hostfile is None else read_hosts(options.hostfile)
@@ -47,26 +46,14 @@ class MpiexecLauncher(Launcher):
             )
 
     def check(self, tasks: Sequence[Task]) -> None:
-        """Refuse more ranks than cores, or than the hosts have slots.
-
-        Raises
-        ------
-        CalibrationError
-            When ranks would have to share.
-        """
+        """Refuse more ranks than cores, or than the hosts have slots."""
         if self.hosts is not None:
             disjoint_hosts(tasks, self.hosts, self.options)
         elif not self.options.oversubscribe:
             disjoint_cores(tasks, self.cores)
 
     def check_ranks(self, ranks: int) -> None:
-        """Refuse more ranks than cores, or than the hosts have slots.
-
-        Raises
-        ------
-        CalibrationError
-            When ranks would have to share.
-        """
+        """Refuse more ranks than cores, or than the hosts have slots."""
         if self.hosts is not None:
             if ranks > (slots := sum(count for _, count in self.hosts)):
                 raise CalibrationError(
@@ -94,22 +81,17 @@ class MpiexecLauncher(Launcher):
             }
         return {}
 
-    def commands(self, plan: RunPlan) -> dict[str, list[str]]:
-        """Return ``mpiexec … -n ranks command`` for each participant."""
-        pinned = disjoint_cores(plan.tasks, self.cores) if self._pinned(plan.tasks) else {}
-        lines = {}
-        for task in plan.tasks:
-            before: list[str] = []
-            options: list[str] = []
-            if self.hosts is not None:
-                options = self._on_hosts(plan, task)
-            elif task.participant in pinned:
-                before, options = self._on_cores(plan, task, pinned[task.participant])
-            elif self.library.family is MPIFamily.OPEN_MPI:
-                options = ["--oversubscribe", "--bind-to", "none"]
-            line = [*before, self.program, *options, *self.options.arguments, "-n", str(task.ranks), *task.command]
-            lines[task.participant] = line
-        return lines
+    def command(self, plan: RunPlan, task: Task) -> list[str]:
+        """Return ``mpiexec … -n ranks command``."""
+        before: list[str] = []
+        options: list[str] = []
+        if self.hosts is not None:
+            options = self._on_hosts(plan, task)
+        elif self._pinned(plan.tasks):
+            before, options = self._on_cores(plan, task)
+        elif self.library.family is MPIFamily.OPEN_MPI:
+            options = ["--oversubscribe", "--bind-to", "none"]
+        return [*before, self.program, *options, *self.options.arguments, "-n", str(task.ranks), *task.command]
 
     def environment(self) -> dict[str, str]:
         """Return Open MPI's permission to run as root where that is so; nothing otherwise."""
@@ -127,8 +109,9 @@ class MpiexecLauncher(Launcher):
     def _rankfiles(self, tasks: Sequence[Task]) -> bool:
         return self._pinned(tasks) and self.library.family is MPIFamily.OPEN_MPI and self.library.major < 5
 
-    def _on_cores(self, plan: RunPlan, task: Task, cores: Sequence[int]) -> tuple[list[str], list[str]]:
-        """Return what comes before mpiexec, and its options, so that the ranks get these cores."""
+    def _on_cores(self, plan: RunPlan, task: Task) -> tuple[list[str], list[str]]:
+        """Return what comes before mpiexec, and its options, so that the ranks get cores of their own."""
+        cores = disjoint_cores(plan.tasks, self.cores)[task.participant]
         family = self.library.family
         if family is MPIFamily.HYDRA:
             return [], ["-bind-to", f"user:{core_list(cores)}"]

@@ -38,11 +38,6 @@ def find_mpiexec(program: str | None = None) -> str:
     """Return the path of ``mpiexec``: ``program``, else the one beside this Python, else the one on the path.
 
     The one beside the interpreter comes first because it belongs to the environment's mpi4py.
-
-    Raises
-    ------
-    CalibrationError
-        When there is none.
     """
     if program is not None:
         if found := shutil.which(os.path.expanduser(program)):
@@ -69,13 +64,7 @@ def _below_a_prefix(program: str) -> str:
 
 @lru_cache(maxsize=8)
 def mpi_library(program: str) -> MPILibrary:
-    """Tell from ``mpiexec --version`` which family a launcher belongs to.
-
-    Raises
-    ------
-    CalibrationError
-        When the program does not answer.
-    """
+    """Tell from ``mpiexec --version`` which family a launcher belongs to."""
     try:
         done = subprocess.run(
             [program, "--version"], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=30, check=False

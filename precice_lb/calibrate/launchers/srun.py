@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from pathlib import Path
 
-from precice_lb.calibrate.launchers.base import Launcher, launcher
-from precice_lb.calibrate.launchers.plan import LauncherOptions, RunPlan, Task, nodes_of
-from precice_lb.calibrate.launchers.slurm_client import cancel_steps, find_slurm, without_slurm_options
-from precice_lb.calibrate.processes import Outcome
+from precice_lb.calibrate.launchers.base import Launcher
+from precice_lb.calibrate.plan import LauncherOptions, RunPlan, Task, nodes_of
+from precice_lb.calibrate.schedulers.slurm import cancel_steps, find_slurm, without_slurm_options
 from precice_lb.exceptions import CalibrationError
 
 __all__ = ["SrunLauncher", "is_heterogeneous", "step_tokens", "total_nodes"]
@@ -27,60 +27,44 @@ def total_nodes(tasks: Sequence[Task], options: LauncherOptions) -> int | None:
 
 
 def step_tokens(
-    srun: str, tasks: Sequence[Task], options: LauncherOptions, *, job: str | None = None, name: str | None = None
-) -> dict[str, list[str]]:
-    """Return the ``srun`` line of each participant, such that no core gets two ranks.
+    srun: str,
+    tasks: Sequence[Task],
+    task: Task,
+    options: LauncherOptions,
+    *,
+    job: str | None = None,
+    name: str | None = None,
+) -> list[str]:
+    """Return the ``srun`` line of a participant, such that no core gets two ranks.
 
     With ranks per node, each participant has nodes of its own, counted from the allocation's first (``--relative``),
     and the ranks fill them one after the other (``--distribution=plane``). Otherwise ``--exact`` makes Slurm give each
     step just the cores it asks for: without it the first step has whole nodes, and the second waits for it to end.
-    ``--overlap``, which lets steps share cores, is never used.
-
-    Parameters
-    ----------
-    srun
-        The program.
-    tasks
-        Participants; where any has options of its own, each is a component of a heterogeneous job.
-    options
-        The study's ``[launcher]`` table.
-    job
-        Number of the allocation, where the line is not run inside it.
-    name
-        Name of the steps, by which they can be found again.
+    ``--overlap``, which lets steps share cores, is never used. Where any participant has options of its own, each is a
+    component of a heterogeneous job. Outside of the allocation ``job`` is its number; ``name`` finds a step again.
     """
-    heterogeneous = is_heterogeneous(tasks)
-    own_nodes = total_nodes(tasks, options) is not None
-    lines = {}
-    first = 0
-    for group, task in enumerate(tasks):
-        line = [srun]
-        line += [] if job is None else [f"--jobid={job}"]
-        line += [] if name is None else [f"--job-name={name}"]
-        if heterogeneous:
-            line.append(f"--het-group={group}")
-        nodes = nodes_of(task, options)
-        if nodes is not None:
-            per_node = min(task.ranks_per_node or options.ranks_per_node or task.ranks, task.ranks)
-            line.append(f"--nodes={nodes}")
-            if own_nodes and not heterogeneous:
-                line.append(f"--relative={first}")
-                first += nodes
-            line.append(f"--ntasks={task.ranks}")
-            if nodes > 1:
-                line.append(f"--distribution=plane={per_node}")
-        else:
-            line.append(f"--ntasks={task.ranks}")
-        # With --exact, a step gets no GPU that it does not ask for.
-        line += [option for option in task.options if option.startswith(("--gres", "--gpus", "-G"))]
-        line += ["--cpus-per-task=1", "--exact", "--kill-on-bad-exit=1", "--export=ALL"]
-        line += ["--cpu-bind=cores"] if options.pin else []
-        line += [] if options.mpi is None else [f"--mpi={options.mpi}"]
-        lines[task.participant] = [*line, *options.arguments, *task.command]
-    return lines
+    place = tasks.index(task)
+    line = [srun]
+    line += [] if job is None else [f"--jobid={job}"]
+    line += [] if name is None else [f"--job-name={name}"]
+    line += [f"--het-group={place}"] if is_heterogeneous(tasks) else []
+    nodes = nodes_of(task, options)
+    if nodes is not None:
+        line.append(f"--nodes={nodes}")
+        if total_nodes(tasks, options) is not None and not is_heterogeneous(tasks):
+            line.append(f"--relative={total_nodes(tasks[:place], options)}")
+    line.append(f"--ntasks={task.ranks}")
+    if nodes is not None and nodes > 1:
+        per_node = min(task.ranks_per_node or options.ranks_per_node or task.ranks, task.ranks)
+        line.append(f"--distribution=plane={per_node}")
+    # With --exact, a step gets no GPU that it does not ask for.
+    line += [option for option in task.options if option.startswith(("--gres", "--gpus", "-G"))]
+    line += ["--cpus-per-task=1", "--exact", "--kill-on-bad-exit=1", "--export=ALL"]
+    line += ["--cpu-bind=cores"] if options.pin else []
+    line += [] if options.mpi is None else [f"--mpi={options.mpi}"]
+    return [*line, *options.arguments, *task.command]
 
 
-@launcher("srun")
 class SrunLauncher(Launcher):
     """``srun`` steps inside the Slurm allocation in which the campaign itself runs.
 
@@ -91,8 +75,8 @@ class SrunLauncher(Launcher):
     keys = frozenset({"program", "arguments", "pin", "ranks_per_node", "mpi"})
     many_nodes = True
 
-    def __init__(self, options: LauncherOptions) -> None:
-        super().__init__(options)
+    def __init__(self, options: LauncherOptions, directory: Path = Path()) -> None:
+        super().__init__(options, directory)
         self.program = find_slurm("srun", options.program)
         self.job = os.environ.get("SLURM_JOB_ID", "")
         if not self.job:
@@ -102,13 +86,7 @@ class SrunLauncher(Launcher):
             )
 
     def check(self, tasks: Sequence[Task]) -> None:
-        """Refuse a run that does not fit into the allocation.
-
-        Raises
-        ------
-        CalibrationError
-            Saying what it needs and what there is.
-        """
+        """Refuse a run that does not fit into the allocation."""
         if is_heterogeneous(tasks):
             components = int(os.environ.get("SLURM_HET_SIZE", "1"))
             if components < len(tasks):
@@ -126,35 +104,18 @@ class SrunLauncher(Launcher):
         self.check_ranks(sum(task.ranks for task in tasks))
 
     def check_ranks(self, ranks: int) -> None:
-        """Refuse more ranks than the allocation has processors.
-
-        Raises
-        ------
-        CalibrationError
-            Saying what it needs and what there is.
-        """
+        """Refuse more ranks than the allocation has processors."""
         cpus = allocated_cpus(os.environ.get("SLURM_JOB_CPUS_PER_NODE", ""))
         if 0 < cpus < ranks and "SLURM_HET_SIZE" not in os.environ:
             raise CalibrationError(f"{ranks} ranks need as many CPUs; the allocation has {cpus}")
 
-    def commands(self, plan: RunPlan) -> dict[str, list[str]]:
-        """Return the ``srun`` line of each participant."""
-        return step_tokens(self.program, plan.tasks, self.options, name=plan.token or None)
+    def command(self, plan: RunPlan, task: Task) -> list[str]:
+        """Return the ``srun`` line of a participant."""
+        return step_tokens(self.program, plan.tasks, task, self.options, name=plan.token or None)
 
     def clean(self, environment: dict[str, str]) -> dict[str, str]:
         """Leave out what ``srun`` would take for options."""
         return without_slurm_options(environment)
-
-    def run(self, plan: RunPlan, note: Callable[[str], None]) -> Outcome:
-        """Run the steps; those that outlive their ``srun`` are cancelled."""
-        try:
-            outcome = super().run(plan, note)
-        except BaseException:
-            self.stop(plan.token, None)
-            raise
-        if outcome.error is not None:
-            self.stop(plan.token, None)
-        return outcome
 
     def stop(self, token: str, job: str | None) -> None:
         """Cancel the steps of this allocation that carry the token as their name."""

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import math
 import re
-import shlex
-import subprocess
-from collections.abc import Callable
 from pathlib import Path
 
-from precice_lb.calibrate.launchers.base import Launcher, launcher
-from precice_lb.calibrate.launchers.jobs import JOB_LOG, job_lines, wait_for_job
-from precice_lb.calibrate.launchers.placeholders import check_placeholders, fill
-from precice_lb.calibrate.launchers.plan import LauncherOptions, RunPlan, Task, file_name, nodes_of
-from precice_lb.calibrate.processes import Outcome, running_process
+from precice_lb.calibrate.launchers.base import Launcher
+from precice_lb.calibrate.placeholders import check_placeholders, fill, split_command
+from precice_lb.calibrate.plan import LauncherOptions, RunPlan, Task, file_name, nodes_of
+from precice_lb.calibrate.schedulers.base import JOB_LOG
+from precice_lb.calibrate.schedulers.command import SubmitCommand
+from precice_lb.calibrate.schedulers.script import job_lines
 from precice_lb.exceptions import CalibrationError, StudyError
 
 __all__ = ["JOB_PLACEHOLDERS", "PARTICIPANT_PLACEHOLDERS", "TemplateLauncher"]
@@ -34,116 +32,60 @@ JOB_PLACEHOLDERS = frozenset(
 """What may stand in ``launcher.script`` and ``launcher.submit``; the placement is a word
 ``participant:first node:nodes`` for each of them."""
 
-_JOB_NUMBER = re.compile(r"\d[\w.\[\]-]*")
 
-
-@launcher("template")
 class TemplateLauncher(Launcher):
     """Command lines of the user's own, with placeholders.
 
     ``participant`` says how ranks are started, such as ``flux run -n {ranks} {command}``. With ``script`` and
     ``submit`` a run is a job: ``{participants}`` in the script becomes the lines that start all participants and wait
     for them, and ``submit`` has to return at the end of the job (``qsub -W block=true {script}``, or a wrapper around
-    ``bsub -K``). ``cancel`` gets the first number that ``submit`` prints as ``{job}``.
+    ``bsub -K``). ``cancel`` gets the job's number as ``{job}``: what ``submit`` prints in a line of its own or behind
+    "job", or what the group of the regular expression ``job_number`` finds there.
     """
 
-    keys = frozenset({"participant", "script", "submit", "cancel", "ranks_per_node", "setup"})
+    keys = frozenset({"participant", "script", "submit", "cancel", "job_number", "ranks_per_node", "setup"})
     many_nodes = True
 
-    def __init__(self, options: LauncherOptions) -> None:
-        super().__init__(options)
+    def __init__(self, options: LauncherOptions, directory: Path = Path()) -> None:
+        super().__init__(options, directory)
         if options.participant is None:
             raise CalibrationError("launcher.participant: a template needs the command line of a participant")
         _check("participant", options.participant, PARTICIPANT_PLACEHOLDERS)
-        if "{command}" not in _split("participant", options.participant):
+        if "{command}" not in split_command("participant", options.participant):
             raise CalibrationError("launcher.participant: expected {command} as a word of its own")
         if (options.script is None) != (options.submit is None):
             raise CalibrationError("launcher: expected both script and submit, or neither")
-        self._script = ""
+        self._template = ""
         if options.script is not None and options.submit is not None:
             _check("submit", options.submit, JOB_PLACEHOLDERS)
             try:
-                self._script = options.script.read_text(encoding="utf-8")
+                self._template = options.script.read_text(encoding="utf-8")
             except (OSError, ValueError) as error:
                 raise CalibrationError(f"launcher.script: {options.script} cannot be read: {error}") from error
-            if "{participants}" not in self._script:
+            if "{participants}" not in self._template:
                 raise CalibrationError(f"launcher.script: {options.script} has no line {{participants}}")
+            self.scheduler = SubmitCommand(self.submission, options.cancel, options.job_number)
         if options.cancel is not None:
             _check("cancel", options.cancel, frozenset({"job"}))
-
-    def commands(self, plan: RunPlan) -> dict[str, list[str]]:
-        """Return the command line of each participant."""
-        lines = {}
-        rank = node = 0
-        for task in plan.tasks:
-            lines[task.participant] = self._command(plan, task, rank, node)
-            rank += task.ranks
-            node += nodes_of(task, self.options) or 1
-        return lines
+        if options.job_number is not None:
+            _check_pattern(options.job_number)
 
     def script(self, plan: RunPlan) -> str:
         """Return the job script of a run."""
         lines = job_lines(plan, self.commands(plan), self.options.setup)
-        return fill(self._script, {**self._values(plan), "participants": lines.rstrip("\n")})
+        return fill(self._template, {**self._values(plan), "participants": lines.rstrip("\n")})
 
     def submission(self, plan: RunPlan) -> list[str]:
         """Return the command line that submits a run."""
-        return [fill(token, self._values(plan)) for token in _split("submit", self.options.submit or "")]
+        return [fill(token, self._values(plan)) for token in split_command("submit", self.options.submit or "")]
 
-    def files(self, plan: RunPlan) -> dict[Path, str]:
-        """Return the job script, where a run is a job."""
-        return {} if self.options.script is None else {self._place(plan): self.script(plan)}
-
-    def run(self, plan: RunPlan, note: Callable[[str], None]) -> Outcome:
-        """Run the participants here, or submit the run and wait for its end."""
-        if self.options.submit is None:
-            return super().run(plan, note)
-        self.write(plan)
-        log = plan.directory / JOB_LOG
-        environment = {**plan.environment(), **self.environment()}
-        with running_process(self.submission(plan), plan.directory, environment, log, plan.token) as process:
-            known: list[str] = []
-
-            def states() -> list[str]:
-                if not known and (job := _job_number(log)):
-                    known.append(job)
-                    note(job)
-                return ["RUNNING"] if process.poll() is None else ["COMPLETED" if process.returncode == 0 else "FAILED"]
-
-            try:
-                outcome = wait_for_job(
-                    plan,
-                    states,
-                    live=frozenset({"RUNNING"}),
-                    cancel=lambda: self.stop(plan.token, _job_number(log)),
-                    name=shlex.join(self.submission(plan)),
-                    longest_pause=1.0,
-                )
-            except KeyboardInterrupt:
-                self.stop(plan.token, _job_number(log))
-                raise
-        return outcome
-
-    def stop(self, token: str, job: str | None) -> None:
-        """Cancel a submitted run, where the study says how.
-
-        Raises
-        ------
-        CalibrationError
-            If what the study says does not work.
-        """
-        if self.options.cancel is not None and job is not None:
-            tokens = [fill(part, {"job": job}) for part in _split("cancel", self.options.cancel)]
-            try:
-                subprocess.run(tokens, stdin=subprocess.DEVNULL, capture_output=True, timeout=60, check=False)
-            except (OSError, subprocess.TimeoutExpired) as error:
-                raise CalibrationError(f"launcher.cancel: {shlex.join(tokens)} does not work: {error}") from error
-
-    def _command(self, plan: RunPlan, task: Task, first_rank: int, first_node: int) -> list[str]:
+    def command(self, plan: RunPlan, task: Task) -> list[str]:
+        """Return the command line of a participant."""
+        earlier = plan.tasks[: plan.tasks.index(task)]
         values = {
             "directory": task.directory,
-            "first_node": first_node,
-            "first_rank": first_rank,
+            "first_node": sum(nodes_of(each, self.options) or 1 for each in earlier),
+            "first_rank": sum(each.ranks for each in earlier),
             "name": plan.name,
             "nodes": nodes_of(task, self.options) or 1,
             "participant": task.participant,
@@ -152,7 +94,7 @@ class TemplateLauncher(Launcher):
             "run": plan.directory,
         }
         tokens: list[str] = []
-        for token in _split("participant", self.options.participant or ""):
+        for token in split_command("participant", self.options.participant or ""):
             tokens += task.command if token == "{command}" else [fill(token, values)]
         return tokens
 
@@ -170,25 +112,15 @@ class TemplateLauncher(Launcher):
             "placement": " ".join(placement),
             "ranks_per_node": self.options.ranks_per_node or plan.ranks,
             "run": plan.directory,
-            "script": self._place(plan),
+            "script": self._script(plan),
             "total_nodes": node,
             "total_ranks": plan.ranks,
             "walltime": f"{minutes // 60:02d}:{minutes % 60:02d}:00",
         }
 
-    def _place(self, plan: RunPlan) -> Path:
-        return plan.directory / "job.sh"
-
-
-def _split(key: str, text: str) -> list[str]:
-    try:
-        return shlex.split(text)
-    except ValueError as error:
-        raise CalibrationError(f"launcher.{key}: expected a command line, found {text!r}: {error}") from error
-
 
 def _check(key: str, text: str, known: frozenset[str]) -> None:
-    if not _split(key, text):
+    if not split_command(key, text):
         raise CalibrationError(f"launcher.{key}: expected a command line, found an empty text")
     try:
         check_placeholders(text, known)
@@ -196,9 +128,14 @@ def _check(key: str, text: str, known: frozenset[str]) -> None:
         raise CalibrationError(f"launcher.{key}: {error}") from error
 
 
-def _job_number(log: Path) -> str | None:
+def _check_pattern(text: str) -> None:
     try:
-        found = _JOB_NUMBER.search(log.read_text(encoding="utf-8", errors="replace"))
-    except OSError:
-        return None
-    return None if found is None else found[0]
+        groups = re.compile(text).groups
+    except re.error as error:
+        raise CalibrationError(
+            f"launcher.job_number: expected a regular expression, found {text!r}: {error}"
+        ) from error
+    if groups != 1:
+        raise CalibrationError(
+            f"launcher.job_number: expected one group in parentheses, which is the number, found {groups} in {text!r}"
+        )

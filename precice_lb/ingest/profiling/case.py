@@ -17,26 +17,17 @@ _LEAST_FLUSH = 13
 
 @dataclass(frozen=True)
 class ProfiledCase:
-    """A configuration, as far as profiling files need it.
+    """A configuration, as far as profiling files need it."""
 
-    Attributes
-    ----------
-    configuration : Configuration or None
-        None if the text cannot be read as one.
-    directory : str
-        Where ``precice-profiling`` lies, relative to the solver's working directory.
-    mode : str
-        ``off``, ``fundamental``, ``api`` or ``all``.
-    flush_every : str
-        As written.
-    synchronize : bool
-        Whether preCICE lets participants meet before they exchange data.
-    """
-
+    #: None if the text cannot be read as one.
     configuration: Configuration | None
+    #: Where ``precice-profiling`` lies, relative to the solver's working directory.
     directory: str = "."
+    #: ``off``, ``fundamental``, ``api`` or ``all``.
     mode: str = "fundamental"
+    #: As written.
     flush_every: str = "50"
+    #: Whether preCICE lets participants meet before they exchange data.
     synchronize: bool = False
 
     @classmethod
@@ -93,18 +84,6 @@ class ProfiledCase:
 
         It does where its part of a received mesh is not empty, and where a scheme tells all ranks something:
         convergence, the size of the time window, or the times of substeps.
-
-        Parameters
-        ----------
-        participant : str
-            Name of the participant.
-        mesh_sizes : mapping of str to int
-            The rank's vertices in the meshes it provides.
-
-        Returns
-        -------
-        bool or None
-            None where that cannot be told, as for meshes that are accessed directly.
         """
         if self.configuration is None or participant not in self.configuration.participants:
             return None

@@ -13,7 +13,7 @@ import numpy as np
 
 from precice_lb.exceptions import DataError
 from precice_lb.ingest.profiling.files import DATABASE, Header
-from precice_lb.ingest.profiling.nesting import Events
+from precice_lb.ingest.profiling.nesting import Events, EventSource
 
 __all__ = ["DatabaseEvents", "is_database", "read_database"]
 
@@ -42,23 +42,7 @@ def is_database(path: Path) -> bool:
 
 
 def read_database(path: Path) -> list[Header]:
-    """Read which ranks a database has events of.
-
-    Parameters
-    ----------
-    path : Path
-        What ``precice-profiling merge`` wrote.
-
-    Returns
-    -------
-    list of Header
-        By participant and rank.
-
-    Raises
-    ------
-    DataError
-        If it is no such database, or is damaged.
-    """
+    """Read which ranks a database has events of."""
     with _opened(path) as connection:
         for table, columns in _TABLES.items():
             found = {row[0] for row in connection.execute("SELECT name FROM pragma_table_info(?)", (table,))}
@@ -81,39 +65,13 @@ def read_database(path: Path) -> list[Header]:
     return headers
 
 
-class DatabaseEvents:
-    """Events of one rank in a database: one block of all, then none.
-
-    Parameters
-    ----------
-    header : Header
-        Of the rank, as `read_database` gives it.
-
-    Attributes
-    ----------
-    paths : list of tuple of str
-        Names from the outermost event inwards; the first is empty.
-    mesh_sizes : dict of str to int
-        Local vertices of the meshes that the rank provides.
-    global_begin_us, global_end_us : int or None
-        When ``_GLOBAL`` began and ended, in microseconds from the rank's first event.
-    last_us : int
-        Largest time.
-
-    Raises
-    ------
-    DataError
-        While iterating: the database is damaged.
-    """
+class DatabaseEvents(EventSource):
+    """Events of one rank in a database: one block of all, in microseconds from the rank's first event, then none."""
 
     def __init__(self, header: Header) -> None:
+        super().__init__()
         self._header = header
         self._is_read = False
-        self.paths: list[tuple[str, ...]] = [()]
-        self.mesh_sizes: dict[str, int] = {}
-        self.global_begin_us: int | None = None
-        self.global_end_us: int | None = None
-        self.last_us = 0
 
     def __iter__(self) -> Iterator[Events]:
         if self._is_read:

@@ -89,21 +89,7 @@ def _joined(store: RankStore, case: ProfiledCase) -> RankStore:
 
 
 def filled(rows: NDArray[np.void], calls: NDArray[np.void], waits: Sequence[str]) -> NDArray[np.void]:
-    """Fill mapping and wait into recorded rows.
-
-    Parameters
-    ----------
-    rows : ndarray of `precice_lb.store.schema.ADVANCE_DTYPE`, shape (n,)
-        As recorded.
-    calls : ndarray of `precice_lb.ingest.profiling.times.CALL_DTYPE`, shape (n,)
-        The same calls in the profiling file.
-    waits : sequence of str
-        Columns of it in which the participant waits.
-
-    Returns
-    -------
-    ndarray of ADVANCE_DTYPE, shape (n,)
-    """
+    """Fill mapping and wait of the same calls in the profiling file into recorded rows."""
     rows = rows.copy()
     _fill(rows, "wait_ns", waited_ns(calls, waits))
     _fill(rows, "mapping_ns", 1000 * (calls["mapping_us"] + calls["jit_us"]))
@@ -123,13 +109,7 @@ def _fill(rows: NDArray[np.void], column: str, nanoseconds: NDArray[np.int64]) -
 
 
 def _profile_of(store: RankStore, case: ProfiledCase) -> tuple[Profile, int]:
-    """Profiling file of the same rank and run, and its zero on the recorder's clock in ns.
-
-    Raises
-    ------
-    DataError
-        If there is none; says what to set.
-    """
+    """Profiling file of the same rank and run, and its zero on the recorder's clock in ns."""
     problems: list[str] = []
     for header in matching_headers(store, case, problems):
         profile = read_profile(header.path)
@@ -143,21 +123,7 @@ def _profile_of(store: RankStore, case: ProfiledCase) -> tuple[Profile, int]:
 
 
 def matching_headers(store: RankStore, case: ProfiledCase, problems: list[str]) -> Iterator[Header]:
-    """Find the files that claim to be a rank's.
-
-    Parameters
-    ----------
-    store : RankStore
-        The rank.
-    case : ProfiledCase
-        What its configuration says.
-    problems : list of str
-        Takes what speaks against a file, and what to do.
-
-    Yields
-    ------
-    Header
-    """
+    """Yield the files that claim to be a rank's; ``problems`` takes what speaks against others, and what to do."""
     paths = profile_candidates(store, case.directory)
     found = [path for path in paths if path.exists()]
     refused = False
@@ -194,29 +160,7 @@ def _headers(store: RankStore, paths: Sequence[Path], problems: list[str]) -> It
 
 
 def aligned(store: RankStore, advances: NDArray[np.void], profile: Profile, zero: int) -> tuple[slice, slice]:
-    """Find which recorded rows are which calls in the file.
-
-    Parameters
-    ----------
-    store : RankStore
-        The rank.
-    advances : ndarray of ADVANCE_DTYPE, shape (n,)
-        Its rows.
-    profile : Profile
-        The file, with its calls, at least one.
-    zero : int
-        Of the file's clock, as `zero_of` says.
-
-    Returns
-    -------
-    rows, calls : slice
-        Of the same length.
-
-    Raises
-    ------
-    DataError
-        If they do not fit together.
-    """
+    """Find which recorded rows are which calls in the file, as slices of one length; ``zero`` is as of `zero_of`."""
     begin = profile.calls["begin_us"] * 1000 + zero
     end = begin + profile.calls["advance_us"] * 1000
     row_begin = advances["begin_ns"]

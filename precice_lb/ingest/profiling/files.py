@@ -41,34 +41,23 @@ _JSON_TO_TEXT = (
 
 @dataclass(frozen=True)
 class Header:
-    """What the beginning of a profiling file says.
+    """What the beginning of a profiling file says."""
 
-    Attributes
-    ----------
-    path : Path
-        The file.
-    participant : str
-        Name of the participant.
-    rank, size : int
-        Rank and number of ranks of the participant.
-    unix_us : int
-        Unix time in microseconds at which the file's clock is zero.
-    mode : str
-        ``fundamental``, ``api`` or ``all``.
-    layout : str
-        ``text`` (file versions 1 and 2), ``lzma`` (the same, compressed), ``json`` (up to preCICE 3.2), or ``sqlite``
-        (a database of precice-profiling, all ranks in one).
-    offset : int
-        Where the records begin, in bytes; in a database, the participant's number.
-    """
-
+    #: The file.
     path: Path
+    #: Name of the participant.
     participant: str
+    #: Rank and number of ranks of the participant.
     rank: int
     size: int
+    #: Unix time in microseconds at which the file's clock is zero.
     unix_us: int
+    #: ``fundamental``, ``api`` or ``all``.
     mode: str
+    #: ``text`` (file versions 1 and 2), ``lzma`` (the same, compressed), ``json`` (up to preCICE 3.2), or ``sqlite``
+    #: (a database of precice-profiling, all ranks in one).
     layout: str
+    #: Where the records begin, in bytes; in a database, the participant's number.
     offset: int
 
     @property
@@ -78,22 +67,7 @@ class Header:
 
 
 def read_header(path: str | Path) -> Header:
-    """Read the header of a profiling file.
-
-    Parameters
-    ----------
-    path : path
-        A ``<Participant>-<rank>-<size>.txt``, or ``.json`` up to preCICE 3.2.
-
-    Returns
-    -------
-    Header
-
-    Raises
-    ------
-    DataError
-        If the file cannot be read, is empty, or is no profiling file of a known version.
-    """
+    """Read the header of a profiling file."""
     path = Path(path)
     try:
         with path.open("rb") as file:

@@ -102,20 +102,7 @@ def _latest(group: Sequence[Header], left_out: list[str]) -> list[Header]:
 
 
 def find_configuration(start: Path, roots: Iterable[Path]) -> Path | None:
-    """Find the configuration of a run.
-
-    Parameters
-    ----------
-    start : Path
-        Where the solver ran.
-    roots : iterable of Path
-        Where else to look, and directly above.
-
-    Returns
-    -------
-    Path or None
-        A ``precice-config.xml`` there, one level further up, or in or above `roots`.
-    """
+    """Find a ``precice-config.xml`` where the solver ran, one level further up, or in or above the roots."""
     places = [start, start.parent]
     for root in roots:
         directory = (root if root.is_dir() else root.parent).resolve()

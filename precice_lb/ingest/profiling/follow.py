@@ -50,19 +50,9 @@ class WaitsTail:
         self._is_aligned = False
 
     def fill(self, rows: NDArray[np.void], *, is_last: bool) -> NDArray[np.void]:
-        """Take new rows, and give those whose times are in the profiling file by now.
+        """Take new rows in the order of the calls, and give, each once, those whose times are in the file by now.
 
-        Parameters
-        ----------
-        rows : ndarray of ADVANCE_DTYPE, shape (n,)
-            New rows, in the order of the calls.
-        is_last : bool
-            Whether nobody writes any more: then all rows are given, the last perhaps without their waits.
-
-        Returns
-        -------
-        ndarray of ADVANCE_DTYPE, shape (m,)
-            In the order of the calls; each row once.
+        With ``is_last`` nobody writes any more: then all are given, the last perhaps without their waits.
         """
         self._rows = np.concatenate([self._rows, rows])
         try:
@@ -144,13 +134,7 @@ class ProfileTail:
         )
 
     def read(self) -> NDArray[np.void]:
-        """Read what is new since the last call.
-
-        Returns
-        -------
-        ndarray of ADVANCE_DTYPE, shape (n,)
-            Calls of coupling iterations whose window the iterations log does not tell yet come later.
-        """
+        """Read what is new since the last call; calls whose window the iterations log does not tell yet come later."""
         try:
             self._calls = np.concatenate([self._calls, *self._reader])
             rows = self._rows()

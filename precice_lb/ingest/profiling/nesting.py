@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +13,7 @@ from precice_lb.exceptions import DataError
 from precice_lb.ingest.profiling.files import BlockReader, Header
 from precice_lb.ingest.profiling.records import Records, parse_block
 
-__all__ = ["EventSource", "Events", "FileEvents", "Nesting"]
+__all__ = ["EventSource", "Events", "FileEvents"]
 
 _GLOBAL = b"_GLOBAL"
 _EVENT_BITS = 24
@@ -22,27 +21,19 @@ _EVENT_BITS = 24
 
 @dataclass(frozen=True)
 class Events:
-    """Events that ended within a block of records.
+    """Events that ended within a block of records."""
 
-    Attributes
-    ----------
-    paths : ndarray of int64, shape (n,)
-        Place in the nesting: position in `Nesting.paths`.
-    begins : ndarray of int64, shape (n,)
-        When each began, in microseconds of the file's clock.
-    durations : ndarray of int64, shape (n,)
-        How long each took, in microseconds.
-    order : ndarray of int64, shape (n,)
-        Position of each event's end among the records of the block.
-    """
-
+    #: Place in the nesting: position in `EventSource.paths`.
     paths: NDArray[np.int64]
+    #: When each began, in microseconds of the file's clock.
     begins: NDArray[np.int64]
+    #: How long each took, in microseconds.
     durations: NDArray[np.int64]
+    #: Position of each event's end among the records of the block.
     order: NDArray[np.int64]
 
 
-class EventSource(Protocol):
+class EventSource:
     """Where the events of one rank come from: iterated, it gives them in blocks, in the order they ended.
 
     Attributes
@@ -52,46 +43,34 @@ class EventSource(Protocol):
     mesh_sizes : dict of str to int
         Local vertices of the meshes that the rank provides.
     global_begin_us, global_end_us : int or None
-        When ``_GLOBAL`` began and ended, in microseconds of the header's clock.
-    last_us : int
-        Largest time seen.
-    """
-
-    @property
-    def paths(self) -> list[tuple[str, ...]]: ...  # noqa: D102
-    @property
-    def mesh_sizes(self) -> dict[str, int]: ...  # noqa: D102
-    @property
-    def global_begin_us(self) -> int | None: ...  # noqa: D102
-    @property
-    def global_end_us(self) -> int | None: ...  # noqa: D102
-    @property
-    def last_us(self) -> int: ...  # noqa: D102
-    def __iter__(self) -> Iterator[Events]: ...
-
-
-class Nesting:
-    """Follows the stack of events through the blocks of one file.
-
-    Begins and ends alternate at every depth of the stack. So a stable sort of the records by depth puts each begin
-    next to its end, and the parent of an event is the last one that began one level further out. The event ``_GLOBAL``
-    spans the file and stands outside the nesting, as in preCICE's own tools.
-
-    Attributes
-    ----------
-    paths : list of tuple of str
-        Names from the outermost event inwards; the first is empty.
-    global_end_us : int or None
-        When ``_GLOBAL`` ended, in microseconds: the participant was finalised.
+        When ``_GLOBAL`` began and ended (the participant was finalised), in microseconds of the header's clock.
     last_us : int
         Largest time seen.
     """
 
     def __init__(self) -> None:
         self.paths: list[tuple[str, ...]] = [()]
+        self.mesh_sizes: dict[str, int] = {}
         self.global_begin_us: int | None = None
         self.global_end_us: int | None = None
         self.last_us = 0
+
+    def __iter__(self) -> Iterator[Events]:
+        raise NotImplementedError
+
+
+class FileEvents(EventSource):
+    """Events of a profiling file: follows the stack of events through its blocks.
+
+    Begins and ends alternate at every depth of the stack. So a stable sort of the records by depth puts each begin
+    next to its end, and the parent of an event is the last one that began one level further out. The event ``_GLOBAL``
+    spans the file and stands outside the nesting, as in preCICE's own tools.
+    """
+
+    def __init__(self, header: Header) -> None:
+        super().__init__()
+        self._path = header.path
+        self._blocks = BlockReader(header)
         self._names: dict[int, str] = {}
         self._global: int | None = None
         # Parent and event of every path but the first, sorted; the first key is none.
@@ -100,23 +79,25 @@ class Nesting:
         self._open_events: NDArray[np.int64] = np.empty(0, dtype=np.int64)
         self._open_times: NDArray[np.int64] = np.empty(0, dtype=np.int64)
 
+    def __iter__(self) -> Iterator[Events]:
+        for block in self._blocks:
+            try:
+                records = parse_block(block)
+            except DataError as error:
+                raise DataError(f"{self._path}: {error}") from None
+            events = self.feed(records)
+            for number, value in records.data:
+                name = self.name(number)
+                if name.startswith("meshSize"):
+                    self.mesh_sizes[name.removeprefix("meshSize")] = value
+            yield events
+
     def name(self, event: int) -> str:
         """Name of an event or datum; where the record that names it was lost, one made from its number."""
         return self._names.get(event, f"unnamed-{event}")
 
     def feed(self, records: Records) -> Events:
-        """Take the next block.
-
-        Parameters
-        ----------
-        records : Records
-            Its records.
-
-        Returns
-        -------
-        Events
-            Those that ended in it.
-        """
+        """Take the next block, and give the events that ended in it."""
         self._learn(records.names)
         begins, events, times = self._without_global(records)
         if len(times):
@@ -200,45 +181,6 @@ class Nesting:
         self._keys = np.concatenate([self._keys, keys])
         order = np.argsort(self._keys)
         self._keys, self._key_paths = self._keys[order], np.concatenate([self._key_paths, numbers])[order]
-
-
-class FileEvents(Nesting):
-    """Events of a profiling file.
-
-    Parameters
-    ----------
-    header : Header
-        The file's header.
-
-    Attributes
-    ----------
-    mesh_sizes : dict of str to int
-        Local vertices of the meshes that the rank provides.
-
-    Raises
-    ------
-    DataError
-        While iterating: a file that cannot be read or is damaged other than by its end being missing.
-    """
-
-    def __init__(self, header: Header) -> None:
-        super().__init__()
-        self.mesh_sizes: dict[str, int] = {}
-        self._path = header.path
-        self._blocks = BlockReader(header)
-
-    def __iter__(self) -> Iterator[Events]:
-        for block in self._blocks:
-            try:
-                records = parse_block(block)
-            except DataError as error:
-                raise DataError(f"{self._path}: {error}") from None
-            events = self.feed(records)
-            for number, value in records.data:
-                name = self.name(number)
-                if name.startswith("meshSize"):
-                    self.mesh_sizes[name.removeprefix("meshSize")] = value
-            yield events
 
 
 def _consistent(begins: list[bool], events: list[int]) -> NDArray[np.bool_]:

@@ -16,36 +16,15 @@ _LEVELS = 4
 
 
 def profile_candidates(store: RankStore, directory: str) -> list[Path]:
-    """Where a rank's profiling file should lie.
-
-    Parameters
-    ----------
-    store : RankStore
-        The rank.
-    directory : str
-        The configuration's ``<profiling directory=…>``.
-
-    Returns
-    -------
-    list of Path
-        Below the solver's working directory, and, for a case that was moved, below that of the store.
-    """
+    """Where a rank's profiling file should lie: below the solver's working directory, or that of the store."""
     return _files(store, [*_recorded_in(store, directory), _folder(store.directory.parent, directory)])
 
 
 def moved_candidates(store: RankStore, directory: str) -> list[Path]:
     """Where a rank's profiling file may lie after both it and the store were moved together.
 
-    Parameters
-    ----------
-    store, directory
-        As of `profile_candidates`.
-
-    Returns
-    -------
-    list of Path
-        In each of the next directories above the store, what ends like the place it was written to; the nearest first,
-        and of one directory the longest end.
+    In each of the next directories above the store, what ends like the place it was written to; the nearest first, and
+    of one directory the longest end.
     """
     above = [store.directory, *store.directory.parents][1 : _LEVELS + 1]
     ends = [Path(*old.parts[first:]) for old in _recorded_in(store, directory) for first in range(1, len(old.parts))]

@@ -24,45 +24,23 @@ __all__ = ["ProfiledParticipant", "advance_rows", "initialize_rows", "profiled_p
 
 @dataclass(frozen=True, eq=False)
 class ProfiledParticipant:
-    """What the profiling files of all ranks of a participant have in common.
+    """What the profiling files of all ranks of a participant have in common."""
 
-    Attributes
-    ----------
-    configuration_path : Path
-        The ``precice-config.xml``.
-    configuration : str
-        Its text.
-    digest : str
-        SHA-256 of its bytes.
-    case : ProfiledCase
-        What it says about profiling.
-    log : Path or None
-        ``precice-<Participant>-iterations.log``.
-    is_implicit : bool or None
-        Whether the participant iterates within a time window; None if the configuration cannot be read.
-    """
-
+    #: The ``precice-config.xml``.
     configuration_path: Path
+    #: Its text.
     configuration: str
+    #: SHA-256 of its bytes.
     digest: str
+    #: What it says about profiling.
     case: ProfiledCase
+    #: ``precice-<Participant>-iterations.log``.
     log: Path | None
+    #: Whether the participant iterates within a time window; None if the configuration cannot be read.
     is_implicit: bool | None
 
     def metadata(self, header: Header, more: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """Metadata of a store of one rank.
-
-        Parameters
-        ----------
-        header : Header
-            Of the rank's file.
-        more : mapping, optional
-            What else is known of the run.
-
-        Returns
-        -------
-        dict
-        """
+        """Metadata of a store of one rank."""
         return {
             "participant": header.participant,
             "rank": header.rank,
@@ -81,26 +59,7 @@ class ProfiledParticipant:
 
 
 def profiled_participant(header: Header, roots: Sequence[Path], given: Path | None = None) -> ProfiledParticipant:
-    """Find configuration and iterations log of the run that a profiling file is of.
-
-    Parameters
-    ----------
-    header : Header
-        Of any rank of the participant.
-    roots : sequence of Path
-        Where the profiling files were looked for.
-    given : Path, optional
-        The configuration, where it does not lie beside or above them.
-
-    Returns
-    -------
-    ProfiledParticipant
-
-    Raises
-    ------
-    DataError
-        If there is no configuration, or it does not name the participant.
-    """
+    """Find configuration (unless given) and iterations log of the run that a profiling file is of."""
     path = given if given is not None else find_configuration(header.directory, roots)
     if path is None:
         raise DataError(
@@ -125,21 +84,7 @@ def profiled_participant(header: Header, roots: Sequence[Path], given: Path | No
 
 
 def advance_rows(calls: NDArray[np.void], counter: WindowCounter, waits: Sequence[str]) -> NDArray[np.void]:
-    """Rows of ``advance`` of a store.
-
-    Parameters
-    ----------
-    calls : ndarray of `precice_lb.ingest.profiling.times.CALL_DTYPE`, shape (n,)
-        What a profiling file says.
-    counter : WindowCounter
-        Has counted all calls before.
-    waits : sequence of str
-        Columns in which the participant waits.
-
-    Returns
-    -------
-    ndarray of ADVANCE_DTYPE, shape (n,)
-    """
+    """Rows of ``advance`` of a store; the counter has counted all calls before, ``waits`` are columns of waiting."""
     rows = np.empty(len(calls), dtype=ADVANCE_DTYPE)
     rows["window"], rows["iteration"], rows["window_complete"] = counter.count(calls["exchanges"])
     rows["begin_ns"] = calls["begin_us"] * 1000
@@ -153,19 +98,7 @@ def advance_rows(calls: NDArray[np.void], counter: WindowCounter, waits: Sequenc
 
 
 def initialize_rows(times: NDArray[np.void], waits: Sequence[str]) -> NDArray[np.void]:
-    """Rows of ``initialize`` of a store.
-
-    Parameters
-    ----------
-    times : ndarray of `precice_lb.ingest.profiling.times.INITIALIZE_DTYPE`, shape (n,)
-        What a profiling file says.
-    waits : sequence of str
-        Columns in which the participant waits.
-
-    Returns
-    -------
-    ndarray of INITIALIZE_DTYPE, shape (n,)
-    """
+    """Rows of ``initialize`` of a store."""
     rows = np.empty(len(times), dtype=INITIALIZE_DTYPE)
     for name in ("begin", "initialize", "mapping"):
         rows[f"{name}_ns"] = times[f"{name}_us"] * 1000

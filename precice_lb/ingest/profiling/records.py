@@ -23,26 +23,17 @@ _LONGEST_ID = 6
 
 @dataclass(frozen=True)
 class Records:
-    """Records of one block.
+    """Records of one block."""
 
-    Attributes
-    ----------
-    begins : ndarray of bool, shape (n,)
-        Whether an event begins; otherwise it ends.
-    events : ndarray of int64, shape (n,)
-        Which event.
-    times : ndarray of int64, shape (n,)
-        When, in microseconds of the file's clock.
-    names : dict of int to bytes
-        Names of events by number.
-    data : list of tuple of int
-        Number of the name and value of each datum.
-    """
-
+    #: Whether an event begins; otherwise it ends.
     begins: NDArray[np.bool_]
+    #: Which event.
     events: NDArray[np.int64]
+    #: When, in microseconds of the file's clock.
     times: NDArray[np.int64]
+    #: Names of events by number.
     names: dict[int, bytes] = field(default_factory=dict)
+    #: Number of the name and value of each datum.
     data: list[tuple[int, int]] = field(default_factory=list)
 
 
@@ -50,20 +41,6 @@ def parse_block(block: bytes) -> Records:
     """Parse a block of whole lines.
 
     Eight digits at a time are read as one 64-bit number and converted with three multiplications.
-
-    Parameters
-    ----------
-    block : bytes
-        As `precice_lb.ingest.profiling.files.BlockReader` yields it.
-
-    Returns
-    -------
-    Records
-
-    Raises
-    ------
-    DataError
-        If a line is no record; says which text was found.
     """
     raw = np.frombuffer(block, dtype=np.uint8)
     ends = np.flatnonzero(raw[:-PADDING] == 10)

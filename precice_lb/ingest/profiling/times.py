@@ -79,19 +79,7 @@ class Profile:
 
 
 def waited_ns(rows: NDArray[np.void], columns: Sequence[str]) -> NDArray[np.int64]:
-    """Nanoseconds waited.
-
-    Parameters
-    ----------
-    rows : ndarray of CALL_DTYPE or INITIALIZE_DTYPE, shape (n,)
-        What to look at.
-    columns : sequence of str
-        What counts as waiting, as `precice_lb.ingest.profiling.case.ProfiledCase.waits` says.
-
-    Returns
-    -------
-    ndarray of int64, of the shape of `rows`
-    """
+    """Nanoseconds waited; columns are those that `precice_lb.ingest.profiling.case.ProfiledCase.waits` names."""
     total: NDArray[np.int64] = 1000 * np.sum([rows[column] for column in columns], axis=0, dtype=np.int64)
     return total
 
@@ -156,17 +144,7 @@ class CallReader:
         return self.events.mesh_sizes
 
     def profile(self, calls: NDArray[np.void]) -> Profile:
-        """Everything the file says.
-
-        Parameters
-        ----------
-        calls : ndarray of CALL_DTYPE, shape (n,)
-            The rows to keep in it.
-
-        Returns
-        -------
-        Profile
-        """
+        """Everything the file says."""
         source = self.events
         totals = {
             "/".join(path): (int(count), int(total))

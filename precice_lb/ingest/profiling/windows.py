@@ -12,26 +12,12 @@ from precice_lb.exceptions import DataError
 
 __all__ = ["WindowCounter", "find_iterations_log", "read_iterations_log"]
 
-_COLUMNS = ("TimeWindow", "Iterations")
+# preCICE 1 called time windows time steps.
+_WINDOW, _ITERATIONS = ("TimeWindow", "Timesteps"), "Iterations"
 
 
 def find_iterations_log(participant: str, directory: Path, roots: Iterable[Path]) -> Path | None:
-    """Find ``precice-<Participant>-iterations.log``.
-
-    Parameters
-    ----------
-    participant : str
-        Name of the participant.
-    directory : Path
-        Where the solver ran.
-    roots : iterable of Path
-        Directories that are searched with everything below them where it does not lie there.
-
-    Returns
-    -------
-    Path or None
-        None if there is none, or more than one that is not there.
-    """
+    """Find ``precice-<Participant>-iterations.log``."""
     name = f"precice-{participant}-iterations.log"
     beside = directory / name
     if beside.is_file():
@@ -41,23 +27,7 @@ def find_iterations_log(participant: str, directory: Path, roots: Iterable[Path]
 
 
 def read_iterations_log(path: Path) -> NDArray[np.int64]:
-    """Read the coupling iterations of each completed time window.
-
-    Parameters
-    ----------
-    path : Path
-        The log; a partial last line is left out.
-
-    Returns
-    -------
-    ndarray of int64, shape (W,)
-        None for an empty file: preCICE writes the header with the line of the first completed window.
-
-    Raises
-    ------
-    DataError
-        If it is no such log.
-    """
+    """Read the coupling iterations of each completed time window."""
     try:
         lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError as error:
@@ -67,9 +37,10 @@ def read_iterations_log(path: Path) -> NDArray[np.int64]:
     if not lines:
         return np.empty(0, dtype=np.int64)
     header = lines[0].split()
-    if any(column not in header for column in _COLUMNS):
-        raise DataError(f"{path}: expected an iterations log of preCICE with the columns {', '.join(_COLUMNS)}")
-    window, iterations = (header.index(column) for column in _COLUMNS)
+    window = next((header.index(name) for name in _WINDOW if name in header), None)
+    if window is None or _ITERATIONS not in header:
+        raise DataError(f"{path}: expected an iterations log of preCICE with the columns TimeWindow, Iterations")
+    iterations = header.index(_ITERATIONS)
     counts: list[int] = []
     for number, line in enumerate(lines[1:], start=2):
         cells = line.split()
@@ -106,22 +77,7 @@ class WindowCounter:
         self.counted = 0
 
     def count(self, exchanges: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
-        """Count on.
-
-        Parameters
-        ----------
-        exchanges : ndarray of int64, shape (n,)
-            Exchanges of each call.
-
-        Returns
-        -------
-        window : ndarray of int64, shape (n,)
-            From 1.
-        iteration : ndarray of int64, shape (n,)
-            From 1.
-        complete : ndarray of bool, shape (n,)
-            Whether the call completes its window.
-        """
+        """Count on."""
         ends = exchanges > 0
         before = self.counted + np.cumsum(ends) - ends
         self.counted += int(ends.sum())
@@ -133,17 +89,7 @@ class WindowCounter:
         return window + 1, before - starts[window] + 1, ends & done
 
     def fits(self, finalized: bool) -> bool:
-        """Whether the log belongs to the calls that were counted.
-
-        Parameters
-        ----------
-        finalized : bool
-            Whether the rank came to its end: the log then has all iterations. A kill leaves either of the two short.
-
-        Returns
-        -------
-        bool
-        """
+        """Whether the log belongs to the calls that were counted."""
         if self._ends is None or not finalized:
             return True
         return self.counted == (int(self._ends[-1]) if len(self._ends) else 0)

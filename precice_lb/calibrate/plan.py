@@ -8,16 +8,24 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator
+
+from precice_lb.plugins import LAUNCHERS, close_match
 
 __all__ = ["RUN_VARIABLES", "LauncherOptions", "RunPlan", "Task", "file_name", "nodes_of"]
 
 # Environment variables that belong to a run: the campaign sets them or leaves them out, whatever they were before.
 RUN_VARIABLES = ("PRECICE_LB_RECORD", "PRECICE_LB_DIR", "PRECICE_LB_AT_END", "PRECICE_LB_METADATA")
 
+_Text = Annotated[str, Field(min_length=1)]
+_Path = Annotated[Path, Field(strict=False)]
+_Texts = Annotated[tuple[str, ...], Field(strict=False)]
 
-@dataclass(frozen=True)
-class LauncherOptions:
-    """The keys of a study's ``[launcher]`` table; each launcher knows some of them (`Launcher.keys`).
+
+class LauncherOptions(BaseModel):
+    """A study's ``[launcher]`` table; each launcher knows some of its keys (`Launcher.keys`), perhaps more than these.
 
     Attributes
     ----------
@@ -41,38 +49,59 @@ class LauncherOptions:
         ``"run"``: a job per run; ``"campaign"``: one allocation for all of them.
     setup
         Lines of the job script before the participants.
-    participant, script, submit, cancel
-        A template's command lines and script file, see `precice_lb.calibrate.launchers.template`.
+    participant, script, submit, cancel, job_number
+        A template's command lines, script file and pattern, see `precice_lb.calibrate.launchers.template`.
     submit_retry_seconds
         How long a refused submission is tried again.
-    label, directory
-        Name of everything the campaign submits, its own among all campaigns; where the campaign lives.
     """
 
-    program: str | None = None
-    arguments: tuple[str, ...] = ()
+    model_config = ConfigDict(extra="allow", frozen=True, strict=True)
+
+    name: _Text = "mpiexec"
+    program: _Text | None = None
+    arguments: _Texts = ()
     oversubscribe: bool = False
     pin: bool = True
-    hostfile: Path | None = None
-    ranks_per_node: int | None = None
-    mpi: str | None = None
-    options: tuple[str, ...] = ()
-    allocation: str = "run"
-    setup: tuple[str, ...] = ()
-    participant: str | None = None
-    script: Path | None = None
-    submit: str | None = None
-    cancel: str | None = None
-    submit_retry_seconds: float = 3600.0
-    label: str = "precice-lb"
-    directory: Path = Path()
+    hostfile: _Path | None = None
+    ranks_per_node: Annotated[int, Field(ge=1)] | None = None
+    mpi: _Text | None = None
+    options: Annotated[tuple[Annotated[str, Field(pattern=r"^-[^\s#]")], ...], Field(strict=False)] = ()
+    allocation: Literal["run", "campaign"] = "run"
+    setup: _Texts = ()
+    participant: _Text | None = None
+    script: _Path | None = None
+    submit: _Text | None = None
+    cancel: _Text | None = None
+    job_number: _Text | None = None
+    submit_retry_seconds: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 3600.0
+
+    @field_validator("name")
+    @classmethod
+    def _known(cls, name: str) -> str:
+        if name not in LAUNCHERS:
+            names = sorted(LAUNCHERS)
+            raise ValueError(f"expected one of {', '.join(names)}, found {name!r}{close_match(name, names)}")
+        return name
 
 
 @dataclass(frozen=True)
 class Task:
-    """One participant of a run: what each of its ``ranks`` runs, where, and what it needs.
+    """One participant of a run.
 
-    ``ranks_per_node`` and ``options`` (of the batch system) are its own where they differ from the launcher's.
+    Attributes
+    ----------
+    participant : str
+        Its name.
+    command : tuple of str
+        What each of its ranks runs.
+    ranks : int
+        How many.
+    directory, log : Path
+        Where it runs, and where what it prints goes.
+    ranks_per_node : int or None
+        Its own, where it differs from the launcher's.
+    options : tuple of str
+        Of the batch system, for this participant alone.
     """
 
     participant: str
@@ -86,9 +115,22 @@ class Task:
 
 @dataclass(frozen=True)
 class RunPlan:
-    """A run to start: its tasks, a directory for the launcher's files, variables to set and seconds it may take.
+    """A run to start.
 
-    ``token`` marks everything that belongs to the run, so that it can be found and stopped.
+    Attributes
+    ----------
+    name : str
+        Of the run.
+    directory : Path
+        For the launcher's files.
+    tasks : tuple of Task
+        One per participant.
+    token : str
+        Marks everything that belongs to the run, so that it can be found and stopped.
+    variables : mapping of str to str
+        Environment variables to set.
+    time_limit_seconds : float
+        How long it may take.
     """
 
     name: str

@@ -7,7 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["Line", "body", "exports", "here_document"]
+from precice_lb.calibrate.plan import RUN_VARIABLES, RunPlan
+from precice_lb.calibrate.schedulers.base import EXIT_FILE
+
+__all__ = ["Line", "body", "exports", "here_document", "job_lines"]
 
 _BODY = """\
 declare -A names
@@ -69,18 +72,6 @@ def body(lines: Sequence[Line], *, exit_file: Path | None = None, grace: int = 2
     """Return the lines (bash 4.3 or newer) that run all participants and set ``status``.
 
     ``status`` is the exit code of the first participant that failed, else 0.
-
-    Parameters
-    ----------
-    lines
-        The participants.
-    exit_file
-        Where to add a line ``exit code name`` per participant, in the order in which they end; by default standard
-        output.
-    grace
-        Seconds that the others have to end by themselves after one failed.
-    patience
-        Seconds after which those are killed that do not end when told to.
     """
     starts = "\n".join(
         f"start {shlex.quote(line.participant)} {shlex.quote(line.directory)} {shlex.quote(line.log)} \\\n"
@@ -89,3 +80,21 @@ def body(lines: Sequence[Line], *, exit_file: Path | None = None, grace: int = 2
     )
     exits = "" if exit_file is None else f" >>{shlex.quote(str(exit_file))}"
     return _BODY.format(starts=starts, exits=exits, grace=grace, patience=patience)
+
+
+def job_lines(plan: RunPlan, commands: Mapping[str, Sequence[str]], setup: Sequence[str] = ()) -> str:
+    """Return the lines of a job script behind its header: the run from begin to end, with its exit codes noted."""
+    exits = plan.directory / EXIT_FILE
+    file = shlex.quote(str(exits))
+    lines = [
+        Line(task.participant, tuple(commands[task.participant]), str(task.directory), str(task.log))
+        for task in plan.tasks
+    ]
+    before = "".join(f"{line}\n" for line in setup)
+    return (
+        f"{before}unset {' '.join(RUN_VARIABLES)}\n{exports(plan.variables)}\n"
+        f'echo "begin $(date +%s.%N)" >>{file}\n\n'
+        f"{body(lines, exit_file=exits)}"
+        f'echo "end $(date +%s.%N)" >>{file}\n'
+        'exit "$status"\n'
+    )

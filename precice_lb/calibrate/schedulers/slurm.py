@@ -1,0 +1,184 @@
+"""Talking to Slurm: submit, ask for states, cancel; patient with a controller that is busy or away."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from precice_lb.calibrate.plan import RunPlan
+from precice_lb.calibrate.schedulers.base import Scheduler
+from precice_lb.exceptions import CalibrationError
+
+__all__ = [
+    "UNSET_OPTIONS",
+    "SlurmScheduler",
+    "cancel_steps",
+    "find_slurm",
+    "outside_of_jobs",
+    "without_slurm_options",
+]
+
+_LIVE_STATES = frozenset(
+    [
+        "PENDING",
+        "CONFIGURING",
+        "RUNNING",
+        "COMPLETING",
+        "SUSPENDED",
+        "STOPPED",
+        "SIGNALING",
+        "STAGE_OUT",
+        "RESIZING",
+        "REQUEUED",
+        "REQUEUE_FED",
+        "REQUEUE_HOLD",
+        "RESV_DEL_HOLD",
+        "SPECIAL_EXIT",
+    ]
+)
+
+# srun takes these for options of its own, although they say how the job's script was placed.
+_OPTION_VARIABLES = (
+    "SLURM_NTASKS_PER_CORE SLURM_NTASKS_PER_SOCKET SLURM_NTASKS_PER_NODE SLURM_NTASKS SLURM_NPROCS SLURM_NNODES "
+    "SLURM_CPUS_PER_TASK SRUN_CPUS_PER_TASK SLURM_DISTRIBUTION SLURM_HINT SLURM_CPU_BIND SLURM_EXACT SLURM_OVERLAP "
+    "SLURM_EXCLUSIVE SLURM_THREADS_PER_CORE"
+)
+UNSET_OPTIONS = f"unset {_OPTION_VARIABLES}\n"
+"""The line of a job script without which its steps would inherit the options of the script."""
+
+# What sbatch says where it is worth trying again: limits that others' jobs fill, and a controller that is away.
+_TEMPORARY = (
+    "temporarily",
+    "job limit",
+    "submit limit",
+    "MaxSubmit",
+    "MaxJob",
+    "queue full",
+    "Unable to contact",
+    "Connection refused",
+    "timed out",
+    "inactive",
+    "down",
+    "try again",
+)
+
+_COMMAND_SECONDS = 180.0
+_RETRY_SECONDS = (2.0, 60.0)
+
+
+def find_slurm(name: str, program: str | None = None) -> str:
+    """Return the path of one of Slurm's programs."""
+    found = shutil.which(os.path.expanduser(program or name))
+    if found is None:
+        raise CalibrationError(
+            f"launcher.program: no program {program!r}"
+            if program
+            else f"no {name} on the path: this launcher needs Slurm; elsewhere use mpiexec or a template"
+        )
+    return found
+
+
+def without_slurm_options(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return an environment without the variables that ``srun`` takes for options of its own."""
+    return {name: value for name, value in environment.items() if name not in _OPTION_VARIABLES.split()}
+
+
+def outside_of_jobs(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return an environment without what a surrounding job has put there, which a submitted job would inherit."""
+    return {
+        name: value for name, value in environment.items() if not name.startswith(("SLURM_", "SLURMD_", "SRUN_"))
+    } | {name: value for name, value in environment.items() if name in {"SLURM_CONF", "SLURM_CLUSTERS"}}
+
+
+def _ask(tokens: Sequence[str], environment: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+    try:
+        return subprocess.run(
+            tokens,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=_COMMAND_SECONDS,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return subprocess.CompletedProcess(tokens, 1, "", f"{tokens[0]}: timed out after {_COMMAND_SECONDS:g} s")
+
+
+class SlurmScheduler(Scheduler):
+    """``sbatch``, ``squeue`` and ``scancel``; a refusal that may pass is tried again for ``patience`` seconds."""
+
+    live = _LIVE_STATES
+
+    def __init__(self, patience: float = 3600.0) -> None:
+        self._patience = patience
+        self._sbatch, self._squeue, self._scancel = map(find_slurm, ("sbatch", "squeue", "scancel"))
+
+    def submission(self, script: Path) -> list[str]:
+        """Return the ``sbatch`` line for a script."""
+        return [self._sbatch, "--parsable", str(script)]
+
+    def submit(self, plan: RunPlan, script: Path) -> str:
+        """Submit a run and return the job's number."""
+        return self.submit_script(script)
+
+    def submit_script(self, script: Path) -> str:
+        """Submit a script and return the job's number."""
+        said = self._accepted(script)
+        # "number" or "number;cluster", behind what the site's plugins may say.
+        job = (said.strip().splitlines() or [""])[-1].partition(";")[0]
+        if not job.isdigit():
+            raise CalibrationError(f"{self._sbatch} --parsable did not answer with a job's number but {said.strip()!r}")
+        return job
+
+    def _accepted(self, script: Path) -> str:
+        end = time.monotonic() + self._patience
+        pause, longest = _RETRY_SECONDS
+        while True:
+            done = _ask(self.submission(script), outside_of_jobs(os.environ))
+            if done.returncode == 0:
+                return done.stdout
+            words = " ".join((done.stderr.strip() or done.stdout.strip() or f"exit code {done.returncode}").split())
+            if not any(mark.lower() in words.lower() for mark in _TEMPORARY):
+                raise CalibrationError(f"Slurm refuses the job: {words}")
+            if time.monotonic() + pause > end:
+                raise CalibrationError(f"Slurm still refuses the job after {self._patience:g} s: {words}")
+            time.sleep(pause)
+            pause = min(1.5 * pause, longest)
+
+    def poll(self, job: str) -> list[str] | None:
+        """Return the state of a job, one per component of a heterogeneous one; empty where Slurm has forgotten it."""
+        done = _ask([self._squeue, "--noheader", f"--jobs={job}", "--states=all", "--format=%T"])
+        if done.returncode == 0:
+            return done.stdout.split()
+        return [] if "Invalid job id" in done.stderr else None
+
+    def cancel(self, job: str) -> None:
+        """Cancel a job; one that has ended is none."""
+        _ask([self._scancel, "--quiet", job])
+
+    def named(self, name: str) -> list[str]:
+        """Return the numbers of this user's jobs of a name that have not ended."""
+        done = _ask([self._squeue, "--noheader", "--me", f"--name={name}", "--format=%i %T"])
+        rows = [line.split() for line in done.stdout.splitlines()]
+        return sorted({row[0].partition("+")[0] for row in rows if len(row) == 2 and row[1] in self.live}, key=int)
+
+    def find(self, name: str) -> str | None:
+        """Return the first of `named`."""
+        return next(iter(self.named(name)), None)
+
+    def describe(self, job: str) -> str:
+        """Return whose number it is."""
+        return f"Slurm's job {job}"
+
+
+def cancel_steps(job: str, name: str) -> None:
+    """Cancel the steps of a job that carry a name."""
+    done = _ask([find_slurm("squeue"), "--noheader", "--steps", f"--jobs={job}", "--format=%i|%j"])
+    steps = [line.partition("|")[0].strip() for line in done.stdout.splitlines() if line.strip().endswith(f"|{name}")]
+    for step in steps:
+        _ask([find_slurm("scancel"), "--quiet", step])

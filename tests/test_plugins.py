@@ -1,0 +1,226 @@
+"""What other distributions add by entry points: a launcher, a reader and a learner, each one file and one line."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+from calibrate_helpers import write_case, write_study
+
+from precice_lb.plugins import LAUNCHERS, LEARNERS, READERS, Registry
+
+MODULES = {
+    "site_launcher": '''
+        """Starts each rank as a process of its own."""
+
+        from precice_lb.calibrate import Launcher
+
+
+        class OwnLauncher(Launcher):
+            keys = frozenset({"greeting"})
+
+            def command(self, plan, task):
+                return ["env", f"GREETING={self.options.greeting}", f"PMI_SIZE={task.ranks}", *task.command]
+    ''',
+    "site_scheduler": '''
+        """Runs jobs as processes of this machine, as a batch system would."""
+
+        import subprocess
+
+        from precice_lb.calibrate import Launcher, Scheduler
+
+
+        class Batch(Scheduler):
+            longest_pause = 0.5
+
+            def __init__(self):
+                self.jobs = {}
+
+            def submit(self, plan, script):
+                process = subprocess.Popen(["bash", str(script)])
+                self.jobs[str(process.pid)] = process
+                return str(process.pid)
+
+            def poll(self, job):
+                code = self.jobs[job].poll()
+                return ["RUNNING" if code is None else "COMPLETED" if code == 0 else "FAILED"]
+
+            def cancel(self, job):
+                self.jobs[job].terminate()
+
+
+        class BatchLauncher(Launcher):
+            def __init__(self, options, directory):
+                super().__init__(options, directory)
+                self.scheduler = Batch()
+
+            def command(self, plan, task):
+                return ["env", f"PMI_SIZE={task.ranks}", *task.command]
+    ''',
+    "site_reader": '''
+        """Reads lines of name, ranks and seconds."""
+
+        from pathlib import Path
+        from collections.abc import Sequence
+
+        from precice_lb.ingest.samples import Sample, join
+
+
+        def read(paths: Sequence[Path], *, scale: float = 1.0):
+            """Read the lines of our monitoring.
+
+            Example: precice-lb import lines fluid.txt --scale 0.001
+
+            Parameters
+            ----------
+            paths
+                Text files of the monitoring.
+            scale
+                Seconds of one of its units.
+            """
+            rows = [(path, *line.split()) for path in paths for line in path.read_text().splitlines()]
+            return join(Sample(name, int(ranks), scale * float(value), str(path)) for path, name, ranks, value in rows)
+    ''',
+    "site_learner": '''
+        """A learner under a name of its own."""
+
+        from precice_lb.models.interpolation import InterpolationRegressor
+
+
+        class OwnRegressor(InterpolationRegressor):
+            learner_name = "own-curve"
+    ''',
+    "site_broken": "import no_such_module_anywhere\n",
+}
+ENTRY_POINTS = """\
+[precice_lb.launchers]
+own = site_launcher:OwnLauncher
+batch = site_scheduler:BatchLauncher
+broken = site_broken:Launcher
+number = json:__doc__
+
+[precice_lb.readers]
+lines = site_reader:read
+
+[precice_lb.learners]
+own-curve = site_learner:OwnRegressor
+"""
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> dict[str, str]:
+    """An environment in which a distribution with these entry points is installed."""
+    place = tmp_path / "site"
+    info = place / "site_additions-1.0.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: site-additions\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(ENTRY_POINTS)
+    for name, text in MODULES.items():
+        (place / f"{name}.py").write_text(textwrap.dedent(text).lstrip())
+    paths = [str(place), str(Path(__file__).parent.parent), os.environ.get("PYTHONPATH", "")]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths)), "COLUMNS": "200"}
+
+
+def command(environment: dict[str, str], *words: object) -> subprocess.CompletedProcess[str]:
+    """Run the command line where the distribution is installed."""
+    tokens = [sys.executable, "-m", "precice_lb", *map(str, words)]
+    return subprocess.run(tokens, env=environment, capture_output=True, text=True, timeout=300, check=False)
+
+
+def test_a_reader_of_another_distribution_is_a_command_with_help(site: dict[str, str], tmp_path: Path) -> None:
+    said = command(site, "import", "--help").stdout
+    assert "Read the lines of our monitoring." in said
+    assert "Join tables with the columns" in said
+    said = " ".join(command(site, "import", "lines", "--help").stdout.split())
+    for words in (
+        "Text files of the monitoring.",
+        "--scale",
+        "Seconds of one of its units.",
+        "Example: precice-lb",
+        "--output",
+    ):
+        assert words in said
+    (tmp_path / "fluid.txt").write_text("Fluid 2 3000\nFluid 4 1600\n")
+    table = tmp_path / "table.csv"
+    done = command(site, "import", "lines", tmp_path / "fluid.txt", "--scale", "0.001", "--output", table)
+    assert done.stdout == f"wrote {table}: 2 samples of Fluid\n", done.stderr
+    assert table.read_text() == "participant,ranks,seconds\nFluid,2,3.0\nFluid,4,1.6\n"
+    assert "lines" in command(site, "import", "line").stderr
+    assert "lines" in command(site, "completion", "bash").stdout
+
+
+def test_a_learner_of_another_distribution_is_in_the_help_and_learns(site: dict[str, str], tmp_path: Path) -> None:
+    for name in ("recommend", "fit"):
+        assert "own-curve" in command(site, name, "--help").stdout
+    table = tmp_path / "table.csv"
+    rows = [f"{who},{p},{8 / p + 0.1}" for who in ("A", "B") for p in (1, 2, 4, 8)]
+    table.write_text("participant,ranks,seconds\n" + "\n".join(rows) + "\n")
+    done = command(site, "recommend", table, "--ranks", "8", "--learner", "own-curve", "--format", "json")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["split"] == {"A": 4, "B": 4}
+
+
+def study_with(directory: Path, launcher: str) -> Path:
+    """Write a study of one split with a launcher."""
+    write_case(directory)
+    return write_study(directory, runs="splits = [{Left=2, Right=1}]", launcher=launcher)
+
+
+RUN = (
+    "import sys; from pathlib import Path; from precice_lb.calibrate import read_study, run_campaign; "
+    "found = run_campaign(read_study(sys.argv[1]), Path(sys.argv[2])); "
+    "print([(run.outcome, run.job is not None) for run in found.runs])"
+)
+
+
+@pytest.mark.parametrize(("name", "job"), [("own", False), ("batch", True)])
+def test_a_launcher_of_another_distribution_runs_a_campaign(
+    site: dict[str, str], tmp_path: Path, name: str, job: bool
+) -> None:
+    path = study_with(tmp_path, f'name = "{name}"' + ('\ngreeting = "good morning"' if name == "own" else ""))
+    tokens = [sys.executable, "-c", RUN, str(path), str(tmp_path / "campaign")]
+    done = subprocess.run(tokens, env=site, capture_output=True, text=True, timeout=300, check=False)
+    assert done.stdout == f"[('finished', {job})]\n", done.stderr
+    if name == "own":
+        (seen,) = tmp_path.glob("campaign/runs/*/case/Left-seen.json")
+        assert json.loads(seen.read_text())["GREETING"] == "good morning"
+
+
+@pytest.mark.parametrize(
+    ("launcher", "words"),
+    [
+        ('name = "own"\ngreting = "x"', ("greting", "does not know this key, only greeting; did you mean 'greeting'?")),
+        ('name = "onw"', ("expected one of batch, broken, mpiexec, number, own, slurm", "did you mean 'own'")),
+        ('name = "broken"', ("precice_lb.launchers: 'broken' cannot be loaded from site_broken:Launcher", "uninstall")),
+        ('name = "number"', ("launcher 'number': expected a subclass of precice_lb.calibrate.Launcher",)),
+    ],
+)
+def test_what_is_wrong_with_an_added_launcher_is_one_line(
+    site: dict[str, str], tmp_path: Path, launcher: str, words: tuple[str, ...]
+) -> None:
+    done = command(site, "calibrate", study_with(tmp_path, launcher))
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 1
+    for each in words:
+        assert each in done.stderr
+
+
+def test_a_name_that_is_taken_is_refused(site: dict[str, str], tmp_path: Path) -> None:
+    points = tmp_path / "site" / "site_additions-1.0.dist-info" / "entry_points.txt"
+    points.write_text("[precice_lb.readers]\ncsv = site_reader:read\n")
+    done = command(site, "import", "csv", tmp_path / "a.csv")
+    assert done.returncode == 2
+    assert "found 'csv' twice (precice_lb.ingest.csv:import_files and site_reader:read); rename one" in done.stderr
+
+
+@pytest.mark.parametrize("registry", [LAUNCHERS, LEARNERS, READERS])
+def test_every_name_of_ours_is_there(registry: Registry) -> None:
+    assert all(callable(registry[name]) for name in registry)
+    assert "no-such-name" not in registry
+    with pytest.raises(KeyError):
+        registry["no-such-name"]
