@@ -8,9 +8,10 @@ unpickled.
 from __future__ import annotations
 
 import contextlib
-import json
+import math
 import queue
 import socket
+import struct
 import threading
 from collections.abc import Sequence
 
@@ -71,15 +72,14 @@ class Channel:
         """Send arrays, or let the other side's `receive` raise a failure, without waiting for it."""
         if self._broken is not None:
             raise self._lost(self._broken)
-        self._put({"failure": failure, "shapes": [array.shape for array in arrays]}, arrays)
-
-    def _put(self, header: dict[str, object], arrays: Sequence[NDArray[np.float64]] = ()) -> None:
-        head = json.dumps(header).encode()
-        # Aligned, so that the arrays can be used where they arrive.
-        head = head.ljust(-(-len(head) // 8) * 8)
-        parts: list[bytes | memoryview] = [len(head).to_bytes(8, "big"), head]
+        text = (failure or "").encode()
+        numbers = [len(text)]
+        for array in arrays:
+            numbers += (array.ndim, *array.shape)
+        parts: list[bytes | memoryview] = [struct.pack(f"!{len(numbers) + 1}q", len(numbers), *numbers)]
         parts += [np.ascontiguousarray(array).data.cast("B") for array in arrays if array.size]
-        message = memoryview(b"".join([sum(map(len, parts)).to_bytes(8, "big"), *parts]))
+        length = sum(map(len, parts)) + len(text)
+        message = memoryview(b"".join([length.to_bytes(8, "big"), *parts, text]))
         if self._sent == self._put_out:
             try:
                 message = message[self._socket.send(message, socket.MSG_DONTWAIT) :]
@@ -93,21 +93,25 @@ class Channel:
 
     def receive(self) -> list[NDArray[np.float64]]:
         """Wait for the next message; a `CouplingError` if the other side ended or failed."""
+        arrays = []
         try:
             message = read_frame(self._socket)
-            position = 8 + int.from_bytes(message[:8], "big")
-            header = json.loads(message[8:position])
-            arrays = []
-            for shape in header["shapes"]:
-                count = int(np.prod(shape))
+            (count,) = struct.unpack_from("!q", message)
+            numbers = struct.unpack_from(f"!{count}q", message, 8)
+            position, index = 8 + 8 * count, 1
+            while index < count:
+                end = index + 1 + numbers[index]
+                shape = numbers[index + 1 : end]
+                size, index = math.prod(shape), end
                 arrays.append(
-                    np.frombuffer(message, count=count, offset=position).reshape(shape) if count else np.empty(shape)
+                    np.frombuffer(message, count=size, offset=position).reshape(shape) if size else np.empty(shape)
                 )
-                position += 8 * count
-        except (OSError, EOFError, ValueError, KeyError, TypeError) as error:
+                position += 8 * size
+            failure = message[position : position + numbers[0]].decode()
+        except (OSError, ValueError, struct.error) as error:
             raise self._lost(error) from error
-        if header["failure"]:
-            raise CouplingError(header["failure"])
+        if failure:
+            raise CouplingError(failure)
         return arrays
 
     def finish(self) -> None:
@@ -117,7 +121,7 @@ class Channel:
                 f'partner "{self._me}" finalised while "{self.partner}" still expected data from it: both solvers must '
                 "run until is_coupling_ongoing() is false"
             )
-            self._put({"failure": goodbye, "shapes": []})
+            self.send([], goodbye)
         self._outbox.put(memoryview(b""))
         self._sender.join()
         self._close(socket.SHUT_WR)
