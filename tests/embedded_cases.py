@@ -89,7 +89,7 @@ def surface(count: int, seed: int) -> dict[str, Any]:
 
 def _generated() -> Iterable[Case]:
     schemes = ("serial-explicit", "parallel-explicit", "serial-implicit", "parallel-implicit")
-    mappings = ("nearest-neighbor", "nearest-projection", "rbf-global-direct")
+    mappings = ("nearest-neighbor", "rbf-global-direct")
     ranks = ((1, 1), (1, 2), (2, 3))
     directions = ("read", "write")
     everything = itertools.product(*map(enumerate, (schemes, mappings, (2, 3), ranks, directions)))
@@ -114,8 +114,6 @@ def _generated() -> Iterable[Case]:
         roles: dict[str, dict[str, Any]] = {"A": {}, "B": {}}
         if dimensions == 3:
             roles = {"A": surface(5, 1), "B": surface(4, 2)}
-        elif mapping == "nearest-projection":
-            roles = {name: {"edges": [[i, i + 1] for i in range(count - 1)]} for name, count in (("A", 13), ("B", 9))}
         if number % 4 == 0:
             roles["B"]["step"] = 0.04
         yield Case(
@@ -162,28 +160,20 @@ HAND_WRITTEN = [
     ),
     _pair("implicit with a cut window", "serial-implicit", {"B": {"step": 0.03}}, end='<max-time value="0.25" />'),
     _pair(
-        "measures that suffice, least iterations",
+        "absolute measure, and few iterations",
         "parallel-implicit",
-        iteration='<min-iterations value="3" /><max-iterations value="5" />'
-        '<residual-relative-convergence-measure limit="1e-1" data:Heat suffices="true" />'
-        '<absolute-or-relative-convergence-measure abs-limit="1e-9" rel-limit="1e-8" data:Force />',
+        iteration='<max-iterations value="5" /><absolute-convergence-measure limit="1e-6" data:Heat />',
     ),
     _pair(
-        "absolute and strict measures",
+        "absolute measure and relative measure",
         "serial-implicit",
-        iteration='<max-iterations value="40" /><absolute-convergence-measure limit="1e-6" data:Heat strict="1" />',
+        iteration='<max-iterations value="40" /><absolute-convergence-measure limit="1e-6" data:Heat />'
+        '<relative-convergence-measure limit="1e-6" data:Force />',
     ),
     _pair("a fixed number of iterations", "serial-implicit", iteration='<max-iterations value="3" />'),
     _pair("write-consistent", "serial-explicit", write_direction=True, vector=["Heat"], initialize=["Force"]),
     _pair("read-conservative", "parallel-explicit", conservative=["Heat", "Force"]),
-    _pair(
-        "write-consistent projection, read-conservative",
-        "serial-explicit",
-        {name: {"edges": [[i, i + 1] for i in range(count - 1)]} for name, count in (("A", 13), ("B", 9))},
-        mapping="nearest-projection",
-        write_direction=["Force"],
-        conservative=["Heat"],
-    ),
+    _pair("write-consistent, read-conservative", "serial-explicit", write_direction=["Force"], conservative=["Heat"]),
     *(
         _pair(
             f"kernel {kernel}",
@@ -195,12 +185,12 @@ HAND_WRITTEN = [
         )
         for kernel, mapping in (
             ("volume-splines", "rbf-global-direct"),
-            ("thin-plate-splines", "rbf-pum-direct"),
+            ("thin-plate-splines", "rbf"),
             ('compact-polynomial-c0 support-radius="0.4"', "rbf-global-direct"),
             ('compact-polynomial-c2 support-radius="0.4"', "rbf-global-direct"),
             ('compact-polynomial-c4 support-radius="0.4"', "rbf-global-direct"),
             ('compact-polynomial-c6 support-radius="0.4"', "rbf"),
-            ('compact-polynomial-c8 support-radius="0.4"', "rbf-pum-direct"),
+            ('compact-polynomial-c8 support-radius="0.4"', "rbf"),
         )
     ),
     *(
@@ -210,17 +200,17 @@ HAND_WRITTEN = [
             {"A": {"step": 0.05}},
             end='<max-time-windows value="4" />',
             iteration=CONVERGENCE + '<acceleration:IQN-ILS><data name:Force scaling="3" /><data name:Heat />'
-            f'<initial-relaxation value="0.5" enforce="{enforce}" /><max-used-iterations value="7" />'
+            f'<initial-relaxation value="0.5" /><max-used-iterations value="7" />'
             f'<time-windows-reused value="{reused}" /><filter type="{filtering}" limit="1e-2" />'
             f'<preconditioner type="{conditioner}" /></acceleration:IQN-ILS>',
         )
-        for filtering, conditioner, reused, enforce in (
-            ("QR1", "constant", 2, False),
-            ("QR1-absolute", "value", 0, False),
-            ("QR2", "residual", 1, True),
-            ("QR2", "residual-sum", 2, False),
-            ("QR3", "value", 1, False),
-            ("QR3", "residual-sum", 0, True),
+        for filtering, conditioner, reused in (
+            ("QR1", "constant", 2),
+            ("QR1", "residual-sum", 1),
+            ("QR2", "constant", 1),
+            ("QR2", "residual-sum", 2),
+            ("QR3", "constant", 2),
+            ("QR3", "residual-sum", 1),
         )
     ),
     Case(
@@ -288,13 +278,13 @@ HAND_WRITTEN = [
                 "iteration": CONVERGENCE + ACCELERATIONS[acceleration],
             },
             {
-                "A": {"idle": 1, "edges": [[i, i + 1] for i in range(12)]},
+                "A": {"idle": 1},
                 "B": {"idle": 1, "owners": 1} if mapping.startswith("rbf") else {"owners": 2},
             },
         )
         for scheme, mapping, acceleration in (
             ("parallel-explicit", "rbf-global-direct", "plain"),
-            ("parallel-explicit", "nearest-projection", "plain"),
+            ("parallel-explicit", "nearest-neighbor", "plain"),
             ("parallel-implicit", "nearest-neighbor", "IQN-ILS"),
             ("serial-implicit", "nearest-neighbor", "aitken"),
         )

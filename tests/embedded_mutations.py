@@ -13,14 +13,14 @@ from hypothesis import strategies as st
 #: Good configurations that use most of what the backend knows.
 GOOD = (
     "parallel-implicit IQN-ILS nearest-neighbor",
-    "serial-explicit plain nearest-projection",
+    "serial-explicit plain nearest-neighbor",
     "parallel-explicit plain rbf-global-direct",
     "serial-implicit aitken",
     "multi with IQN-ILS",
     "explicit before implicit",
     "waveforms of degree 3 and 2",
     "window size of the first participant",
-    "measures that suffice",
+    "absolute measure",
     "kernel compact-polynomial-c6",
 )
 _TAG = re.compile(r"<(?P<close>/?)(?P<name>[A-Za-z0-9:-]+)(?P<attributes>[^<>]*?)(?P<end>/?)>")

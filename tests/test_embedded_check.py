@@ -8,7 +8,7 @@ import pytest
 from embedded_helpers import write_configuration
 
 from precice_lb.embedded import Participant
-from precice_lb.embedded.check import check_supported
+from precice_lb.embedded.allowed import check_supported
 from precice_lb.exceptions import ConfigurationError, UnsupportedConfigurationError
 from precice_lb.precice_xml import parse_configuration
 
@@ -50,6 +50,11 @@ UNSUPPORTED = {
         "mapping:linear-cell-interpolation",
         "mapping:linear-cell-interpolation",
     ),
+    "projection": ("mapping:nearest-neighbor", "mapping:nearest-projection", "mapping:nearest-projection"),
+    "several clusters": ("mapping:nearest-neighbor", "mapping:rbf-pum-direct", "mapping:rbf-pum-direct"),
+    "attribute": ('<data:scalar name="Heat"', '<data:scalar colour="red" name="Heat"', "colour"),
+    "bounds": ('<data:scalar name="Heat"', '<data:scalar lower-bound="0" name="Heat"', "lower-bound"),
+    "wait": ("<precice-configuration>", '<precice-configuration wait-in-finalize="1">', "wait-in-finalize"),
     "scaled": ('constraint="consistent"', 'constraint="scaled-consistent-surface"', "scaled-consistent-surface"),
     "just in time": ('from="B-Mesh" to="A-Mesh"', 'from="B-Mesh"', "just-in-time"),
     "MPI ports": ("m2n:sockets", "m2n:mpi", "m2n:mpi"),
@@ -95,7 +100,6 @@ def test_what_only_libprecice_does_is_refused_with_tag_and_line(name: str, text:
 @pytest.mark.parametrize(
     ("before", "after", "found"),
     [
-        ('<data:scalar name="Heat"', '<data:scalar colour="red" name="Heat"', "colour"),
         ('<max-time-windows value="3" />', '<max-time-windows value="3" /><max-time-windows value="4" />', "second"),
         ('<read-data name="Force" mesh="A-Mesh" />', "", 'no read-data of mesh "A-Mesh"'),
         ('<write-data name="Heat" mesh="A-Mesh" />', "", 'sends data "Heat"'),
@@ -180,3 +184,77 @@ def test_ports_are_numbers(port: str, text: str) -> None:
 def test_safety_factors_are_not_negative(text: str) -> None:
     with pytest.raises(ConfigurationError, match="safety-factor of at least 0"):
         check(text.replace("<receive-mesh", '<receive-mesh safety-factor="-0.5"'))
+
+
+ITERATION = """<max-iterations value="9" /><relative-convergence-measure limit="1e-3" data:Heat />
+<acceleration:IQN-ILS><data name:Force />
+<initial-relaxation value="0.5" /><time-windows-reused value="2" /><filter type="QR2" limit="0.1" />
+<preconditioner type="residual-sum" /></acceleration:IQN-ILS>"""
+IMPLICIT = {
+    "measure": ("relative-convergence", "residual-relative-convergence", "residual-relative-convergence-measure"),
+    "least": ("<max-iterations", '<min-iterations value="2" /><max-iterations', "min-iterations"),
+    "strict": ('limit="1e-3"', 'strict="yes" limit="1e-3"', "strict"),
+    "suffices": ('limit="1e-3"', 'suffices="yes" limit="1e-3"', "suffices"),
+    "other acceleration": ("IQN-ILS>", "IQN-IMVJ>", "acceleration:IQN-IMVJ"),
+    "enforced": ('value="0.5" />', 'value="0.5" enforce="1" />', "enforce"),
+    "nothing reused": ('reused value="2"', 'reused value="0"', "time-windows-reused"),
+    "other filter": ("QR2", "QR1-absolute", "QR1-absolute"),
+    "other preconditioner": ("residual-sum", "value", '"value"'),
+    "frozen": ('type="residual-sum"', 'type="residual-sum" freeze-after="2"', "freeze-after"),
+    "grid": ("<acceleration:IQN-ILS>", '<acceleration:IQN-ILS reduced-time-grid="0">', "reduced-time-grid"),
+}
+
+
+@pytest.fixture
+def implicit(tmp_path: Path) -> str:
+    exchanges = [("parallel-implicit", *EXPLICIT[0][1:])]
+    path = write_configuration(
+        tmp_path / "c.xml", participants={"A": [], "B": []}, exchanges=exchanges, iteration=ITERATION
+    )
+    return path.read_text()
+
+
+@pytest.mark.parametrize("name", IMPLICIT)
+def test_iterations_are_refused_with_tag_and_line(name: str, implicit: str) -> None:
+    check(implicit)
+    before, after, tag = IMPLICIT[name]
+    changed = implicit.replace(before, after)
+    assert changed != implicit
+    with pytest.raises(UnsupportedConfigurationError) as caught:
+        check(changed)
+    message = str(caught.value)
+    lines = [number for number, line in enumerate(changed.splitlines(), 1) if after in line]
+    assert tag in message
+    assert any(f"line {line}:" in message for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "found"),
+    [
+        ('limit="1e-3"', 'limit="2"', 'number greater than 1e-14 and at most 1 as "limit"'),
+        (' limit="1e-3"', "", 'as "limit" in <relative-convergence-measure>, found none'),
+        ('value="0.5"', 'value="1.5"', "initial-relaxation"),
+        ('value="9"', 'value="9.0"', "a whole number"),
+        ("<data name:Force />", "", "<data…>"),
+        ("</acceleration:IQN-ILS>", "</acceleration:IQN-ILS><acceleration:aitken />", "a second"),
+        ("<filter", '<filter type="QR2" /><filter', "a second"),
+    ],
+)
+def test_iterations_that_precice_refuses_are_wrong(before: str, after: str, found: str, implicit: str) -> None:
+    if before == "<data name:Force />":
+        before = next(line for line in implicit.splitlines() if line.startswith("<acceleration")).split(">", 1)[1]
+    changed = implicit.replace(before, after)
+    assert changed != implicit
+    with pytest.raises(ConfigurationError) as caught:
+        check(changed)
+    assert not isinstance(caught.value, UnsupportedConfigurationError)
+    assert found in str(caught.value)
+
+
+def test_rbf_mappings_have_one_basis_function(text: str) -> None:
+    head, tail = text.split("<mapping:nearest-neighbor", 1)
+    attributes, rest = tail.split("/>", 1)
+    for inside in ("", '<basis-function:volume-splines /><basis-function:compact-polynomial-c0 support-radius="1" />'):
+        mapping = f"<mapping:rbf-global-direct{attributes}>{inside}</mapping:rbf-global-direct>"
+        with pytest.raises(ConfigurationError, match="basis-function"):
+            check(head + mapping + rest)

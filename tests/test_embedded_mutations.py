@@ -15,8 +15,8 @@ from embedded_helpers import run_batch
 from embedded_mutations import good, mutants
 from hypothesis import HealthCheck, given, settings
 
+from precice_lb.embedded.allowed import check_supported
 from precice_lb.embedded.assemble import assemble
-from precice_lb.embedded.check import check_supported
 from precice_lb.exceptions import ConfigurationError
 from precice_lb.precice_xml import Configuration, parse_configuration
 

@@ -1,6 +1,7 @@
 """Relaxation of the coupling data between the iterations of a time window: constant, or with Aitken's factor.
 
-preCICE's ``acceleration/Acceleration.cpp``, ``ConstantRelaxationAcceleration.cpp`` and ``AitkenAcceleration.cpp``.
+preCICE's ``acceleration/Acceleration.cpp``, ``ConstantRelaxationAcceleration.cpp``, ``AitkenAcceleration.cpp`` and
+``impl/ResidualSumPreconditioner.cpp``.
 """
 
 from __future__ import annotations
@@ -15,26 +16,59 @@ from numpy.typing import NDArray
 from precice_lb.embedded.clock import TOLERANCE
 from precice_lb.embedded.convergence import Total
 from precice_lb.embedded.coupling_data import CouplingData
-from precice_lb.embedded.preconditioner import Preconditioner
 from precice_lb.embedded.settings import AccelerationSettings
 
-__all__ = ["Acceleration", "Aitken", "ConstantRelaxation"]
+__all__ = ["Acceleration", "Aitken", "ConstantRelaxation", "Preconditioner"]
 
 Array = NDArray[np.float64]
 
 
-class Acceleration(ABC):
-    """What is done to coupling data when an iteration has not converged.
+class Preconditioner:
+    """Weights of the entries of a long vector, one for each data in it, that balance them against each other.
 
-    Parameters
-    ----------
-    settings
-        As configured.
-    data
-        All coupling data that is changed, in preCICE's order of data.
-    total
-        Sums an array over the ranks.
+    Constant ones, or the sums of each data's residuals relative to those of all in this time window. `sizes` are the
+    entries of each data on this rank.
     """
+
+    def __init__(self, settings: AccelerationSettings, sizes: Sequence[int], total: Total) -> None:
+        self._constant = settings.preconditioner == "constant"
+        self._sizes = sizes
+        self._total = total
+        self._is_first_window = True
+        self._sums = self._sums_in_use = np.zeros(len(sizes))
+        self._factors = np.array([scaling for *_, scaling in settings.data]) if self._constant else np.ones(len(sizes))
+        #: Whether the weights have changed since it was last set to False.
+        self.needs_new_factorization = False
+        self._spread()
+
+    def _spread(self) -> None:
+        self.weights: Array = 1.0 / np.repeat(self._factors, self._sizes)
+
+    def update(self, window_complete: bool, residuals: Array) -> None:
+        """Look at an iteration, or at the last one of a time window."""
+        if self._constant:
+            return
+        if window_complete:
+            self._is_first_window = False
+            self._sums = np.zeros(len(self._sizes))
+            return
+        parts = np.split(residuals, np.cumsum(self._sizes)[:-1])
+        norms = np.sqrt(self._total(np.array([np.vdot(part, part) for part in parts])))
+        whole = float(np.sqrt((norms**2).sum()))
+        if whole > TOLERANCE:
+            self._sums = self._sums + norms / whole
+        usable = self._sums > TOLERANCE
+        ratios = self._sums_in_use[usable] / self._sums[usable]
+        # After the first window: where any data with a residual has changed by more than an order of magnitude.
+        if self._is_first_window or ((ratios > 10.0) | (ratios < 0.1)).any():
+            self._factors = np.where(usable, self._sums, self._factors)
+            self._sums_in_use = self._sums
+            self.needs_new_factorization = True
+            self._spread()
+
+
+class Acceleration(ABC):
+    """What is done to coupling data, all that is changed in preCICE's order, when an iteration has not converged."""
 
     def __init__(self, settings: AccelerationSettings, data: Sequence[CouplingData], total: Total) -> None:
         self._settings = settings
@@ -83,23 +117,23 @@ class Aitken(Acceleration):
         self._factor = settings.relaxation
         self._iteration = 0
         self._old_residuals = np.zeros(0)
-        self._values = np.zeros(0)
         self._preconditioner: Preconditioner | None = None
 
     def accelerate(self, window_start: float, window_end: float) -> None:
         """Find the factor and relax all data with it."""
-        self._values = _joined([one.field.waveform.at(window_end) for one in self._primary])
-        residuals = self._values - _joined([one.previous.at(window_end) for one in self._primary])
-        if self._preconditioner is None:
+        residuals = np.concatenate(
+            [(one.field.waveform.at(window_end) - one.previous.at(window_end)).ravel() for one in self._primary]
+        )
+        # Only several data have to be balanced.
+        if self._preconditioner is None and len(self._primary) > 1:
             sizes = [one.field.vertices * one.field.components for one in self._primary]
             self._preconditioner = Preconditioner(self._settings, sizes, self._total)
-        # Only several data have to be balanced.
-        if len(self._primary) > 1:
-            self._preconditioner.update(False, self._values, residuals)
+        if self._preconditioner is not None:
+            self._preconditioner.update(False, residuals)
         if self._iteration == 0:
             self._factor = float(np.sign(self._factor)) * min(self._settings.relaxation, abs(self._factor))
         else:
-            weights = self._preconditioner.weights if len(self._primary) > 1 else 1.0
+            weights = 1.0 if self._preconditioner is None else self._preconditioner.weights
             deltas = (residuals - self._old_residuals) * weights
             old = self._old_residuals * weights
             numerator, denominator = self._total(np.array([np.vdot(old, deltas), np.vdot(deltas, deltas)]))
@@ -112,10 +146,6 @@ class Aitken(Acceleration):
     def converged(self, window_start: float) -> None:
         """Start the next time window with the initial factor, or a smaller one."""
         self._iteration = 0
-        if self._preconditioner is not None and len(self._primary) > 1:
-            self._preconditioner.update(True, self._values, self._old_residuals)
+        if self._preconditioner is not None:
+            self._preconditioner.update(True, self._old_residuals)
         self._old_residuals = np.full(len(self._old_residuals), sys.float_info.max)
-
-
-def _joined(samples: Sequence[Array]) -> Array:
-    return np.concatenate([sample.ravel() for sample in samples])

@@ -27,17 +27,7 @@ class State(enum.Enum):
 
 
 class Access(OtherCalls):
-    """Base of `Participant`.
-
-    Parameters
-    ----------
-    name
-        Name of the participant.
-    parts
-        What it consists of.
-    profiler
-        Takes note of what is done when.
-    """
+    """Base of `Participant`."""
 
     def __init__(self, name: str, parts: Parts, profiler: Profiler) -> None:
         super().__init__(profiler)
@@ -118,10 +108,7 @@ class Access(OtherCalls):
     ) -> NDArray[np.float64]:
         """Read values at vertices, shape (n,), at a time counted from the current one (simulated seconds).
 
-        Returns
-        -------
-        array
-            Shape (n,) for scalar and (n, dimensions) for vector data.
+        They have the shape (n,) for scalar and (n, dimensions) for vector data.
         """
         self._require_initialized("read_data")
         coupling = self._parts.coupling

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable
 from typing import Any, NoReturn
 
 import numpy as np
@@ -25,16 +25,19 @@ def as_text(value: str | bytes) -> str:
 
 
 def as_array(values: Any, name: str, call: str, dtype: type[np.generic] | None = None) -> NDArray[Any]:
-    """Return an array of anything that is like one.
-
-    Raises
-    ------
-    TypeError
-        As in pyprecice, if it has no length or no elements.
-    """
+    """Return an array of anything that is like one; a TypeError, as in pyprecice, if it has no length or elements."""
     if not (hasattr(values, "__len__") and hasattr(values, "__getitem__")):
         raise TypeError(f"expected {call}() to get an array for {name}, found {type(values).__name__}")
     return np.asarray(values, dtype=dtype)
+
+
+def _refused(call: str, what: str) -> Callable[..., NoReturn]:
+    def refuse(self: OtherCalls, *arguments: Any, **named: Any) -> NoReturn:
+        raise CouplingError(f"{call}() needs {what}, which the embedded backend does not know; libprecice does it")
+
+    refuse.__doc__ = f"Refused: {what}."
+    refuse.__name__ = call
+    return refuse
 
 
 class OtherCalls:
@@ -50,55 +53,51 @@ class OtherCalls:
     def _mesh_to_modify(self, mesh_name: str) -> Mesh:
         raise NotImplementedError
 
-    # Connectivity: taken where a mapping needs it, and else forgotten, as in preCICE.
+    # Connectivity: no mapping of this backend needs any, and then preCICE forgets it, too.
 
     def requires_mesh_connectivity_for(self, mesh_name: str) -> bool:
-        """Whether the mesh's connectivity is needed: with nearest-projection mapping."""
-        return self._mesh(mesh_name).needs_connectivity
+        """Whether the mesh's connectivity is needed: never, with the mappings of this backend."""
+        self._mesh(mesh_name)
+        return False
 
     def set_mesh_edge(self, mesh_name: str, first_vertex_id: int, second_vertex_id: int) -> None:
-        """Add an edge."""
-        self._take_one(mesh_name, (first_vertex_id, second_vertex_id), "set_mesh_edge")
+        """Take an edge."""
+        self._mesh_to_modify(mesh_name)
 
     def set_mesh_edges(self, mesh_name: str, vertices: ArrayLike) -> None:
-        """Add edges, vertex ids of shape (n, 2)."""
-        self._take_elements(mesh_name, vertices, 2, "set_mesh_edges")
+        """Take edges, vertex ids of shape (n, 2)."""
+        self._check_elements(mesh_name, vertices, 2, "set_mesh_edges")
 
     def set_mesh_triangle(
         self, mesh_name: str, first_vertex_id: int, second_vertex_id: int, third_vertex_id: int
     ) -> None:
-        """Add a triangle of three different vertices."""
-        self._take_one(mesh_name, (first_vertex_id, second_vertex_id, third_vertex_id), "set_mesh_triangle")
+        """Take a triangle."""
+        self._mesh_to_modify(mesh_name)
 
     def set_mesh_triangles(self, mesh_name: str, vertices: ArrayLike) -> None:
-        """Add triangles, vertex ids of shape (n, 3)."""
-        self._take_elements(mesh_name, vertices, 3, "set_mesh_triangles")
+        """Take triangles, vertex ids of shape (n, 3)."""
+        self._check_elements(mesh_name, vertices, 3, "set_mesh_triangles")
 
     def set_mesh_quad(
         self, mesh_name: str, first_vertex_id: int, second_vertex_id: int, third_vertex_id: int, fourth_vertex_id: int
     ) -> None:
-        """Take a quadrilateral; refused where connectivity is needed."""
-        self._take_one(
-            mesh_name, (first_vertex_id, second_vertex_id, third_vertex_id, fourth_vertex_id), "set_mesh_quad"
-        )
+        """Take a quadrilateral."""
+        self._mesh_to_modify(mesh_name)
 
     def set_mesh_quads(self, mesh_name: str, vertices: ArrayLike) -> None:
-        """Take quadrilaterals, shape (n, 4); refused where connectivity is needed."""
-        self._take_elements(mesh_name, vertices, 4, "set_mesh_quads")
+        """Take quadrilaterals, shape (n, 4)."""
+        self._check_elements(mesh_name, vertices, 4, "set_mesh_quads")
 
     def set_mesh_tetrahedron(
         self, mesh_name: str, first_vertex_id: int, second_vertex_id: int, third_vertex_id: int, fourth_vertex_id: int
     ) -> None:
-        """Take a tetrahedron of a 3-D mesh; refused where connectivity is needed."""
+        """Take a tetrahedron of a 3-D mesh."""
         self._check_3d(mesh_name)
-        self._take_one(
-            mesh_name, (first_vertex_id, second_vertex_id, third_vertex_id, fourth_vertex_id), "set_mesh_tetrahedron"
-        )
 
     def set_mesh_tetrahedra(self, mesh_name: str, vertices: ArrayLike) -> None:
-        """Take tetrahedra of a 3-D mesh, shape (n, 4); refused where connectivity is needed."""
+        """Take tetrahedra of a 3-D mesh, shape (n, 4)."""
         self._check_3d(mesh_name)
-        self._take_elements(mesh_name, vertices, 4, "set_mesh_tetrahedra")
+        self._check_elements(mesh_name, vertices, 4, "set_mesh_tetrahedra")
 
     def _check_3d(self, mesh_name: str) -> None:
         if self._mesh_to_modify(mesh_name).dimensions != 3:
@@ -106,33 +105,11 @@ class OtherCalls:
                 f'expected a mesh of 3 dimensions for tetrahedra, found 2-D mesh "{as_text(mesh_name)}"'
             )
 
-    def _take_one(self, mesh_name: str, corners: tuple[int, ...], call: str) -> None:
-        mesh = self._mesh_to_modify(mesh_name)
-        if mesh.needs_connectivity and len(corners) > 2 and len(set(corners)) < len(corners):
-            raise CouplingError(f"expected different vertex ids in {call}(), found {corners}")
-        self._add(mesh, np.array([corners]), call)
-
-    def _take_elements(self, mesh_name: str, vertices: ArrayLike, corners: int, call: str) -> None:
-        mesh = self._mesh_to_modify(mesh_name)
+    def _check_elements(self, mesh_name: str, vertices: ArrayLike, corners: int, call: str) -> None:
+        self._mesh_to_modify(mesh_name)
         array = as_array(vertices, "vertices", call)
         if len(array) and (array.ndim != 2 or array.shape[1] != corners):
             raise ShapeError(f"expected an array of shape (n, {corners}) in {call}(), found {array.shape}")
-        if len(array):
-            self._add(mesh, array, call)
-
-    def _add(self, mesh: Mesh, corners: NDArray[Any], call: str) -> None:
-        if not mesh.needs_connectivity:
-            return
-        if corners.shape[1] > 3:
-            self._refuse(call, "quadrilaterals or tetrahedra where a mapping needs connectivity")
-        ids = corners.astype(np.int64)
-        if ids.min() < 0 or ids.max() >= mesh.size:
-            wrong = int(ids[(ids < 0) | (ids >= mesh.size)][0])
-            raise CouplingError(
-                f'invalid vertex id {wrong} in {call}(): mesh "{mesh.name}" has ids in [0, {mesh.size}) from '
-                "set_mesh_vertex or set_mesh_vertices"
-            )
-        mesh.add_elements(ids)
 
     # Profiling sections of the solver.
 
@@ -164,39 +141,13 @@ class OtherCalls:
         self.get_data_dimensions(mesh_name, data_name)
         return False
 
-    def reset_mesh(self, mesh_name: str) -> None:
-        """Refused: remeshing."""
-        self._refuse("reset_mesh", "remeshing")
-
-    def write_and_map_data(self, mesh_name: str, data_name: str, coordinates: ArrayLike, values: ArrayLike) -> None:
-        """Refused: just-in-time mapping."""
-        self._refuse("write_and_map_data", "just-in-time mapping")
-
-    def map_and_read_data(
-        self, mesh_name: str, data_name: str, coordinates: ArrayLike, relative_read_time: float
-    ) -> NDArray[np.float64]:
-        """Refused: just-in-time mapping."""
-        self._refuse("map_and_read_data", "just-in-time mapping")
-
-    def write_gradient_data(self, mesh_name: str, data_name: str, vertex_ids: ArrayLike, gradients: ArrayLike) -> None:
-        """Refused: gradients."""
-        self._refuse("write_gradient_data", "mapping with gradients")
-
-    def set_mesh_access_region(self, mesh_name: str, bounding_box: Sequence[float]) -> None:
-        """Refused: direct mesh access."""
-        self._refuse("set_mesh_access_region", "direct mesh access")
-
-    def get_mesh_vertex_ids_and_coordinates(self, mesh_name: str) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
-        """Refused: direct mesh access."""
-        self._refuse("get_mesh_vertex_ids_and_coordinates", "direct mesh access")
-
-    def _refuse(self, call: str, what: str) -> NoReturn:
-        raise CouplingError(f"{call}() needs {what}, which the embedded backend does not know; libprecice does it")
-
-    def get_mesh_dimensions(self, mesh_name: str) -> int:
-        """Spatial dimensions of a mesh: 2 or 3."""
-        raise NotImplementedError
-
     def get_data_dimensions(self, mesh_name: str, data_name: str) -> int:
         """Components of a data: 1, or the mesh's dimensions."""
         raise NotImplementedError
+
+    reset_mesh = _refused("reset_mesh", "remeshing")
+    write_and_map_data = _refused("write_and_map_data", "just-in-time mapping")
+    map_and_read_data = _refused("map_and_read_data", "just-in-time mapping")
+    write_gradient_data = _refused("write_gradient_data", "mapping with gradients")
+    set_mesh_access_region = _refused("set_mesh_access_region", "direct mesh access")
+    get_mesh_vertex_ids_and_coordinates = _refused("get_mesh_vertex_ids_and_coordinates", "direct mesh access")

@@ -36,19 +36,10 @@ class _KahanSum:
 
 
 class Clock:
-    """Start of the current time window and progress in it, cut off at the end of the simulation.
+    """Start of the current time window and progress in it (simulated seconds), cut off at the end of the simulation.
 
-    Parameters
-    ----------
-    window_seconds
-        Time window size (simulated seconds); None at the participant whose steps are the time windows.
-    max_time
-        End of the simulation (simulated seconds), None if only the number of windows ends it.
-
-    Attributes
-    ----------
-    window_seconds
-        Size of the current time window; it may be set.
+    ``window_seconds`` may be set; it is None at the participant whose steps are the time windows. ``max_time`` is None
+    if only the number of windows ends the simulation.
     """
 
     def __init__(self, window_seconds: float | None, max_time: float | None) -> None:

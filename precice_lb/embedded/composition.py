@@ -91,13 +91,7 @@ class Composition:
             scheme.initialize(links, total, profiler, writes_logs=writes_logs)
 
     def add_step(self, seconds: float) -> bool:
-        """Step forward; True at the end of a time window.
-
-        Raises
-        ------
-        CouplingError
-            If the step leaves a time window.
-        """
+        """Step forward; True at the end of a time window, a `CouplingError` if the step leaves it."""
         implicit_ends = self._implicit.add_step(seconds) if self._implicit else False
         if self._on_hold:
             return implicit_ends
@@ -107,13 +101,7 @@ class Composition:
         return implicit_ends or any(explicit_ends)
 
     def exchange(self) -> None:
-        """Exchange what ``advance`` exchanges.
-
-        Raises
-        ------
-        CouplingError
-            If a checkpoint was not asked for, if the acceleration fails, or if a partner is gone.
-        """
+        """Exchange what ``advance`` exchanges."""
         if self._implicit is None:
             self._exchange_explicit()
             return

@@ -8,6 +8,7 @@ from __future__ import annotations
 import enum
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -18,7 +19,7 @@ from precice_lb.embedded.coupling_data import CouplingData
 from precice_lb.embedded.errors import CouplingError
 from precice_lb.embedded.m2n import Link
 from precice_lb.embedded.profiling import Profiler
-from precice_lb.embedded.tables import ConvergenceLog, IterationsLog
+from precice_lb.embedded.watch import Table
 
 __all__ = ["Action", "Iterations", "Scheme"]
 
@@ -31,44 +32,23 @@ class Action(enum.Enum):
     READ_CHECKPOINT = "requires_reading_checkpoint"
 
 
+@dataclass
 class Iterations:
     """What an implicit scheme has and an explicit one has not.
 
-    Parameters
-    ----------
-    convergence
-        Limits and measures; the latter at the participant that decides, none elsewhere.
-    make_acceleration
-        Makes the acceleration of that participant, once its meshes are known, from the data to accelerate and the
-        function that sums over its ranks; None without one.
+    At the participant that decides, ``convergence`` has measures, and ``make_acceleration`` makes the acceleration, if
+    there is one, from the data to accelerate and the function that sums over the ranks, once the meshes are known.
     """
 
-    def __init__(
-        self,
-        convergence: Convergence,
-        make_acceleration: Callable[[Sequence[CouplingData], Total], Acceleration] | None,
-    ) -> None:
-        self.convergence = convergence
-        self.make_acceleration = make_acceleration
+    convergence: Convergence
+    make_acceleration: Callable[[Sequence[CouplingData], Total], Acceleration] | None
 
 
 class Scheme(ABC):
     """One participant's side of a coupling.
 
-    Parameters
-    ----------
-    participant
-        Name of this participant, for the names of its log files.
-    first
-        Whether this participant is the first of the two; in a ``multi`` scheme, whether it is not the controller.
-    clock
-        Its time.
-    max_windows
-        Number of time windows after which the simulation ends, None if only time ends it.
-    sends, receives
-        What is exchanged with each partner, partners and data in preCICE's order.
-    iterations
-        None in an explicit scheme.
+    ``first`` is whether it is the first of the two; in a ``multi`` scheme, whether it is not the controller. ``sends``
+    and ``receives`` are what is exchanged with each partner, partners and data in preCICE's order.
     """
 
     def __init__(
@@ -99,8 +79,8 @@ class Scheme(ABC):
         self._total_iterations = 1
         self._acceleration: Acceleration | None = None
         self._links: Mapping[str, Link] = {}
-        self._iterations_log: IterationsLog | None = None
-        self._convergence_log: ConvergenceLog | None = None
+        self._iterations_log: Table | None = None
+        self._convergence_log: Table | None = None
         both = [data for side in (sends, receives) for each in side.values() for data in each]
         self._data = sorted(dict.fromkeys(both), key=lambda data: data.number)
         if any(data.initialize for each in sends.values() for data in each):
@@ -154,13 +134,7 @@ class Scheme(ABC):
         return False
 
     def add_step(self, seconds: float) -> bool:
-        """Step forward by what the solver computed; True at the end of the time window.
-
-        Raises
-        ------
-        CouplingError
-            If the step leaves the time window.
-        """
+        """Step forward by what the solver computed; True at the end of the time window, which it may not leave."""
         if self._clock.window_seconds is None and seconds >= float(np.finfo(np.float64).max):
             raise CouplingError(
                 "advance() cannot be called with the largest number there is: this participant prescribes the time "
@@ -175,19 +149,7 @@ class Scheme(ABC):
         return self._clock.at_window_end
 
     def initialize(self, links: Mapping[str, Link], total: Total, profiler: Profiler, *, writes_logs: bool) -> None:
-        """Exchange what ``initialize`` exchanges.
-
-        Parameters
-        ----------
-        links
-            Links to all partners of this participant.
-        total
-            Sums an array over this participant's ranks.
-        profiler
-            Takes note of what is done when.
-        writes_logs
-            Whether this rank writes the log files of implicit schemes.
-        """
+        """Exchange what ``initialize`` exchanges; the rank that `writes_logs` starts those of implicit schemes."""
         self._links, self._total, self._profiler = links, total, profiler
         self._start_from_zero(self._receives)
         if self._iterations is not None:
@@ -196,11 +158,13 @@ class Scheme(ABC):
                 self._acceleration = self._iterations.make_acceleration(self._accelerated_data(), total)
             self.required.add(Action.WRITE_CHECKPOINT)
             if writes_logs:
-                columns = [] if self._acceleration is None else list(self._acceleration.log_entries())
-                self._iterations_log = IterationsLog(self._participant, columns)
+                more = [] if self._acceleration is None else list(self._acceleration.log_entries())
+                columns = ["TimeWindow", "TotalIterations", "Iterations", "Convergence", *more]
+                self._iterations_log = Table(f"precice-{self._participant}-iterations.log", columns)
                 if not self.first:
-                    measures = self._iterations.convergence.measures
-                    self._convergence_log = ConvergenceLog(self._participant, [one.header for one in measures])
+                    headers = [measure.header for measure in self._iterations.convergence.measures]
+                    columns = ["TimeWindow", "Iteration", *headers]
+                    self._convergence_log = Table(f"precice-{self._participant}-convergence.log", columns)
         self._exchange_initial()
 
     def first_exchange(self) -> None:
@@ -273,16 +237,12 @@ class Scheme(ABC):
                     self._acceleration.converged(self.window_start)
                 else:
                     self._acceleration.accelerate(self.window_start, self.time + self._clock.until_window_end)
-        if self.has_converged:
-            convergence.new_series()
 
     def _log_window(self) -> None:
         if self._iterations_log is None or self._iterations is None:
             return
-        limits = self._iterations.convergence
-        converged = self._iteration >= limits.min_iterations and (
-            limits.max_iterations is None or self._iteration < limits.max_iterations
-        )
+        limit = self._iterations.convergence.max_iterations
+        converged = limit is None or self._iteration < limit
         more = {} if self._acceleration is None else self._acceleration.log_entries()
         row = [self._window - 1, self._total_iterations, self._iteration, int(converged), *more.values()]
         self._iterations_log.write(row)

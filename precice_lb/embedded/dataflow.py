@@ -1,7 +1,8 @@
 """Every field that is exchanged, mapped or read must come from somewhere, and from one place only.
 
 What preCICE finds while it configures or initialises (``precice/config/ParticipantConfiguration.cpp``,
-``cplscheme/BaseCouplingScheme.cpp``), and combinations that this backend refuses; all of it before anything runs.
+``cplscheme/config/CouplingSchemeConfiguration.cpp``, ``cplscheme/BaseCouplingScheme.cpp``), and combinations that this
+backend refuses; all of it before anything runs.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections import Counter
 from typing import NoReturn
 
 from precice_lb.embedded.clock import TOLERANCE
+from precice_lb.embedded.settings import acceleration_settings, measure_settings
 from precice_lb.embedded.watch import watch_elements, watched_place
 from precice_lb.exceptions import ConfigurationError, UnsupportedConfigurationError
 from precice_lb.precice_xml import Configuration, CouplingScheme, Exchange, Participant
@@ -24,26 +26,78 @@ def schemes_of(configuration: Configuration, participant: str) -> list[CouplingS
 
 
 def check_data_flow(configuration: Configuration, participant: str, size: int) -> None:
-    """Check the data flow of all participants.
-
-    Parameters
-    ----------
-    configuration
-        The whole configuration.
-    participant, size
-        The participant that is about to run and the number of its ranks: some rules depend on it.
-
-    Raises
-    ------
-    ConfigurationError
-        If preCICE would refuse it, too.
-    UnsupportedConfigurationError
-        If libprecice does it and this backend does not.
-    """
+    """Check all schemes and participants; some rules are for this one alone if it has more than one rank."""
+    for scheme in configuration.coupling_schemes:
+        _Scheme(configuration, scheme).check()
     for one in configuration.participants.values():
         _Flow(configuration, one).check()
     if size > 1:
         _Flow(configuration, configuration.participants[participant]).check_parallel()
+
+
+class _Scheme:
+    """What preCICE demands of one coupling scheme."""
+
+    def __init__(self, configuration: Configuration, scheme: CouplingScheme) -> None:
+        self._configuration = configuration
+        self._scheme = scheme
+        self._decides = scheme.controller or scheme.participants[1]
+
+    def _refuse(self, line: int, what: str) -> NoReturn:
+        raise ConfigurationError(f"{self._configuration.path}, line {line}: {what}")
+
+    def check(self) -> None:
+        scheme = self._scheme
+        seen: dict[tuple[str, str, str], Exchange] = {}
+        for exchange in scheme.exchanges:
+            self._check_waveform(exchange)
+            first = seen.setdefault((exchange.mesh, exchange.data, exchange.source), exchange)
+            if (first.substeps, first.initialize) != (exchange.substeps, exchange.initialize):
+                self._refuse(
+                    exchange.line,
+                    f'exchanges data "{exchange.data}" with other substeps or initialize than line {first.line}: make '
+                    "them the same",
+                )
+        if not scheme.is_implicit:
+            return
+        for name in scheme.participants:
+            if not any(exchange.source == name for exchange in scheme.exchanges):
+                self._refuse(
+                    scheme.line,
+                    f'participant "{name}" sends nothing in an implicit coupling scheme: add an <exchange> from it, or '
+                    "take an explicit scheme for coupling in one direction",
+                )
+        for measure in measure_settings(self._configuration, scheme):
+            self._check_exchanged(measure.mesh, measure.data)
+        if (acceleration := acceleration_settings(self._configuration, scheme)) is not None:
+            for mesh, data, _ in acceleration.data:
+                self._check_exchanged(mesh, data)
+                if scheme.is_serial and (mesh, data, self._decides) not in seen:
+                    self._refuse(
+                        acceleration.line,
+                        f'accelerates data "{data}" on mesh "{mesh}", but in a serial scheme only what the second '
+                        f'participant "{self._decides}" sends can be accelerated: remove it from the acceleration',
+                    )
+
+    def _check_exchanged(self, mesh: str, data: str) -> None:
+        if not any(
+            (e.mesh, e.data) == (mesh, data) and self._decides in (e.source, e.target) for e in self._scheme.exchanges
+        ):
+            self._refuse(
+                self._scheme.line,
+                f'looks at data "{data}" on mesh "{mesh}" for convergence or acceleration, which "{self._decides}" '
+                "does not exchange: add an <exchange> or remove it",
+            )
+
+    def _check_waveform(self, exchange: Exchange) -> None:
+        degree = self._configuration.data[exchange.data].waveform_degree
+        reads = any(data == exchange.data for _, data in self._configuration.participants[exchange.target].reads)
+        if reads and degree != 1 and exchange.substeps != (degree > 1):
+            self._refuse(
+                exchange.line,
+                f'expected substeps="{str(degree > 1).lower()}" in <exchange> for data "{exchange.data}" with '
+                f'waveform-degree="{degree}", found "{str(exchange.substeps).lower()}": correct one of them',
+            )
 
 
 class _Flow:
@@ -54,12 +108,9 @@ class _Flow:
         self._me = participant
         self._received = {mesh.name: mesh.provider for mesh in participant.receives}
         self._schemes = schemes_of(configuration, participant.name)
-        self._exchanges = [
-            exchange
-            for scheme in self._schemes
-            for exchange in scheme.exchanges
-            if participant.name in (exchange.source, exchange.target)
-        ]
+        exchanges = [exchange for scheme in self._schemes for exchange in scheme.exchanges]
+        self._sent = [e for e in exchanges if e.source == participant.name]
+        self._got = [e for e in exchanges if e.target == participant.name]
 
     def _refuse(self, line: int, what: str) -> NoReturn:
         raise ConfigurationError(f'{self._configuration.path}, line {line}: participant "{self._me.name}" {what}')
@@ -81,16 +132,10 @@ class _Flow:
                     f'has read-data or write-data "{data}" on mesh "{mesh}", which it does not provide: add '
                     f'<provide-mesh name="{mesh}" /> to it',
                 )
-        for exchange in self._exchanges:
+        for exchange in (*self._sent, *self._got):
             self._check_exchange(exchange)
-        self._check_watch_points()
-
-    def _check_watch_points(self) -> None:
         for element in watch_elements(self._configuration, self._me.name):
-            mesh = element.attributes.get("mesh", "")
-            if not element.attributes.get("name"):
-                self._refuse(element.line, "has a <watch-point> without a name: add one")
-            if mesh not in self._me.provides:
+            if (mesh := element.attributes["mesh"]) not in self._me.provides:
                 self._refuse(element.line, f'watches mesh "{mesh}", which it does not provide: move the watch-point')
             watched_place(self._configuration, element)
             for data in self._configuration.meshes[mesh].data:
@@ -109,8 +154,8 @@ class _Flow:
                     "runs on several ranks, which can only read with a consistent and write with a conservative "
                     "mapping: move the mapping to the other participant in the other direction",
                 )
-            if mapping.kind in ("rbf", "rbf-pum-direct"):
-                self._unsupported(mapping.line, f"runs on several ranks with <mapping:{mapping.kind} …>")
+            if mapping.kind == "rbf":
+                self._unsupported(mapping.line, "runs on several ranks with <mapping:rbf …>")
         for received in self._me.receives:
             if received.name not in mapped:
                 self._refuse(
@@ -137,16 +182,11 @@ class _Flow:
                 )
 
     def _check_meshes(self) -> None:
-        partners = {
-            name
-            for m2n in self._configuration.m2ns
-            for name in (m2n.acceptor, m2n.connector)
-            if self._me.name in (m2n.acceptor, m2n.connector)
-        }
+        pairs = [{m2n.acceptor, m2n.connector} for m2n in self._configuration.m2ns]
         for received in self._me.receives:
             if received.name in self._me.provides:
                 self._refuse(received.line, f'both provides and receives mesh "{received.name}": remove one')
-            if received.provider not in partners:
+            if {received.provider, self._me.name} not in pairs:
                 self._refuse(
                     received.line,
                     f'receives mesh "{received.name}" from "{received.provider}" without an m2n with it: add one',
@@ -155,7 +195,7 @@ class _Flow:
     def _check_mappings(self) -> None:
         reached: Counter[tuple[str, str]] = Counter()
         for mapping in self._me.mappings:
-            # check_values has refused mappings without both meshes.
+            # None is not on the list of what is supported.
             source, target = str(mapping.source), str(mapping.target)
             reads = mapping.direction == "read"
             received, provided = (source, target) if reads else (target, source)
@@ -176,17 +216,16 @@ class _Flow:
                     f'maps from "{source}" to "{target}", but no {mapping.direction}-data of mesh "{provided}" is data '
                     "of both meshes: add it",
                 )
-            reached.update((target, name) for name in data)
-            for name in data if reads else ():
-                if not any((e.mesh, e.data, e.target) == (source, name, self._me.name) for e in self._exchanges):
+            for name in data:
+                if reads and (source, name) not in [(e.mesh, e.data) for e in self._got]:
                     self._refuse(
                         mapping.line,
                         f'maps data "{name}" from mesh "{source}", but nobody sends it: add <exchange data="{name}" '
                         f'mesh="{source}" to="{self._me.name}" … />',
                     )
-            for (mesh, name), count in reached.items():
-                if count > 1:
-                    self._refuse(mapping.line, f'maps data "{name}" to mesh "{mesh}" twice: remove one mapping')
+                reached[target, name] += 1
+                if reached[target, name] > 1:
+                    self._refuse(mapping.line, f'maps data "{name}" to mesh "{target}" twice: remove one mapping')
 
     def _mapped_data(self, direction: str, source: str, target: str) -> list[str]:
         pairs = self._me.reads if direction == "read" else self._me.writes
@@ -209,9 +248,7 @@ class _Flow:
                     f'sends data "{data}" on mesh "{mesh}" that it neither writes nor maps: add <write-data '
                     f'name="{data}" mesh="{mesh}" /> or a write mapping to "{mesh}"',
                 )
-        elif (mesh, data) in self._me.writes or [(e.mesh, e.data, e.target) for e in self._exchanges].count(
-            (mesh, data, self._me.name)
-        ) > 1:
+        elif (mesh, data) in self._me.writes or [(e.mesh, e.data) for e in self._got].count((mesh, data)) > 1:
             self._unsupported(exchange.line, f'gets data "{data}" on mesh "{mesh}" from more than one place')
 
 

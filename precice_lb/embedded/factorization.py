@@ -24,17 +24,7 @@ _MOST_ROUNDS = 4
 
 
 class Factorization:
-    """Q and R of a matrix whose columns come and go; the rows are spread over the ranks.
-
-    Parameters
-    ----------
-    filtering
-        ``QR1``, ``QR1-absolute``, ``QR2`` or ``QR3``.
-    limit
-        Its limit.
-    total
-        Sums an array over the ranks.
-    """
+    """Q and R of a matrix whose columns come and go, by filter ``QR1``, ``QR2`` or ``QR3``; rows lie on all ranks."""
 
     def __init__(self, filtering: str, limit: float, total: Total) -> None:
         self._filtering = filtering
@@ -103,7 +93,7 @@ class Factorization:
 
     def filter(self, matrix: Array) -> list[int]:
         """Remove columns that depend on others; returns their positions in `matrix`, rising."""
-        if self._filtering.startswith("QR1"):
+        if self._filtering == "QR1":
             return self._filter_diagonal()
         if self._filtering == "QR3":
             norms = np.sqrt(self._total((matrix**2).sum(axis=0)))
@@ -126,8 +116,7 @@ class Factorization:
             found = False
             index = 0
             while index < self.columns:
-                factor = 1.0 if self._filtering == "QR1-absolute" else float(np.linalg.norm(self.r))
-                if abs(self.r[index, index]) < self._limit * factor:
+                if abs(self.r[index, index]) < self._limit * float(np.linalg.norm(self.r)):
                     found = True
                     self.delete(index)
                     deleted.append(originals.pop(index))

@@ -1,36 +1,29 @@
-"""Exchange of fields between two participants: gather, one socket between the primary ranks, scatter.
+"""Exchange of fields between two participants: gather, one connection between the primary ranks, scatter.
 
 preCICE calls this gather-scatter (``m2n/GatherScatterCommunication.cpp``).
 """
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator, Sequence
-from time import perf_counter_ns
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
+from precice_lb.embedded.channel import Channel
 from precice_lb.embedded.coupling_data import CouplingData
 from precice_lb.embedded.errors import CouplingError
 from precice_lb.embedded.intracomm import IntraComm
-from precice_lb.embedded.mesh import Field, Mesh, Partition, gather
+from precice_lb.embedded.mesh import Mesh, Partition, gather
 from precice_lb.embedded.profiling import Profiler
-from precice_lb.embedded.sockets import Channel
 
 __all__ = ["Link", "Links"]
 
+Arrays = list[NDArray[np.float64]]
+
 
 class Links:
-    """The links of one participant to all its partners, and what they have in common.
-
-    Attributes
-    ----------
-    wait_ns
-        Nanoseconds spent in receiving data from partners since it was last set to 0. On a rank other than the primary
-        rank: waiting for the primary rank to have it.
-    """
+    """The links of one participant to all its partners, and what they have in common."""
 
     def __init__(
         self, intra: IntraComm, channels: dict[str, Channel], meshes: dict[str, Mesh], profiler: Profiler
@@ -38,7 +31,6 @@ class Links:
         self.intra = intra
         self.profiler = profiler
         self.meshes = meshes
-        self.wait_ns = 0
         self._channels = channels
         self._failure: str | None = None
         self._agreed = False
@@ -52,13 +44,7 @@ class Links:
         self._agreed = False
 
     def end(self) -> None:
-        """Let all ranks know of the primary rank's failure, if no receiving did so in this phase.
-
-        Raises
-        ------
-        CouplingError
-            On all ranks, if a partner is gone.
-        """
+        """Raise the primary rank's failure on all ranks, if no receiving did so in this phase."""
         if not self._agreed:
             self.intra.agree(self._failure)
 
@@ -70,27 +56,29 @@ class Links:
             except CouplingError as error:
                 self._failure = str(error)
 
-    def receive(self, partner: str, arrays: Sequence[NDArray[np.float64]]) -> None:
-        """Wait for a partner's message at the primary rank.
+    def receive(self, partner: str) -> Arrays:
+        """Wait for a partner's message at the primary rank; a `CouplingError` on all ranks if it is gone.
 
-        The other ranks go on at once: they must wait for the primary rank next, in ``scatter`` or ``agree``, which
-        raises there what is raised here.
-
-        Raises
-        ------
-        CouplingError
-            If the partner is gone.
+        The other ranks go on at once, with nothing: they must wait for the primary rank next, in ``scatter``,
+        ``broadcast`` or ``agree``, which raises there what is raised here.
         """
         self._agreed = True
+        arrays: Arrays = []
         if not self.intra.is_primary:
-            return
+            return arrays
         if self._failure is None:
             try:
-                self._channels[partner].receive(arrays)
+                arrays = self._channels[partner].receive()
             except CouplingError as error:
                 self._failure = str(error)
         if self._failure is not None:
             self.intra.agree(self._failure)
+        return arrays
+
+    def fail(self, failure: str) -> None:
+        """Raise at the primary rank, and at the others, which wait for it."""
+        self._failure = failure
+        self.intra.agree(failure)
 
 
 class Link:
@@ -101,70 +89,65 @@ class Link:
         self._partner = partner
 
     def send(self, data: Sequence[CouplingData]) -> None:
-        """Send of each data all samples with their times, or only the latest one without ``substeps``."""
+        """Send of each data its times and all samples, or only the latest ones without ``substeps``."""
         with self._links.profiler.event("waitAndSendData"):
-            if data:
-                self._send(data)
-
-    def _send(self, data: Sequence[CouplingData]) -> None:
-        counts = [float(len(one.field.waveform)) for one in data if one.substeps]
-        if counts:
-            self._links.send(self._partner, [np.array(counts)])
-        times, local, partitions = [], [], []
-        for one in data:
-            waveform = one.field.waveform
-            samples = [sample for _, sample in waveform.samples()] if one.substeps else [waveform.last]
-            local += samples
-            partitions += [self._partition(one.field)] * len(samples)
-            if one.substeps:
-                times.append(np.array(waveform.times))
-        if self._links.intra.is_parallel:
-            local = gather(self._links.intra, partitions, local)
-        self._links.send(self._partner, [*times, *local])
+            if not data:
+                return
+            samples = [
+                [sample for _, sample in one.field.waveform.samples()] if one.substeps else [one.field.waveform.last]
+                for one in data
+            ]
+            if self._links.intra.is_parallel:
+                partitions = [self._partition(one) for one, own in zip(data, samples, strict=True) for _ in own]
+                wholes = iter(gather(self._links.intra, partitions, [s for own in samples for s in own]))
+                samples = [[next(wholes) for _ in own] for own in samples]
+            message: Arrays = []
+            for one, own in zip(data, samples, strict=True):
+                message += [np.array(one.field.waveform.times[-len(own) :]), *own]
+            self._links.send(self._partner, message)
 
     def receive(self, data: Sequence[CouplingData], time: float) -> None:
-        """Wait for the samples of each data and store them: at a time (simulated seconds) without ``substeps``.
-
-        Raises
-        ------
-        CouplingError
-            On all ranks, if the partner is gone.
-        """
+        """Wait for the samples of each data and store them: at a time (simulated seconds) without ``substeps``."""
+        if not data:
+            return
         with self._links.profiler.event("waitAndReceiveData"):
-            if data:
-                self._take(data, time)
+            message = iter(self._links.intra.scatter(self._parts(data)))
+            for one in data:
+                times = next(message).tolist() if one.substeps else [time] * len(next(message))
+                if one.substeps:
+                    one.field.waveform.clear()
+                for moment in times:
+                    one.field.waveform.put(moment, next(message))
 
-    def _take(self, data: Sequence[CouplingData], time: float) -> None:
-        with self._waiting():
-            counts = np.zeros(sum(one.substeps for one in data))
-            if len(counts):
-                self._receive([counts])
-                self._spread([counts])
-            left = iter(counts.astype(int).tolist())
-            numbers = [next(left) if one.substeps else 1 for one in data]
-            times = [np.empty(n) for n, one in zip(numbers, data, strict=True) if one.substeps]
-            partitions = [p for n, one in zip(numbers, data, strict=True) for p in [self._partition(one.field)] * n]
-            widths = [w for n, one in zip(numbers, data, strict=True) for w in [one.field.components] * n]
-            wholes = [np.empty((p.whole_size, width)) for p, width in zip(partitions, widths, strict=True)]
-            self._receive([*times, *wholes])
-        local = wholes
-        if self._links.intra.is_parallel:
-            local = [np.empty((p.size, width)) for p, width in zip(partitions, widths, strict=True)]
-            with self._waiting(only_secondary=True):
-                self._links.intra.scatter(
-                    [*times, *local],
-                    lambda rank: [*times, *(p.part(w, rank) for p, w in zip(partitions, wholes, strict=True))],
+    def _parts(self, data: Sequence[CouplingData]) -> Callable[[int], Arrays]:
+        """Receive; what each rank gets of it, at the primary rank."""
+        message = self._links.receive(self._partner)
+        owners: list[Partition | None] = []
+        if self._links.intra.is_primary:
+            for one in data:
+                count = len(message[len(owners)]) if len(owners) < len(message) else 0
+                owners += [None, *[self._partition(one)] * count]
+            sizes = [
+                len(part) if whole is None else whole.whole_size for part, whole in zip(message, owners, strict=False)
+            ]
+            if len(owners) != len(message) or [len(part) for part in message] != sizes:
+                self._links.fail(
+                    f'expected other data from partner "{self._partner}" than it sent: do both solvers run the same '
+                    "version of precice_lb?"
                 )
-        remaining, clocks = iter(local), iter(times)
-        for one, count in zip(data, numbers, strict=True):
-            if one.substeps:
-                one.field.waveform.clear()
-            for moment in next(clocks).tolist() if one.substeps else [time] * count:
-                one.field.waveform.put(moment, next(remaining))
+        if not self._links.intra.is_parallel:
+            return lambda rank: message
+        return lambda rank: [
+            part if owner is None else owner.part(part, rank) for part, owner in zip(message, owners, strict=True)
+        ]
 
     def send_number(self, number: float) -> None:
         """Send one number that all ranks know."""
         self._links.send(self._partner, [np.array([number])])
+
+    def receive_number(self) -> float:
+        """Wait for one number, on all ranks."""
+        return float(self._links.intra.broadcast(self._links.receive(self._partner))[0][0])
 
     def send_convergence(self, converged: bool) -> None:
         """Say whether an iteration has converged."""
@@ -172,39 +155,11 @@ class Link:
             self.send_number(float(converged))
 
     def receive_convergence(self) -> bool:
-        """Wait to hear whether an iteration has converged; raises as `receive_number` does."""
+        """Wait to hear whether an iteration has converged."""
         with self._links.profiler.event("receiveConvergence"):
             return bool(self.receive_number())
 
-    def receive_number(self) -> float:
-        """Wait for one number, on all ranks.
-
-        Raises
-        ------
-        CouplingError
-            On all ranks, if the partner is gone.
-        """
-        number = np.zeros(1)
-        with self._waiting():
-            self._receive([number])
-            self._spread([number])
-        return float(number[0])
-
-    def _receive(self, arrays: Sequence[NDArray[np.float64]]) -> None:
-        self._links.receive(self._partner, arrays)
-
-    def _spread(self, arrays: Sequence[NDArray[np.float64]]) -> None:
-        if self._links.intra.is_parallel:
-            self._links.intra.scatter(arrays, lambda rank: arrays)
-
-    @contextlib.contextmanager
-    def _waiting(self, *, only_secondary: bool = False) -> Iterator[None]:
-        begin = perf_counter_ns()
-        yield
-        if not (only_secondary and self._links.intra.is_primary):
-            self._links.wait_ns += perf_counter_ns() - begin
-
-    def _partition(self, field: Field) -> Partition:
-        partition = self._links.meshes[field.mesh].partition
+    def _partition(self, one: CouplingData) -> Partition:
+        partition = self._links.meshes[one.field.mesh].partition
         assert partition is not None
         return partition

@@ -1,7 +1,7 @@
-"""Mappings of data between two meshes of a participant.
+"""Mappings of data between two meshes of a participant; radial basis functions are in `precice_lb.embedded.rbf`.
 
-preCICE's ``mapping/Mapping.cpp``, ``NearestNeighborMapping.cpp``, ``NearestProjectionMapping.cpp`` and
-``BarycentricBaseMapping.cpp``. Radial basis functions are in `precice_lb.embedded.rbf`.
+preCICE's ``mapping/Mapping.cpp``, ``NearestNeighborMapping.cpp`` and ``query/Index.cpp``. Of vertices at the same
+distance the one with the lowest index is taken; preCICE takes any, depending on its search tree.
 """
 
 from __future__ import annotations
@@ -12,15 +12,34 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precice_lb.embedded.clock import TOLERANCE
-from precice_lb.embedded.geometry import Geometry, Indices
 from precice_lb.embedded.intracomm import IntraComm
 from precice_lb.embedded.mesh import Field, Mesh
-from precice_lb.embedded.neighbours import nearest_neighbours
-from precice_lb.embedded.projection import Projections, nearest_projections
 
-__all__ = ["MappedField", "Mapping", "NearestNeighbour", "NearestProjection"]
+__all__ = ["MappedField", "Mapping", "NearestNeighbour", "nearest_neighbours"]
 
 Array = NDArray[np.float64]
+Indices = NDArray[np.int64]
+
+#: Relative distance within which two neighbours count as equally near.
+_TIE = 1e-12
+
+
+def nearest_neighbours(origins: Array, candidates: Array) -> Indices:
+    """Index of the nearest candidate, shape (m, dimensions), for each origin, shape (n, dimensions)."""
+    if len(origins) == 0:
+        return np.empty(0, dtype=np.int64)
+    # scipy costs a tenth of a second and more: only participants that map pay for it.
+    from scipy.spatial import cKDTree
+
+    tree = cKDTree(candidates)
+    distances, indices = tree.query(origins, k=1)
+    nearest: Indices = indices.astype(np.int64)
+    if len(candidates) > 1:
+        second = tree.query(origins, k=2)[0][:, 1]
+        for row in np.flatnonzero(second <= distances * (1.0 + _TIE)):
+            ball = tree.query_ball_point(origins[row], distances[row] * (1.0 + _TIE))
+            nearest[row] = min(ball, default=nearest[row])
+    return nearest
 
 
 class Mapping(ABC):
@@ -28,17 +47,8 @@ class Mapping(ABC):
 
     Each vertex of one mesh, an origin, finds vertices of the other one, which is searched: a consistent mapping's
     target finds where its value comes from, a conservative mapping's source where its value goes to.
-
-    Parameters
-    ----------
-    source, target
-        The meshes.
-    conservative
-        Whether sums are kept (``constraint="conservative"``), or values.
     """
 
-    #: Whether it needs the edges and triangles of the mesh that is searched.
-    needs_connectivity = False
     #: Whether the geometric filter of a received mesh counts with it.
     filters = True
 
@@ -58,18 +68,12 @@ class Mapping(ABC):
         return self.target if self.conservative else self.source
 
     @abstractmethod
-    def needed(self, geometry: Geometry) -> Indices:
+    def needed(self, vertices: Array) -> Indices:
         """Return indices of what this rank needs of (a part of) the searched mesh, where that is a received one."""
 
     @abstractmethod
     def compute(self, intra: IntraComm) -> None:
-        """Prepare, once both meshes are known on this rank.
-
-        Raises
-        ------
-        CouplingError
-            On all ranks, if the mapping is not possible.
-        """
+        """Prepare, once both meshes are known on this rank; a `CouplingError` on all ranks if it is not possible."""
 
     @abstractmethod
     def apply(self, values: Array) -> Array:
@@ -79,9 +83,9 @@ class Mapping(ABC):
 class NearestNeighbour(Mapping):
     """Each origin takes from, or adds to, its nearest vertex."""
 
-    def needed(self, geometry: Geometry) -> Indices:
+    def needed(self, vertices: Array) -> Indices:
         """Return the nearest vertices."""
-        return nearest_neighbours(self.origins.coordinates, geometry.vertices)
+        return nearest_neighbours(self.origins.coordinates, vertices)
 
     def compute(self, intra: IntraComm) -> None:
         """Find the neighbours."""
@@ -94,39 +98,6 @@ class NearestNeighbour(Mapping):
         result = np.zeros((self.target.size, values.shape[1]))
         np.add.at(result, self._nearest, values)
         return result
-
-
-class NearestProjection(Mapping):
-    """Each origin interpolates linearly on, or distributes to, the corners of the element that it projects to."""
-
-    needs_connectivity = True
-
-    def needed(self, geometry: Geometry) -> Indices:
-        """Return the corners that count."""
-        found = nearest_projections(self.origins.coordinates, geometry)
-        return found.corners[_counts(found)]
-
-    def compute(self, intra: IntraComm) -> None:
-        """Find the projections."""
-        # scipy costs a tenth of a second and more: only participants that map pay for it.
-        from scipy.sparse import csr_matrix
-
-        found = nearest_projections(self.origins.coordinates, self.searched.geometry())
-        counts = _counts(found)
-        rows = np.nonzero(counts)[0]
-        shape = (self.origins.size, self.searched.size)
-        matrix = csr_matrix((found.weights[counts], (rows, found.corners[counts])), shape=shape)
-        self._matrix = matrix.T.tocsr() if self.conservative else matrix
-
-    def apply(self, values: Array) -> Array:
-        """Interpolate, or distribute."""
-        result: Array = self._matrix @ values
-        return result
-
-
-def _counts(found: Projections) -> NDArray[np.bool_]:
-    result: NDArray[np.bool_] = np.abs(found.weights) > TOLERANCE
-    return result
 
 
 class MappedField:

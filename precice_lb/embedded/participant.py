@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import math
-import time
 import weakref
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from precice_lb.embedded.access import State
+from precice_lb.embedded.access import Access, State
+from precice_lb.embedded.allowed import check_supported
 from precice_lb.embedded.assemble import assemble
 from precice_lb.embedded.calls import as_text
-from precice_lb.embedded.check import check_supported
+from precice_lb.embedded.channel import Channel
 from precice_lb.embedded.clock import TOLERANCE
 from precice_lb.embedded.coupling import Action
 from precice_lb.embedded.coupling_data import CouplingData
@@ -22,15 +22,13 @@ from precice_lb.embedded.m2n import Links
 from precice_lb.embedded.partition import exchange_meshes
 from precice_lb.embedded.profiling import Profiler
 from precice_lb.embedded.rendezvous import configuration_hash, connect, timeout_seconds
-from precice_lb.embedded.sockets import Channel
-from precice_lb.embedded.status import Status
 from precice_lb.exceptions import ConfigurationError
 from precice_lb.precice_xml import read_configuration
 
 __all__ = ["Participant"]
 
 
-class Participant(Status):
+class Participant(Access):
     """A solver's side of a coupled simulation, with the calls and the behaviour of pyprecice's class.
 
     Parameters
@@ -43,12 +41,6 @@ class Participant(Status):
         Rank of this process and number of ranks of the solver.
     communicator
         An mpi4py communicator of these ranks; ``MPI.COMM_WORLD`` if not given.
-
-    Attributes
-    ----------
-    timing_ns
-        Nanoseconds that the last ``initialize`` or ``advance`` spent in mapping and in waiting for partners' data. On
-        a rank other than the primary rank the wait is for the primary rank to have the data.
 
     Raises
     ------
@@ -84,13 +76,10 @@ class Participant(Status):
         profiler = Profiler(self._configuration, name, solver_process_index, solver_process_size)
         profiler.begin("construction")
         super().__init__(name, assemble(self._configuration, name), profiler)
-        self.timing_ns: tuple[int, int] = (0, 0)
         self._channels: dict[str, Channel] = {}
         self._links = Links(self._intra, self._channels, self._parts.meshes, profiler)
         # Serves as destructor and at interpreter exit, whichever comes first.
-        self._close = weakref.finalize(
-            self, _close, self._channels, self._intra, profiler, self._parts.waits_in_finalize
-        )
+        self._close = weakref.finalize(self, _close, self._channels, self._intra, profiler)
         if self._intra.is_primary:
             print(
                 f'precice_lb: participant "{self._name}" is coupled by the embedded backend, which is for trying, '
@@ -99,6 +88,39 @@ class Participant(Status):
             )
         profiler.end("construction")
         profiler.enter_solver("solver.initialize")
+
+    # Status.
+
+    def is_coupling_ongoing(self) -> bool:
+        """Whether there is anything left to simulate."""
+        self._require_initialized("is_coupling_ongoing")
+        return self._parts.coupling.is_ongoing
+
+    def is_time_window_complete(self) -> bool:
+        """Whether the last `advance` completed a time window."""
+        self._require_initialized("is_time_window_complete")
+        return self._parts.coupling.window_complete
+
+    def get_max_time_step_size(self) -> float:
+        """Largest time step that stays in this time window (simulated seconds); 0 after the end."""
+        self._require_initialized("get_max_time_step_size")
+        return self._parts.coupling.max_step
+
+    def requires_initial_data(self) -> bool:
+        """Whether the solver must write initial data before `initialize`."""
+        if self._state is not State.CONSTRUCTED:
+            raise CouplingError("requires_initial_data() has to be called before initialize()")
+        return self._parts.coupling.fulfill(Action.INITIALIZE_DATA)
+
+    def requires_writing_checkpoint(self) -> bool:
+        """Whether the solver must save its state: at the start of each time window of an implicit scheme."""
+        self._require_initialized("requires_writing_checkpoint")
+        return self._parts.coupling.fulfill(Action.WRITE_CHECKPOINT)
+
+    def requires_reading_checkpoint(self) -> bool:
+        """Whether the solver must go back to its saved state: the time window is repeated."""
+        self._require_initialized("requires_reading_checkpoint")
+        return self._parts.coupling.fulfill(Action.READ_CHECKPOINT)
 
     # Steering.
 
@@ -144,21 +166,18 @@ class Participant(Status):
             watch_point.initialize(self._intra)
         for field in self._parts.writes.values():
             field.store_written(0.0)
-        # The wait that counts is for data: connecting and receiving meshes happens once.
-        self._links.wait_ns = 0
         # preCICE computes read mappings later; here partners would wait for the import of scipy then.
-        mapping_ns = self._map([partial(mapping.compute, self._intra) for mapping in self._parts.mappings])
-        mapping_ns += self._map([field.run for field in self._parts.write_maps])
+        self._map([partial(mapping.compute, self._intra) for mapping in self._parts.mappings])
+        self._map([field.run for field in self._parts.write_maps])
         links = {appointment.partner: self._links.link(appointment.partner) for appointment in self._parts.appointments}
         with self._profiler.event("initalizeCouplingScheme"):
             self._parts.coupling.initialize(
                 links, self._intra.total, self._profiler, writes_logs=self._intra.is_primary
             )
-        mapping_ns += self._map([field.run for field in self._parts.read_maps])
+        self._map([field.run for field in self._parts.read_maps])
         self._write_watch_points()
         self._forget_written()
         self._links.end()
-        self.timing_ns = (mapping_ns, self._links.wait_ns)
 
     def advance(self, computed_timestep_length: float) -> None:
         """Tell that a time step is done; at the end of a time window exchange and map data.
@@ -195,7 +214,7 @@ class Participant(Status):
 
     def _advance(self, at_window_end: bool) -> None:
         coupling = self._parts.coupling
-        self._links.wait_ns = 0
+        self._profiler.spent_ns.clear()
         stepped_to = coupling.time
         repeated = coupling.repeated_data()
         # Without substeps, what was written before a window's last step is lost, as in preCICE.
@@ -204,28 +223,33 @@ class Participant(Status):
                 field.store_written(stepped_to)
         self._forget_written()
         self._links.begin()
-        mapping_ns = 0
         if at_window_end:
             start = coupling.window_start
-            mapping_ns = self._map([partial(field.run, start) for field in self._parts.write_maps])
+            self._map([partial(field.run, start) for field in self._parts.write_maps])
         with self._profiler.event("advanceCoupling"):
             coupling.exchange()
         if at_window_end:
             self._trim(repeated)
-            mapping_ns += self._map([field.run for field in self._parts.read_maps])
+            self._map([field.run for field in self._parts.read_maps])
             if coupling.window_complete:
                 self._write_watch_points()
             self._links.end()
-        self.timing_ns = (mapping_ns, self._links.wait_ns)
 
-    def _map(self, work: Sequence[Callable[[], None]]) -> int:
-        if not work:
-            return 0
-        begin = time.perf_counter_ns()
-        with self._profiler.event("mapping"):
-            for one in work:
-                one()
-        return time.perf_counter_ns() - begin
+    @property
+    def timing_ns(self) -> tuple[int, int]:
+        """Nanoseconds of mapping and of waiting for partners' data in the last ``initialize`` or ``advance``.
+
+        They are those of the profiling events. On a rank other than the primary rank the wait is for the primary rank
+        to have the data.
+        """
+        spent = self._profiler.spent_ns
+        return spent["mapping"], spent["waitAndReceiveData"] + spent["receiveConvergence"]
+
+    def _map(self, work: Sequence[Callable[[], None]]) -> None:
+        if work:
+            with self._profiler.event("mapping"):
+                for one in work:
+                    one()
 
     def _write_watch_points(self) -> None:
         for watch_point in self._parts.watch_points:
@@ -288,11 +312,11 @@ class Participant(Status):
             channel.abort()
 
 
-def _close(channels: dict[str, Channel], intra: IntraComm, profiler: Profiler, wait_for_partner: bool) -> None:
+def _close(channels: dict[str, Channel], intra: IntraComm, profiler: Profiler) -> None:
     profiler.leave_solver()
     profiler.begin("finalize")
     for channel in channels.values():
-        channel.finish(wait_for_partner=wait_for_partner)
+        channel.finish()
     intra.close()
     profiler.end("finalize")
     profiler.close()

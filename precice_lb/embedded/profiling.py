@@ -8,48 +8,33 @@ from __future__ import annotations
 import contextlib
 import json
 import time
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TextIO
 
 from precice_lb.embedded.errors import CouplingError
 from precice_lb.precice_xml import Configuration
-from precice_lb.precice_xml.fields import Reader
 
 __all__ = ["Profiler"]
 
-_MODES = ("off", "fundamental", "api", "all")
 _FOLDER = "precice-profiling"
 
 
 class Profiler:
-    """Events of one rank, kept in memory and written in blocks.
+    """Events of one rank, kept in memory and written in blocks, as the ``<profiling>`` of the configuration says.
 
-    Parameters
-    ----------
-    configuration
-        For its ``<profiling>``.
-    participant, rank, size
-        Whose events they are.
-
-    Raises
-    ------
-    ConfigurationError
-        If ``<profiling>`` has a value that preCICE refuses.
-    CouplingError
-        If the file cannot be written.
+    ``spent_ns`` are nanoseconds by event since it was last cleared.
     """
 
     def __init__(self, configuration: Configuration, participant: str, rank: int, size: int) -> None:
         self._started = time.perf_counter_ns()
         now = time.time_ns()
-        reader = Reader(configuration.path)
-        element = next((child for child in configuration.root.children if child.tag == "profiling"), None)
-        mode, self._flush_every, directory = "fundamental", 50, "."
-        if element is not None:
-            mode = reader.choice(element, "mode", _MODES, mode)
-            self._flush_every = reader.integer(element, "flush-every", "50", least=0)
-            directory = reader.text(element, "directory", directory)
+        elements = [child.attributes for child in configuration.root.children if child.tag == "profiling"]
+        said = elements[0] if elements else {}
+        mode = said.get("mode", "fundamental")
+        self._flush_every = int(said.get("flush-every", "50"))
+        self.spent_ns: Counter[str] = Counter()
         self._records: list[str] = []
         self._names: dict[str, int] = {}
         self._file: TextIO | None = None
@@ -57,7 +42,7 @@ class Profiler:
         self.records_api = mode in ("api", "all")
         if mode == "off":
             return
-        path = Path(directory, _FOLDER, f"{participant}-{rank}-{size}.txt")
+        path = Path(said.get("directory", "."), _FOLDER, f"{participant}-{rank}-{size}.txt")
         seconds, milliseconds = divmod(now // 1_000_000, 1000)
         header = {
             "name": participant,
@@ -113,9 +98,11 @@ class Profiler:
     def event(self, name: str) -> Iterator[None]:
         """Begin an event, and end it with the block."""
         self.begin(name)
+        begin = time.perf_counter_ns()
         try:
             yield
         finally:
+            self.spent_ns[name] += time.perf_counter_ns() - begin
             self.end(name)
 
     def api_event(self, name: str) -> contextlib.AbstractContextManager[None]:

@@ -1,10 +1,10 @@
 """Interface quasi-Newton acceleration with an inverse least-squares Jacobian (IQN-ILS).
 
-preCICE's ``acceleration/BaseQNAcceleration.cpp`` and ``IQNILSAcceleration.cpp``; J. Degroote, K.-J. Bathe and
-J. Vierendeels, Performance of a new partitioned procedure versus a monolithic procedure in fluid-structure
-interaction, Computers & Structures 87 (2009) 793; for waveforms: B. Rüth et al., Quasi-Newton waveform iteration for
-partitioned surface-coupled multiphysics applications, International Journal for Numerical Methods in Engineering 122
-(2021) 5236.
+preCICE's ``acceleration/BaseQNAcceleration.cpp``, ``IQNILSAcceleration.cpp`` and ``time/TimeGrids.cpp``; J. Degroote,
+K.-J. Bathe and J. Vierendeels, Performance of a new partitioned procedure versus a monolithic procedure in
+fluid-structure interaction, Computers & Structures 87 (2009) 793; for waveforms: B. Rüth et al., Quasi-Newton waveform
+iteration for partitioned surface-coupled multiphysics applications, International Journal for Numerical Methods in
+Engineering 122 (2021) 5236.
 """
 
 from __future__ import annotations
@@ -15,18 +15,62 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from precice_lb.embedded.acceleration import Acceleration
+from precice_lb.embedded.acceleration import Acceleration, Preconditioner
+from precice_lb.embedded.clock import TOLERANCE
 from precice_lb.embedded.convergence import Total
 from precice_lb.embedded.coupling_data import CouplingData
 from precice_lb.embedded.errors import CouplingError
 from precice_lb.embedded.factorization import Factorization
-from precice_lb.embedded.preconditioner import Preconditioner
 from precice_lb.embedded.settings import AccelerationSettings
-from precice_lb.embedded.time_grid import TimeGrid
 
 __all__ = ["QuasiNewton"]
 
 Array = NDArray[np.float64]
+
+
+class _TimeGrid:
+    """Times of the first time window's samples, all or the last of each data, moved along with the window."""
+
+    def __init__(self, data: Sequence[CouplingData], *, last_only: bool) -> None:
+        self._data = data
+        times = [np.array(one.field.waveform.times) for one in data]
+        self._times = [grid[-1:] if last_only else grid for grid in times]
+
+    def move_to_window(self) -> None:
+        """Translate and scale the times to the current time window."""
+        for number, (one, old) in enumerate(zip(self._data, self._times, strict=True)):
+            new = np.array(one.field.waveform.times)
+            if len(old) == 1:
+                self._times[number] = new[-1:]
+            else:
+                self._times[number] = (old - old[0]) / (old[-1] - old[0]) * (new[-1] - new[0]) + new[0]
+
+    def _after(self, window_start: float) -> list[tuple[CouplingData, Array]]:
+        return [
+            (one, times[times - window_start > TOLERANCE]) for one, times in zip(self._data, self._times, strict=True)
+        ]
+
+    def sizes(self, window_start: float) -> list[int]:
+        """Entries of each data on this rank."""
+        return [len(times) * one.field.vertices * one.field.components for one, times in self._after(window_start)]
+
+    def values(self, window_start: float, *, previous: bool = False) -> Array:
+        """All data at all times after the window's start as one vector; of the previous iteration if asked."""
+        parts = [np.zeros(0)]
+        for one, times in self._after(window_start):
+            waveform = one.previous if previous else one.field.waveform
+            parts += [waveform.at(time).ravel() for time in times]
+        return np.concatenate(parts)
+
+    def store(self, vector: Array, window_start: float) -> None:
+        """Put a vector back as the samples of the data."""
+        position = 0
+        for one, times in self._after(window_start):
+            waveform, size = one.field.waveform, one.field.vertices * one.field.components
+            waveform.trim_after(window_start)
+            for time in times:
+                waveform.put(float(time), vector[position : position + size].reshape(-1, one.field.components))
+                position += size
 
 
 class QuasiNewton(Acceleration):
@@ -41,55 +85,47 @@ class QuasiNewton(Acceleration):
         self._columns: deque[int] = deque([0])
         self._first_iteration = True
         self._first_window = True
+        self._old_residuals = self._old_values = np.zeros(0)
         self._deleted = 0
         self._dropped = 0
         self._factorization = Factorization(settings.filter, settings.filter_limit, total)
-        self._grid: TimeGrid | None = None
-
-    @property
-    def _column_count(self) -> int:
-        return sum(self._columns)
 
     def log_entries(self) -> dict[str, int]:
         """Columns in use, and those that the filter or the limits took away."""
         return {
-            "QNColumns": self._column_count,
+            "QNColumns": sum(self._columns),
             "DeletedQNColumns": self._deleted,
             "DroppedQNColumns": self._dropped,
         }
 
     def _start(self, window_start: float) -> None:
         """Size everything: the times of the samples are known from the first iteration on."""
-        self._grid = TimeGrid(self._data, reduced=False)
-        self._primary_grid = TimeGrid(self._primary, reduced=self._settings.reduced_time_grid)
-        rows, primary_sizes = self._grid.sizes(window_start), self._primary_grid.sizes(window_start)
-        primary_rows = sum(primary_sizes)
-        self._global_rows = int(self._total(np.array([float(primary_rows)]))[0])
-        self._v, self._w = np.zeros((primary_rows, 0)), np.zeros((sum(rows), 0))
-        self._backup = (self._v, self._w, deque([0]))
-        self._old_residuals = self._old_values = np.zeros(primary_rows)
-        self._factorization.clear(primary_rows, self._global_rows)
+        self._grid = _TimeGrid(self._data, last_only=False)
+        self._primary_grid = _TimeGrid(self._primary, last_only=True)
+        primary_sizes = self._primary_grid.sizes(window_start)
+        rows = sum(primary_sizes)
+        self._global_rows = int(self._total(np.array([float(rows)]))[0])
+        self._v, self._w = np.zeros((rows, 0)), np.zeros((sum(self._grid.sizes(window_start)), 0))
+        self._factorization.clear(rows, self._global_rows)
         self._preconditioner = Preconditioner(self._settings, primary_sizes, self._total)
 
     def _take(self, window_start: float) -> Array:
         """Read the iteration from the coupling data; returns the values of all data."""
         if self._first_window and self._first_iteration:
             self._start(window_start)
-        assert self._grid is not None
         if self._first_iteration:
             self._grid.move_to_window()
             self._primary_grid.move_to_window()
         values = self._grid.values(window_start)
-        self._primary_values = self._primary_grid.values(window_start)
-        self._residuals = self._primary_values - self._primary_grid.values(window_start, previous=True)
-        if not (self._first_iteration and (self._first_window or self._settings.enforce_relaxation)):
-            if not self._first_iteration:
-                self._add_column(self._residuals - self._old_residuals, values - self._old_values)
-            self._old_residuals, self._old_values = self._residuals, values
+        primary = self._primary_grid.values(window_start)
+        self._residuals = primary - self._primary_grid.values(window_start, previous=True)
+        if not self._first_iteration:
+            self._add_column(self._residuals - self._old_residuals, values - self._old_values)
+        self._old_residuals, self._old_values = self._residuals, values
         return values
 
     def _add_column(self, residuals: Array, values: Array) -> None:
-        count = self._column_count
+        count = sum(self._columns)
         shift = count == self._settings.max_columns or count > self._global_rows
         self._v, self._w = np.column_stack([residuals, self._v]), np.column_stack([values, self._w])
         self._factorization.insert(0, residuals * self._preconditioner.weights)
@@ -105,55 +141,29 @@ class QuasiNewton(Acceleration):
             self._dropped += 1
 
     def accelerate(self, window_start: float, window_end: float) -> None:
-        """Take a quasi-Newton step, or relax where there is nothing to take it from.
-
-        Raises
-        ------
-        CouplingError
-            If the step is not a number.
-        """
-        settings = self._settings
+        """Take a quasi-Newton step, or relax where there is nothing to take it from."""
         values = self._take(window_start)
-        if self._first_iteration and (self._first_window or settings.enforce_relaxation):
-            self._old_values, self._old_residuals = values, self._residuals
-            self._relax(settings.relaxation, window_start)
+        if self._first_iteration and self._first_window:
+            self._relax(self._settings.relaxation, window_start)
             self._first_iteration = False
             return
-        keeps_nothing = settings.windows_reused == 0 and not settings.enforce_relaxation
-        if not self._first_window and self._column_count < 1 and keeps_nothing:
-            self._restore()
-        self._preconditioner.update(False, self._primary_values, self._residuals)
+        self._preconditioner.update(False, self._residuals)
         self._filter()
-        weights = self._preconditioner.weights
-        right = self._total(self._factorization.q.T @ (self._residuals * weights))
+        right = self._total(self._factorization.q.T @ (self._residuals * self._preconditioner.weights))
         with np.errstate(invalid="ignore", over="ignore"):
             step = self._w @ self._factorization.solve(-right)
-        if self._first_iteration and keeps_nothing:
-            if self._column_count > 0:
-                self._backup = (self._v, self._w, deque(self._columns))
-            if not self._first_window:
-                self._forget()
         if np.isnan(self._total(np.array([np.vdot(step, step)]))[0]):
             raise CouplingError(
                 "the quasi-Newton update contains NaN: the acceleration failed to converge; do the solvers write the "
                 "same data in succeeding iterations, or not restore checkpoints? Otherwise raise the filter's limit"
             )
-        assert self._grid is not None
         self._grid.store(values + step, window_start)
         self._first_iteration = False
-
-    def _restore(self) -> None:
-        """Take up the columns of the time window before the last, which converged at once."""
-        self._v, self._w, columns = self._backup
-        self._columns = deque(columns)
-        scaled = self._v * self._preconditioner.weights[:, np.newaxis]
-        for column in self._factorization.rebuild(scaled, self._global_rows):
-            self._remove(column)
 
     def _filter(self) -> None:
         scaled = self._v * self._preconditioner.weights[:, np.newaxis]
         if self._preconditioner.needs_new_factorization:
-            if self._settings.filter.startswith("QR1"):
+            if self._settings.filter == "QR1":
                 for column in self._factorization.rebuild(scaled, self._global_rows):
                     self._remove(column)
             else:
@@ -176,14 +186,8 @@ class QuasiNewton(Acceleration):
                     del self._columns[window]
                 return
 
-    def _forget(self) -> None:
-        self._v, self._w = self._v[:, :0], self._w[:, :0]
-        self._columns = deque([0])
-        self._factorization.clear(len(self._v), self._global_rows)
-
     def converged(self, window_start: float) -> None:
         """Take up the last iteration's column and drop those of time windows that are too old."""
-        settings = self._settings
         self._take(window_start)
         # Twice, as in preCICE: windows of a single iteration leave no column.
         for _ in range(2):
@@ -191,12 +195,8 @@ class QuasiNewton(Acceleration):
                 self._columns.popleft()
         if not self._first_iteration:
             self._first_window = False
-        self._preconditioner.update(True, self._primary_values, self._residuals)
-        if settings.windows_reused == 0:
-            if settings.enforce_relaxation:
-                self._forget()
-                self._columns.clear()
-        elif len(self._columns) > settings.windows_reused:
+        self._preconditioner.update(True, self._residuals)
+        if len(self._columns) > self._settings.windows_reused:
             oldest = self._columns.pop()
             self._dropped += oldest
             self._v, self._w = self._v[:, :-oldest], self._w[:, :-oldest]

@@ -14,18 +14,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precice_lb.embedded.clock import TOLERANCE
-from precice_lb.embedded.geometry import Geometry, Indices
 from precice_lb.embedded.intracomm import IntraComm
 from precice_lb.embedded.mapping import Mapping
 from precice_lb.embedded.mesh import Mesh, gather
 from precice_lb.embedded.settings import KernelSettings
 
-__all__ = ["RadialBasis"]
+__all__ = ["KERNELS", "RadialBasis"]
 
 Array = NDArray[np.float64]
 
 #: Above this condition number of the polynomial's matrix, an axis is left out of the polynomial.
 _WORST_CONDITION = 1e5
+#: Vertices of a cluster of preCICE's partition of unity.
+_CLUSTER = 100
 
 
 def _wendland(power: int, *coefficients: float) -> Callable[[Array], Array]:
@@ -42,7 +43,7 @@ def _thin_plate_spline(r: Array) -> Array:
 
 
 #: Functions of the distance, divided by the support radius where there is one.
-_FUNCTIONS: dict[str, Callable[[Array], Array]] = {
+KERNELS: dict[str, Callable[[Array], Array]] = {
     "thin-plate-splines": _thin_plate_spline,
     "volume-splines": np.abs,
     "compact-polynomial-c0": _wendland(2, 1.0),
@@ -54,25 +55,22 @@ _FUNCTIONS: dict[str, Callable[[Array], Array]] = {
 
 
 class RadialBasis(Mapping):
-    """Interpolation with one radial basis function, and a linear polynomial.
+    """Interpolation with one radial basis function, and a linear polynomial that is fitted before.
 
-    Parameters
-    ----------
-    source, target, conservative
-        As in `Mapping`.
-    settings
-        The function and what goes with it.
+    It also stands for preCICE's partition of unity, which is the same as long as one cluster holds all vertices.
     """
 
     filters = False
 
     def __init__(self, source: Mesh, target: Mesh, *, conservative: bool, settings: KernelSettings) -> None:
         super().__init__(source, target, conservative=conservative)
-        self._settings = settings
+        self._function = KERNELS[settings.name]
+        self._radius = settings.support_radius
+        self._one_cluster = settings.one_cluster
 
-    def needed(self, geometry: Geometry) -> Indices:
+    def needed(self, vertices: Array) -> NDArray[np.int64]:
         """Return all vertices, or none on a rank without origins."""
-        return np.arange(len(geometry.vertices) if self.origins.size else 0)
+        return np.arange(len(vertices) if self.origins.size else 0)
 
     def compute(self, intra: IntraComm) -> None:
         """Assemble and factorise the system at the primary rank."""
@@ -83,38 +81,31 @@ class RadialBasis(Mapping):
     def _assemble(self, centres: Array, points: Array) -> str | None:
         """Factorise; returns what is wrong."""
         between = f'the mapping from mesh "{self.source.name}" to mesh "{self.target.name}"'
-        settings = self._settings
-        if settings.cluster is not None and (problem := _beyond_one_cluster(centres, points, settings.cluster)):
+        if self._one_cluster and (problem := _beyond_one_cluster(centres, points)):
             return f"{between} {problem}; libprecice does it, or take <mapping:rbf-global-direct>"
-        active = [axis for axis in range(centres.shape[1]) if not settings.dead_axes[axis]]
-        matrix, self._evaluation = self._kernel(centres, centres, active), self._kernel(points, centres, active)
-        if settings.polynomial == "on":
-            block = _polynomial(centres, active)
-            matrix = np.block([[matrix, block], [block.T, np.zeros((block.shape[1],) * 2)]])
-            self._evaluation = np.hstack([self._evaluation, _polynomial(points, active)])
-        if not self._factorize(matrix):
+        self._evaluation = self._kernel(points, centres)
+        if not self._factorize(self._kernel(centres, centres)):
             return (
                 f"the interpolation matrix of {between} is not invertible: are vertices duplicated? Otherwise choose "
                 "another basis function or a smaller support-radius"
             )
-        self._centres, self._polynomials = len(centres), None
-        if settings.polynomial == "separate":
-            while True:
-                block = _polynomial(centres, active)
-                singular = np.linalg.svd(block, compute_uv=False)
-                if singular[0] / max(singular[-1], TOLERANCE) <= _WORST_CONDITION or not active:
-                    break
-                active.remove(min(active, key=lambda axis: float(np.ptp(centres[:, axis]))))
-            if len(centres) < block.shape[1]:
-                return f"{between} has a polynomial of more terms than there are vertices, which only libprecice does"
-            self._polynomials = block, np.linalg.pinv(block), _polynomial(points, active)
+        axes = list(range(centres.shape[1]))
+        while True:
+            self._polynomial = _polynomial(centres, axes)
+            singular = np.linalg.svd(self._polynomial, compute_uv=False)
+            if singular[0] / max(singular[-1], TOLERANCE) <= _WORST_CONDITION or not axes:
+                break
+            axes.remove(min(axes, key=lambda axis: float(np.ptp(centres[:, axis]))))
+        if len(centres) < self._polynomial.shape[1]:
+            return f"{between} has a polynomial of more terms than there are vertices, which only libprecice does"
+        self._inverse, self._at_points = np.linalg.pinv(self._polynomial), _polynomial(points, axes)
         return None
 
     def _factorize(self, matrix: Array) -> bool:
         # scipy costs a tenth of a second and more: only participants that map so pay for it.
         from scipy.linalg import LinAlgError, cho_factor, qr
 
-        if self._settings.support_radius:
+        if self._radius:
             try:
                 self._factors = cho_factor(matrix, lower=True)
             except LinAlgError:
@@ -125,16 +116,16 @@ class RadialBasis(Mapping):
         # The rank of Eigen's ColPivHouseholderQR.
         return bool((diagonal > np.finfo(float).eps * len(matrix) * diagonal.max()).all())
 
-    def _kernel(self, points: Array, centres: Array, active: list[int]) -> Array:
+    def _kernel(self, points: Array, centres: Array) -> Array:
         from scipy.spatial.distance import cdist
 
-        distances = cdist(points[:, active], centres[:, active])
-        return _FUNCTIONS[self._settings.name](distances / (self._settings.support_radius or 1.0))
+        values: Array = self._function(cdist(points, centres) / (self._radius or 1.0))
+        return values
 
     def _solve(self, right: Array) -> Array:
         from scipy.linalg import cho_solve, solve_triangular
 
-        if self._settings.support_radius:
+        if self._radius:
             solved: Array = cho_solve(self._factors, right)
             return solved
         q, r, order = self._factors
@@ -152,47 +143,37 @@ class RadialBasis(Mapping):
 
     def _to_points(self, values: Array) -> Array:
         """RadialBasisFctSolver::solveConsistent."""
-        if self._polynomials is None:
-            return self._evaluation @ self._solve(_padded(values, self._evaluation.shape[1]))
-        block, inverse, at_points = self._polynomials
-        polynomial = inverse @ values
-        return self._evaluation @ self._solve(values - block @ polynomial) + at_points @ polynomial
+        polynomial: Array = self._inverse @ values
+        return self._evaluation @ self._solve(values - self._polynomial @ polynomial) + self._at_points @ polynomial
 
     def _to_centres(self, values: Array) -> Array:
         """RadialBasisFctSolver::solveConservative."""
         result = self._solve(self._evaluation.T @ values)
-        if self._polynomials is not None:
-            block, inverse, at_points = self._polynomials
-            result = result - inverse.T @ (block.T @ result - at_points.T @ values)
-        return result[: self._centres]
+        fitted: Array = result - self._inverse.T @ (self._polynomial.T @ result - self._at_points.T @ values)
+        return fitted
 
     def _gather(self, local: Array, *, received: bool = False) -> Array:
         partition = (self.searched if received else self.origins).partition
         assert partition is not None
-        if not self._intra.is_parallel:
-            return local
-        return gather(self._intra, [partition], [np.ascontiguousarray(local)], add=False)[0]
+        return gather(self._intra, [partition], [local], add=False)[0] if self._intra.is_parallel else local
 
     def _scatter(self, whole: Array) -> Array:
         partition = self.target.partition
         assert partition is not None
         if not self._intra.is_parallel:
             return whole
-        local = np.empty((self.target.size, whole.shape[1]))
         # Of a received mesh's vertices one rank gets the values: sending adds up those of all ranks.
-        self._intra.scatter(
-            [local],
-            lambda rank: [partition.part_of_owner(whole, rank) if self.conservative else partition.part(whole, rank)],
-        )
+        part = partition.part_of_owner if self.conservative else partition.part
+        (local,) = self._intra.scatter(lambda rank: [part(whole, rank)])
         return local
 
 
-def _beyond_one_cluster(centres: Array, points: Array, cluster: int) -> str | None:
+def _beyond_one_cluster(centres: Array, points: Array) -> str | None:
     """Say what keeps preCICE's ``createClustering`` from one cluster, with which the partition of unity is global."""
-    if len(centres) >= 2 * cluster:
+    if len(centres) >= 2 * _CLUSTER:
         return (
             f"needs several clusters for {len(centres)} vertices, while the embedded backend knows "
-            f"one cluster with less than {2 * cluster}"
+            f"one cluster with less than {2 * _CLUSTER}"
         )
     low, high = centres.min(axis=0), centres.max(axis=0)
     radius = 2.0 * (float((high - low).max()) or 1.0)
@@ -201,9 +182,5 @@ def _beyond_one_cluster(centres: Array, points: Array, cluster: int) -> str | No
     return None
 
 
-def _polynomial(points: Array, active: list[int]) -> Array:
-    return np.hstack([np.ones((len(points), 1)), points[:, active]])
-
-
-def _padded(values: Array, rows: int) -> Array:
-    return np.vstack([values, np.zeros((rows - len(values), values.shape[1]))])
+def _polynomial(points: Array, axes: list[int]) -> Array:
+    return np.hstack([np.ones((len(points), 1)), points[:, axes]])

@@ -1,9 +1,9 @@
 """How the primary ranks of two participants find each other: a file in the m2n's exchange directory.
 
-The acceptor listens and publishes its address with a token of this run; the connector reads the file and introduces
-itself with that token. A file of an earlier, killed run is thereby harmless: either nobody listens there, or whoever
-does turns the old token away; the connector then waits for the file to change. As preCICE
-(``m2n/M2N.cpp``), both sides compare a hash of the configuration.
+The acceptor listens and publishes its address with a token of this run; the connector reads the file and greets with
+that token. A file of an earlier, killed run is thereby harmless: either nobody listens there, or whoever does turns the
+old token away; the connector then waits for the file to change. As preCICE (``m2n/M2N.cpp``), both sides compare a hash
+of the configuration.
 """
 
 from __future__ import annotations
@@ -25,25 +25,24 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from precice_lb.embedded.channel import Channel, read_frame, write_frame
 from precice_lb.embedded.errors import CouplingError
-from precice_lb.embedded.sockets import HELLO, Channel, read_frame, write_frame
 
 __all__ = ["Appointment", "configuration_hash", "connect", "timeout_seconds"]
 
 _DEFAULT_TIMEOUT = 60.0
 _DIRECTORY = "precice-lb-run"
-_PROTOCOL = 1
-_HELLO_LIMIT = 4096
+_PROTOCOL = 2
+_GREETING_LIMIT = 4096
 _POLL_SECONDS = 0.01
 _REPLY_SECONDS = 5.0
 
 
 @dataclass(frozen=True)
 class Appointment:
-    """One m2n of this participant: whom to meet and where.
+    """One m2n of this participant: whom to meet, where, over which network interface and port (0: any free one).
 
-    ``network`` is the name of a network interface, ``port`` the port to listen on (0: any free one), ``directory``
-    the exchange directory as written in the configuration, relative to the working directory.
+    ``directory`` is the exchange directory as written in the configuration, relative to the working directory.
     """
 
     partner: str
@@ -64,28 +63,9 @@ def configuration_hash(text: str) -> str:
 
 
 def connect(me: str, appointments: Sequence[Appointment], configuration: str, timeout: float) -> dict[str, Channel]:
-    """Meet all partners, in whatever order they come.
+    """Meet all partners, in whatever order they come; a `CouplingError` if one does not, or has another configuration.
 
-    Parameters
-    ----------
-    me
-        Name of this participant.
-    appointments
-        One for each partner.
-    configuration
-        Result of `configuration_hash`.
-    timeout
-        Seconds until partners must have come.
-
-    Returns
-    -------
-    dict
-        A channel for each partner.
-
-    Raises
-    ------
-    CouplingError
-        If a partner does not come in time, or comes with another configuration.
+    `configuration` is a result of `configuration_hash`; `timeout` are the seconds until all must have come.
     """
     meetings: list[_Acceptor | _Connector] = [
         (_Acceptor if appointment.accepts else _Connector)(me, appointment, configuration)
@@ -99,10 +79,10 @@ def connect(me: str, appointments: Sequence[Appointment], configuration: str, ti
                 partner = meeting.appointment.partner
                 if partner not in channels and (sock := meeting.attempt()) is not None:
                     channels[partner] = Channel(sock, me, partner)
-            if len(channels) == len(meetings):
+            missing = [meeting for meeting in meetings if meeting.appointment.partner not in channels]
+            if not missing:
                 return channels
             if time.monotonic() > deadline:
-                missing = [meeting for meeting in meetings if meeting.appointment.partner not in channels]
                 raise CouplingError(" ".join(_never_came(me, meeting, timeout) for meeting in missing))
             time.sleep(_POLL_SECONDS)
     except BaseException:
@@ -114,38 +94,65 @@ def connect(me: str, appointments: Sequence[Appointment], configuration: str, ti
             meeting.close()
 
 
-class _Acceptor:
-    """Listens, and publishes where."""
+class _Meeting:
+    """One side of an appointment."""
 
     def __init__(self, me: str, appointment: Appointment, configuration: str) -> None:
         self.appointment = appointment
+        self.path = appointment.file(me)
         self._me = me
         self._configuration = configuration
+
+    def _greet(self, sock: socket.socket, token: str) -> None:
+        greeting = {"protocol": _PROTOCOL, "token": token, "configuration": self._configuration}
+        write_frame(sock, json.dumps(greeting).encode())
+
+    def _greeting(self, sock: socket.socket, token: str) -> dict[str, Any] | None:
+        """Read a greeting that has come; None, with the connection closed, if it is not one of this run."""
+        with contextlib.suppress(OSError, ValueError):
+            greeting = json.loads(read_frame(sock, _GREETING_LIMIT))
+            if isinstance(greeting, dict) and secrets.compare_digest(str(greeting.get("token")), token):
+                return greeting
+        sock.close()
+        return None
+
+    def _compare(self, sock: socket.socket, greeting: dict[str, Any]) -> socket.socket:
+        between = f'"{self._me}" and its partner "{self.appointment.partner}"'
+        if greeting.get("protocol") != _PROTOCOL:
+            sock.close()
+            raise CouplingError(
+                f"{between} run versions of precice_lb that cannot talk to each other: install the same version for "
+                "both"
+            )
+        if greeting.get("configuration") != self._configuration:
+            sock.close()
+            raise CouplingError(
+                f"{between} were given configurations that differ: give both the same precice-config.xml, byte for byte"
+            )
+        return sock
+
+
+class _Acceptor(_Meeting):
+    """Listens, and publishes where."""
+
+    def __init__(self, me: str, appointment: Appointment, configuration: str) -> None:
+        super().__init__(me, appointment, configuration)
         self._token = secrets.token_hex(16)
-        self.path = appointment.file(me)
         address = _interface_address(appointment.network)
-        self._listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         try:
-            self._listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            self._listener.bind((address, appointment.port))
-            self._listener.listen()
+            self._listener = socket.create_server((address, appointment.port))
             self._listener.setblocking(False)
-            self._publish(address)
+            content = {"address": address, "port": self._listener.getsockname()[1], "token": self._token}
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            # Written aside and renamed: a connector sees the whole file or none, and an old one is replaced.
+            aside = self.path.with_name(f"{self.path.name}.{self._token}")
+            aside.write_text(json.dumps({**content, "host": socket.gethostname()}))
+            os.replace(aside, self.path)
         except OSError as error:
-            self._listener.close()
             raise CouplingError(
                 f'"{me}" cannot publish its address for partner "{appointment.partner}" in {self.path}: {error}; make '
                 "the m2n's exchange-directory writable and its port free"
             ) from error
-
-    def _publish(self, address: str) -> None:
-        port = self._listener.getsockname()[1]
-        content = {"address": address, "port": port, "token": self._token, "host": socket.gethostname()}
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        # Written aside and renamed: a connector sees the whole file or none, and an old one is replaced.
-        aside = self.path.with_name(f"{self.path.name}.{self._token}")
-        aside.write_text(json.dumps(content))
-        os.replace(aside, self.path)
 
     def attempt(self) -> socket.socket | None:
         """One look whether the connector has come."""
@@ -153,18 +160,13 @@ class _Acceptor:
             sock, _ = self._listener.accept()
         except BlockingIOError:
             return None
-        try:
-            sock.settimeout(_REPLY_SECONDS)
-            hello = json.loads(read_frame(sock, HELLO, _HELLO_LIMIT))
-            if not isinstance(hello, dict) or hello.get("token") != self._token:
-                raise ConnectionError("a stranger, or a connector that read an old file")
-            accepted = {"protocol": _PROTOCOL, "configuration": self._configuration}
-            write_frame(sock, HELLO, json.dumps(accepted).encode())
-        except (OSError, ValueError):
-            sock.close()
+        sock.settimeout(_REPLY_SECONDS)
+        if (greeting := self._greeting(sock, self._token)) is None:
+            # A stranger, or a connector that read an old file.
             return None
-        _compare(self._me, self.appointment.partner, self._configuration, hello, sock)
-        return sock
+        with contextlib.suppress(OSError):
+            self._greet(sock, self._token)
+        return self._compare(sock, greeting)
 
     def close(self) -> None:
         """Stop listening and remove the file, if it is still ours."""
@@ -175,83 +177,44 @@ class _Acceptor:
                 self.path.parent.rmdir()
 
 
-class _Connector:
+class _Connector(_Meeting):
     """Reads the acceptor's file and introduces itself there."""
 
-    def __init__(self, me: str, appointment: Appointment, configuration: str) -> None:
-        self.appointment = appointment
-        self._me = me
-        self._configuration = configuration
-        self.path = appointment.file(me)
-        self._sock: socket.socket | None = None
-        self._token: str | None = None
+    _sock: socket.socket | None = None
+    _token = ""
 
     def attempt(self) -> socket.socket | None:
         """One look whether the acceptor has published its address, or has answered."""
-        try:
+        token, address = self._token, None
+        with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
             published = json.loads(self.path.read_text())
-            token, address = published["token"], (published["address"], published["port"])
-        except (OSError, ValueError, KeyError, TypeError):
-            token = address = None
-        if self._sock is None:
-            if address is not None:
-                self._introduce(address, str(token))
+            token, address = str(published["token"]), (published["address"], published["port"])
+        sock, self._sock = self._sock, None
+        if sock is None:
+            # Whoever does not listen left a file of an earlier run.
+            with contextlib.suppress(OSError, OverflowError, TypeError):
+                if address is not None:
+                    self._sock, self._token = socket.create_connection(address, timeout=1.0), token
+                    self._sock.settimeout(_REPLY_SECONDS)
+                    self._greet(self._sock, token)
             return None
-        if select.select([self._sock], [], [], 0)[0]:
-            return self._take_answer(self._sock)
-        if token not in {self._token, None}:
+        if select.select([sock], [], [], 0)[0]:
+            greeting = self._greeting(sock, self._token)
+            return None if greeting is None else self._compare(sock, greeting)
+        if token != self._token:
             # The file has changed while an older listener keeps silent.
-            self.close()
+            sock.close()
+        else:
+            self._sock = sock
         return None
-
-    def _introduce(self, address: tuple[str, int], token: str) -> None:
-        hello = {"protocol": _PROTOCOL, "token": token, "configuration": self._configuration}
-        sock: socket.socket | None = None
-        try:
-            sock = socket.create_connection(address, timeout=1.0)
-            sock.settimeout(_REPLY_SECONDS)
-            write_frame(sock, HELLO, json.dumps(hello).encode())
-        except (OSError, OverflowError, TypeError):
-            # Nobody listens: a file of an earlier run.
-            if sock is not None:
-                sock.close()
-            return
-        self._sock = sock
-        self._token = token
-
-    def _take_answer(self, sock: socket.socket) -> socket.socket | None:
-        try:
-            answer = json.loads(read_frame(sock, HELLO, _HELLO_LIMIT))
-        except (OSError, ValueError):
-            self.close()
-            return None
-        self._sock = None
-        _compare(self._me, self.appointment.partner, self._configuration, answer, sock)
-        return sock
 
     def close(self) -> None:
         """Drop an unfinished introduction."""
         if self._sock is not None:
             self._sock.close()
-            self._sock = None
 
 
-def _compare(me: str, partner: str, configuration: str, other: dict[str, Any], sock: socket.socket) -> None:
-    if other.get("protocol") != _PROTOCOL:
-        sock.close()
-        raise CouplingError(
-            f'"{me}" and its partner "{partner}" run versions of precice_lb that cannot talk to each other: '
-            "install the same version for both"
-        )
-    if other.get("configuration") != configuration:
-        sock.close()
-        raise CouplingError(
-            f'"{me}" and its partner "{partner}" were given configurations that differ: give both the same '
-            "precice-config.xml, byte for byte"
-        )
-
-
-def _never_came(me: str, meeting: _Acceptor | _Connector, timeout: float) -> str:
+def _never_came(me: str, meeting: _Meeting, timeout: float) -> str:
     directory = meeting.path.parent.parent.resolve()
     return (
         f'"{me}" waited {timeout:g} s for its partner "{meeting.appointment.partner}", which never came to the '
@@ -278,13 +241,7 @@ def _interface_address(name: str) -> str:
 
 
 def timeout_seconds() -> float:
-    """Return the seconds that partners have to appear, from ``PRECICE_LB_TIMEOUT``.
-
-    Raises
-    ------
-    CouplingError
-        If it is no positive number.
-    """
+    """Return the seconds that partners have to appear, from ``PRECICE_LB_TIMEOUT``; a `CouplingError` if it is none."""
     text = os.environ.get("PRECICE_LB_TIMEOUT", str(_DEFAULT_TIMEOUT))
     try:
         seconds = float(text)

@@ -87,14 +87,8 @@ class SerialScheme(_PairScheme):
     """The second participant computes a time window after the first, with the first one's data at its end.
 
     The second participant therefore has the data at both ends of its time window, and reads between them what the
-    waveform makes of it. It judges the iteration, and accelerates what it sends.
-
-    Parameters
-    ----------
-    window_from_first
-        Whether the steps of the first participant are the time windows (``method="first-participant"``).
-    others
-        As in `Scheme`.
+    waveform makes of it. It judges the iteration, and accelerates what it sends. With ``window_from_first`` the steps
+    of the first participant are the time windows (``method="first-participant"``).
     """
 
     def __init__(self, *, window_from_first: bool = False, **others: Any) -> None:
@@ -156,7 +150,8 @@ class SerialScheme(_PairScheme):
     def _receive_window_size(self) -> None:
         if not self._window_from_first:
             return
-        size = self._link.receive_number()
+        with self._profiler.event("waitAndReceiveData"):
+            size = self._link.receive_number()
         known = self._clock.window_seconds
         if known is not None and self.is_implicit and not self.has_converged and size != known:
             raise CouplingError(
@@ -169,16 +164,8 @@ class SerialScheme(_PairScheme):
 class MultiScheme(Scheme):
     """Any number of participants compute the same time window at the same time.
 
-    The controller receives from all, judges the iteration, accelerates all data and sends to all.
-
-    Parameters
-    ----------
-    controller
-        Name of the controller.
-    partners
-        Participants of the scheme that this one has an m2n with, by name.
-    others
-        As in `Scheme`.
+    The controller receives from all, judges the iteration, accelerates all data and sends to all. ``partners`` are the
+    participants of the scheme that this one has an m2n with.
     """
 
     def __init__(self, *, controller: str, partners: Sequence[str], **others: Any) -> None:

@@ -1,18 +1,43 @@
-"""Watch-points: data at one place of a provided mesh, a row for each time window (``precice/impl/WatchPoint.cpp``)."""
+"""What is written to the working directory: iterations and convergence of implicit schemes, and watch-points.
+
+Text tables in preCICE's form (``io/TXTTableWriter.cpp``, ``precice/impl/WatchPoint.cpp``).
+"""
 
 from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 
 from precice_lb.embedded.errors import CouplingError
 from precice_lb.embedded.intracomm import IntraComm
+from precice_lb.embedded.mapping import nearest_neighbours
 from precice_lb.embedded.mesh import Mesh
-from precice_lb.embedded.projection import nearest_cells
-from precice_lb.embedded.tables import Table
 from precice_lb.precice_xml import Configuration, Element
 from precice_lb.precice_xml.fields import Reader
 
-__all__ = ["WatchPoint", "watch_elements", "watched_place"]
+__all__ = ["Table", "WatchPoint", "watch_elements", "watched_place"]
+
+
+class Table:
+    """A file in the working directory, started anew, whose rows are complete as soon as they are written."""
+
+    def __init__(self, name: str, columns: Sequence[str]) -> None:
+        # Absolute: a solver may change its working directory.
+        self._path = Path(name).absolute()
+        try:
+            self._path.write_text("".join(f"  {column}" for column in columns))
+        except OSError as error:
+            raise CouplingError(f"cannot write {self._path}: {error.strerror}; make the directory writable") from error
+
+    def write(self, row: Sequence[float | int]) -> None:
+        """Append a row: whole numbers six, others fifteen characters wide."""
+        cells = [f"{cell:6d}" if isinstance(cell, int) else f"{cell:15.8e}" for cell in row]
+        # A full disk must not end the simulation: preCICE does not look, either.
+        with contextlib.suppress(OSError), self._path.open("a") as file:
+            file.write("\n" + "  ".join(cells))
 
 
 def watch_elements(configuration: Configuration, participant: str) -> list[Element]:
@@ -27,13 +52,7 @@ def watch_elements(configuration: Configuration, participant: str) -> list[Eleme
 
 
 def watched_place(configuration: Configuration, element: Element) -> list[float]:
-    """Read where a watch-point is.
-
-    Raises
-    ------
-    ConfigurationError
-        If it has not as many coordinates as its mesh has dimensions.
-    """
+    """Read where a watch-point is; refused unless it has as many coordinates as its mesh has dimensions."""
     reader = Reader(configuration.path)
     text = reader.text(element, "coordinate")
     dimensions = configuration.meshes[reader.known(element, "mesh", "mesh", configuration.meshes)].dimensions
@@ -47,19 +66,7 @@ def watched_place(configuration: Configuration, element: Element) -> list[float]
 
 
 class WatchPoint:
-    """One watch-point of this participant.
-
-    Parameters
-    ----------
-    participant
-        Name of the participant.
-    name
-        Name of the watch-point.
-    mesh
-        The provided mesh that it looks at.
-    place
-        Its coordinates; the place that is watched is their projection onto the mesh.
-    """
+    """Writes the data at the vertex of a provided mesh that is nearest to a place, a row for each time window."""
 
     def __init__(self, participant: str, name: str, mesh: Mesh, place: list[float]) -> None:
         self._file = f"precice-{participant}-watchpoint-{name}.log"
@@ -68,14 +75,13 @@ class WatchPoint:
         self._table: Table | None = None
 
     def initialize(self, intra: IntraComm) -> None:
-        """Find the place, once the mesh is known, on the rank that is nearest to it."""
+        """Find the vertex, once the mesh is known, on the rank that is nearest to the place."""
         distance = np.inf
         if self._mesh.size:
-            found = nearest_cells(self._place, self._mesh.geometry())
-            distance = float(found.distances[0])
-            self._corners, self._weights = found.corners[0], found.weights[0][:, np.newaxis]
-        distances = intra.broadcast(intra.collect(distance))
-        if intra.rank != int(np.argmin(distances)):
+            self._vertex = int(nearest_neighbours(self._place, self._mesh.coordinates)[0])
+            distance = float(np.linalg.norm(self._place[0] - self._mesh.coordinates[self._vertex]))
+        found = [np.array([float(each) for (each,) in intra.gather([np.array(distance)])])]
+        if intra.rank != int(np.argmin(intra.broadcast(found)[0])):
             return
         columns = ["Time", *(f"Coordinate{axis}" for axis in range(self._mesh.dimensions))]
         for field in self._mesh.fields.values():
@@ -84,16 +90,10 @@ class WatchPoint:
         self._table = Table(self._file, columns)
 
     def write(self, time: float) -> None:
-        """Write a row for a simulated time.
-
-        Raises
-        ------
-        CouplingError
-            If a data of the mesh has no values.
-        """
+        """Write a row for a simulated time."""
         if self._table is None:
             return
-        row = [time, *(self._weights * self._mesh.coordinates[self._corners]).sum(axis=0).tolist()]
+        row = [time, *self._mesh.coordinates[self._vertex].tolist()]
         for field in self._mesh.fields.values():
             if len(field.waveform) == 0:
                 # preCICE ends here without a message.
@@ -101,5 +101,5 @@ class WatchPoint:
                     f'the watch-point in {self._file} looks at data "{field.data}" on mesh "{field.mesh}", which '
                     "nobody sends there; check <exchange> and <mapping:…> in the configuration"
                 )
-            row += (self._weights * field.waveform.at(time)[self._corners]).sum(axis=0).tolist()
+            row += field.waveform.at(time)[self._vertex].tolist()
         self._table.write(row)

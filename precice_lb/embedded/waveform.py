@@ -18,13 +18,7 @@ Array = NDArray[np.float64]
 
 
 class Waveform:
-    """Samples in time, and a spline of some degree in between.
-
-    Parameters
-    ----------
-    degree
-        ``waveform-degree`` of the data: 0 (constant) to 3 (cubic). With n samples at most degree n - 1 is used.
-    """
+    """Samples in time, and a spline in between: constant (degree 0) to cubic, at most one less than samples."""
 
     def __init__(self, degree: int) -> None:
         self._degree = degree
@@ -90,10 +84,7 @@ class Waveform:
         self._spline = None
 
     def at(self, time: float) -> Array:
-        """Values at a time, shape (vertices, components); not to be changed by the caller.
-
-        A time past the last sample gives the last one, a time before the first the first one.
-        """
+        """Values at a time, shape (vertices, components), not to be changed; outside the samples the nearest one."""
         degree = min(self._degree, len(self._times) - 1)
         after = next((i for i, known in enumerate(self._times) if known - time >= -TOLERANCE), len(self._times) - 1)
         if after == 0 or degree == 0 or abs(self._times[after] - time) <= TOLERANCE:

@@ -40,20 +40,20 @@ time.time_ns = lambda: epoch + now
 # Only now: some modules take the clock by its name.
 import numpy as np  # noqa: E402
 
-from precice_lb.embedded.sockets import Channel  # noqa: E402
+from precice_lb.embedded.channel import Channel  # noqa: E402
 
 send, receive = Channel.send, Channel.receive
 
 
-def send_with_time(self: Channel, arrays: Sequence[Any]) -> None:
-    send(self, [*arrays, np.array([now])])
+def send_with_time(self: Channel, arrays: Sequence[Any], failure: str | None = None) -> None:
+    send(self, [*arrays, np.array([float(now)])], failure)
 
 
-def receive_with_time(self: Channel, arrays: Sequence[Any]) -> None:
+def receive_with_time(self: Channel) -> list[Any]:
     global now
-    sent = np.array([0])
-    receive(self, [*arrays, sent])
+    *arrays, sent = receive(self)
     now = max(now, int(sent[0])) + TRANSFER
+    return arrays
 
 
 Channel.send = send_with_time  # type: ignore[method-assign]
