@@ -18,7 +18,7 @@ TABLE: dict[str, tuple[set[str], set[str]]] = {
     ),
     "embedded": ({"precice_xml"}, {"numpy", "scipy", "mpi4py"}),
     "precice_xml": (set(), set()),
-    "dataset": ({"store.reader", "store.schema"}, {"numpy"}),
+    "dataset": ({"store.reader", "store.schema"}, {"numpy", "scipy"}),
     "check": ({"dataset"}, {"numpy"}),
     "ingest": ({"store", "dataset", "precice_xml"}, {"numpy"}),
     "models": (set(), {"numpy", "scipy", "sklearn"}),
