@@ -235,6 +235,6 @@ def _deviation(values: Array) -> float:
 
 
 def _normal_deviations(sign: float, chance: float) -> float:
-    """Return as how many standard deviations of a normal distribution, two-sided, a chance is as small; 0 if unknown."""
+    """Return the standard deviations of a normal distribution with this chance, two-sided; 0 where it is unknown."""
     # Of the least chance that a float can tell: 37 standard deviations.
     return math.copysign(float(scipy.stats.norm.isf(max(chance, 1e-300) / 2)), sign) if chance < 1 else 0.0
