@@ -41,15 +41,7 @@ def _with_faces(cells: Mapping[str, NDArray[np.int64]]) -> dict[str, NDArray[np.
         size = _SIZES[parent]
         corners = list(itertools.combinations(range(size), size - 1))
         every[kind] = np.concatenate([every[kind], every[parent][:, corners].reshape(-1, size - 1)])
-    return {kind: _different(np.sort(array, axis=1)) for kind, array in every.items()}
-
-
-def _different(rows: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Sort rows, and keep one of each."""
-    ordered = rows[np.lexsort(rows.T[::-1])]
-    new = np.ones(len(rows), bool)
-    new[1:] = (ordered[1:] != ordered[:-1]).any(axis=1)
-    return ordered[new]
+    return {kind: np.unique(np.sort(array, axis=1), axis=0) for kind, array in every.items()}
 
 
 @dataclass(frozen=True)
