@@ -5,7 +5,7 @@ Run with ``python benchmarks/pmnf_search.py``. Seven points, the search space of
 each point left out, with terms scaled to 1 (LinearRegression cuts small singular values off, which on terms of very
 different size is no least squares any more). Where it goes over every hypothesis, both have to find the same winner.
 For three terms that takes a quarter of an hour (``--every 1 1``), so that by default it goes over every 50th, and the
-fast search's winner has to be no worse than the best of those. One thread; CPU seconds are of this process.
+search's winner has to be no worse than the best of those. One thread; CPU seconds are of this process.
 """
 
 from __future__ import annotations

@@ -1,117 +1,52 @@
-"""Who may import whom: the table of docs/design.md, enforced on the real import graph."""
+"""Who may import whom stands in pyproject.toml: it holds, knows every third-party package, and a breach is seen."""
 
 from __future__ import annotations
 
+import shutil
+import subprocess
 import sys
+from pathlib import Path
 
 import grimp
-import pytest
+from markdown_helpers import ROOT
 
-# room -> (rooms or modules it may import, third-party packages it may import)
-TABLE: dict[str, tuple[set[str], set[str]]] = {
-    "exceptions": (set(), set()),
-    "plural": (set(), set()),
-    "plugins": (set(), set()),
-    "store": (set(), {"numpy", "h5py"}),
-    "record": (
-        {"store.meshes", "store.schema", "store.writer", "embedded"},
-        {"numpy", "h5py", "mpi4py", "precice", "cyprecice"},
-    ),
-    "embedded": ({"precice_xml"}, {"numpy", "scipy", "mpi4py"}),
-    "precice_xml": (set(), set()),
-    "dataset": ({"store.reader", "store.schema"}, {"numpy"}),
-    "check": ({"dataset"}, {"numpy"}),
-    "ingest": ({"store", "dataset", "precice_xml"}, {"numpy"}),
-    "models": (set(), {"numpy", "scipy", "sklearn"}),
-    "schedule": ({"precice_xml"}, {"numpy"}),
-    "split": ({"schedule"}, {"numpy", "scipy"}),
-    "recommend": ({"dataset", "ingest", "models", "precice_xml", "schedule", "split"}, {"numpy", "scipy"}),
-    "partners": (
-        {"ingest.profiling", "precice_xml", "store.meshes", "store.reader"},
-        {"numpy", "scipy", "h5py", "mpi4py"},
-    ),
-    "emulation": (set(), {"mpi4py", "numpy"}),
-    "calibrate": (
-        {"check", "dataset", "ingest.profiling", "models", "precice_xml", "recommend", "record.programs", "schedule"},
-        {"numpy", "pydantic", "tomli"},
-    ),
-    "report": (
-        {
-            "calibrate",
-            "check",
-            "dataset",
-            "emulation",
-            "models",
-            "partners",
-            "precice_xml",
-            "recommend",
-            "schedule",
-            "split",
-            "store",
-            "watch",
-        },
-        {"numpy", "matplotlib", "rich", "jinja2"},
-    ),
-    "export": ({"ingest.profiling", "precice_xml", "store"}, {"numpy", "pandas", "xarray"}),
-    "watch": ({"check", "dataset", "ingest", "precice_xml", "recommend", "schedule", "store"}, {"numpy"}),
-    "cli": ({"*"}, {"cyclopts", "rich", "numpy"}),
-    "__main__": ({"cli", "record"}, set()),
-}
-ROOT = "precice_lb"
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+EVERYWHERE = {"numpy", "precice_lb"}
 
 
-@pytest.fixture(scope="module")
-def graph() -> grimp.ImportGraph:
-    return grimp.build_graph(ROOT, include_external_packages=True, exclude_type_checking_imports=False, cache_dir=None)
+def _lint(directory: Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", "from importlinter.cli import lint_imports_command as run; run()", "--no-cache"]
+    command += ["--config", str(ROOT / "pyproject.toml")]
+    return subprocess.run(command, cwd=directory, capture_output=True, text=True, check=False)
 
 
-def _room(module: str) -> str:
-    parts = module.split(".")
-    return parts[1] if len(parts) > 1 else ROOT
+def test_the_contracts_hold() -> None:
+    done = _lint(ROOT)
+    assert done.returncode == 0, done.stdout
 
 
-def _modules(graph: grimp.ImportGraph) -> list[str]:
-    return sorted(module for module in graph.modules if module.split(".")[0] == ROOT)
+def test_every_third_party_package_stands_in_a_contract() -> None:
+    graph = grimp.build_graph("precice_lb", include_external_packages=True, cache_dir=None)
+    outside = {name.split(".")[0] for name in graph.modules} - set(sys.stdlib_module_names) - EVERYWHERE
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"]
+    named = {module for contract in settings["contracts"] for module in contract.get("protected_modules", ())}
+    assert outside <= named
 
 
-def _may_import(room: str, imported: str) -> bool:
-    allowed, _ = TABLE[room]
-    inside = imported.removeprefix(f"{ROOT}.")
-    if _room(imported) in {room, "exceptions", "plugins", "plural"} or (
-        "*" in allowed and _room(imported) != "__main__"
-    ):
-        return True
-    return any(inside == name or inside.startswith(f"{name}.") for name in allowed)
-
-
-def test_every_room_stands_in_the_table(graph: grimp.ImportGraph) -> None:
-    rooms = {_room(module) for module in _modules(graph)} - {ROOT}
-    assert rooms == set(TABLE)
-
-
-def test_rooms_import_only_what_the_table_says(graph: grimp.ImportGraph) -> None:
-    wrong = []
-    for module in _modules(graph):
-        if module == ROOT:
-            continue
-        for imported in graph.find_modules_directly_imported_by(module):
-            top = imported.split(".")[0]
-            if top == ROOT:
-                if not _may_import(_room(module), imported):
-                    wrong.append(f"{module} imports {imported}")
-            elif top not in sys.stdlib_module_names and top not in TABLE[_room(module)][1]:
-                wrong.append(f"{module} imports {top}")
-    assert wrong == []
-
-
-def test_the_package_itself_imports_no_room_but_record_and_the_facade(graph: grimp.ImportGraph) -> None:
-    imported = graph.find_modules_directly_imported_by(ROOT)
-    rooms = {_room(name) for name in imported if name.split(".")[0] == ROOT} - {ROOT}
-    assert rooms <= {"record", "recommend", "split", "calibrate", "exceptions", "export", "watch"}
-
-
-def test_the_checker_sees_a_forbidden_import() -> None:
-    assert not _may_import("models", "precice_lb.store.reader")
-    assert not _may_import("record", "precice_lb.store.reader")
-    assert not _may_import("report", "precice_lb.cli")
-    assert _may_import("record", "precice_lb.store.writer")
+def test_a_breach_is_seen(tmp_path: Path) -> None:
+    copy = tmp_path / "precice_lb"
+    shutil.copytree(ROOT / "precice_lb", copy)
+    for place, line in {
+        "models": "from precice_lb.store import reader",
+        "watch": "from precice_lb.export import tables",
+        "record": "import scipy",
+        "report": "from precice_lb.record import advance",
+    }.items():
+        (copy / place / "breach.py").write_text(line + "\n", encoding="utf-8")
+    told = _lint(tmp_path).stdout
+    for place in ("models", "watch", "record", "report"):
+        assert f"precice_lb.{place}.breach" in told

@@ -9,8 +9,7 @@ import pytest
 
 from precice_lb.exceptions import ConfigurationError, DataError
 from precice_lb.partners import Link, LinkMapping, PartitionedMesh, links_of, make_mesh, needed_vertices, receiver_boxes
-from precice_lb.partners.introselect import nth_element
-from precice_lb.partners.search_tree import SearchTree, packed_places
+from precice_lb.partners.cell_search import CellSearch
 from precice_lb.precice_xml import parse_configuration
 
 NEAREST = LinkMapping("nearest-neighbor", "N")
@@ -149,32 +148,50 @@ def test_the_configuration_says_what_decides() -> None:
         links_of(parse_configuration(text.replace("M2N", "").replace("coupling-scheme", "m2n:none")))
 
 
-@pytest.mark.parametrize("values", [3, 50, 10**9])
-def test_the_partial_sort_orders_large_parts_as_small_ones(values: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    generator = np.random.default_rng(values)
-    keys = generator.integers(0, values, 3000).astype(float)
-    entries, nth = generator.permutation(3000), int(generator.integers(3000))
-    large = entries.copy()
-    nth_element(large, nth, keys)
-    monkeypatch.setattr("precice_lb.partners.introselect._SMALL", 10**6)
-    nth_element(entries, nth, keys)
-    assert large.tolist() == entries.tolist()
-    assert keys[large[:nth]].max() <= keys[large[nth]] <= keys[large[nth:]].min()
+@pytest.mark.parametrize("corners", [2, 3])
+@pytest.mark.parametrize("count", [1, 3, 200])
+def test_the_nearest_cells_are_those_of_all_cells(corners: int, count: int) -> None:
+    generator = np.random.default_rng([corners, count])
+    # Coarse coordinates, so that many cells are equally near, hold a point or have no extent.
+    points = generator.integers(0, 9, (100, 2)).astype(float)
+    cells, where = generator.integers(0, 100, (count, corners)), generator.integers(0, 18, (50, 2)) / 2
+    reach = np.where(np.arange(50) % 3, np.inf, 1.5)
+    reach[:10] = 0.0
+    point, cell, square = CellSearch(cells, points).near(where, np.minimum(reach, 99.0), 4)
+    low, high = points[cells].min(axis=1), points[cells].max(axis=1)
+    foot = np.clip(where[:, None], low, high)
+    if corners == 2:
+        start, along = points[cells[:, 0]], points[cells[:, 1]] - points[cells[:, 0]]
+        share = ((where[:, None] - start) * along).sum(axis=2) / np.maximum((along**2).sum(axis=1), 1)
+        foot = start + np.clip(share, 0, 1)[:, :, None] * along
+    away = ((where[:, None] - foot) ** 2).sum(axis=2)
+    fourth = np.sort(away, axis=1)[:, min(4, count) - 1]
+    wanted = np.argwhere((away <= fourth[:, None] * (1 + 1e-9) + 1e-15) & (np.sqrt(away) <= reach[:, None]))
+    found = np.sqrt(square) <= reach[point]
+    assert np.stack([point, cell], axis=1)[found].tolist() == wanted.tolist()
+    np.testing.assert_allclose(square, away[point, cell], atol=1e-12)
 
 
-@pytest.mark.parametrize("count", [1, 16, 17, 300, 5000])
-def test_places_in_the_tree_are_those_of_the_whole_tree(count: int) -> None:
-    generator = np.random.default_rng(count)
-    low = generator.integers(0, 40, (count, 2)).astype(float)
-    high = low + generator.integers(0, 9, (count, 2))
-    places = packed_places(low, high, np.arange(count))
-    assert np.sort(places).tolist() == list(range(count))
-    # A search among cells that all hold the point finds the first ones in the tree.
-    tree, point = SearchTree(low, high), np.array([20.0, 20.0])
-    beyond = np.maximum(np.maximum(low - point, point - high), 0.0)
-    holding = np.flatnonzero((beyond == 0).all(axis=1))
-    if len(holding) >= 4:
-        first = holding[np.argsort(places[holding])][:4]
-        assert set(tree.nearest(point, 4, lambda chosen: (beyond[chosen] ** 2).sum(axis=1))) == set(first.tolist())
-        assert packed_places(low, high, holding[:2])[holding[:2]].tolist() == places[holding[:2]].tolist()
-    assert count < 5000 or len(holding) >= 4
+@pytest.mark.parametrize("two_level", [True, False])
+def test_of_equally_near_vertices_the_lowest_is_taken(two_level: bool) -> None:
+    corners = [[0.0, 0.0], [1.0, 1.0], [1.0, 0.0], [0.0, 1.0]]
+    provider = make_mesh("M", "A", np.array(corners) * 2, [0, 0, 1, 1], 2)
+    local = make_mesh("N", "B", [[1.0, 1.0], [1.9, 1.0], [9.0, 9.0], [7.0, 9.0]], [0, 0, 1, 1], 2)
+    link = dataclasses.replace(_link(NEAREST, two_level=two_level), safety_factor=2.0)
+    general = dataclasses.replace(link, mappings=(NEAREST, LinkMapping("nearest-projection", "N")))
+    for each in (link, general):
+        found = needed_vertices(each, provider, {"N": local})
+        # All four are as near to the first vertex, and two of them (1 and 2) to the second one.
+        assert found.vertices[found.ranks == 0].tolist() == [0, 1]
+        assert found.open_choices >= 2
+
+
+def test_of_equally_near_cells_the_lowest_is_taken() -> None:
+    points = [[0.0, 0.0], [2.0, 0.0], [0.0, 2.0], [2.0, 2.0]]
+    edges = [[2, 3], [0, 1]]
+    provider = make_mesh("M", "A", points, [0, 0, 0, 0], 2, cells={"edges": edges})
+    local = make_mesh("N", "B", [[0.9, 1.0], [9.0, 9.0]], [0, 1], 2)
+    link = dataclasses.replace(_link(LinkMapping("nearest-projection", "N"), filtered=False), two_level=False)
+    found = needed_vertices(link, provider, {"N": local})
+    assert found.vertices[found.ranks == 0].tolist() == [0, 1]
+    assert found.open_choices == 1

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 from itertools import product
 from typing import Any
 
@@ -15,7 +14,6 @@ from precice_lb.precice_xml import parse_configuration
 from precice_lb.schedule import Schedule
 from precice_lb.split import Constraints, SharedCores, optimize_split, solve
 from precice_lb.split import optimize as door
-from precice_lb.split.mixed import output_to_stderr
 
 RANKS = np.arange(1, 2001)
 TIMES = {"A": 900.0 / RANKS, "B": 300.0 / RANKS}
@@ -222,16 +220,6 @@ def test_descent_under_samples_finds_what_all_splits_give(schedule: Schedule, mo
     assert "descent" in found.bound
     assert found.window_seconds == pytest.approx(every.window_seconds, rel=1e-6)
     assert found.gap == pytest.approx(every.gap, abs=1e-4)
-
-
-def test_what_the_mixed_integer_solver_prints_stays_out_of_standard_output(capfd: pytest.CaptureFixture[str]) -> None:
-    libc = ctypes.CDLL(None)
-    libc.puts(b"before")
-    with output_to_stderr():
-        libc.puts(b"a note of C code")
-    libc.puts(b"after")
-    libc.fflush(None)
-    assert tuple(capfd.readouterr()) == ("before\nafter\n", "a note of C code\n")
 
 
 def test_verifying_compares_with_all_splits(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -194,8 +194,8 @@ def all_splits(instance: Instance, budget: int) -> list[tuple[float, tuple[tuple
     return list(zip(seconds.tolist(), zip(*splits, strict=True), strict=True))
 
 
-def check(instance: Instance) -> str:
-    """Compare the answer with the enumeration; what kind of answer it was."""
+def check(instance: Instance, *, exact: bool) -> str:
+    """Compare the answer with the enumeration, to its gap where it cannot be exact; what kind of answer it was."""
     arguments = {
         "schedule": instance.schedule,
         "minimum_ranks": instance.minimum,
@@ -219,8 +219,8 @@ def check(instance: Instance) -> str:
         return "infeasible"
     splits = all_splits(instance, instance.budget)
     best = min(splits)[0]
-    assert result.window_seconds == pytest.approx(best, rel=1e-9)
-    assert result.gap <= 1e-6
+    assert best * (1 - 1e-9) <= result.window_seconds <= best * (1 + result.gap) * (1 + 1e-9)
+    assert result.gap <= (1e-6 if exact else np.inf)
     chosen = tuple((result.versions.get(name, ""), result.split[name]) for name in instance.schedule.participants)
     assert any(split == chosen and seconds == pytest.approx(result.window_seconds) for seconds, split in splits)
     return "solved"
@@ -228,11 +228,11 @@ def check(instance: Instance) -> str:
 
 @pytest.mark.parametrize("block", range(BLOCKS))
 def test_random_instances_equal_brute_force(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    # Small problems would never see the relaxation and the mixed-integer program otherwise.
+    # Small problems would never see the relaxation, nor too many boxes, otherwise.
     if block % 4 == 1:
         monkeypatch.setattr(solve, "DIRECT_SPLITS", 0)
     if block % 10 == 2:
         monkeypatch.setattr(solve, "MAXIMUM_BOXES", 0)
-    kinds = [check(random_instance(1000 * block + i)) for i in range(EACH)]
+    kinds = [check(random_instance(1000 * block + i), exact=block % 10 != 2) for i in range(EACH)]
     assert kinds.count("solved") > 0.4 * EACH
     assert kinds.count("refused") < 0.3 * EACH

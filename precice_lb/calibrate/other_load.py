@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import time
 
+import psutil
+
 __all__ = ["NOTICEABLE", "OtherLoad"]
 
 #: Cores of other load from which on a run may have measured it too.
@@ -14,7 +16,7 @@ _SHORTEST_SECONDS = 0.5
 
 
 class OtherLoad:
-    """Measures from its creation on, on Linux: the cores' busy time less that of this process and what it waited for.
+    """Measures from its creation on: the cores' busy time less that of this process and what it waited for.
 
     Time that a virtual machine's host gave to others counts as other load.
     """
@@ -25,7 +27,7 @@ class OtherLoad:
     def cores(self) -> float | None:
         """Tell how many cores others kept busy in the mean, once every process started here has ended.
 
-        None where it is not known: not on Linux, or in less than half a second.
+        None where it is not known: it cannot be read, or in less than half a second.
         """
         elapsed, busy = time.monotonic() - self._began, _busy_seconds()
         if busy is None or self._busy is None or elapsed < _SHORTEST_SECONDS:
@@ -35,14 +37,13 @@ class OtherLoad:
 
 
 def _busy_seconds() -> float | None:
-    """Busy time of all cores since the start of the machine."""
+    """Busy time of all cores since the start of the machine; None where it cannot be read."""
     try:
-        with open("/proc/stat", encoding="ascii") as file:
-            fields = file.readline().split()
-        user, nice, system, _, _, interrupts, soft_interrupts, stolen = map(int, fields[1:9])
+        times = psutil.cpu_times()
     except (OSError, ValueError):
         return None
-    return (user + nice + system + interrupts + soft_interrupts + stolen) / os.sysconf("SC_CLK_TCK")
+    # Not all systems have all of them; guests are in what users took.
+    return sum(getattr(times, name, 0.0) for name in ("user", "nice", "system", "irq", "softirq", "steal"))
 
 
 def _own_seconds() -> float:

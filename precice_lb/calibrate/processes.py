@@ -1,7 +1,7 @@
 """The processes of one run: started together, watched, and stopped to the last rank.
 
 An MPI launcher's ranks may live in sessions of their own (Hydra's do) and outlive it. So every process of a run carries
-a token in its environment, by which ``/proc`` finds it whatever became of its parents.
+a token in its environment, by which it is found whatever became of its parents.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+import psutil
 
 from precice_lb.exceptions import CalibrationError
 
@@ -165,19 +167,9 @@ def _signal(pid: int, number: signal.Signals) -> None:
 
 
 def _with_token(token: str) -> list[int]:
-    needle = f"{TOKEN_VARIABLE}={token}".encode()
-    found = []
-    for entry in os.listdir("/proc"):
-        if not entry.isdigit() or int(entry) == os.getpid():
-            continue
-        try:
-            with open(f"/proc/{entry}/environ", "rb") as file:
-                environment = file.read()
-        except OSError:
-            continue
-        if needle in environment.split(b"\0"):
-            found.append(int(entry))
-    return found
+    # None where the environment may not be read.
+    every = [(process.pid, process.info["environ"] or {}) for process in psutil.process_iter(["environ"])]
+    return [pid for pid, own in every if own.get(TOKEN_VARIABLE) == token and pid != os.getpid()]
 
 
 def end_of_log(path: Path, limit: int) -> str:

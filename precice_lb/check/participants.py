@@ -25,22 +25,7 @@ MOST_TIMES = 10
 
 
 def check_participant(run: CoupledRun, name: str) -> tuple[Health, list[Finding]]:
-    """Look at the windows of one participant.
-
-    Parameters
-    ----------
-    run : CoupledRun
-        Its run.
-    name : str
-        Its name.
-
-    Returns
-    -------
-    Health
-        Its numbers.
-    list of Finding
-        What is wrong. A participant that is negligible gets no finding: whatever its own time does decides nothing.
-    """
+    """Give the numbers of one participant and what is wrong: nothing is, where its own time is negligible."""
     part = run.participants[name]
     warmup = warmup_found(part)
     steady = judged_windows(run, part)

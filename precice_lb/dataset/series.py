@@ -9,6 +9,9 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+
+# Submodules are loaded when they are first used: scipy.stats takes half a second.
+import scipy
 from numpy.typing import NDArray
 
 __all__ = [
@@ -27,8 +30,6 @@ __all__ = [
 
 Array = NDArray[np.float64]
 
-# Standard deviations of normal noise per median absolute deviation.
-NORMAL = 1.4826
 # Standard deviations of normal noise per mean absolute deviation, and standard errors of a median per one of a mean.
 NORMAL_MEAN = 1.2533
 # A deviation that chance gives once in a thousand times, two-sided, in standard deviations.
@@ -48,10 +49,10 @@ class Drift:
     Attributes
     ----------
     change
-        From its begin to its end, relative to its median; the slope is the median of all slopes (Sen 1968,
-        doi:10.1080/01621459.1968.10480934).
+        From its begin to its end, relative to its median; the slope is Theil's and Sen's.
     deviations
-        Of the rank statistic of Mann (1945, doi:10.2307/1907187) from that of no trend, in its standard deviations.
+        How unlikely it is by chance, as standard deviations of a normal distribution: by Kendall's rank correlation
+        with the window, or by the rank sum of Mann and Whitney.
     """
 
     change: float
@@ -112,7 +113,7 @@ def warmup_of(seconds: Array) -> int:
     trend = drift_of(later)
     if trend.significant:
         level += (np.arange(n) - half - (len(later) - 1) / 2) * trend.change * np.median(later) / max(len(later) - 1, 1)
-    deviation = NORMAL * float(np.median(np.abs(later - level[half:])))
+    deviation = _deviation(later - level[half:])
     # The fewer windows the less is known of their deviation.
     limit = np.maximum(WARMUP_DEVIATIONS * (1 + 4 / len(later)) * deviation, WARMUP_SHARE * np.abs(level))
     unlike = np.abs(seconds - level) > limit
@@ -128,15 +129,9 @@ def drift_of(seconds: Array) -> Drift:
     if n < LEAST_WINDOWS:
         return Drift(0.0, 0.0)
     blocks = np.array([np.median(part) for part in np.array_split(seconds, min(n, BLOCKS))])
-    k = len(blocks)
-    first, second = np.triu_indices(k, 1)
-    steps = blocks[second] - blocks[first]
-    slope = float(np.median(steps / (second - first)))
-    _, ties = np.unique(blocks, return_counts=True)
-    variance = (k * (k - 1) * (2 * k + 5) - float((ties * (ties - 1) * (2 * ties + 5)).sum())) / 18
-    score = float(np.sign(steps).sum())
-    deviations = (score - math.copysign(1.0, score)) / math.sqrt(variance) if score and variance > 0 else 0.0
-    return Drift(slope * (k - 1) / float(np.median(seconds)), deviations)
+    slope = float(scipy.stats.theilslopes(blocks).slope)
+    tau, chance = scipy.stats.kendalltau(np.arange(len(blocks)), blocks)
+    return Drift(slope * (len(blocks) - 1) / float(np.median(seconds)), _normal_deviations(tau, chance))
 
 
 def shift_of(earlier: Array, latest: Array) -> Drift:
@@ -150,17 +145,12 @@ def shift_of(earlier: Array, latest: Array) -> Drift:
     Returns
     -------
     Drift
-        The change from one median to the other, and the deviations of the rank statistic of Mann and Whitney (1947,
-        doi:10.1214/aoms/1177730491) from that of no difference. None where there are less than eight windows on either
-        side.
+        The change from one median to the other. None where there are less than eight windows on either side.
     """
-    n, m = len(earlier), len(latest)
-    if min(n, m) < LEAST_WINDOWS:
+    if min(len(earlier), len(latest)) < LEAST_WINDOWS:
         return Drift(0.0, 0.0)
-    before = np.sort(earlier)
-    # Pairs in which the later window is the longer one, half of those that are alike.
-    above = np.searchsorted(before, latest, side="left") + np.searchsorted(before, latest, side="right")
-    deviations = (0.5 * float(above.sum()) - 0.5 * n * m) / math.sqrt(n * m * (n + m + 1) / 12)
+    greater, chance = scipy.stats.mannwhitneyu(latest, earlier, method="asymptotic")
+    deviations = _normal_deviations(greater - len(earlier) * len(latest) / 2, chance)
     return Drift(float(np.median(latest) / np.median(earlier)) - 1, deviations)
 
 
@@ -170,7 +160,7 @@ def outliers_of(seconds: Array) -> NDArray[np.intp]:
         return np.empty(0, dtype=np.intp)
     level = _running_median(seconds)
     gap = np.abs(seconds - level)
-    limit = np.maximum(OUTLIER_DEVIATIONS * NORMAL * np.median(gap), OUTLIER_SHARE * level)
+    limit = np.maximum(OUTLIER_DEVIATIONS * _deviation(seconds - level), OUTLIER_SHARE * level)
     return np.flatnonzero(gap > limit)
 
 
@@ -182,7 +172,7 @@ def spread_of(seconds: Array) -> Spread:
         return Spread(math.nan, math.nan, n)
     gaps = seconds - middle
     # Few windows lie closer to their own median than to the true one (Croux and Rousseeuw 1992).
-    deviation = NORMAL * float(np.median(np.abs(gaps))) * n / (n - 0.8)
+    deviation = _deviation(seconds) * n / (n - 0.8)
     if not deviation > 0:
         # More than half are the same: what the others differ by counts all the same.
         deviation = NORMAL_MEAN * float(np.abs(gaps).mean())
@@ -224,18 +214,27 @@ def shared_slowness(one: Array, other: Array) -> tuple[float, float]:
     Returns
     -------
     correlation, deviations
-        Spearman's, and how many standard deviations it is above 0 (Fisher's transformation); zeros for less than
-        twelve windows.
+        Spearman's, and how unlikely it is by chance, as standard deviations of a normal distribution; zeros for less
+        than twelve windows, and where one of them does not vary.
     """
-    n = len(one)
-    if n < 12:
+    beside = [np.log(s) - np.log(_running_median(s)) for s in (one, other)]
+    if len(one) < 12 or not all(np.ptp(s) for s in beside):
         return 0.0, 0.0
-    ranks = [np.argsort(np.argsort(np.log(s) - np.log(_running_median(s)))) for s in (one, other)]
-    correlation = float(np.corrcoef(ranks[0], ranks[1])[0, 1])
-    return correlation, math.atanh(min(max(correlation, -0.999999), 0.999999)) * math.sqrt(n - 3)
+    correlation, chance = scipy.stats.spearmanr(*beside)
+    return float(correlation), _normal_deviations(correlation, chance)
 
 
 def _running_median(seconds: Array) -> Array:
     width = min(NEIGHBOURS, len(seconds) - 1 + len(seconds) % 2)
-    padded = np.pad(seconds, width // 2, mode="reflect")
-    return np.asarray(np.median(np.lib.stride_tricks.sliding_window_view(padded, width), axis=1), dtype=np.float64)
+    return np.asarray(scipy.ndimage.median_filter(np.asarray(seconds, dtype=np.float64), width, mode="mirror"))
+
+
+def _deviation(values: Array) -> float:
+    """Return the standard deviation of normal noise with this median absolute deviation."""
+    return float(scipy.stats.median_abs_deviation(values, scale="normal"))
+
+
+def _normal_deviations(sign: float, chance: float) -> float:
+    """Return the standard deviations of a normal distribution with this chance, two-sided; 0 where it is unknown."""
+    # Of the least chance that a float can tell: 37 standard deviations.
+    return math.copysign(float(scipy.stats.norm.isf(max(chance, 1e-300) / 2)), sign) if chance < 1 else 0.0

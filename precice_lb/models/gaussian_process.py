@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.linalg import cho_factor, cho_solve, solve_triangular
+from scipy.linalg import cho_solve
 from scipy.stats import norm
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process import GaussianProcessRegressor as ScikitProcess
@@ -91,11 +91,7 @@ class GaussianProcessRegressor(Learner):
         self.level_ = float(raw.mean())
         self.targets_ = raw - self.level_
         d = points.shape[1]
-        kernel = (
-            ConstantKernel(0.05, SMOOTH_VARIANCE) * RBF(np.full(d, 2.0), LENGTH)
-            + ConstantKernel(0.05, SLOPE_VARIANCE) * DotProduct(np.sqrt(LEVEL), "fixed")
-            + WhiteKernel(1e-3, NOISE_VARIANCE)
-        )
+        kernel = _kernel(0.05, np.full(d, 2.0), 0.05) + WhiteKernel(1e-3, NOISE_VARIANCE)
         known = (errors / seconds) ** 2
         process = ScikitProcess(
             kernel, alpha=known + 1e-10, n_restarts_optimizer=self.restarts, random_state=self.random_state
@@ -123,10 +119,7 @@ class GaussianProcessRegressor(Learner):
         """Quantiles of the posterior of the curve, given the hyperparameters."""
         level, points = check_level(level), self._points(X)
         logs = np.log(points) - self.centre_
-        between = self._covariance(logs, self.points_)
-        own = self.hyperparameters_["smooth"] + self.hyperparameters_["slope"] * (LEVEL + np.square(logs).sum(axis=1))
-        explained = np.square(solve_triangular(self._factor[0], between.T, lower=True)).sum(axis=0)
-        half = float(norm.ppf((1 + level) / 2)) * np.sqrt(np.maximum(own - explained, 0.0))
+        half = float(norm.ppf((1 + level) / 2)) * self._process.predict(logs, return_std=True)[1]
         centre = np.log(self.formula_(points))
         return np.exp(np.maximum(centre - half, -LARGEST)), np.exp(np.minimum(centre + half, LARGEST))
 
@@ -159,12 +152,12 @@ class GaussianProcessRegressor(Learner):
 
         missed = self.targets_ - prior(self.points_)
         missed -= rng.standard_normal(missed.shape) * np.sqrt(self.noise_)
-        weights = cho_solve(self._factor, missed.T).T
+        weights = cho_solve((self._process.L_, True), missed.T).T
 
         def curves(ranks: ArrayLike) -> Array:
             points = self._points(ranks)
             logs = np.log(points) - self.centre_
-            values = prior(logs) + weights @ self._covariance(self.points_, logs)
+            values = prior(logs) + weights @ self._process.kernel_(self.points_, logs)
             values += self.level_ - np.log(points[:, 0])
             return np.asarray(np.exp(np.clip(values, -LARGEST, LARGEST)), dtype=np.float64)
 
@@ -188,18 +181,12 @@ class GaussianProcessRegressor(Learner):
                 "count them from 1, or use the learner 'neural'"
             )
 
-    def _covariance(self, a: Array, b: Array) -> Array:
-        given = self.hyperparameters_
-        apart = (a[:, None, :] - b[None, :, :]) / np.asarray(given["lengths"])
-        smooth = given["smooth"] * np.exp(-0.5 * np.square(apart).sum(axis=2))
-        return np.asarray(smooth + given["slope"] * (LEVEL + a @ b.T), dtype=np.float64)
-
     def _prepare(self) -> None:
         """Solve for the weights of the measurements."""
-        covariance = self._covariance(self.points_, self.points_) + np.diag(self.noise_)
-        self._factor = cho_factor(covariance, lower=True)
-        weights = cho_solve(self._factor, self.targets_)
         given = self.hyperparameters_
+        kernel = _kernel(given["smooth"], given["lengths"], given["slope"])
+        self._process = ScikitProcess(kernel, alpha=self.noise_, optimizer=None).fit(self.points_, self.targets_)
+        weights = self._process.alpha_
         # The linear part of all measurements together is one linear function.
         slopes = given["slope"] * (weights @ self.points_)
         constant = self.level_ + given["slope"] * LEVEL * float(weights.sum())
@@ -225,3 +212,9 @@ class GaussianProcessRegressor(Learner):
             setattr(self, f"{name}_", np.asarray(state[name], dtype=np.float64))
         self.level_ = float(state["level"])
         self._prepare()
+
+
+def _kernel(smooth: float, lengths: ArrayLike, slope: float) -> Any:
+    """Covariance of a smooth function and a linear one."""
+    bumps = ConstantKernel(smooth, SMOOTH_VARIANCE) * RBF(lengths, LENGTH)
+    return bumps + ConstantKernel(slope, SLOPE_VARIANCE) * DotProduct(np.sqrt(LEVEL), "fixed")

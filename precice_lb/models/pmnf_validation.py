@@ -1,4 +1,4 @@
-"""Cross-validated losses of many hypotheses, by orthogonalisation: slow beside `pmnf_search`, and exact."""
+"""Cross-validated losses of many hypotheses, by orthogonalisation."""
 
 from __future__ import annotations
 

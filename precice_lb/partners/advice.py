@@ -25,22 +25,7 @@ _FEWER = 0.8
 def advise(
     links: tuple[LinkPartners, ...], meshes: Mapping[str, PartitionedMesh], placement: Placement
 ) -> tuple[str, ...]:
-    """Say what to change.
-
-    Parameters
-    ----------
-    links : tuple of LinkPartners
-        The received meshes.
-    meshes : mapping of str to PartitionedMesh
-        All provided meshes by name.
-    placement : Placement
-        The proposed order of ranks.
-
-    Returns
-    -------
-    tuple of str
-        Sentences; empty where nothing is to be said.
-    """
+    """Say what to change, in sentences; none where there is nothing."""
     advice: list[str] = []
     received: dict[str, int] = {}
     for found in links:
@@ -155,22 +140,7 @@ def _partition(found: LinkPartners, meshes: Mapping[str, PartitionedMesh]) -> li
 
 
 def reason(found: LinkPartners, side: int, rank: int) -> str:
-    """Say why a rank has many partners.
-
-    Parameters
-    ----------
-    found : LinkPartners
-        The received mesh.
-    side : int
-        0 for the provider, 1 for the receiver.
-    rank : int
-        The rank.
-
-    Returns
-    -------
-    str
-        For example "a long thin box".
-    """
+    """Say why a rank of provider (side 0) or receiver (1) has many partners: "a long thin box", for example."""
     boxes = (found.provider_boxes, found.receiver_boxes)[side]
     if np.isnan(boxes[rank]).any():
         return "an empty rank meets every empty rank"

@@ -83,29 +83,7 @@ def start_up(
     kept_vertices: int,
     model: CostModel | None = None,
 ) -> StartUp:
-    """Estimate memory and seconds of initialising one received mesh.
-
-    Parameters
-    ----------
-    provider_ranks, receiver_ranks : int
-        Ranks on either side.
-    vertices, dimensions : int
-        Of the received mesh.
-    two_level : bool
-        Which scheme.
-    most_partners : int
-        Most connections of any rank under this scheme.
-    most_vertices : int
-        Most vertices that any rank receives from its partners in two levels.
-    kept_vertices : int
-        Vertices that all ranks of the receiver keep, counted per rank.
-    model : CostModel, optional
-        The constants.
-
-    Returns
-    -------
-    StartUp
-    """
+    """Estimate memory and seconds of initialising one received mesh, of which kept vertices are counted per rank."""
     constants = model or CostModel()
     box = 2 * dimensions * _REAL
     mesh = vertices * (dimensions * _REAL + _INDEX)

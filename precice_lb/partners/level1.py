@@ -178,7 +178,7 @@ class _Tree:
     levels: list[NDArray[np.float64]]
 
     def __init__(self, boxes: NDArray[np.float64], ranks: NDArray[np.int64]) -> None:
-        order = morton_order(boxes.mean(axis=2))
+        order = morton_order((boxes[:, :, 0] + boxes[:, :, 1]) / 2)
         self.ranks = ranks[order]
         # Contiguous per bound: one gather per comparison.
         bounds = np.ascontiguousarray(boxes[order].transpose(2, 1, 0))

@@ -3,7 +3,7 @@
 Rank by rank, as ``ReceivedPartition::compute`` does: the vertices that reach a rank are filtered by its box, each
 mapping tags those it uses, tagged vertices get an owner, and mappings with compact support then tag what the owned ones
 reach. What the geometry leaves open (two vertices equally near, more than four cells around a point) is counted: there
-the inner order of preCICE's search tree decides, which is looked up for meshes that are not too large.
+the inner order of preCICE's search tree decides; here it is the lowest index.
 """
 
 from __future__ import annotations
@@ -167,7 +167,7 @@ class _Search:
         self._offsets = provider.offsets
         self._everything = np.arange(len(points))
         known = any(len(each) for each in provider.cells.values())
-        self._cells = CellIndex(provider.cells, provider.rank_of) if known else None
+        self._cells = CellIndex(provider.cells, len(points)) if known else None
         self._trees: tuple[NDArray[np.int64], cKDTree] | None = None
 
     def run(self) -> Needs:

@@ -162,20 +162,7 @@ def make_mesh(
 
 
 def boxes_of(points: NDArray[np.float64], counts: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Bounding box of each rank's vertices.
-
-    Parameters
-    ----------
-    points : ndarray, shape (vertices, dimensions)
-        Coordinates, rank by rank.
-    counts : ndarray of int64, shape (ranks,)
-        Vertices per rank.
-
-    Returns
-    -------
-    ndarray, shape (ranks, dimensions, 2)
-        NaN for an empty rank.
-    """
+    """Bounding box of each rank's vertices, which come rank by rank; NaN for an empty rank."""
     boxes = np.full((len(counts), points.shape[1], 2), np.nan)
     filled = counts > 0
     if filled.any():

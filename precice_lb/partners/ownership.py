@@ -11,20 +11,7 @@ __all__ = ["owners_one_level", "owners_two_level"]
 
 
 def owners_one_level(tags: list[NDArray[np.int64]], vertices: int) -> list[NDArray[np.int64]]:
-    """Owners as the primary rank gives them out: rank by rank up to an even share, then the rest greedily.
-
-    Parameters
-    ----------
-    tags : list of ndarray of int64, shape (n,)
-        Tagged vertices of each rank, ascending.
-    vertices : int
-        Vertices of the whole mesh.
-
-    Returns
-    -------
-    list of ndarray of int64
-        Owned vertices of each rank, ascending.
-    """
+    """Owners as the primary rank gives them out: rank by rank up to an even share, then the rest greedily."""
     at_interface = sum(bool(len(each)) for each in tags)
     share = vertices // max(at_interface, 1)
     owner = np.full(vertices, -1, np.int64)
@@ -38,22 +25,7 @@ def owners_one_level(tags: list[NDArray[np.int64]], vertices: int) -> list[NDArr
 def owners_two_level(
     points: NDArray[np.float64], tags: list[NDArray[np.int64]], boxes: NDArray[np.float64]
 ) -> list[NDArray[np.int64]]:
-    """Owners as neighbours settle them: of two ranks the one that owns fewer vertices of its own keeps a shared one.
-
-    Parameters
-    ----------
-    points : ndarray, shape (vertices, dimensions)
-        Coordinates of the whole mesh.
-    tags : list of ndarray of int64, shape (n,)
-        Tagged vertices of each rank, ascending.
-    boxes : ndarray, shape (ranks, dimensions, 2)
-        The receiver's boxes; NaN for an empty rank.
-
-    Returns
-    -------
-    list of ndarray of int64
-        Owned vertices of each rank, ascending.
-    """
+    """Owners as neighbours settle them: of two ranks the one that owns fewer vertices of its own keeps a shared one."""
     pairs = overlapping_pairs(boxes, boxes)
     pairs = pairs[pairs[:, 0] != pairs[:, 1]]
     starts = np.searchsorted(pairs[:, 0], np.arange(len(boxes) + 1))

@@ -22,18 +22,6 @@ _NEIGHBOURS = 8
 def bisection(points: NDArray[np.float64], ranks: int) -> NDArray[np.int64]:
     """Recursive coordinate bisection: cut the longest extent in proportion to the ranks on either side.
 
-    Parameters
-    ----------
-    points : ndarray, shape (vertices, dimensions)
-        Coordinates.
-    ranks : int
-        Number of ranks, at least 1.
-
-    Returns
-    -------
-    ndarray of int64, shape (vertices,)
-        Rank of each vertex; parts differ by a vertex per level at most.
-
     Notes
     -----
     Berger and Bokhari, IEEE Trans. Comput. C-36 (1987). All parts of a level are cut in one sort.
@@ -66,40 +54,12 @@ def bisection(points: NDArray[np.float64], ranks: int) -> NDArray[np.int64]:
 
 
 def hilbert(points: NDArray[np.float64], ranks: int) -> NDArray[np.int64]:
-    """Equal pieces of the Hilbert curve through all vertices.
-
-    Parameters
-    ----------
-    points : ndarray, shape (vertices, dimensions)
-        Coordinates.
-    ranks : int
-        Number of ranks, at least 1.
-
-    Returns
-    -------
-    ndarray of int64, shape (vertices,)
-        Rank of each vertex.
-    """
+    """Equal pieces of the Hilbert curve through all vertices."""
     return _pieces(hilbert_order(points), ranks)
 
 
 def strips(points: NDArray[np.float64], ranks: int, *, axis: int = 0) -> NDArray[np.int64]:
-    """Equal slices across one axis, as of a solver that cuts its grid in one direction.
-
-    Parameters
-    ----------
-    points : ndarray, shape (vertices, dimensions)
-        Coordinates.
-    ranks : int
-        Number of ranks, at least 1.
-    axis : int
-        Which axis is cut; the last one where there are fewer.
-
-    Returns
-    -------
-    ndarray of int64, shape (vertices,)
-        Rank of each vertex.
-    """
+    """Equal slices across one axis, as of a solver that cuts its grid in one direction."""
     return _pieces(np.argsort(points[:, min(axis, points.shape[1] - 1)], kind="stable"), ranks)
 
 
@@ -156,23 +116,7 @@ def repartition(mesh: PartitionedMesh, ranks: int, style: str, *, vertices: int 
 
 
 def refined(points: NDArray[np.float64], vertices: int, *, seed: int = 0) -> NDArray[np.float64]:
-    """Put points between the known ones until there are as many as asked for.
-
-    Parameters
-    ----------
-    points : ndarray, shape (known, dimensions)
-        Coordinates of a line, surface or volume.
-    vertices : int
-        Number of points wanted.
-    seed : int
-        Of the random places.
-
-    Returns
-    -------
-    ndarray, shape (vertices, dimensions)
-        The known points, then new ones: each in a triangle of a known point and two of its nearest neighbours, so that
-        they stay on the line or surface.
-    """
+    """Add points in triangles of a known point and two of its nearest neighbours until there are so many."""
     missing = vertices - len(points)
     if missing <= 0 or len(points) < 2:
         return points

@@ -44,21 +44,6 @@ def place_ranks(
 
     Ranks without interface follow at the end. Only coupling data count: a solver's own messages between its ranks may
     weigh more.
-
-    Parameters
-    ----------
-    ranks : mapping of str to int
-        Ranks of each participant, in the order of the launch.
-    meshes : mapping of str to PartitionedMesh
-        All provided meshes by name.
-    traffic : mapping
-        By (provider, receiver): pairs of ranks, shape (pairs, 2), and their bytes per window, shape (pairs,).
-    ranks_per_node : int
-        Ranks that a node takes, at least 1.
-
-    Returns
-    -------
-    Placement
     """
     names = list(ranks)
     first = dict(zip(names, np.cumsum([0, *ranks.values()])[:-1].tolist(), strict=True))

@@ -1,208 +1,128 @@
-"""Which vertices a nearest-neighbour, nearest-projection or linear-cell mapping uses: preCICE's ``query/Index.cpp``.
+"""Which vertices a nearest-neighbour, nearest-projection or linear-cell mapping uses, as preCICE's ``query/Index.cpp``.
 
 Edges are ranked by their true distance, triangles and tetrahedra by that of their bounding boxes; the four nearest are
-tried. A projection counts when it lies inside the cell, and only while it is no farther than the nearest vertex. Where
-several are equally near, the order of preCICE's search tree decides.
+tried, and all that are as near as the last of them. A projection counts when it lies inside the cell, and only while it
+is no farther than the nearest vertex. Of equally near vertices or cells the one with the lowest index is taken; preCICE
+takes any, depending on its search tree, so that these points are counted.
 """
 
 from __future__ import annotations
-
-import functools
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial import cKDTree
 
-from precice_lb.partners.cell_pairs import SAME, CellPairs
-from precice_lb.partners.cell_search import CellSearch
+from precice_lb.partners.cell_search import SAME, CellSearch
 from precice_lb.partners.cells import LocalMesh
-from precice_lb.partners.search_tree import SearchTree
 
-__all__ = ["cells_used", "nearest_vertices", "settled"]
+__all__ = ["cells_used", "nearest_vertices"]
 
 _ZERO = 1e-14
 _TRIED = 4
-_BLOCK = 2**14
+_BLOCK = 2**16
 # Threads cost more than they save for fewer points.
 _THREADED = 2**14
-# Beyond, what several equally near elements leave open is not looked up in preCICE's tree.
-_SEARCHED = 20_000
 
 
 def cells_used(kind: str, origin: NDArray[np.float64], mesh: LocalMesh, tree: cKDTree) -> tuple[NDArray[np.int64], int]:
-    """Vertices with a weight above zero for any of the points.
-
-    Parameters
-    ----------
-    kind : str
-        ``nearest-neighbor``, ``nearest-projection`` or ``linear-cell-interpolation``.
-    origin : ndarray, shape (points, dimensions)
-        Points of the receiver.
-    mesh : LocalMesh
-        What reaches the rank.
-    tree : cKDTree
-        Of the mesh's points.
-
-    Returns
-    -------
-    vertices : ndarray of int64
-        Positions in the local mesh, ascending.
-    open_choices : int
-        Points for which several vertices or cells are equally near; for projections, only those where that matters.
-    """
+    """Vertices with a weight for any of the points, ascending, and the points for which geometry does not decide."""
     nearest, tied = nearest_vertices(tree, origin)
     if kind == "nearest-neighbor":
-        return np.unique(settled(nearest, tied, origin, mesh.points)), int(tied.sum())
-    return _Projection(kind, origin, nearest, tied, mesh).used()
+        return np.unique(nearest), int(tied.sum())
+    return _projected(kind, origin, nearest, tied, mesh)
 
 
 def nearest_vertices(tree: cKDTree, origin: NDArray[np.float64]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Nearest point of a tree to each origin; of equally near ones the first, with a flag.
-
-    Parameters
-    ----------
-    tree : cKDTree
-        At least one point.
-    origin : ndarray, shape (points, dimensions)
-        Where to search from.
-
-    Returns
-    -------
-    nearest : ndarray of int64, shape (points,)
-        Positions in the tree's data.
-    tied : ndarray of bool, shape (points,)
-        Whether another point is as near, within rounding.
-    """
+    """Nearest point of a tree to each origin; of equally near ones the lowest, with a flag."""
     if tree.n == 1:
         return np.zeros(len(origin), np.int64), np.zeros(len(origin), bool)
     distance, index = tree.query(origin, k=2, workers=-1 if len(origin) > _THREADED else 1)
     tied = distance[:, 1] - distance[:, 0] <= SAME * distance[:, 1]
-    return np.where(tied, index.min(axis=1), index[:, 0]).astype(np.int64), np.asarray(tied)
+    nearest = index[:, 0].astype(np.int64)
+    rows = np.flatnonzero(tied)
+    alike = tree.query_ball_point(origin[rows], distance[rows, 1] * (1 + SAME), return_sorted=True)
+    nearest[rows] = [each[0] for each in alike]
+    return nearest, np.asarray(tied)
 
 
-class _Projection:
-    """A mapping by projection: preCICE's fallbacks are cell, triangle (in three dimensions), edge, vertex."""
+def _projected(
+    kind: str, origin: NDArray[np.float64], nearest: NDArray[np.int64], tied: NDArray[np.bool_], mesh: LocalMesh
+) -> tuple[NDArray[np.int64], int]:
+    """Follow preCICE's fallbacks: cell, triangle (in three dimensions), edge, vertex."""
+    flat = origin.shape[1] == 2
+    # Kinds of cells in turn, and whether a cell must hold the point.
+    steps = {} if kind == "nearest-projection" else {"triangles" if flat else "tetrahedra": True}
+    steps |= {"edges": False} if flat else {"triangles": False, "edges": False}
+    away = np.linalg.norm(origin - mesh.points[nearest], axis=1)
+    rounding = np.full(len(origin), SAME * np.ptp(mesh.points, axis=0).max())
+    rows, is_open, falls = np.arange(len(origin)), tied & False, tied & False
+    # Points, vertices that preCICE may keep for them, and whether these are kept.
+    options: list[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]] = []
+    for step in [step for step in steps if len(mesh.cells[step])]:
+        cells, holds = mesh.cells[step], steps[step]
+        search = CellSearch(cells, mesh.points)
+        # Enclosing tetrahedra are all tried.
+        most = len(cells) if step == "tetrahedra" else _TRIED
+        left = []
+        for block in np.split(rows, range(_BLOCK, len(rows), _BLOCK)):
+            point, cell, square = search.near(origin[block], (rounding if holds else away)[block], most)
+            weights, off = _weights(origin[block[point]], mesh.points[cells[cell]])
+            fits = (weights >= -_ZERO).all(axis=1) & (holds | (off <= away[block[point]]))
+            vertices = np.where(np.abs(weights) > _ZERO, cells[cell], -1)
+            choice = _Choice(point, fits, np.zeros_like(off) if holds else off, square, len(block))
+            crowded = choice.crowded(most)
+            is_open[block[crowded | choice.differs(vertices)]] = True
+            pair = np.flatnonzero(choice.alike | (fits & crowded[point]))
+            row, corner = np.nonzero(vertices[pair] >= 0)
+            pair = pair[row]
+            points = block[point[pair]]
+            options.append((points, vertices[pair, corner], choice.first[pair] & ~falls[points]))
+            falls[block[crowded]] = True
+            left.append(block[crowded | (np.bincount(point[fits], minlength=len(block)) == 0)])
+        rows = np.concatenate(left)
+    is_open[rows] |= tied[rows]
+    options.append((rows, nearest[rows], ~falls[rows]))
+    points, vertices, chosen = (np.concatenate(column) for column in zip(*options, strict=True))
+    kept, sure = np.zeros((2, len(mesh.points)), bool)
+    kept[vertices[chosen]] = True
+    # Where other points need all that preCICE may choose, the choice does not matter.
+    sure[vertices[chosen & ~is_open[points]]] = True
+    return np.flatnonzero(kept), len(np.union1d(points[~sure[vertices]], rows[tied[rows]]))
+
+
+class _Choice:
+    """Of the cells tried for each point (pairs sorted by point, then cell), the one taken and those as near."""
 
     def __init__(
         self,
-        kind: str,
-        origin: NDArray[np.float64],
-        nearest: NDArray[np.int64],
-        tied: NDArray[np.bool_],
-        mesh: LocalMesh,
+        point: NDArray[np.int64],
+        fits: NDArray[np.bool_],
+        off: NDArray[np.float64],
+        square: NDArray[np.float64],
+        count: int,
     ) -> None:
-        self._origin, self._nearest, self._tied, self._mesh = origin, nearest, tied, mesh
-        self._away = np.linalg.norm(origin - mesh.points[nearest], axis=1)
-        flat = origin.shape[1] == 2
-        cells = {} if kind == "nearest-projection" else {"triangles" if flat else "tetrahedra": True}
-        cells |= {"edges": False} if flat else {"triangles": False, "edges": False}
-        # Kinds of cells in turn, and whether a cell must hold the point.
-        self._steps = {step: holds for step, holds in cells.items() if len(mesh.cells[step])}
-        self._searches: dict[str, CellSearch] = {}
+        self._point, self._square, self._count = point, square, count
+        least = np.full(count, np.inf)
+        np.minimum.at(least, point[fits], off[fits])
+        self.alike = fits & (off <= least[point] + SAME * (1 + least[point]))
+        self._rows = np.flatnonzero(self.alike)
+        self._first = self._rows[np.searchsorted(point[self._rows], point[self._rows])]
+        self.first = np.zeros(len(point), bool)
+        self.first[self._first] = True
 
-    def used(self) -> tuple[NDArray[np.int64], int]:
-        """Vertices with a weight, and the number of points for which preCICE's search tree decides about them."""
-        # One more for what cannot be listed.
-        kept = np.zeros(len(self._mesh.points) + 1, bool)
-        points, vertices, unsure = self._follow(np.arange(len(self._origin)), decide=False)
-        kept[vertices[~unsure[points]]] = True
-        # Where other points need all that the tree may choose, it need not be asked.
-        rows = np.unique(points[unsure[points] & ~kept[vertices]])
-        _, vertices, _ = self._follow(rows, decide=True)
-        kept[vertices] = True
-        return np.flatnonzero(kept[:-1]), len(rows)
+    def differs(self, vertices: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """For which points cells that are as near have other vertices."""
+        vertices = np.sort(vertices, axis=1)
+        other = (vertices[self._rows] != vertices[self._first]).any(axis=1)
+        return np.bincount(self._point[self._rows[other]], minlength=self._count) > 0
 
-    def _follow(
-        self, rows: NDArray[np.int64], *, decide: bool
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
-        """Pairs of a point and a vertex that it needs, or may need where the tree is not asked; which points are so."""
-        unsure = np.zeros(len(self._origin), bool)
-        points, vertices = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
-        for step in self._steps:
-            left = [np.empty(0, np.int64)]
-            for begin in range(0, len(rows), _BLOCK):
-                block = rows[begin : begin + _BLOCK]
-                pairs = self._pairs(step, block)
-                open_points = pairs.undecided()
-                if decide and len(open_points) and len(self._mesh.cells[step]) <= _SEARCHED:
-                    pairs = pairs.tried(self._searches[step], open_points)
-                is_open = np.zeros(len(block), bool)
-                is_open[open_points] = not decide
-                unsure[block[is_open]] = True
-                best = pairs.best()
-                done = np.zeros(len(block), bool)
-                done[pairs.point[best]] = True
-                left.append(block[~done | is_open])
-                chosen = np.concatenate(
-                    [best[~is_open[pairs.point[best]]], np.flatnonzero(pairs.fits & is_open[pairs.point])]
-                )
-                row, corner = np.nonzero(pairs.vertices[chosen] >= 0)
-                points.append(block[pairs.point[chosen[row]]])
-                vertices.append(pairs.vertices[chosen[row], corner])
-            rows = np.concatenate(left)
-        tied = self._tied[rows]
-        if decide:
-            nearest = settled(self._nearest[rows], tied, self._origin[rows], self._mesh.points)
-        else:
-            unsure[rows[tied]] = True
-            nearest = np.where(tied, len(self._mesh.points), self._nearest[rows])
-        return np.concatenate([*points, rows]), np.concatenate([*vertices, nearest]), unsure
-
-    def _pairs(self, step: str, rows: NDArray[np.int64]) -> CellPairs:
-        cells, points, holds = self._mesh.cells[step], self._mesh.points, self._steps[step]
-        where, limit = self._origin[rows], self._away[rows]
-        enclosing = step == "tetrahedra"
-        if step not in self._searches:
-            # A cell counts only where it holds the point, or is no farther than the nearest vertex.
-            margin = SAME * np.ptp(points, axis=0).max() if holds else self._away.max()
-            region = np.stack([self._origin.min(axis=0) - margin, self._origin.max(axis=0) + margin], axis=1)
-            self._searches[step] = CellSearch(cells, points, region)
-        search = self._searches[step]
-        # Enclosing tetrahedra are all tried.
-        most = len(cells) if enclosing else min(_TRIED, len(cells))
-        point, cell, square = search.around(where) if enclosing else search.near(where, most)
-        weights, away = _weights(where[point], points[cells[cell]])
-        fits = (weights >= -_ZERO).all(axis=1) & (holds | (away <= limit[point]))
-        vertices = np.where(np.abs(weights) > _ZERO, cells[cell], -1)
-        turn = np.zeros(len(point), np.int64)
-        return CellPairs(where, point, cell, vertices, square, fits, away, turn, most, first_wins=holds)
-
-
-def settled(
-    nearest: NDArray[np.int64], tied: NDArray[np.bool_], origin: NDArray[np.float64], points: NDArray[np.float64]
-) -> NDArray[np.int64]:
-    """Take of equally near vertices the one that preCICE's tree finds.
-
-    Parameters
-    ----------
-    nearest : ndarray of int64, shape (n,)
-        A nearest vertex of each point.
-    tied : ndarray of bool, shape (n,)
-        Whether there are others.
-    origin : ndarray, shape (n, dimensions)
-        The points.
-    points : ndarray, shape (vertices, dimensions)
-        The vertices that reach the rank, in preCICE's order.
-
-    Returns
-    -------
-    ndarray of int64, shape (n,)
-        Unchanged where there are too many vertices to pack a tree of them.
-    """
-    if len(points) > _SEARCHED or not tied.any():
-        return nearest
-    tree = SearchTree(points, points)
-    result: NDArray[np.int64] = nearest.copy()
-    for row in np.flatnonzero(tied):
-        point = origin[row]
-        result[row] = tree.nearest(point, 1, functools.partial(_point_squares, points, point))[0]
-    return result
-
-
-def _point_squares(
-    points: NDArray[np.float64], point: NDArray[np.float64], chosen: NDArray[np.int64]
-) -> NDArray[np.float64]:
-    return np.asarray(((points[chosen] - point) ** 2).sum(axis=1))
+    def crowded(self, most: int) -> NDArray[np.bool_]:
+        """For which points more cells are as near as the last one tried, and none of those tried may be the best."""
+        farthest = np.zeros(self._count)
+        np.maximum.at(farthest, self._point, self._square)
+        last = self.alike & (self._square >= farthest[self._point] * (1 - 2 * SAME))
+        others = np.bincount(self._point[~self.alike], minlength=self._count)
+        return (others >= most) & (np.bincount(self._point[last], minlength=self._count) > 0)
 
 
 def _weights(

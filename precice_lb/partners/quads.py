@@ -11,18 +11,6 @@ __all__ = ["split_quads"]
 def split_quads(points: NDArray[np.float64], quads: NDArray[np.int64]) -> NDArray[np.int64]:
     """Split convex quads along their shorter diagonal.
 
-    Parameters
-    ----------
-    points : ndarray, shape (vertices, dimensions)
-        Coordinates.
-    quads : ndarray of int64, shape (n, 4)
-        Vertices in any order.
-
-    Returns
-    -------
-    ndarray of int64, shape (2 n, 3)
-        Triangles.
-
     Notes
     -----
     preCICE 3.4: ``ParticipantImpl::setMeshQuads`` and ``math::geometry::isConvexQuad``. Of equally long diagonals the

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from graphlib import CycleError, TopologicalSorter
 from typing import NamedTuple
 
 import numpy as np
@@ -113,25 +114,15 @@ class EventGraph:
         return split
 
     def _topological_order(self) -> list[int]:
-        waiting = [0] * len(self._work)
-        followers: dict[int, list[int]] = defaultdict(list)
+        before: dict[int, list[int]] = {node: [] for node in range(len(self._work))}
         for source, target, delay in self._edges:
             if delay == 0:
-                waiting[target] += 1
-                followers[source].append(target)
-        ready = [node for node, count in enumerate(waiting) if count == 0]
-        order = []
-        while ready:
-            node = ready.pop()
-            order.append(node)
-            for follower in followers[node]:
-                waiting[follower] -= 1
-                if waiting[follower] == 0:
-                    ready.append(follower)
-        if len(order) < len(self._work):
-            stuck = {self.names[self._owner[n]] for n, count in enumerate(waiting) if count}
-            raise _deadlock([name for name in self.names if name in stuck])
-        return order
+                before[target].append(source)
+        try:
+            return list(TopologicalSorter(before).static_order())
+        except CycleError as error:
+            stuck = {self._owner[node] for node in error.args[1]}
+            raise _deadlock([name for place, name in enumerate(self.names) if place in stuck]) from None
 
     def _plan(self) -> list[_Step]:
         state_of = {node: s for s, node in enumerate(self._states)}

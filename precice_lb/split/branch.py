@@ -118,30 +118,8 @@ def branch_and_bound(
     found are dropped, the others halved down to single splits. If only one split is asked for, the participant with
     the most counts always gets what the others leave.
 
-    Parameters
-    ----------
-    versions
-        Version of each participant that its curve belongs to.
-    curves
-        Running minima by participant, in the order of the layout.
-    layout, capacity
-        What participants occupy together, and what there is.
-    rows
-        The window time.
-    best
-        Takes the splits in.
-    prices
-        A second bound.
-    most
-        Boxes after which to give up.
-
-    Returns
-    -------
-    boxes : int
-        How many boxes of splits were bounded.
-    bound : float
-        No split of these versions that is not in `best` is shorter: the limit of `best` if all boxes were bounded,
-        below it if there were too many.
+    Gives how many boxes were bounded, and what no split that is not in `best` is below: the limit of `best`, or less
+    where there were more boxes than allowed.
     """
     search = _Boxes(versions, curves, layout, capacity, rows, best, prices)
     boxes = 0

@@ -62,12 +62,7 @@ def composition_of(schedule: Schedule) -> Composition | None:
     From the rows of the window time that random costs show, participants are joined two by two: those that stand in the
     same rows add up, those that can stand for each other in all rows are alternatives. What comes out is never above
     the window time, since all rows belong to it, and is proven not to be below: the window time is convex, so that it
-    is enough to look at the corners of what the composition calls 1.
-
-    Returns
-    -------
-    Composition or None
-        None where the window time is no such mixture.
+    is enough to look at the corners of what the composition calls 1. None where it is no such mixture.
     """
     rows, count = Rows(schedule), len(schedule.participants)
     random = np.random.default_rng(0)
@@ -106,27 +101,9 @@ def _joined(sets: set[frozenset[int]], open_parts: dict[int, Composition]) -> Co
 def best_of_every_budget(
     composition: Composition, curves: Curves, weights: Sequence[float], unit: int, largest: int
 ) -> tuple[Floats, list[Choice]]:
-    """Optimise for all budgets at once by dynamic programming over the composition.
+    """Optimise for all budgets from 0 to the largest at once, by dynamic programming over the composition.
 
-    Parameters
-    ----------
-    composition
-        Of the window time.
-    curves
-        Running minima with one kind of resource, one for each version of each participant.
-    weights
-        Seconds per window for each second of a participant.
-    unit
-        What all uses are multiples of.
-    largest
-        The largest budget, in units.
-
-    Returns
-    -------
-    seconds : ndarray
-        Seconds per window of the budgets 0 to `largest`; infinite where nothing fits.
-    choices : list of dict
-        The choice of each budget; empty where nothing fits.
+    Budgets and uses are multiples of the unit. Where nothing fits the seconds are infinite and the choice is empty.
     """
     own = list(curves.values())
     table = _solve(composition, own, weights, unit, largest)

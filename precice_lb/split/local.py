@@ -27,17 +27,6 @@ def improve(
 
     One participant goes up or down by a step, another takes what that leaves; the best of all such moves counts. Steps
     halve from an eighth of the curves to one count.
-
-    Parameters
-    ----------
-    curves
-        Counts of each participant with rising uses, in the order of the layout.
-    layout, capacity
-        What participants occupy together, and what there is.
-    objective
-        Seconds of splits given as indices of shape (splits, participants).
-    start
-        Indices on the curves, shape (participants,); a split that fits.
     """
     count = len(curves)
     sizes = np.array([len(curve.ranks) for curve in curves])

@@ -36,24 +36,8 @@ def minimax_split(
     that are shared in turns change only what fits; where there are several kinds of resource, so that there is no
     smallest need among the versions of a participant, all combinations of versions are tried.
 
-    Parameters
-    ----------
-    curves
-        Running minima, one for each version of each participant, in the order of the layout.
-    layout
-        What participants occupy together.
-    capacity
-        Resources of each kind; enough for the least of everyone.
-    only_slowest
-        Leave the others at what they need to be no slower than the slowest.
-
-    Returns
-    -------
-    choice : dict
-        Version and index on its curve by participant. What would make nobody faster stays unused.
-    needed : list of ndarray
-        Resources of which any shorter makespan needs one entry at least, which is the proof that this one is the
-        optimum; empty if no resources can make the slowest participant faster.
+    Gives the choice, in which what would make nobody faster stays unused, and the proof: resources of which any shorter
+    makespan needs one entry at least; none if nothing can make the slowest participant faster.
     """
     choice: Choice = {}
     proof: list[Integers] = []

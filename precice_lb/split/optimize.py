@@ -14,7 +14,7 @@ from precice_lb.split.excluded import without_excluded
 from precice_lb.split.problem import Options, Problem, Times, problem_of
 from precice_lb.split.result import SplitResult
 from precice_lb.split.sampled import solve_samples
-from precice_lb.split.solve import TIME_LIMIT, Solver
+from precice_lb.split.solve import Solver
 
 __all__ = ["optimize_split"]
 
@@ -28,14 +28,13 @@ def optimize_split(
     maximum_ranks: Mapping[str, int] | None = None,
     constraints: Constraints | None = None,
     verify: bool = False,
-    time_limit: float = TIME_LIMIT,
 ) -> SplitResult:
     """Find the split with the shortest time window, exactly.
 
     If the schedule makes the window time a maximum over the participants, by bisection on it (any number of
     participants and ranks). Otherwise by branch and bound over the counts that a linear relaxation leaves (sums,
-    mixtures of sums and maxima, any composition of schemes), and by mixed-integer programming with HiGHS where there
-    are too many boxes of splits to bound; then the gap may be above 0. Ranks left over make the slowest participant
+    mixtures of sums and maxima, any composition of schemes); where these have too many boxes to bound the gap is above
+    0. Ranks left over make the slowest participant
     faster that can still get faster, then the next.
 
     Parameters
@@ -57,8 +56,6 @@ def optimize_split(
         Everything else that machine and users demand.
     verify
         Compare with all splits where there are at most a few millions.
-    time_limit
-        Seconds that HiGHS gets at most, where it comes to that; what it has not proven by then is the gap.
 
     Returns
     -------
@@ -74,7 +71,7 @@ def optimize_split(
     """
     problem = problem_of(times, budget, schedule, minimum_ranks, maximum_ranks, constraints)
     parts = without_excluded(problem)
-    solved = [_solved(part, time_limit) for part in parts]
+    solved = [_solved(part) for part in parts]
     split, seconds, _, proof = min(solved, key=lambda each: each[1])
     bound = min(each[2] for each in solved)
     if len(parts) > 1:
@@ -84,12 +81,12 @@ def optimize_split(
     return result_of(problem, split, seconds, gap, proof, _verified(parts, seconds, gap) if verify else "")
 
 
-def _solved(problem: Problem, time_limit: float) -> tuple[dict[str, tuple[str, int]], float, float, str]:
+def _solved(problem: Problem) -> tuple[dict[str, tuple[str, int]], float, float, str]:
     """Give the best split, its seconds, what no split is below, and why."""
     if problem.samples > 1:
         found = solve_samples(problem)
         return found.split, found.seconds, found.bound, found.proof
-    solver, curves = Solver(problem, time_limit=time_limit), problem.curves()
+    solver, curves = Solver(problem), problem.curves()
     solution = solver.solve(curves)
     choice = solver.leftover(curves, solution.choice)
     split = {name: (curves[name][v].version, int(curves[name][v].ranks[i])) for name, (v, i) in choice.items()}

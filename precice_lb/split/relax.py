@@ -72,17 +72,6 @@ def relax(
     window time at the mean seconds and to the machine's resources at the mean uses. Counts (columns) and rows are added
     as they are needed. The multipliers of any round give a bound for all splits: the window time is never below the
     rows' average, nor what is occupied below the average over the turns of a group.
-
-    Parameters
-    ----------
-    curves, layout, capacity
-        As for `minimax_split`.
-    rows
-        The window time.
-    scale
-        A window time of the right size, in seconds.
-    tolerance
-        How close the bound must be to the relaxation's own optimum, relatively.
     """
     program = _Program(LinearProgram(curves, layout, capacity, scale), rows)
     # To begin with, any row is a bound.

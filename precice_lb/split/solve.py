@@ -14,7 +14,6 @@ from precice_lb.split.branch import MAXIMUM_BOXES, Best, branch_and_bound
 from precice_lb.split.linear import Curves
 from precice_lb.split.local import improve
 from precice_lb.split.minimax import Choice, minimax_split, uses_of
-from precice_lb.split.mixed import mixed_integer_split
 from precice_lb.split.problem import Curve, Problem
 from precice_lb.split.relax import relax
 from precice_lb.split.rows import Rows
@@ -26,9 +25,7 @@ Integers = NDArray[np.int64]
 
 #: With no more splits than this the relaxation is not worth its time.
 DIRECT_SPLITS = 4096
-#: Seconds that HiGHS gets, unless told otherwise.
-TIME_LIMIT = 10.0
-# Times as many boxes for lists of splits, where there is no other method, and for a quick answer.
+# Times as many boxes for lists of splits, and for a quick answer.
 _LISTED, _QUICK = 10, 0.1
 # How close a bound that is only averaged must be.
 _AVERAGED = 1e-5
@@ -65,13 +62,13 @@ class Solver:
         Machine, schedule and constraints.
     budget
         Another budget than the machine's, smaller.
-    time_limit
-        Seconds that HiGHS gets where there are too many boxes; at 0 a tenth of the boxes has to do as well.
+    quick
+        Whether a tenth of the boxes has to do.
     """
 
-    def __init__(self, problem: Problem, budget: int | None = None, time_limit: float = TIME_LIMIT) -> None:
+    def __init__(self, problem: Problem, budget: int | None = None, quick: bool = False) -> None:
         self.problem = problem
-        self._time_limit = time_limit
+        self._quick = quick
         machine = problem.machine
         self.capacity = machine.capacity if budget is None else machine.capacity_of(budget)
         self.rows = Rows(problem.schedule)
@@ -155,7 +152,7 @@ class Solver:
             own = [useful[name][v] for name, v in zip(curves, versions, strict=True)]
             if all(len(curve.ranks) for curve in own):
                 prices = relaxation.prices if relaxation else None
-                share = _LISTED if best.count > 1 else 1 if self._time_limit > 0 else _QUICK
+                share = _LISTED if best.count > 1 else _QUICK if self._quick else 1
                 left = int(MAXIMUM_BOXES * share) - boxes
                 more, reached = branch_and_bound(versions, own, layout, capacity, self.rows, found, prices, left)
                 boxes, bound = boxes + more, min(bound, reached)
@@ -168,16 +165,6 @@ class Solver:
         by = "what was bounded"
         if relaxation:
             bound, by = max(bound, relaxation.bound), "a linear relaxation"
-        if best.count == 1 and self._time_limit > 0:
-            if relaxation:
-                kept = relaxation.useful(curves, best.limit)
-                useful = {n: [c.take(k) for c, k in zip(own, kept[n], strict=True)] for n, own in curves.items()}
-            limit = self._time_limit
-            choice, proven = mixed_integer_split(useful, layout, capacity, self.rows, best.splits[0][0], limit)
-            bound, by = max(bound, proven), "mixed-integer programming, to the tolerance of HiGHS"
-            if choice:
-                better = {n: (v, int(kept[n][v][i])) for n, (v, i) in zip(curves, choice, strict=True)}
-                best.add(self.seconds(curves, better), tuple(better.values()))
         if best.count == 1:
             bound = min(bound, best.splits[0][0])
         return bound, f"no split is below {bound:.6g} s by {by}"

@@ -179,7 +179,7 @@ def _choices(problem: Problem, budget: int, budgets: Sequence[int] | None) -> _C
 
 
 def _one_by_one(problem: Problem, curves: Curves, budgets: Sequence[int]) -> list[_Gapped]:
-    found = [Solver(problem, budget, time_limit=0.0).solve(curves) for budget in budgets]
+    found = [Solver(problem, budget, quick=True).solve(curves) for budget in budgets]
     return [(one.choice, max(one.seconds / one.bound - 1.0, 0.0)) for one in found]
 
 
