@@ -11,10 +11,11 @@ import pytest
 TABLE: dict[str, tuple[set[str], set[str]]] = {
     "exceptions": (set(), set()),
     "plural": (set(), set()),
+    "version": (set(), set()),
     "store": (set(), {"numpy", "h5py"}),
     "record": (
-        {"store.meshes", "store.schema", "store.writer", "embedded"},
-        {"numpy", "h5py", "mpi4py", "precice", "cyprecice"},
+        {"store.meshes", "store.schema", "store.writer", "embedded", "version"},
+        {"numpy", "mpi4py", "precice", "cyprecice"},
     ),
     "embedded": ({"precice_xml"}, {"numpy", "scipy", "mpi4py"}),
     "precice_xml": (set(), set()),

@@ -184,7 +184,7 @@ def _to_table(kind: str, paths: tuple[Path, ...], output: Path, **options: Any) 
 
     # A table may have taken days to measure: nothing is replaced.
     if output.exists():
-        raise DataError(f"--output: expected the name of a new file, found {output}; give another or remove it")
+        raise DataError(f"--output: expected the name of a new file, found {output}; give another")
     measurements = import_measurements(kind, required(paths, "file to import"), **options)
     write_csv(measurements, output)
     rows = sum(len(samples) for samples in measurements.samples.values())

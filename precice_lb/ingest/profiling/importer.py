@@ -154,7 +154,8 @@ def _tasks(
         path = output / store_filename(header.participant, header.rank, header.size)
         if path.exists() and _already_imported(path, header):
             raise DataError(
-                f"{path}: expected no store of this run, found {header.path} imported before; remove it first"
+                f"{path}: expected no store of this run, found {header.path} imported before; "
+                "import it into another directory"
             )
         metadata = profiled.metadata(header, more)
         tasks.append(_Task(header, output, metadata, profiled.configuration, profiled.case, iterations, note))
