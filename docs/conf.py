@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 project = "precice_lb"
 author = "the precice_lb authors"
-PYPROJECT = (HERE.parent / "pyproject.toml").read_text(encoding="utf-8")
-release = re.findall(r'^version = "(.+)"', PYPROJECT, re.MULTILINE)[0]
+VERSION = (HERE.parent / "precice_lb" / "version.py").read_text(encoding="utf-8")
+release = re.findall(r'^VERSION = "(.+)"', VERSION, re.MULTILINE)[0]
 
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.viewcode"]
 exclude_patterns = ["_build"]

@@ -28,6 +28,12 @@ settings.register_profile("full", parent=settings.get_profile("reduced"), max_ex
 settings.load_profile("full" if FULL_COUNTS else "reduced")
 
 
+@pytest.fixture(autouse=True, scope="session")
+def _no_waiting_for_the_disk() -> None:
+    """What a machine that goes down would lose, no test looks for."""
+    os.fsync = lambda descriptor: None
+
+
 def _libprecice_problem() -> str | None:
     # In another process: the import starts MPI, whose variables would keep this one from starting ranks.
     done = subprocess.run([sys.executable, "-c", "import precice"], capture_output=True, text=True, check=False)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from precice_lb.store.records import RankStore
 from precice_lb.store.schema import ADVANCE_DTYPE, INITIALIZE_DTYPE, case_fingerprint
 from precice_lb.store.writer import StoreWriter
 
@@ -45,6 +47,23 @@ def row(window: int, solve: float, advance: float, wait: float, mapping: float =
 
 def rows(tuples: Iterable[tuple[Any, ...]]) -> np.ndarray:
     return np.array(list(tuples), dtype=ADVANCE_DTYPE)
+
+
+def contents(store: RankStore) -> tuple[Any, ...]:
+    """Everything that one rank recorded, the same in its own file and in a merged one."""
+    sections, meshes = store.sections, store.meshes()
+    named = [(store.section_names[section["name"]], *section.tolist()[1:]) for section in sections]
+    lines = [(meshes.names[line["name"]], str(line[list(line.dtype.names[2:])])) for line in meshes.rows]
+    return (
+        json.dumps(store.metadata, sort_keys=True),
+        store.configuration,
+        store.advances.tobytes(),
+        store.initialize.tobytes(),
+        named,
+        lines,
+        meshes.coordinates.tobytes(),
+        meshes.cells.tobytes(),
+    )
 
 
 def write_store(

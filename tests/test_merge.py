@@ -21,11 +21,12 @@ from conftest import FULL_COUNTS
 from hypothesis import given
 from hypothesis import strategies as st
 from store_helpers import PARALLEL, SERIAL, metadata, row, rows, write_store
+from store_helpers import contents as content_of
 
 from precice_lb.dataset import load_runs
 from precice_lb.exceptions import StoreError
 from precice_lb.store.combine import MergedWriter
-from precice_lb.store.digest import content_digest
+from precice_lb.store.draft import DraftFile
 from precice_lb.store.merge import merge_stores
 from precice_lb.store.merged import MergedStore
 from precice_lb.store.metadata import METADATA
@@ -51,14 +52,14 @@ def fill(directory: Path, participant: str = "A", ranks: int = 4, windows: int =
         )
 
 
-def contents(directory: Path) -> dict[tuple[str, int, int, int], str]:
+def contents(directory: Path) -> dict[tuple[str, int, int, int], object]:
     """What every rank recorded, independent of the files."""
     found = {}
     for store in read_stores([directory]):
         data = store.metadata
         key = data["participant"], data["rank"], data["size"], data["attempt"]
         assert key not in found
-        found[key] = content_digest(store)
+        found[key] = content_of(store)
     return found
 
 
@@ -107,7 +108,7 @@ def test_ranks_that_were_killed_earlier_differ_in_length(tmp_path: Path) -> None
             writer.write_initialize(np.array([(500, 1000, -1, -1)], dtype=INITIALIZE_DTYPE))
         writer.append(rows(row(w, 0.1 + rank, 0.2, None) for w in range(1, count + 1)))
         # Left behind as by a kill.
-        writer._file.close()
+        writer._spool.close()
     before = contents(tmp_path)
     merge_stores(tmp_path)
     assert contents(tmp_path) == before
@@ -154,7 +155,7 @@ def test_any_rows_come_back_as_they_were(tmp_path_factory: pytest.TempPathFactor
     writer = MergedWriter(path, 1)
     for first in range(0, len(stores), block):
         some = stores[first : first + block]
-        writer.add(some, ["part"] * len(some), [content_digest(store) for store in some])
+        writer.add(some)
     writer.close()
     merged = MergedStore(path)
     for one, other, table in zip(stores, merged.stores, merged.tables(0, len(stores)), strict=True):
@@ -164,7 +165,7 @@ def test_any_rows_come_back_as_they_were(tmp_path_factory: pytest.TempPathFactor
         np.testing.assert_array_equal(one.initialize, other.initialize)
         named = [(other.section_names[section["name"]], *section.tolist()[1:]) for section in other.sections]
         assert named == [(one.section_names[section["name"]], *section.tolist()[1:]) for section in one.sections]
-        assert content_digest(one) == content_digest(other)
+    merged.check()
     merged.close()
 
 
@@ -211,7 +212,6 @@ def test_reading_is_lazy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_what_was_measured_beside_the_stores_is_merged_too(tmp_path: Path) -> None:
     fill(tmp_path, ranks=3)
-    before = contents(tmp_path)
 
     def complete(stores: Sequence[RankStore]) -> Sequence[RankStore]:
         done = []
@@ -221,12 +221,11 @@ def test_what_was_measured_beside_the_stores_is_merged_too(tmp_path: Path) -> No
             done.append(dataclasses.replace(store, advances=advances, metadata=store.metadata | {"timing_source": "x"}))
         return done
 
-    (path,) = merge_stores(tmp_path, complete=complete)
+    assert len(merge_stores(tmp_path, complete=complete)) == 1
+    assert len(find_stores([tmp_path])) == 1
     for store in read_stores([tmp_path]):
         assert store.metadata["timing_source"] == "x"
         assert (store.advances["wait_ns"] == 7).all()
-    merged = MergedStore(path)
-    assert sorted(digest.decode() for digest in merged.index["part_digest"]) == sorted(before.values())
 
 
 def test_parts_can_be_kept_and_are_not_counted_twice(tmp_path: Path) -> None:
@@ -266,6 +265,34 @@ def test_ranks_that_come_later_are_joined_with_those_merged(tmp_path: Path) -> N
     assert aligned_columns(group) is not None
 
 
+def test_nothing_above_the_directory_given_is_touched(tmp_path: Path) -> None:
+    """A directory named like those that earlier versions made: it was taken for one of them."""
+    for name in ("01", "28", "A-2"):
+        runs = tmp_path / f"in {name}"
+        fill(runs / "made", ranks=2)
+        (runs / name).mkdir()
+        for path in find_stores([runs / "made"]):
+            path.rename(runs / name / path.name)
+        assert [path.parent for path in merge_stores(runs / name)] == [runs / name]
+        assert files(runs) == [f"{name}/A-2.merged.h5"]
+
+
+def test_spools_and_hdf5_files_of_one_participant_are_merged(tmp_path: Path) -> None:
+    fill(tmp_path, ranks=2)
+    for rank, ended in ((2, True), (3, False)):
+        writer = StoreWriter(tmp_path, metadata(rank=rank, size=4), PARALLEL, keep_spool=True)
+        writer.append(rows(row(w, 0.1, 0.2, 0.0) for w in range(1, 21)))
+        if ended:
+            writer.close(finished=True, ended_unix_ns=metadata()["started_unix_ns"] + 10**10)
+        writer._spool.close()
+    before = contents(tmp_path)
+    with pytest.raises(StoreError, match="host None did not close it"):
+        merge_stores(tmp_path)
+    merge_stores(tmp_path, force=True)
+    assert files(tmp_path) == ["A-2.merged.h5", "A-4.merged.h5"]
+    assert contents(tmp_path) == before
+
+
 def test_each_store_directory_is_merged_on_its_own(tmp_path: Path) -> None:
     for name in ("fluid/store", "solid/store"):
         fill(tmp_path / name, name[:1].upper(), 2)
@@ -293,7 +320,7 @@ def test_a_dead_process_and_a_reused_number_do_not_write(tmp_path: Path) -> None
     for rank, (pid, started) in enumerate([(_dead_pid(), 0), (os.getpid(), -(10**18))]):
         data = metadata(rank=rank, size=2, hostname=platform.node(), pid=pid)
         data["started_unix_ns"] += started
-        StoreWriter(tmp_path, data, PARALLEL)._file.close()
+        StoreWriter(tmp_path, data, PARALLEL)._spool.close()
     assert len(merge_stores(tmp_path)) == 2
 
 
@@ -302,7 +329,7 @@ def test_on_another_host_silence_tells(tmp_path: Path) -> None:
     table = rows([row(1, 0.1, 0.2, 0.0), row(2, 0.1, 0.2, 0.0)])
     table["begin_ns"] = 0, 100 * 10**9
     writer.append(table)
-    writer._file.close()
+    writer._spool.close()
     with pytest.raises(StoreError, match=r"host elsewhere did not close it and wrote to it \d+ s ago; merge when"):
         merge_stores(tmp_path)
     for seconds, merged in ((4000, 0), (13000, 1)):
@@ -314,7 +341,7 @@ def test_on_another_host_silence_tells(tmp_path: Path) -> None:
 
 
 def test_force_merges_what_looks_alive(tmp_path: Path) -> None:
-    StoreWriter(tmp_path, metadata(hostname="elsewhere", pid=1), PARALLEL)._file.close()
+    StoreWriter(tmp_path, metadata(hostname="elsewhere", pid=1), PARALLEL)._spool.close()
     assert len(merge_stores(tmp_path, force=True)) == 1
 
 
@@ -358,17 +385,48 @@ def test_a_merged_file_that_does_not_hold_its_parts_keeps_them(tmp_path: Path, m
         return tables
 
     monkeypatch.setattr(MergedStore, "tables", damaged)
-    with pytest.raises(StoreError, match=r"expected rank 2 with digest .* the parts are kept"):
+    with pytest.raises(StoreError, match=r"found another content \(A-2-3.h5\); the parts are kept"):
         merge_stores(tmp_path)
     monkeypatch.undo()
     assert files(tmp_path) == names
     merge_stores(tmp_path, remove=False)
+    # A rank whose rows in a merged file are others stays.
     monkeypatch.setattr(MergedStore, "tables", damaged)
     with pytest.raises(StoreError, match="the parts are kept"):
         merge_stores(tmp_path)
     monkeypatch.undo()
-    assert files(tmp_path) == sorted([*names, "A-3.merged.h5"])
+    assert files(tmp_path) == ["A-3.merged.h5", "A-3/A-2-3.h5"]
     assert contents(tmp_path) == before
+
+
+def test_a_byte_that_the_disk_changes_keeps_the_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """HDF5's checksum tells, when the draft is read back and whenever it is read later."""
+    fill(tmp_path, ranks=3)
+    names = files(tmp_path)
+    real = MergedWriter.close
+
+    def spoil(path: Path) -> None:
+        with h5py.File(path) as file:
+            chunk = file["advances/solve_ns"].id.get_chunk_info(0)
+        with path.open("r+b") as raw:
+            raw.seek(chunk.byte_offset + chunk.size // 2)
+            (byte,) = raw.read(1)
+            raw.seek(-1, os.SEEK_CUR)
+            raw.write(bytes([byte ^ 1]))
+
+    def close(writer: MergedWriter) -> None:
+        real(writer)
+        spoil(writer.path)
+
+    monkeypatch.setattr(MergedWriter, "close", close)
+    with pytest.raises(StoreError, match="the parts are kept: look at the disk"):
+        merge_stores(tmp_path)
+    monkeypatch.undo()
+    assert files(tmp_path) == names
+    (path,) = merge_stores(tmp_path)
+    spoil(path)
+    with pytest.raises(StoreError, match=f"{path.name}: expected rows with the checksums they were written with"):
+        print(read_stores([tmp_path])[0].advances)
 
 
 def test_a_directory_that_cannot_be_written_to_is_left_as_it_is(
@@ -377,10 +435,13 @@ def test_a_directory_that_cannot_be_written_to_is_left_as_it_is(
     fill(tmp_path, ranks=2)
     names = files(tmp_path)
 
-    def full(descriptor: int, data: bytes, offset: int) -> int:
-        raise OSError(28, os.strerror(28))
+    class Full(DraftFile):
+        def write(self, data: memoryview) -> int:
+            if self.tell() > 2000:
+                self.failure = self.failure or OSError(28, os.strerror(28))
+            return super().write(data)
 
-    monkeypatch.setattr("precice_lb.store.guarded.os.pwrite", full)
+    monkeypatch.setattr("precice_lb.store.combine.DraftFile", Full)
     with pytest.raises(StoreError, match="No space left on device; no part was removed"):
         merge_stores(tmp_path)
     monkeypatch.undo()
@@ -412,8 +473,8 @@ def test_what_is_no_merged_store_is_refused_with_its_name(tmp_path: Path, kind: 
         path.write_bytes(path.read_bytes()[:-500])
     elif kind == "version":
         with h5py.File(path, "a") as file:
-            file.attrs["format_version"] = 2
-        expected = "found 'precice-lb-merged' and 2"
+            file.attrs["format_version"] = 99
+        expected = "found 'precice-lb-merged' and 99"
     else:
         shutil.copy(write_store(tmp_path / "other", []), path)
         expected = "found 'precice-lb-store' and 1"
@@ -446,7 +507,7 @@ seen, first, last = 0, {}, {}
 def trace(frame, event, argument):
     global seen
     path, name = os.path.split(frame.f_code.co_filename)
-    if path != room or (name != "merge.py" and frame.f_code.co_name not in ("__init__", "_commit", "close")):
+    if path != room or name not in ("merge.py", "publish.py", "combine.py", "draft.py"):
         return None
     if event == "line":
         seen += 1

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import errno
 import os
+import resource
 import shutil
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from unittest import mock
 
-import numpy as np
 import pytest
+from conftest import FULL_COUNTS
 from record_helpers import SOLVER, WINDOWS, assert_fine, caller, configuration, rank_stores, run_pair, warnings_of
 from store_helpers import PARALLEL, metadata
 
@@ -84,58 +86,61 @@ def test_a_full_and_a_read_only_file_system(tmp_path: Path, mounted: Path, optio
         assert reason in warning
 
 
-def _count_writes(directory: Path, monkeypatch: pytest.MonkeyPatch, failing: int, number: int) -> int:
-    """Record 70 windows where one system call that writes fails, and all after it; return how many there were."""
-    count = 0
-
-    def counted(call: object) -> object:
-        def write(*arguments: object) -> object:
-            nonlocal count
-            count += 1
-            if count > failing:
-                raise OSError(number, os.strerror(number))
-            return call(*arguments)  # type: ignore[operator]
-
-        return write
-
-    with monkeypatch.context() as patch:
-        for name in ("pwrite", "ftruncate"):
-            patch.setattr(os, name, counted(getattr(os, name)))
-        try:
-            recorder = Recorder(StoreWriter(directory, metadata(), PARALLEL))
-        except OSError:
-            return count
-        advance = caller(recorder)
-        recorder.initialized(1, 2, 3, 4)
-        for window in range(1, 71):
-            advance(window, window + 1, True)
-        assert recorder.timing_summary()["windows"] == 70
-        recorder.close(finished=True)
-    return count
+def _record(directory: Path) -> Recorder:
+    """Record 70 windows."""
+    recorder = Recorder(StoreWriter(directory, metadata(), PARALLEL))
+    advance = caller(recorder)
+    recorder.initialized(1, 2, 3, 4)
+    for window in range(1, 71):
+        advance(window, window + 1, True)
+    assert recorder.timing_summary()["windows"] == 70
+    return recorder
 
 
-def test_a_quota_that_is_met_at_any_write(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    total = _count_writes(tmp_path / "all", monkeypatch, 10**9, errno.EDQUOT)
-    assert total > 25
+def test_a_quota_that_is_met_at_any_byte(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The system takes part of a write, and then none: at every 97th byte (at each of them, if counts are full)."""
+    recorder = _record(tmp_path / "all")
+    size = recorder._writer.path.stat().st_size
+    recorder.close(finished=True)
     assert capsys.readouterr().err == ""
+    unlimited, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     lengths = []
-    for failing in range(total):
-        directory = tmp_path / str(failing)
-        _count_writes(directory, monkeypatch, failing, errno.EDQUOT)
-        printed = capsys.readouterr().err
-        paths = list(directory.rglob("*.h5"))
-        if not paths:
-            assert printed == ""
+    for limit in range(0, size + 98, 1 if FULL_COUNTS else 97):
+        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, hard))
+        try:
+            _record(tmp_path / str(limit)).close(finished=True)
+        except OSError as error:
+            if error.errno != errno.EFBIG:
+                raise
+            assert not [path for path in (tmp_path / str(limit)).rglob("*") if path.is_file()]
             continue
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (unlimited, hard))
+        printed = capsys.readouterr().err
         assert printed.count("\n") == 1
-        assert os.strerror(errno.EDQUOT) in printed
-        store = read_store(paths[0])
+        assert os.strerror(errno.EFBIG) in printed
+        (path,) = (tmp_path / str(limit)).rglob("*.*")
+        store = read_store(path)
         assert store.advances["window"].tolist() == list(range(1, len(store.advances) + 1))
+        assert store.metadata["finished"] is False
         lengths.append(len(store.advances))
     assert sorted(lengths) == lengths
     assert {0, 1, 2, 4, 8, 16, 32, 64} <= set(lengths)
+
+
+@pytest.mark.parametrize("where", ["image", "publish"])
+def test_an_hdf5_file_that_cannot_be_made_leaves_the_spool(
+    tmp_path: Path, where: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    module = "precice_lb.store.rank_file.hdf5_image" if where == "image" else "precice_lb.store.writer.publish"
+    recorder = _record(tmp_path)
+    monkeypatch.setattr(module, mock.Mock(side_effect=OSError(errno.ENOSPC, "No space left")))
+    recorder.close(finished=True)
+    assert capsys.readouterr().err == ""
+    (path,) = find_stores([tmp_path])
+    assert path.suffix == ".spool"
+    assert not list(tmp_path.rglob(".*"))
+    assert (read_store(path).metadata["finished"], len(read_store(path).advances)) == (True, 70)
 
 
 @pytest.mark.parametrize(
@@ -198,10 +203,10 @@ with multiprocessing.get_context("fork").Pool(2) as pool:
 
 
 def test_a_store_that_is_removed_during_the_run(tmp_path: Path) -> None:
-    trouble = "import glob, os\nfor path in glob.glob(f'precice-lb-store/*/{name}-0-1.h5'): os.remove(path)"
+    trouble = "import glob, os\nfor path in glob.glob(f'precice-lb-store/*/{name}-0-1.spool'): os.remove(path)"
     (warning,) = _compare(tmp_path, FOURTH, trouble)
     assert "is not complete: it was removed during the run" in warning
-    assert not list((tmp_path / "1").rglob("*.h5"))
+    assert not list((tmp_path / "1").rglob("*.h5")) + list((tmp_path / "1").rglob("*.spool"))
 
 
 CLOSE_OURS = """
@@ -236,14 +241,14 @@ def test_no_standard_error_to_warn_on(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("error", [MemoryError("no memory"), RuntimeError("Unable to write"), KeyError("advances")])
-def test_whatever_hdf5_raises(tmp_path: Path, error: Exception, capsys: pytest.CaptureFixture[str]) -> None:
-    class Broken(StoreWriter):
-        def append(self, rows: np.ndarray, *sections: object) -> None:
-            if rows["window"][0] == 3:
-                raise error
-            super().append(rows, *sections)  # type: ignore[arg-type]
-
-    recorder = Recorder(Broken(tmp_path, metadata(), PARALLEL))
+def test_whatever_writing_raises(
+    tmp_path: Path, error: Exception, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    recorder = Recorder(StoreWriter(tmp_path, metadata(), PARALLEL))
+    real = recorder._writer.append
+    # What the solver's own code raises, this file's included, is not caught.
+    broken = mock.Mock(wraps=real, side_effect=[mock.DEFAULT, mock.DEFAULT, error])
+    monkeypatch.setattr(recorder._writer, "append", broken)
     advance = caller(recorder)
     for window in range(1, 101):
         advance(window, window + 1, True)

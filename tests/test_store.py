@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
@@ -20,7 +21,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from store_helpers import PARALLEL, metadata, row, rows, write_store
 
+from precice_lb.cli import main
 from precice_lb.exceptions import StoreError
+from precice_lb.store import rank_file
 from precice_lb.store.merge import merge_stores
 from precice_lb.store.metadata import METADATA, USER_KEYS, decode, encode, validate
 from precice_lb.store.reader import aligned_columns, find_stores, read_runs, read_store
@@ -32,6 +35,7 @@ from precice_lb.store.schema import (
     UNITS,
     case_fingerprint,
     is_store_name,
+    store_directory,
     store_filename,
 )
 from precice_lb.store.writer import StoreWriter
@@ -85,58 +89,103 @@ def test_two_writers_at_once_take_two_names(tmp_path: Path) -> None:
     assert len(find_stores([tmp_path, one.path])) == 2
 
 
-def test_every_write_of_a_flush_may_be_the_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Replay each prefix of the writes, page by page: the file opens with all that was flushed before."""
-    log: list[tuple[str, bytes, int]] = []
-    pwrite, ftruncate = os.pwrite, os.ftruncate
-
-    def logged_pwrite(descriptor: int, data: bytes, offset: int) -> int:
-        # A write that a kill cuts short ends between two pages; the writer goes on after each of them.
-        data = bytes(data[: _PAGE - offset % _PAGE])
-        log.append(("write", data, offset))
-        return pwrite(descriptor, data, offset)
-
-    def logged_ftruncate(descriptor: int, size: int) -> None:
-        log.append(("truncate", b"", size))
-        ftruncate(descriptor, size)
-
-    monkeypatch.setattr("precice_lb.store.append.os.pwrite", logged_pwrite)
-    monkeypatch.setattr("precice_lb.store.append.os.ftruncate", logged_ftruncate)
-    writer = StoreWriter(tmp_path / "real", metadata(), PARALLEL)
-    flushed = [(len(log), 0)]
+def test_a_spool_cut_at_any_byte_is_read_up_to_the_last_complete_block(tmp_path: Path) -> None:
+    """Every byte of a spool with all kinds of blocks (every seventh unless counts are full)."""
+    writer = StoreWriter(tmp_path, metadata(), PARALLEL, keep_spool=True)
+    sizes = [writer.path.stat().st_size]
     writer.write_initialize(np.array([(500, 1000, 0, 0)], dtype=INITIALIZE_DTYPE))
-    table = rows(row(window, window * 1e-6, 0, 0) for window in range(1, 2501))
+    table = rows(row(window, window * 1e-6, 0, 0) for window in range(1, 130))
     names = [f"section {index}" for index in range(40)]
-    sections = np.array([(k % 40, k + 1, k + 1, 1) for k in range(2500)], dtype=SECTION_DTYPE)
+    sections = np.array([(k % 40, k + 1, k + 1, 1) for k in range(129)], dtype=SECTION_DTYPE)
     total = 0
-    for count in (1, 1, 2, 4, 8, 16, 32, 900, 64, 1000, 472):
+    for count in (1, 1, 2, 4, 8, 16, 32, 1, 64):
         writer.append(table[total : total + count], sections[total : total + count], names[: total + count])
         total += count
-        flushed.append((len(log), total))
+        sizes.append(writer.path.stat().st_size)
     writer.close(finished=True, ended_unix_ns=metadata()["started_unix_ns"])
-    monkeypatch.undo()
-    assert len(log) > 40
-
-    replay = tmp_path / "replayed.h5"
-    descriptor = os.open(replay, os.O_RDWR | os.O_CREAT)
-    for index, (kind, data, offset) in enumerate(log, start=1):
-        if kind == "write":
-            os.pwrite(descriptor, data, offset)
-        else:
-            os.ftruncate(descriptor, offset)
-        if index >= flushed[0][0]:
-            expected = max(rows for writes, rows in flushed if writes <= index)
-            store = read_store(replay)
-            assert len(store.advances) >= expected
-            np.testing.assert_array_equal(store.advances, table[: len(store.advances)])
-            assert len(store.sections) >= expected
-            np.testing.assert_array_equal(store.sections, sections[: len(store.sections)])
-            assert store.section_names == tuple(names[: len(store.section_names)])
-    os.close(descriptor)
-    assert read_store(replay).metadata["finished"] is True
+    whole = writer.path.read_bytes()
+    flushed = dict(zip(sizes, (0, 1, 2, 4, 8, 16, 32, 64, 65, 129), strict=True))
+    cut = tmp_path / "cut.spool"
+    for size in {*range(sizes[0], len(whole) + 1, 1 if FULL_COUNTS else 7), *sizes, len(whole)}:
+        cut.write_bytes(whole[:size])
+        store = read_store(cut)
+        assert len(store.advances) == max(rows for end, rows in flushed.items() if end <= size)
+        np.testing.assert_array_equal(store.advances, table[: len(store.advances)])
+        assert len(store.sections) >= len(store.advances)
+        np.testing.assert_array_equal(store.sections, sections[: len(store.sections)])
+        assert store.section_names == tuple(names[: len(store.section_names)])
+        assert len(store.section_names) > max(store.sections["name"], default=-1)
+        assert store.metadata["finished"] is (size == len(whole))
+    for size in range(0, sizes[0], 1 if FULL_COUNTS else 7):
+        cut.write_bytes(whole[:size])
+        with pytest.raises(StoreError, match=f"{cut.name}: expected a spool with a head, found none"):
+            read_store(cut)
 
 
-_PAGE = 4096
+def test_a_spool_is_what_numpy_reads(tmp_path: Path) -> None:
+    writer = StoreWriter(tmp_path, metadata(), PARALLEL, keep_spool=True)
+    writer.append(rows([row(1, 0.1, 0.2, 0.0)]))
+    with writer.path.open("rb") as file:
+        head, advances = np.load(file), np.load(file)
+        assert file.read() == b""
+    assert json.loads(head["head"][0])["configuration"] == PARALLEL
+    assert advances.dtype == ADVANCE_DTYPE
+
+
+@pytest.mark.parametrize("keep", [False, True])
+def test_the_spool_and_the_hdf5_file_hold_the_same(tmp_path: Path, keep: bool) -> None:
+    more = {"degrees_of_freedom": {"A": 1e6}, "run": "r", "cpus": "0-1", "clock_resolution": 1e-9}
+    writer = StoreWriter(tmp_path, metadata(**more), PARALLEL, keep_spool=keep)
+    names, sections = ["\N{GREEK SMALL LETTER PSI}"], np.array([(0, 1, 2, 3)], SECTION_DTYPE)
+    writer.append(rows([row(1, 0.1, 0.2, None)]), sections, names)
+    writer.close(finished=True, ended_unix_ns=metadata()["started_unix_ns"] + 5)
+    assert [path.suffix for path in find_stores([tmp_path])] == [".spool" if keep else ".h5"]
+    for store in (read_store(writer.path), read_runs([tmp_path], rows=False)[0][0][0]):
+        assert store.metadata == writer.metadata
+        assert store.section_names == ("\N{GREEK SMALL LETTER PSI}",)
+        assert store.sections.tolist() == [(0, 1, 2, 3)]
+        assert store.advances.tolist() == [row(1, 0.1, 0.2, None)]
+
+
+def test_a_spool_that_became_an_hdf5_store_meanwhile_is_read_there(tmp_path: Path) -> None:
+    writer = StoreWriter(tmp_path, metadata(), PARALLEL)
+    (found,) = find_stores([tmp_path])
+    lazy = read_runs([found], rows=False)[0][0][0]
+    writer.append(rows([row(1, 0.1, 0.2, 0.0)]))
+    writer.close(finished=True, ended_unix_ns=metadata()["started_unix_ns"])
+    assert not found.exists()
+    assert len(read_store(found).advances) == len(lazy.advances) == 1
+
+
+def test_a_spool_beside_the_hdf5_file_made_of_it_counts_once(tmp_path: Path) -> None:
+    """The process was killed between giving the one its name and removing the other."""
+    writer = StoreWriter(tmp_path, metadata(), PARALLEL)
+    writer.append(rows([row(1, 0.1, 0.2, 0.0)]))
+    spool = writer.path
+    content = spool.read_bytes()
+    writer.close(finished=True, ended_unix_ns=metadata()["started_unix_ns"])
+    spool.write_bytes(content)
+    assert len(find_stores([tmp_path])) == 2
+    ((group,),) = read_runs([tmp_path])
+    assert [store.metadata["finished"] for store in group] == [True]
+    assert len(merge_stores(tmp_path, force=True)) == 1
+    assert [path.name for path in find_stores([tmp_path])] == ["A-1.merged.h5"]
+
+
+def test_rows_of_killed_ranks_are_read_once_to_group_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for rank in range(8):
+        writer = StoreWriter(tmp_path, metadata(rank=rank, size=8), PARALLEL)
+        writer.append(rows(row(window, 0.1, 0.2, 0.0) for window in range(1, 4)))
+        writer._spool.close()
+    read: list[Path] = []
+    real = rank_file.read_spool
+    monkeypatch.setattr(rank_file, "read_spool", lambda path: read.append(path) or real(path))
+    ((group,),) = read_runs([tmp_path], rows=False)
+    assert len(group) == len(read) == 8
+    assert [store.interval_unix_ns[1] for store in group] == [group[0].interval_unix_ns[1]] * 8
+    assert len(read) == 8
+
+
 _WRITER = """
 import sys
 import numpy as np
@@ -185,22 +234,28 @@ def test_killed_writers_leave_every_flushed_row(tmp_path: Path) -> None:
                 assert store.section_names[name] == str(window // 100)
 
 
-def test_a_failing_disk_raises_once_and_leaves_what_was_flushed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_failing_disk_raises_and_leaves_what_was_flushed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     writer = StoreWriter(tmp_path, metadata(), PARALLEL)
     writer.append(rows([row(1, 0.1, 0.2, 0.0)]))
 
-    def full(descriptor: int, data: bytes, offset: int) -> int:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    pwrite, left = os.pwrite, [100]
 
-    monkeypatch.setattr("precice_lb.store.append.os.pwrite", full)
-    with pytest.raises(OSError, match="No space left"):
-        writer.append(rows([row(2, 0.1, 0.2, 0.0)]))
-    monkeypatch.undo()
+    def full(descriptor: int, data: memoryview, offset: int) -> int:
+        if not left[0]:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        done = pwrite(descriptor, data[: left[0]], offset)
+        left[0] -= done
+        return done
+
+    monkeypatch.setattr("precice_lb.store.spool.os.pwrite", full)
+    for _ in range(2):
+        with pytest.raises(OSError, match="No space left"):
+            writer.append(rows(row(window, 0.1, 0.2, 0.0) for window in range(2, 10)))
+        assert read_store(writer.path).advances["window"].tolist() == [1]
     with pytest.raises(OSError, match="No space left"):
         writer.close(finished=True, ended_unix_ns=metadata()["started_unix_ns"])
     assert read_store(writer.path).advances["window"].tolist() == [1]
+    assert read_store(writer.path).metadata["finished"] is False
 
 
 def test_metadata_that_the_registry_does_not_know_are_refused(tmp_path: Path) -> None:
@@ -292,15 +347,22 @@ def test_sources_without_stores_are_refused(tmp_path: Path) -> None:
         find_stores([tmp_path])
 
 
-def test_file_names_are_safe_and_spread() -> None:
+def test_file_names_are_safe() -> None:
     assert store_filename("Fluid/../x", 0, 1).count("/") == 1
     assert ".." not in store_filename("..", 0, 1)
     one, other = (store_filename("\N{GREEK SMALL LETTER PSI}" * 500 + end, 0, 1).split("/")[1] for end in "ab")
     assert max(len(one), len(other)) < 250
     assert one != other
     assert is_store_name(one)
-    directories = {store_filename("Fluid", rank, 4096).split("/")[0] for rank in range(4096)}
-    assert len(directories) == 256
+    assert store_filename("Fluid", 7, 64, 2) == "Fluid-64/Fluid-7-64.2.h5"
+    assert is_store_name("Fluid-7-64.2.spool")
+
+
+def test_a_directory_is_of_ranks_only_by_the_name_that_its_files_ask_for(tmp_path: Path) -> None:
+    for parent, above in (("Fluid-64", True), ("28", True), ("01", False), ("Fluid-6", False), ("Solid-64", False)):
+        name = "A-1-2.h5" if parent == "28" else "Fluid-7-64.2.spool"
+        assert store_directory(tmp_path / parent / name) == (tmp_path if above else tmp_path / parent)
+    assert store_directory(tmp_path / "28" / "A-2.merged.h5") == tmp_path / "28"
 
 
 BASE = """<?xml version="1.0"?>
@@ -341,6 +403,17 @@ def test_the_fingerprint_sees_another_case(old: str, new: str) -> None:
 
 def test_the_fingerprint_of_what_is_not_xml_is_that_of_the_text() -> None:
     assert case_fingerprint("<a>") != case_fingerprint("<a><b>")
+
+
+def test_nobody_is_asked_to_delete_what_cannot_be_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "profiling.db"
+    with sqlite3.connect(path) as database:
+        database.execute("CREATE TABLE events (participant TEXT)")
+    database.close()
+    assert main(["summary", str(path)]) == 2
+    said = capsys.readouterr().err
+    assert "leave it out, or import it first" in said
+    assert "remove" not in said
 
 
 def test_profiling_sections_are_kept(tmp_path: Path) -> None:

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Sequence
 from pathlib import Path
 
 import h5py
 import numpy as np
 import pytest
-from store_helpers import PARALLEL, metadata, row, rows
+from store_helpers import PARALLEL, contents, metadata, row, rows
 
 from precice_lb.exceptions import StoreError
 from precice_lb.record.meshes import MeshNotes
-from precice_lb.store.digest import content_digest
 from precice_lb.store.merge import merge_stores
 from precice_lb.store.meshes import RecordedMeshes
 from precice_lb.store.reader import RankStore, aligned_meshes, find_stores, read_runs, read_store
@@ -70,70 +67,29 @@ def test_meshes_come_back_from_ranks_and_from_a_merged_file(tmp_path: Path, poin
         path = write(tmp_path, rank, 4, meshes)
         assert told(read_store(path).meshes()) == told(meshes)
     ((group,),) = read_runs([tmp_path])
-    digests = [content_digest(store) for store in group]
+    digests = [contents(store) for store in group]
     assert told(aligned_meshes(group)) == expected
     merge_stores(tmp_path)
     assert len(find_stores([tmp_path])) == 1
     ((group,),) = read_runs([tmp_path])
-    assert [content_digest(store) for store in group] == digests
+    assert [contents(store) for store in group] == digests
     assert told(aligned_meshes(group)) == expected
     assert told(aligned_meshes(group[1:3])) == {key: value for key, value in expected.items() if key[0] in (1, 2)}
 
 
-def test_a_merge_sees_that_meshes_are_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for rank in range(2):
-        write(tmp_path, rank, 2, notes(rank))
-    names = sorted(tmp_path.rglob("*.h5"))
-    real = RecordedMeshes.joined
-
-    def damaged(parts: Sequence[RecordedMeshes]) -> RecordedMeshes:
-        found = real(parts)
-        found.coordinates[0] += 1
-        return found
-
-    monkeypatch.setattr(RecordedMeshes, "joined", staticmethod(damaged))
-    with pytest.raises(StoreError, match="the parts are kept"):
-        merge_stores(tmp_path)
-    assert sorted(tmp_path.rglob("*.h5")) == names
-
-
-def test_every_write_may_be_the_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    log: list[tuple[bytes | None, int]] = []
-    pwrite, ftruncate = os.pwrite, os.ftruncate
-
-    def logged_pwrite(descriptor: int, data: bytes, offset: int) -> int:
-        data = bytes(data[: 4096 - offset % 4096])
-        log.append((data, offset))
-        return pwrite(descriptor, data, offset)
-
-    def logged_ftruncate(descriptor: int, size: int) -> None:
-        log.append((None, size))
-        ftruncate(descriptor, size)
-
-    monkeypatch.setattr("precice_lb.store.append.os.pwrite", logged_pwrite)
-    monkeypatch.setattr("precice_lb.store.append.os.ftruncate", logged_ftruncate)
+def test_a_spool_cut_at_any_byte_has_all_meshes_or_none(tmp_path: Path) -> None:
     planted = notes(0)
-    writer = StoreWriter(tmp_path / "real", metadata(), PARALLEL)
-    whole = len(log)
+    writer = StoreWriter(tmp_path, metadata(), PARALLEL, keep_spool=True)
+    whole = writer.path.stat().st_size
     writer.write_meshes(planted)
-    done = len(log)
+    done = writer.path.stat().st_size
     writer.close(finished=True, ended_unix_ns=metadata()["started_unix_ns"])
-    monkeypatch.undo()
-    replay = tmp_path / "replayed.h5"
-    descriptor = os.open(replay, os.O_RDWR | os.O_CREAT)
-    found = []
-    for index, (data, offset) in enumerate(log, start=1):
-        if data is None:
-            os.ftruncate(descriptor, offset)
-        else:
-            os.pwrite(descriptor, data, offset)
-        if index >= whole:
-            meshes = read_store(replay).meshes()
-            assert not len(meshes.rows) or told(meshes) == told(planted)
-            assert len(meshes.rows) or index < done
-            found.append(len(meshes.rows))
-    os.close(descriptor)
-    assert 0 in found
+    content = writer.path.read_bytes()
+    cut = tmp_path / "cut.spool"
+    for size in [*range(whole, done, 211), done, len(content)]:
+        cut.write_bytes(content[:size])
+        meshes = read_store(cut).meshes()
+        assert told(meshes) == (told(planted) if size >= done else {})
 
 
 def test_a_store_without_meshes_stays_small_and_says_nothing(tmp_path: Path) -> None:
@@ -141,7 +97,7 @@ def test_a_store_without_meshes_stays_small_and_says_nothing(tmp_path: Path) -> 
     with_boxes = write(tmp_path, 0, 1, notes(0, points=False))
     assert len(read_store(path).meshes().rows) == 0
     assert told(read_store(path).meshes()) == {}
-    # Two nodes of HDF5's index, a few rows, the long name.
+    # A few rows, the long name.
     assert with_boxes.stat().st_size - path.stat().st_size < 8192
     assert RankStore(path, {}, "", rows([]), rows([])).meshes().names == ()
 

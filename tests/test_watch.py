@@ -24,12 +24,16 @@ from precice_lb.cli import main
 from precice_lb.dataset import load_runs
 from precice_lb.emulation import CostLaw
 from precice_lb.exceptions import DataError, StoreError
+from precice_lb.export.runs import exported_runs
 from precice_lb.ingest.profiling import enrich, import_profiling
 from precice_lb.ingest.profiling.files import read_header
 from precice_lb.ingest.profiling.follow import ProfileTail, WaitsTail
 from precice_lb.ingest.profiling.ranks import profiled_participant
 from precice_lb.recommend import load_sources
+from precice_lb.record.recorder import flush_after
 from precice_lb.report.watch_view import watch_facts, watch_line
+from precice_lb.store import rank_file
+from precice_lb.store.merge import merge_stores
 from precice_lb.store.reader import find_stores, read_store
 from precice_lb.store.schema import INITIALIZE_DTYPE
 from precice_lb.store.tail import StoreTail
@@ -116,11 +120,12 @@ def wait_for_stores(case: Path) -> None:
 
 
 def look_until(observer: Observer, case: Path, wanted: str) -> Snapshot:
-    """Let the run go on window by window, seeing each, as the recorder writes every second one."""
+    """Let the run go on window by window, seeing each that the recorder has written."""
     snapshot, deadline = observer.look(), time.monotonic() + 300
     for window in range(1 if snapshot is None else snapshot.windows, 150):
         (case / "allowed").write_text(str(window))
-        while snapshot is None or snapshot.windows < window - 1:
+        # The window that is allowed waits for the next one.
+        while snapshot is None or flush_after(snapshot.windows) < window:
             assert time.monotonic() < deadline, snapshot and watch_line(snapshot)
             time.sleep(0.01)
             snapshot = observer.look()
@@ -219,12 +224,13 @@ def test_looking_again_and_again_gives_what_reading_the_whole_run_gives(tmp_path
 
 def test_only_new_rows_are_read_and_few_at_once(tmp_path: Path) -> None:
     writer = StoreWriter(tmp_path, metadata(), PARALLEL)
-    writer.append(rows(row(w, 0.1, 0.2, 0.1) for w in range(1, 11)))
+    for first in range(1, 11, 5):
+        writer.append(rows(row(w, 0.1, 0.2, 0.1) for w in range(first, first + 5)))
     tail = StoreTail(writer.path, most=4)
     counts = []
     while not counts or tail.has_more:
         counts.append(len(tail.read()))
-    assert counts == [4, 4, 2]
+    assert counts == [5, 5, 0]
     writer.append(rows(row(w, 0.1, 0.2, 0.1) for w in range(11, 13)))
     assert tail.read()["window"].tolist() == [11, 12]
     assert len(tail.read()) == 0
@@ -232,19 +238,23 @@ def test_only_new_rows_are_read_and_few_at_once(tmp_path: Path) -> None:
     assert len(tail.read()) == 0
     assert tail.head is not None
     assert tail.head.metadata["finished"] is True
+    assert tail.path.suffix == ".h5"
+    late = StoreTail(tail.path, most=5)
+    counts = []
+    while not counts or late.has_more:
+        counts.append(len(late.read()))
+    assert counts == [5, 5, 2]
 
 
 def test_a_look_at_a_run_without_news_reads_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from precice_lb.store import parts, tail
-
     paths = [write_store(tmp_path, [row(w, 0.1, 0.2, 0.1) for w in range(1, 30)], name) for name in "AB"]
     for path in paths:
         os.utime(path, (time.time() - 60, time.time() - 60))
     observer = Observer(tmp_path)
     first = observer.look()
     opened = []
-    for module in (parts, tail):
-        monkeypatch.setattr(module, "open_read_only", lambda path: opened.append(path) or pytest.fail("read again"))
+    real = rank_file._opened
+    monkeypatch.setattr(rank_file, "_opened", lambda path: opened.append(path) or real(path))
     second = observer.look()
     assert opened == []
     assert first is not None
@@ -282,8 +292,6 @@ def test_files_that_are_cut_or_foreign_never_stop_it(tmp_path: Path, capsys: pyt
 
 
 def test_merged_runs_are_seen_too(tmp_path: Path) -> None:
-    from precice_lb.store.merge import merge_stores
-
     for _ in grow(tmp_path, [30]):
         pass
     before = watch_run(tmp_path)
@@ -291,6 +299,22 @@ def test_merged_runs_are_seen_too(tmp_path: Path) -> None:
     after = watch_run(tmp_path)
     assert [each.own_seconds for each in after.participants] == [each.own_seconds for each in before.participants]
     assert after.resplit == before.resplit
+
+
+def test_a_run_beside_its_merged_file_is_seen_once(tmp_path: Path) -> None:
+    """Also where that was made, by force, while the run went on: the longer one counts, as for every other command."""
+    for done in grow(tmp_path, [8, 22]):
+        if done == 8:
+            merge_stores(tmp_path, force=True, remove=False)
+        if done == 30:
+            merged = [path for path in find_stores([tmp_path]) if path.name.endswith(".merged.h5")]
+            assert [path.name for path in merged] == ["A-2.merged.h5", "B-2.merged.h5"]
+            seen = watch_run(tmp_path)
+            assert [(each.ranks_seen, each.windows) for each in seen.participants] == [(2, 30)] * 2
+            assert seen.run == "A:2 B:2"
+            (exported,) = exported_runs([tmp_path])
+            assert {len(store.advances) for _, store in exported.ranks()} <= {30, 31}
+            assert load_runs([tmp_path])[0].participants["A"].windows[-1] == 30
 
 
 # -------------------------------------------------------------------------------------- preCICE's profiling files

@@ -14,8 +14,8 @@ from precice_lb.plural import plural
 __all__ = ["import_profiles", "not_measured", "wrong_size"]
 
 # Stores, and preCICE's profiling files, of one rank.
-_RANK_FILE = re.compile(r"^(?P<who>.+)-\d+-(?P<size>\d+)(?:\.\d+)?\.(?:h5|txt|json)$")
-_STORES = "stores/**/*.h5"
+_RANK_FILE = re.compile(r"^(?P<who>.+)-\d+-(?P<size>\d+)(?:\.\d+)?\.(?:h5|spool|txt|json)$")
+_STORES = "stores/**/*"
 _PROFILES = "case/**/precice-profiling/*"
 
 

@@ -260,8 +260,9 @@ class CampaignRuns:
 
 
 def _set_aside(run_directory: Path) -> None:
-    for path in run_directory.glob("stores/**/*.h5"):
-        path.rename(path.with_name(path.name + _SET_ASIDE_SUFFIX))
+    for path in list(run_directory.glob("stores/**/*")):
+        if path.suffix in (".h5", ".spool"):
+            path.rename(path.with_name(path.name + _SET_ASIDE_SUFFIX))
 
 
 def _log(run_directory: Path, participant: str) -> Path:

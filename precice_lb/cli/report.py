@@ -96,7 +96,7 @@ def _read(sources: Sequence[Path], warmup: int | None) -> tuple[list[CoupledRun]
     from precice_lb.ingest.profiling import enrich
     from precice_lb.recommend import load_sources
 
-    stores = [path for path in sources if path.is_dir() or path.suffix == ".h5"]
+    stores = [path for path in sources if path.is_dir() or path.suffix in (".h5", ".spool")]
     if len(stores) < len(sources):
         # Whatever is not there is refused here, too.
         measurements = load_sources(sources, warmup=warmup)

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from precice_lb.exceptions import raised_elsewhere
 from precice_lb.record.notes import warn_once
-from precice_lb.record.signals import SignalsHeld
 from precice_lb.store.meshes import CELL_VERTICES, MESH_PARTS, RecordedMeshes, box_names
 from precice_lb.store.schema import MESH_DTYPE
 
@@ -114,13 +114,14 @@ class MeshNotes:
     def _guarded(self, take: Callable[..., None], *arguments: Any) -> None:
         if self._meshes is None:
             return
-        # A signal handler's exception is the solver's, and none of ours.
-        with SignalsHeld():
-            try:
-                take(*arguments)
-            except Exception as error:
-                self._meshes = None
-                warn_once(f"meshes of this run are not recorded: {error}")
+        try:
+            take(*arguments)
+        except Exception as error:
+            # A signal handler's exception is the solver's, and none of ours.
+            if raised_elsewhere(error):
+                raise
+            self._meshes = None
+            warn_once(f"meshes of this run are not recorded: {error}")
 
     def _collect(self, mesh: Any, what: str, values: tuple[Any, ...]) -> None:
         if self._meshes is not None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import importlib.metadata
 import json
 import os
 import platform
@@ -18,6 +17,7 @@ from precice_lb.exceptions import StoreError
 from precice_lb.record.backend import Backend
 from precice_lb.record.notes import warn_once
 from precice_lb.store.schema import USER_KEYS, case_fingerprint, validate
+from precice_lb.version import VERSION
 
 __all__ = ["run_metadata", "user_metadata"]
 
@@ -66,7 +66,7 @@ def run_metadata(
         "emulated_load": "precice_lb.emulation" in sys.modules,
         "backend": backend.name,
         "precice_version": _backend_version(backend),
-        "precice_lb_version": _own_version(),
+        "precice_lb_version": VERSION,
         "python_version": platform.python_version(),
         "configuration_path": str(path),
         "configuration_hash": hashlib.sha256(data).hexdigest(),
@@ -141,13 +141,6 @@ def _cpus() -> str | None:
 def _backend_version(backend: Backend) -> str:
     version = backend.module.get_version_information()
     return version.decode("utf-8", "replace") if isinstance(version, bytes) else str(version)
-
-
-def _own_version() -> str:
-    try:
-        return importlib.metadata.version("precice_lb")
-    except importlib.metadata.PackageNotFoundError:
-        return "unknown"
 
 
 def _clean(value: Any) -> Any:

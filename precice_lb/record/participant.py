@@ -62,7 +62,6 @@ def recording_class(backend: Backend) -> type:
         ``PRECICE_LB_METADATA``.
     """
     base: Any = backend.participant
-    made = 0
     clock = time.perf_counter_ns
     tells_times = backend.name == "embedded"
     mesh_calls = _mesh_calls(base)
@@ -75,11 +74,7 @@ def recording_class(backend: Backend) -> type:
 
         # An extension type takes its arguments here too, so ours have to go twice.
         def __new__(cls, *args: Any, metadata: Mapping[str, Any] | None = None, **kwargs: Any) -> Any:
-            nonlocal made
             del metadata
-            made += 1
-            if made > 1:
-                Participant.advance = general  # type: ignore[method-assign]
             kwargs = _checked(backend, args, kwargs)
             return base.__new__(cls) if base.__new__ is object.__new__ else base.__new__(cls, *args, **kwargs)
 
@@ -95,9 +90,6 @@ def recording_class(backend: Backend) -> type:
                 self._precice_lb_advance = timed_advance(base, recorder, tells_times=tells_times)
                 if mesh_calls is not None and recorder.is_open:
                     self._precice_lb_meshes = mesh_calls.notes()
-            # Nearly always there is one participant in a process: its method need not look up its recorder.
-            if made == 1:
-                Participant.advance = self._precice_lb_advance  # type: ignore[method-assign, assignment]
 
         def __del__(self) -> None:
             if self._precice_lb_recorder is not None:
@@ -171,13 +163,13 @@ def recording_class(backend: Backend) -> type:
         if participant is None:
             # The collector of cycles calls this before the destructor, which knows more; there may be none of ours.
             if recorder.is_open:
-                atexit.register(recorder.close, finished=False)
+                atexit.register(recorder.close, finished=False, keep_spool=True)
         elif recorder.is_open:
             finished = False
             if participant._precice_lb_coupled:
                 with contextlib.suppress(Exception):
                     finished = not base.is_coupling_ongoing(participant)
-            recorder.close(finished=finished)
+            recorder.close(finished=finished, keep_spool=True)
 
     if mesh_calls is not None:
         for name, method in mesh_calls.methods.items():
@@ -185,7 +177,6 @@ def recording_class(backend: Backend) -> type:
     for name, method in vars(Participant).items():
         if callable(method) and name[0] != "_" and hasattr(base, name):
             method.__doc__ = getattr(base, name).__doc__
-    general = Participant.advance
     Participant.__doc__ = base.__doc__
     Participant.__qualname__ = "Participant"
     Participant.__module__ = "precice_lb"
@@ -226,6 +217,14 @@ def _takes_communicator(version: str) -> bool:
     return numbers is not None and tuple(int(number or 0) for number in numbers.groups()) > (3, 4, 0)
 
 
+def _keeps_spool() -> bool:
+    """Whether spools stay as they are when the participant ends, as ``PRECICE_LB_STORE`` says."""
+    kind = os.environ.get("PRECICE_LB_STORE", "")
+    if kind not in ("", "hdf5", "spool"):
+        warn_once(f"PRECICE_LB_STORE is ignored: expected hdf5 or spool, found {kind!r}")
+    return kind == "spool"
+
+
 def _start_recorder(
     backend: Backend, args: tuple[Any, ...], kwargs: dict[str, Any], metadata: Mapping[str, Any] | None
 ) -> Recorder | None:
@@ -252,7 +251,7 @@ def _start_recorder(
         values, text = run_metadata(participant, configuration, rank, size, backend)
         values.update(user_metadata(metadata))
         directory = Path(os.environ.get("PRECICE_LB_DIR") or DEFAULT_DIRECTORY).absolute()
-        writer = StoreWriter(directory, values, text)
+        writer = StoreWriter(directory, values, text, keep_spool=_keeps_spool())
         if os.environ.get("PRECICE_LB_AT_END"):
             from precice_lb.record.at_end import at_end_action
 

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from precice_lb.exceptions import raised_elsewhere
 from precice_lb.record.notes import warn_once
 from precice_lb.record.sections import Sections
-from precice_lb.record.signals import SignalsHeld
 from precice_lb.record.totals import Totals
 from precice_lb.store.schema import ADVANCE_DTYPE, INITIALIZE_DTYPE, NOT_MEASURED
 
@@ -22,14 +22,10 @@ if TYPE_CHECKING:
     from precice_lb.record.meshes import MeshNotes
     from precice_lb.store.writer import StoreWriter
 
-__all__ = ["Recorder"]
+__all__ = ["Recorder", "flush_after"]
 
 _BUFFER_ROWS = 1024
 _FLUSH_EVERY = 64
-# Where windows are long, a flush is due after so much time already, but all ranks together flush no more than so often
-# in that time: the file system is shared.
-_FLUSH_NS = 1_000_000_000
-_FLUSHES = 64
 _NO_ROWS: NDArray[np.void] = np.empty(0, dtype=ADVANCE_DTYPE)
 _CALL_DTYPE = np.dtype([("begin", "<i8"), ("end", "<i8"), ("dt", "<f8"), ("complete", "?")])
 
@@ -37,9 +33,9 @@ _CALL_DTYPE = np.dtype([("begin", "<i8"), ("end", "<i8"), ("dt", "<f8"), ("compl
 class Recorder:
     """Takes the times of one participant on one rank.
 
-    All ranks flush after the same time windows, 1, 2, 4, …, 64 and every 64th from there on: unaligned flushes of many
-    ranks would delay every window. Where 64 windows take longer than a second (per 64 ranks), every 32nd, 16th, … is
-    due, so that the file shows a run as it goes. A failure is one warning; after it there are only running sums.
+    All ranks flush after the same time windows, which `flush_after` counts: unaligned flushes of many ranks would delay
+    every window. A failure is one warning; after it there are only running sums. No signal handler of the solver is
+    touched: what one raises meanwhile is the solver's, and may cost the rows of one flush.
 
     What happens in every ``advance`` is up to the caller (`precice_lb.record.advance`). It gives ``take`` a tuple of
     the clock before and after (ns), the computed time step (simulated s), and whether the time window is complete, and
@@ -66,7 +62,6 @@ class Recorder:
         "_calls",
         "_iteration",
         "_parts",
-        "_patience",
         "_pid",
         "_previous_end",
         "_repeats",
@@ -91,8 +86,6 @@ class Recorder:
         self._totals = Totals()
         self._sections = Sections()
         self._writer = writer
-        ranks = 1 if writer is None else int(writer.metadata["size"])
-        self._patience = _FLUSH_NS * max(ranks / _FLUSHES, 1.0)
         self._after_close = after_close
         self._pid = os.getpid()
 
@@ -103,22 +96,20 @@ class Recorder:
 
     def write_meshes(self, notes: MeshNotes) -> None:
         """Write what the rank said about its meshes."""
-        with SignalsHeld():
-            if self._writer is not None:
-                try:
-                    self._writer.write_meshes(notes.recorded(self._writer.metadata["rank"]))
-                except Exception as error:
-                    self._fail(error)
+        if self._writer is not None:
+            try:
+                self._writer.write_meshes(notes.recorded(self._writer.metadata["rank"]))
+            except Exception as error:
+                self._fail(error)
 
     def initialized(self, begin: int, end: int, mapping: int, wait: int) -> None:
         """Take the times of ``initialize``, in ns of the clock; -1 for a duration that is not known."""
         row = np.array([(begin, end - begin, mapping, wait)], dtype=INITIALIZE_DTYPE)
-        with SignalsHeld():
-            if self._writer is not None:
-                try:
-                    self._writer.write_initialize(row)
-                except Exception as error:
-                    self._fail(error)
+        if self._writer is not None:
+            try:
+                self._writer.write_initialize(row)
+            except Exception as error:
+                self._fail(error)
         self._previous_end = time.perf_counter_ns()
 
     def stayed(self) -> None:
@@ -137,11 +128,10 @@ class Recorder:
     def section_stopped(self, end: int) -> None:
         """Take the end of the profiling section that began last; ``end`` is the clock, in ns."""
         if self._sections.stop(end, len(self._calls)):
-            with SignalsHeld():
-                try:
-                    self._write(self._rows(), sections_only=True)
-                except Exception as error:
-                    self._fail(error)
+            try:
+                self._write(self._rows(), sections_only=True)
+            except Exception as error:
+                self._fail(error)
 
     def timing_summary(self) -> dict[str, float]:
         """Return the running sums.
@@ -161,59 +151,52 @@ class Recorder:
         int
             Time windows until the next flush.
         """
-        before, begin = self._window, self._previous_end
         self.flush()
         done = self._window - 1
-        every = _FLUSH_EVERY
-        taken = (self._previous_end - begin) / max(self._window - before, 1)
-        while every > 1 and every * taken > self._patience:
-            every //= 2
-        if done < every:
-            return (1 << done.bit_length()) - done
-        return every - done % every
+        return flush_after(done) - done
 
     def flush(self) -> None:
         """Write everything taken so far; our own time on disk is no solver time."""
-        with SignalsHeld():
-            rows = _NO_ROWS
-            try:
-                rows = self._rows()
-                self._totals.add(rows)
-                self._write(rows)
-            except Exception as error:
-                self._fail(error)
-            if len(rows):
-                last = rows[-1]
-                self._window = int(last["window"]) + int(last["window_complete"])
-                self._iteration = 1 if last["window_complete"] else int(last["iteration"])
-            self._iteration += len(self._calls) in self._repeats
-            self._calls.clear()
-            self._parts.clear()
-            self._repeats.clear()
-            self._previous_end = time.perf_counter_ns()
+        rows = _NO_ROWS
+        try:
+            rows = self._rows()
+            self._totals.add(rows)
+            self._write(rows)
+        except Exception as error:
+            self._fail(error)
+        if len(rows):
+            last = rows[-1]
+            self._window = int(last["window"]) + int(last["window_complete"])
+            self._iteration = 1 if last["window_complete"] else int(last["iteration"])
+        self._iteration += len(self._calls) in self._repeats
+        self._calls.clear()
+        self._parts.clear()
+        self._repeats.clear()
+        self._previous_end = time.perf_counter_ns()
 
-    def close(self, *, finished: bool) -> None:
+    def close(self, *, finished: bool, keep_spool: bool = False) -> None:
         """Complete and close the store, once; in a forked child do nothing.
 
         Parameters
         ----------
         finished : bool
             Whether the coupling came to its end.
+        keep_spool : bool
+            Whether no HDF5 store is made, as the backend is still there.
         """
         if not self.is_open:
             return
         self.flush()
-        with SignalsHeld():
-            writer, self._writer = self._writer, None
-            if writer is not None:
-                try:
-                    writer.close(finished=finished, ended_unix_ns=_unix_ns(writer))
-                    if not writer.path.exists():
-                        raise FileNotFoundError("it was removed during the run")
-                    if self._after_close is not None:
-                        self._after_close(writer.path)
-                except Exception as error:
-                    warn_once(f"the recording {writer.path} is not complete: {error}")
+        writer, self._writer = self._writer, None
+        if writer is not None:
+            try:
+                writer.close(finished=finished, ended_unix_ns=_unix_ns(writer), keep_spool=keep_spool)
+                if self._after_close is not None:
+                    self._after_close(writer.path)
+            except Exception as error:
+                if raised_elsewhere(error):
+                    raise
+                warn_once(f"the recording {writer.path} is not complete: {error}")
 
     def _rows(self) -> NDArray[np.void]:
         """Rows of `ADVANCE_DTYPE` of the calls taken since the last flush."""
@@ -246,12 +229,24 @@ class Recorder:
             self._writer.append(rows, sections, names)
 
     def _fail(self, error: Exception) -> None:
-        """Stop writing with one warning."""
+        """Stop writing with one warning; what a signal handler of the solver raised meanwhile goes on to the solver."""
+        if raised_elsewhere(error):
+            raise error
         writer, self._writer = self._writer, None
         if writer is not None:
             warn_once(f"recording stops before window {self._window} of {writer.path}: {error}")
             with contextlib.suppress(Exception):
-                writer.close(finished=False, ended_unix_ns=_unix_ns(writer))
+                writer.close(finished=False, ended_unix_ns=_unix_ns(writer), keep_spool=True)
+
+
+def flush_after(window: int) -> int:
+    """Time window, after this one, that all ranks flush after: by its number alone, as no rank asks another.
+
+    Every window at first, then every 2nd (from window 4 on), 4th (16), 8th (64), … and at last every 64th: a file shows
+    all but the last eighth of a run as it goes, and in the long run nothing is written in 63 of 64 windows.
+    """
+    every = min(1 << max(window.bit_length() - 1, 0) // 2, _FLUSH_EVERY)
+    return (window // every + 1) * every
 
 
 def _unix_ns(writer: StoreWriter) -> int:

@@ -22,6 +22,7 @@ from precice_lb.recommend import recommend
 from precice_lb.report.documents import JSON_NAME, write_documents
 from precice_lb.report.partners_files import write_partners_beside
 from precice_lb.schedule import Schedule
+from precice_lb.store.distinct import distinct_ranks
 from precice_lb.store.groups import group_ranks, group_runs
 from precice_lb.store.reader import RankStore, find_stores, read_store
 
@@ -96,8 +97,12 @@ def _wait_until_closed(directory: Path, participant: str, patience: float) -> li
         pause = min(2.0 * pause, 1.0)
 
 
-def _readable(sources: Sequence[Path]) -> Iterator[RankStore]:
-    """Read what can be read: a file that is being created cannot yet."""
+def _readable(sources: Sequence[Path]) -> list[RankStore]:
+    """Read what can be read, which a file that is being created cannot yet; a spool and what replaces it are one."""
+    return distinct_ranks(_read_each(sources))
+
+
+def _read_each(sources: Sequence[Path]) -> Iterator[RankStore]:
     for source in sources:
         try:
             paths = find_stores([source])
@@ -129,7 +134,9 @@ def _run_of(own: Sequence[RankStore], sources: Sequence[Path]) -> Sequence[Seque
 
 def _state(run: Sequence[Sequence[RankStore]]) -> str:
     """Name a coupled run: the same for all of its participants, another one for every further run."""
-    files = sorted((str(store.path), store.metadata["ended_unix_ns"]) for group in run for store in group)
+    files = sorted(
+        (str(store.path.with_suffix("")), store.metadata["ended_unix_ns"]) for group in run for store in group
+    )
     return hashlib.sha256(repr(files).encode()).hexdigest()
 
 

@@ -12,6 +12,7 @@ from precice_lb.partners import meshes_of_run, partners_report, rank_order_text,
 from precice_lb.report.attempt import attempted
 from precice_lb.report.documents import json_text, write_files
 from precice_lb.report.text import file_stem, ranks_text, visible
+from precice_lb.store.reader import has_stores
 
 if TYPE_CHECKING:
     from precice_lb.partners import PartnersReport
@@ -59,7 +60,7 @@ def partners_of_split(sources: Iterable[str | Path], split: Mapping[str, int]) -
     They are those of a recorded run with this split, or a forecast from a run that kept coordinates. Where boxes alone
     are known they are those of another recorded run; what is missing is said.
     """
-    places = [place for place in map(Path, sources) if place.is_dir() and next(place.rglob("*.h5"), None)]
+    places = [place for place in map(Path, sources) if place.is_dir() and has_stores(place)]
     run = run_with_meshes(places, split) if places else None
     if run is None:
         return None

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -13,12 +11,12 @@ import h5py
 import numpy as np
 from numpy.typing import NDArray
 
-from precice_lb.store.digest import content_digest
-from precice_lb.store.guarded import GuardedFile
+from precice_lb.store.draft import DraftFile
 from precice_lb.store.merged import FORMAT, FORMAT_VERSION, RANK_DTYPE
-from precice_lb.store.merged_meshes import MeshWriter
+from precice_lb.store.merged_meshes import PACKING, MeshWriter
 from precice_lb.store.meshes import RecordedMeshes
 from precice_lb.store.metadata import encode, validate
+from precice_lb.store.publish import sync
 from precice_lb.store.records import RankStore
 from precice_lb.store.schema import (
     ADVANCE_DTYPE,
@@ -52,8 +50,6 @@ class MergedWriter:
     ----------
     block_ranks : int
         How many ranks should be added at a time, which bounds the memory needed.
-    digests : list of str
-        `content_digest` of each rank added.
 
     Raises
     ------
@@ -64,35 +60,29 @@ class MergedWriter:
     def __init__(self, path: Path, rows: int) -> None:
         self.path = path
         self.block_ranks = min(max(_BLOCK_ROWS // max(rows, 1), 1), _BLOCK_RANKS)
-        self.digests: list[str] = []
         chunk = self.block_ranks, max(_CHUNK_VALUES // self.block_ranks, _LEAST_CHUNK_ROWS)
-        self._raw = GuardedFile(path)
+        self._raw = DraftFile(str(path))
         self._file = h5py.File(self._raw, "w")
         advances = self._file.create_group("advances")
         advances.attrs["units"] = json.dumps({column: UNITS[column] for column in ADVANCE_DTYPE.names or ()})
         self._columns = [_Column(advances, name, chunk) for name in ADVANCE_DTYPE.names or ()]
         self._sections = self._file.create_dataset(
-            "sections", (0,), SECTION_DTYPE, maxshape=(None,), chunks=(_LEAST_CHUNK_ROWS,), compression="gzip"
+            "sections", (0,), SECTION_DTYPE, maxshape=(None,), chunks=(_LEAST_CHUNK_ROWS,), **PACKING
         )
         self._meshes = MeshWriter(self._file)
         self._index: list[tuple[Any, ...]] = []
         self._metadata: list[dict[str, Any]] = []
         self._initialize: list[NDArray[np.void]] = []
-        self._parts: list[str] = []
         self._configurations: dict[str, int] = {}
         self._section_names: dict[str, int] = {}
 
-    def add(self, stores: Sequence[RankStore], parts: Sequence[str], part_digests: Sequence[str]) -> None:
+    def add(self, stores: Sequence[RankStore]) -> None:
         """Write further ranks.
 
         Parameters
         ----------
         stores : sequence of RankStore
             The next ranks.
-        parts : sequence of str
-            Paths of their own files in the store directory.
-        part_digests : sequence of str
-            `content_digest` of those.
 
         Raises
         ------
@@ -104,24 +94,13 @@ class MergedWriter:
         tables = [store.advances for store in stores]
         for column in self._columns:
             column.add(tables)
-        for store, table, part, part_digest in zip(stores, tables, parts, part_digests, strict=True):
-            self.digests.append(content_digest(store))
+        for store, table in zip(stores, tables, strict=True):
             first, count = self._add_sections(store)
-            self._index.append(
-                (
-                    store.metadata["rank"],
-                    len(table),
-                    len(store.initialize) > 0,
-                    self._configurations.setdefault(store.configuration, len(self._configurations)),
-                    first,
-                    count,
-                    self.digests[-1].encode(),
-                    part_digest.encode(),
-                )
-            )
+            configuration = self._configurations.setdefault(store.configuration, len(self._configurations))
+            initialized = len(store.initialize) > 0
+            self._index.append((store.metadata["rank"], len(table), initialized, configuration, first, count))
             self._metadata.append(validate(store.metadata, complete=True))
             self._initialize.append(store.initialize[:1])
-            self._parts.append(part)
         self._meshes.add(RecordedMeshes.joined([store.meshes() for store in stores]))
         self._flush()
 
@@ -146,7 +125,6 @@ class MergedWriter:
         ]
         file.create_dataset("ranks", data=np.array(self._index, dtype=RANK_DTYPE))
         file.create_dataset("metadata", data=own, dtype=h5py.string_dtype())
-        file.create_dataset("parts", data=self._parts, dtype=h5py.string_dtype())
         file.create_dataset("configurations", data=list(self._configurations), dtype=h5py.string_dtype())
         names = [name.encode()[:SECTION_NAME_BYTES] for name in self._section_names]
         file.create_dataset("section_names", data=np.array(names, dtype=f"S{SECTION_NAME_BYTES}"))
@@ -164,14 +142,7 @@ class MergedWriter:
         self.abandon()
         if self._raw.failure is not None:
             raise self._raw.failure
-        descriptor = os.open(self.path, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-            # What is verified next shall come from the disk where the system can do that.
-            with contextlib.suppress(OSError, AttributeError):
-                os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
-        finally:
-            os.close(descriptor)
+        sync(self.path)
 
     def abandon(self) -> None:
         """Close the file as it is."""
@@ -222,7 +193,7 @@ class _Column:
         if self._dataset is None:
             chunk = 1, min(max(len(self._shared), 1), _CHUNK_VALUES)
             self._group.create_dataset(
-                self._name, data=self._shared[np.newaxis], maxshape=(1, None), chunks=chunk, compression="gzip"
+                self._name, data=self._shared[np.newaxis], maxshape=(1, None), chunks=chunk, **PACKING
             )
 
     def _agrees(self, column: NDArray[Any]) -> bool:
@@ -234,12 +205,9 @@ class _Column:
         return True
 
     def _create(self) -> h5py.Dataset:
-        whole = self._dtype.kind == "i"
-        # Nanoseconds of like ranks need few bits above their minimum: as small as with gzip at ten times its speed.
-        packing = {"scaleoffset": 0} if whole else {"compression": "gzip", "shuffle": True}
         empty = NOT_MEASURED if self._name.endswith("_ns") else 0
         return self._group.create_dataset(
-            self._name, (0, 0), self._dtype, maxshape=(None, None), chunks=self._chunk, fillvalue=empty, **packing
+            self._name, (0, 0), self._dtype, maxshape=(None, None), chunks=self._chunk, fillvalue=empty, **PACKING
         )
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from precice_lb.store.records import RankStore
 from precice_lb.store.schema import MERGED_SUFFIX
 
-__all__ = ["distinct_ranks"]
+__all__ = ["distinct_ranks", "holds"]
 
 # What two stores of one launch of one rank have in common, wherever they lie and however they were made.
 _SAME = ("participant", "rank", "size", "case")
@@ -59,6 +59,12 @@ def distinct_ranks(stores: Iterable[RankStore]) -> list[RankStore]:
             for each in recorded.get(_values(store, *_SAME, "working_directory"), [])
         )
     ]
+
+
+def holds(store: RankStore, other: RankStore) -> bool:
+    """Whether a store has every call of ``advance`` that another has, of the same rank of the same launch."""
+    same = _values(store, *_SAME, *_START) == _values(other, *_SAME, *_START) and _agree(store, other)
+    return same and len(other.advances) <= len(store.advances) and _rows_agree(store, other)
 
 
 def _values(store: RankStore, *names: str) -> Hashable:

@@ -1,8 +1,9 @@
 """Merging the files of a participant's ranks into one.
 
-The merged file is written under a hidden name, brought to the disk, read back and compared with what was read from the
-parts; then it gets its name, and only then the parts are removed. A merge that is interrupted leaves either all parts,
-or a complete merged file and some of the parts: the next merge goes on from there, and reading counts no rank twice.
+The merged file is written under a hidden name, brought to the disk, and read back: HDF5 compares the checksums of all
+of it, and the calls of every rank are compared with those of the rank's own file. Then it gets its name, and only then
+the ranks' files are removed. A merge that is interrupted leaves either all of them, or a complete merged file and some
+of them: the next merge goes on from there, and reading counts no rank twice.
 """
 
 from __future__ import annotations
@@ -19,11 +20,12 @@ from typing import TypeAlias
 
 from precice_lb.exceptions import StoreError
 from precice_lb.store.combine import MergedWriter
-from precice_lb.store.digest import content_digest
+from precice_lb.store.distinct import distinct_ranks, holds
 from precice_lb.store.groups import group_ranks
 from precice_lb.store.liveness import writing_problem
 from precice_lb.store.merged import MergedStore
-from precice_lb.store.parts import read_part, read_tables
+from precice_lb.store.publish import publish, sync
+from precice_lb.store.rank_file import read_rank_file, read_rows_and_meshes
 from precice_lb.store.reader import find_stores
 from precice_lb.store.records import RankStore
 from precice_lb.store.schema import MERGED_SUFFIX, merged_filename, store_directory
@@ -48,7 +50,7 @@ def merge_stores(
     Parameters
     ----------
     directory : path
-        Searched with everything below it; each store directory is merged on its own.
+        Searched with everything below it; each store directory is merged on its own, and nothing above is touched.
     complete : callable, optional
         Adds what was measured beside the stores before they are merged. It is called with some ranks at a time.
     remove : bool
@@ -69,15 +71,18 @@ def merge_stores(
     """
     if not Path(directory).is_dir():
         raise StoreError(f"{directory}: expected a directory with store files, found none there")
-    places = dict.fromkeys(store_directory(path) for path in find_stores([directory]))
+    root = Path(directory).resolve()
+    places: dict[Path, list[Path]] = {}
+    for path in find_stores([root]):
+        places.setdefault(root if path.parent == root else store_directory(path), []).append(path)
     merged: list[Path] = []
     refused: list[str] = []
-    for place in places:
+    for place, files in places.items():
         try:
             with _lock(place) as locked:
                 if locked:
                     _sweep(place)
-                _merge_directory(place, complete, remove, force, merged, refused)
+                _merge_directory(place, files, complete, remove, force, merged, refused)
         except StoreError as error:
             refused.append(str(error))
         except OSError as error:
@@ -89,16 +94,28 @@ def merge_stores(
 
 
 def _merge_directory(
-    place: Path, complete: Complete | None, remove: bool, force: bool, merged: list[Path], refused: list[str]
+    place: Path,
+    files: Sequence[Path],
+    complete: Complete | None,
+    remove: bool,
+    force: bool,
+    merged: list[Path],
+    refused: list[str],
 ) -> None:
     """Merge one store directory; say what was merged and what was refused."""
-    files = [path for path in find_stores([place]) if store_directory(path) == place]
-    parts = {path.relative_to(place).as_posix(): path for path in files if not path.name.endswith(MERGED_SUFFIX)}
+    states = {path: _state(path) for path in files if not path.name.endswith(MERGED_SUFFIX) and path.exists()}
+    stores = [read_rank_file(path, rows=False) for path in states]
+    # What an earlier merge did not come to.
     for path in files:
-        if path.name.endswith(MERGED_SUFFIX) and _finish(path, parts, remove):
-            merged.append(path)
-    states = {path: _state(path) for path in parts.values()}
-    for group in group_ranks(read_part(path, rows=False) for path in states):
+        if path.name.endswith(MERGED_SUFFIX):
+            ended = [store for store in stores if force or writing_problem(store) is None]
+            held = _held(path, ended)
+            if held:
+                merged.append(path)
+                stores = [store for store in stores if store.path not in held]
+                if remove:
+                    _remove(place, held, states)
+    for group in group_ranks(distinct_ranks(stores)):
         problem = None if force else next(filter(None, map(writing_problem, group)), None)
         try:
             if problem is not None:
@@ -106,32 +123,36 @@ def _merge_directory(
                     f"{group[0].path}: expected participant {group[0].metadata['participant']!r} to have ended, found "
                     f"that {problem}; merge when the run has ended, or with --force if you know that it is over"
                 )
-            merged.append(_merge_group(place, group, states, complete, remove))
+            target = _merge_group(place, group, states, complete)
+            merged.append(target)
+            if remove:
+                _remove(place, _held(target, stores), states)
         except StoreError as error:
             refused.append(str(error))
 
 
-def _finish(path: Path, parts: dict[str, Path], remove: bool) -> bool:
-    """Take away parts that a merged file already holds; whether there were any."""
-    store = MergedStore(path)
+def _held(path: Path, parts: Sequence[RankStore]) -> set[Path]:
+    """Find the ranks' files that hold no call of ``advance`` that is not in a merged file, too."""
+    by_rank: dict[int, list[RankStore]] = {}
+    for part in parts:
+        by_rank.setdefault(part.metadata["rank"], []).append(part)
+    found: set[Path] = set()
+    merged = MergedStore(path)
     try:
-        held = []
-        for position, name in enumerate(store.parts):
-            if name in parts:
-                state = _state(parts[name])
-                if content_digest(read_part(parts[name])).encode() == store.index["part_digest"][position]:
-                    held.append((position, parts.pop(name), state))
-        if held and remove:
-            positions = [position for position, _, _ in held]
-            _verify(store, [digest.decode() for digest in store.index["digest"]], positions)
-            _remove([(part, state) for _, part, state in held])
-        return bool(held)
+        for first in range(0, len(merged.index), merged.block_ranks):
+            stores = merged.stores[first : first + merged.block_ranks]
+            if by_rank.keys().isdisjoint(store.metadata["rank"] for store in stores):
+                continue
+            for store, rows in zip(stores, merged.tables(first, first + len(stores)), strict=True):
+                whole = RankStore(path, store.metadata, store.configuration, rows, store.initialize)
+                found |= {part.path for part in by_rank.get(store.metadata["rank"], []) if holds(whole, part)}
     finally:
-        store.close()
+        merged.close()
+    return found
 
 
 def _merge_group(
-    place: Path, group: Sequence[RankStore], states: Mapping[Path, _State], complete: Complete | None, remove: bool
+    place: Path, group: Sequence[RankStore], states: Mapping[Path, _State], complete: Complete | None
 ) -> Path:
     """Merge the ranks of one participant, whose files were in some state before they were first read."""
     data = group[0].metadata
@@ -143,77 +164,58 @@ def _merge_group(
         writer = MergedWriter(draft, len(group[0].advances))
         try:
             for first in range(0, len(group), writer.block_ranks):
-                raw = [_with_rows(store) for store in group[first : first + writer.block_ranks]]
-                digests = [content_digest(store) for store in raw]
-                names = [store.path.relative_to(place).as_posix() for store in raw]
-                writer.add(raw if complete is None else complete(raw), names, digests)
+                block = [_with_rows(store) for store in group[first : first + writer.block_ranks]]
+                writer.add(block if complete is None else complete(block))
             writer.close()
         finally:
             writer.abandon()
-        store = MergedStore(draft)
-        try:
-            _verify(store, writer.digests, range(len(group)))
-        finally:
-            store.close()
-        changed = [store.path for store in group if _state(store.path) != states[store.path]]
+        changed = [store.path for store in group if not store.path.exists() or _state(store.path) != states[store.path]]
         if changed:
             raise StoreError(
                 f"{changed[0]}: expected a store that nobody writes to, found it changed while it was merged; "
                 "merge when the run has ended"
             )
-        _publish(draft, target)
+        _verify(draft, target, group)
+        if not publish(draft, target):
+            raise StoreError(f"{target}: expected no such file yet, found one; merge again")
+        sync(place)
     finally:
         draft.unlink(missing_ok=True)
-    if remove:
-        _remove([(store.path, states[store.path]) for store in group])
     return target
 
 
 def _with_rows(store: RankStore) -> RankStore:
-    advances, sections, meshes = read_tables(store.path)
+    advances, sections, meshes = read_rows_and_meshes(store.path)
     return dataclasses.replace(store, advances=advances, sections=sections, meshes=lambda: meshes)
 
 
-def _verify(store: MergedStore, digests: Sequence[str], positions: Sequence[int]) -> None:
-    """Read ranks back and compare them with what went in."""
-    wanted = set(positions)
-    for first in range(0, len(store.index), store.block_ranks):
-        block = range(first, min(first + store.block_ranks, len(store.index)))
-        if wanted.isdisjoint(block):
-            continue
-        for position, rows in zip(block, store.tables(block.start, block.stop), strict=True):
-            if position not in wanted:
-                continue
-            found = content_digest(dataclasses.replace(store.stores[position], advances=rows))
-            if found != digests[position]:
-                raise StoreError(
-                    f"{store.path}: expected rank {store.index['rank'][position]} with digest {digests[position]}, "
-                    f"found {found}; the parts are kept: look at the disk, remove this file and merge again"
-                )
-
-
-def _publish(draft: Path, target: Path) -> None:
-    """Give the draft its name; nothing is ever overwritten."""
+def _verify(draft: Path, target: Path, group: Sequence[RankStore]) -> None:
+    """Read a merged file back, and compare it with the ranks' own files."""
+    merged = MergedStore(draft)
     try:
-        os.link(draft, target)
-    except OSError as error:
-        # Without hard links on this file system, a rename has to do.
-        if isinstance(error, FileExistsError) or target.exists():
-            raise StoreError(f"{target}: expected no such file yet, found one; merge again") from error
-        os.rename(draft, target)
-    _sync(target.parent)
+        merged.check()
+        held = _held(draft, group)
+        found = ", ".join(store.path.name for store in group if store.path not in held)
+    except (OSError, RuntimeError) as error:
+        found = str(error).splitlines()[0]
+    finally:
+        merged.close()
+    if found:
+        raise StoreError(
+            f"{target}: expected the file to hold what its parts hold when it is read back, found another content "
+            f"({found}); the parts are kept: look at the disk and merge again"
+        )
 
 
-def _remove(parts: Sequence[tuple[Path, _State]]) -> None:
-    """Remove parts that are still what was merged, and directories that are empty then."""
-    for path, state in parts:
+def _remove(place: Path, parts: set[Path], states: Mapping[Path, _State]) -> None:
+    """Remove files that are still what was merged, and directories that are empty then."""
+    for path in sorted(parts):
         with contextlib.suppress(FileNotFoundError):
-            if _state(path) == state:
+            if _state(path) == states[path]:
                 path.unlink()
-    for directory in dict.fromkeys(path.parent for path, _ in parts):
-        if directory != store_directory(parts[0][0]):
-            with contextlib.suppress(OSError):
-                directory.rmdir()
+    for directory in {path.parent for path in parts} - {place}:
+        with contextlib.suppress(OSError):
+            directory.rmdir()
 
 
 def _state(path: Path) -> _State:
@@ -222,20 +224,11 @@ def _state(path: Path) -> _State:
     return found.st_ino, found.st_size, found.st_mtime_ns
 
 
-def _sync(directory: Path) -> None:
-    with contextlib.suppress(OSError):
-        descriptor = os.open(directory, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
-
-
 def _sweep(place: Path) -> None:
     """Remove what killed merges and recorders left half made; only the holder of the lock may."""
     for path in place.glob(f".*{MERGED_SUFFIX}.*{_DRAFT_SUFFIX}"):
         path.unlink(missing_ok=True)
-    for path in place.glob("[0-9a-f][0-9a-f]/.*.h5.*"):
+    for path in (*place.glob("*/.*.h5.*"), *place.glob("*/.*.spool.*")):
         with contextlib.suppress(OSError):
             if time.time() - path.stat().st_mtime > _DRAFT_SECONDS:
                 path.unlink()

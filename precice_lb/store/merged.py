@@ -4,8 +4,8 @@
 ranks) likewise; what all ranks have in common are attributes of the root, encoded as in the file of one rank. The rows
 of ``advance`` lie in ``/advances/<column>``, shape (ranks, rows), or (1, rows) where all ranks have the same values; a
 rank that recorded fewer rows leaves the rest of its row empty. ``/sections`` holds the ranks' sections one after the
-other, ``/meshes`` and its parts their meshes, ``/configurations`` the configuration's text, ``/parts`` where the ranks'
-own files lay in the store directory.
+other, ``/meshes`` and its parts their meshes, ``/configurations`` the configuration's text. Every chunk of rows has
+HDF5's checksum (fletcher32).
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ __all__ = ["FORMAT", "FORMAT_VERSION", "RANK_DTYPE", "MergedStore", "MergedTable
 FORMAT = "precice-lb-merged"
 """Value of the root attribute ``format``."""
 
-FORMAT_VERSION = 1
-"""Value of the root attribute ``format_version``."""
+FORMAT_VERSION = 2
+"""Value of the root attribute ``format_version``. Version 1, which is read too, had digests in place of checksums."""
 
 RANK_DTYPE = np.dtype(
     [
@@ -45,14 +45,10 @@ RANK_DTYPE = np.dtype(
         ("configuration", "<i4"),
         ("first_section", "<i8"),
         ("sections", "<i8"),
-        ("digest", "S64"),
-        ("part_digest", "S64"),
     ]
 )
 """One row per rank: how many rows of ``advance``, whether it has one of ``initialize``, the position of its
-configuration, where its sections begin and how many there are, and
-`precice_lb.store.digest.content_digest` of what this file holds of it and
-of what its own file held. The two differ where mapping and wait were filled in."""
+configuration, and where its sections begin and how many there are."""
 
 # A campaign may leave more merged files than a process may have open.
 _MOST_OPEN = 32
@@ -73,8 +69,6 @@ class MergedStore:
         The file.
     index : ndarray of RANK_DTYPE, shape (R,)
         The ranks, rising.
-    parts : tuple of str, length R
-        Paths of the ranks' own files in the store directory.
     stores : list of RankStore, length R
         The ranks. Their rows stay in the file until asked for.
 
@@ -92,7 +86,6 @@ class MergedStore:
         try:
             self._check_format()
             self.index: NDArray[np.void] = self._file["ranks"][...]
-            self.parts: tuple[str, ...] = tuple(self._file["parts"].asstr()[...])
             self.stores = self._read_stores()
             for name in ADVANCE_DTYPE.names or ():
                 self._column(name)
@@ -242,6 +235,22 @@ class MergedStore:
         """
         return self._meshes.read(self._file, None if position is None else int(self.index["rank"][position]))
 
+    def check(self) -> None:
+        """Read everything once, so that HDF5 compares all checksums.
+
+        Raises
+        ------
+        OSError
+            If a chunk is not what was written.
+        """
+
+        def read(_: str, item: h5py.Group | h5py.Dataset) -> None:
+            if isinstance(item, h5py.Dataset) and item.chunks is not None and item.size:
+                for chunk in item.iter_chunks():
+                    item[chunk]
+
+        self._file.visititems(read)
+
     def _read(self, name: str, ranks: NDArray[np.int64], rows: slice) -> NDArray[Any]:
         """Rows of one column, shape (len(ranks), rows); a view where all ranks share them."""
         dataset = self._column(name)
@@ -281,9 +290,9 @@ class MergedStore:
 
     def _check_format(self) -> None:
         found, version = self._file.attrs.get("format"), self._file.attrs.get("format_version")
-        if found != FORMAT or version != FORMAT_VERSION:
+        if found != FORMAT or version not in range(1, FORMAT_VERSION + 1):
             raise StoreError(
-                f"{self.path}: expected an HDF5 file with format={FORMAT!r} and format_version={FORMAT_VERSION}, "
+                f"{self.path}: expected an HDF5 file with format={FORMAT!r} and format_version up to {FORMAT_VERSION}, "
                 f"found {found!r} and {version}; read it with the version of precice_lb that wrote it or a newer one"
             )
 
@@ -308,6 +317,13 @@ class MergedTable:
 
     def __call__(self) -> Any:
         """Read it."""
-        if self.name == "advances":
-            return self.store.tables(self.position, self.position + 1)[0]
-        return getattr(self.store, self.name)(self.position)
+        try:
+            if self.name == "advances":
+                return self.store.tables(self.position, self.position + 1)[0]
+            return getattr(self.store, self.name)(self.position)
+        except OSError as error:
+            reason = str(error).splitlines()[0]
+            raise StoreError(
+                f"{self.store.path}: expected rows with the checksums they were written with, found others ({reason}); "
+                "copy it anew"
+            ) from error

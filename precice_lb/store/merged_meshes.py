@@ -13,7 +13,10 @@ from precice_lb.exceptions import StoreError
 from precice_lb.store.meshes import MESH_PARTS, RecordedMeshes, recorded_meshes
 from precice_lb.store.schema import MESH_DTYPE, UNITS
 
-__all__ = ["MergedMeshes", "MeshWriter"]
+__all__ = ["PACKING", "MergedMeshes", "MeshWriter"]
+
+PACKING: dict[str, Any] = {"compression": "gzip", "compression_opts": 1, "shuffle": True, "fletcher32": True}
+"""How the tables of a merged store are packed: small, and each chunk with a checksum that every reader sees to."""
 
 _CHUNK = 1 << 16
 _CHUNK_ROWS = 1 << 10
@@ -93,8 +96,7 @@ class MeshWriter:
                 dtype,
                 maxshape=(None,),
                 chunks=(_CHUNK_ROWS if name == "meshes" else _CHUNK,),
-                compression="gzip",
-                shuffle=True,
+                **PACKING,
             )
             for name, dtype in types.items()
         }

@@ -16,18 +16,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precice_lb.exceptions import StoreError
-from precice_lb.store.schema import MESH_DTYPE
+from precice_lb.store.schema import MESH_DTYPE, TABLES
 
 __all__ = ["CELL_VERTICES", "MESH_PARTS", "RecordedMeshes", "box_names", "recorded_meshes"]
 
 CELL_VERTICES = {"edges": 2, "triangles": 3, "quads": 4, "tetrahedra": 4}
 """Vertices of each kind of cell, in the order of ``/cells``."""
 
-MESH_PARTS: dict[str, np.dtype[Any]] = {
-    "mesh_names": np.dtype("u1"),
-    "coordinates": np.dtype("<f8"),
-    "cells": np.dtype("<i4"),
-}
+MESH_PARTS: dict[str, np.dtype[Any]] = {name: TABLES[name] for name in ("mesh_names", "coordinates", "cells")}
 """Tables that rows of ``/meshes`` refer to, in the order they are written, and their types."""
 
 

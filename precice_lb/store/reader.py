@@ -11,9 +11,9 @@ from precice_lb.store.columns import RankColumns
 from precice_lb.store.distinct import distinct_ranks
 from precice_lb.store.groups import group_ranks, group_runs
 from precice_lb.store.merged import MergedStore
-from precice_lb.store.parts import read_meshes, read_part
+from precice_lb.store.rank_file import read_rank_file
 from precice_lb.store.records import RankStore
-from precice_lb.store.schema import MERGED_SUFFIX, SUFFIX, is_store_name
+from precice_lb.store.schema import MERGED_SUFFIX, is_store_name
 
 __all__ = [
     "RankColumns",
@@ -21,10 +21,13 @@ __all__ = [
     "aligned_columns",
     "aligned_meshes",
     "find_stores",
+    "has_stores",
     "keeps_meshes",
+    "read_file",
     "read_runs",
     "read_store",
     "read_stores",
+    "stores_below",
 ]
 
 
@@ -49,11 +52,10 @@ def find_stores(sources: Iterable[str | Path]) -> list[Path]:
     found: dict[Path, None] = {}
     for source in map(Path, sources):
         if source.is_dir():
-            # Solvers have HDF5 files of their own.
-            files = sorted(path for path in source.rglob(f"*{SUFFIX}") if is_store_name(path.name) and path.is_file())
+            files = stores_below(source)
             if not files:
                 raise StoreError(
-                    f"{source}: expected a directory with store files (*{SUFFIX}), found none; "
+                    f"{source}: expected a directory with store files (*.h5, *.spool), found none; "
                     "record a run first: python -m precice_lb run SOLVER"
                 )
         elif source.is_file():
@@ -62,6 +64,16 @@ def find_stores(sources: Iterable[str | Path]) -> list[Path]:
             raise StoreError(f"{source}: expected a store file or a directory of them, found nothing there")
         found.update(dict.fromkeys(path.resolve() for path in files))
     return list(found)
+
+
+def has_stores(directory: Path) -> bool:
+    """Whether there is any store file below a directory."""
+    return any(is_store_name(path.name) for path in directory.rglob("*"))
+
+
+def stores_below(directory: Path) -> list[Path]:
+    """Find the store files below a directory, sorted; solvers have HDF5 files of their own."""
+    return sorted(path for path in directory.rglob("*") if is_store_name(path.name) and path.is_file())
 
 
 def read_store(path: str | Path) -> RankStore:
@@ -82,7 +94,7 @@ def read_store(path: str | Path) -> RankStore:
     StoreError
         If the file is not a store of one rank, is damaged, or has an unknown format version.
     """
-    return read_part(Path(path))
+    return read_rank_file(Path(path))
 
 
 def read_runs(sources: Iterable[str | Path], *, rows: bool = True) -> list[list[Sequence[RankStore]]]:
@@ -129,7 +141,7 @@ def read_stores(sources: Iterable[str | Path], *, rows: bool = True) -> list[Ran
     StoreError
         As in `find_stores` and `read_store`.
     """
-    return distinct_ranks(store for path in find_stores(sources) for store in _read_file(path, rows))
+    return distinct_ranks(store for path in find_stores(sources) for store in read_file(path, rows=rows))
 
 
 def keeps_meshes(path: Path) -> bool:
@@ -149,12 +161,15 @@ def keeps_meshes(path: Path) -> bool:
     StoreError
         If it cannot be read.
     """
-    if path.name.endswith(MERGED_SUFFIX):
-        return any(len(store.meshes().rows) for store in MergedStore(path).stores)
-    return len(read_meshes(path).rows) > 0
+    return any(len(store.meshes().rows) for store in read_file(path, rows=False))
 
 
-def _read_file(path: Path, rows: bool) -> list[RankStore]:
-    if path.name.endswith(MERGED_SUFFIX):
-        return MergedStore(path).stores
-    return [read_part(path, rows=rows)]
+def read_file(path: Path, *, rows: bool = True) -> list[RankStore]:
+    """Read all ranks of one store file, whatever kind it is of; ``rows`` as of `read_runs`.
+
+    Raises
+    ------
+    StoreError
+        As in `read_store`.
+    """
+    return MergedStore(path).stores if path.name.endswith(MERGED_SUFFIX) else [read_rank_file(path, rows=rows)]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -77,7 +78,7 @@ class RankStore:
     section_names: tuple[str, ...] = ()
     meshes: Callable[[], RecordedMeshes] = RecordedMeshes
 
-    @property
+    @cached_property
     def interval_unix_ns(self) -> tuple[int, int]:
         """Unix time in ns from when to when the rank recorded, for a killed one up to its last row."""
         start: int = self.metadata["started_unix_ns"]
@@ -91,6 +92,13 @@ class RankStore:
             if len(advances):
                 end = offset + int(advances["begin_ns"][-1] + advances["advance_ns"][-1])
         return start, max(start, end)
+
+    def without_rows(self, read: Callable[[str], NDArray[np.void]]) -> RankStore:
+        """Leave the rows in the file, to be read by table when asked for; what is known of them already stays."""
+        store = replace(self, advances=partial(read, "advances"), sections=partial(read, "sections"))
+        if not callable(vars(self)["advances"]):
+            vars(store)["interval_unix_ns"] = self.interval_unix_ns
+        return store
 
     @property
     def directory(self) -> Path:

@@ -1,10 +1,10 @@
 """What a store file holds: format version, tables with their units, and the case fingerprint.
 
-One HDF5 file per rank while a run goes on. ``/advances`` has one row per ``advance``, ``/initialize`` one row per
-``initialize``, ``/sections`` one row per profiling section of the solver with its name in ``/section_names``,
-``/meshes`` one row per coupling mesh (see `precice_lb.store.meshes` for what belongs to it), ``/configuration`` the
-text of ``precice-config.xml``; attributes of the root are the metadata. What `precice_lb.store.merge` makes of many
-such files stands in `precice_lb.store.merged`.
+One file per rank: a spool while the run goes on (`precice_lb.store.spool`), HDF5 from its end on, with the same tables.
+``/advances`` has one row per ``advance``, ``/initialize`` one row per ``initialize``, ``/sections`` one row per
+profiling section of the solver with its name in ``/section_names``, ``/meshes`` one row per coupling mesh (see
+`precice_lb.store.meshes` for what belongs to it), ``/configuration`` the text of ``precice-config.xml``; attributes of
+the root are the metadata. What `precice_lb.store.merge` makes of many such files stands in `precice_lb.store.merged`.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from __future__ import annotations
 import hashlib
 import re
 from pathlib import Path
+from typing import Any
 from xml.parsers import expat
 
 import numpy as np
@@ -29,7 +30,9 @@ __all__ = [
     "NOT_MEASURED",
     "SECTION_DTYPE",
     "SECTION_NAME_BYTES",
+    "SPOOL_SUFFIX",
     "SUFFIX",
+    "TABLES",
     "UNITS",
     "USER_KEYS",
     "MetadataKey",
@@ -50,7 +53,10 @@ FORMAT_VERSION = 1
 not know, so that a new one leaves it as it is; what tables hold and mean does not change without a new version."""
 
 SUFFIX = ".h5"
-"""Ending of every store file."""
+"""Ending of every HDF5 store."""
+
+SPOOL_SUFFIX = ".spool"
+"""Ending of the file of a rank that still runs, or was killed."""
 
 MERGED_SUFFIX = ".merged.h5"
 """Ending of a file that holds all ranks of a participant."""
@@ -103,6 +109,18 @@ MESH_DTYPE = np.dtype(
 dimensions, how many vertices the rank has and how many cells were kept, whether ``/coordinates`` has the vertices,
 their bounding box, and the access region the rank set. NaN where there is no vertex, region or further dimension."""
 
+TABLES: dict[str, np.dtype[Any]] = {
+    "advances": ADVANCE_DTYPE,
+    "initialize": INITIALIZE_DTYPE,
+    "sections": SECTION_DTYPE,
+    "section_names": np.dtype(f"S{SECTION_NAME_BYTES}"),
+    "meshes": MESH_DTYPE,
+    "mesh_names": np.dtype("u1"),
+    "coordinates": np.dtype("<f8"),
+    "cells": np.dtype("<i4"),
+}
+"""Every table of a rank's file and the type of its rows."""
+
 UNITS = {
     "rank": "1",
     "dimensions": "1",
@@ -124,8 +142,8 @@ UNITS = {
 }
 """Unit of each column."""
 
-_NAME = re.compile(r"[^.].*-\d+-\d+(\.\d+)?\.h5|[^.].*-\d+(\.\d+)?\.merged\.h5")
-_HASHED = re.compile("[0-9a-f]{2}")
+_NAME = re.compile(r"[^.].*-\d+-\d+(\.\d+)?\.(h5|spool)|[^.].*-\d+(\.\d+)?\.merged\.h5")
+_RANK_NAME = re.compile(r"(?P<stem>(?P<participant>.+)-\d+-(?P<size>\d+))(\.\d+)?\.(h5|spool)")
 # Characters of a participant's name in a file's name, which file systems limit to 255 bytes.
 _LONGEST_NAME = 160
 
@@ -136,7 +154,7 @@ _IGNORED_ATTRIBUTES = frozenset({"exchange-directory", "network"})
 
 
 def store_filename(participant: str, rank: int, size: int, attempt: int = 1) -> str:
-    """Path of a rank's file below the store directory.
+    """Path of a rank's HDF5 file below the store directory; its spool differs in the suffix only.
 
     Parameters
     ----------
@@ -151,12 +169,10 @@ def store_filename(participant: str, rank: int, size: int, attempt: int = 1) -> 
     Returns
     -------
     str
-        ``<two hexadecimal digits>/<participant>-<rank>-<size>[.<attempt>].h5``. The digits hash the name, so that no
-        directory has to hold the files of all ranks.
+        ``<participant>-<size>/<participant>-<rank>-<size>[.<attempt>].h5``.
     """
-    stem = f"{_safe(participant)}-{rank}-{size}"
-    digits = hashlib.sha256(stem.encode()).hexdigest()[:2]
-    return f"{digits}/{stem}{'' if attempt == 1 else f'.{attempt}'}{SUFFIX}"
+    name = _safe(participant)
+    return f"{name}-{size}/{name}-{rank}-{size}{'' if attempt == 1 else f'.{attempt}'}{SUFFIX}"
 
 
 def merged_filename(participant: str, size: int, number: int = 1) -> str:
@@ -205,10 +221,15 @@ def store_directory(path: Path) -> Path:
     Returns
     -------
     Path
-        The directory above the hashed one of a rank's file; else the file's own.
+        The directory above that of the participant's ranks, where the file lies in one; else the file's own.
     """
-    of_a_rank = not path.name.endswith(MERGED_SUFFIX)
-    return path.parent.parent if of_a_rank and _HASHED.fullmatch(path.parent.name) else path.parent
+    found = _RANK_NAME.fullmatch(path.name)
+    if found is None:
+        return path.parent
+    # Earlier versions: two digits of a hash of the file's own name.
+    hashed = hashlib.sha256(found["stem"].encode()).hexdigest()[:2]
+    of_ranks = path.parent.name in (f"{found['participant']}-{found['size']}", hashed)
+    return path.parent.parent if of_ranks else path.parent
 
 
 def case_fingerprint(configuration_text: str) -> str:

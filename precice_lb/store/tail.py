@@ -6,20 +6,20 @@ import os
 import time
 from pathlib import Path
 
+import h5py
 import numpy as np
-from h5py import h5d, h5s, h5t
 from numpy.typing import NDArray
 
 from precice_lb.exceptions import StoreError
-from precice_lb.store.parts import open_read_only, read_part
+from precice_lb.store.rank_file import read_rank_file, told_damage
 from precice_lb.store.records import RankStore
-from precice_lb.store.schema import ADVANCE_DTYPE
+from precice_lb.store.schema import ADVANCE_DTYPE, INITIALIZE_DTYPE, SPOOL_SUFFIX, SUFFIX
+from precice_lb.store.spool import Contents, read_blocks, take_block
 
 __all__ = ["StoreTail"]
 
 # Clocks of file systems tick slowly: a file changed less long ago may change again without showing it.
 _SETTLED_SECONDS = 2.0
-_ADVANCES = h5t.py_create(ADVANCE_DTYPE, logical=True)
 
 
 class StoreTail:
@@ -28,9 +28,9 @@ class StoreTail:
     Parameters
     ----------
     path : Path
-        The store file of one rank.
+        The store file of one rank; where a spool becomes an HDF5 store, that is read on.
     most : int
-        Rows that `read` reads at once, so that memory stays bounded where a long run is looked at for the first time.
+        Rows after which `read` stops, so that memory stays bounded where a long run is looked at for the first time.
 
     Attributes
     ----------
@@ -51,7 +51,10 @@ class StoreTail:
         self.has_more = False
         self.problem = ""
         self._most = most
-        self._seen: tuple[int, int] | None = None
+        self._seen: tuple[Path, int, int] | None = None
+        self._contents = Contents(tables={"initialize": np.empty(0, INITIALIZE_DTYPE)})
+        # Bytes of the blocks of a spool that were read.
+        self._offset = 0
 
     def read(self) -> NDArray[np.void]:
         """Read what is new since the last call.
@@ -63,32 +66,50 @@ class StoreTail:
         """
         nothing: NDArray[np.void] = np.empty(0, dtype=ADVANCE_DTYPE)
         try:
+            if self.path.suffix == SPOOL_SUFFIX and not self.path.exists():
+                self.path = self.path.with_suffix(SUFFIX)
             status = os.stat(self.path)
-            state = (status.st_mtime_ns, status.st_size)
+            state = (self.path, status.st_mtime_ns, status.st_size)
             if state == self._seen and not self.has_more:
                 return nothing
-            self.head = read_part(self.path, rows=False)
-            rows = self._new_rows()
-        except (StoreError, OSError, RuntimeError, KeyError) as error:
+            with told_damage(self.path):
+                rows = self._of_spool() if self.path.suffix == SPOOL_SUFFIX else self._of_hdf5()
+        except (StoreError, OSError) as error:
             self.problem = " ".join(str(error).split())
             return nothing
         self.problem = ""
         self._seen = state if time.time() - status.st_mtime > _SETTLED_SECONDS else None
+        self.rows += len(rows)
         # What a machine lost when it went down was never written.
         return rows[rows["window"] > 0]
 
-    def _new_rows(self) -> NDArray[np.void]:
-        file = open_read_only(self.path)
-        try:
-            dataset = h5d.open(file, b"advances")
-            count = min(int(dataset.shape[0]) - self.rows, self._most)
-            rows = np.empty(max(count, 0), dtype=ADVANCE_DTYPE)
-            if len(rows):
-                space = dataset.get_space()
-                space.select_hyperslab((self.rows,), (len(rows),))
-                dataset.read(h5s.create_simple((len(rows),)), space, rows, _ADVANCES)
-            self.rows += len(rows)
-            self.has_more = int(dataset.shape[0]) > self.rows
-        finally:
-            file.close()
+    def _of_spool(self) -> NDArray[np.void]:
+        contents, found = self._contents, [np.empty(0, dtype=ADVANCE_DTYPE)]
+        with self.path.open("rb") as file:
+            file.seek(self._offset)
+            for name, array in read_blocks(file):
+                self._offset = file.tell()
+                if name == "advances":
+                    found.append(array)
+                elif name == "initialize":
+                    contents.tables[name] = array
+                else:
+                    take_block(contents, name, array)
+                self.has_more = sum(map(len, found)) >= self._most
+                if self.has_more:
+                    break
+            else:
+                self.has_more = False
+        rows = np.concatenate(found)
+        if not contents.metadata:
+            raise StoreError("expected a spool with a head, found none yet")
+        self.head = RankStore(self.path, contents.metadata, contents.configuration, rows, contents.tables["initialize"])
+        return rows
+
+    def _of_hdf5(self) -> NDArray[np.void]:
+        self.head = read_rank_file(self.path, rows=False)
+        with h5py.File(self.path, "r", locking=False) as file:
+            table = file["advances"]
+            rows: NDArray[np.void] = table[self.rows : self.rows + self._most]
+            self.has_more = self.rows + len(rows) < len(table)
         return rows

@@ -1,10 +1,11 @@
-"""Writing the store file of one rank, in blocks and readable after a kill at any moment."""
+"""Writing the store of one rank: a spool while it runs, readable after a kill at any moment, HDF5 when it has ended."""
 
 from __future__ import annotations
 
-import contextlib
 import os
-import struct
+import sys
+import threading
+import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,17 +13,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from precice_lb.store import hdf5_messages
-from precice_lb.store.append import AppendFile, Table
-from precice_lb.store.initial import TABLES, InitialContents
+from precice_lb.exceptions import raised_elsewhere
 from precice_lb.store.meshes import RecordedMeshes
-from precice_lb.store.schema import SECTION_NAME_BYTES, store_filename, validate
+from precice_lb.store.publish import publish
+from precice_lb.store.schema import SECTION_NAME_BYTES, SPOOL_SUFFIX, store_filename, validate
+from precice_lb.store.spool import Spool, block, end_block, head_block, read_spool
 
 __all__ = ["StoreWriter"]
 
 
 class StoreWriter:
-    """The store file of one rank.
+    """The store of one rank.
 
     Parameters
     ----------
@@ -32,6 +33,8 @@ class StoreWriter:
         Values by key, without ``attempt``, ``finished`` and ``ended_unix_ns``, which this class sets.
     configuration : str
         Text of ``precice-config.xml``.
+    keep_spool : bool
+        Whether the spool stays when the rank has ended, instead of an HDF5 store.
 
     Attributes
     ----------
@@ -48,27 +51,29 @@ class StoreWriter:
         If the metadata are not what the registry says.
     """
 
-    def __init__(self, directory: str | Path, metadata: Mapping[str, Any], configuration: str) -> None:
+    def __init__(
+        self, directory: str | Path, metadata: Mapping[str, Any], configuration: str, *, keep_spool: bool = False
+    ) -> None:
         self.metadata = {**metadata, "attempt": 1, "finished": False}
         validate(self.metadata, complete=True)
-        self.path = self._attempt_path(Path(directory))
+        self._directory, self._keep_spool = Path(directory), keep_spool
+        self._section_names = 0
+        self.path = self._free_path()
+        self.path.parent.mkdir(parents=True, exist_ok=True)
         # The name appears only once the file can be read; whoever comes second takes the next attempt.
         draft = self.path.with_name(f".{self.path.name}.{os.getpid()}")
-        self._file = _create_in_directory(draft)
+        self._spool = Spool(draft)
         try:
-            self._write_contents(configuration)
-            while not self._publish(draft):
+            self._spool.append(head_block(self.metadata, configuration))
+            while not publish(draft, self.path):
                 self.metadata["attempt"] += 1
-                self.path = self._attempt_path(Path(directory))
-                self._write_contents(configuration)
+                self.path = self._free_path()
+                self._spool.rewrite(head_block(self.metadata, configuration))
         except BaseException:
-            self._file.close()
+            self._spool.close()
             raise
         finally:
             draft.unlink(missing_ok=True)
-        self._tables = {
-            name: Table(self._file, address, *TABLES[name]) for name, address in self._contents.tables.items()
-        }
 
     def write_meshes(self, meshes: RecordedMeshes) -> None:
         """Write what the rank said about its meshes to disk, once.
@@ -83,9 +88,7 @@ class StoreWriter:
         OSError
             If it cannot be written.
         """
-        for name, array in meshes.arrays().items():
-            self._tables[name].append(array)
-        self._file.commit()
+        self._spool.append(b"".join(block(name, rows) for name, rows in meshes.arrays().items() if len(rows)))
 
     def write_initialize(self, row: NDArray[np.void]) -> None:
         """Write the row of ``initialize`` to disk.
@@ -99,13 +102,12 @@ class StoreWriter:
         OSError
             If it cannot be written.
         """
-        self._tables["initialize"].append(row)
-        self._file.commit()
+        self._spool.append(block("initialize", row))
 
     def append(
         self, rows: NDArray[np.void], sections: NDArray[np.void] | None = None, section_names: Sequence[str] = ()
     ) -> None:
-        """Append rows of ``advance`` and write them to disk.
+        """Append rows of ``advance`` and write them to disk, with one call of the system.
 
         Parameters
         ----------
@@ -120,17 +122,18 @@ class StoreWriter:
         OSError
             If they cannot be written.
         """
-        names = self._tables["section_names"]
-        if len(section_names) > names.rows:
-            names.append(np.array([name.encode()[:SECTION_NAME_BYTES] for name in section_names[names.rows :]]))
-        if sections is not None and len(sections):
-            self._tables["sections"].append(sections)
-        if len(rows):
-            self._tables["advances"].append(rows)
-        self._file.commit()
+        names = np.array([name.encode()[:SECTION_NAME_BYTES] for name in section_names[self._section_names :]], "S")
+        tables = {"section_names": names, "sections": sections, "advances": rows}
+        self._spool.append(
+            b"".join(block(name, table) for name, table in tables.items() if table is not None and len(table))
+        )
+        self._section_names = len(section_names)
 
-    def close(self, *, finished: bool, ended_unix_ns: int) -> None:
-        """Complete the metadata and close the file; it is closed too if that fails.
+    def close(self, *, finished: bool, ended_unix_ns: int, keep_spool: bool = False) -> None:
+        """Complete the metadata, close the spool, and put an HDF5 store in its place.
+
+        Where that cannot be made, as without h5py, with a full disk, or while the interpreter ends, the spool stays:
+        every reader takes both.
 
         Parameters
         ----------
@@ -138,51 +141,66 @@ class StoreWriter:
             Whether the coupling came to its end.
         ended_unix_ns : int
             Unix time in ns.
+        keep_spool : bool
+            Whether the spool stays all the same, as while the solver still runs.
 
         Raises
         ------
         OSError
-            If it could not be written to the end.
+            If the spool could not be written to the end, or is gone.
         """
         try:
             self.metadata.update(finished=finished, ended_unix_ns=ended_unix_ns)
-            self._file.change(self._contents.ended_value, struct.pack("<q", ended_unix_ns))
-            self._file.change(self._contents.ended, struct.pack("<H", hdf5_messages.ATTRIBUTE))
-            self._file.change(self._contents.finished, bytes([finished]))
-            self._file.commit()
+            self._spool.append(end_block({"finished": finished, "ended_unix_ns": ended_unix_ns}))
         finally:
-            self._file.close()
+            self._spool.close()
+        if not self.path.exists():
+            raise FileNotFoundError("it was removed during the run")
+        if not (keep_spool or self._keep_spool) and _may_load_hdf5():
+            self._replace_spool()
 
-    def _attempt_path(self, directory: Path) -> Path:
-        data = self.metadata
-        path = directory / store_filename(data["participant"], data["rank"], data["size"], data["attempt"])
-        while path.exists():
-            data["attempt"] += 1
-            path = directory / store_filename(data["participant"], data["rank"], data["size"], data["attempt"])
-        return path
-
-    def _write_contents(self, configuration: str) -> None:
-        self._contents = InitialContents(self.metadata, configuration)
-        self._file.replace(self._contents.data)
-
-    def _publish(self, draft: Path) -> bool:
-        """Give the draft its name; False if another rank's file took it meanwhile."""
+    def _replace_spool(self) -> None:
+        target = self._hdf5_path()
+        draft = target.with_name(f".{target.name}.{os.getpid()}")
         try:
-            os.link(draft, self.path)
-        except FileExistsError:
-            return False
-        except OSError:
-            # A file system without hard links.
-            if self.path.exists():
-                return False
-            os.rename(draft, self.path)
+            # h5py tells of other versions of HDF5 than its own, which is not for the solver's user.
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                from precice_lb.store.rank_file import hdf5_image
+
+                image = hdf5_image(read_spool(self.path))
+            with draft.open("xb") as file:
+                file.write(image)
+                file.flush()
+                os.fsync(file.fileno())
+            if publish(draft, target):
+                self.path.unlink()
+                self.path = target
+        except Exception as error:
+            draft.unlink(missing_ok=True)
+            if raised_elsewhere(error):
+                raise
+
+    def _hdf5_path(self) -> Path:
+        data = self.metadata
+        return self._directory / store_filename(data["participant"], data["rank"], data["size"], data["attempt"])
+
+    def _free_path(self) -> Path:
+        """Path of the spool of the first attempt, from this one on, that nobody has."""
+        while (path := self._hdf5_path()).exists() or path.with_suffix(SPOOL_SUFFIX).exists():
+            self.metadata["attempt"] += 1
+        return path.with_suffix(SPOOL_SUFFIX)
+
+
+def _may_load_hdf5() -> bool:
+    """Whether h5py does no harm: not while the interpreter ends, and not beside another HDF5 than its own."""
+    # Python marks its main thread as stopped before it calls what is to be called at exit. Loaded then, h5py is not
+    # unloaded in time, and the process ends with a segmentation fault.
+    if not threading.main_thread().is_alive():
+        return False
+    if "h5py" in sys.modules:
         return True
-
-
-def _create_in_directory(path: Path) -> AppendFile:
-    """Create a file and its directory, which a merge of earlier runs may just be removing."""
-    with contextlib.suppress(FileNotFoundError):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        return AppendFile(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    return AppendFile(path)
+    try:
+        return "libhdf5" not in Path("/proc/self/maps").read_text(errors="replace")
+    except OSError:
+        return True

@@ -14,13 +14,13 @@ from precice_lb.ingest.profiling.files import Header
 from precice_lb.ingest.profiling.follow import ProfileTail
 from precice_lb.ingest.profiling.ranks import profiled_participant
 from precice_lb.precice_xml import parse_configuration
+from precice_lb.store.distinct import distinct_ranks
 from precice_lb.store.groups import group_interval, group_ranks, group_runs
-from precice_lb.store.merged import MergedStore
-from precice_lb.store.parts import read_part
+from precice_lb.store.reader import read_file, stores_below
 from precice_lb.store.records import RankStore
-from precice_lb.store.schema import MERGED_SUFFIX, SUFFIX, is_store_name
+from precice_lb.store.schema import MERGED_SUFFIX
 from precice_lb.store.tail import StoreTail
-from precice_lb.watch.ranks import NO_ROWS, FixedTail, LiveRank, with_rows
+from precice_lb.watch.ranks import FixedTail, LiveRank
 from precice_lb.watch.series import Series
 
 __all__ = ["LiveRun", "RunFiles"]
@@ -42,7 +42,7 @@ class LiveRun:
     Attributes
     ----------
     key : frozenset of Path
-        Its files.
+        Its files, without the suffix, which changes when a rank ends.
     ranks : dict of str to list of LiveRank
         By participant, sorted.
     series : dict of str to Series
@@ -53,7 +53,7 @@ class LiveRun:
 
     def __init__(self, ranks: Sequence[Sequence[LiveRank]], notes: Sequence[str]) -> None:
         by_name = {str(group[0].store.metadata["participant"]): list(group) for group in ranks}
-        self.key = frozenset(rank.path for group in ranks for rank in group)
+        self.key = frozenset(_key(rank.path) for group in ranks for rank in group)
         self.ranks = dict(sorted(by_name.items()))
         self.series = {name: Series() for name in self.ranks}
         self._notes = tuple(notes)
@@ -178,7 +178,7 @@ class RunFiles:
             self._run.read()
             return self._run
         groups = self._groups()
-        key = frozenset(rank.path for group in groups for rank in group)
+        key = frozenset(_key(rank.path) for group in groups for rank in group)
         if self._run is not None and self._run.key == key:
             self._run.read()
             return self._run
@@ -202,39 +202,36 @@ class RunFiles:
         list of Path
         """
         case = next(iter(run.metadata.values()))["case"]
-        stores = [store for heads in self._heads.values() for store in heads if store.metadata["case"] == case]
+        stores = [store for store in self._stores() if store.metadata["case"] == case]
         found: dict[Path, None] = {}
         for other in group_runs(group_ranks(stores)):
             paths = [store.path for group in other for store in group]
             whole = {str(group[0].metadata["participant"]) for group in other} >= set(run.ranks)
-            if whole and run.key.isdisjoint(paths):
+            if whole and run.key.isdisjoint(map(_key, paths)):
                 found.update(dict.fromkeys(paths))
         return list(found)
 
     def _find(self, *, again: bool) -> list[str]:
-        """Read the heads of files that are new, ``again`` also of those not closed; what cannot be read is tried again.
-
-        Without their rows, they belong together from the end of ``initialize`` on, which no participant reaches alone.
-        """
+        """Read the heads of new files, ``again`` also of those not closed; what cannot be read is tried again."""
         problems = []
-        for path in sorted(self._directory.rglob(f"*{SUFFIX}")):
+        paths = stores_below(self._directory)
+        self._heads = {path: self._heads[path] for path in paths if path in self._heads}
+        for path in paths:
             known = self._heads.get(path)
-            if not is_store_name(path.name) or (
-                known is not None and not (again and any("ended_unix_ns" not in each.metadata for each in known))
-            ):
+            if known is not None and not (again and any("ended_unix_ns" not in each.metadata for each in known)):
                 continue
             try:
-                is_merged = path.name.endswith(MERGED_SUFFIX)
-                stores = MergedStore(path).stores if is_merged else [read_part(path, rows=False)]
+                self._heads[path] = read_file(path, rows=False)
             except (StoreError, OSError) as error:
                 problems.append(str(error))
-                continue
-            self._heads[path] = stores if is_merged else [with_rows(each, NO_ROWS) for each in stores]
         return problems
 
+    def _stores(self) -> list[RankStore]:
+        """Every rank of every launch once."""
+        return distinct_ranks(store for heads in self._heads.values() for store in heads)
+
     def _groups(self) -> list[list[LiveRank]]:
-        stores = [store for heads in self._heads.values() for store in heads]
-        runs = group_runs(group_ranks(stores))
+        runs = group_runs(group_ranks(self._stores()))
         latest = [list(group) for group in runs[-1]] if runs else []
         groups = [[_live(store) for store in group] for group in latest]
         seen = {str(group[0].metadata["participant"]) for group in latest}
@@ -265,3 +262,7 @@ class RunFiles:
 
 def _live(store: RankStore) -> LiveRank:
     return LiveRank(FixedTail(store) if store.path.name.endswith(MERGED_SUFFIX) else StoreTail(store.path))
+
+
+def _key(path: Path) -> Path:
+    return path.with_suffix("")

@@ -1,0 +1,52 @@
+"""A new file for h5py that never fails.
+
+HDF5 cannot get rid of a file it can no longer write: flushing and closing fail again and again, and the process crashes
+when the library is unloaded (HDF5 2.0, disk full: segmentation fault). Here the first error is kept instead of raised.
+"""
+
+from __future__ import annotations
+
+import io
+
+__all__ = ["DraftFile"]
+
+
+class DraftFile(io.FileIO):
+    """A file for h5py's file-object driver; it must not exist.
+
+    Attributes
+    ----------
+    failure : OSError or None
+        The first error of a write; nothing that is written after it counts.
+    """
+
+    failure: OSError | None = None
+
+    def __init__(self, path: str) -> None:
+        super().__init__(path, "xb+")
+
+    def write(self, data: memoryview) -> int:  # type: ignore[override]
+        """Write all of the data, unless a write has failed."""
+        view = memoryview(data).cast("B")
+        while view and self.failure is None:
+            try:
+                view = view[super().write(view) :]
+            except OSError as error:
+                self.failure = error
+        return len(data)
+
+    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
+        """Read; what was never written reads as zeros."""
+        view = memoryview(buffer).cast("B")
+        count = super().readinto(view) or 0
+        view[count:] = bytes(len(view) - count)
+        return len(view)
+
+    def truncate(self, size: int | None = None) -> int:
+        """Set the length, unless a write has failed."""
+        if self.failure is None:
+            try:
+                return super().truncate(size)
+            except OSError as error:
+                self.failure = error
+        return size or 0
