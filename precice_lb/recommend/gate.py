@@ -44,7 +44,7 @@ FALLBACKS = ("shape", "interpolation")
 # A prediction within this share of a measurement is never called wrong.
 LEAST_TOLERANCE = 0.10
 # Without repeats, readings that are farther than this from a model, in the mean square, are not taken for noise.
-LARGEST_MISFIT = 0.085
+LARGEST_MISFIT = 0.09
 # A right model is called wrong this often by any of a participant's points.
 FALSE_ALARM = 0.01
 # One reading may be a straggler, delayed by something else, where so many others agree.
