@@ -506,7 +506,7 @@ def test_a_flush_takes_no_time_from_the_solver(tmp_path: Path) -> None:
     assert (store.advances["solve_ns"] >= 0).all()
 
 
-def test_all_ranks_flush_after_the_same_windows_whatever_their_clocks_say(
+def test_all_ranks_flush_after_the_same_windows_unless_these_take_long(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from store_helpers import PARALLEL, metadata
@@ -518,8 +518,8 @@ def test_all_ranks_flush_after_the_same_windows_whatever_their_clocks_say(
     monkeypatch.setattr(module, "time", SimpleNamespace(perf_counter_ns=lambda: now))
     flushed = []
     # Windows of a rank that shares its core take longer, and by how much differs.
-    for rank, nanoseconds in enumerate((10**3, 10**7, 9 * 10**7, 10**9, 10**11)):
-        recorder = module.Recorder(StoreWriter(tmp_path, metadata(rank=rank, size=5), PARALLEL))
+    for rank, nanoseconds in enumerate((10**3, 10**6, 10**7, 5 * 10**7, 10**9, 10**11)):
+        recorder = module.Recorder(StoreWriter(tmp_path, metadata(rank=rank, size=6), PARALLEL))
         recorder.initialized(now, now, -1, -1)
         flushed.append([])
         window, left = 0, 1
@@ -532,7 +532,10 @@ def test_all_ranks_flush_after_the_same_windows_whatever_their_clocks_say(
             left = recorder.flush_due()
             flushed[-1].append(window)
         recorder.close(finished=True)
-    assert all(windows == flushed[0] for windows in flushed)
+    assert flushed[0] == flushed[1] == flushed[2] == flushed[3]
+    # Of windows of 1 to 3 s no more than 10 s are lost with a process, of longer ones no more than the last.
+    assert np.diff(flushed[4]).max() <= 8
+    assert flushed[5] == list(range(1, 9001))
     assert flushed[0][:10] == [1, 2, 3, 4, 6, 8, 10, 12, 14, 16]
     assert {64, 128, 4096, 4160, 8192, 8256} <= set(flushed[0])
     steps = np.diff(flushed[0])

@@ -26,6 +26,8 @@ __all__ = ["Recorder", "flush_after"]
 
 _BUFFER_ROWS = 1024
 _FLUSH_EVERY = 64
+# What a killed run may lose at most, but for the window that it was in.
+_LONGEST_NS = 10_000_000_000
 _NO_ROWS: NDArray[np.void] = np.empty(0, dtype=ADVANCE_DTYPE)
 _CALL_DTYPE = np.dtype([("begin", "<i8"), ("end", "<i8"), ("dt", "<f8"), ("complete", "?")])
 
@@ -33,8 +35,8 @@ _CALL_DTYPE = np.dtype([("begin", "<i8"), ("end", "<i8"), ("dt", "<f8"), ("compl
 class Recorder:
     """Takes the times of one participant on one rank.
 
-    All ranks flush after the same time windows, which `flush_after` counts: unaligned flushes of many ranks would delay
-    every window. A failure is one warning; after it there are only running sums. No signal handler of the solver is
+    All ranks flush after the same time windows, as `flush_after` says: unaligned flushes of many ranks would delay every
+    window. A failure is one warning; after it there are only running sums. No signal handler of the solver is
     touched: what one raises meanwhile is the solver's, and may cost the rows of one flush.
 
     What happens in every ``advance`` is up to the caller (`precice_lb.record.advance`). It gives ``take`` a tuple of
@@ -151,9 +153,10 @@ class Recorder:
         int
             Time windows until the next flush.
         """
+        before, begin = self._window, self._previous_end
         self.flush()
         done = self._window - 1
-        return flush_after(done) - done
+        return flush_after(done, (self._previous_end - begin) / max(self._window - before, 1)) - done
 
     def flush(self) -> None:
         """Write everything taken so far; our own time on disk is no solver time."""
@@ -239,13 +242,17 @@ class Recorder:
                 writer.close(finished=False, ended_unix_ns=_unix_ns(writer), keep_spool=True)
 
 
-def flush_after(window: int) -> int:
-    """Time window, after this one, that all ranks flush after: by its number alone, as no rank asks another.
+def flush_after(window: int, window_ns: float = 0.0) -> int:
+    """Time window, after this one, that all ranks flush after: by its number, as no rank asks another.
 
     Every window at first, then every 2nd (from window 4 on), 4th (16), 8th (64), … and at last every 64th: a file shows
-    all but the last eighth of a run as it goes, and in the long run nothing is written in 63 of 64 windows.
+    all but the last eighth of a run as it goes, and in the long run nothing is written in 63 of 64 windows. Windows that
+    take ``window_ns`` long are flushed before 10 s of them are lost with the process: whatever a rank's clock then says,
+    a flush is nothing beside such windows.
     """
     every = min(1 << max(window.bit_length() - 1, 0) // 2, _FLUSH_EVERY)
+    while every > 1 and every * window_ns > _LONGEST_NS:
+        every //= 2
     return (window // every + 1) * every
 
 
