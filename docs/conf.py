@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 project = "precice_lb"
 author = "the precice_lb authors"
-VERSION = (HERE.parent / "precice_lb" / "version.py").read_text(encoding="utf-8")
+VERSION = (HERE.parent / "precice_lb" / "_version.py").read_text(encoding="utf-8")
 release = re.findall(r'^VERSION = "(.+)"', VERSION, re.MULTILINE)[0]
 
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.viewcode"]

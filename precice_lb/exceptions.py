@@ -5,8 +5,6 @@ Offline commands raise these; the command line turns them into one line on stand
 
 from __future__ import annotations
 
-import sys
-
 __all__ = [
     "BackendError",
     "CalibrationError",
@@ -22,11 +20,7 @@ __all__ = [
     "StudyError",
     "TooFewRunsError",
     "UnsupportedConfigurationError",
-    "raised_elsewhere",
 ]
-
-# Whose code the recorder runs; a signal handler is none of theirs.
-_RECORDING = frozenset({"precice_lb", "numpy", "h5py", "cyprecice", "precice"})
 
 
 class PreciceLBError(Exception):
@@ -83,13 +77,3 @@ class PluginError(PreciceLBError):
 
 class TooFewRunsError(CalibrationError):
     """Fewer runs of a campaign ended well than a recommendation needs; exit code 1."""
-
-
-def raised_elsewhere(error: BaseException) -> bool:
-    """Whether code has raised an exception that recording did not call: a signal handler of the solver."""
-    names = set()
-    traceback = error.__traceback__
-    while traceback is not None:
-        names.add(str(traceback.tb_frame.f_globals.get("__name__")).partition(".")[0])
-        traceback = traceback.tb_next
-    return not names <= _RECORDING | sys.stdlib_module_names

@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from precice_lb.exceptions import raised_elsewhere
 from precice_lb.record.notes import warn_once
 from precice_lb.store.meshes import CELL_VERTICES, MESH_PARTS, RecordedMeshes, box_names
 from precice_lb.store.schema import MESH_DTYPE
+from precice_lb.store.writer import raised_elsewhere
 
 __all__ = ["MeshCalls", "MeshNotes"]
 

@@ -13,11 +13,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from precice_lb._version import VERSION
 from precice_lb.exceptions import StoreError
 from precice_lb.record.backend import Backend
 from precice_lb.record.notes import warn_once
 from precice_lb.store.schema import USER_KEYS, case_fingerprint, validate
-from precice_lb.version import VERSION
 
 __all__ = ["run_metadata", "user_metadata"]
 

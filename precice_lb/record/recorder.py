@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from precice_lb.exceptions import raised_elsewhere
 from precice_lb.record.notes import warn_once
 from precice_lb.record.sections import Sections
 from precice_lb.record.totals import Totals
 from precice_lb.store.schema import ADVANCE_DTYPE, INITIALIZE_DTYPE, NOT_MEASURED
+from precice_lb.store.writer import raised_elsewhere
 
 if TYPE_CHECKING:
     from precice_lb.record.meshes import MeshNotes
@@ -35,8 +35,8 @@ _CALL_DTYPE = np.dtype([("begin", "<i8"), ("end", "<i8"), ("dt", "<f8"), ("compl
 class Recorder:
     """Takes the times of one participant on one rank.
 
-    All ranks flush after the same time windows, as `flush_after` says: unaligned flushes of many ranks would delay every
-    window. A failure is one warning; after it there are only running sums. No signal handler of the solver is
+    All ranks flush after the same time windows, as `flush_after` says: unaligned flushes of many ranks would delay
+    every window. A failure is one warning; after it there are only running sums. No signal handler of the solver is
     touched: what one raises meanwhile is the solver's, and may cost the rows of one flush.
 
     What happens in every ``advance`` is up to the caller (`precice_lb.record.advance`). It gives ``take`` a tuple of
@@ -245,10 +245,10 @@ class Recorder:
 def flush_after(window: int, window_ns: float = 0.0) -> int:
     """Time window, after this one, that all ranks flush after: by its number, as no rank asks another.
 
-    Every window at first, then every 2nd (from window 4 on), 4th (16), 8th (64), … and at last every 64th: a file shows
-    all but the last eighth of a run as it goes, and in the long run nothing is written in 63 of 64 windows. Windows that
-    take ``window_ns`` long are flushed before 10 s of them are lost with the process: whatever a rank's clock then says,
-    a flush is nothing beside such windows.
+    Every window at first, then every 2nd (from window 4 on), 4th (16), 8th (64), … and at last every 64th: a file
+    shows all but the last eighth of a run as it goes, and in the long run nothing is written in 63 of 64 windows.
+    Windows that take ``window_ns`` long are flushed before 10 s of them are lost with the process: whatever a rank's
+    clock then says, a flush is nothing beside such windows.
     """
     every = min(1 << max(window.bit_length() - 1, 0) // 2, _FLUSH_EVERY)
     while every > 1 and every * window_ns > _LONGEST_NS:

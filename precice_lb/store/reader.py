@@ -67,12 +67,29 @@ def find_stores(sources: Iterable[str | Path]) -> list[Path]:
 
 
 def has_stores(directory: Path) -> bool:
-    """Whether there is any store file below a directory."""
+    """Return whether there is any store file below a directory.
+
+    Parameters
+    ----------
+    directory : Path
+        Looked through to any depth.
+    """
     return any(is_store_name(path.name) for path in directory.rglob("*"))
 
 
 def stores_below(directory: Path) -> list[Path]:
-    """Find the store files below a directory, sorted; solvers have HDF5 files of their own."""
+    """Find the store files below a directory, by their names: solvers have HDF5 files of their own.
+
+    Parameters
+    ----------
+    directory : Path
+        Looked through to any depth.
+
+    Returns
+    -------
+    list of Path
+        Sorted.
+    """
     return sorted(path for path in directory.rglob("*") if is_store_name(path.name) and path.is_file())
 
 
@@ -165,7 +182,18 @@ def keeps_meshes(path: Path) -> bool:
 
 
 def read_file(path: Path, *, rows: bool = True) -> list[RankStore]:
-    """Read all ranks of one store file, whatever kind it is of; ``rows`` as of `read_runs`.
+    """Read all ranks of one store file, whatever kind it is of.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    rows : bool
+        As of `read_runs`.
+
+    Returns
+    -------
+    list of RankStore
 
     Raises
     ------

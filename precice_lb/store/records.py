@@ -94,7 +94,17 @@ class RankStore:
         return start, max(start, end)
 
     def without_rows(self, read: Callable[[str], NDArray[np.void]]) -> RankStore:
-        """Leave the rows in the file, to be read by table when asked for; what is known of them already stays."""
+        """Leave the rows in the file, to be read when asked for; what is known of them already stays.
+
+        Parameters
+        ----------
+        read : callable
+            From "advances" or "sections" to the rows of that table.
+
+        Returns
+        -------
+        RankStore
+        """
         store = replace(self, advances=partial(read, "advances"), sections=partial(read, "sections"))
         if not callable(vars(self)["advances"]):
             vars(store)["interval_unix_ns"] = self.interval_unix_ns

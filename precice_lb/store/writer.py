@@ -13,13 +13,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from precice_lb.exceptions import raised_elsewhere
 from precice_lb.store.meshes import RecordedMeshes
 from precice_lb.store.publish import publish
 from precice_lb.store.schema import SECTION_NAME_BYTES, SPOOL_SUFFIX, store_filename, validate
 from precice_lb.store.spool import Spool, block, end_block, head_block, read_spool
 
-__all__ = ["StoreWriter"]
+__all__ = ["StoreWriter", "raised_elsewhere"]
+
+# Whose code the recorder runs; a signal handler is none of theirs.
+_RECORDING = frozenset({"precice_lb", "numpy", "h5py", "cyprecice", "precice"})
 
 
 class StoreWriter:
@@ -204,3 +206,13 @@ def _may_load_hdf5() -> bool:
         return "libhdf5" not in Path("/proc/self/maps").read_text(errors="replace")
     except OSError:
         return True
+
+
+def raised_elsewhere(error: BaseException) -> bool:
+    """Whether code has raised an exception that recording did not call: a signal handler of the solver."""
+    names = set()
+    traceback = error.__traceback__
+    while traceback is not None:
+        names.add(str(traceback.tb_frame.f_globals.get("__name__")).partition(".")[0])
+        traceback = traceback.tb_next
+    return not names <= _RECORDING | sys.stdlib_module_names
