@@ -99,7 +99,7 @@ class RankStore:
         Parameters
         ----------
         read : callable
-            From "advances" or "sections" to the rows of that table.
+            From "advances" or "sections" to the rows of that table, shape (n,).
 
         Returns
         -------
