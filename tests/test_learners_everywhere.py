@@ -92,7 +92,7 @@ def configuration(names: Sequence[str]) -> str:
     )
 
 
-@pytest.fixture(scope="module", params=[2, 3, 4])
+@pytest.fixture(scope="module", params=[2, 3, 4] if FULL_COUNTS else [3])
 def campaign(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Stores of four runs of some participants, and a study of their case."""
     names = tuple(WORK)[: request.param]
