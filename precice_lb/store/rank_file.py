@@ -60,25 +60,7 @@ def open_read_only(path: Path) -> h5f.FileID:
 
 
 def read_rank_file(path: Path, *, rows: bool = True) -> RankStore:
-    """Read the file of one rank.
-
-    Parameters
-    ----------
-    path : Path
-        The file; it may still be written to, or have been left behind by a kill.
-    rows : bool
-        False leaves the rows of ``advance`` and the sections in the file: they are read when asked for.
-
-    Returns
-    -------
-    RankStore
-        What it holds up to the last flush.
-
-    Raises
-    ------
-    StoreError
-        If the file is not a store of one rank, is damaged, or has an unknown format version.
-    """
+    """Read the file of one rank, as `reader.read_store` does; ``rows`` as of `reader.read_runs`."""
     contents = _contents(path, ("initialize", "section_names", *(("advances", "sections") if rows else ())))
     tables = contents.tables
     read = functools.partial(_rows_of, path)
