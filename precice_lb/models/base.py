@@ -56,7 +56,7 @@ class Learner(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     #: Name in the registry and in stored models.
     learner_name: ClassVar[str]
     #: Whether every curve is positive, finite and of a shape that run times have, by construction.
-    always_believable: ClassVar[bool] = False
+    always_valid: ClassVar[bool] = False
 
     def fit(self, X: ArrayLike, y: ArrayLike, spread: ArrayLike | None = None) -> Learner:
         """Learn from measurements and return self.

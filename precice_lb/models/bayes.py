@@ -110,7 +110,7 @@ class BayesRegressor(Learner):
     """
 
     learner_name: ClassVar[str] = "bayes"
-    always_believable: ClassVar[bool] = True
+    always_valid: ClassVar[bool] = True
 
     def __init__(
         self,
