@@ -23,7 +23,7 @@ MS = 1e-3
 # A message takes a microsecond on the emulated clock.
 EXACT = 20e-6
 PLAN_TOLERANCE = 20e-3
-REAL_TIME = pytest.mark.full("compares real times")
+REAL_TIME = pytest.mark.slow("compares real times")
 LIBPRECICE = pytest.param("libprecice", marks=[pytest.mark.precice, REAL_TIME])
 BACKENDS = ["emulated", pytest.param("embedded", marks=REAL_TIME), LIBPRECICE]
 

@@ -151,14 +151,14 @@ def test_what_the_readme_does_with_the_compiled_solver(compiled):
 
 
 @pytest.mark.mpi
-@pytest.mark.full("a campaign of minutes")
+@pytest.mark.slow("a campaign of minutes")
 def test_the_campaign_finds_the_optimum_of_the_laws(tmp_path):
     assert regret_of_campaign("adapt-your-solver", tmp_path / "campaign") <= 0.02
 
 
 @pytest.mark.precice
 @pytest.mark.mpi
-@pytest.mark.full("a campaign of minutes")
+@pytest.mark.slow("a campaign of minutes")
 def test_the_campaign_of_the_compiled_solver_finds_the_optimum_of_the_laws(compiled, tmp_path):
     directory, environment = compiled
     shutil.copytree(directory, tmp_path / "tutorials" / "adapt-your-solver")

@@ -208,6 +208,6 @@ def test_the_table_of_splits_follows_from_the_laws():
 
 
 @pytest.mark.mpi
-@pytest.mark.full("a campaign of minutes")
+@pytest.mark.slow("a campaign of minutes")
 def test_the_campaign_finds_the_optimum_of_the_laws(tmp_path):
     assert regret_of_campaign("elastic-tube", tmp_path / "campaign") <= 0.02
