@@ -328,7 +328,7 @@ def test_runs_with_other_iterations_are_compared_per_iteration(tmp_path: Path) -
     result = checked(tmp_path)
     assert kinds(result) == []
     assert [health.iterations for health in result.healths] == [2.0, 3.0]
-    # The transfer floor of 0.05 s counts as own seconds.
+    # The transfer floor of 0.05 s counts as compute seconds.
     assert [health.seconds for health in result.healths] == pytest.approx([0.3, 0.45], rel=0.02)
 
 

@@ -1,4 +1,4 @@
-"""From store files to coupled runs: waits and own cost per participant and time window."""
+"""From store files to coupled runs: waits and compute time per participant and time window."""
 
 from __future__ import annotations
 
@@ -116,8 +116,8 @@ def warmup_found(part: ParticipantRun) -> int:
     """
     if part.negligible:
         return 0
-    known = np.isfinite(part.own_seconds)
-    count = warmup_of(part.own_per_iteration[known])
+    known = np.isfinite(part.compute_seconds)
+    count = warmup_of(part.compute_per_iteration[known])
     return int(part.windows[known][count - 1]) if count else 0
 
 

@@ -33,7 +33,7 @@ class Sample:
     ranks : int
         Ranks it ran on.
     seconds : float
-        Own seconds per time window.
+        Compute seconds per time window.
     source : str
         The file it was read from.
     error : float
