@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from store_helpers import PARALLEL, SERIAL, START, row, write_store
 
 from precice_lb.dataset import load_imbalance, load_measurements, load_runs, measurements_from_runs, rows
-from precice_lb.dataset.coupling import accelerators, serial_second_participants
+from precice_lb.dataset.coupling import roles_of
 from precice_lb.dataset.series import spread_of
 from precice_lb.exceptions import DataError, StoreError
 from precice_lb.store.merge import merge_stores
@@ -140,11 +140,11 @@ def test_the_second_of_a_serial_scheme_waits_first_inside_initialize(tmp_path: P
 
 
 def test_who_is_second_in_a_serial_scheme() -> None:
-    assert serial_second_participants(PAIR.format(kind="serial-explicit")) == {"B"}
-    assert serial_second_participants(PAIR.format(kind="serial-implicit")) == {"B"}
-    assert serial_second_participants(PAIR.format(kind="parallel-explicit")) is None
-    assert serial_second_participants(SERIAL) == frozenset()
-    assert serial_second_participants("no XML") is None
+    assert roles_of(PAIR.format(kind="serial-explicit")).second == {"B"}
+    assert roles_of(PAIR.format(kind="serial-implicit")).second == {"B"}
+    assert roles_of(PAIR.format(kind="parallel-explicit")).second is None
+    assert roles_of(SERIAL).second == frozenset()
+    assert roles_of("no XML").second is None
 
 
 def test_the_transfer_floor_is_counted_once_per_iteration(tmp_path: Path) -> None:
@@ -191,11 +191,11 @@ def test_what_a_partner_accelerates_is_no_transfer(tmp_path: Path) -> None:
 def test_who_accelerates_while_others_wait() -> None:
     multi = """<x><participant name="Other"/><coupling-scheme:multi><participant name="A"/>
     <participant name="M" control="yes"/><participant name="B"/>{}</coupling-scheme:multi></x>"""
-    assert accelerators(ACCELERATED) == {"A": "B"}
-    assert accelerators(multi.format("<acceleration:aitken/>")) == {"A": "M", "B": "M"}
-    assert accelerators(multi.format("")) == {}
-    assert accelerators(PAIR.format(kind="parallel-implicit")) == {}
-    assert accelerators("no XML") == {}
+    assert roles_of(ACCELERATED).accelerating == {"A": "B"}
+    assert roles_of(multi.format("<acceleration:aitken/>")).accelerating == {"A": "M", "B": "M"}
+    assert roles_of(multi.format("")).accelerating == {}
+    assert roles_of(PAIR.format(kind="parallel-implicit")).accelerating == {}
+    assert roles_of("no XML").accelerating == {}
 
 
 def test_slow_ranks_that_take_turns_do_not_hide_each_other(tmp_path: Path) -> None:
