@@ -92,12 +92,12 @@ class Health:
     warmup_left_out, warmup_found
         Windows left out at the start, and those that are unlike the others.
     seconds
-        Own seconds per window after both: the median per coupling iteration times the mean iterations; NaN where not
-        measured.
+        Compute seconds per window after both: the median per coupling iteration times the mean iterations; NaN where
+        not measured.
     iterations
         Mean coupling iterations per window.
     negligible
-        Whether its own time is less than 1 % of its windows, so that nothing is found about it.
+        Whether its compute time is less than 1 % of its windows, so that nothing is found about it.
     drift, drift_deviations
         Relative change over the run (NaN where there are too few windows to tell), and how unlikely it is as in
         `precice_lb.dataset.series.Drift`.

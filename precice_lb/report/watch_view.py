@@ -35,7 +35,7 @@ def watch_table(snapshot: Snapshot, *, ascii_only: bool = False) -> Table:
             names[each.participant] + ("" if each.state == "running" else f" ({each.state})"),
             str(each.ranks) if each.ranks_seen == each.ranks else f"{each.ranks_seen} of {each.ranks}",
             unit.number(each.window_seconds),
-            unit.number(each.own_seconds),
+            unit.number(each.compute_seconds),
             percent(each.wait_share, 0),
             percent(each.wait_share_so_far, 0),
             f"{100 * each.change:+.0f} %" if each.is_drifting else "steady",
@@ -48,7 +48,7 @@ def watch_table(snapshot: Snapshot, *, ascii_only: bool = False) -> Table:
         f"Run {visible(snapshot.run)}: window {snapshot.windows}{of}, {unit.text(snapshot.window_seconds)} each, "
         f"{percent(snapshot.waiting, 0)} of all core time waits for partners"
     )
-    header = ("participant", "ranks", f"wall ({unit.symbol})", f"own ({unit.symbol})")
+    header = ("participant", "ranks", f"wall ({unit.symbol})", f"compute ({unit.symbol})")
     return Table(title, (*header, "waits", "so far", "load", "course"), tuple(rows), (False, *[True] * 7))
 
 
@@ -64,7 +64,9 @@ def watch_line(snapshot: Snapshot) -> str:
     parts = [f"window {snapshot.windows}", f"{unit.text(snapshot.window_seconds)}"]
     parts.append(f"{percent(snapshot.waiting, 0)} of core time waits")
     for each in snapshot.participants:
-        text = f"{names[each.participant]} own {unit.text(each.own_seconds)}, waits {percent(each.wait_share, 0)}"
+        text = (
+            f"{names[each.participant]} computes {unit.text(each.compute_seconds)}, waits {percent(each.wait_share, 0)}"
+        )
         drift = f", load {100 * each.change:+.0f} %" if each.is_drifting else ""
         parts.append(text + drift + ("" if each.state == "running" else f", {each.state}"))
     if snapshot.resplit is not None:

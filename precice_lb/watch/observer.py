@@ -31,7 +31,7 @@ LATEST = 8
 BINS = 60
 """Parts into which the course of a run is divided."""
 
-# A split is thought over anew when an own cost has changed by so much, or so many times more windows are there.
+# A split is thought over anew when a compute time has changed by so much, or so many times more windows are there.
 _CHANGED, _MORE = 0.02, 1.5
 
 
@@ -151,12 +151,12 @@ class Observer:
 
     def _better(self, run: LiveRun, participants: Sequence[ParticipantState], windows: int) -> Resplit | None:
         """Think the split over, where there is reason to."""
-        own = {each.participant: each.own_seconds for each in participants}
+        own = {each.participant: each.compute_seconds for each in participants}
         missing = _missing(run.configuration, own)
         unknown = [name for name, seconds in own.items() if not (math.isfinite(seconds) and seconds > 0)]
         if missing or unknown:
             who = ", ".join([*missing, *unknown])
-            self._resplit_problem = f"expected the own seconds of all participants, found none of {who} yet"
+            self._resplit_problem = f"expected the compute seconds of all participants, found none of {who} yet"
             return None
         last = self._resplit_for
         same = last.keys() == own.keys() and all(abs(own[name] / last[name] - 1) < _CHANGED for name in own)
@@ -202,7 +202,7 @@ def _state(
         state=state,
         windows=series.last_window,
         window_seconds=_median(wall[latest]),
-        own_seconds=_median(own[latest]),
+        compute_seconds=_median(own[latest]),
         wait_seconds=_median(wait[latest]),
         wait_share=_share(wait[latest], wall[latest]),
         wait_share_so_far=_share(wait, wall),
@@ -210,7 +210,7 @@ def _state(
         shift=shift_of(known[:-LATEST], known[-LATEST:]),
         history_windows=np.array([series.windows[part[-1]] for part in parts], dtype=np.int64),
         history_wait_share=np.array([_share(series.wait[part], series.wall[part]) for part in parts]),
-        history_own_seconds=np.array([float(np.mean(series.own(floor)[part])) for part in parts]),
+        history_compute_seconds=np.array([float(np.mean(series.own(floor)[part])) for part in parts]),
         problems=series.problems,
     )
 

@@ -21,7 +21,7 @@ __all__ = ["resplit"]
 def resplit(
     configuration: str,
     ranks: Mapping[str, int],
-    own_seconds: Mapping[str, float],
+    compute_seconds: Mapping[str, float],
     iterations: Mapping[str, float],
     *,
     measurements: Measurements | None = None,
@@ -43,8 +43,8 @@ def resplit(
         Text of ``precice-config.xml``.
     ranks : mapping from participant to int
         The split that runs.
-    own_seconds : mapping from participant to float
-        Own seconds per time window now.
+    compute_seconds : mapping from participant to float
+        Compute seconds per time window now.
     iterations : mapping from participant to float
         Coupling iterations per time window now.
     measurements : Measurements, optional
@@ -80,7 +80,7 @@ def resplit(
         )  # fmt: skip
 
     if measurements is None:
-        now = {name: np.array([[float(ranks[name]), own_seconds[name]]]) for name in ranks}
+        now = {name: np.array([[float(ranks[name]), compute_seconds[name]]]) for name in ranks}
         result = recommended(Measurements(now, {}, configuration, {}, dict(iterations), ()), None)
         basis = "this run alone, at one split"
     else:
@@ -88,7 +88,7 @@ def resplit(
         scaled, spread = {}, {}
         for name, samples in measurements.samples.items():
             model = before.models[name]
-            factor = own_seconds[name] / float(np.asarray(model.predict(np.array([[float(ranks[name])]])))[0])
+            factor = compute_seconds[name] / float(np.asarray(model.predict(np.array([[float(ranks[name])]])))[0])
             scaled[name] = samples * np.array([1.0, factor])
             spread[name] = np.asarray(measurements.spread.get(name, np.full(len(samples), np.nan))) * factor
         # What windows of other runs differed by belongs to another load.

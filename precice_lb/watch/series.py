@@ -19,7 +19,7 @@ class Series:
     """What a participant did in each time window, reduced over its ranks; grows as the run goes on.
 
     Every wait counts in the window of the call that waits. So the second participant of a serial scheme, whose wait is
-    for the window after, is one window off what `precice_lb.dataset.load_runs` says; its own seconds are the same.
+    for the window after, is one window off what `precice_lb.dataset.load_runs` says; its compute seconds are the same.
 
     Attributes
     ----------
@@ -82,5 +82,5 @@ class Series:
         self.least_overhead = float(np.fmin(self.least_overhead, times.least_overhead))
 
     def own(self, floor: float) -> Array:
-        """Own seconds of each window, shape (W,), with the transfer floor in seconds per iteration."""
+        """Compute seconds of each window, shape (W,), with the transfer floor in seconds per iteration."""
         return self.busy + (floor if np.isfinite(self.least_wait) else 0.0) * self.iterations

@@ -36,19 +36,19 @@ class ParticipantState:
         ``stopped`` is what ended before the coupling did: killed, or failed.
     windows : int
         The last time window that all its ranks completed.
-    window_seconds, own_seconds, wait_seconds : float
+    window_seconds, compute_seconds, wait_seconds : float
         Medians over the latest windows of their wall time, of the time without waiting for partners, and of that
         waiting; NaN where not measured.
     wait_share, wait_share_so_far : float
         Share of the wall time that it waits for partners, in the latest windows and in all after warm-up; NaN where
         not measured.
     drift : Drift
-        Trend of its own seconds over all windows after warm-up.
+        Trend of its compute seconds over all windows after warm-up.
     shift : Drift
-        Its own seconds in the latest windows beside those before.
-    history_windows, history_wait_share, history_own_seconds : ndarray, shape (k,)
+        Its compute seconds in the latest windows beside those before.
+    history_windows, history_wait_share, history_compute_seconds : ndarray, shape (k,)
         The course so far in at most `precice_lb.watch.observer.BINS` parts: the last window of each, the share of
-        waiting and the mean own seconds in it; NaN where not measured.
+        waiting and the mean compute seconds in it; NaN where not measured.
     problems : dict of str to int
         Why waits were not measured, with the number of ranks.
     """
@@ -59,7 +59,7 @@ class ParticipantState:
     state: str
     windows: int
     window_seconds: float
-    own_seconds: float
+    compute_seconds: float
     wait_seconds: float
     wait_share: float
     wait_share_so_far: float
@@ -67,7 +67,7 @@ class ParticipantState:
     shift: Drift
     history_windows: NDArray[np.int64]
     history_wait_share: NDArray[np.float64]
-    history_own_seconds: NDArray[np.float64]
+    history_compute_seconds: NDArray[np.float64]
     problems: dict[str, int]
 
     @property

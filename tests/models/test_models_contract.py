@@ -160,7 +160,7 @@ def test_every_learner_can_be_recommended_with(name: str, seed: int) -> None:
     }
     found = recommend_split(measurements, 256, learner=name, minimum_ranks=2)
     assert sum(found.split.values()) <= 256
-    for seconds in (found.window_seconds, *found.own_seconds.values()):
+    for seconds in (found.window_seconds, *found.compute_seconds.values()):
         assert 0 < seconds < math.inf
     json.dumps(found.to_dict(), allow_nan=False)
 

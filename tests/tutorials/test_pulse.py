@@ -205,7 +205,7 @@ def test_the_emulated_load_costs_what_its_law_says(mpiexec, tmp_path):
         participant = run.participants[name]
         assert participant.ranks == ranks
         law = np.array([laws[name].seconds(ranks) * laws[name].factor(window, ranks) for window in range(6)])
-        np.testing.assert_allclose(participant.own_seconds, law, atol=MESSAGES)
+        np.testing.assert_allclose(participant.compute_seconds, law, atol=MESSAGES)
         planted.append(law)
     window_seconds = run.participants["Inner"].window_seconds
     np.testing.assert_allclose(window_seconds[1:-1], np.maximum(*planted)[1:-1], atol=MESSAGES)

@@ -220,7 +220,7 @@ def test_the_emulated_load_costs_what_its_law_says(mpiexec, tmp_path):
     for name, law in read_laws(AIRFOIL / "law.json").items():
         participant = run.participants[name]
         expected = [law.seconds(participant.ranks) * law.factor(window, participant.ranks) for window in range(4)]
-        np.testing.assert_allclose(participant.own_seconds, expected, atol=MESSAGES)
+        np.testing.assert_allclose(participant.compute_seconds, expected, atol=MESSAGES)
 
 
 def test_the_table_of_splits_follows_from_the_laws():

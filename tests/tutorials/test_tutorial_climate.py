@@ -147,7 +147,7 @@ def test_the_emulated_load_costs_what_its_law_says(mpiexec, tmp_path):
     )
     (run,) = load_runs([tmp_path / "run"])
     for name, cost in costs.items():
-        own = run.participants[name].own_seconds
+        own = run.participants[name].compute_seconds
         assert len(own) == (1 if name == "Ocean" else 24)
         np.testing.assert_allclose(own, cost, atol=MESSAGES)
 

@@ -200,7 +200,7 @@ def test_the_emulated_load_costs_what_its_law_says(mpiexec, tmp_path):
         participant, law = run.participants[name], read_laws(path)[name]
         assert participant.ranks == ranks
         each = np.array([law.seconds(ranks) * law.factor(window, ranks) for window in range(4)]) / 4
-        np.testing.assert_allclose(participant.own_seconds / participant.iterations, each, atol=MESSAGES)
+        np.testing.assert_allclose(participant.compute_seconds / participant.iterations, each, atol=MESSAGES)
 
 
 def test_the_table_of_splits_follows_from_the_laws():

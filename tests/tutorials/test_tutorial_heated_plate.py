@@ -162,7 +162,7 @@ def test_the_emulated_load_costs_what_its_law_says(mpiexec, tmp_path):
     for name, law in read_laws(PLATE / "law.json").items():
         participant = run.participants[name]
         expected = np.array([law.seconds(participant.ranks) * law.factor(each, participant.ranks) for each in range(5)])
-        np.testing.assert_allclose(participant.own_seconds, expected, atol=MESSAGES)
+        np.testing.assert_allclose(participant.compute_seconds, expected, atol=MESSAGES)
         window = window + expected
     np.testing.assert_allclose(run.participants["Fluid"].window_seconds[1:-1], window[1:-1], atol=MESSAGES)
 

@@ -155,7 +155,7 @@ def test_a_planted_drift_is_seen_within_ten_windows_and_a_kill_after_it(
     assert "The load of Inner has grown" in watch_facts(seen)[0]
     # In this process: one of its own would be left without a processor where other programs keep all of them.
     assert main(["watch", str(case), "--every", "0.2", "--threshold", "drift=5"]) == 3
-    assert "Inner own" in capsys.readouterr().out
+    assert "Inner computes" in capsys.readouterr().out
     for process in started:
         process.kill()
         process.wait()
@@ -212,7 +212,7 @@ def test_looking_again_and_again_gives_what_reading_the_whole_run_gives(tmp_path
     for each in seen.participants:
         part = run.participants[each.participant]
         latest = part.windows > part.windows[-1] - seen.latest
-        assert each.own_seconds == pytest.approx(float(np.median(part.own_seconds[latest])))
+        assert each.compute_seconds == pytest.approx(float(np.median(part.compute_seconds[latest])))
         assert each.wait_seconds == pytest.approx(float(np.median(part.wait_seconds[latest])))
         steady = run.steady(each.participant)
         share = part.wait_seconds[steady].sum() / part.window_seconds[steady].sum()
@@ -297,7 +297,9 @@ def test_merged_runs_are_seen_too(tmp_path: Path) -> None:
     before = watch_run(tmp_path)
     merge_stores(tmp_path)
     after = watch_run(tmp_path)
-    assert [each.own_seconds for each in after.participants] == [each.own_seconds for each in before.participants]
+    assert [each.compute_seconds for each in after.participants] == [
+        each.compute_seconds for each in before.participants
+    ]
     assert after.resplit == before.resplit
 
 
@@ -372,8 +374,8 @@ def test_solvers_without_a_recorder_are_seen_by_their_profiling_files(tmp_path: 
     for each in seen.participants:
         part = run.participants[each.participant]
         assert each.windows == part.windows[-1]
-        assert each.own_seconds == pytest.approx(
-            float(np.median(part.own_seconds[run.steady(each.participant)])), rel=0.01
+        assert each.compute_seconds == pytest.approx(
+            float(np.median(part.compute_seconds[run.steady(each.participant)])), rel=0.01
         )
 
 
@@ -386,7 +388,7 @@ def test_waits_on_libprecice_come_from_its_profiling_files(tmp_path: Path) -> No
         part = run.participants[each.participant]
         latest = part.windows > part.windows[-1] - seen.latest
         assert each.wait_seconds == pytest.approx(float(np.median(part.wait_seconds[latest])))
-        assert each.own_seconds == pytest.approx(float(np.median(part.own_seconds[latest])))
+        assert each.compute_seconds == pytest.approx(float(np.median(part.compute_seconds[latest])))
         assert each.problems == {}
 
 
@@ -453,7 +455,7 @@ def test_what_is_not_known_is_said(tmp_path: Path) -> None:
     seen = watch_run(tmp_path)
     assert math.isnan(seen.waiting)
     assert seen.resplit is None
-    assert any("expected the own seconds of all participants" in note for note in seen.notes)
+    assert any("expected the compute seconds of all participants" in note for note in seen.notes)
     assert any("profiling file" in fact for fact in watch_facts(seen))
     json.dumps(seen.to_dict(), allow_nan=False)
     (tmp_path / "empty").mkdir()
