@@ -8,13 +8,13 @@ import sys
 from pathlib import Path
 
 import grimp
-from markdown_helpers import ROOT
 
 if sys.version_info >= (3, 11):
     import tomllib
 else:
     import tomli as tomllib
 
+ROOT = Path(__file__).parents[1]
 EVERYWHERE = {"numpy", "precice_lb"}
 
 

@@ -1,0 +1,108 @@
+"""Blocks, links and anchors of the Markdown files of this repository."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
+
+ROOT = Path(__file__).parents[2]
+# Written by docs/generated.py from other files.
+_MADE = ("docs/api/", "docs/tutorials/", "docs/_build/")
+_MARKER = re.compile(r"<!-- (not run|run in full|run in): (.+?) -->")
+# What `docs/generated.py` puts other text for.
+_DIRECTIVE = re.compile(r"\{[\w-]+\}")
+
+
+@dataclass(frozen=True)
+class Block:
+    """A fenced block, and what the HTML comment on the line before it says about running it."""
+
+    path: Path
+    line: int
+    language: str
+    text: str
+    marker: str
+    reason: str
+
+    @property
+    def name(self) -> str:
+        return f"{self.path.relative_to(ROOT).as_posix()}:{self.line}"
+
+
+def pages() -> list[Path]:
+    """All Markdown files that users read, in order of their paths."""
+    patterns = ("*.md", "configs/*.md", "docs/**/*.md", "tutorials/*/*.md", "benchmarks/*.md", "docker/*.md")
+    found = sorted({path for pattern in patterns for path in ROOT.glob(pattern)})
+    return [path for path in found if not path.relative_to(ROOT).as_posix().startswith(_MADE)]
+
+
+@cache
+def _tokens(path: Path) -> list[Token]:
+    return MarkdownIt("commonmark").enable("table").parse(path.read_text(encoding="utf-8"))
+
+
+def blocks(path: Path) -> list[Block]:
+    """Fenced blocks of a page; directives of the documentation's builder are none."""
+    found = []
+    marker = ("", "")
+    for token in _tokens(path):
+        if token.type == "html_block":
+            match = _MARKER.fullmatch(token.content.strip())
+            marker = (match[1], match[2]) if match else ("", "")
+        elif token.type == "fence" and token.map is not None:
+            words = token.info.split()
+            language = words[0] if words else ""
+            if not _DIRECTIVE.fullmatch(language):
+                found.append(Block(path, token.map[0] + 1, language, token.content, *marker))
+            marker = ("", "")
+        elif token.nesting >= 0 and token.type != "inline":
+            marker = ("", "")
+    return found
+
+
+def links(path: Path) -> list[str]:
+    """Targets of the links and images of a page."""
+    found = []
+    for token in _tokens(path):
+        for child in token.children or ():
+            target = child.attrs.get("href") or child.attrs.get("src")
+            if target is not None:
+                found.append(str(target))
+    return found
+
+
+@cache
+def anchors(path: Path) -> frozenset[str]:
+    """Anchors of a page's headings, as GitHub and the documentation's builder make them."""
+    found: dict[str, int] = {}
+    tokens = _tokens(path)
+    for heading, inline in itertools.pairwise(tokens):
+        if heading.type == "heading_open":
+            text = "".join(child.content for child in inline.children or () if child.type in ("text", "code_inline"))
+            slug = re.sub(r"[^\w\- ]", "", text.strip().lower()).replace(" ", "-")
+            count = found.get(slug, 0)
+            found[slug] = count + 1
+    return frozenset(
+        slug if number == 0 else f"{slug}-{number}" for slug, last in found.items() for number in range(last)
+    )
+
+
+def link_problem(path: Path, target: str) -> str | None:
+    """Say what is wrong with a link to something in this repository; None for links that leave it."""
+    if re.match(r"[a-z][a-z+.-]*:", target):
+        return None
+    place, _, anchor = target.partition("#")
+    reached = (path.parent / place).resolve() if place else path
+    if not reached.exists():
+        return f"{path.relative_to(ROOT)}: {target}: no such file"
+    if not reached.is_relative_to(ROOT):
+        return f"{path.relative_to(ROOT)}: {target}: not in this repository"
+    if anchor and (reached.suffix != ".md" or anchor not in anchors(reached)):
+        return f"{path.relative_to(ROOT)}: {target}: no such heading"
+    return None
