@@ -182,7 +182,7 @@ def test_what_a_partner_accelerates_is_no_transfer(tmp_path: Path) -> None:
     np.testing.assert_allclose(run.participants["B"].compute_seconds, 3 * (0.1 + TRANSFER) + sum(accelerating))
     np.testing.assert_allclose(run.participants["A"].window_seconds, 3 * (0.3 + TRANSFER) + sum(accelerating))
     # `watch` says the same.
-    seen = Observer(tmp_path).look()
+    seen = Observer(tmp_path).poll()
     assert seen is not None
     for each in seen.participants:
         assert each.compute_seconds == pytest.approx(run.participants[each.participant].compute_seconds[-1])
