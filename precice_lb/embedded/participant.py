@@ -169,11 +169,8 @@ class Participant(Access):
         # preCICE computes read mappings later; here partners would wait for the import of scipy then.
         self._map([partial(mapping.compute, self._intra) for mapping in self._parts.mappings])
         self._map([field.run for field in self._parts.write_maps])
-        links = {appointment.partner: self._links.link(appointment.partner) for appointment in self._parts.appointments}
         with self._profiler.event("initalizeCouplingScheme"):
-            self._parts.coupling.initialize(
-                links, self._intra.total, self._profiler, writes_logs=self._intra.is_primary
-            )
+            self._parts.coupling.initialize(self._links)
         self._map([field.run for field in self._parts.read_maps])
         self._write_watch_points()
         self._forget_written()
