@@ -120,7 +120,7 @@ def check(
     """Run a case and compare; again if it deviates: a busy machine does now and then, a wrong time always."""
     text = configuration("".join(roles), schemes, WINDOWS)
     if backend == "emulated":
-        (found,) = load_runs([run(directory, text, roles, backend=backend)])
+        (found,) = load_runs([run(directory, text, roles, backend=backend)], complete=enrich)
         check_exactly(found, roles, own, period, implicit)
         return
     for attempt in range(ATTEMPTS):
