@@ -326,7 +326,7 @@ def test_the_column_of_drifts_says_what_the_findings_say(tmp_path: Path, capsys:
     for health in result.healths:
         assert health.drift_text[0] in "+-" if health.run in drifting else health.drift_text in ("none", "unknown")
     assert result.healths[-1].drift_text == "unknown"
-    assert result.healths[-1].to_dict()["drift"] is None
+    assert result.to_dict()["participants"][-1]["drift"] is None
     main(["check", str(tmp_path)])
     table = capsys.readouterr().out
     assert table.count(" none ") == 6 - len(drifting)
