@@ -71,7 +71,7 @@ class Decision:
     found: SplitResult
     # Where asked for, with the chosen point.
     tradeoff: Tradeoff | None
-    # Own seconds of each participant, shape (curves,).
+    # Compute seconds of each participant, shape (curves,).
     own: dict[str, Array]
     # Seconds per window, shape (curves,).
     windows: Array

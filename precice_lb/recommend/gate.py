@@ -95,7 +95,7 @@ class Comparison:
     predicted: float
     # The runs that measured it; none where points of single participants were put together.
     runs: tuple[str, ...]
-    # Own seconds of each participant, as they go with the measured window.
+    # Compute seconds of each participant, as they go with the measured window.
     own: dict[str, float] = dataclasses.field(default_factory=dict)
 
     @property
