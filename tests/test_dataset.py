@@ -304,7 +304,7 @@ def test_what_completes_the_stores_sees_each_participant_and_is_used(tmp_path: P
         for store in stores:
             advances = store.advances.copy()
             advances["wait_ns"], advances["mapping_ns"] = 50_000_000, 0
-            result.append(dataclasses.replace(store, advances=advances))
+            result.append(store.having(advances=advances))
         return result
 
     samples = load_measurements([tmp_path], complete=complete).samples

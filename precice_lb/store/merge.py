@@ -9,7 +9,6 @@ of them: the next merge goes on from there, and reading counts no rank twice.
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import errno
 import fcntl
 import os
@@ -25,10 +24,10 @@ from precice_lb.store.groups import group_ranks
 from precice_lb.store.liveness import writing_problem
 from precice_lb.store.merged import MergedStore
 from precice_lb.store.publish import publish, sync
-from precice_lb.store.rank_file import read_rank_file, read_rows_and_meshes
+from precice_lb.store.rank_file import read_rank_file
 from precice_lb.store.reader import find_stores
 from precice_lb.store.records import RankStore
-from precice_lb.store.schema import MERGED_SUFFIX, merged_filename, store_directory
+from precice_lb.store.schema import MERGED_SUFFIX, TABLES, merged_filename, store_directory
 
 __all__ = ["Complete", "merge_stores"]
 
@@ -104,7 +103,7 @@ def _merge_directory(
 ) -> None:
     """Merge one store directory; say what was merged and what was refused."""
     states = {path: _state(path) for path in files if not path.name.endswith(MERGED_SUFFIX) and path.exists()}
-    stores = [read_rank_file(path, rows=False) for path in states]
+    stores = [read_rank_file(path, ("initialize",)) for path in states]
     # What an earlier merge did not come to.
     for path in files:
         if path.name.endswith(MERGED_SUFFIX):
@@ -144,8 +143,8 @@ def _held(path: Path, parts: Sequence[RankStore]) -> set[Path]:
             if by_rank.keys().isdisjoint(store.metadata["rank"] for store in stores):
                 continue
             for store, rows in zip(stores, merged.tables(first, first + len(stores)), strict=True):
-                whole = RankStore(path, store.metadata, store.configuration, rows, store.initialize)
-                found |= {part.path for part in by_rank.get(store.metadata["rank"], []) if holds(whole, part)}
+                own = by_rank.get(store.metadata["rank"], [])
+                found |= {each.path for each in own if holds(store.having(advances=rows), each)}
     finally:
         merged.close()
     return found
@@ -164,7 +163,9 @@ def _merge_group(
         writer = MergedWriter(draft, len(group[0].advances))
         try:
             for first in range(0, len(group), writer.block_ranks):
-                block = [_with_rows(store) for store in group[first : first + writer.block_ranks]]
+                block = [
+                    read_rank_file(store.path, tuple(TABLES)) for store in group[first : first + writer.block_ranks]
+                ]
                 writer.add(block if complete is None else complete(block))
             writer.close()
         finally:
@@ -182,11 +183,6 @@ def _merge_group(
     finally:
         draft.unlink(missing_ok=True)
     return target
-
-
-def _with_rows(store: RankStore) -> RankStore:
-    advances, sections, meshes = read_rows_and_meshes(store.path)
-    return dataclasses.replace(store, advances=advances, sections=sections, meshes=lambda: meshes)
 
 
 def _verify(draft: Path, target: Path, group: Sequence[RankStore]) -> None:

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from precice_lb.exceptions import StoreError
 from precice_lb.store.rank_file import read_rank_file, told_damage
 from precice_lb.store.records import RankStore
-from precice_lb.store.schema import ADVANCE_DTYPE, INITIALIZE_DTYPE, SPOOL_SUFFIX, SUFFIX
-from precice_lb.store.spool import Contents, read_blocks, take_block
+from precice_lb.store.schema import ADVANCE_DTYPE, SPOOL_SUFFIX, SUFFIX, TABLES
+from precice_lb.store.spool import checked, read_blocks, with_text
 
 __all__ = ["StoreTail"]
 
@@ -52,7 +52,6 @@ class StoreTail:
         self.problem = ""
         self._most = most
         self._seen: tuple[Path, int, int] | None = None
-        self._contents = Contents(tables={"initialize": np.empty(0, INITIALIZE_DTYPE)})
         # Bytes of the blocks of a spool that were read.
         self._offset = 0
 
@@ -84,7 +83,7 @@ class StoreTail:
         return rows[rows["window"] > 0]
 
     def _of_spool(self) -> NDArray[np.void]:
-        contents, found = self._contents, [np.empty(0, dtype=ADVANCE_DTYPE)]
+        head, found = self.head, [np.empty(0, dtype=ADVANCE_DTYPE)]
         with self.path.open("rb") as file:
             file.seek(self._offset)
             for name, array in read_blocks(file):
@@ -92,22 +91,20 @@ class StoreTail:
                 if name == "advances":
                     found.append(array)
                 elif name == "initialize":
-                    contents.tables[name] = array
-                else:
-                    take_block(contents, name, array)
+                    head = checked(head).having(initialize=array)
+                elif name not in TABLES:
+                    head = with_text(self.path, head, name, array)
                 self.has_more = sum(map(len, found)) >= self._most
                 if self.has_more:
                     break
             else:
                 self.has_more = False
         rows = np.concatenate(found)
-        if not contents.metadata:
-            raise StoreError("expected a spool with a head, found none yet")
-        self.head = RankStore(self.path, contents.metadata, contents.configuration, rows, contents.tables["initialize"])
+        self.head = checked(head).having(advances=rows)
         return rows
 
     def _of_hdf5(self) -> NDArray[np.void]:
-        self.head = read_rank_file(self.path, rows=False)
+        self.head = read_rank_file(self.path, ("initialize",))
         with h5py.File(self.path, "r", locking=False) as file:
             table = file["advances"]
             rows: NDArray[np.void] = table[self.rows : self.rows + self._most]

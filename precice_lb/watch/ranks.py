@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
-from types import MappingProxyType
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,31 +13,10 @@ from precice_lb.store.records import RankStore
 from precice_lb.store.schema import ADVANCE_DTYPE
 from precice_lb.store.tail import StoreTail
 
-__all__ = ["NO_ROWS", "FixedTail", "LiveRank", "with_rows"]
+__all__ = ["NO_ROWS", "FixedTail", "LiveRank"]
 
 NO_ROWS: NDArray[np.void] = np.empty(0, dtype=ADVANCE_DTYPE)
 """What a rank recorded that has recorded nothing."""
-
-
-def with_rows(
-    store: RankStore, rows: NDArray[np.void], metadata: Mapping[str, Any] = MappingProxyType({})
-) -> RankStore:
-    """Give a rank other rows and more metadata; nothing is read from its file, and its sections are left out.
-
-    Parameters
-    ----------
-    store : RankStore
-        The rank.
-    rows : ndarray of ADVANCE_DTYPE, shape (n,)
-        Its rows of ``advance``.
-    metadata : mapping
-        What else is known of it.
-
-    Returns
-    -------
-    RankStore
-    """
-    return RankStore(store.path, {**store.metadata, **metadata}, store.configuration, rows, store.initialize)
 
 
 class FixedTail:
@@ -111,7 +87,7 @@ class LiveRank:
         """The rank as a store with the rows that were not forgotten; only where `is_known`."""
         head = self._tail.head
         assert head is not None
-        return with_rows(head, self.rows, {} if self._waits is None else self._waits.metadata)
+        return head.having({} if self._waits is None else self._waits.metadata, advances=self.rows)
 
     @property
     def state(self) -> str:
