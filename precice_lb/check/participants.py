@@ -47,7 +47,7 @@ def check_participant(run: CoupledRun, name: str) -> tuple[Health, list[Finding]
         iterations=iterations,
         negligible=part.negligible,
         drift=drift.change,
-        drift_deviations=drift.deviations,
+        drift_z_score=drift.z_score,
         outliers=len(outliers),
         deviation=spread.deviation,
         error=spread_of(own).error,
@@ -127,7 +127,7 @@ def _of_drift(health: Health, windows: int) -> Iterator[Finding]:
             health,
             "drift",
             f"its seconds{health.each or ' per window'} {word} by {percent(abs(health.drift))} over "
-            f"{plural(windows, 'window')} ({abs(health.drift_deviations):.1f} standard deviations)",
+            f"{plural(windows, 'window')} ({abs(health.drift_z_score):.1f} standard deviations)",
             "the load changes (refinement, particles, contact): start calibration runs from a state that production "
             "spends its time in, or record more of it",
             abs(health.drift),

@@ -75,8 +75,8 @@ def _shared(run: CoupledRun) -> Iterator[Finding]:
         for part in (first, second):
             rows = np.isin(part.windows, common)
             series.append(part.compute_per_iteration[rows])
-        correlation, deviations = shared_slowness(series[0], series[1])
-        if correlation > CORRELATION and deviations > UNLIKELY and max(spread_of(s).deviation for s in series) > DRIFT:
+        correlation, z_score = shared_slowness(series[0], series[1])
+        if correlation > CORRELATION and z_score > UNLIKELY and max(spread_of(s).deviation for s in series) > DRIFT:
             yield Finding(
                 "other load",
                 run.name,
