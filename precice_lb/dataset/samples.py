@@ -140,18 +140,8 @@ def pooled_iterations(runs: Sequence[CoupledRun]) -> dict[str, float]:
 def recorded_windows(run: CoupledRun) -> dict[str, NDArray[np.float64]]:
     """Give what each window after warm-up cost over the run's sample, by participant, for replays.
 
-    Windows far from their neighbours are put back among them: a prediction is of windows as they usually are.
-
-    Parameters
-    ----------
-    run : CoupledRun
-        A coupled run.
-
-    Returns
-    -------
-    dict of str to ndarray of shape (W,)
-        Where all participants count the same windows, those that were measured at all of them. Where they do not
-        (coupling schemes with windows of different size), all windows of each; empty if one of them was not measured.
+    Windows far from their neighbours are put back among them: a prediction is of windows as they usually are. Those of
+    all participants are the same, unless schemes have windows of different size; nothing where one was not measured.
     """
     parts = {name: (part, run.steady(name)) for name, part in run.participants.items()}
     indices = [part.windows[steady] for part, steady in parts.values()]

@@ -39,21 +39,7 @@ class RankColumns:
 def aligned_columns(
     group: Sequence[RankStore], names: Sequence[str] = ("solve_ns", "advance_ns", "mapping_ns", "wait_ns")
 ) -> RankColumns | None:
-    """Read columns of all ranks of a participant as arrays; of a merged store, only what is asked for is read.
-
-    Parameters
-    ----------
-    group : sequence of RankStore
-        Ranks of one participant, as from `precice_lb.store.reader.read_runs`.
-    names : sequence of str
-        Columns of `precice_lb.store.schema.ADVANCE_DTYPE`.
-
-    Returns
-    -------
-    RankColumns or None
-        Up to the last row that every rank has. None if the ranks differ in windows, iterations or completed windows, or
-        one has no rows.
-    """
+    """Read columns of all ranks of a participant as arrays; of a merged store, only what is asked for is read."""
     merged = _merged(group, "advances")
     tables = [store.advances for store in group] if merged is None else []
     ranks = np.array([store.read.position for store in group if isinstance(store.read, MergedRank)], dtype=np.int64)
@@ -74,23 +60,7 @@ def aligned_columns(
 
 
 def aligned_meshes(group: Sequence[RankStore]) -> RecordedMeshes:
-    """Read what all ranks of a participant said about their meshes; of a merged store, in one go.
-
-    Parameters
-    ----------
-    group : sequence of RankStore
-        Ranks of one participant, as from `precice_lb.store.reader.read_runs`.
-
-    Returns
-    -------
-    RecordedMeshes
-        Rank by rank.
-
-    Raises
-    ------
-    StoreError
-        If they cannot be read.
-    """
+    """Read what all ranks of a participant said about their meshes; of a merged store, in one go."""
     merged = _merged(group, "meshes")
     if merged is not None and len(group) == len(merged.index):
         return merged.meshes()

@@ -13,7 +13,7 @@ import errno
 import fcntl
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TypeAlias
 
@@ -26,13 +26,10 @@ from precice_lb.store.merged import MergedStore
 from precice_lb.store.publish import publish, sync
 from precice_lb.store.rank_file import read_rank_file
 from precice_lb.store.reader import find_stores
-from precice_lb.store.records import RankStore
+from precice_lb.store.records import Complete, RankStore
 from precice_lb.store.schema import MERGED_SUFFIX, TABLES, merged_filename, store_directory
 
-__all__ = ["Complete", "merge_stores"]
-
-Complete: TypeAlias = Callable[[Sequence[RankStore]], Sequence[RankStore]]
-"""Takes some ranks of one participant, returns the same ranks with what was measured beside the store."""
+__all__ = ["merge_stores"]
 
 _LOCK_NAME = ".precice-lb-merge.lock"
 _DRAFT_SUFFIX = ".draft"
@@ -66,7 +63,7 @@ def merge_stores(
     ------
     StoreError
         If there is no store, one cannot be read or is still being written, another merge works in the same directory,
-        or a merged file does not hold what its parts held. Whatever else could be merged has been.
+        or a merged file does not hold what the rank files held. Whatever else could be merged has been.
     """
     if not Path(directory).is_dir():
         raise StoreError(f"{directory}: expected a directory with store files, found none there")
@@ -85,7 +82,9 @@ def merge_stores(
         except StoreError as error:
             refused.append(str(error))
         except OSError as error:
-            refused.append(f"{place}: expected a directory that can be written to, found {error}; no part was removed")
+            refused.append(
+                f"{place}: expected a directory that can be written to, found {error}; no rank file was removed"
+            )
     if refused:
         more = f" (and {len(refused) - 1} more such problems)" if len(refused) > 1 else ""
         raise StoreError(f"{refused[0]}{more}")
@@ -130,19 +129,19 @@ def _merge_directory(
             refused.append(str(error))
 
 
-def _held(path: Path, parts: Sequence[RankStore]) -> set[Path]:
+def _held(path: Path, stores: Sequence[RankStore]) -> set[Path]:
     """Find the ranks' files that hold no call of ``advance`` that is not in a merged file, too."""
     by_rank: dict[int, list[RankStore]] = {}
-    for part in parts:
-        by_rank.setdefault(part.metadata["rank"], []).append(part)
+    for store in stores:
+        by_rank.setdefault(store.metadata["rank"], []).append(store)
     found: set[Path] = set()
     merged = MergedStore(path)
     try:
         for first in range(0, len(merged.index), merged.block_ranks):
-            stores = merged.stores[first : first + merged.block_ranks]
-            if by_rank.keys().isdisjoint(store.metadata["rank"] for store in stores):
+            block = merged.stores[first : first + merged.block_ranks]
+            if by_rank.keys().isdisjoint(store.metadata["rank"] for store in block):
                 continue
-            for store, rows in zip(stores, merged.tables(first, first + len(stores)), strict=True):
+            for store, rows in zip(block, merged.tables(first, first + len(block)), strict=True):
                 own = by_rank.get(store.metadata["rank"], [])
                 found |= {each.path for each in own if holds(store.having(advances=rows), each)}
     finally:
@@ -198,18 +197,18 @@ def _verify(draft: Path, target: Path, group: Sequence[RankStore]) -> None:
         merged.close()
     if found:
         raise StoreError(
-            f"{target}: expected the file to hold what its parts hold when it is read back, found another content "
-            f"({found}); the parts are kept: look at the disk and merge again"
+            f"{target}: expected the file to hold what the rank files hold when it is read back, found another content "
+            f"({found}); the rank files are kept: look at the disk and merge again"
         )
 
 
-def _remove(place: Path, parts: set[Path], states: Mapping[Path, _State]) -> None:
+def _remove(place: Path, files: set[Path], states: Mapping[Path, _State]) -> None:
     """Remove files that are still what was merged, and directories that are empty then."""
-    for path in sorted(parts):
+    for path in sorted(files):
         with contextlib.suppress(FileNotFoundError):
             if _state(path) == states[path]:
                 path.unlink()
-    for directory in {path.parent for path in parts} - {place}:
+    for directory in {path.parent for path in files} - {place}:
         with contextlib.suppress(OSError):
             directory.rmdir()
 

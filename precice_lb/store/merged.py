@@ -4,8 +4,8 @@
 ranks) likewise; what all ranks have in common are attributes of the root, encoded as in the file of one rank. The rows
 of ``advance`` lie in ``/advances/<column>``, shape (ranks, rows), or (1, rows) where all ranks have the same values; a
 rank that recorded fewer rows leaves the rest of its row empty. ``/sections`` holds the ranks' sections one after the
-other, ``/meshes`` and its parts their meshes, ``/configurations`` the configuration's text. Every chunk of rows has
-HDF5's checksum (fletcher32).
+other, ``/meshes`` and what belongs to it their meshes, ``/configurations`` the configuration's text. Every chunk of
+rows has HDF5's checksum (fletcher32).
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from precice_lb.store.meshes import MESH_TABLES, RecordedMeshes, recorded_meshes
 from precice_lb.store.schema import TABLES, store_directory
 
-__all__ = ["RankStore", "Tables"]
+__all__ = ["Complete", "RankStore", "Tables"]
 
 Tables: TypeAlias = Mapping[str, NDArray[Any]]
 """Tables of a store by name, as in `precice_lb.store.schema.TABLES`."""
@@ -128,3 +128,7 @@ class RankStore:
     def is_imported(self) -> bool:
         """Whether it was made from preCICE's profiling files, whose clock begins at zero, and not recorded."""
         return "timing_source" in self.metadata and self.metadata["started_clock_ns"] == 0
+
+
+Complete: TypeAlias = Callable[[Sequence[RankStore]], Sequence[RankStore]]
+"""Takes some ranks of one participant, sorted; returns them with what was measured beside the store."""

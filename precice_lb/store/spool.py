@@ -21,8 +21,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precice_lb.exceptions import StoreError
+from precice_lb.store.metadata import METADATA, validate
 from precice_lb.store.records import RankStore
-from precice_lb.store.schema import FORMAT, FORMAT_VERSION, METADATA, TABLES, validate
+from precice_lb.store.schema import FORMAT, FORMAT_VERSION, TABLES
 
 __all__ = ["Spool", "block", "end_block", "head_block", "read_blocks", "read_spool", "with_text"]
 

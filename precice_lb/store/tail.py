@@ -56,13 +56,7 @@ class StoreTail:
         self._offset = 0
 
     def read(self) -> NDArray[np.void]:
-        """Read what is new since the last call.
-
-        Returns
-        -------
-        ndarray of ADVANCE_DTYPE, shape (n,)
-            Empty where nothing is new or the file cannot be read, which `problem` then says.
-        """
+        """Read what is new since the last call."""
         nothing: NDArray[np.void] = np.empty(0, dtype=ADVANCE_DTYPE)
         try:
             if self.path.suffix == SPOOL_SUFFIX and not self.path.exists():

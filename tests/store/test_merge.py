@@ -145,7 +145,7 @@ def test_any_rows_come_back_as_they_were(tmp_path_factory: pytest.TempPathFactor
     path = tmp_path_factory.mktemp("merged") / "A-4.merged.h5"
     stores = [
         RankStore(
-            Path("part"),
+            Path("A-0-4.h5"),
             metadata(rank=rank, size=4, attempt=1, finished=True, pid=rank, parameters={"x": rank // 2}),
             PARALLEL + " " * (rank % 2),
             {
@@ -176,8 +176,8 @@ def test_any_rows_come_back_as_they_were(tmp_path_factory: pytest.TempPathFactor
 
 def test_reading_by_rank(tmp_path: Path) -> None:
     fill(tmp_path, ranks=70, windows=30)
-    ((parts,),) = read_runs([tmp_path])
-    whole = aligned_columns(parts)
+    ((ranks,),) = read_runs([tmp_path])
+    whole = aligned_columns(ranks)
     assert whole is not None
     merge_stores(tmp_path)
     ((group,),) = read_runs([tmp_path])
@@ -192,8 +192,8 @@ def test_reading_by_rank(tmp_path: Path) -> None:
         np.testing.assert_array_equal(everything.values[name], values)
     np.testing.assert_array_equal(everything.window, whole.window)
     copy = pickle.loads(pickle.dumps(group[5]))
-    np.testing.assert_array_equal(copy.advances, parts[5].advances)
-    np.testing.assert_array_equal(dataclasses.replace(group[5], metadata={}).advances, parts[5].advances)
+    np.testing.assert_array_equal(copy.advances, ranks[5].advances)
+    np.testing.assert_array_equal(dataclasses.replace(group[5], metadata={}).advances, ranks[5].advances)
 
 
 def test_reading_is_lazy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -389,14 +389,14 @@ def test_a_merged_file_that_does_not_hold_its_parts_keeps_them(tmp_path: Path, m
         return tables
 
     monkeypatch.setattr(MergedStore, "tables", damaged)
-    with pytest.raises(StoreError, match=r"found another content \(A-2-3.h5\); the parts are kept"):
+    with pytest.raises(StoreError, match=r"found another content \(A-2-3.h5\); the rank files are kept"):
         merge_stores(tmp_path)
     monkeypatch.undo()
     assert files(tmp_path) == names
     merge_stores(tmp_path, remove=False)
     # A rank whose rows in a merged file are others stays.
     monkeypatch.setattr(MergedStore, "tables", damaged)
-    with pytest.raises(StoreError, match="the parts are kept"):
+    with pytest.raises(StoreError, match="the rank files are kept"):
         merge_stores(tmp_path)
     monkeypatch.undo()
     assert files(tmp_path) == ["A-3.merged.h5", "A-3/A-2-3.h5"]
@@ -423,7 +423,7 @@ def test_a_byte_that_the_disk_changes_keeps_the_parts(tmp_path: Path, monkeypatc
         spoil(writer.path)
 
     monkeypatch.setattr(MergedWriter, "close", close)
-    with pytest.raises(StoreError, match="the parts are kept: look at the disk"):
+    with pytest.raises(StoreError, match="the rank files are kept: look at the disk"):
         merge_stores(tmp_path)
     monkeypatch.undo()
     assert files(tmp_path) == names
@@ -446,7 +446,7 @@ def test_a_directory_that_cannot_be_written_to_is_left_as_it_is(
             return super().write(data)
 
     monkeypatch.setattr("precice_lb.store.combine.DraftFile", Full)
-    with pytest.raises(StoreError, match="No space left on device; no part was removed"):
+    with pytest.raises(StoreError, match="No space left on device; no rank file was removed"):
         merge_stores(tmp_path)
     monkeypatch.undo()
     assert files(tmp_path) == names
