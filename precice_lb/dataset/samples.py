@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 
 from precice_lb.dataset.records import CoupledRun, MeasuredRun, Measurements, ParticipantRun
 from precice_lb.dataset.remarks import remarks
-from precice_lb.dataset.runs import Complete, load_runs
+from precice_lb.dataset.runs import load_runs
 from precice_lb.dataset.series import mean_of, spread_of, without_outliers
 from precice_lb.exceptions import DataError
+from precice_lb.store.records import Complete
 
 __all__ = ["load_measurements", "measurements_from_runs", "pooled_iterations", "recorded_windows"]
 
