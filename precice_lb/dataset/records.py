@@ -202,7 +202,7 @@ class Measurements:
     samples : dict of str to ndarray, shape (n, 2)
         By participant: ranks and compute seconds per time window, one row per run. For recorded runs the median seconds
         per coupling iteration times the mean iterations per window of all runs.
-    spread : dict of str to ndarray, shape (n,)
+    standard_errors : dict of str to ndarray, shape (n,)
         Standard error of each row's seconds; NaN where unknown.
     configuration : str or None
         Text of ``precice-config.xml``, if known.
@@ -229,7 +229,7 @@ class Measurements:
     """
 
     samples: dict[str, NDArray[np.float64]]
-    spread: dict[str, NDArray[np.float64]]
+    standard_errors: dict[str, NDArray[np.float64]]
     configuration: str | None
     degrees_of_freedom: dict[str, float]
     iterations: dict[str, float]

@@ -65,7 +65,7 @@ def measurements_from_runs(runs: Sequence[CoupledRun], iterations: Mapping[str, 
     Returns
     -------
     Measurements
-        The spread is the standard error of the median (`precice_lb.dataset.series.spread_of`). Parameters are those
+        Standard errors are those of the medians (`precice_lb.dataset.series.spread_of`). Parameters are those
         that all runs of a participant state in their metadata.
 
     Raises
@@ -104,7 +104,7 @@ def measurements_from_runs(runs: Sequence[CoupledRun], iterations: Mapping[str, 
         degrees.update(run.degrees_of_freedom)
     return Measurements(
         samples={name: data[:, :2] for name, data in table.items()},
-        spread={name: data[:, 2] for name, data in table.items()},
+        standard_errors={name: data[:, 2] for name, data in table.items()},
         configuration=runs[0].configuration,
         degrees_of_freedom=degrees,
         iterations={name: iterations[name] for name in rows},
