@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import platform
 import time
-from pathlib import Path
+
+import psutil
 
 from precice_lb.store.records import RankStore
 
@@ -46,16 +46,11 @@ def writing_problem(store: RankStore) -> str | None:
 def _runs(pid: int, since: float) -> bool:
     """Whether a process that already ran at Unix time ``since`` still does."""
     try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
+        process = psutil.Process(pid)
+        # A zombie is a dead process whose parent has not asked for it; a later start is another process.
+        is_dead = process.status() == psutil.STATUS_ZOMBIE
+        return not is_dead and bool(process.create_time() <= since + _CLOCK_TOLERANCE_SECONDS)
+    except psutil.NoSuchProcess:
         return False
-    except PermissionError:
-        pass
-    with contextlib.suppress(OSError, ValueError, IndexError, StopIteration):
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-        lines = Path("/proc/stat").read_text().splitlines()
-        booted = next(int(line.split()[1]) for line in lines if line.startswith("btime"))
-        # State Z is a dead process whose parent has not asked for it; a later start is another process.
-        started = booted + int(fields[19]) / os.sysconf("SC_CLK_TCK")
-        return fields[0] != "Z" and started <= since + _CLOCK_TOLERANCE_SECONDS
-    return True
+    except psutil.AccessDenied:
+        return True

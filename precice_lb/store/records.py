@@ -47,7 +47,7 @@ class RankStore:
     metadata: dict[str, Any]
     configuration: str
     tables: Tables = field(default_factory=dict)
-    read: Callable[[Sequence[str]], Tables] = _nothing
+    read: Callable[[Sequence[str]], Tables] = field(default_factory=lambda: _nothing)
 
     @property
     def advances(self) -> NDArray[np.void]:

@@ -23,40 +23,22 @@ _SETTLED_SECONDS = 2.0
 
 
 class StoreTail:
-    """Reads the rows of ``advance`` of one rank's store as they appear.
-
-    Parameters
-    ----------
-    path : Path
-        The store file of one rank; where a spool becomes an HDF5 store, that is read on.
-    most : int
-        Rows after which `read` stops, so that memory stays bounded where a long run is looked at for the first time.
-
-    Attributes
-    ----------
-    head : RankStore or None
-        Everything but the rows as of the last `read`; None as long as the file could not be read.
-    rows : int
-        Rows read so far.
-    has_more : bool
-        Whether the file had more rows than were read at once.
-    problem : str
-        Why the last `read` failed; empty if it did not. A file that is just being written to may fail once.
-    """
+    """Reads the rows of ``advance`` of one rank's store as they appear; where a spool becomes HDF5, that is read on."""
 
     def __init__(self, path: Path, most: int = 4096) -> None:
         self.path = path
+        # Everything but the rows; None as long as the file could not be read.
         self.head: RankStore | None = None
-        self.rows = 0
-        self.has_more = False
+        # How many were read, and whether the file had more: memory stays bounded where a long run is first seen.
+        self.rows, self.has_more, self._most = 0, False, most
+        # Why the last `read` failed: a file that is just being written to may fail once.
         self.problem = ""
-        self._most = most
         self._seen: tuple[Path, int, int] | None = None
         # Bytes of the blocks of a spool that were read.
         self._offset = 0
 
     def read(self) -> NDArray[np.void]:
-        """Read what is new since the last call."""
+        """Read what is new since the last call: nothing where the file cannot be read, which `problem` then says."""
         nothing: NDArray[np.void] = np.empty(0, dtype=ADVANCE_DTYPE)
         try:
             if self.path.suffix == SPOOL_SUFFIX and not self.path.exists():

@@ -26,32 +26,9 @@ _RECORDING = frozenset({"precice_lb", "numpy", "h5py", "cyprecice", "precice"})
 
 
 class StoreWriter:
-    """The store of one rank.
+    """The store of one rank, of the first attempt whose name is free: nothing is ever overwritten.
 
-    Parameters
-    ----------
-    directory : path
-        The store directory; made if missing.
-    metadata : mapping
-        Values by key, without ``attempt``, ``finished`` and ``ended_unix_ns``, which this class sets.
-    configuration : str
-        Text of ``precice-config.xml``.
-    keep_spool : bool
-        Whether the spool stays when the rank has ended, instead of an HDF5 store.
-
-    Attributes
-    ----------
-    path : Path
-        The file, of the first attempt whose name is free: nothing is ever overwritten.
-    metadata : dict
-        All metadata as written.
-
-    Raises
-    ------
-    OSError
-        If the file cannot be created or written.
-    StoreError
-        If the metadata are not what the registry says.
+    ``attempt``, ``finished`` and ``ended_unix_ns`` are set here; ``keep_spool`` leaves the spool at the end.
     """
 
     def __init__(
