@@ -154,7 +154,7 @@ class AdaptiveDesign:
                 design.tell(
                     {name: int(rows[0, 0]) for name, rows in run.samples.items()},
                     {name: float(rows[0, 1]) * usual[name] for name, rows in run.samples.items()},
-                    spread={name: float(errors[0]) * usual[name] for name, errors in run.spread.items()},
+                    spread={name: float(errors[0]) * usual[name] for name, errors in run.standard_errors.items()},
                     parameters={key: _parameter(run, key, value) for key, value in design.parameters.items()},
                 )
         return design

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from precice_lb.dataset.distinct import distinct
 from precice_lb.dataset.records import CoupledRun, MeasuredRun, Measurements, ParticipantRun, load_imbalance
-from precice_lb.dataset.runs import DEFAULT_WARMUP_WINDOWS, Complete, load_runs, warmup_found
+from precice_lb.dataset.runs import DEFAULT_WARMUP_WINDOWS, load_runs, warmup_found
 from precice_lb.dataset.samples import load_measurements, measurements_from_runs, pooled_iterations
+from precice_lb.store.records import Complete
 
 __all__ = [
     "DEFAULT_WARMUP_WINDOWS",

@@ -19,21 +19,7 @@ def common_directory(directories: Iterable[Path]) -> Path:
 
 
 def distinct_names(names: Sequence[str], directories: Sequence[Path | None]) -> list[str]:
-    """Add to names that occur more than once what tells their runs apart.
-
-    Parameters
-    ----------
-    names : sequence of str
-        Of runs in the order they started.
-    directories : sequence of Path or None
-        Where the stores of each are, absolute; None where unknown.
-
-    Returns
-    -------
-    list of str
-        In the same order: a name that occurs once as it is; else followed by the part of the directory that differs, in
-        parentheses, or by its number where the directories do not tell.
-    """
+    """Add to names that occur more than once the part of the runs' directories that differs, or a number."""
     groups: dict[str, list[int]] = defaultdict(list)
     for at, name in enumerate(names):
         groups[name].append(at)

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precice_lb.dataset.places import Places, places_of
-from precice_lb.dataset.records import ParticipantRun
+from precice_lb.dataset.records import ParticipantRun, mean_known
 from precice_lb.dataset.rows import Block, Layout, blocks, layout_of
 from precice_lb.store.reader import RankStore
 
@@ -81,19 +81,7 @@ class ParticipantTimes:
         return float(waits.min()) if self.receives and len(waits) else np.nan
 
     def run(self, floor: float, warmup: int) -> ParticipantRun:
-        """Add the transfer floor.
-
-        Parameters
-        ----------
-        floor : float
-            Seconds per iteration that the transfer of data takes without waiting.
-        warmup : int
-            Windows up to this one are warm-up.
-
-        Returns
-        -------
-        ParticipantRun
-        """
+        """Add the transfer floor."""
         layout, wait = self.layout, self.wait
         if self.second:
             # The wait for an iteration whose own end is lost is left out with it.
@@ -118,8 +106,8 @@ class ParticipantTimes:
             metadata=self.metadata,
             receiving=self.receiving,
             iteration_windows=np.array([int(where.sum()) for where in each], dtype=np.int64),
-            iteration_compute=np.array([_mean(own[where]) for where in each]),
-            iteration_wait=np.array([_mean(wait[where]) for where in each]),
+            iteration_compute=np.array([mean_known(own[where]) for where in each]),
+            iteration_wait=np.array([mean_known(wait[where]) for where in each]),
             timing_problems=self.problems,
             hidden_wait=self.hidden,
             places=self.places,
@@ -127,21 +115,7 @@ class ParticipantTimes:
 
 
 def participant_times(group: Sequence[RankStore], warmup: int, *, second: bool = False) -> ParticipantTimes:
-    """Reduce the ranks of a participant.
-
-    Parameters
-    ----------
-    group : sequence of RankStore
-        Its ranks.
-    warmup : int
-        Windows up to this one are left out of means.
-    second : bool
-        Whether the participant is second in a serial scheme.
-
-    Returns
-    -------
-    ParticipantTimes
-    """
+    """Reduce the ranks of a participant."""
     layout, units = layout_of(group)
     # Where the first windows are missing, so is the wait before them.
     second = second and layout.from_the_start
@@ -199,7 +173,7 @@ def move_to_wait(times: ParticipantTimes, hidden: Seconds, warmup: int) -> None:
     layout = times.layout
     steady, overhead = layout.windows > warmup, times.rank["overhead"][times.receiving]
     waited = _shifted(hidden, np.array(0.0), times.metadata) if times.second else hidden
-    moved, counted = (_mean(layout.of_windows(seconds)[steady]) for seconds in (hidden, waited))
+    moved, counted = (mean_known(layout.of_windows(seconds)[steady]) for seconds in (hidden, waited))
     if moved > 0:
         share = np.minimum(overhead / moved, 1.0)
         times.rank["overhead"][times.receiving] -= share * moved
@@ -284,11 +258,6 @@ def _receives(block: Block, waits: Seconds) -> NDArray[np.bool_]:
 def _first_waits(block: Block) -> Seconds:
     waits = [int(store.initialize["wait_ns"][0]) if len(store.initialize) else -1 for store in block.stores]
     return np.array([wait * 1e-9 if wait >= 0 else np.nan for wait in waits])
-
-
-def _mean(values: Seconds) -> float:
-    known = values[np.isfinite(values)]
-    return float(known.mean()) if len(known) else float(np.nan)
 
 
 def _row_means(values: Seconds) -> Seconds:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import TypeAlias
 
@@ -16,18 +16,7 @@ Places: TypeAlias = Mapping[str, tuple[int, frozenset[int]]]
 
 
 def places_of(group: Sequence[RankStore]) -> Places:
-    """Count the ranks of a participant by host.
-
-    Parameters
-    ----------
-    group : sequence of RankStore
-        Its ranks.
-
-    Returns
-    -------
-    Places
-        Empty where a rank does not say its cores, or its load is emulated and takes none.
-    """
+    """Count the ranks of a participant by host; nothing where one does not say its cores, or emulates its load."""
     ranks: Counter[str] = Counter()
     cores: dict[str, frozenset[int]] = {}
     for store in group:
@@ -41,18 +30,7 @@ def places_of(group: Sequence[RankStore]) -> Places:
 
 
 def crowding(participants: Mapping[str, Places]) -> str:
-    """Say where more ranks ran than there were cores for them.
-
-    Parameters
-    ----------
-    participants : mapping from participant to Places
-        Of one coupled run.
-
-    Returns
-    -------
-    str
-        Empty where nobody shares a core, or not all is known.
-    """
+    """Say where more ranks ran than there were cores for them; empty where nobody shares one, or not all is known."""
     if not all(participants.values()):
         return ""
     hosts = sorted({host for places in participants.values() for host in places})
@@ -72,10 +50,5 @@ def crowding(participants: Mapping[str, Places]) -> str:
 @lru_cache(maxsize=1024)
 def _cores(text: str) -> frozenset[int]:
     """Read a list such as ``0-3,8``."""
-    return frozenset(_numbers(text.split(",")))
-
-
-def _numbers(parts: Iterable[str]) -> Iterable[int]:
-    for part in parts:
-        first, _, last = part.partition("-")
-        yield from range(int(first), int(last or first) + 1)
+    ranges = (part.partition("-") for part in text.split(","))
+    return frozenset(core for first, _, last in ranges for core in range(int(first), int(last or first) + 1))

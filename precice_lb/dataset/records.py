@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from precice_lb.dataset.places import Places, crowding
 
-__all__ = ["CoupledRun", "MeasuredRun", "Measurements", "ParticipantRun", "load_imbalance"]
+__all__ = ["CoupledRun", "MeasuredRun", "Measurements", "ParticipantRun", "load_imbalance", "mean_known"]
 
 # A participant whose compute time is less than this share of its windows sets nothing.
 NEGLIGIBLE = 0.01
@@ -159,7 +159,7 @@ class CoupledRun:
     @property
     def imbalance(self) -> float:
         """Load imbalance (max - min) / max between the participants' mean compute seconds; NaN if unknown."""
-        costs = [_mean(run.compute_seconds[self.steady(name)]) for name, run in self.participants.items()]
+        costs = [mean_known(run.compute_seconds[self.steady(name)]) for name, run in self.participants.items()]
         return load_imbalance(np.array(costs)) if np.isfinite(costs).all() else math.nan
 
 
@@ -202,7 +202,7 @@ class Measurements:
     samples : dict of str to ndarray, shape (n, 2)
         By participant: ranks and compute seconds per time window, one row per run. For recorded runs the median seconds
         per coupling iteration times the mean iterations per window of all runs.
-    spread : dict of str to ndarray, shape (n,)
+    standard_errors : dict of str to ndarray, shape (n,)
         Standard error of each row's seconds; NaN where unknown.
     configuration : str or None
         Text of ``precice-config.xml``, if known.
@@ -229,7 +229,7 @@ class Measurements:
     """
 
     samples: dict[str, NDArray[np.float64]]
-    spread: dict[str, NDArray[np.float64]]
+    standard_errors: dict[str, NDArray[np.float64]]
     configuration: str | None
     degrees_of_freedom: dict[str, float]
     iterations: dict[str, float]
@@ -261,6 +261,7 @@ def load_imbalance(costs: NDArray[np.float64]) -> float:
     return float((known.max() - known.min()) / known.max())
 
 
-def _mean(values: NDArray[np.float64]) -> float:
+def mean_known(values: NDArray[np.float64]) -> float:
+    """Mean of what is known, shape (n,); NaN if nothing is."""
     known = values[np.isfinite(values)]
     return float(np.mean(known)) if len(known) else math.nan

@@ -36,18 +36,7 @@ def missing(run: CoupledRun) -> tuple[str, str]:
 
 
 def remarks(runs: Sequence[CoupledRun]) -> tuple[str, ...]:
-    """Say of each run what speaks against it as a sample.
-
-    Parameters
-    ----------
-    runs : sequence of CoupledRun
-        Of one case.
-
-    Returns
-    -------
-    tuple of str
-        One sentence each.
-    """
+    """Say of each run what speaks against it as a sample, in one sentence each."""
     return tuple(text for run in runs for text in _of_run(run))
 
 

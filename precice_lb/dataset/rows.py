@@ -13,7 +13,8 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from precice_lb.store.reader import RankStore, aligned_columns
+from precice_lb.store.aligned import aligned_columns
+from precice_lb.store.records import RankStore
 
 __all__ = ["Block", "Layout", "Unit", "blocks", "layout_of"]
 
@@ -89,20 +90,7 @@ class Unit:
 
 
 def layout_of(group: Sequence[RankStore]) -> tuple[Layout, list[Unit]]:
-    """Find the windows that all ranks completed with the same number of calls.
-
-    Parameters
-    ----------
-    group : sequence of RankStore
-        Ranks of one participant.
-
-    Returns
-    -------
-    layout : Layout
-        What their rows have in common.
-    units : list of Unit
-        All ranks, in their order.
-    """
+    """Find the windows that all ranks of a participant completed with the same number of calls."""
     found = list(_alike(group))
     window, iteration, complete = found[0][1]
     windows, counts = _completed(window, complete)
@@ -123,18 +111,7 @@ def layout_of(group: Sequence[RankStore]) -> tuple[Layout, list[Unit]]:
 
 
 def blocks(units: Sequence[Unit]) -> Iterator[Block]:
-    """Read ranks side by side.
-
-    Parameters
-    ----------
-    units : sequence of Unit
-        What `layout_of` found.
-
-    Yields
-    ------
-    Block
-        In the order of the ranks; each rank once.
-    """
+    """Read ranks side by side."""
     for unit in units:
         columns = aligned_columns(unit.stores)
         ranks = np.array([store.metadata["rank"] for store in unit.stores])

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TypeAlias
 
 import numpy as np
 
@@ -17,12 +16,10 @@ from precice_lb.dataset.records import CoupledRun, ParticipantRun
 from precice_lb.dataset.serial_pair import settle_serial_pair
 from precice_lb.dataset.series import warmup_of
 from precice_lb.exceptions import DataError
-from precice_lb.store.reader import RankStore, read_runs
+from precice_lb.store.reader import read_runs
+from precice_lb.store.records import Complete, RankStore
 
-__all__ = ["DEFAULT_WARMUP_WINDOWS", "Complete", "load_runs", "warmup_found"]
-
-Complete: TypeAlias = Callable[[Sequence[RankStore]], Sequence[RankStore]]
-"""Takes the ranks of one participant, sorted; returns them with what was measured beside the store."""
+__all__ = ["DEFAULT_WARMUP_WINDOWS", "load_runs", "warmup_found"]
 
 DEFAULT_WARMUP_WINDOWS = 1
 """Time windows left out at least where neither the caller nor the run says how many."""
@@ -127,18 +124,6 @@ def transfer_floor(configuration: str, least_waits: Mapping[str, float], least_o
 
     While a partner accelerates it is not: what the partner spent on that at least is no transfer. In a serial scheme it
     never is, so that no wait shows the bare transfer.
-
-    Parameters
-    ----------
-    configuration : str
-        Text of ``precice-config.xml``.
-    least_waits, least_overheads : mapping from participant to float
-        Seconds of its shortest wait and of its least overhead in an iteration after warm-up; NaN where not measured.
-
-    Returns
-    -------
-    float
-        From 0 on.
     """
     roles = roles_of(configuration)
     if roles.second is not None:

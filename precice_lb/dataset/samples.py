@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 
 from precice_lb.dataset.records import CoupledRun, MeasuredRun, Measurements, ParticipantRun
 from precice_lb.dataset.remarks import remarks
-from precice_lb.dataset.runs import Complete, load_runs
+from precice_lb.dataset.runs import load_runs
 from precice_lb.dataset.series import mean_of, spread_of, without_outliers
 from precice_lb.exceptions import DataError
+from precice_lb.store.records import Complete
 
 __all__ = ["load_measurements", "measurements_from_runs", "pooled_iterations", "recorded_windows"]
 
@@ -64,7 +65,7 @@ def measurements_from_runs(runs: Sequence[CoupledRun], iterations: Mapping[str, 
     Returns
     -------
     Measurements
-        The spread is the standard error of the median (`precice_lb.dataset.series.spread_of`). Parameters are those
+        Standard errors are those of the medians (`precice_lb.dataset.series.spread_of`). Parameters are those
         that all runs of a participant state in their metadata.
 
     Raises
@@ -103,7 +104,7 @@ def measurements_from_runs(runs: Sequence[CoupledRun], iterations: Mapping[str, 
         degrees.update(run.degrees_of_freedom)
     return Measurements(
         samples={name: data[:, :2] for name, data in table.items()},
-        spread={name: data[:, 2] for name, data in table.items()},
+        standard_errors={name: data[:, 2] for name, data in table.items()},
         configuration=runs[0].configuration,
         degrees_of_freedom=degrees,
         iterations={name: iterations[name] for name in rows},
@@ -140,18 +141,8 @@ def pooled_iterations(runs: Sequence[CoupledRun]) -> dict[str, float]:
 def recorded_windows(run: CoupledRun) -> dict[str, NDArray[np.float64]]:
     """Give what each window after warm-up cost over the run's sample, by participant, for replays.
 
-    Windows far from their neighbours are put back among them: a prediction is of windows as they usually are.
-
-    Parameters
-    ----------
-    run : CoupledRun
-        A coupled run.
-
-    Returns
-    -------
-    dict of str to ndarray of shape (W,)
-        Where all participants count the same windows, those that were measured at all of them. Where they do not
-        (coupling schemes with windows of different size), all windows of each; empty if one of them was not measured.
+    Windows far from their neighbours are put back among them: a prediction is of windows as they usually are. Those of
+    all participants are the same, unless schemes have windows of different size; nothing where one was not measured.
     """
     parts = {name: (part, run.steady(name)) for name, part in run.participants.items()}
     indices = [part.windows[steady] for part, steady in parts.values()]

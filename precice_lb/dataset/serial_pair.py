@@ -13,25 +13,13 @@ HIDDEN_SHARE = 0.02
 
 
 def settle_serial_pair(first: ParticipantTimes, second: ParticipantTimes, warmup: int) -> float:
-    """Let the work of two participants of a serial scheme sum to their iterations.
+    """Let the work of two participants of a serial scheme sum to their iterations; return the seconds of one transfer.
 
     While one of them works, the other one does nothing but wait. What the wait lasts longer than that work is transfer.
     Where they share a core it lasts shorter: the one that sends is put aside as soon as its partner wakes up, so that
     its wait hides in ``waitAndSendData`` and looks like overhead. It is seen by what cannot be, work that sums to more
     than the iteration; what is too much is taken off the overhead of both, in proportion, never more than there is, and
     counts as waiting.
-
-    Parameters
-    ----------
-    first, second : ParticipantTimes
-        The scheme's participants; changed.
-    warmup : int
-        Windows up to this one are warm-up.
-
-    Returns
-    -------
-    float
-        Seconds per iteration that one transfer takes, of which there are two.
     """
     if not np.array_equal(first.layout.iterations, second.layout.iterations):
         return 0.0

@@ -89,20 +89,10 @@ class Spread:
 
 
 def warmup_of(seconds: Array) -> int:
-    """Find how many windows at the start are unlike those that follow.
+    """Find how many windows at the start, shape (n,), are unlike those that follow.
 
     What a window is compared with is the median of the second half, with its trend where it has one. Warm-up ends at
-    the first of two windows in a row that agree with it.
-
-    Parameters
-    ----------
-    seconds
-        By window, shape (n,).
-
-    Returns
-    -------
-    int
-        At most n // 2, which says that the end of the warm-up is not to be seen.
+    the first of two windows in a row that agree with it; n // 2 says that its end is not to be seen.
     """
     n = len(seconds)
     if n < 4:
@@ -135,18 +125,7 @@ def drift_of(seconds: Array) -> Drift:
 
 
 def shift_of(earlier: Array, latest: Array) -> Drift:
-    """Compare the latest windows with those before them.
-
-    Parameters
-    ----------
-    earlier, latest : ndarray, shape (n,) and (m,)
-        Seconds by window.
-
-    Returns
-    -------
-    Drift
-        The change from one median to the other. None where there are less than eight windows on either side.
-    """
+    """Compare the median of the latest windows with that of those before; none in less than eight on either side."""
     if min(len(earlier), len(latest)) < LEAST_WINDOWS:
         return Drift(0.0, 0.0)
     greater, chance = scipy.stats.mannwhitneyu(latest, earlier, method="asymptotic")
@@ -207,18 +186,9 @@ def mean_of(seconds: Array) -> tuple[float, float]:
 
 
 def shared_slowness(one: Array, other: Array) -> tuple[float, float]:
-    """Correlate two series, each beside its own running median.
+    """Correlate two series, each beside its own running median: Spearman's correlation, and its z-score.
 
-    Parameters
-    ----------
-    one, other
-        Seconds by window, shape (n,) each.
-
-    Returns
-    -------
-    correlation, z_score
-        Spearman's, and how unlikely it is by chance, as standard deviations of a normal distribution; zeros for less
-        than twelve windows, and where one of them does not vary.
+    Zeros for less than twelve windows, and where one of them does not vary.
     """
     beside = [np.log(s) - np.log(_running_median(s)) for s in (one, other)]
     if len(one) < 12 or not all(np.ptp(s) for s in beside):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NoReturn
 from xml.parsers import expat
@@ -65,20 +64,6 @@ def load(path: Path) -> tuple[str, str]:
         fail(path, 1, f"text in {encoding}", "bytes that are not", "save the file as UTF-8")
 
 
-@dataclass
-class _Open:
-    """An element whose end tag is still to come."""
-
-    tag: str
-    line: int
-    attributes: dict[str, str]
-    span: tuple[int, int]
-    children: list[Element] = field(default_factory=list)
-
-    def close(self) -> Element:
-        return Element(self.tag, self.line, self.attributes, tuple(self.children), self.span)
-
-
 def parse(path: Path, text: str) -> Element:
     """Parse `text` without namespaces, so that preCICE's undeclared prefixes are ordinary parts of a name.
 
@@ -92,9 +77,11 @@ def parse(path: Path, text: str) -> Element:
     ConfigurationError
         If the text is not well-formed, with the line.
     """
-    encoded = text.encode("utf-8")
+    # What is no text in the store of a run is no text here: an error with its line.
+    encoded = text.encode("utf-8", "surrogateescape")
     parser = expat.ParserCreate("utf-8")
-    stack = [_Open("", 0, {}, (0, 0))]
+    # Of the elements that are open: tag, line, attributes, span, and the children so far.
+    stack: list[tuple[str, int, dict[str, str], tuple[int, int], list[Element]]] = [("", 0, {}, (0, 0), [])]
 
     def start(tag: str, attributes: dict[str, str]) -> None:
         position = parser.CurrentByteIndex
@@ -102,11 +89,11 @@ def parse(path: Path, text: str) -> Element:
         match = _START_TAG.match(text, first)
         if match is None:
             raise ConfigurationError(f"{path}:{parser.CurrentLineNumber}: cannot find the start tag of <{tag}>")
-        stack.append(_Open(tag, parser.CurrentLineNumber, attributes, match.span()))
+        stack.append((tag, parser.CurrentLineNumber, attributes, match.span(), []))
 
     def end(_: str) -> None:
-        element = stack.pop().close()
-        stack[-1].children.append(element)
+        tag, line, attributes, span, children = stack.pop()
+        stack[-1][-1].append(Element(tag, line, attributes, tuple(children), span))
 
     parser.StartElementHandler = start
     parser.EndElementHandler = end
@@ -115,4 +102,4 @@ def parse(path: Path, text: str) -> Element:
     except expat.ExpatError as error:
         reason = expat.ErrorString(error.code)
         fail(path, error.lineno, "well-formed XML", f"{reason} in column {error.offset + 1}", "correct the file")
-    return stack[0].children[0]
+    return stack[0][-1][0]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from precice_lb.exceptions import ConfigurationError
 from precice_lb.precice_xml.markup import fail, load
-from precice_lb.precice_xml.reader import read_configuration
+from precice_lb.precice_xml.reader import parse_configuration
 from precice_lb.precice_xml.records import Configuration, CouplingScheme, Element
 
 __all__ = ["patch_configuration"]
@@ -51,7 +51,8 @@ def patch_configuration(
         one another.
     """
     path = Path(source)
-    configuration = read_configuration(path)
+    text, encoding = load(path)
+    configuration = parse_configuration(text, path)
     edits: list[_Edit] = []
     if max_time_windows is not None:
         if max_time_windows < 1:
@@ -59,17 +60,15 @@ def patch_configuration(
         edits += _limit_edits(configuration, max_time_windows)
     if exchange_directory is not None:
         edits += [
-            _set_attribute(configuration.text, element, "exchange-directory", exchange_directory)
+            _set_attribute(text, element, "exchange-directory", exchange_directory)
             for element in configuration.root.children
             if element.tag.startswith("m2n:")
         ]
     if network is not None:
         sockets = [e for e in _elements(configuration.root) if e.tag in {"m2n:sockets", "intra-comm:sockets"}]
-        edits += [_set_attribute(configuration.text, element, "network", network) for element in sockets]
-    text = configuration.text
+        edits += [_set_attribute(text, element, "network", network) for element in sockets]
     for begin, end, replacement in sorted(edits, reverse=True):
         text = text[:begin] + replacement + text[end:]
-    _, encoding = load(path)
     Path(target).write_bytes(text.encode(encoding))
 
 

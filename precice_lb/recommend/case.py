@@ -50,7 +50,11 @@ def case_of(measurements: Measurements, names: tuple[str, ...], wanted: Values |
             raise DataError(
                 f"expected parameters out of the measurements' ({', '.join(sorted(known)) or 'none'}), found {column!r}"
             )
-    samples, spread, parameters = dict(measurements.samples), dict(measurements.spread), dict(measurements.parameters)
+    samples, spread, parameters = (
+        dict(measurements.samples),
+        dict(measurements.standard_errors),
+        dict(measurements.parameters),
+    )
     columns: dict[str, dict[str, float]] = {}
     warnings: list[str] = []
     for name in names:
@@ -84,10 +88,10 @@ def case_of(measurements: Measurements, names: tuple[str, ...], wanted: Values |
         if not keep.all():
             samples[name] = np.asarray(measurements.samples[name])[keep]
             if name in spread:
-                spread[name] = np.asarray(measurements.spread[name])[keep]
+                spread[name] = np.asarray(measurements.standard_errors[name])[keep]
             parameters[name] = {key: values[keep] for key, values in measurements.parameters[name].items()}
     runs = tuple(run for run in measurements.runs if _is_of_case(run, given))
-    kept = dataclasses.replace(measurements, samples=samples, spread=spread, parameters=parameters, runs=runs)
+    kept = dataclasses.replace(measurements, samples=samples, standard_errors=spread, parameters=parameters, runs=runs)
     said = {column: value for column, value in given.items() if value is not None}
     return Case(kept, columns, said, tuple(warnings))
 

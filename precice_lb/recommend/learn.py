@@ -75,7 +75,7 @@ def fit_model(case: Case, name: str, learner: Any) -> Any:
         here = rows_of_case(case.measurements, name, case.columns[name])
     rows = _rows(case.measurements, name, list(columns))[here]
     seconds = np.asarray(case.measurements.samples[name], dtype=np.float64)[here, 1]
-    given = case.measurements.spread.get(name)
+    given = case.measurements.standard_errors.get(name)
     spread = np.full(len(seconds), np.nan) if given is None else np.asarray(given, dtype=np.float64)[here]
     # Sorted, so that the order of rows never matters.
     order = np.lexsort((seconds, rows[:, 0]))

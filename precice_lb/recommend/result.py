@@ -235,7 +235,7 @@ class Recommendation:
 
     def _samples(self, name: str) -> list[dict[str, Any]]:
         rows = self.measurements.samples[name]
-        spread = self.measurements.spread.get(name, [math.nan] * len(rows))
+        spread = self.measurements.standard_errors.get(name, [math.nan] * len(rows))
         samples: list[dict[str, Any]] = [
             {"ranks": int(ranks), "seconds": float(seconds), "standard_error": _known(float(error))}
             for (ranks, seconds), error in zip(rows, spread, strict=True)

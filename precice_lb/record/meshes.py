@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precice_lb.record.notes import warn_once
-from precice_lb.store.meshes import CELL_VERTICES, MESH_PARTS, RecordedMeshes, box_names
-from precice_lb.store.schema import MESH_DTYPE
+from precice_lb.store.meshes import CELL_VERTICES, RecordedMeshes, box_names
+from precice_lb.store.schema import MESH_DTYPE, TABLES
 from precice_lb.store.writer import raised_elsewhere
 
 __all__ = ["MeshCalls", "MeshNotes"]
@@ -192,8 +192,8 @@ class MeshNotes:
         return RecordedMeshes(
             tuple(kept),
             rows,
-            np.concatenate([np.empty(0, MESH_PARTS["coordinates"]), *coordinates]),
-            np.concatenate([np.empty(0, MESH_PARTS["cells"]), *cells]),
+            np.concatenate([np.empty(0, TABLES["coordinates"]), *coordinates]),
+            np.concatenate([np.empty(0, TABLES["cells"]), *cells]),
         )
 
 

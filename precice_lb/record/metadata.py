@@ -17,7 +17,8 @@ from precice_lb._version import VERSION
 from precice_lb.exceptions import StoreError
 from precice_lb.record.backend import Backend
 from precice_lb.record.notes import warn_once
-from precice_lb.store.schema import USER_KEYS, case_fingerprint, validate
+from precice_lb.store.metadata import USER_KEYS, validate
+from precice_lb.store.schema import case_fingerprint
 
 __all__ = ["run_metadata", "user_metadata"]
 

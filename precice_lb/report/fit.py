@@ -94,7 +94,7 @@ def _compare(
     numeric = [key for key in varying if _is_numeric(parameters[key])]
     rows = np.column_stack([samples[:, 0], *(np.asarray(parameters[key], dtype=np.float64) for key in numeric)])
     seconds = samples[:, 1]
-    spread = np.asarray(measurements.spread.get(name, np.full(len(seconds), np.nan)), dtype=np.float64)
+    spread = np.asarray(measurements.standard_errors.get(name, np.full(len(seconds), np.nan)), dtype=np.float64)
     tested = np.zeros(len(seconds), dtype=np.bool_)
     if conditions:
         try:

@@ -3,85 +3,71 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from precice_lb.store.columns import DURATIONS, RankColumns, row_slice
-from precice_lb.store.merged import MergedTable
+from precice_lb.store.merged import MergedRank, MergedStore
 from precice_lb.store.meshes import RecordedMeshes
 from precice_lb.store.records import RankStore
 
-__all__ = ["aligned_columns", "aligned_meshes"]
+__all__ = ["RankColumns", "aligned_columns", "aligned_meshes"]
+
+_CALLS = ("window", "iteration", "window_complete")
+
+
+@dataclass(frozen=True, eq=False)
+class RankColumns:
+    """Rows of ``advance`` that all ranks of a participant have in common.
+
+    Attributes
+    ----------
+    window, iteration, window_complete : ndarray, shape (N,)
+        As in `precice_lb.store.schema.ADVANCE_DTYPE`, the same on all ranks.
+    values : dict of str to ndarray, shape (R, N)
+        Further columns by name; nanoseconds, -1 where not measured.
+    """
+
+    window: NDArray[np.int64]
+    iteration: NDArray[np.int32]
+    window_complete: NDArray[np.bool_]
+    values: dict[str, NDArray[np.int64]]
 
 
 def aligned_columns(
-    group: Sequence[RankStore],
-    names: Sequence[str] = DURATIONS,
-    *,
-    windows: tuple[int, int] | None = None,
+    group: Sequence[RankStore], names: Sequence[str] = ("solve_ns", "advance_ns", "mapping_ns", "wait_ns")
 ) -> RankColumns | None:
-    """Read columns of all ranks of a participant as arrays; of a merged store, only what is asked for is read.
+    """Read columns of all ranks of a participant as arrays; of a merged store, only what is asked for is read."""
+    merged = _merged(group, "advances")
+    tables = [store.advances for store in group] if merged is None else []
+    ranks = np.array([store.read.position for store in group if isinstance(store.read, MergedRank)], dtype=np.int64)
+    count = min(map(len, tables), default=0) if merged is None else int(merged.index["rows"][ranks].min())
 
-    Parameters
-    ----------
-    group : sequence of RankStore
-        Ranks of one participant, as from `precice_lb.store.reader.read_runs`.
-    names : sequence of str
-        Columns of `precice_lb.store.schema.ADVANCE_DTYPE`.
-    windows : tuple of int, optional
-        First and last time window, both included; by default all.
+    def column(name: str) -> NDArray[Any]:
+        if merged is not None:
+            return merged.column(name, ranks, slice(0, count))
+        return np.stack([table[name][:count] for table in tables])
 
-    Returns
-    -------
-    RankColumns or None
-        Up to the last row that every rank has. None if the ranks differ in windows, iterations or completed windows.
-    """
-    lazy = [store.__dict__["advances"] for store in group]
-    merged = {table.store for table in lazy if isinstance(table, MergedTable)}
-    if len(merged) == 1 and all(isinstance(table, MergedTable) for table in lazy):
-        return merged.pop().columns([table.position for table in lazy], names, windows=windows)
-    rows = [store.advances for store in group]
-    count = min((len(table) for table in rows), default=0)
     if not count:
         return None
-    first = rows[0][:count]
-    for table in rows[1:]:
-        if any(
-            not np.array_equal(first[name], table[name][:count]) for name in ("window", "iteration", "window_complete")
-        ):
-            return None
-    chosen = row_slice(first["window"], windows)
-    return RankColumns(
-        ranks=np.array([store.metadata["rank"] for store in group], dtype=np.int64),
-        window=first["window"][chosen].copy(),
-        iteration=first["iteration"][chosen].copy(),
-        window_complete=first["window_complete"][chosen].copy(),
-        values={name: np.stack([table[name][:count][chosen] for table in rows]) for name in names},
-    )
+    calls = [column(name) for name in _CALLS]
+    if any((values != values[0]).any() for values in calls):
+        return None
+    window, iteration, complete = (values[0].copy() for values in calls)
+    return RankColumns(window, iteration, complete, {name: column(name) for name in names})
 
 
 def aligned_meshes(group: Sequence[RankStore]) -> RecordedMeshes:
-    """Read what all ranks of a participant said about their meshes; of a merged store, in one go.
+    """Read what all ranks of a participant said about their meshes; of a merged store, in one go."""
+    merged = _merged(group, "meshes")
+    if merged is not None and len(group) == len(merged.index):
+        return merged.meshes()
+    return RecordedMeshes.joined([store.meshes() for store in group])
 
-    Parameters
-    ----------
-    group : sequence of RankStore
-        Ranks of one participant, as from `precice_lb.store.reader.read_runs`.
 
-    Returns
-    -------
-    RecordedMeshes
-        Rank by rank.
-
-    Raises
-    ------
-    StoreError
-        If they cannot be read.
-    """
-    tables = [store.meshes for store in group]
-    merged = {table.store for table in tables if isinstance(table, MergedTable)}
-    if len(merged) == 1 and len(tables) == sum(isinstance(table, MergedTable) for table in tables):
-        store = merged.pop()
-        if len(tables) == len(store.index):
-            return store.meshes()
-    return RecordedMeshes.joined([read() for read in tables])
+def _merged(group: Sequence[RankStore], table: str) -> MergedStore | None:
+    """Find the one merged store that a table of all ranks is still in."""
+    found = [store.read for store in group if isinstance(store.read, MergedRank) and table not in store.tables]
+    return found[0].store if len(found) == len(group) and len({id(each.store) for each in found}) == 1 else None

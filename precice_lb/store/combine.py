@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 
 from precice_lb.store.draft import DraftFile
 from precice_lb.store.merged import FORMAT, FORMAT_VERSION, RANK_DTYPE
-from precice_lb.store.merged_meshes import PACKING, MeshWriter
-from precice_lb.store.meshes import RecordedMeshes
+from precice_lb.store.meshes import MESH_TABLES, RecordedMeshes
 from precice_lb.store.metadata import encode, validate
 from precice_lb.store.publish import sync
 from precice_lb.store.records import RankStore
@@ -22,12 +21,15 @@ from precice_lb.store.schema import (
     ADVANCE_DTYPE,
     INITIALIZE_DTYPE,
     NOT_MEASURED,
-    SECTION_DTYPE,
     SECTION_NAME_BYTES,
+    TABLES,
     UNITS,
 )
 
 __all__ = ["MergedWriter"]
+
+# Small, and each chunk with a checksum that every reader sees to.
+_PACKING: dict[str, Any] = {"compression": "gzip", "compression_opts": 1, "shuffle": True, "fletcher32": True}
 
 # A chunk of 512 KiB holds up to 64 ranks, so that neither one rank nor a few windows of all need the whole file.
 _BLOCK_ROWS = 1 << 18
@@ -37,25 +39,7 @@ _LEAST_CHUNK_ROWS = 1024
 
 
 class MergedWriter:
-    """A new merged store.
-
-    Parameters
-    ----------
-    path : Path
-        The file; it must not exist.
-    rows : int
-        About how many rows of ``advance`` a rank has.
-
-    Attributes
-    ----------
-    block_ranks : int
-        How many ranks should be added at a time, which bounds the memory needed.
-
-    Raises
-    ------
-    OSError
-        If the file cannot be created.
-    """
+    """A new merged store, of ranks with about so many rows; ``block_ranks`` at a time bound the memory needed."""
 
     def __init__(self, path: Path, rows: int) -> None:
         self.path = path
@@ -64,33 +48,18 @@ class MergedWriter:
         self._raw = DraftFile(str(path))
         self._file = h5py.File(self._raw, "w")
         advances = self._file.create_group("advances")
-        advances.attrs["units"] = json.dumps({column: UNITS[column] for column in ADVANCE_DTYPE.names or ()})
+        _tell_units(advances, ADVANCE_DTYPE)
         self._columns = [_Column(advances, name, chunk) for name in ADVANCE_DTYPE.names or ()]
-        self._sections = self._file.create_dataset(
-            "sections", (0,), SECTION_DTYPE, maxshape=(None,), chunks=(_LEAST_CHUNK_ROWS,), **PACKING
-        )
-        self._meshes = MeshWriter(self._file)
+        self._tables = {name: self._growing(name) for name in ("sections", "meshes", "coordinates", "cells")}
         self._index: list[tuple[Any, ...]] = []
         self._metadata: list[dict[str, Any]] = []
         self._initialize: list[NDArray[np.void]] = []
         self._configurations: dict[str, int] = {}
         self._section_names: dict[str, int] = {}
+        self._mesh_names: dict[str, int] = {}
 
     def add(self, stores: Sequence[RankStore]) -> None:
-        """Write further ranks.
-
-        Parameters
-        ----------
-        stores : sequence of RankStore
-            The next ranks.
-
-        Raises
-        ------
-        OSError
-            If they cannot be written.
-        StoreError
-            If their metadata are not what the registry says.
-        """
+        """Write further ranks."""
         tables = [store.advances for store in stores]
         for column in self._columns:
             column.add(tables)
@@ -101,21 +70,17 @@ class MergedWriter:
             self._index.append((store.metadata["rank"], len(table), initialized, configuration, first, count))
             self._metadata.append(validate(store.metadata, complete=True))
             self._initialize.append(store.initialize[:1])
-        self._meshes.add(RecordedMeshes.joined([store.meshes() for store in stores]))
+        meshes = RecordedMeshes.joined([store.meshes() for store in stores])
+        arrays = {**meshes.arrays(), "meshes": meshes.numbered(self._mesh_names)}
+        for name in set(MESH_TABLES) & self._tables.keys():
+            self._append(name, arrays[name])
         self._flush()
 
     def close(self) -> None:
-        """Write what remains, bring all to the disk and close the file.
-
-        Raises
-        ------
-        OSError
-            If it could not be written to the end.
-        """
+        """Write what remains, bring all to the disk and close the file."""
         file = self._file
         for column in self._columns:
             column.finish()
-        self._meshes.close()
         common = dict(self._metadata[0])
         for metadata in self._metadata[1:]:
             common = {name: value for name, value in common.items() if name in metadata and metadata[name] == value}
@@ -128,12 +93,11 @@ class MergedWriter:
         file.create_dataset("configurations", data=list(self._configurations), dtype=h5py.string_dtype())
         names = [name.encode()[:SECTION_NAME_BYTES] for name in self._section_names]
         file.create_dataset("section_names", data=np.array(names, dtype=f"S{SECTION_NAME_BYTES}"))
+        file.create_dataset("mesh_names", data=RecordedMeshes(tuple(self._mesh_names)).arrays()["mesh_names"])
         initialize = np.zeros(len(self._initialize), dtype=INITIALIZE_DTYPE)
         for position, row in enumerate(self._initialize):
             initialize[position : position + len(row)] = row
-        table = file.create_dataset("initialize", data=initialize)
-        table.attrs["units"] = json.dumps({column: UNITS[column] for column in INITIALIZE_DTYPE.names or ()})
-        self._sections.attrs["units"] = json.dumps({column: UNITS[column] for column in SECTION_DTYPE.names or ()})
+        _tell_units(file.create_dataset("initialize", data=initialize), INITIALIZE_DTYPE)
         for name, value in common.items():
             file.attrs[name] = encode(name, value)
         file.attrs["format"] = FORMAT
@@ -150,15 +114,27 @@ class MergedWriter:
             self._file.close()
             self._raw.close()
 
+    def _growing(self, name: str) -> h5py.Dataset:
+        chunk = _LEAST_CHUNK_ROWS if TABLES[name].names else _CHUNK_VALUES
+        table = self._file.create_dataset(name, (0,), TABLES[name], maxshape=(None,), chunks=(chunk,), **_PACKING)
+        _tell_units(table, TABLES[name])
+        return table
+
+    def _append(self, name: str, rows: NDArray[Any]) -> int:
+        """Write further rows of a table; return how many it had."""
+        table, first = self._tables[name], len(self._tables[name])
+        if len(rows):
+            table.resize((first + len(rows),))
+            table[first:] = rows
+        return first
+
     def _add_sections(self, store: RankStore) -> tuple[int, int]:
-        first, sections = len(self._sections), store.sections
+        sections = store.sections
         if len(sections):
             known = [self._section_names.setdefault(name, len(self._section_names)) for name in store.section_names]
             sections = sections.copy()
             sections["name"] = np.array(known, dtype=np.int32)[sections["name"]]
-            self._sections.resize((first + len(sections),))
-            self._sections[first:] = sections
-        return first, len(sections)
+        return self._append("sections", sections), len(sections)
 
     def _flush(self) -> None:
         self._file.flush()
@@ -193,7 +169,7 @@ class _Column:
         if self._dataset is None:
             chunk = 1, min(max(len(self._shared), 1), _CHUNK_VALUES)
             self._group.create_dataset(
-                self._name, data=self._shared[np.newaxis], maxshape=(1, None), chunks=chunk, **PACKING
+                self._name, data=self._shared[np.newaxis], maxshape=(1, None), chunks=chunk, **_PACKING
             )
 
     def _agrees(self, column: NDArray[Any]) -> bool:
@@ -207,8 +183,13 @@ class _Column:
     def _create(self) -> h5py.Dataset:
         empty = NOT_MEASURED if self._name.endswith("_ns") else 0
         return self._group.create_dataset(
-            self._name, (0, 0), self._dtype, maxshape=(None, None), chunks=self._chunk, fillvalue=empty, **PACKING
+            self._name, (0, 0), self._dtype, maxshape=(None, None), chunks=self._chunk, fillvalue=empty, **_PACKING
         )
+
+
+def _tell_units(item: h5py.Group | h5py.Dataset, dtype: np.dtype[Any]) -> None:
+    if dtype.names:
+        item.attrs["units"] = json.dumps({column: UNITS[column] for column in dtype.names})
 
 
 def _write(dataset: h5py.Dataset, first: int, values: Sequence[NDArray[Any]]) -> None:

@@ -19,23 +19,12 @@ _WHERE_KNOWN = ("run", "hostname", "pid")
 
 
 def distinct_ranks(stores: Iterable[RankStore]) -> list[RankStore]:
-    """Leave out what is given again.
+    """Leave out what is given again: of two the one with fewer rows, else the one that is not merged.
 
     Two stores hold the same rank of the same launch if participant, rank, size, case and start agree to the
     nanosecond, run name, host and process do where both say them, and the calls of ``advance`` that both have took
     equally long. What was imported from preCICE's profiling files is left out where the same rank was recorded in the
     same working directory at the same time.
-
-    Parameters
-    ----------
-    stores : iterable of RankStore
-        Any ranks, in any directories.
-
-    Returns
-    -------
-    list of RankStore
-        Every rank of every launch once: of two the one with more rows, else the merged one, where waits may have been
-        filled in.
     """
     kept: dict[Hashable, list[RankStore]] = {}
     for store in stores:

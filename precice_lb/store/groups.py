@@ -13,20 +13,10 @@ T = TypeVar("T")
 
 
 def group_ranks(stores: Iterable[RankStore]) -> list[list[RankStore]]:
-    """Group store files to participants of one launch.
+    """Group ranks to participants of one launch, each sorted by rank, every rank at most once.
 
     Ranks belong together when participant, size, case and name of the run are the same and they ran at the same
     time; where two launches overlap, store directory and attempt tell them apart.
-
-    Parameters
-    ----------
-    stores : iterable of RankStore
-        Any files.
-
-    Returns
-    -------
-    list of list of RankStore
-        Each sorted by rank, every rank at most once.
     """
 
     def key(store: RankStore) -> Hashable:
@@ -44,18 +34,10 @@ def group_ranks(stores: Iterable[RankStore]) -> list[list[RankStore]]:
 
 
 def group_runs(participants: Iterable[Sequence[RankStore]]) -> list[list[Sequence[RankStore]]]:
-    """Group participants to coupled runs: same case and name of the run, at the same time.
+    """Group participants to coupled runs, in the order they started: same case and name of the run, at the same time.
 
-    Parameters
-    ----------
-    participants : iterable of sequence of RankStore
-        What `group_ranks` returned.
-
-    Returns
-    -------
-    list of list of sequence of RankStore
-        Coupled runs in the order they started. A participant occurs once in each: where two coupled runs of the
-        same case overlap without a name, they are told apart by the directory of their stores and the attempt.
+    A participant occurs once in each: where two coupled runs of the same case overlap without a name, they are told
+    apart by the directory of their stores and the attempt.
     """
 
     def key(group: Sequence[RankStore]) -> Hashable:
@@ -72,18 +54,7 @@ def group_runs(participants: Iterable[Sequence[RankStore]]) -> list[list[Sequenc
 
 
 def group_interval(group: Iterable[RankStore]) -> tuple[int, int]:
-    """Unix time in ns in which all ranks of a participant recorded.
-
-    Parameters
-    ----------
-    group : iterable of RankStore
-        Ranks of one participant.
-
-    Returns
-    -------
-    tuple of int
-        First start and last end.
-    """
+    """Give the first start and the last end of the ranks of a participant, in ns of Unix time."""
     intervals = [store.interval_unix_ns for store in group]
     return min(start for start, _ in intervals), max(end for _, end in intervals)
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import platform
 import time
-from pathlib import Path
+
+import psutil
 
 from precice_lb.store.records import RankStore
 
@@ -19,21 +19,11 @@ _CLOCK_TOLERANCE_SECONDS = 60.0
 
 
 def writing_problem(store: RankStore) -> str | None:
-    """Say why a store may still be written to.
+    """Say why the store of a rank may still be written to; None if nobody writes any more.
 
     A closed store is complete. One that was not closed belongs to a killed run or to a running one: on this host the
     process tells; on another host the run counts as dead once nothing was written for an hour and for four times as
     long as its windows took from one flush to the next.
-
-    Parameters
-    ----------
-    store : RankStore
-        A rank's own store.
-
-    Returns
-    -------
-    str or None
-        What was found, or None if nobody writes any more.
     """
     data = store.metadata
     if "ended_unix_ns" in data:
@@ -45,10 +35,10 @@ def writing_problem(store: RankStore) -> str | None:
     advances = store.advances
     if len(advances):
         recorded = (int(advances["begin_ns"][-1]) - int(advances["begin_ns"][0])) * 1e-9
-        patience = max(_QUIET_SECONDS, 4 * _FLUSH_WINDOWS * recorded / int(advances["window"][-1]))
+        quiet_limit = max(_QUIET_SECONDS, 4 * _FLUSH_WINDOWS * recorded / int(advances["window"][-1]))
     else:
-        patience = _QUIET_SECONDS
-    if quiet >= patience:
+        quiet_limit = _QUIET_SECONDS
+    if quiet >= quiet_limit:
         return None
     return f"rank {data['rank']} on host {host} did not close it and wrote to it {quiet:.0f} s ago"
 
@@ -56,16 +46,11 @@ def writing_problem(store: RankStore) -> str | None:
 def _runs(pid: int, since: float) -> bool:
     """Whether a process that already ran at Unix time ``since`` still does."""
     try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
+        process = psutil.Process(pid)
+        # A zombie is a dead process whose parent has not asked for it; a later start is another process.
+        is_dead = process.status() == psutil.STATUS_ZOMBIE
+        return not is_dead and bool(process.create_time() <= since + _CLOCK_TOLERANCE_SECONDS)
+    except psutil.NoSuchProcess:
         return False
-    except PermissionError:
-        pass
-    with contextlib.suppress(OSError, ValueError, IndexError, StopIteration):
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-        lines = Path("/proc/stat").read_text().splitlines()
-        booted = next(int(line.split()[1]) for line in lines if line.startswith("btime"))
-        # State Z is a dead process whose parent has not asked for it; a later start is another process.
-        started = booted + int(fields[19]) / os.sysconf("SC_CLK_TCK")
-        return fields[0] != "Z" and started <= since + _CLOCK_TOLERANCE_SECONDS
-    return True
+    except psutil.AccessDenied:
+        return True

@@ -9,12 +9,11 @@ of them: the next merge goes on from there, and reading counts no rank twice.
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import errno
 import fcntl
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TypeAlias
 
@@ -25,15 +24,12 @@ from precice_lb.store.groups import group_ranks
 from precice_lb.store.liveness import writing_problem
 from precice_lb.store.merged import MergedStore
 from precice_lb.store.publish import publish, sync
-from precice_lb.store.rank_file import read_rank_file, read_rows_and_meshes
+from precice_lb.store.rank_file import read_rank_file
 from precice_lb.store.reader import find_stores
-from precice_lb.store.records import RankStore
-from precice_lb.store.schema import MERGED_SUFFIX, merged_filename, store_directory
+from precice_lb.store.records import Complete, RankStore
+from precice_lb.store.schema import MERGED_SUFFIX, TABLES, merged_filename, store_directory
 
-__all__ = ["Complete", "merge_stores"]
-
-Complete: TypeAlias = Callable[[Sequence[RankStore]], Sequence[RankStore]]
-"""Takes some ranks of one participant, returns the same ranks with what was measured beside the store."""
+__all__ = ["merge_stores"]
 
 _LOCK_NAME = ".precice-lb-merge.lock"
 _DRAFT_SUFFIX = ".draft"
@@ -67,7 +63,7 @@ def merge_stores(
     ------
     StoreError
         If there is no store, one cannot be read or is still being written, another merge works in the same directory,
-        or a merged file does not hold what its parts held. Whatever else could be merged has been.
+        or a merged file does not hold what the rank files held. Whatever else could be merged has been.
     """
     if not Path(directory).is_dir():
         raise StoreError(f"{directory}: expected a directory with store files, found none there")
@@ -86,7 +82,9 @@ def merge_stores(
         except StoreError as error:
             refused.append(str(error))
         except OSError as error:
-            refused.append(f"{place}: expected a directory that can be written to, found {error}; no part was removed")
+            refused.append(
+                f"{place}: expected a directory that can be written to, found {error}; no rank file was removed"
+            )
     if refused:
         more = f" (and {len(refused) - 1} more such problems)" if len(refused) > 1 else ""
         raise StoreError(f"{refused[0]}{more}")
@@ -104,7 +102,7 @@ def _merge_directory(
 ) -> None:
     """Merge one store directory; say what was merged and what was refused."""
     states = {path: _state(path) for path in files if not path.name.endswith(MERGED_SUFFIX) and path.exists()}
-    stores = [read_rank_file(path, rows=False) for path in states]
+    stores = [read_rank_file(path, ("initialize",)) for path in states]
     # What an earlier merge did not come to.
     for path in files:
         if path.name.endswith(MERGED_SUFFIX):
@@ -131,21 +129,21 @@ def _merge_directory(
             refused.append(str(error))
 
 
-def _held(path: Path, parts: Sequence[RankStore]) -> set[Path]:
+def _held(path: Path, stores: Sequence[RankStore]) -> set[Path]:
     """Find the ranks' files that hold no call of ``advance`` that is not in a merged file, too."""
     by_rank: dict[int, list[RankStore]] = {}
-    for part in parts:
-        by_rank.setdefault(part.metadata["rank"], []).append(part)
+    for store in stores:
+        by_rank.setdefault(store.metadata["rank"], []).append(store)
     found: set[Path] = set()
     merged = MergedStore(path)
     try:
         for first in range(0, len(merged.index), merged.block_ranks):
-            stores = merged.stores[first : first + merged.block_ranks]
-            if by_rank.keys().isdisjoint(store.metadata["rank"] for store in stores):
+            block = merged.stores[first : first + merged.block_ranks]
+            if by_rank.keys().isdisjoint(store.metadata["rank"] for store in block):
                 continue
-            for store, rows in zip(stores, merged.tables(first, first + len(stores)), strict=True):
-                whole = RankStore(path, store.metadata, store.configuration, rows, store.initialize)
-                found |= {part.path for part in by_rank.get(store.metadata["rank"], []) if holds(whole, part)}
+            for store, rows in zip(block, merged.tables(first, first + len(block)), strict=True):
+                own = by_rank.get(store.metadata["rank"], [])
+                found |= {each.path for each in own if holds(store.having(advances=rows), each)}
     finally:
         merged.close()
     return found
@@ -164,7 +162,9 @@ def _merge_group(
         writer = MergedWriter(draft, len(group[0].advances))
         try:
             for first in range(0, len(group), writer.block_ranks):
-                block = [_with_rows(store) for store in group[first : first + writer.block_ranks]]
+                block = [
+                    read_rank_file(store.path, tuple(TABLES)) for store in group[first : first + writer.block_ranks]
+                ]
                 writer.add(block if complete is None else complete(block))
             writer.close()
         finally:
@@ -184,11 +184,6 @@ def _merge_group(
     return target
 
 
-def _with_rows(store: RankStore) -> RankStore:
-    advances, sections, meshes = read_rows_and_meshes(store.path)
-    return dataclasses.replace(store, advances=advances, sections=sections, meshes=lambda: meshes)
-
-
 def _verify(draft: Path, target: Path, group: Sequence[RankStore]) -> None:
     """Read a merged file back, and compare it with the ranks' own files."""
     merged = MergedStore(draft)
@@ -202,18 +197,18 @@ def _verify(draft: Path, target: Path, group: Sequence[RankStore]) -> None:
         merged.close()
     if found:
         raise StoreError(
-            f"{target}: expected the file to hold what its parts hold when it is read back, found another content "
-            f"({found}); the parts are kept: look at the disk and merge again"
+            f"{target}: expected the file to hold what the rank files hold when it is read back, found another content "
+            f"({found}); the rank files are kept: look at the disk and merge again"
         )
 
 
-def _remove(place: Path, parts: set[Path], states: Mapping[Path, _State]) -> None:
+def _remove(place: Path, files: set[Path], states: Mapping[Path, _State]) -> None:
     """Remove files that are still what was merged, and directories that are empty then."""
-    for path in sorted(parts):
+    for path in sorted(files):
         with contextlib.suppress(FileNotFoundError):
             if _state(path) == states[path]:
                 path.unlink()
-    for directory in {path.parent for path in parts} - {place}:
+    for directory in {path.parent for path in files} - {place}:
         with contextlib.suppress(OSError):
             directory.rmdir()
 

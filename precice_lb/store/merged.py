@@ -4,15 +4,16 @@
 ranks) likewise; what all ranks have in common are attributes of the root, encoded as in the file of one rank. The rows
 of ``advance`` lie in ``/advances/<column>``, shape (ranks, rows), or (1, rows) where all ranks have the same values; a
 rank that recorded fewer rows leaves the rest of its row empty. ``/sections`` holds the ranks' sections one after the
-other, ``/meshes`` and its parts their meshes, ``/configurations`` the configuration's text. Every chunk of rows has
-HDF5's checksum (fletcher32).
+other, ``/meshes`` and what belongs to it their meshes, ``/configurations`` the configuration's text. Every chunk of
+rows has HDF5's checksum (fletcher32).
 """
 
 from __future__ import annotations
 
 import json
 import weakref
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,14 +23,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precice_lb.exceptions import StoreError
-from precice_lb.store.columns import DURATIONS, RankColumns, row_slice
-from precice_lb.store.merged_meshes import MergedMeshes
-from precice_lb.store.meshes import RecordedMeshes
+from precice_lb.store.meshes import MESH_TABLES, RecordedMeshes, recorded_meshes
 from precice_lb.store.metadata import METADATA, decode, validate
-from precice_lb.store.records import RankStore
-from precice_lb.store.schema import ADVANCE_DTYPE, SECTION_DTYPE
+from precice_lb.store.records import RankStore, Tables
+from precice_lb.store.schema import ADVANCE_DTYPE
 
-__all__ = ["FORMAT", "FORMAT_VERSION", "RANK_DTYPE", "MergedStore", "MergedTable"]
+__all__ = ["FORMAT", "FORMAT_VERSION", "RANK_DTYPE", "MergedRank", "MergedStore"]
 
 FORMAT = "precice-lb-merged"
 """Value of the root attribute ``format``."""
@@ -58,11 +57,6 @@ _OPEN: weakref.WeakValueDictionary[int, MergedStore] = weakref.WeakValueDictiona
 class MergedStore:
     """A merged store, read lazily.
 
-    Parameters
-    ----------
-    path : path
-        The file.
-
     Attributes
     ----------
     path : Path
@@ -82,7 +76,7 @@ class MergedStore:
         self.path = Path(path)
         self._open_file: h5py.File | None = None
         self._datasets: dict[str, h5py.Dataset] = {}
-        self._meshes = MergedMeshes()
+        self._mesh_rows: RecordedMeshes | None = None
         try:
             self._check_format()
             self.index: NDArray[np.void] = self._file["ranks"][...]
@@ -115,7 +109,7 @@ class MergedStore:
             _OPEN[id(self)] = self
             for other in list(_OPEN.values())[:-_MOST_OPEN]:
                 other.close()
-            # Unlike a part, nobody writes to it: a lock hinders no solver.
+            # Unlike a rank's file, nobody writes to it: a lock hinders no solver.
             self._open_file = h5py.File(self.path, "r", locking="best-effort")
         return self._open_file
 
@@ -133,107 +127,58 @@ class MergedStore:
             self._open_file.close()
             self._open_file = None
 
-    def columns(
-        self,
-        ranks: Sequence[int] | None = None,
-        names: Sequence[str] = DURATIONS,
-        *,
-        windows: tuple[int, int] | None = None,
-    ) -> RankColumns | None:
-        """Read columns of several ranks as arrays; nothing else is read.
-
-        Parameters
-        ----------
-        ranks : sequence of int, optional
-            Positions in `index`, by default all.
-        names : sequence of str
-            Columns of `precice_lb.store.schema.ADVANCE_DTYPE`.
-        windows : tuple of int, optional
-            First and last time window, both included; by default all.
-
-        Returns
-        -------
-        RankColumns or None
-            Up to the last row that every rank has. None if the ranks differ in windows, iterations or completed
-            windows, or one has no rows.
-        """
-        chosen = np.arange(len(self.index)) if ranks is None else np.asarray(ranks, dtype=np.int64)
-        count = int(self.index["rows"][chosen].min(initial=np.iinfo(np.int64).max)) if len(chosen) else 0
-        if not count:
-            return None
-        calls = []
-        for name in ("window", "iteration", "window_complete"):
-            values = self._read(name, chosen, slice(0, count))
-            if (values != values[0]).any():
-                return None
-            calls.append(values[0])
-        rows = row_slice(calls[0], windows)
-        window, iteration, complete = (values[rows].copy() for values in calls)
-        return RankColumns(
-            ranks=self.index["rank"][chosen],
-            window=window,
-            iteration=iteration,
-            window_complete=complete,
-            values={name: self._read(name, chosen, rows) for name in names},
-        )
+    def column(self, name: str, ranks: NDArray[np.int64], rows: slice) -> NDArray[Any]:
+        """Rows of one column of ``advance``, shape (len(ranks), rows); a view where all ranks share them."""
+        with self._told_damage():
+            dataset = self._column(name)
+            if len(dataset) == 1:
+                return np.broadcast_to(dataset[0, rows], (len(ranks), rows.stop - rows.start))
+            low, high = int(ranks.min()), int(ranks.max()) + 1
+            values: NDArray[Any] = dataset[low:high, rows]
+            return values if np.array_equal(ranks, np.arange(low, high)) else values[ranks - low]
 
     def tables(self, first: int, last: int) -> list[NDArray[np.void]]:
-        """Rows of ``advance`` of neighbouring ranks.
-
-        Parameters
-        ----------
-        first, last : int
-            Positions in `index`, the last not included.
-
-        Returns
-        -------
-        list of ndarray of ADVANCE_DTYPE
-        """
+        """Rows of ``advance`` of neighbouring ranks, by their positions, the last not included."""
         counts = self.index["rows"][first:last]
         rows = slice(0, int(counts.max(initial=0)))
         tables = [np.empty(count, dtype=ADVANCE_DTYPE) for count in counts]
         for name in ADVANCE_DTYPE.names or ():
-            values = self._read(name, np.arange(first, last), rows)
+            values = self.column(name, np.arange(first, last), rows)
             for table, row in zip(tables, values, strict=True):
                 table[name] = row[: len(table)]
         return tables
 
     def sections(self, position: int) -> NDArray[np.void]:
-        """Profiling sections of one rank.
-
-        Parameters
-        ----------
-        position : int
-            Position in `index`.
-
-        Returns
-        -------
-        ndarray of SECTION_DTYPE
-        """
+        """Profiling sections of one rank."""
         first, count = self.index["first_section"][position], self.index["sections"][position]
-        if not count:
-            return np.empty(0, dtype=SECTION_DTYPE)
-        sections: NDArray[np.void] = self._file["sections"][first : first + count]
-        return sections
+        with self._told_damage():
+            sections: NDArray[np.void] = self._file["sections"][first : first + count]
+            return sections
 
-    def meshes(self, position: int | None = None) -> RecordedMeshes:
-        """Meshes of one rank, or of all.
+    def mesh_tables(self, position: int) -> Tables:
+        """Give the tables of `MESH_TABLES` of one rank; none of a store that was merged before meshes were recorded."""
+        if "meshes" not in self._file:
+            return {}
+        with self._told_damage():
+            if self._mesh_rows is None:
+                names = self._file["mesh_names"][...].tobytes().decode("utf-8", "replace").split("\0")
+                self._mesh_rows = RecordedMeshes(tuple(names[:-1]), self._file["meshes"][...])
+            meshes, rank = self._mesh_rows, self.index["rank"][position]
+            first, last = np.searchsorted(meshes.rows["rank"], [rank, rank + 1])
+            return {
+                **meshes.arrays(),
+                "meshes": meshes.rows[first:last],
+                "coordinates": self._part("coordinates", meshes.coordinate_starts, first, last),
+                "cells": self._part("cells", meshes.cell_starts, first, last),
+            }
 
-        Parameters
-        ----------
-        position : int, optional
-            Position in `index`, by default all.
-
-        Returns
-        -------
-        RecordedMeshes
-
-        Raises
-        ------
-        StoreError
-            If they are damaged.
-        """
-        return self._meshes.read(self._file, None if position is None else int(self.index["rank"][position]))
+    def meshes(self) -> RecordedMeshes:
+        """Meshes of all ranks."""
+        if "meshes" not in self._file:
+            return RecordedMeshes()
+        with self._told_damage():
+            tables = [self._file[name][...] for name in MESH_TABLES]
+        return recorded_meshes(self.path, *tables)
 
     def check(self) -> None:
         """Read everything once, so that HDF5 compares all checksums.
@@ -251,14 +196,20 @@ class MergedStore:
 
         self._file.visititems(read)
 
-    def _read(self, name: str, ranks: NDArray[np.int64], rows: slice) -> NDArray[Any]:
-        """Rows of one column, shape (len(ranks), rows); a view where all ranks share them."""
-        dataset = self._column(name)
-        if len(dataset) == 1:
-            return np.broadcast_to(dataset[0, rows], (len(ranks), rows.stop - rows.start))
-        low, high = int(ranks.min()), int(ranks.max()) + 1
-        values: NDArray[Any] = dataset[low:high, rows]
-        return values if np.array_equal(ranks, np.arange(low, high)) else values[ranks - low]
+    def _part(self, name: str, starts: NDArray[np.int64], first: int, last: int) -> NDArray[Any]:
+        values: NDArray[Any] = self._file[name][starts[first] : starts[last]]
+        return values
+
+    @contextmanager
+    def _told_damage(self) -> Iterator[None]:
+        try:
+            yield
+        except (OSError, KeyError) as error:
+            reason = str(error).splitlines()[0]
+            raise StoreError(
+                f"{self.path}: expected rows with the checksums they were written with, found others ({reason}); "
+                "copy it anew"
+            ) from error
 
     def _read_stores(self) -> list[RankStore]:
         file = self._file
@@ -266,7 +217,7 @@ class MergedStore:
         own = [json.loads(text) for text in file["metadata"].asstr()[...]]
         initialize = file["initialize"][...]
         configurations = list(file["configurations"].asstr()[...])
-        section_names = tuple(name.decode("utf-8", "replace") for name in file["section_names"][...])
+        section_names = file["section_names"][...]
         stores = []
         for position, row in enumerate(self.index):
             # As of one rank's file, keys that a later version added are passed over.
@@ -274,18 +225,10 @@ class MergedStore:
             validate(metadata, complete=True)
             if metadata["rank"] != row["rank"]:
                 raise StoreError(f"rank {row['rank']}: expected its metadata, found those of rank {metadata['rank']}")
-            stores.append(
-                RankStore(
-                    path=self.path,
-                    metadata=metadata,
-                    configuration=configurations[row["configuration"]],
-                    advances=MergedTable(self, position, "advances"),
-                    initialize=initialize[position : position + int(row["initialized"])],
-                    sections=MergedTable(self, position, "sections"),
-                    section_names=section_names,
-                    meshes=MergedTable(self, position, "meshes"),
-                )
-            )
+            first = initialize[position : position + int(row["initialized"])]
+            tables = {"initialize": first, "section_names": section_names}
+            configuration = configurations[row["configuration"]]
+            stores.append(RankStore(self.path, metadata, configuration, tables, MergedRank(self, position)))
         return stores
 
     def _check_format(self) -> None:
@@ -298,32 +241,17 @@ class MergedStore:
 
 
 @dataclass(frozen=True)
-class MergedTable:
-    """A table of one rank of a merged store, read when called.
-
-    Attributes
-    ----------
-    store : MergedStore
-        The file.
-    position : int
-        Position of the rank in it.
-    name : str
-        ``advances``, ``sections`` or ``meshes``.
-    """
+class MergedRank:
+    """Reads tables of one rank of a merged store."""
 
     store: MergedStore
     position: int
-    name: str
 
-    def __call__(self) -> Any:
-        """Read it."""
-        try:
-            if self.name == "advances":
-                return self.store.tables(self.position, self.position + 1)[0]
-            return getattr(self.store, self.name)(self.position)
-        except OSError as error:
-            reason = str(error).splitlines()[0]
-            raise StoreError(
-                f"{self.store.path}: expected rows with the checksums they were written with, found others ({reason}); "
-                "copy it anew"
-            ) from error
+    def __call__(self, names: Sequence[str]) -> Tables:
+        """Read them, by name."""
+        found = dict(self.store.mesh_tables(self.position)) if set(names) & set(MESH_TABLES) else {}
+        if "advances" in names:
+            found["advances"] = self.store.tables(self.position, self.position + 1)[0]
+        if "sections" in names:
+            found["sections"] = self.store.sections(self.position)
+        return found

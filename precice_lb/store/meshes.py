@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,28 +20,17 @@ from numpy.typing import NDArray
 from precice_lb.exceptions import StoreError
 from precice_lb.store.schema import MESH_DTYPE, TABLES
 
-__all__ = ["CELL_VERTICES", "MESH_PARTS", "RecordedMeshes", "box_names", "recorded_meshes"]
+__all__ = ["CELL_VERTICES", "MESH_TABLES", "RecordedMeshes", "box_names", "recorded_meshes"]
 
 CELL_VERTICES = {"edges": 2, "triangles": 3, "quads": 4, "tetrahedra": 4}
 """Vertices of each kind of cell, in the order of ``/cells``."""
 
-MESH_PARTS: dict[str, np.dtype[Any]] = {name: TABLES[name] for name in ("mesh_names", "coordinates", "cells")}
-"""Tables that rows of ``/meshes`` refer to, in the order they are written, and their types."""
+MESH_TABLES = ("mesh_names", "coordinates", "cells", "meshes")
+"""The tables in the order they are written: the rows last, which say what the others mean."""
 
 
 def box_names(prefix: str = "") -> list[list[str]]:
-    """Columns of a box in `MESH_DTYPE`.
-
-    Parameters
-    ----------
-    prefix : str
-        Empty for the bounding box, ``region_`` for the access region.
-
-    Returns
-    -------
-    list of list of str
-        Lower and upper bound by axis.
-    """
+    """Columns of the bounding box in `MESH_DTYPE`, or of the access ``region_``: lower and upper bound by axis."""
     return [[f"{prefix}{side}_{axis}" for side in ("low", "high")] for axis in "xyz"]
 
 
@@ -61,24 +52,20 @@ class RecordedMeshes:
 
     names: tuple[str, ...] = ()
     rows: NDArray[np.void] = field(default_factory=lambda: np.empty(0, MESH_DTYPE))
-    coordinates: NDArray[np.float64] = field(default_factory=lambda: np.empty(0, MESH_PARTS["coordinates"]))
-    cells: NDArray[np.int32] = field(default_factory=lambda: np.empty(0, MESH_PARTS["cells"]))
+    coordinates: NDArray[np.float64] = field(default_factory=lambda: np.empty(0, TABLES["coordinates"]))
+    cells: NDArray[np.int32] = field(default_factory=lambda: np.empty(0, TABLES["cells"]))
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Return what the tables of a store hold, the rows last: they say what the others mean."""
-        return {
-            "mesh_names": np.frombuffer("".join(f"{name}\0" for name in self.names).encode(), MESH_PARTS["mesh_names"]),
-            "coordinates": self.coordinates,
-            "cells": self.cells,
-            "meshes": self.rows,
-        }
+        """Return what the tables of a store hold."""
+        names = np.frombuffer("".join(f"{name}\0" for name in self.names).encode(), TABLES["mesh_names"])
+        return dict(zip(MESH_TABLES, (names, self.coordinates, self.cells, self.rows), strict=True))
 
-    @property
+    @cached_property
     def coordinate_starts(self) -> NDArray[np.int64]:
         """Where each row's coordinates begin, and their number, shape (n + 1,)."""
         return _starts(np.where(self.rows["coordinates"], self.rows["vertices"] * self.rows["dimensions"], 0))
 
-    @property
+    @cached_property
     def cell_starts(self) -> NDArray[np.int64]:
         """Where each row's cells begin, and how many vertices all have, shape (n + 1,)."""
         sizes = np.zeros(len(self.rows), np.int64)
@@ -87,50 +74,35 @@ class RecordedMeshes:
         return _starts(sizes)
 
     @staticmethod
-    def joined(parts: Sequence[RecordedMeshes]) -> RecordedMeshes:
-        """Put meshes of several ranks together.
-
-        Parameters
-        ----------
-        parts : sequence of RecordedMeshes
-            In the order of ranks.
-
-        Returns
-        -------
-        RecordedMeshes
-        """
-        parts = [part for part in parts if len(part.rows)]
-        numbers: dict[str, int] = {}
-        rows = []
-        for part in parts:
-            known = np.array([numbers.setdefault(name, len(numbers)) for name in part.names], dtype=np.int32)
-            rows.append(part.rows.copy())
-            rows[-1]["name"] = known[part.rows["name"]]
-        if not parts:
+    def joined(ranks: Sequence[RecordedMeshes]) -> RecordedMeshes:
+        """Put meshes of several ranks together, in the order of ranks."""
+        ranks = [each for each in ranks if len(each.rows)]
+        if not ranks:
             return RecordedMeshes()
+        numbers: dict[str, int] = {}
         return RecordedMeshes(
-            tuple(numbers),
-            np.concatenate(rows),
-            np.concatenate([part.coordinates for part in parts]),
-            np.concatenate([part.cells for part in parts]),
+            rows=np.concatenate([each.numbered(numbers) for each in ranks]),
+            names=tuple(numbers),
+            coordinates=np.concatenate([each.coordinates for each in ranks]),
+            cells=np.concatenate([each.cells for each in ranks]),
         )
+
+    def numbered(self, numbers: dict[str, int]) -> NDArray[np.void]:
+        """Copy the rows, with the names numbered as in a table of several ranks, where new ones are added."""
+        rows: NDArray[np.void] = self.rows.copy()
+        if len(rows):
+            rows["name"] = np.array([numbers.setdefault(name, len(numbers)) for name in self.names])[rows["name"]]
+        return rows
 
 
 def recorded_meshes(
-    names: bytes, rows: NDArray[np.void], coordinates: NDArray[np.float64], cells: NDArray[np.int32]
+    path: Path,
+    names: NDArray[np.uint8],
+    coordinates: NDArray[np.float64],
+    cells: NDArray[np.int32],
+    rows: NDArray[np.void],
 ) -> RecordedMeshes:
-    """Make sense of the four tables of a store, without rows that a machine lost when it went down.
-
-    Parameters
-    ----------
-    names : bytes
-        ``/mesh_names``.
-    rows, coordinates, cells : ndarray of shape (n,)
-        The other tables.
-
-    Returns
-    -------
-    RecordedMeshes
+    """Make sense of the tables of a store, without rows that a machine lost when it went down.
 
     Raises
     ------
@@ -141,14 +113,15 @@ def recorded_meshes(
     if not len(rows):
         # A kill may have come between the tables.
         return RecordedMeshes()
-    texts = tuple(name.decode("utf-8", "replace") for name in names.split(b"\0")[:-1])
+    texts = tuple(name.decode("utf-8", "replace") for name in names.tobytes().split(b"\0")[:-1])
     found = RecordedMeshes(texts, rows, coordinates, cells)
-    counts = [rows[name] for name in ("vertices", *CELL_VERTICES)]
-    sane = all((count >= 0).all() for count in counts) and bool(
-        ((rows["name"] >= 0) & (rows["name"] < len(texts))).all()
-    )
+    sane = all((rows[name] >= 0).all() for name in ("name", "vertices", *CELL_VERTICES))
+    sane = sane and bool((rows["name"] < len(texts)).all())
     if not sane or found.coordinate_starts[-1] != len(coordinates) or found.cell_starts[-1] != len(cells):
-        raise StoreError("expected coordinates and cells of every mesh in it, found others")
+        raise StoreError(
+            f"{path}: expected coordinates and cells of every mesh in it, found others; leave the file out, or copy it "
+            "anew where it was damaged"
+        )
     return found
 
 

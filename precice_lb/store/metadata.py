@@ -12,7 +12,7 @@ from typing import Any
 
 from precice_lb.exceptions import StoreError
 
-__all__ = ["METADATA", "USER_KEYS", "MetadataKey", "decode", "encode", "validate"]
+__all__ = ["METADATA", "USER_KEYS", "MetadataKey"]
 
 _TYPES: dict[str, type | tuple[type, ...]] = {
     "text": str,
@@ -105,12 +105,9 @@ def _json(value: Mapping[str, Any]) -> str | None:
     return None
 
 
-def _registry(keys: Iterable[MetadataKey]) -> dict[str, MetadataKey]:
-    return {key.name: key for key in keys}
-
-
-METADATA: dict[str, MetadataKey] = _registry(
-    [
+METADATA: dict[str, MetadataKey] = {
+    key.name: key
+    for key in (
         MetadataKey("participant", "text", "name of the participant", required=True, check=_not_empty),
         MetadataKey("rank", "integer", "rank within the participant", required=True, check=_at_least(0)),
         MetadataKey("size", "integer", "ranks of the participant", required=True, check=_at_least(1)),
@@ -143,8 +140,8 @@ METADATA: dict[str, MetadataKey] = _registry(
         MetadataKey("warmup_windows", "integer", "time windows to leave out", unit="1", check=_at_least(0)),
         MetadataKey("degrees_of_freedom", "object", "unknowns by participant", unit="1", check=_positive_numbers),
         MetadataKey("parameters", "object", "parameters of the case", check=_json),
-    ]
-)
+    )
+}
 """Every key a store may have, by name."""
 
 USER_KEYS = ("run", "warmup_windows", "degrees_of_freedom", "parameters")
@@ -153,20 +150,6 @@ USER_KEYS = ("run", "warmup_windows", "degrees_of_freedom", "parameters")
 
 def validate(values: Mapping[str, Any], *, keys: Iterable[str] | None = None, complete: bool = False) -> dict[str, Any]:
     """Check metadata against the registry.
-
-    Parameters
-    ----------
-    values : mapping
-        Values by key.
-    keys : iterable of str, optional
-        Keys that may occur, by default the whole registry.
-    complete : bool
-        Whether all required keys must be there.
-
-    Returns
-    -------
-    dict
-        The same values.
 
     Raises
     ------
@@ -188,37 +171,12 @@ def validate(values: Mapping[str, Any], *, keys: Iterable[str] | None = None, co
 
 
 def encode(name: str, value: Any) -> Any:
-    """Turn a value into what an HDF5 attribute holds.
-
-    Parameters
-    ----------
-    name : str
-        A key of the registry.
-    value : object
-        A valid value.
-
-    Returns
-    -------
-    object
-        The value, or JSON text for a mapping.
-    """
+    """Turn a value into what an HDF5 attribute holds."""
     return json.dumps(value, allow_nan=False) if METADATA[name].kind == "object" else value
 
 
 def decode(name: str, value: Any) -> Any:
     """Turn an HDF5 attribute back into a value.
-
-    Parameters
-    ----------
-    name : str
-        A key of the registry.
-    value : object
-        What the attribute holds.
-
-    Returns
-    -------
-    object
-        The value as a Python object.
 
     Raises
     ------

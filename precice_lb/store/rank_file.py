@@ -7,10 +7,11 @@ memory, so that HDF5 never touches a file of a solver: a write that fails there 
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import functools
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,27 +21,24 @@ from h5py import h5a, h5d, h5f, h5o, h5p, h5s, h5t
 from numpy.typing import NDArray
 
 from precice_lb.exceptions import StoreError
-from precice_lb.store.meshes import MESH_PARTS, RecordedMeshes, recorded_meshes
 from precice_lb.store.metadata import METADATA, decode, encode, validate
-from precice_lb.store.records import RankStore
+from precice_lb.store.records import RankStore, Tables
 from precice_lb.store.schema import FORMAT, FORMAT_VERSION, SPOOL_SUFFIX, SUFFIX, TABLES, UNITS
-from precice_lb.store.spool import Contents, read_spool
+from precice_lb.store.spool import read_spool
 
-__all__ = ["hdf5_image", "read_rank_file", "read_rows_and_meshes", "told_damage"]
+__all__ = ["hdf5_image", "read_rank_file", "told_damage"]
 
 _TYPES = {name: h5t.py_create(dtype, logical=True) for name, dtype in TABLES.items()}
-_MESHES = ("meshes", *MESH_PARTS)
-_ROWS = ("advances", "sections", "section_names")
 _ALWAYS = ("advances", "initialize")
 
 
-def hdf5_image(contents: Contents) -> bytes:
-    """Make the bytes of the HDF5 file of one rank, in memory."""
+def hdf5_image(store: RankStore) -> bytes:
+    """Make the bytes of the HDF5 file of one rank, in memory, of its tables there."""
     with h5py.File("store", "w", driver="core", backing_store=False) as file:
-        for name, value in contents.metadata.items():
+        for name, value in store.metadata.items():
             file.attrs[name] = encode(name, value)
-        file.create_dataset("configuration", data=contents.configuration, dtype=h5py.string_dtype())
-        for name, rows in contents.tables.items():
+        file.create_dataset("configuration", data=store.configuration, dtype=h5py.string_dtype())
+        for name, rows in store.tables.items():
             if len(rows) or name in _ALWAYS:
                 table = file.create_dataset(name, data=rows)
                 table.attrs["units"] = json.dumps({column: UNITS[column] for column in rows.dtype.names or ()})
@@ -59,62 +57,33 @@ def open_read_only(path: Path) -> h5f.FileID:
     return h5f.open(os.fsencode(path), h5f.ACC_RDONLY, access)
 
 
-def read_rank_file(path: Path, *, rows: bool = True) -> RankStore:
-    """Read the file of one rank, as `reader.read_store` does; ``rows`` as of `reader.read_runs`."""
-    contents = _contents(path, ("initialize", "section_names", *(("advances", "sections") if rows else ())))
-    tables = contents.tables
-    read = functools.partial(_rows_of, path)
-    store = RankStore(
-        path=path,
-        metadata=contents.metadata,
-        configuration=contents.configuration,
-        advances=tables.get("advances", functools.partial(read, "advances")),
-        initialize=tables["initialize"],
-        sections=tables.get("sections", functools.partial(read, "sections")),
-        section_names=tuple(name.decode("utf-8", "replace") for name in tables["section_names"] if name),
-        meshes=functools.partial(_meshes, path),
-    )
-    return store if rows else store.without_rows(read)
+def read_rank_file(path: Path, names: Sequence[str] = ("advances", "initialize", "sections")) -> RankStore:
+    """Read the file of one rank with some tables, as `reader.read_store` does; others when asked for."""
+    store = _read(path, names)
+    # A spool is read whole: nobody has to ask for its rows to know when a killed rank ended.
+    interval = store.interval_unix_ns if "advances" in store.tables and "advances" not in names else None
+    kept = {name: table for name, table in store.tables.items() if name in names}
+    store = dataclasses.replace(store, tables=kept, read=functools.partial(_tables, path))
+    if interval is not None:
+        vars(store)["interval_unix_ns"] = interval
+    return store
 
 
-def read_rows_and_meshes(path: Path) -> tuple[NDArray[np.void], NDArray[np.void], RecordedMeshes]:
-    """Read the rows of ``advance``, the sections and the meshes of one rank, at once.
-
-    Raises
-    ------
-    StoreError
-        If they cannot be read.
-    """
-    tables = read_tables(path)
-    return tables["advances"], tables["sections"], _meshes_of(path, tables)
+def _tables(path: Path, names: Sequence[str]) -> Tables:
+    return _read(path, names).tables
 
 
-def _rows_of(path: Path, name: str) -> NDArray[np.void]:
-    return read_tables(path, _ROWS)[name]
-
-
-def read_tables(path: Path, names: Sequence[str] = tuple(TABLES)) -> dict[str, NDArray[Any]]:
-    """Read only tables of one rank, by name, of a file that `read_rank_file` can read.
-
-    Raises
-    ------
-    StoreError
-        If they cannot be read.
-    """
-    return _contents(path, names).tables
-
-
-def _contents(path: Path, names: Sequence[str]) -> Contents:
+def _read(path: Path, names: Sequence[str]) -> RankStore:
     """Read some tables; of a spool, all of them."""
     with told_damage(path):
         hdf5 = path.with_suffix(SUFFIX)
         if path.suffix == SPOOL_SUFFIX and (path.exists() or not hdf5.exists()):
-            contents = read_spool(path)
+            store = read_spool(path)
         else:
             # What was a spool when it was found may have become this meanwhile.
             with _opened(hdf5 if path.suffix == SPOOL_SUFFIX else path) as root:
-                contents = _hdf5_contents(path, root, names)
-    tables = contents.tables
+                store = _of_hdf5(path, root, names)
+    tables = dict(store.tables)
     # Without rows that a machine lost when it went down, in files of earlier versions.
     for name in {"advances", "sections"} & tables.keys():
         written = tables[name]["window"] > 0
@@ -122,26 +91,16 @@ def _contents(path: Path, names: Sequence[str]) -> Contents:
             written &= tables[name]["name"] < len(tables["section_names"])
         if not written.all():
             tables[name] = tables[name][written]
-    return contents
+    return dataclasses.replace(store, tables=tables)
 
 
-def _hdf5_contents(path: Path, root: h5o.ObjectID, names: Sequence[str]) -> Contents:
+def _of_hdf5(path: Path, root: h5o.ObjectID, names: Sequence[str]) -> RankStore:
     attributes = _attributes(root)
     _check_format(path, root, attributes)
     metadata = {name: decode(name, value) for name, value in attributes.items() if name in METADATA}
     validate(metadata, complete=True)
-    return Contents(metadata, _text(root, b"configuration"), {name: _table(root, name) for name in names})
-
-
-def _meshes(path: Path) -> RecordedMeshes:
-    return _meshes_of(path, read_tables(path, _MESHES))
-
-
-def _meshes_of(path: Path, tables: Mapping[str, NDArray[Any]]) -> RecordedMeshes:
-    if not len(tables["meshes"]):
-        return RecordedMeshes()
-    with told_damage(path):
-        return recorded_meshes(tables["mesh_names"].tobytes(), tables["meshes"], tables["coordinates"], tables["cells"])
+    wanted = {*names, "section_names"} if "sections" in names else names
+    return RankStore(path, metadata, _text(root, b"configuration"), {name: _table(root, name) for name in wanted})
 
 
 @contextlib.contextmanager

@@ -6,8 +6,6 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from precice_lb.exceptions import StoreError
-from precice_lb.store.aligned import aligned_columns, aligned_meshes
-from precice_lb.store.columns import RankColumns
 from precice_lb.store.distinct import distinct_ranks
 from precice_lb.store.groups import group_ranks, group_runs
 from precice_lb.store.merged import MergedStore
@@ -16,18 +14,11 @@ from precice_lb.store.records import RankStore
 from precice_lb.store.schema import MERGED_SUFFIX, is_store_name
 
 __all__ = [
-    "RankColumns",
     "RankStore",
-    "aligned_columns",
-    "aligned_meshes",
     "find_stores",
-    "has_stores",
-    "keeps_meshes",
-    "read_file",
     "read_runs",
     "read_store",
     "read_stores",
-    "stores_below",
 ]
 
 
@@ -67,29 +58,12 @@ def find_stores(sources: Iterable[str | Path]) -> list[Path]:
 
 
 def has_stores(directory: Path) -> bool:
-    """Return whether there is any store file below a directory.
-
-    Parameters
-    ----------
-    directory : Path
-        Looked through to any depth.
-    """
+    """Whether there is any store file below a directory."""
     return any(is_store_name(path.name) for path in directory.rglob("*"))
 
 
 def stores_below(directory: Path) -> list[Path]:
-    """Find the store files below a directory, by their names: solvers have HDF5 files of their own.
-
-    Parameters
-    ----------
-    directory : Path
-        Looked through to any depth.
-
-    Returns
-    -------
-    list of Path
-        Sorted.
-    """
+    """Find the store files below a directory, sorted, by their names: solvers have HDF5 files of their own."""
     return sorted(path for path in directory.rglob("*") if is_store_name(path.name) and path.is_file())
 
 
@@ -162,42 +136,12 @@ def read_stores(sources: Iterable[str | Path], *, rows: bool = True) -> list[Ran
 
 
 def keeps_meshes(path: Path) -> bool:
-    """Whether a store file says anything about meshes, soon seen where it does not.
-
-    Parameters
-    ----------
-    path : Path
-        The file.
-
-    Returns
-    -------
-    bool
-
-    Raises
-    ------
-    StoreError
-        If it cannot be read.
-    """
+    """Whether a store file says anything about meshes, soon seen where it does not."""
     return any(len(store.meshes().rows) for store in read_file(path, rows=False))
 
 
 def read_file(path: Path, *, rows: bool = True) -> list[RankStore]:
-    """Read all ranks of one store file, whatever kind it is of.
-
-    Parameters
-    ----------
-    path : Path
-        The file.
-    rows : bool
-        As of `read_runs`.
-
-    Returns
-    -------
-    list of RankStore
-
-    Raises
-    ------
-    StoreError
-        As in `read_store`.
-    """
-    return MergedStore(path).stores if path.name.endswith(MERGED_SUFFIX) else [read_rank_file(path, rows=rows)]
+    """Read all ranks of one store file, whatever kind it is of; ``rows`` as of `read_runs`."""
+    if path.name.endswith(MERGED_SUFFIX):
+        return MergedStore(path).stores
+    return [read_rank_file(path) if rows else read_rank_file(path, ("initialize",))]

@@ -2,46 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from precice_lb.store.meshes import RecordedMeshes
-from precice_lb.store.schema import SECTION_DTYPE, store_directory
+from precice_lb.store.meshes import MESH_TABLES, RecordedMeshes, recorded_meshes
+from precice_lb.store.schema import TABLES, store_directory
 
-__all__ = ["RankStore"]
+__all__ = ["Complete", "RankStore", "Tables"]
 
-
-class _Rows:
-    """Rows in memory, or a function that reads them each time they are asked for."""
-
-    def __init__(self, default: Callable[[], NDArray[np.void]] | None = None) -> None:
-        self._default = default
-
-    def __set_name__(self, owner: type, name: str) -> None:
-        self._name = name
-
-    def __get__(self, instance: object | None, owner: type) -> NDArray[np.void]:
-        if instance is None:
-            # How dataclass asks for a field's default.
-            if self._default is None:
-                raise AttributeError(self._name)
-            return cast("NDArray[np.void]", self._default)
-        value = instance.__dict__[self._name]
-        rows: NDArray[np.void] = value() if callable(value) else value
-        return rows
-
-    def __set__(self, instance: object, value: NDArray[np.void] | Callable[[], NDArray[np.void]]) -> None:
-        instance.__dict__[self._name] = value
+Tables: TypeAlias = Mapping[str, NDArray[Any]]
+"""Tables of a store by name, as in `precice_lb.store.schema.TABLES`."""
 
 
-def _no_sections() -> NDArray[np.void]:
-    return np.empty(0, dtype=SECTION_DTYPE)
+def _nothing(names: Sequence[str]) -> Tables:
+    return {}
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,27 +36,73 @@ class RankStore:
         Values by key, as `precice_lb.store.metadata.METADATA` describes them.
     configuration : str
         Text of ``precice-config.xml``.
-    advances : ndarray
-        Rows of `precice_lb.store.schema.ADVANCE_DTYPE`, in the order of the calls. Those of a merged store are read
-        from the file at each access: keep the array instead of asking twice.
-    initialize : ndarray
-        Rows of `precice_lb.store.schema.INITIALIZE_DTYPE`, at most one.
-    sections : ndarray
-        Rows of `precice_lb.store.schema.SECTION_DTYPE`: the solver's own profiling sections, in the order they ended.
-    section_names : tuple of str
-        What ``sections["name"]`` counts, from 0.
-    meshes : callable
-        Reads what the rank said about its coupling meshes; a `StoreError` where that is damaged.
+    tables : dict of str to ndarray
+        Tables of `precice_lb.store.schema.TABLES` that are in memory, by name.
+    read : callable
+        From names of other tables to those that the file holds, which are read at each access: keep an array instead of
+        asking twice.
     """
 
     path: Path
     metadata: dict[str, Any]
     configuration: str
-    advances: _Rows = _Rows()
-    initialize: _Rows = _Rows()
-    sections: _Rows = _Rows(_no_sections)
-    section_names: tuple[str, ...] = ()
-    meshes: Callable[[], RecordedMeshes] = RecordedMeshes
+    tables: Tables = field(default_factory=dict)
+    read: Callable[[Sequence[str]], Tables] = field(default_factory=lambda: _nothing)
+
+    @property
+    def advances(self) -> NDArray[np.void]:
+        """Rows of `precice_lb.store.schema.ADVANCE_DTYPE`, in the order of the calls."""
+        return self._tables("advances")[0]
+
+    @property
+    def initialize(self) -> NDArray[np.void]:
+        """Rows of `precice_lb.store.schema.INITIALIZE_DTYPE`, at most one."""
+        return self._tables("initialize")[0]
+
+    @property
+    def sections(self) -> NDArray[np.void]:
+        """Rows of `precice_lb.store.schema.SECTION_DTYPE`: the solver's own profiling sections, as they ended."""
+        return self._tables("sections")[0]
+
+    @cached_property
+    def section_names(self) -> tuple[str, ...]:
+        """What ``sections["name"]`` counts, from 0."""
+        return tuple(name.decode("utf-8", "replace") for name in self._tables("section_names")[0] if name)
+
+    def meshes(self) -> RecordedMeshes:
+        """Read what the rank said about its coupling meshes.
+
+        Returns
+        -------
+        RecordedMeshes
+
+        Raises
+        ------
+        StoreError
+            If they are damaged.
+        """
+        return recorded_meshes(self.path, *self._tables(*MESH_TABLES))
+
+    def _tables(self, *names: str) -> list[NDArray[Any]]:
+        others = [name for name in names if name not in self.tables]
+        found = {**self.tables, **self.read(others)} if others else self.tables
+        return [found[name] if name in found else np.empty(0, TABLES[name]) for name in names]
+
+    def having(self, metadata: Mapping[str, Any] | None = None, **tables: NDArray[Any]) -> RankStore:
+        """Give the rank more or other metadata and tables.
+
+        Parameters
+        ----------
+        metadata : mapping, optional
+            Values by key, in place of those there are.
+        **tables : ndarray
+            Tables by name, shape (n,) each, likewise.
+
+        Returns
+        -------
+        RankStore
+        """
+        return replace(self, metadata={**self.metadata, **(metadata or {})}, tables={**self.tables, **tables})
 
     @cached_property
     def interval_unix_ns(self) -> tuple[int, int]:
@@ -93,23 +119,6 @@ class RankStore:
                 end = offset + int(advances["begin_ns"][-1] + advances["advance_ns"][-1])
         return start, max(start, end)
 
-    def without_rows(self, read: Callable[[str], NDArray[np.void]]) -> RankStore:
-        """Leave the rows in the file, to be read when asked for; what is known of them already stays.
-
-        Parameters
-        ----------
-        read : callable
-            From "advances" or "sections" to the rows of that table, shape (n,).
-
-        Returns
-        -------
-        RankStore
-        """
-        store = replace(self, advances=partial(read, "advances"), sections=partial(read, "sections"))
-        if not callable(vars(self)["advances"]):
-            vars(store)["interval_unix_ns"] = self.interval_unix_ns
-        return store
-
     @property
     def directory(self) -> Path:
         """The store directory that the rank recorded into."""
@@ -119,3 +128,7 @@ class RankStore:
     def is_imported(self) -> bool:
         """Whether it was made from preCICE's profiling files, whose clock begins at zero, and not recorded."""
         return "timing_source" in self.metadata and self.metadata["started_clock_ns"] == 0
+
+
+Complete: TypeAlias = Callable[[Sequence[RankStore]], Sequence[RankStore]]
+"""Takes some ranks of one participant, sorted; returns them with what was measured beside the store."""

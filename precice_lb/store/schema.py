@@ -17,8 +17,6 @@ from xml.parsers import expat
 
 import numpy as np
 
-from precice_lb.store.metadata import METADATA, USER_KEYS, MetadataKey, encode, validate
-
 __all__ = [
     "ADVANCE_DTYPE",
     "FORMAT",
@@ -26,7 +24,6 @@ __all__ = [
     "INITIALIZE_DTYPE",
     "MERGED_SUFFIX",
     "MESH_DTYPE",
-    "METADATA",
     "NOT_MEASURED",
     "SECTION_DTYPE",
     "SECTION_NAME_BYTES",
@@ -34,15 +31,7 @@ __all__ = [
     "SUFFIX",
     "TABLES",
     "UNITS",
-    "USER_KEYS",
-    "MetadataKey",
     "case_fingerprint",
-    "encode",
-    "is_store_name",
-    "merged_filename",
-    "store_directory",
-    "store_filename",
-    "validate",
 ]
 
 FORMAT = "precice-lb-store"
@@ -154,75 +143,23 @@ _IGNORED_ATTRIBUTES = frozenset({"exchange-directory", "network"})
 
 
 def store_filename(participant: str, rank: int, size: int, attempt: int = 1) -> str:
-    """Path of a rank's HDF5 file below the store directory; its spool differs in the suffix only.
-
-    Parameters
-    ----------
-    participant : str
-        Name of the participant; characters a file name cannot hold are percent-encoded, and of a very long one a hash
-        stands for its end.
-    rank, size : int
-        Rank and number of ranks of the participant.
-    attempt : int
-        Counts the runs into the same directory, from 1.
-
-    Returns
-    -------
-    str
-        ``<participant>-<size>/<participant>-<rank>-<size>[.<attempt>].h5``.
-    """
+    """Path of a rank's HDF5 file below the store directory; its spool differs in the suffix only."""
     name = _safe(participant)
     return f"{name}-{size}/{name}-{rank}-{size}{'' if attempt == 1 else f'.{attempt}'}{SUFFIX}"
 
 
 def merged_filename(participant: str, size: int, number: int = 1) -> str:
-    """Name of a participant's merged file in the store directory.
-
-    Parameters
-    ----------
-    participant : str
-        Name of the participant.
-    size : int
-        Its number of ranks.
-    number : int
-        Counts the merged files of the same participant and size, from 1.
-
-    Returns
-    -------
-    str
-        ``<participant>-<size>[.<number>].merged.h5``.
-    """
+    """Name of a participant's merged file in the store directory."""
     return f"{_safe(participant)}-{size}{'' if number == 1 else f'.{number}'}{MERGED_SUFFIX}"
 
 
 def is_store_name(name: str) -> bool:
-    """Whether a file is named like a store, of one rank or merged.
-
-    Parameters
-    ----------
-    name : str
-        Its name without directories.
-
-    Returns
-    -------
-    bool
-    """
+    """Whether a file is named like a store, of one rank or merged."""
     return _NAME.fullmatch(name) is not None
 
 
 def store_directory(path: Path) -> Path:
-    """Store directory that a store file lies in.
-
-    Parameters
-    ----------
-    path : Path
-        The file.
-
-    Returns
-    -------
-    Path
-        The directory above that of the participant's ranks, where the file lies in one; else the file's own.
-    """
+    """Store directory that a store file lies in."""
     found = _RANK_NAME.fullmatch(path.name)
     if found is None:
         return path.parent
@@ -266,6 +203,7 @@ def case_fingerprint(configuration_text: str) -> str:
         else:
             digest.update(repr(("end", tag)).encode())
 
+    # Not by `precice_lb.precice_xml`: loading that takes a solver a quarter of the time that numpy does.
     # Without a namespace separator expat takes preCICE's undeclared prefixes as plain names.
     parser = expat.ParserCreate()
     parser.StartElementHandler = start

@@ -13,7 +13,7 @@ import io
 import json
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -21,22 +21,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precice_lb.exceptions import StoreError
-from precice_lb.store.schema import FORMAT, FORMAT_VERSION, METADATA, TABLES, validate
+from precice_lb.store.metadata import METADATA, validate
+from precice_lb.store.records import RankStore
+from precice_lb.store.schema import FORMAT, FORMAT_VERSION, TABLES
 
-__all__ = ["Contents", "Spool", "block", "end_block", "head_block", "read_blocks", "read_spool", "take_block"]
+__all__ = ["Spool", "block", "end_block", "head_block", "read_blocks", "read_spool", "with_text"]
 
 _NAMES = {dtype.names or (name,): name for name, dtype in TABLES.items()}
 _TEXTS = ("head", "end")
 _MAGIC = np.lib.format.magic(1, 0)
-
-
-@dataclass
-class Contents:
-    """What the file of one rank holds: metadata, text of the configuration, and the tables by name."""
-
-    metadata: dict[str, Any] = field(default_factory=dict)
-    configuration: str = ""
-    tables: dict[str, NDArray[Any]] = field(default_factory=dict)
 
 
 def block(name: str, rows: NDArray[Any]) -> bytes:
@@ -157,16 +150,14 @@ def _shape(header: bytes) -> tuple[int, np.dtype[Any]]:
     return shape[0], dtype
 
 
-def take_block(contents: Contents, name: str, array: NDArray[Any]) -> bool:
-    """Take the head or the end into `contents`; False for rows of a table.
+def with_text(path: Path, store: RankStore | None, name: str, array: NDArray[Any]) -> RankStore:
+    """Take the head or the end of a spool into what was read of it so far.
 
     Raises
     ------
     StoreError
-        If the head is of an unknown format, or metadata are not what the registry says.
+        If the head is missing or of an unknown format, or metadata are not what the registry says.
     """
-    if name not in _TEXTS:
-        return False
     values = json.loads(array[0])
     if name == "head":
         if values.get("format") != FORMAT or values.get("format_version") != FORMAT_VERSION:
@@ -174,13 +165,26 @@ def take_block(contents: Contents, name: str, array: NDArray[Any]) -> bool:
                 f"expected format {FORMAT!r} in version {FORMAT_VERSION}, found {values.get('format')!r} in version "
                 f"{values.get('format_version')}; read it with the version of precice_lb that wrote it or a newer one"
             )
-        contents.configuration, values = values["configuration"], values["metadata"]
+        store, values = RankStore(path, {}, values["configuration"]), values["metadata"]
+    store = checked(store)
     known = {key: value for key, value in values.items() if key in METADATA}
-    contents.metadata = validate({**contents.metadata, **known}, complete=True)
-    return True
+    return replace(store, metadata=validate({**store.metadata, **known}, complete=True))
 
 
-def read_spool(path: Path) -> Contents:
+def checked(store: RankStore | None) -> RankStore:
+    """Refuse a spool whose head was not read.
+
+    Raises
+    ------
+    StoreError
+        If it was not.
+    """
+    if store is None:
+        raise StoreError("expected a spool with a head, found none; its process ended before it was written")
+    return store
+
+
+def read_spool(path: Path) -> RankStore:
     """Read all complete blocks of a spool.
 
     Raises
@@ -190,13 +194,12 @@ def read_spool(path: Path) -> Contents:
     StoreError
         If it has no head, or that is of an unknown format.
     """
-    contents = Contents()
+    store: RankStore | None = None
     found: dict[str, list[NDArray[Any]]] = {name: [np.empty(0, dtype)] for name, dtype in TABLES.items()}
     with path.open("rb") as file:
         for name, array in read_blocks(file):
-            if not take_block(contents, name, array):
+            if name in TABLES:
                 found[name].append(array)
-    if not contents.metadata:
-        raise StoreError("expected a spool with a head, found none; its process ended before it was written")
-    contents.tables = {name: np.concatenate(arrays) for name, arrays in found.items()}
-    return contents
+            else:
+                store = with_text(path, store, name, array)
+    return replace(checked(store), tables={name: np.concatenate(arrays) for name, arrays in found.items()})

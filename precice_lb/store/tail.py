@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from precice_lb.exceptions import StoreError
 from precice_lb.store.rank_file import read_rank_file, told_damage
 from precice_lb.store.records import RankStore
-from precice_lb.store.schema import ADVANCE_DTYPE, INITIALIZE_DTYPE, SPOOL_SUFFIX, SUFFIX
-from precice_lb.store.spool import Contents, read_blocks, take_block
+from precice_lb.store.schema import ADVANCE_DTYPE, SPOOL_SUFFIX, SUFFIX, TABLES
+from precice_lb.store.spool import checked, read_blocks, with_text
 
 __all__ = ["StoreTail"]
 
@@ -23,47 +23,22 @@ _SETTLED_SECONDS = 2.0
 
 
 class StoreTail:
-    """Reads the rows of ``advance`` of one rank's store as they appear.
-
-    Parameters
-    ----------
-    path : Path
-        The store file of one rank; where a spool becomes an HDF5 store, that is read on.
-    most : int
-        Rows after which `read` stops, so that memory stays bounded where a long run is looked at for the first time.
-
-    Attributes
-    ----------
-    head : RankStore or None
-        Everything but the rows as of the last `read`; None as long as the file could not be read.
-    rows : int
-        Rows read so far.
-    has_more : bool
-        Whether the file had more rows than were read at once.
-    problem : str
-        Why the last `read` failed; empty if it did not. A file that is just being written to may fail once.
-    """
+    """Reads the rows of ``advance`` of one rank's store as they appear; where a spool becomes HDF5, that is read on."""
 
     def __init__(self, path: Path, most: int = 4096) -> None:
         self.path = path
+        # Everything but the rows; None as long as the file could not be read.
         self.head: RankStore | None = None
-        self.rows = 0
-        self.has_more = False
+        # How many were read, and whether the file had more: memory stays bounded where a long run is first seen.
+        self.rows, self.has_more, self._most = 0, False, most
+        # Why the last `read` failed: a file that is just being written to may fail once.
         self.problem = ""
-        self._most = most
         self._seen: tuple[Path, int, int] | None = None
-        self._contents = Contents(tables={"initialize": np.empty(0, INITIALIZE_DTYPE)})
         # Bytes of the blocks of a spool that were read.
         self._offset = 0
 
     def read(self) -> NDArray[np.void]:
-        """Read what is new since the last call.
-
-        Returns
-        -------
-        ndarray of ADVANCE_DTYPE, shape (n,)
-            Empty where nothing is new or the file cannot be read, which `problem` then says.
-        """
+        """Read what is new since the last call: nothing where the file cannot be read, which `problem` then says."""
         nothing: NDArray[np.void] = np.empty(0, dtype=ADVANCE_DTYPE)
         try:
             if self.path.suffix == SPOOL_SUFFIX and not self.path.exists():
@@ -84,7 +59,7 @@ class StoreTail:
         return rows[rows["window"] > 0]
 
     def _of_spool(self) -> NDArray[np.void]:
-        contents, found = self._contents, [np.empty(0, dtype=ADVANCE_DTYPE)]
+        head, found = self.head, [np.empty(0, dtype=ADVANCE_DTYPE)]
         with self.path.open("rb") as file:
             file.seek(self._offset)
             for name, array in read_blocks(file):
@@ -92,22 +67,20 @@ class StoreTail:
                 if name == "advances":
                     found.append(array)
                 elif name == "initialize":
-                    contents.tables[name] = array
-                else:
-                    take_block(contents, name, array)
+                    head = checked(head).having(initialize=array)
+                elif name not in TABLES:
+                    head = with_text(self.path, head, name, array)
                 self.has_more = sum(map(len, found)) >= self._most
                 if self.has_more:
                     break
             else:
                 self.has_more = False
         rows = np.concatenate(found)
-        if not contents.metadata:
-            raise StoreError("expected a spool with a head, found none yet")
-        self.head = RankStore(self.path, contents.metadata, contents.configuration, rows, contents.tables["initialize"])
+        self.head = checked(head).having(advances=rows)
         return rows
 
     def _of_hdf5(self) -> NDArray[np.void]:
-        self.head = read_rank_file(self.path, rows=False)
+        self.head = read_rank_file(self.path, ("initialize",))
         with h5py.File(self.path, "r", locking=False) as file:
             table = file["advances"]
             rows: NDArray[np.void] = table[self.rows : self.rows + self._most]

@@ -14,8 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precice_lb.store.meshes import RecordedMeshes
+from precice_lb.store.metadata import validate
 from precice_lb.store.publish import publish
-from precice_lb.store.schema import SECTION_NAME_BYTES, SPOOL_SUFFIX, store_filename, validate
+from precice_lb.store.schema import SECTION_NAME_BYTES, SPOOL_SUFFIX, store_filename
 from precice_lb.store.spool import Spool, block, end_block, head_block, read_spool
 
 __all__ = ["StoreWriter", "raised_elsewhere"]
@@ -25,32 +26,9 @@ _RECORDING = frozenset({"precice_lb", "numpy", "h5py", "cyprecice", "precice"})
 
 
 class StoreWriter:
-    """The store of one rank.
+    """The store of one rank, of the first attempt whose name is free: nothing is ever overwritten.
 
-    Parameters
-    ----------
-    directory : path
-        The store directory; made if missing.
-    metadata : mapping
-        Values by key, without ``attempt``, ``finished`` and ``ended_unix_ns``, which this class sets.
-    configuration : str
-        Text of ``precice-config.xml``.
-    keep_spool : bool
-        Whether the spool stays when the rank has ended, instead of an HDF5 store.
-
-    Attributes
-    ----------
-    path : Path
-        The file, of the first attempt whose name is free: nothing is ever overwritten.
-    metadata : dict
-        All metadata as written.
-
-    Raises
-    ------
-    OSError
-        If the file cannot be created or written.
-    StoreError
-        If the metadata are not what the registry says.
+    ``attempt``, ``finished`` and ``ended_unix_ns`` are set here; ``keep_spool`` leaves the spool at the end.
     """
 
     def __init__(
@@ -78,52 +56,17 @@ class StoreWriter:
             draft.unlink(missing_ok=True)
 
     def write_meshes(self, meshes: RecordedMeshes) -> None:
-        """Write what the rank said about its meshes to disk, once.
-
-        Parameters
-        ----------
-        meshes : RecordedMeshes
-            Of this rank.
-
-        Raises
-        ------
-        OSError
-            If it cannot be written.
-        """
+        """Write what the rank said about its meshes to disk, once."""
         self._spool.append(b"".join(block(name, rows) for name, rows in meshes.arrays().items() if len(rows)))
 
     def write_initialize(self, row: NDArray[np.void]) -> None:
-        """Write the row of ``initialize`` to disk.
-
-        Parameters
-        ----------
-        row : ndarray of INITIALIZE_DTYPE, shape (1,)
-
-        Raises
-        ------
-        OSError
-            If it cannot be written.
-        """
+        """Write the row of ``initialize`` to disk."""
         self._spool.append(block("initialize", row))
 
     def append(
         self, rows: NDArray[np.void], sections: NDArray[np.void] | None = None, section_names: Sequence[str] = ()
     ) -> None:
-        """Append rows of ``advance`` and write them to disk, with one call of the system.
-
-        Parameters
-        ----------
-        rows : ndarray of ADVANCE_DTYPE, shape (n,)
-        sections : ndarray of SECTION_DTYPE, shape (m,), optional
-            Profiling sections that ended since the last call.
-        section_names : sequence of str
-            All names that occurred so far; earlier ones never change.
-
-        Raises
-        ------
-        OSError
-            If they cannot be written.
-        """
+        """Append rows of ``advance`` and sections, with all of their names so far, by one call of the system."""
         names = np.array([name.encode()[:SECTION_NAME_BYTES] for name in section_names[self._section_names :]], "S")
         tables = {"section_names": names, "sections": sections, "advances": rows}
         self._spool.append(
@@ -136,15 +79,6 @@ class StoreWriter:
 
         Where that cannot be made, as without h5py, with a full disk, or while the interpreter ends, the spool stays:
         every reader takes both.
-
-        Parameters
-        ----------
-        finished : bool
-            Whether the coupling came to its end.
-        ended_unix_ns : int
-            Unix time in ns.
-        keep_spool : bool
-            Whether the spool stays all the same, as while the solver still runs.
 
         Raises
         ------

@@ -69,8 +69,7 @@ class LiveRank:
         """The rank as a store with the rows that were not forgotten; only where `is_known`."""
         head = self._tail.head
         assert head is not None
-        metadata = head.metadata if self._waits is None else {**head.metadata, **self._waits.metadata}
-        return RankStore(head.path, metadata, head.configuration, self.rows, head.initialize)
+        return head.having({} if self._waits is None else self._waits.metadata, advances=self.rows)
 
     @property
     def state(self) -> str:

@@ -304,7 +304,7 @@ def test_what_completes_the_stores_sees_each_participant_and_is_used(tmp_path: P
         for store in stores:
             advances = store.advances.copy()
             advances["wait_ns"], advances["mapping_ns"] = 50_000_000, 0
-            result.append(dataclasses.replace(store, advances=advances))
+            result.append(store.having(advances=advances))
         return result
 
     samples = load_measurements([tmp_path], complete=complete).samples
@@ -353,19 +353,19 @@ def test_samples_of_windows_that_are_alike_have_larger_errors_and_less_weight() 
         if (ranks := int(name[0]))
     ]
     table = measurements_from_runs(runs)
-    relative = dict(zip(table.samples["A"][:, 1], table.spread["A"] / table.samples["A"][:, 1], strict=True))
+    relative = dict(zip(table.samples["A"][:, 1], table.standard_errors["A"] / table.samples["A"][:, 1], strict=True))
     least, *_, most = (relative[seconds] for seconds in sorted(table.samples["A"][:, 1], key=lambda s: relative[s]))
     # Independent windows: 1.2533 * 0.15 / sqrt(240), times the root of (1 + 0.9) / (1 - 0.9) for those that are alike.
     assert least == pytest.approx(0.012, rel=0.4)
     assert 2.5 * least < most < 8 * least
-    worst = max(range(5), key=lambda at: table.spread["A"][at] / table.samples["A"][at, 1])
+    worst = max(range(5), key=lambda at: table.standard_errors["A"][at] / table.samples["A"][at, 1])
     assert table.samples["A"][worst].tolist() == pytest.approx([4, np.exp(0.12) / 4], rel=2e-3)
     gaps = []
     # As they are, and as if both runs on 4 ranks had had the other one's windows.
-    swapped = table.spread["A"].copy()
+    swapped = table.standard_errors["A"].copy()
     swapped[2:4] = swapped[[3, 2]]
-    for errors in (table.spread["A"], swapped):
-        given = dataclasses.replace(table, spread={**table.spread, "A": errors})
+    for errors in (table.standard_errors["A"], swapped):
+        given = dataclasses.replace(table, standard_errors={**table.standard_errors, "A": errors})
         model = fit_model(case_of(given, ("A",), None, None), "A", None)
         gaps.append(abs(float(np.log(model.predict(np.array([[4.0]]))[0] * 4))))
     assert gaps[0] < 0.7 * gaps[1]
@@ -381,7 +381,7 @@ def test_samples_are_medians_after_warmup_sorted_by_ranks(tmp_path: Path) -> Non
     found = load_measurements([tmp_path])
     assert found.sources == ("run-4", "run-2") or found.sources == ("run-2", "run-4")
     np.testing.assert_array_equal(found.samples["A"][:, 0], [2, 4])
-    for (ranks, seconds), spread in zip(found.samples["A"], found.spread["A"], strict=True):
+    for (ranks, seconds), spread in zip(found.samples["A"], found.standard_errors["A"], strict=True):
         planted = noise[int(ranks)][3:] / ranks
         assert seconds == pytest.approx(np.median(planted) + TRANSFER, abs=1e-7)
         assert spread == pytest.approx(spread_of(planted + TRANSFER).error * seconds, rel=1e-3)

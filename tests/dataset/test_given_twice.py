@@ -128,7 +128,7 @@ def test_rows_of_tables_count_once(tmp_path: Path) -> None:
     )
     for found in (read_csv(table), import_files([table, table]), load_sources([table, table])):
         assert found.samples["A"].tolist() == [[1, 0.25]] * 3 + [[2, 0.25]]
-        assert sorted(found.spread["A"]) == [0.01, 0.01, 0.01, 0.02]
+        assert sorted(found.standard_errors["A"]) == [0.01, 0.01, 0.01, 0.02]
         assert sorted(found.parameters["A"]["level"]) == [8, 8, 8, 9]
         assert len(found.samples["B"]) == 1
 
@@ -145,9 +145,9 @@ def test_a_table_beside_the_stores_it_was_made_of_counts_once(tmp_path: Path) ->
     more = load_sources([tmp_path / "table.csv", stores])
     for name in alone.samples:
         np.testing.assert_array_equal(both.samples[name], alone.samples[name])
-        np.testing.assert_array_equal(both.spread[name], alone.spread[name])
+        np.testing.assert_array_equal(both.standard_errors[name], alone.standard_errors[name])
         np.testing.assert_array_equal(more.samples[name][:2], alone.samples[name])
-        np.testing.assert_array_equal(more.spread[name][:2], alone.spread[name])
+        np.testing.assert_array_equal(more.standard_errors[name][:2], alone.standard_errors[name])
     assert more.samples["A"][2:].tolist() == [[4, 0.1]]
 
 

@@ -14,7 +14,8 @@ from markdown_helpers import ROOT, pages
 
 from precice_lb.calibrate.study import Study
 from precice_lb.cli import add_readers, app
-from precice_lb.store.schema import ADVANCE_DTYPE, INITIALIZE_DTYPE, METADATA, SECTION_DTYPE
+from precice_lb.store.metadata import METADATA
+from precice_lb.store.schema import ADVANCE_DTYPE, INITIALIZE_DTYPE, SECTION_DTYPE
 
 
 @pytest.fixture(scope="module")

@@ -85,7 +85,7 @@ def test_published_measurements_come_out_as_they_went_in(tmp_path: Path) -> None
     for name in ("Inner", "Outer"):
         expected = {(ranks, round(seconds, 3)) for ranks, seconds in published.samples[name]}
         assert {(ranks, round(seconds, 3)) for ranks, seconds in found.samples[name]} == expected
-        assert np.isfinite(found.spread[name]).all()
+        assert np.isfinite(found.standard_errors[name]).all()
 
 
 @pytest.mark.parametrize(

@@ -40,7 +40,7 @@ def test_planted_costs_are_recovered(tmp_path: Path, suffix: str) -> None:
     found = _import(path)
     windows = np.max([own_milliseconds(rank) for rank in PLANTED], axis=0) / 1000
     np.testing.assert_allclose(found.samples["Inner"], [[2, np.median(windows)]])
-    np.testing.assert_allclose(found.spread["Inner"], spread_of(windows).error * np.median(windows))
+    np.testing.assert_allclose(found.standard_errors["Inner"], spread_of(windows).error * np.median(windows))
     assert found.iterations == {}
     assert found.sources == (str(path),)
 
@@ -68,7 +68,7 @@ def test_warm_up_windows_are_left_out(tmp_path: Path) -> None:
 
 def test_steady_windows_are_known_no_better_than_the_clock(tmp_path: Path) -> None:
     path = write(tmp_path / "precice-A-events.json", json_log(steady(20)))
-    np.testing.assert_allclose(_import(path).spread["A"], 1e-3 / math.sqrt(12))
+    np.testing.assert_allclose(_import(path).standard_errors["A"], 1e-3 / math.sqrt(12))
 
 
 def test_an_iterations_log_groups_advances_into_windows(tmp_path: Path) -> None:

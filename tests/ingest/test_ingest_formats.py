@@ -54,7 +54,7 @@ def test_the_slowest_rank_of_a_timer_table_counts(tmp_path: Path, text: str) -> 
     write(tmp_path / "timeinfo_simLoop.details", DETAILS)
     found = import_measurements("ateles-timeinfo", [path], participant="Inner", windows=100)
     np.testing.assert_allclose(found.samples["Inner"], [[16, 12.3575]])
-    assert np.isnan(found.spread["Inner"]).all()
+    assert np.isnan(found.standard_errors["Inner"]).all()
     whole = import_measurements("ateles-timeinfo", [path], participant="Inner")
     np.testing.assert_allclose(whole.samples["Inner"], [[16, 1235.75]])
 

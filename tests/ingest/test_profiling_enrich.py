@@ -224,7 +224,7 @@ def test_calls_that_do_not_fit_are_refused(tmp_path: Path) -> None:
     store = record(tmp_path, profile)
     advances = store.advances.copy()
     advances["begin_ns"][3] += 40_000_000
-    moved = RankStore(store.path, store.metadata, store.configuration, advances, store.initialize)
+    moved = store.having(advances=advances)
     assert "found others" in joined(moved).metadata["timing_problem"]
 
 

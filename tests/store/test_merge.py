@@ -25,12 +25,13 @@ from store_helpers import contents as content_of
 
 from precice_lb.dataset import load_runs
 from precice_lb.exceptions import StoreError
+from precice_lb.store.aligned import aligned_columns
 from precice_lb.store.combine import MergedWriter
 from precice_lb.store.draft import DraftFile
 from precice_lb.store.merge import merge_stores
 from precice_lb.store.merged import MergedStore
 from precice_lb.store.metadata import METADATA
-from precice_lb.store.reader import aligned_columns, find_stores, read_runs, read_store, read_stores
+from precice_lb.store.reader import find_stores, read_runs, read_store, read_stores
 from precice_lb.store.records import RankStore
 from precice_lb.store.schema import ADVANCE_DTYPE, INITIALIZE_DTYPE, SECTION_DTYPE, case_fingerprint
 from precice_lb.store.writer import StoreWriter
@@ -144,13 +145,15 @@ def test_any_rows_come_back_as_they_were(tmp_path_factory: pytest.TempPathFactor
     path = tmp_path_factory.mktemp("merged") / "A-4.merged.h5"
     stores = [
         RankStore(
-            Path("part"),
+            Path("A-0-4.h5"),
             metadata(rank=rank, size=4, attempt=1, finished=True, pid=rank, parameters={"x": rank // 2}),
             PARALLEL + " " * (rank % 2),
-            np.array(table, dtype=ADVANCE_DTYPE),
-            np.array([(rank, 1, 2, -1)] * (rank % 2), dtype=INITIALIZE_DTYPE),
-            np.array([(k, 1, 5, 6) for k in range(rank)], dtype=SECTION_DTYPE),
-            tuple(f"{rank}-{k}" for k in range(rank)),
+            {
+                "advances": np.array(table, dtype=ADVANCE_DTYPE),
+                "initialize": np.array([(rank, 1, 2, -1)] * (rank % 2), dtype=INITIALIZE_DTYPE),
+                "sections": np.array([(k, 1, 5, 6) for k in range(rank)], dtype=SECTION_DTYPE),
+                "section_names": np.array([f"{rank}-{k}".encode() for k in range(rank)], dtype="S9"),
+            },
         )
         for rank, table in enumerate(tables)
     ]
@@ -171,27 +174,26 @@ def test_any_rows_come_back_as_they_were(tmp_path_factory: pytest.TempPathFactor
     merged.close()
 
 
-def test_reading_by_rank_and_window_range(tmp_path: Path) -> None:
+def test_reading_by_rank(tmp_path: Path) -> None:
     fill(tmp_path, ranks=70, windows=30)
-    ((parts,),) = read_runs([tmp_path])
-    whole = aligned_columns(parts)
+    ((ranks,),) = read_runs([tmp_path])
+    whole = aligned_columns(ranks)
     assert whole is not None
     merge_stores(tmp_path)
     ((group,),) = read_runs([tmp_path])
-    columns = aligned_columns([group[3], group[66], group[10]], ["wait_ns"], windows=(12, 14))
+    columns = aligned_columns([group[3], group[66], group[10]], ["wait_ns"])
     assert columns is not None
-    assert columns.ranks.tolist() == [3, 66, 10]
-    assert columns.window.tolist() == [12, 13, 14]
+    assert columns.window.tolist() == list(range(1, 31))
     assert list(columns.values) == ["wait_ns"]
-    np.testing.assert_array_equal(columns.values["wait_ns"], whole.values["wait_ns"][[3, 66, 10], 11:14])
+    np.testing.assert_array_equal(columns.values["wait_ns"], whole.values["wait_ns"][[3, 66, 10]])
     everything = aligned_columns(group)
     assert everything is not None
     for name, values in whole.values.items():
         np.testing.assert_array_equal(everything.values[name], values)
     np.testing.assert_array_equal(everything.window, whole.window)
     copy = pickle.loads(pickle.dumps(group[5]))
-    np.testing.assert_array_equal(copy.advances, parts[5].advances)
-    np.testing.assert_array_equal(dataclasses.replace(group[5], metadata={}).advances, parts[5].advances)
+    np.testing.assert_array_equal(copy.advances, ranks[5].advances)
+    np.testing.assert_array_equal(dataclasses.replace(group[5], metadata={}).advances, ranks[5].advances)
 
 
 def test_reading_is_lazy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -220,7 +222,7 @@ def test_what_was_measured_beside_the_stores_is_merged_too(tmp_path: Path) -> No
         for store in stores:
             advances = store.advances.copy()
             advances["wait_ns"] = 7
-            done.append(dataclasses.replace(store, advances=advances, metadata=store.metadata | {"timing_source": "x"}))
+            done.append(store.having({"timing_source": "x"}, advances=advances))
         return done
 
     assert len(merge_stores(tmp_path, complete=complete)) == 1
@@ -387,14 +389,14 @@ def test_a_merged_file_that_does_not_hold_its_parts_keeps_them(tmp_path: Path, m
         return tables
 
     monkeypatch.setattr(MergedStore, "tables", damaged)
-    with pytest.raises(StoreError, match=r"found another content \(A-2-3.h5\); the parts are kept"):
+    with pytest.raises(StoreError, match=r"found another content \(A-2-3.h5\); the rank files are kept"):
         merge_stores(tmp_path)
     monkeypatch.undo()
     assert files(tmp_path) == names
     merge_stores(tmp_path, remove=False)
     # A rank whose rows in a merged file are others stays.
     monkeypatch.setattr(MergedStore, "tables", damaged)
-    with pytest.raises(StoreError, match="the parts are kept"):
+    with pytest.raises(StoreError, match="the rank files are kept"):
         merge_stores(tmp_path)
     monkeypatch.undo()
     assert files(tmp_path) == ["A-3.merged.h5", "A-3/A-2-3.h5"]
@@ -421,7 +423,7 @@ def test_a_byte_that_the_disk_changes_keeps_the_parts(tmp_path: Path, monkeypatc
         spoil(writer.path)
 
     monkeypatch.setattr(MergedWriter, "close", close)
-    with pytest.raises(StoreError, match="the parts are kept: look at the disk"):
+    with pytest.raises(StoreError, match="the rank files are kept: look at the disk"):
         merge_stores(tmp_path)
     monkeypatch.undo()
     assert files(tmp_path) == names
@@ -444,7 +446,7 @@ def test_a_directory_that_cannot_be_written_to_is_left_as_it_is(
             return super().write(data)
 
     monkeypatch.setattr("precice_lb.store.combine.DraftFile", Full)
-    with pytest.raises(StoreError, match="No space left on device; no part was removed"):
+    with pytest.raises(StoreError, match="No space left on device; no rank file was removed"):
         merge_stores(tmp_path)
     monkeypatch.undo()
     assert files(tmp_path) == names

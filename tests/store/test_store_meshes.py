@@ -11,9 +11,10 @@ from store_helpers import PARALLEL, contents, metadata, row, rows
 
 from precice_lb.exceptions import StoreError
 from precice_lb.record.meshes import MeshNotes
+from precice_lb.store.aligned import aligned_meshes
 from precice_lb.store.merge import merge_stores
 from precice_lb.store.meshes import RecordedMeshes
-from precice_lb.store.reader import RankStore, aligned_meshes, find_stores, read_runs, read_store
+from precice_lb.store.reader import RankStore, find_stores, read_runs, read_store
 from precice_lb.store.schema import INITIALIZE_DTYPE
 from precice_lb.store.writer import StoreWriter
 
@@ -99,7 +100,7 @@ def test_a_store_without_meshes_stays_small_and_says_nothing(tmp_path: Path) -> 
     assert told(read_store(path).meshes()) == {}
     # A few rows, the long name.
     assert with_boxes.stat().st_size - path.stat().st_size < 8192
-    assert RankStore(path, {}, "", rows([]), rows([])).meshes().names == ()
+    assert RankStore(path, {}, "").meshes().names == ()
 
 
 @pytest.mark.parametrize("merged", [False, True])

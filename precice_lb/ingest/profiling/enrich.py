@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -14,7 +13,7 @@ from precice_lb.ingest.profiling.case import ProfiledCase
 from precice_lb.ingest.profiling.files import Header, read_header
 from precice_lb.ingest.profiling.places import moved_candidates, profile_candidates
 from precice_lb.ingest.profiling.times import Profile, read_profile, waited_ns
-from precice_lb.store.reader import RankStore
+from precice_lb.store.records import RankStore
 from precice_lb.store.schema import NOT_MEASURED
 
 __all__ = ["aligned", "enrich", "filled", "matching_headers", "zero_of"]
@@ -67,7 +66,7 @@ def _joined(store: RankStore, case: ProfiledCase) -> RankStore:
             )
         rows, which = aligned(store, advances, profile, offset)
     except DataError as error:
-        return dataclasses.replace(store, metadata={**store.metadata, "timing_problem": str(error)})
+        return store.having({"timing_problem": str(error)})
     advances = advances.copy()
     waits = case.waits(store.metadata["participant"])
     taken = advances[rows] = filled(advances[rows], profile.calls[which], waits)
@@ -85,7 +84,7 @@ def _joined(store: RankStore, case: ProfiledCase) -> RankStore:
             f"{profile.header.path}: expected the times of {len(advances)} calls of advance, found {len(taken)}; "
             f"preCICE keeps records in memory until it writes them: where a run may be killed, {case.flush_remedy}"
         )
-    return dataclasses.replace(store, metadata=metadata, advances=advances, initialize=initialize)
+    return store.having(metadata, advances=advances, initialize=initialize)
 
 
 def filled(rows: NDArray[np.void], calls: NDArray[np.void], waits: Sequence[str]) -> NDArray[np.void]:

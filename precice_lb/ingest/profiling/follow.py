@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -129,8 +128,7 @@ class ProfileTail:
             path=header.path,
             metadata={**participant.metadata(header), "attempt": 1, "finished": False},
             configuration=participant.configuration,
-            advances=empty,
-            initialize=initialize_rows(self._reader.initialize, self._waits),
+            tables={"advances": empty, "initialize": initialize_rows(self._reader.initialize, self._waits)},
         )
 
     def read(self) -> NDArray[np.void]:
@@ -151,7 +149,7 @@ class ProfileTail:
             ended = self._reader.header.unix_us + events.last_us
             metadata.update(finished=True, ended_unix_ns=1000 * ended)
         initialize = initialize_rows(self._reader.initialize, self._waits)
-        self.head = dataclasses.replace(self.head, metadata=metadata, initialize=initialize)
+        self.head = self.head.having(metadata, initialize=initialize)
         return rows
 
     def _rows(self) -> NDArray[np.void]:

@@ -146,7 +146,7 @@ def _rows(recommendation: Recommendation, who: str) -> tuple[np.ndarray, list[fl
     measurements = recommendation.measurements
     case: Mapping[str, float] = recommendation.modelled(who)
     samples = np.asarray(measurements.samples[who], dtype=float)
-    spread = np.asarray(measurements.spread.get(who, np.full(len(samples), np.nan)), dtype=float)
+    spread = np.asarray(measurements.standard_errors.get(who, np.full(len(samples), np.nan)), dtype=float)
     columns = [np.asarray(measurements.parameters[who][key], dtype=float) for key in case]
     return np.column_stack([samples, spread, *columns]), list(case.values())
 
