@@ -16,9 +16,9 @@ from precice_lb.exceptions import CalibrationError, DataError, ScheduleError
 from precice_lb.plural import plural
 from precice_lb.recommend import Recommendation, recommend
 from precice_lb.recommend.bounds import rank_bounds, whole_number
-from precice_lb.recommend.inputs import coupling_of
 from precice_lb.recommend.sources import check_samples
 from precice_lb.schedule import Schedule
+from precice_lb.schedule.named import schedule_of
 
 __all__ = ["CalibrationDesign"]
 
@@ -96,7 +96,7 @@ class CalibrationDesign:
         parameters: Mapping[str, float] | None = None,
     ) -> None:
         names = tuple(participants)
-        self.schedule = coupling_of(coupling, names)
+        self.schedule = schedule_of(coupling, names)
         if set(self.schedule.participants) != set(names) or len(set(names)) < len(names):
             raise ScheduleError(
                 f"expected the participants of the coupling ({', '.join(self.schedule.participants)}), "

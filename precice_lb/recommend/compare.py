@@ -105,11 +105,7 @@ def window_interval(
 def rank_intervals(
     task: Task, tables: Mapping[str, Table | None], split: Mapping[str, int], level: float, limits: Limits
 ) -> dict[str, tuple[int, int]]:
-    """Give quantiles of the ranks that would be best for each set of drawn curves; nothing where none are drawn.
-
-    They keep within the bounds, and are counts that are possible. Whole nodes are left aside: what would be best if
-    ranks could be divided freely is rounded to a possible count.
-    """
+    """Give quantiles of the ranks that would be best for each set of drawn curves; nothing where none are drawn."""
     known = {name: table for name, table in tables.items() if table is not None}
     budget = task.budget
     if task.constraints is not None:

@@ -3,33 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from precice_lb.dataset import Measurements
-from precice_lb.exceptions import DataError, InfeasibleError, ScheduleError
+from precice_lb.exceptions import DataError, InfeasibleError
 from precice_lb.recommend.bounds import whole_number
 from precice_lb.recommend.sources import check_samples
-from precice_lb.schedule import Schedule
 
-__all__ = ["check_participants", "coupling_of", "present_split"]
-
-
-def coupling_of(coupling: str | Path | Schedule, names: tuple[str, ...]) -> Schedule:
-    """Make a schedule of whatever a caller may give."""
-    if isinstance(coupling, Schedule):
-        return coupling
-    if coupling == "parallel":
-        return Schedule.parallel(names)
-    if coupling == "serial":
-        return Schedule.serial(names)
-    if not isinstance(coupling, str | Path) or not Path(coupling).is_file():
-        raise ScheduleError(
-            f'expected the coupling as "parallel", "serial" or the path of a configuration, found {coupling!r:.200}'
-        )
-    return Schedule.from_config(coupling)
+__all__ = ["check_participants", "present_split"]
 
 
 def check_participants(measurements: Measurements, names: tuple[str, ...]) -> dict[str, NDArray[np.float64]]:

@@ -40,11 +40,7 @@ def curves_of(model: Any, seed: list[int]) -> Curves:
 
 
 class Outlook:
-    """Window time of splits over curves that were drawn independently for each participant.
-
-    With the windows of recorded runs, noise and changing load count, by their replay (`precice_lb.schedule`); without
-    them costs are taken to be the same in all windows.
-    """
+    """Window time of splits over curves that were drawn independently for each participant."""
 
     def __init__(
         self,
@@ -115,10 +111,7 @@ class Outlook:
         return np.asarray(self.schedule.window_seconds(self._costs(counts)).mean(axis=0), dtype=np.float64)
 
     def steady_windows(self, counts: Integers) -> Array:
-        """Seconds per window of several splits for each curve, shape (curves, k), without noise between windows.
-
-        NaN for splits at which a model has no value, or none above zero, far from what was measured.
-        """
+        """Seconds per window of several splits for each curve, shape (curves, k), without noise between windows."""
         costs = self._costs(counts)
         usable = np.all([(np.isfinite(each) & (each > 0)).all(axis=0) for each in costs.values()], axis=0)
         windows = np.full(np.broadcast_shapes(*(each.shape for each in costs.values())), np.nan)
@@ -142,12 +135,7 @@ class Outlook:
     def improve(
         self, start: Mapping[str, int], budget: int, lowest: Mapping[str, int], highest: Mapping[str, int]
     ) -> dict[str, int]:
-        """Search from a split for the least mean window time.
-
-        Ranks are moved between two participants, added from what is unused, or given back, in steps that halve from
-        an eighth of the budget to 1, always the best of all such moves, until none is better. Where windows were
-        recorded, a second search from there, in steps from a thirty-second of the budget, goes by replay.
-        """
+        """Search from a split for the least mean window time."""
         n = len(self.names)
         low = np.array([lowest[name] for name in self.names])
         high = np.array([highest[name] for name in self.names])

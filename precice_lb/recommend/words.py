@@ -11,13 +11,12 @@ from precice_lb.dataset import Measurements
 from precice_lb.exceptions import DataError, InfeasibleError
 from precice_lb.recommend.bounds import whole_number
 from precice_lb.recommend.facade import recommend
-from precice_lb.recommend.inputs import coupling_of
 from precice_lb.recommend.machine import Machine
 from precice_lb.recommend.records import Prefer
 from precice_lb.recommend.result import Recommendation
-from precice_lb.recommend.scheme import parallel_of
 from precice_lb.recommend.sources import load_sources, measurements_from_arrays, measurements_from_frame
 from precice_lb.schedule import Schedule
+from precice_lb.schedule.named import parallel_of, schedule_of
 from precice_lb.split import Constraints
 
 __all__ = ["recommend_split"]
@@ -118,7 +117,7 @@ def recommend_split(
     return recommend(
         table,
         total,
-        schedule=coupling_of(coupling, names),
+        schedule=schedule_of(coupling, names),
         minimum_ranks=minimum_ranks,
         maximum_ranks=maximum_ranks,
         learner=learner,

@@ -11,10 +11,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from precice_lb.exceptions import ScheduleError
 from precice_lb.precice_xml import Configuration, read_configuration
-from precice_lb.schedule.counts import acceleration_of, description_of, duties_of, iterations_of, whole_counts
+from precice_lb.schedule.configured import program_variants
 from precice_lb.schedule.graph import EventGraph
-from precice_lb.schedule.periods import period_of
-from precice_lb.schedule.program import Program, check_supported, parallel_programs, programs_of, serial_programs
+from precice_lb.schedule.program import Program, parallel_programs, serial_programs
 from precice_lb.schedule.replay import replay
 
 __all__ = ["Schedule"]
@@ -106,24 +105,12 @@ class Schedule:
 
         Notes
         -----
-        Where schemes have windows of different size, preCICE lets a participant step from end to end of the windows of
-        all its schemes, so that participants count different numbers of windows (`windows`). Costs are then seconds per
-        window of the participant itself, taken as proportional to the simulated time of the window, and "the" window,
-        of which all results speak, is the period after which all schemes end a window together.
+        Where schemes have windows of different size, participants count different numbers of windows (`windows`): costs
+        are then seconds per window of the participant itself, taken as proportional to its simulated time, and "the"
+        window, of which all results speak, is the period after which all schemes end a window together.
         """
         configuration = source if isinstance(source, Configuration) else read_configuration(source)
-        schemes = configuration.coupling_schemes
-        check_supported(configuration)
-        counts = iterations_of(configuration, dict(iterations or {}))
-        parts = acceleration_of(configuration, acceleration or {})
-        variants = [(w, programs_of(configuration, whole, parts)) for w, whole in whole_counts(counts)]
-        per_participant = {
-            name: next((counts[i] for i in counts if name in schemes[i].participants), 1.0)
-            for name in configuration.participants
-        }
-        windows = {name: len(steps) for name, steps in period_of(configuration).steps.items()}
-        text = description_of(configuration, counts)
-        return cls(variants, text, per_participant, windows, duties_of(configuration))
+        return cls(*program_variants(configuration, iterations or {}, acceleration or {}))
 
     @classmethod
     def parallel(cls, names: Sequence[str]) -> Schedule:
@@ -138,7 +125,7 @@ class Schedule:
         -------
         Schedule
         """
-        return cls._plain(names, "parallel", parallel_programs)
+        return cls._plain("parallel", names, parallel_programs(names))
 
     @classmethod
     def serial(cls, names: Sequence[str]) -> Schedule:
@@ -153,15 +140,11 @@ class Schedule:
         -------
         Schedule
         """
-        return cls._plain(names, "serial", serial_programs)
+        return cls._plain("serial", names, serial_programs(names))
 
     @classmethod
-    def _plain(
-        cls, names: Sequence[str], kind: str, programs: Callable[[Sequence[str]], dict[str, Program]]
-    ) -> Schedule:
-        if not names or len(set(names)) < len(names):
-            raise ScheduleError(f"expected different names of participants, found {', '.join(names) or 'none'}")
-        return cls([(1.0, programs(list(names)))], f"{kind} {', '.join(names)}", dict.fromkeys(names, 1.0))
+    def _plain(cls, kind: str, names: Sequence[str], programs: Mapping[str, Program]) -> Schedule:
+        return cls([(1.0, programs)], f"{kind} {', '.join(names)}", dict.fromkeys(names, 1.0))
 
     @cached_property
     def weights(self) -> dict[str, float]:

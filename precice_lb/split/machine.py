@@ -18,17 +18,7 @@ Integers = NDArray[np.int64]
 
 
 class Machine:
-    """What a budget gives, and what ranks take of it: cores (or ranks) first, then GPUs where anybody needs them.
-
-    Parameters
-    ----------
-    constraints
-        The machine's nodes and the participants' demands.
-    budget
-        In the unit of the constraints.
-    versions
-        Pairs of participant and version.
-    """
+    """What a budget gives, and what ranks take of it: cores (or ranks) first, then GPUs where anybody needs them."""
 
     def __init__(self, constraints: Constraints, budget: int, versions: Sequence[tuple[str, str]]) -> None:
         self._constraints = constraints
@@ -114,11 +104,7 @@ class Machine:
         return cores, int(self._constraints.of("gpus_per_rank", name, version) or 0)
 
     def _check_packing(self, versions: Iterable[tuple[str, str]]) -> None:
-        """Refuse ranks on shared nodes that may leave gaps: then enough cores in all would not mean enough nodes.
-
-        Sizes that divide one another fill nodes without gaps, the largest ranks placed first. Ranks with GPUs are
-        placed by their GPUs; they must not run out of cores before, and what they leave must hold the others.
-        """
+        """Refuse ranks on shared nodes that may leave gaps: then enough cores in all would not mean enough nodes."""
         given = self._constraints
         if given.unit != "nodes":
             return
