@@ -23,7 +23,7 @@ from precice_lb.exceptions import DataError, InfeasibleError, ModelError, Precic
 from precice_lb.models import PMNFRegressor
 from precice_lb.precice_xml import parse_configuration
 from precice_lb.recommend import Recommendation, load_sources, recommend
-from precice_lb.recommend.outlook import Outlook, curves_of
+from precice_lb.recommend.posterior import ExpectedWindowTime, curves_of
 from precice_lb.schedule import Schedule
 
 Array = NDArray[np.float64]
@@ -134,12 +134,12 @@ def test_three_participants_and_a_rise_leave_ranks_unused_that_help_nobody() -> 
     names = list(samples)
     found = recommend(measurements(samples), 200, schedule=Schedule.parallel(names))
     assert sum(found.split.values()) < 60
-    outlook = Outlook(
+    expected = ExpectedWindowTime(
         Schedule.parallel(names), {name: curves_of(found.models[name], [0, k]) for k, name in enumerate(names)}
     )
     near = [range(max(1, found.split[name] - 3), found.split[name] + 4) for name in names]
     counts = np.array(list(itertools.product(*near)))
-    assert found.window_seconds == pytest.approx(float(outlook.expected_windows(counts).min()), rel=1e-6)
+    assert found.window_seconds == pytest.approx(float(expected.expected_windows(counts).min()), rel=1e-6)
 
 
 def test_alternatives_state_what_is_gained() -> None:

@@ -18,7 +18,7 @@ from precice_lb.dataset import Measurements
 from precice_lb.exceptions import DataError, InfeasibleError, ModelError, PreciceLBError
 from precice_lb.precice_xml import parse_configuration
 from precice_lb.recommend import load_sources, machine_of, parallel_instead, recommend, recommend_split
-from precice_lb.recommend.outlook import Outlook, curves_of
+from precice_lb.recommend.posterior import ExpectedWindowTime, curves_of
 from precice_lb.report.plan_figure import draw_plan
 from precice_lb.report.plan_view import plan_facts
 from precice_lb.schedule import Schedule
@@ -35,7 +35,8 @@ NOISY = {
 def expected(found: Any, schedule: Schedule, splits: list[dict[str, int]]) -> np.ndarray:
     """Mean window times over the curves that the recommendation was made by."""
     curves = {name: curves_of(model, [0, k]) for k, (name, model) in enumerate(found.models.items())}
-    return Outlook(schedule, curves).expected_windows(np.array([[s[n] for n in found.models] for s in splits]))
+    counts = np.array([[s[n] for n in found.models] for s in splits])
+    return ExpectedWindowTime(schedule, curves).expected_windows(counts)
 
 
 # --- machines ------------------------------------------------------------------------------------------------------

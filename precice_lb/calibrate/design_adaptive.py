@@ -15,7 +15,7 @@ from precice_lb.dataset import Measurements
 from precice_lb.exceptions import CalibrationError, DataError, ScheduleError
 from precice_lb.plural import plural
 from precice_lb.recommend import Recommendation, recommend
-from precice_lb.recommend.bounds import rank_bounds, whole_number
+from precice_lb.recommend.limits import rank_bounds, whole_number
 from precice_lb.recommend.sources import check_samples
 from precice_lb.schedule import Schedule
 from precice_lb.schedule.named import schedule_of

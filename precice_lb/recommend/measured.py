@@ -15,10 +15,10 @@ from precice_lb.recommend.case import Case
 from precice_lb.recommend.compare import Reference
 from precice_lb.recommend.decide import Decision, Question
 from precice_lb.recommend.gate import Comparison, points_of_case
-from precice_lb.recommend.outlook import Outlook
+from precice_lb.recommend.posterior import ExpectedWindowTime
 from precice_lb.recommend.records import Alternative
 
-__all__ = ["best_measured", "measured_alternatives", "measured_faster", "own_seconds_at"]
+__all__ = ["best_measured", "measured_alternatives", "measured_faster"]
 
 Array = NDArray[np.float64]
 
@@ -29,11 +29,12 @@ _ERRORS = 2.0
 
 
 def best_measured(
-    question: Question, case: Case, decision: Decision, comparisons: Sequence[Comparison]
+    question: Question, decision: Decision, comparisons: Sequence[Comparison]
 ) -> tuple[Comparison | None, dict[tuple[int, ...], Comparison]]:
     """Find the measured split with the shortest window within budget and bounds."""
     names = question.schedule.participants
-    found = _of_runs(question, case, comparisons) if comparisons else _of_points(question, case, decision.task.outlook)
+    expected = decision.problem.expected
+    found = _of_runs(question, comparisons) if comparisons else _of_points(question.case, expected)
     known = {tuple(each.split[name] for name in names): each for each in found}
     fastest = sorted(found, key=lambda each: each.measured)
     return next((each for each in fastest if _fits(question, decision, each.split)), None), known
@@ -60,16 +61,11 @@ def measured_alternatives(
     return alternatives, warnings
 
 
-def own_seconds_at(measured: Comparison) -> dict[str, Array]:
-    """Own seconds as curves of one."""
-    return {name: np.array([seconds]) for name, seconds in measured.own.items()}
-
-
-def _of_runs(question: Question, case: Case, comparisons: Sequence[Comparison]) -> list[Comparison]:
+def _of_runs(question: Question, comparisons: Sequence[Comparison]) -> list[Comparison]:
     """Measured windows, with own seconds that do not sum to more than they leave room for."""
     found = []
     for each in comparisons:
-        group = [run for run in case.measurements.runs if _same(run, each.split)]
+        group = [run for run in question.case.measurements.runs if _same(run, each.split)]
         own = {name: float(np.median([run.own_seconds[name] for run in group])) for name in each.split}
         steady = float(question.schedule.window_seconds(own))
         scale = min(1.0, each.measured / steady) if steady > 0 else 1.0
@@ -81,9 +77,9 @@ def _same(run: MeasuredRun, split: Mapping[str, int]) -> bool:
     return all(run.split.get(name) == ranks for name, ranks in split.items())
 
 
-def _of_points(question: Question, case: Case, outlook: Outlook) -> list[Comparison]:
+def _of_points(case: Case, expected: ExpectedWindowTime) -> list[Comparison]:
     """Put measured points of the participants together; none where there are too many ways."""
-    names = question.schedule.participants
+    names = expected.names
     points = {name: points_of_case(case, name) for name in names}
     known = {name: each for name, each in points.items() if each is not None}
     if len(known) < len(names) or math.prod(len(each.ranks) for each in known.values()) > _COMBINATIONS:
@@ -91,8 +87,8 @@ def _of_points(question: Question, case: Case, outlook: Outlook) -> list[Compari
     at = np.array(list(itertools.product(*(range(len(known[name].ranks)) for name in names))))
     own = {name: known[name].seconds[column] for name, column in zip(names, at.T, strict=True)}
     errors = np.max([known[name].errors[column] for name, column in zip(names, at.T, strict=True)], axis=0)
-    windows = outlook.seconds(own)
-    own = outlook.mean_own(own)
+    windows = expected.seconds(own)
+    own = expected.mean_own(own)
     ranks = {name: known[name].ranks[column].astype(int) for name, column in zip(names, at.T, strict=True)}
     return [
         Comparison(
@@ -108,5 +104,6 @@ def _of_points(question: Question, case: Case, outlook: Outlook) -> list[Compari
 
 
 def _fits(question: Question, decision: Decision, split: Mapping[str, int]) -> bool:
-    bounds = ((question.lowest[name], ranks, question.highest[name]) for name, ranks in split.items())
-    return all(low <= ranks <= high for low, ranks, high in bounds) and decision.task.fits(split, decision.target)
+    low, high = question.limits.lowest, question.limits.highest
+    within = all(low[name] <= ranks <= high[name] for name, ranks in split.items())
+    return within and decision.problem.fits(split, decision.budget)

@@ -6,56 +6,25 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from precice_lb.exceptions import InfeasibleError, ModelError, PreciceLBError
 from precice_lb.models import make_learner
 from precice_lb.plural import plural
-from precice_lb.recommend.bounds import outside
 from precice_lb.recommend.case import Case
-from precice_lb.recommend.decide import Decision, Question, decide
-from precice_lb.recommend.gate import Comparison, Rejection, compared_with_measured, fallbacks, trusted_model
+from precice_lb.recommend.decide import Decision, Question, decide, measured_instead
+from precice_lb.recommend.gate import Comparison, compared_with_measured, fallbacks, trusted_model
 from precice_lb.recommend.learn import fit_model
-from precice_lb.recommend.measured import best_measured, measured_faster, own_seconds_at
+from precice_lb.recommend.limits import outside
+from precice_lb.recommend.measured import best_measured, measured_faster
 
-__all__ = ["Verdict", "trusted_decision"]
-
-Array = NDArray[np.float64]
+__all__ = ["trusted_decision"]
 
 # Splits that contradict a model and are named.
 _NAMED = 3
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class Verdict:
-    """A decision that does not contradict what was measured."""
-
-    # Of the models that come nearest to the measurements.
-    decision: Decision
-    # Whether that decision stands, or the best measured split does in its place.
-    basis: str
-    # The recommended one.
-    split: dict[str, int]
-    # Mean own seconds of each participant there.
-    own: dict[str, Array]
-    # Seconds per window.
-    windows: Array
-    # Of the window time.
-    interval: tuple[float, float]
-    # Measured splits beside what the models say.
-    comparisons: tuple[Comparison, ...]
-    # Splits whose window time is known without a model.
-    known: dict[tuple[int, ...], Comparison]
-    # Models that are not used.
-    rejections: tuple[Rejection, ...]
-    # What was found.
-    warnings: tuple[str, ...]
-
-
-def trusted_decision(question: Question, case: Case, prototype: Any) -> Verdict:
+def trusted_decision(question: Question, prototype: Any) -> Decision:
     """Decide by the first models that agree with the measurements, or by the measurements alone."""
-    names = question.schedule.participants
+    names, case = question.schedule.participants, question.case
     fitted = {name: trusted_model(case, name, fallbacks(case, name, prototype)) for name in names}
     rejections = tuple(rejected for _, rejected in fitted.values() if rejected is not None)
     warnings = [each.text for each in rejections]
@@ -73,7 +42,7 @@ def trusted_decision(question: Question, case: Case, prototype: Any) -> Verdict:
                 raise
             failure = failure or error
             continue
-        comparisons = compared_with_measured(decision.task.outlook, case.measurements.runs)
+        comparisons = compared_with_measured(decision.problem.expected, case.measurements.runs)
         tried.append((decision, comparisons))
         agrees = decision.is_sound and all(each.agrees for each in comparisons)
         if agrees:
@@ -85,7 +54,8 @@ def trusted_decision(question: Question, case: Case, prototype: Any) -> Verdict:
     decision, comparisons = tried[-1]
     if agrees and len(tried) > 1:
         warnings.append(f"{_why(*tried[0])} The measurements are interpolated instead.")
-    best, known = best_measured(question, case, decision, comparisons)
+    best, known = best_measured(question, decision, comparisons)
+    known_of: dict[str, Any] = {"comparisons": tuple(comparisons), "known": known, "rejections": rejections}
     key = tuple(decision.split[name] for name in names)
     beyond = _beyond_runs(decision, comparisons)
     unproved = best is not None and beyond is not None and decision.interval[1] >= best.measured
@@ -95,10 +65,7 @@ def trusted_decision(question: Question, case: Case, prototype: Any) -> Verdict:
                 f"{_said(best.split)} was measured at {best.measured:.4g} s per window, less than the "
                 f"{decision.window:.4g} s predicted for the recommended split; noise may explain that: repeat both."
             )
-        shown = (decision.task.outlook.mean_own(decision.own), decision.windows, decision.interval)
-        return Verdict(
-            decision, "model", decision.split, *shown, tuple(comparisons), known, rejections, tuple(warnings)
-        )
+        return dataclasses.replace(decision, **known_of, warnings=tuple(warnings))
     if best is None:
         raise ModelError(
             f"{_why(decision, comparisons)} No measured split is within the budget and bounds; measure some that are"
@@ -123,11 +90,7 @@ def trusted_decision(question: Question, case: Case, prototype: Any) -> Verdict:
             f"{_why(decision, comparisons)} No model is used: recommended is the best measured split. To know more, "
             f"{again}."
         )
-    own, windows = own_seconds_at(best), np.array([best.measured])
-    return Verdict(
-        decision, "measured", dict(best.split), own, windows, best.interval(question.level), tuple(comparisons), known,
-        rejections, tuple(warnings),
-    )  # fmt: skip
+    return dataclasses.replace(measured_instead(decision, best, question.level), **known_of, warnings=tuple(warnings))
 
 
 def _beyond_runs(decision: Decision, comparisons: Sequence[Comparison]) -> str | None:

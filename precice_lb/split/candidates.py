@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import product
@@ -15,7 +16,7 @@ from precice_lb.split.constraints import Constraints
 from precice_lb.split.layout import Layout
 from precice_lb.split.machine import Machine
 
-__all__ = ["Candidates", "admitted_counts", "candidates_of"]
+__all__ = ["Candidates", "admitted_counts", "candidates_of", "lower_bounds"]
 
 Integers = NDArray[np.int64]
 
@@ -48,11 +49,22 @@ class Candidates:
         return np.arange(self.low, (most if self.high is None else min(most, self.high)) + 1, self.multiple)
 
 
+def lower_bounds(constraints: Constraints, name: str, version: str = "") -> dict[str, int]:
+    """Bounds of the ranks from below, by what they come from."""
+    bounds = {"minimum": int(constraints.of("minimum", name, version) or 1)}
+    for key in ("memory", "elements"):
+        total, limit = constraints.of(key, name, version), constraints.of(f"{key}_per_rank", name, version)
+        if total is not None and limit is not None:
+            # Whole quotients must not become one more by rounding.
+            bounds[key] = math.ceil(total / limit * (1 - 1e-12))
+    return bounds
+
+
 def candidates_of(
     name: str, version: str, constraints: Constraints, minimum: int, maximum: int | None, length: int | None
 ) -> Candidates:
     """Collect what bounds one version of a participant."""
-    bounds = constraints.lower_bounds(name, version)
+    bounds = lower_bounds(constraints, name, version)
     bounds["minimum"] = max(bounds["minimum"], minimum)
     why = max(bounds, key=lambda key: bounds[key])
     low = bounds[why]

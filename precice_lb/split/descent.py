@@ -1,7 +1,7 @@
 """Good splits by moving counts between participants: to begin with, or where nothing exact is at hand.
 
 A move takes one participant a step up or down, alone, or with another one that goes the opposite way or takes all that
-is left. The best of all counts; steps halve from the widest one, by default an eighth of the curves, to one count.
+is left. The best of all counts; steps halve from a part of the curves, by default an eighth, to one.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Integers = NDArray[np.int64]
 
 
 def descend(
-    curves: Sequence[Curve], layout: Layout, objective: Callable[[Integers], Floats], start: Integers, widest: int = 0
+    curves: Sequence[Curve], layout: Layout, objective: Callable[[Integers], Floats], start: Integers, part: int = 8
 ) -> tuple[Integers, float]:
     """Descend from a split, given as indices on the curves; give its indices and objective."""
     sizes = np.array([len(curve.ranks) for curve in curves])
@@ -30,7 +30,7 @@ def descend(
     moves = np.unique((units[:, None] - units[None]).reshape(-1, len(curves)), axis=0)
     alone = moves[np.abs(moves).sum(axis=1) < 2]
     best, least = start, float(objective(start[None])[0])
-    step = 1 << max(widest or int(sizes.max()) // 8, 1).bit_length() - 1
+    step = 1 << max(int(sizes.max()) // part, 1).bit_length() - 1
     while step:
         moved = np.clip(best + step * alone, 0, sizes - 1)
         room = layout.allowance(uses_at(curves, moved))

@@ -58,7 +58,7 @@ class Machine:
     def uses(self, ranks: Integers, name: str, version: str) -> Integers:
         """Resources that so many ranks take, shape (counts, kinds)."""
         cores, gpus = self._per_rank(name, version)
-        if self._constraints.has_whole_nodes(name):
+        if self._has_whole_nodes(name):
             nodes = -(-ranks // max(self.ranks_per_node(name, version), 1))
             columns = [nodes * (self._constraints.cores_per_node or 0), np.maximum(ranks * gpus, 0)]
             if self._constraints.unit == "nodes":
@@ -72,7 +72,7 @@ class Machine:
         cores, gpus = self._per_rank(name, version)
         given = self._constraints
         most = int(allowance[0]) // cores
-        if given.has_whole_nodes(name):
+        if self._has_whole_nodes(name):
             per_node = self.ranks_per_node(name, version)
             most = int(allowance[0]) // (given.cores_per_node or 1) * per_node
             if self.has_gpus and given.unit == "nodes" and given.gpus_per_node:
@@ -81,7 +81,7 @@ class Machine:
 
     def whole_nodes_of(self, ranks: int, name: str, version: str) -> int:
         """Nodes that so many ranks have for themselves; 0 where they share nodes."""
-        per_node = self.ranks_per_node(name, version) if self._constraints.has_whole_nodes(name) else 0
+        per_node = self.ranks_per_node(name, version) if self._has_whole_nodes(name) else 0
         return -(-ranks // per_node) if per_node else 0
 
     def ranks_per_node(self, name: str, version: str) -> int:
@@ -98,6 +98,10 @@ class Machine:
             return False
         return not (given.unit == "nodes" and gpus > given.gpus_per_node)
 
+    def _has_whole_nodes(self, name: str) -> bool:
+        whole = self._constraints.whole_nodes
+        return whole if isinstance(whole, bool) else name in whole
+
     def _per_rank(self, name: str, version: str) -> tuple[int, int]:
         threads = int(self._constraints.of("threads", name, version) or 1)
         cores = 1 if self._constraints.unit == "ranks" else threads
@@ -108,7 +112,7 @@ class Machine:
         given = self._constraints
         if given.unit != "nodes":
             return
-        sharing = [v for v in versions if not given.has_whole_nodes(v[0]) and self.fits_on_node(*v)]
+        sharing = [v for v in versions if not self._has_whole_nodes(v[0]) and self.fits_on_node(*v)]
         sizes = {version: self._per_rank(*version) for version in sharing}
         node = (given.cores_per_node or 1, given.gpus_per_node)
         for kind, what in enumerate(("threads", "GPUs")):

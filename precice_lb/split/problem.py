@@ -20,7 +20,7 @@ from precice_lb.exceptions import InfeasibleError, ModelError
 from precice_lb.schedule import Schedule
 from precice_lb.schedule.named import Coupling, schedule_of
 from precice_lb.split.candidates import admitted_counts, candidates_of
-from precice_lb.split.constraints import Constraints
+from precice_lb.split.constraints import Constraints, check_names
 from precice_lb.split.layout import Layout
 from precice_lb.split.machine import Machine
 
@@ -210,7 +210,7 @@ def problem_of(
             raise InfeasibleError(f"expected bounds of {', '.join(names)}, found one of {unknown[0]!r}")
     constraints = constraints or Constraints()
     versions = {name: _versions(times[name]) for name in names}
-    constraints.check_names(versions)
+    check_names(constraints, versions)
     _require_turns(constraints, schedule)
     pairs = [(name, version) for name in names for version in versions[name]]
     machine = Machine(constraints, int(budget), pairs)
