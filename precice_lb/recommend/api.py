@@ -72,8 +72,8 @@ def recommend_split(
     Parameters
     ----------
     data : path, mapping from participant to array of shape (n, 2), Measurements, or pandas DataFrame
-        A CSV file or directory of stores; ranks and seconds per time window (own cost, without waiting) by participant;
-        or a long table with the columns participant, ranks, seconds, and one for each further parameter.
+        A CSV file or directory of stores; ranks and seconds per time window (compute time, without waiting) by
+        participant; or a long table with the columns participant, ranks, seconds, and one for each further parameter.
     budget : int
         Ranks to give out in all; or the machine has ``cores`` or ``nodes`` for that; or what `Constraints` count.
     coupling : {"parallel", "serial"}, path of a ``precice-config.xml``, or Schedule
@@ -142,7 +142,7 @@ def recommend_split(
     (``basis`` is ``"measured"``).
 
     A prediction that is negative, zero, not finite, or of a shape that run times do not have is never considered; see
-    `precice_lb.models.trust`. Where that bound decides the split, a warning says so.
+    `precice_lb.models.validity`. Where that bound decides the split, a warning says so.
 
     Where windows were recorded, noise and changing load count: the window time is that of a replay of the recorded
     windows, resampled in blocks and scaled to the split (`precice_lb.schedule.replay_residuals`). What is learned from
@@ -184,7 +184,7 @@ def recommend_split(
     question = Question(schedule, case, samples, limits, reach, seed, level, prefer, within, verify)
     decision = trusted_decision(question, prototype)
     problem, split, window = decision.problem, decision.split, decision.window
-    own_seconds = {name: float(seconds.mean()) for name, seconds in decision.own.items()}
+    compute_seconds = {name: float(seconds.mean()) for name, seconds in decision.own.items()}
     others, left_out = reference_splits(limits, names, measurements.degrees_of_freedom, present)
     is_model = decision.basis == "model"
     if is_model:
@@ -200,10 +200,10 @@ def recommend_split(
         interval=decision.interval,
         level=float(level),
         rank_intervals=rank_intervals(problem, decision.tables, split, level, limits) if is_model else {},
-        own_seconds=own_seconds,
+        compute_seconds=compute_seconds,
         waits={n: float(wait.mean()) for n, wait in problem.expected.waits(decision.own, decision.windows).items()},
         # Over one period, in which windows of different size end together.
-        imbalance=load_imbalance(np.array([schedule.windows[name] * own_seconds[name] for name in names])),
+        imbalance=load_imbalance(np.array([schedule.windows[name] * compute_seconds[name] for name in names])),
         total_ranks=total,
         schedule=schedule.description,
         learner=learner_name(decision.models[names[0]]),
@@ -213,7 +213,7 @@ def recommend_split(
         parameters=case.values,
         alternatives=alternatives,
         warnings=(*measurements.remarks, *case.warnings, *decision.warnings, *doubts),
-        critical=explain(schedule, own_seconds),
+        critical=explain(schedule, compute_seconds),
         unit="ranks" if constraints is None else constraints.unit,
         used=used,
         gap=decision.gap,

@@ -62,11 +62,11 @@ def measured_alternatives(
 
 
 def _of_runs(question: Question, comparisons: Sequence[Comparison]) -> list[Comparison]:
-    """Measured windows, with own seconds that do not sum to more than they leave room for."""
+    """Measured windows, with compute seconds that do not sum to more than they leave room for."""
     found = []
     for each in comparisons:
         group = [run for run in question.case.measurements.runs if _same(run, each.split)]
-        own = {name: float(np.median([run.own_seconds[name] for run in group])) for name in each.split}
+        own = {name: float(np.median([run.compute_seconds[name] for run in group])) for name in each.split}
         steady = float(question.schedule.window_seconds(own))
         scale = min(1.0, each.measured / steady) if steady > 0 else 1.0
         found.append(dataclasses.replace(each, own={name: seconds * scale for name, seconds in own.items()}))

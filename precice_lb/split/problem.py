@@ -94,7 +94,7 @@ class Options:
     ranks: Integers
     # Resources that they take, shape (counts, kinds).
     uses: Integers
-    # Own seconds per window, shape (samples, counts); one row where the times have no samples.
+    # Compute seconds per window, shape (samples, counts); one row where the times have no samples.
     seconds: Floats
 
     def curve(self, seconds: Floats) -> Curve:
