@@ -20,7 +20,6 @@ from precice_lb.recommend.failed import known_bounds
 from precice_lb.recommend.gate import learner_name
 from precice_lb.recommend.limits import limits_of, whole_number
 from precice_lb.recommend.machine import Machine
-from precice_lb.recommend.measured import measured_alternatives
 from precice_lb.recommend.plan import instead_of, paid_back, plan_of
 from precice_lb.recommend.records import Prefer
 from precice_lb.recommend.result import Recommendation
@@ -30,7 +29,7 @@ from precice_lb.recommend.sources import (
     load_sources,
     measurements_from_arrays,
 )
-from precice_lb.recommend.verdict import trusted_decision
+from precice_lb.recommend.verdict import measured_alternatives, trusted_decision
 from precice_lb.schedule import Schedule, explain
 from precice_lb.schedule.named import parallel_of, schedule_of
 from precice_lb.split import Constraints
@@ -125,7 +124,7 @@ def recommend_split(
     Raises
     ------
     DataError, ModelError, InfeasibleError, ScheduleError
-        Unusable measurements; a model that cannot be fitted, or neither believed nor replaced; bounds that leave no
+        Unusable measurements; a model that cannot be fitted, or neither valid nor replaced; bounds that leave no
         split; a coupling that cannot be read. The message says what to do.
     InternalError
         A result that cannot be, with a file of the case.
@@ -188,8 +187,8 @@ def recommend_split(
     others, left_out = reference_splits(limits, names, measurements.degrees_of_freedom, present)
     is_model = decision.basis == "model"
     if is_model:
-        alternatives, doubts = compared(problem, decision.windows, others, decision.models, decision.believed)
-        doubts = [*caveats(samples, split, limits, decision.believed), *left_out, *doubts]
+        alternatives, doubts = compared(problem, decision.windows, others, decision.models, decision.valid)
+        doubts = [*caveats(samples, split, limits, decision.valid), *left_out, *doubts]
     else:
         alternatives, doubts = measured_alternatives(decision.known, others, window)
     used = problem.used(split)

@@ -48,7 +48,7 @@ def compared(
     windows: NDArray[np.float64],
     others: Mapping[str, Reference],
     models: Mapping[str, Any],
-    believed: Mapping[str, tuple[int, int]],
+    valid: Mapping[str, tuple[int, int]],
 ) -> tuple[dict[str, Alternative], list[str]]:
     """Compare the recommended split with others, curve by curve."""
     window = float(windows.mean())
@@ -57,13 +57,13 @@ def compared(
         doubtful = [
             name
             for name, model in models.items()
-            if not getattr(model, "always_valid", False) and not believed[name][0] <= other[name] <= believed[name][1]
+            if not getattr(model, "always_valid", False) and not valid[name][0] <= other[name] <= valid[name][1]
         ]
         if doubtful:
             name = doubtful[0]
-            low, high = believed[name]
+            low, high = valid[name]
             warnings.append(
-                f"The {kind} split is not compared: the model of {name} can be believed from {low} to "
+                f"The {kind} split is not compared: the model of {name} is valid from {low} to "
                 f"{plural(high, 'rank')}, not at {other[name]}."
             )
             continue
@@ -140,7 +140,7 @@ def caveats(
     samples: Mapping[str, NDArray[np.float64]],
     split: Mapping[str, int],
     limits: Limits,
-    believed: Mapping[str, tuple[int, int]],
+    valid: Mapping[str, tuple[int, int]],
 ) -> list[str]:
     """Find reasons for doubt."""
     found = []
@@ -158,10 +158,10 @@ def caveats(
                 f"{name}: {plural(split[name], 'rank')}, outside of the measured range of {known[0]} to {known[1]}: "
                 "the prediction is an extrapolation."
             )
-        low, high = believed[name]
+        low, high = valid[name]
         if split[name] == low > limits.lowest[name] or split[name] == high < limits.highest[name]:
             found.append(
-                f"{name}: its model can be believed from {low} to {plural(high, 'rank')} only (elsewhere it is not "
+                f"{name}: its model is valid from {low} to {plural(high, 'rank')} only (elsewhere it is not "
                 "positive or bends as no run time does), and that bound decided; measure beyond it or choose another "
                 "learner."
             )

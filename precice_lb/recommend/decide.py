@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -24,7 +23,7 @@ from precice_lb.recommend.tables import Table, grid_of_ranks
 from precice_lb.schedule import Schedule
 from precice_lb.split import Constraints, SplitResult
 
-__all__ = ["Decision", "Question", "decide", "measured_instead"]
+__all__ = ["Decision", "Question", "decide"]
 
 Array = NDArray[np.float64]
 
@@ -57,8 +56,8 @@ class Decision:
     problem: SplitProblem
     # Drawn curves.
     tables: dict[str, Table | None]
-    # Range in which each model can be believed.
-    believed: dict[str, tuple[int, int]]
+    # Range of ranks in which each model is valid.
+    valid: dict[str, tuple[int, int]]
     # The best split, and the budget that it was sought for.
     split: dict[str, int]
     budget: int
@@ -99,10 +98,10 @@ def decide(question: Question, models: dict[str, Any]) -> Decision:
     curves = {name: curves_of(models[name], [question.seed, at]) for at, name in enumerate(schedule.participants)}
     tables = {name: _table(models[name], curves[name], reach[name]) for name in curves}
     times = {name: _times(models[name], tables[name], reach[name]) for name in curves}
-    believed = {name: _believed(name, models[name], times[name], question.samples[name]) for name in curves}
+    valid = {name: _valid(name, models[name], times[name], question.samples[name]) for name in curves}
     recorded = question.case.measurements.recorded
     expected = ExpectedWindowTime(schedule, _slowed(curves, limits.constraints), recorded, question.seed)
-    problem = SplitProblem(times, curves, expected, limits.within(believed))
+    problem = SplitProblem(times, curves, expected, limits.within(valid))
     tradeoff = tradeoff_of(problem) if question.within is not None or prefer is not None else None
     chosen = tradeoff.choose("time" if prefer is None else prefer) if tradeoff else None
     # Preferring time means all of the budget, whatever the few budgets on the curve are.
@@ -116,20 +115,7 @@ def decide(question: Question, models: dict[str, Any]) -> Decision:
     gap = max(steady * (1 + found.gap) / found.window_seconds - 1, 0.0)
     priced = None if tradeoff is None or chosen is None else (tradeoff, chosen)
     own = expected.mean_own(typical)
-    return Decision(models, problem, tables, believed, split, budget, found, gap, priced, own, windows, interval)
-
-
-def measured_instead(decision: Decision, best: Comparison, level: float) -> Decision:
-    """Put the best measured split in the place of a decision's own."""
-    return dataclasses.replace(
-        decision,
-        basis="measured",
-        split=dict(best.split),
-        own={name: np.array([seconds]) for name, seconds in best.own.items()},
-        windows=np.array([best.measured]),
-        interval=best.interval(level),
-        gap=math.nan,
-    )
+    return Decision(models, problem, tables, valid, split, budget, found, gap, priced, own, windows, interval)
 
 
 def _table(model: Any, curves: Curves, highest: int) -> Table | None:
@@ -147,7 +133,7 @@ def _times(model: Any, table: Table | None, highest: int) -> Array:
     return np.asarray(model.predict(ranks[:, None]), dtype=np.float64).reshape(highest)
 
 
-def _believed(name: str, model: Any, times: Array, rows: Array) -> tuple[int, int]:
+def _valid(name: str, model: Any, times: Array, rows: Array) -> tuple[int, int]:
     if getattr(model, "measured_only", False):
         return int(rows[:, 0].min()), int(rows[:, 0].max())
     if _everywhere(model):

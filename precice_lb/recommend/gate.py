@@ -225,17 +225,15 @@ def compared_with_measured(expected: ExpectedWindowTime, runs: Sequence[Measured
     for ranks, group in groups.items():
         windows = np.array([_window(expected.schedule, run) for run in group])
         repeats = measured_points(np.zeros(len(windows)), windows[:, 0], windows[:, 1])
-        split = dict(zip(names, ranks, strict=True))
+        split, measured = dict(zip(names, ranks, strict=True)), float(repeats.seconds[0])
+        own = {name: float(np.median([run.compute_seconds[name] for run in group])) for name in names}
+        # They sum to no more than the window leaves room for.
+        steady = float(expected.schedule.window_seconds(own))
+        scale = min(1.0, measured / steady) if steady > 0 else 1.0
+        own = {name: seconds * scale for name, seconds in own.items()}
+        runs_of = tuple(dict.fromkeys(run.name for run in group))
         predicted = float(expected.window(split).mean())
-        found.append(
-            Comparison(
-                split,
-                float(repeats.seconds[0]),
-                float(repeats.errors[0]),
-                predicted,
-                tuple(dict.fromkeys(run.name for run in group)),
-            )
-        )
+        found.append(Comparison(split, measured, float(repeats.errors[0]), predicted, runs_of, own))
     return sorted(found, key=lambda each: each.measured)
 
 

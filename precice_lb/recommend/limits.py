@@ -58,13 +58,13 @@ class Limits:
         for name in first:
             if first[name] > last[name]:
                 raise InfeasibleError(
-                    f"the model of {name} can be believed from {first[name]} to {plural(last[name], 'rank')} only, "
+                    f"the model of {name} is valid from {first[name]} to {plural(last[name], 'rank')} only, "
                     f"which leaves no choice within its bounds; {remedy}"
                 )
         if self.constraints is None and sum(first.values()) > self.budget:
             raised = [f"{n} from {plural(first[n], 'rank')}" for n in first if first[n] > self.lowest[n]]
             raise InfeasibleError(
-                f"the models can be believed only for {', '.join(raised)}, more than {self.budget} in all; {remedy}"
+                f"the models are valid only for {', '.join(raised)}, more than {self.budget} in all; {remedy}"
             )
         return dataclasses.replace(self, lowest=first, highest=last)
 

@@ -31,10 +31,12 @@ DRAWS = 512
 # Windows of a replay, those at its beginning that do not count, and every how-manieth drawn curve searches by replay.
 WINDOWS, SETTLING = 256, 32
 _THINNING = 8
-# Level of an interval of a standard deviation to both sides, and the widest one believed, in logarithms.
+# Level of an interval of a standard deviation to both sides, and the widest one that counts, in logarithms.
 _ONE_SIGMA, _WIDEST = 0.6826894921370859, 1.0
 # Seconds per window in place of such that are not positive.
 _NEVER = 1e12
+# Features of a curve's error, and the ratio of ranks over which errors stay alike.
+_FEATURES, _ALIKE = 16, 4.0
 
 
 def curves_of(model: Any, seed: list[int]) -> Curves:
@@ -45,18 +47,22 @@ def curves_of(model: Any, seed: list[int]) -> Curves:
     return lambda ranks: np.asarray(model.predict(ranks[:, None].astype(np.float64)), dtype=np.float64)[None]
 
 
-def curves_within_interval(model: Any, curve: Curves, seed: list[int]) -> Curves:
-    """Let a curve of a model that draws none be off as far as the model's intervals say: everywhere by the same z."""
-    z = np.random.default_rng(seed).standard_normal((DRAWS, 1))
+def curves_within_interval(model: Any, curve: Curves, least: float, seed: list[int]) -> Curves:
+    """Draw curves around that of a model that draws none: as far off as its intervals say, and by the least."""
+    rng = np.random.default_rng(seed)
+    # Random Fourier features: errors are the more alike the nearer the ranks.
+    frequencies = rng.standard_normal((DRAWS, _FEATURES, 1)) / np.log(_ALIKE)
+    phases = rng.uniform(0.0, 2 * np.pi, (DRAWS, _FEATURES, 1))
 
     def curves(ranks: Integers) -> Array:
         seconds = curve(ranks)
         low, high = model.predict_interval(ranks[:, None].astype(np.float64), _ONE_SIGMA)
         with np.errstate(divide="ignore", invalid="ignore"):
             sigma = np.nan_to_num(0.5 * np.log(np.asarray(high) / np.asarray(low)), nan=0.0, posinf=_WIDEST)
+        z = np.sqrt(2 / _FEATURES) * np.cos(frequencies * np.log(ranks) + phases).sum(axis=1)
         # What is no time at all is never best.
         seconds = np.where(np.isfinite(seconds) & (seconds > 0), seconds, _NEVER)
-        return np.asarray(seconds * np.exp(z * np.clip(sigma, 0.0, _WIDEST)))
+        return np.asarray(seconds * np.exp(z * np.clip(sigma, least, _WIDEST)))
 
     return curves
 

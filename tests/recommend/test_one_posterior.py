@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sklearn.linear_model import LinearRegression
 
 from precice_lb.recommend import Recommendation, recommend_split
 from precice_lb.report.curves import landscape_of
@@ -69,6 +70,39 @@ def test_nothing_is_fitted_or_drawn_for_the_report(learner: str, monkeypatch: py
     assert next_runs(found).intervals_of == ("" if hasattr(found.models["Fluid"], "draw") else learner)
     following = next(section for section in page.sections if section.name == "next")
     assert "could not be made" not in str(following.blocks[0])
+
+
+@pytest.mark.parametrize("learner", ["pmnf", "factorized"])
+def test_a_learner_without_curves_judges_further_runs_by_its_own_intervals(learner: str) -> None:
+    found = recommended(learner=learner)
+    prospects = next_runs(found)
+    assert prospects.intervals_of == learner
+    assert prospects.runs
+    # Formulas through a few points say that they are sure; runs differ all the same.
+    assert 0 < prospects.regret < 0.1
+    section = next(
+        each for each in build_page(Evidence(found, found.expected.schedule)).sections if each.name == "next"
+    )
+    assert f"judged by the intervals of {learner}, which draws no curves" in str(section.blocks[0])
+
+
+def test_without_curves_and_intervals_nothing_is_said_of_further_runs() -> None:
+    class Reciprocal(LinearRegression):  # type: ignore[misc]
+        """Seconds linear in 1/ranks."""
+
+        def fit(self, X: Any, y: Any) -> Reciprocal:
+            super().fit(1 / np.asarray(X), y)
+            return self
+
+        def predict(self, X: Any) -> Any:
+            return super().predict(1 / np.asarray(X))
+
+    found = recommended(learner=Reciprocal())
+    assert next_runs(found).runs == ()
+    section = next(
+        each for each in build_page(Evidence(found, found.expected.schedule)).sections if each.name == "next"
+    )
+    assert "Reciprocal gives neither curves nor intervals" in str(section.blocks[0])
 
 
 def test_further_runs_are_judged_by_the_curves_that_were_decided_on() -> None:

@@ -69,10 +69,10 @@ class Prospects:
 def next_runs(recommendation: Recommendation, target_regret: float = TARGET_REGRET) -> Prospects:
     """Judge further runs by the regret that they are expected to remove.
 
-    The curves are those that the recommendation was decided on; where its learner draws none, they are off as far as
-    its intervals say. `precice_lb.calibrate.decision` has the method. Without demands of a machine it looks at
-    splits of the ranks that the recommended one has in all, within the bounds; with them at those of the whole budget
-    that meet them.
+    The curves are those that the recommendation was decided on; where its learner draws none, they are drawn as far off
+    as its intervals say, and as runs usually differ. `precice_lb.calibrate.decision` has the method. Without demands of
+    a machine it looks at splits of the ranks that the recommended one has in all, within the bounds; with them at those
+    of the whole budget that meet them.
     """
     expected, limits = recommendation.expected, recommendation.limits
     schedule, names, seed, constraints = expected.schedule, expected.names, expected.seed, limits.constraints
@@ -82,7 +82,9 @@ def next_runs(recommendation: Recommendation, target_regret: float = TARGET_REGR
             continue
         if not hasattr(model, "predict_interval"):
             return Prospects(math.nan, (), target_regret, learner_name(model))
-        curves[who], intervals_of = curves_within_interval(model, curves[who], [seed, index]), learner_name(model)
+        # Formulas through a few points have intervals of no width: nothing is known better than runs repeat.
+        curves[who] = curves_within_interval(model, curves[who], NOISE, [seed, index])
+        intervals_of = learner_name(model)
     noise = {who: _noise(recommendation, who) for who in names}
     chosen = np.array([[recommendation.split[who] for who in names]], dtype=np.int64)
     total = int(chosen.sum())
