@@ -20,7 +20,6 @@ import time
 import warnings
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -30,7 +29,7 @@ from numpy.typing import NDArray
 from regret_parts.curves import INSIDE, CurvePair, MeasuredCurve, draw_curve_pair, load_curves
 from regret_parts.decide import DRAWS, valid_curve
 from regret_parts.peers import ExtraP
-from regret_parts.settings import SETTINGS, applied, densities
+from regret_parts.settings import SETTINGS, Setting, densities
 from regret_parts.statistics import describe
 from threadpoolctl import threadpool_limits
 
@@ -97,8 +96,7 @@ def _run(
     found = {}
     for name in names:
         begin = time.process_time()
-        with applied(SETTINGS[chosen]) if name == "bayes-chosen" else nullcontext():
-            learned = _learned(name.removesuffix("-chosen"), pair, options)
+        learned = _learned(name, pair, options, SETTINGS[chosen])
         regrets = [_regret(pair, learned, int(share * pair.ranks[-1])) for share in BUDGETS]
         found[name] = (regrets, _covered(pair, learned), time.process_time() - begin)
     return found, chosen
@@ -110,14 +108,16 @@ def _chosen(tables: Mapping[str, Mapping[str, float]], out: set[str]) -> str:
     return max(totals, key=totals.__getitem__, default="default")
 
 
-def _learned(name: str, pair: CurvePair, options: argparse.Namespace) -> list[Curves] | None:
+def _learned(name: str, pair: CurvePair, options: argparse.Namespace, setting: Setting) -> list[Curves] | None:
     """Give curves of both solvers; None for who learns nothing."""
     if name == "equal":
         return None
-    return [_curves(name, pair, seconds, seed, options) for seed, seconds in enumerate(pair.seconds)]
+    return [_curves(name, pair, seconds, seed, options, setting) for seed, seconds in enumerate(pair.seconds)]
 
 
-def _curves(name: str, pair: CurvePair, seconds: Array, seed: int, options: argparse.Namespace) -> Curves:
+def _curves(
+    name: str, pair: CurvePair, seconds: Array, seed: int, options: argparse.Namespace, setting: Setting
+) -> Curves:
     highest = int(pair.start * pair.span)
     if name == "line":
         line = np.polyfit(np.log(pair.ranks), np.log(seconds), 1)
@@ -126,7 +126,7 @@ def _curves(name: str, pair: CurvePair, seconds: Array, seed: int, options: argp
         predicted = _peer(options.extrap).curve(pair.ranks, seconds, highest)
         predicted[~np.isfinite(predicted)] = np.inf
         return lambda ranks: predicted[:, np.minimum(ranks.astype(int), highest) - 1]
-    model: Any = make_learner(name)
+    model: Any = make_learner("bayes", prior=setting) if name == "bayes-chosen" else make_learner(name)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:

@@ -28,7 +28,7 @@ LEVEL = 0.8
 ZONES: dict[str, tuple[int, ...]] = {"in range": (11, 23, 45, 91), "2x": (256,), "4x": (512,)}
 PLACES = np.array([place for places in ZONES.values() for place in places], dtype=np.float64)
 # What a learner is told that knows the noise: standard errors of the readings, and next to nothing beside them.
-TOLD = {"noise": LEAST_NOISE, "noise_spread": 0.05, "straggling": 0.0}
+TOLD = {"noise": LEAST_NOISE, "noise_scale": 0.05, "straggling": 0.0}
 
 
 @dataclass

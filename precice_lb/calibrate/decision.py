@@ -29,7 +29,7 @@ Curves = Callable[[Integers], Array]
 # What is usual between runs, and its standard deviation in logarithms. Two to five runs do not tell their noise: with
 # the learner's own prior, which is nearly flat, the stated regret was half as large again as the true one. But splits
 # that were chosen under it lost less (`benchmarks/campaigns.py`).
-NOISE, NOISE_SPREAD = 0.04, 0.8
+NOISE, NOISE_SCALE = 0.04, 0.8
 # Curves drawn per participant.
 DRAWS = 512
 # Two participants: as many ways to divide the ranks are compared one by one; beyond, those best for some curves.
@@ -50,9 +50,9 @@ def learned(
     """
     varying = [at for at in range(len(parameters)) if len(np.unique(rows[:, 3 + at])) > 1]
     values = [parameters[at] for at in varying]
-    model = make_learner("bayes", **({"noise": NOISE, "noise_spread": NOISE_SPREAD} if usual_noise else {}))
+    model = make_learner("bayes", **({"noise": NOISE, "noise_scale": NOISE_SCALE} if usual_noise else {}))
     spread = rows[:, 2] if varying else widened_errors(rows[:, 0], rows[:, 1], rows[:, 2])
-    model.fit(rows[:, [0, *(3 + at for at in varying)]], rows[:, 1], spread=spread)
+    model.fit(rows[:, [0, *(3 + at for at in varying)]], rows[:, 1], standard_error=spread)
     drawn = model.draw(DRAWS, np.random.default_rng(list(seed)))
 
     def curves(ranks: Integers) -> Array:

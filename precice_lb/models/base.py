@@ -2,47 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, ClassVar, Protocol
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, ClassVar, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.exceptions import NotFittedError
+from sklearn.utils.validation import check_is_fitted
 
 from precice_lb.exceptions import ModelError
-from precice_lb.models.formula import Expression
+from precice_lb.models.formula import Expression, plain
+from precice_lb.models.inputs import check_level, check_measurements, check_points
+from precice_lb.plugins import LEARNERS
 
-__all__ = ["CurveSampler", "Curves", "Learner"]
+__all__ = ["CurveLearner", "Curves", "Learner", "array", "learners_of_parameters", "quantiles"]
+
+Array = NDArray[np.float64]
+Self = TypeVar("Self", bound="Learner")
 
 FORMAT_VERSION = 1
+
+#: Reads arrays of stored models.
+array: Callable[[Any], Array] = partial(np.asarray, dtype=np.float64)
 
 
 class Curves(Protocol):
     """Whole curves drawn from a posterior."""
 
-    def __call__(self, ranks: ArrayLike) -> NDArray[np.float64]:
+    def __call__(self, ranks: ArrayLike) -> Array:
         """Seconds of every curve at every rank count, shape (curves, len(ranks))."""
-        ...
-
-
-class CurveSampler(Protocol):
-    """A learner that says how sure it is by drawing curves."""
-
-    def draw(self, n: int, random_state: int | np.random.Generator | None = None) -> Curves:
-        """Draw n curves; the same seed draws the same curves.
-
-        Parameters
-        ----------
-        n : int
-            How many.
-        random_state : int, generator or None
-            Seed.
-
-        Returns
-        -------
-        callable
-            Takes rows and gives seconds, shape (n, rows).
-        """
         ...
 
 
@@ -50,7 +40,8 @@ class Learner(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     """Base of the learners: a scikit-learn regressor of seconds per time window over ranks.
 
     ``X`` has shape (n, d): the ranks, then parameters of the case such as the mesh's size (shape (n,) is taken as ranks
-    alone); ``y`` shape (n,), positive seconds. A learner that knows only ranks refuses d > 1 with a `ModelError`.
+    alone); ``y`` shape (n,), positive seconds. A learner gives `learner_name`, ``_fit``, which learns from checked
+    arrays and sets ``formula_``, and ``_interval``; or, where it is no formula, ``_predict`` and `formula` too.
     """
 
     #: Name in the registry and in stored models.
@@ -59,8 +50,14 @@ class Learner(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     former_names: ClassVar[Mapping[str, str]] = {}
     #: Whether every curve is positive, finite and of a shape that run times have, by construction.
     always_valid: ClassVar[bool] = False
+    #: Whether it models parameters of the case beside the ranks; others refuse them.
+    several_parameters: ClassVar[bool] = False
+    #: What is stored of a fitted model, attributes without their last underscore, each with what reads it.
+    learned: ClassVar[Mapping[str, Callable[[Any], Any]]] = {}
 
-    def fit(self, X: ArrayLike, y: ArrayLike, spread: ArrayLike | None = None) -> Learner:
+    formula_: Any
+
+    def fit(self: Self, X: ArrayLike, y: ArrayLike, standard_error: ArrayLike | None = None) -> Self:
         """Learn from measurements and return self.
 
         Parameters
@@ -69,19 +66,28 @@ class Learner(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             Ranks, then parameters; rows may repeat.
         y : array of shape (n,)
             Seconds per time window.
-        spread : array of shape (n,), optional
-            Standard error of each row of ``y`` in seconds, NaN where unknown. A learner that weighs every measurement
-            alike leaves it aside.
+        standard_error : array of shape (n,), optional
+            Of each row of ``y`` in seconds, NaN where unknown. A learner that weighs every measurement alike leaves it
+            aside.
 
         Returns
         -------
         Learner
             Itself.
-        """
-        raise NotImplementedError
 
-    def predict(self, X: ArrayLike) -> NDArray[np.float64]:
-        """Seconds at each row of X, shape (n,).
+        Raises
+        ------
+        ModelError
+            Bad input or parameters of the learner, or too few measurements for it.
+        """
+        points, seconds, errors = check_measurements(X, y, standard_error)
+        self._check_columns(points)
+        self._fit(points, seconds, errors)
+        self._prepare()
+        return self
+
+    def predict(self, X: ArrayLike) -> Array:
+        """Seconds at each row of X; of some learners not positive or not finite outside of the measured range.
 
         Parameters
         ----------
@@ -93,9 +99,9 @@ class Learner(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         array of shape (n,)
             Seconds per time window.
         """
-        raise NotImplementedError
+        return self._predict(self._points(X))
 
-    def predict_interval(self, X: ArrayLike, level: float = 0.8) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def predict_interval(self, X: ArrayLike, level: float = 0.8) -> tuple[Array, Array]:
         """Bounds that hold the true mean seconds with a given probability.
 
         Parameters
@@ -110,11 +116,13 @@ class Learner(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         low, high : array of shape (n,)
             Seconds.
         """
-        raise NotImplementedError
+        return self._interval(self._points(X), check_level(level))
 
     def formula(self) -> Expression:
         """Give the model as a formula, with the values of `predict` unless the learner says how near they are."""
-        raise NotImplementedError
+        self._require_fitted()
+        formula: Expression = self.formula_
+        return formula
 
     def to_dict(self) -> dict[str, Any]:
         """Give parameters and what was learned as plain JSON types."""
@@ -123,8 +131,8 @@ class Learner(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             "format": "precice-lb-model",
             "format_version": FORMAT_VERSION,
             "learner": self.learner_name,
-            "parameters": {key: _plain(value) for key, value in self.get_params(deep=False).items()},
-            "state": self._state(),
+            "parameters": {key: plain(value) for key, value in self.get_params(deep=False).items()},
+            "state": {name: plain(getattr(self, f"{name}_")) for name in self.learned},
         }
 
     @classmethod
@@ -154,25 +162,120 @@ class Learner(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             raise ModelError(f"expected a stored {cls.learner_name} model, found {data.get('learner')!r}")
         try:
             learner = cls(**{cls.former_names.get(name, name): value for name, value in data["parameters"].items()})
-            learner._restore(data["state"])
+            state = cls._upgraded(data["state"])
+            for name, read in cls.learned.items():
+                setattr(learner, f"{name}_", read(state[name]))
+            learner._prepare()
         except (KeyError, TypeError, ValueError) as error:
             raise ModelError(f"a stored {cls.learner_name} model is incomplete: {error}") from error
         return learner
 
-    def _state(self) -> dict[str, Any]:
+    def _fit(self, points: Array, seconds: Array, errors: Array) -> None:
+        """Learn from points (n, d) and seconds (n,) with standard errors (n,), 0 where unknown."""
         raise NotImplementedError
 
-    def _restore(self, state: Mapping[str, Any]) -> None:
+    def _prepare(self) -> None:
+        """Make what follows from what is stored, after fitting and after reading."""
+
+    def _predict(self, points: Array) -> Array:
+        return np.asarray(self.formula_(points if points.shape[1] > 1 else points[:, 0]), dtype=np.float64)
+
+    def _interval(self, points: Array, level: float) -> tuple[Array, Array]:
         raise NotImplementedError
+
+    @classmethod
+    def _upgraded(cls, state: dict[str, Any]) -> dict[str, Any]:
+        """Bring what earlier versions stored to what is stored now."""
+        return state
+
+    def _positive_for(self) -> str:
+        """Say what parameters have to be positive for, if they have to."""
+        return ""
+
+    def _n_columns(self) -> int:
+        return len(self.formula_.names)
+
+    def _points(self, X: ArrayLike) -> Array:
+        self._require_fitted()
+        points = check_points(X)
+        self._check_columns(points)
+        if points.shape[1] != self._n_columns():
+            raise ModelError(
+                f"expected X of shape (n, {self._n_columns()}), as of the measurements, found shape {points.shape}"
+            )
+        return points
+
+    def _check_columns(self, points: Array) -> None:
+        if points.shape[1] > 1 and not self.several_parameters:
+            raise ModelError(
+                f"expected X of shape (n, 1), the ranks, found shape {points.shape}; this learner models one "
+                f"parameter: leave the other columns out or use one of {', '.join(learners_of_parameters())}"
+            )
+        if self._positive_for() and not (points > 0).all():
+            raise ModelError(
+                f"expected parameters above 0 for {self._positive_for()}, found {points[points <= 0][0]:g}; count them "
+                "from 1, or use the learner 'neural' without log_inputs"
+            )
 
     def _require_fitted(self) -> None:
-        if not hasattr(self, "formula_"):
-            raise ModelError(f"expected a fitted {type(self).__name__}; call fit first")
+        try:
+            check_is_fitted(self)
+        except NotFittedError:
+            raise ModelError(f"expected a fitted {type(self).__name__}; call fit first") from None
 
 
-def _plain(value: Any) -> Any:
-    if isinstance(value, np.generic | np.ndarray):
-        return value.tolist()
-    if isinstance(value, tuple | list):
-        return [_plain(item) for item in value]
-    return value
+class CurveLearner(Learner):
+    """A learner that says how sure it is by drawing whole curves: it gives ``_draw`` beside the rest."""
+
+    def draw(self, n: int, random_state: int | np.random.Generator | None = None) -> Curves:
+        """Draw n whole curves; the same seed draws the same curves, whatever they are asked for.
+
+        Parameters
+        ----------
+        n : int
+            How many.
+        random_state : int, generator or None
+            Seed.
+
+        Returns
+        -------
+        callable
+            Takes rows and gives seconds, shape (n, rows).
+        """
+        self._require_fitted()
+        curves = self._draw(n, np.random.default_rng(random_state))
+        return lambda ranks: curves(self._points(ranks))
+
+    def sample(self, X: ArrayLike, n: int, random_state: int | np.random.Generator | None = None) -> Array:
+        """Draw n curves and give their seconds at the rows of X.
+
+        Parameters
+        ----------
+        X : array of shape (m, d)
+            Ranks, then parameters.
+        n : int
+            How many.
+        random_state : int, generator or None
+            Seed.
+
+        Returns
+        -------
+        array of shape (n, m)
+            Seconds.
+        """
+        return self.draw(n, random_state)(X)
+
+    def _draw(self, n: int, rng: np.random.Generator) -> Callable[[Array], Array]:
+        """Draw curves: from rows (m, d) to seconds (n, m)."""
+        raise NotImplementedError
+
+
+def quantiles(curves: Array, level: float) -> tuple[Array, Array]:
+    """Bounds that hold the middle of curves, shape (n, m), at each of m points."""
+    low, high = np.quantile(curves, [(1 - level) / 2, (1 + level) / 2], axis=0)
+    return low, high
+
+
+def learners_of_parameters() -> list[str]:
+    """Name the learners that model parameters beside the ranks."""
+    return sorted(name for name in LEARNERS if LEARNERS[name].several_parameters)

@@ -9,11 +9,14 @@ may be a straggler, delayed by something else, and then counts for little.
 from __future__ import annotations
 
 import itertools
+from abc import ABC, abstractmethod
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["LARGEST_NOISE", "LEAST_NOISE", "Likelihood", "discrepancy_levels", "draw_cells", "log_sum"]
+from precice_lb.models.bayes_prior import Prior
+
+__all__ = ["LEAST_NOISE", "Likelihood", "RankLikelihood", "SizeLikelihood", "discrepancy_levels"]
 
 Array = NDArray[np.float64]
 
@@ -21,64 +24,91 @@ Array = NDArray[np.float64]
 LEAST_NOISE, LARGEST_NOISE = 0.003, 0.15
 # Levels of noise in between; with many measurements the noise is well known and needs a fine grid.
 FEW, LEVELS, LEVELS_OF_MANY = 40, 7, 24
-# A straggler differs by this many times the noise, and at least so large.
+# A straggler differs by this many times the noise, and at least so much.
 STRAGGLER_FACTOR, STRAGGLER_LEAST = 4.0, 0.15
-# Prior of a discrepancy's standard deviation: its median, the spread of its logarithm, and its grid.
-DISCREPANCY, DISCREPANCY_SCALE = 0.022, 1.8
+# Grid of the discrepancy's standard deviation.
 LEAST_DISCREPANCY, LARGEST_DISCREPANCY, DISCREPANCY_LEVELS = 0.01, 0.5, 4
+# Of directions that are so much less visible in the measurements than the best, they tell nothing.
+NEGLIGIBLE = 1e-3
 
 
-def discrepancy_levels() -> tuple[Array, Array]:
+def noise_levels(count: int, noise: float, scale: float) -> tuple[Array, Array]:
+    """Levels of noise, and the logarithms of their prior weights: log-normal with a median and a scale."""
+    logs = np.linspace(np.log(LEAST_NOISE), np.log(LARGEST_NOISE), count)
+    return np.exp(logs), -0.5 * ((logs - np.log(noise)) / scale) ** 2
+
+
+def discrepancy_levels(prior: Prior) -> tuple[Array, Array]:
     """Sizes of discrepancies, and the logarithms of their prior weights."""
     logs = np.linspace(np.log(LEAST_DISCREPANCY), np.log(LARGEST_DISCREPANCY), DISCREPANCY_LEVELS)
-    return np.exp(logs), -0.5 * ((logs - np.log(DISCREPANCY)) / DISCREPANCY_SCALE) ** 2
+    return np.exp(logs), -0.5 * ((logs - np.log(prior.discrepancy)) / prior.discrepancy_scale) ** 2
 
 
-class Likelihood:
-    """Marginal likelihood of shapes over ranks.
+class Likelihood(ABC):
+    """Marginal likelihood of shapes: a sum over cells, among others levels of noise and of the discrepancy."""
 
-    It is a sum over cells: levels of noise and of the discrepancy, each without stragglers and with every one of the
-    measurements as one. In a cell measurements at the same number of ranks come down to their weighted mean.
+    @abstractmethod
+    def cells(self, shapes: Array) -> Array:
+        """Log likelihood of shapes at the points, shape (n, points) in any unit, in every cell, shape (n, cells)."""
+
+    @abstractmethod
+    def draw(self, shapes: Array, rng: np.random.Generator) -> tuple[Array, Array, Array]:
+        """Draw ln W (n,), σ (n,) and the features' weights (n, J) of each shape from what the measurements leave."""
+
+    def __call__(self, shapes: Array) -> Array:
+        """Logarithm of the marginal likelihood of shapes, shape (n,)."""
+        cells = self.cells(shapes)
+        highest = cells.max(axis=1, keepdims=True)
+        cells -= highest
+        np.exp(cells, out=cells)
+        return np.asarray(highest[:, 0] + np.log(cells.sum(axis=1)), dtype=np.float64)
+
+
+class RankLikelihood(Likelihood):
+    """Likelihood of shapes over ranks, at the k different numbers of them.
+
+    Cells are told apart by stragglers too: none, or every one of the measurements. In a cell measurements at the same
+    number of ranks come down to their weighted mean.
 
     Parameters
     ----------
     ranks, seconds : arrays of shape (m,)
         Measured.
-    spread : array of shape (m,)
+    errors : array of shape (m,)
         Standard errors in seconds, 0 where unknown; they add to the noise between runs.
-    noise : float
-        Median of the prior of σ.
-    noise_spread : float
-        The prior's standard deviation of ln σ.
+    noise, noise_scale : float
+        Median of the prior of σ, and standard deviation of ln σ.
     straggling : float
         Prior probability that a measurement is a straggler; looked at for 3 to 40 measurements.
     features : array of shape (k, J)
-        Random Fourier features of the discrepancy at the k different numbers of ranks, rising.
+        Random Fourier features of the discrepancy, at rising numbers of ranks.
+    prior : Prior
+        Of the discrepancy.
     """
 
     def __init__(
         self,
         ranks: Array,
         seconds: Array,
-        spread: Array,
+        errors: Array,
         noise: float,
-        noise_spread: float,
+        noise_scale: float,
         straggling: float,
         features: Array,
+        prior: Prior,
     ) -> None:
         points, at = np.unique(ranks, return_inverse=True)
         m, self.features = len(seconds), features
-        logs = np.linspace(np.log(LEAST_NOISE), np.log(LARGEST_NOISE), LEVELS if m <= FEW else LEVELS_OF_MANY)
-        levels, level_prior = np.exp(logs), -0.5 * ((logs - np.log(noise)) / noise_spread) ** 2
-        known = (spread / seconds) ** 2
+        levels, level_prior = noise_levels(LEVELS if m <= FEW else LEVELS_OF_MANY, noise, noise_scale)
+        known = (errors / seconds) ** 2
         # Noise, variance of each measurement and prior of every way in which they may err.
-        ways = [(level, level**2 + known, prior) for level, prior in zip(levels, level_prior, strict=True)]
+        ways = [(level, level**2 + known, weight) for level, weight in zip(levels, level_prior, strict=True)]
         if straggling and 2 < m <= FEW:
             # For stragglers every second level is fine enough.
-            for (level, variance, prior), late in itertools.product(ways[::2], range(m)):
+            for (level, variance, weight), late in itertools.product(ways[::2], range(m)):
                 delayed = variance + max(STRAGGLER_FACTOR * level, STRAGGLER_LEAST) ** 2 * (np.arange(m) == late)
-                ways.append((level, delayed, prior + np.log(2 * straggling)))
-        sizes, size_prior = discrepancy_levels()
+                ways.append((level, delayed, weight + np.log(2 * straggling)))
+        sizes, size_prior = discrepancy_levels(prior)
         variance = np.array([each[1] for each in ways])
         precision = 1.0 / variance
         groups = np.zeros((m, len(points)))
@@ -88,8 +118,8 @@ class Likelihood:
         total = precision @ groups
         mean = (precision * (log_seconds - self.centre)) @ groups / total
         within = precision * (log_seconds - self.centre - mean @ groups.T) ** 2
-        weight = np.array([each[2] for each in ways]) - 0.5 * (within + np.log(variance)).sum(axis=1)
-        weight -= 0.5 * np.log(total).sum(axis=1)
+        log_weight = np.array([each[2] for each in ways]) - 0.5 * (within + np.log(variance)).sum(axis=1)
+        log_weight -= 0.5 * np.log(total).sum(axis=1)
         # Every way with every size of the discrepancy.
         way, size = (grid.ravel() for grid in np.meshgrid(np.arange(len(ways)), np.arange(len(sizes)), indexing="ij"))
         self.noise, self.size = np.array([each[0] for each in ways])[way], sizes[size]
@@ -103,23 +133,20 @@ class Likelihood:
         free = self.precision - self.along[:, :, None] * self.along[:, None, :] / self.total[:, None, None]
         linear = np.einsum("cij,cj->ci", free, self.mean)
         self.quadratic, self.linear = -0.5 * free.reshape(len(free), -1).T, linear.T.copy()
-        self.constant = weight[way] + size_prior[size] - 0.5 * np.linalg.slogdet(covariance)[1]
+        self.constant = log_weight[way] + size_prior[size] - 0.5 * np.linalg.slogdet(covariance)[1]
         self.constant -= 0.5 * (np.log(self.total) + (linear * self.mean).sum(axis=1))
 
-    def __call__(self, shapes: Array) -> Array:
-        """Logarithm of the marginal likelihood of shapes at the k numbers of ranks, shape (n, k); shape (n,)."""
-        return log_sum(self._cells(np.log(shapes)))
+    def cells(self, shapes: Array) -> Array:
+        """Log likelihood of shapes in every cell."""
+        logs = np.log(shapes)
+        logs -= logs.mean(axis=1, keepdims=True)
+        squares = (logs[:, :, None] * logs[:, None, :]).reshape(len(logs), -1)
+        return np.asarray(squares @ self.quadratic + logs @ self.linear + self.constant, dtype=np.float64)
 
     def draw(self, shapes: Array, rng: np.random.Generator) -> tuple[Array, Array, Array]:
-        """Draw ln W, σ and the weights of the features of each shape from what the measurements leave.
-
-        Returns
-        -------
-        log_scale, noise : arrays of shape (n,)
-        weights : array of shape (n, J)
-        """
+        """Draw scale, noise and weights."""
         logs = np.log(shapes)
-        chosen = draw_cells(self._cells(logs), rng)
+        chosen = _draw_cells(self.cells(shapes), rng)
         n, total, size = len(chosen), self.total[chosen], self.size[chosen, None]
         gap = self.mean[chosen] - logs
         scale = (gap * self.along[chosen]).sum(axis=1) / total + rng.standard_normal(n) / np.sqrt(total)
@@ -130,22 +157,84 @@ class Likelihood:
         moved = np.einsum("nij,nj->ni", self.precision[chosen], missed) @ self.features
         return scale + self.centre, self.noise[chosen], size * (free + size * moved)
 
-    def _cells(self, logs: Array) -> Array:
-        """Log likelihood, shape (n, cells); the scale takes any unit."""
-        logs = logs - logs.mean(axis=1, keepdims=True)
-        squares = (logs[:, :, None] * logs[:, None, :]).reshape(len(logs), -1)
-        return np.asarray(squares @ self.quadratic + logs @ self.linear + self.constant, dtype=np.float64)
+
+class SizeLikelihood(Likelihood):
+    """Likelihood of shapes over ranks and sizes, at the m measurements.
+
+    The covariance σ² 1 + τ² Φ Φᵀ of the measurements, with the features Φ, has the same eigenvectors in all cells, in
+    whose directions a cell is a product again.
+
+    Parameters
+    ----------
+    seconds : array of shape (m,)
+        Measured.
+    errors : array of shape (m,)
+        Standard errors in seconds, 0 where unknown. They count relative to the prior's noise: a measurement with such
+        an error beside that noise counts less than others in the same proportion at every level of noise.
+    noise, noise_scale : float
+        Median of the prior of σ, and standard deviation of ln σ.
+    features : array of shape (m, J)
+        Random Fourier features of the discrepancy.
+    prior : Prior
+        Of the discrepancy.
+    """
+
+    def __init__(
+        self, seconds: Array, errors: Array, noise: float, noise_scale: float, features: Array, prior: Prior
+    ) -> None:
+        self.log_seconds = np.log(seconds)
+        self.weight = 1.0 / np.sqrt(1.0 + (errors / seconds / noise) ** 2)
+        left, singular, right = np.linalg.svd(self.weight[:, None] * features, full_matrices=False)
+        seen = singular > NEGLIGIBLE * singular[0]
+        self.left, self.singular, self.right = left[:, seen], singular[seen], right[seen]
+        levels, level_prior = noise_levels(LEVELS_OF_MANY, noise, noise_scale)
+        sizes, size_prior = discrepancy_levels(prior)
+        self.noise, self.size = (grid.ravel() for grid in np.meshgrid(levels, sizes))
+        weights = (size_prior[:, None] + level_prior).ravel()
+        # All directions without a discrepancy come last, as one.
+        variance = self.noise**2 + np.vstack([(self.size * self.singular[:, None]) ** 2, np.zeros(len(self.size))])
+        count = np.append(np.ones(len(self.singular)), len(seconds) - len(self.singular))
+        #: The scale's share in each direction.
+        self.along = self.weight @ self.left
+        rest = max(float(self.weight @ self.weight - self.along @ self.along), 0.0)
+        self.precision = 1.0 / variance
+        self.total = np.append(self.along**2, rest) @ self.precision
+        self.constant = weights - 0.5 * count @ np.log(variance) - 0.5 * np.log(self.total)
+
+    def cells(self, shapes: Array) -> Array:
+        """Log likelihood of shapes in every cell."""
+        return self._cells(shapes)[0]
+
+    def draw(self, shapes: Array, rng: np.random.Generator) -> tuple[Array, Array, Array]:
+        """Draw scale, noise and weights."""
+        cells, means, inside = self._cells(shapes)
+        chosen = _draw_cells(cells, rng)
+        n = len(chosen)
+        scale = means[np.arange(n), chosen] + rng.standard_normal(n) / np.sqrt(self.total[chosen])
+        noise, size = self.noise[chosen], self.size[chosen, None]
+        variance = noise[:, None] ** 2 + (size * self.singular) ** 2
+        # In each direction the discrepancy is the part of what is left that it has in the variance.
+        known = size**2 * self.singular / variance * (inside - scale[:, None] * self.along)
+        known += size * noise[:, None] / np.sqrt(variance) * rng.standard_normal(known.shape)
+        free = size * rng.standard_normal((n, self.right.shape[1]))
+        return scale, noise, free + (known - free @ self.right.T) @ self.right
+
+    def _cells(self, shapes: Array) -> tuple[Array, Array, Array]:
+        """Log likelihood and mean of ln W, shape (n, cells) each; the measurements in the directions, shape (n, r)."""
+        gap = self.weight * (self.log_seconds - np.log(shapes))
+        centre = (gap @ self.weight / (self.weight @ self.weight))[:, None]
+        gap -= centre * self.weight
+        inside = gap @ self.left
+        squares = inside * inside
+        outside = gap @ self.weight - inside @ self.along
+        outside_squares = np.maximum((gap * gap).sum(axis=1) - squares.sum(axis=1), 0.0)
+        first = np.column_stack([inside * self.along, outside]) @ self.precision
+        means = first / self.total
+        cells = self.constant - 0.5 * (np.column_stack([squares, outside_squares]) @ self.precision - first * means)
+        return cells, means + centre, inside + centre * self.along
 
 
-def log_sum(cells: Array) -> Array:
-    """Logarithm of the sum over the last axis of what cells are logarithms of; they are overwritten."""
-    highest = cells.max(axis=1, keepdims=True)
-    cells -= highest
-    np.exp(cells, out=cells)
-    return np.asarray(highest[:, 0] + np.log(cells.sum(axis=1)), dtype=np.float64)
-
-
-def draw_cells(cells: Array, rng: np.random.Generator) -> NDArray[np.intp]:
+def _draw_cells(cells: Array, rng: np.random.Generator) -> NDArray[np.intp]:
     """Draw one cell of each row, by their logarithmic weights."""
     steps = np.cumsum(np.exp(cells - cells.max(axis=1, keepdims=True)), axis=1)
     last = cells.shape[1] - 1

@@ -31,27 +31,10 @@ CHECKED_EVERY, FORGOTTEN, MOST_MOVES = 20, 0.05, 1000
 def sample_posterior(
     log_likelihood: Callable[[Array], Array], prior: Array, count: int, moves: tuple[int, int], rng: np.random.Generator
 ) -> tuple[Array, float]:
-    """Draw particles of a posterior.
+    """Draw particles of a posterior, shape (count, d), and estimate the log of its mean likelihood.
 
-    Parameters
-    ----------
-    log_likelihood : callable
-        From z, shape (n, d), to shape (n,).
-    prior : array of shape (N, d)
-        Draws of the prior, N well above count.
-    count : int
-        How many to draw.
-    moves : (int, int)
-        How often particles are moved after each step and after the last.
-    rng : Generator
-        Random numbers.
-
-    Returns
-    -------
-    z : array of shape (count, d)
-        In no order.
-    evidence : float
-        Logarithm of the mean likelihood over the prior, an estimate.
+    From a log likelihood of z, draws (N, d) of the prior with N well above count, and how often particles are moved
+    after each step and after the last.
     """
     z, log = prior, log_likelihood(prior)
     inverse_temperature = step = _step(log, 1.0, 0.75 * count)

@@ -1,4 +1,4 @@
-"""The family of curves that `bayes` believes in, and how likely each is before anything was measured.
+"""The family of curves that `bayes` knows, and how likely each is before anything was measured.
 
 A member is f(p) = W [x^-α + s V^η + g V^ζ (p^β - 1) / β], with x = p / (R V) and
 
@@ -18,40 +18,27 @@ A member is f(p) = W [x^-α + s V^η + g V^ζ (p^β - 1) / β], with x = p / (R 
 
 Every member is positive and finite for all p ≥ 1. All parameters are functions of standard normal variables z, with
 tails heavier than normal: no solver is impossible. What no member explains, such as caches, full nodes or one
-kernel that takes over from another one, is left to `precice_lb.models.bayes_discrepancy`. The constants were chosen
-by measured curves of other codes, random families and a published table (`benchmarks/README.md`, real curves).
+kernel that takes over from another one, is left to `precice_lb.models.bayes_discrepancy`. The numbers are
+those of `precice_lb.models.bayes_prior.Prior`.
 """
 
 from __future__ import annotations
 
-from functools import lru_cache
-
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtr, ndtri
+from scipy.special import ndtr
 
-__all__ = ["ONE_SIZE", "SIZES", "Shapes", "prior_sample", "reference_ranks"]
+from precice_lb.models.bayes_prior import Prior
+from precice_lb.models.bayes_sizes import ONE_SIZE, Sizes
+
+__all__ = ["Shapes", "reference_ranks"]
 
 Array = NDArray[np.float64]
 
-#: How many variables z a member has without and with sizes.
-ONE_SIZE, SIZES = 4, 9
 # The reference is at least so many octaves above the fewest measured ranks.
 OCTAVES = 4
-# α over z: a good half of all solvers share their work without loss, most others lose up to a fifth of each doubling's
-# gain; below and above are few.
+# Where `Prior.falls` are.
 FALL_Z = (-5.0, -3.0, -1.9, -1.04, -0.55, -0.15, 1.08, 1.9, 3.0, 5.0)
-FALLS = (0.05, 0.5, 0.7, 0.8, 0.9, 0.97, 1.01, 1.05, 1.3, 1.9)
-# Mean and spread of log s and of the octaves from the reference to the end of the fall.
-FLOOR, FLOOR_SPREAD = -1.8, 1.5
-LOWEST, LOWEST_SPREAD = 2.0, 3.0
-# The largest β.
-STEEPEST = 0.9
-# Decades by which surfaces count less than volumes at the reference, and their spread.
-SURFACE, SURFACE_SPREAD = 1.3, 0.75
-# What parts too large for the cache cost more at most, octaves around the reference where they begin to fit, and the
-# width of that.
-LARGEST_CACHE, FITS_SPREAD, CACHE_WIDTH = 0.5, 2.5, 0.85
 # Beyond this the prior's tails end.
 LARGEST_Z = 5.0
 
@@ -66,67 +53,45 @@ class Shapes:
 
     Parameters
     ----------
-    z : array of shape (n, 4) or (n, 9 or more)
+    z : array of shape (n, sizes.dimensions)
         Standard normal variables.
     reference : float
         As of `reference_ranks`.
+    sizes : Sizes
+        What parameters do.
+    prior : Prior
+        What is likely.
     """
 
-    def __init__(self, z: Array, reference: float) -> None:
+    def __init__(self, z: Array, reference: float, sizes: Sizes, prior: Prior) -> None:
+        self.sizes, self.z, self.prior = sizes, z, prior
         z = np.clip(z, -LARGEST_Z, LARGEST_Z).T[:, :, None]
         heavy = z[1:3] * (1.0 + 0.15 * z[1:3] ** 2)
         self.log_reference = np.log(reference)
-        self.fall = np.interp(z[0], FALL_Z, FALLS)
-        self.floor = np.exp(FLOOR + FLOOR_SPREAD * heavy[0])
+        self.fall = np.interp(z[0], FALL_Z, prior.falls)
+        self.floor = np.exp(prior.floor + prior.floor_scale * heavy[0])
         # No solver is slower than on one rank from the first further one on, but one that does not scale at all.
-        lowest = np.maximum(np.log(2.0) * (LOWEST + LOWEST_SPREAD * heavy[1]), -self.log_reference)
-        self.rise = np.maximum(STEEPEST * ndtr(z[3]), 1e-3)
+        lowest = np.maximum(np.log(2.0) * (prior.lowest + prior.lowest_scale * heavy[1]), -self.log_reference)
+        self.rise = np.maximum(prior.steepest * ndtr(z[3]), 1e-3)
         # Where the derivatives of fall and rise cancel out.
         self.growth = self.fall * np.exp(-lowest * (self.fall + self.rise)) / self.rise
         if len(z) > ONE_SIZE:
             self.floor_size, self.growth_size = ndtr(z[4]), ndtr(z[5])
-            self.cache = LARGEST_CACHE * ndtr(z[7]) ** 3
-            self.fits = FITS_SPREAD * np.log(2.0) * z[8]
-            self.surface = 1.0 / (1.0 + np.exp(np.log(10.0) * (SURFACE - SURFACE_SPREAD * z[6])))
+            self.cache = prior.largest_cache * ndtr(z[7]) ** 3
+            self.fits = prior.fits_scale * np.log(2.0) * z[8]
+            self.surface = 1.0 / (1.0 + np.exp(np.log(10.0) * (prior.surface - prior.surface_scale * z[6])))
 
-    def __call__(self, ranks: Array, log_size: Array | None = None) -> Array:
-        """Curves in units of what falls at the reference.
-
-        Parameters
-        ----------
-        ranks : array of shape (m,)
-            Rank counts.
-        log_size : array of shape (n, m), optional
-            ln V of each member and row.
-
-        Returns
-        -------
-        array of shape (n, m)
-        """
-        x = np.log(ranks) - self.log_reference
+    def __call__(self, points: Array) -> Array:
+        """Curves at points (m, 1 + k), in units of what falls at the reference, shape (n, m)."""
+        x = np.log(points[:, 0]) - self.log_reference
         growth = np.exp(self.rise * x) - np.exp(-self.rise * self.log_reference)
         growth *= self.growth
-        if log_size is None:
+        if not self.sizes:
             return np.asarray(np.exp(-self.fall * x) + self.floor + growth, dtype=np.float64)
+        log_size = self.sizes(self.z, points)
         values = np.exp(-self.fall * (x - log_size))
         values += self.surface * (np.exp(-2.0 / 3.0 * self.fall * (x - log_size)) - values)
-        values *= 1.0 + self.cache * ndtr((self.fits - x + log_size) / CACHE_WIDTH)
+        values *= 1.0 + self.cache * ndtr((self.fits - x + log_size) / self.prior.cache_width)
         values += self.floor * np.exp(self.floor_size * log_size)
         values += growth * np.exp(self.growth_size * log_size)
         return np.asarray(values, dtype=np.float64)
-
-
-@lru_cache(maxsize=4)
-def prior_sample(count: int, dimensions: int) -> Array:
-    """Evenly spread draws of z from its prior, shape (count, dimensions).
-
-    An additive recurrence with powers of the root of x^(d+1) = x + 1, a low-discrepancy sequence.
-    """
-    root = 1.5
-    for _ in range(40):
-        root = (1.0 + root) ** (1.0 / (dimensions + 1))
-    steps = root ** -np.arange(1.0, dimensions + 1)
-    uniform = (0.5 + np.outer(np.arange(1, count + 1), steps)) % 1.0
-    prior = np.asarray(ndtri(np.clip(uniform, 1e-9, 1 - 1e-9)), dtype=np.float64)
-    prior.flags.writeable = False
-    return prior

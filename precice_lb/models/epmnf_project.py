@@ -23,30 +23,11 @@ def merge_repeats(points: Array, seconds: Array) -> tuple[Array, Array]:
 
 
 def project(points: Array, seconds: Array, column: int) -> tuple[Array, Array]:
-    """Seconds over one parameter alone.
+    """Seconds over one parameter alone, of points without repeats: its values, rising, and their means (k,).
 
     Where each of its values was measured with each combination of the others, the mean over those, as in the paper.
     Otherwise the longest slice: the measurements that differ in this parameter only, of equally long ones the slowest,
-    because there the time matters most.
-
-    Parameters
-    ----------
-    points : array of shape (n, d)
-        Without repeats; see `merge_repeats`.
-    seconds : array of shape (n,)
-        Measured.
-    column : int
-        The parameter.
-
-    Returns
-    -------
-    values, means : arrays of shape (k,)
-        Ascending; k = 1 for a parameter that was not varied.
-
-    Raises
-    ------
-    ModelError
-        The parameter was varied, but nowhere often enough with the others kept.
+    because there the time matters most. A parameter that was not varied has k = 1.
     """
     values = np.unique(points[:, column])
     if len(values) == 1:

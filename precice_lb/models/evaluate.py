@@ -40,31 +40,19 @@ _COMPARE: dict[str, Callable[[Any, Any], Any]] = {
 
 @dataclass(frozen=True)
 class Evaluation:
-    """How well a learner predicted measurements that it had not seen.
+    """How well a learner predicted measurements that it had not seen."""
 
-    Attributes
-    ----------
-    smape : float
-        Symmetric mean absolute percentage error (Schröder 2019, equation 2.9), 0 to 200 %.
-    mse : float
-        Mean squared error, s².
-    coverage : float
-        Share of measurements inside their intervals; NaN if the learner gives none. An interval is for the true mean,
-        so it is widened here by how far a measurement may lie from that: its standard error where it is known, else
-        the scatter of the measurements around the fitted curve.
-    level : float
-        What that share should be.
-    not_positive : int
-        Predictions that are no time at all: zero, negative or not finite.
-    predictions, low, high : arrays of shape (n,)
-        Seconds predicted, and the bounds of the widened intervals (NaN if there are none).
-    """
-
+    # Symmetric mean absolute percentage error (Schröder 2019, equation 2.9), 0 to 200 %, and mean squared error, s².
     smape: float
     mse: float
+    # Share of measurements inside their intervals; NaN if the learner gives none. An interval is for the true mean, so
+    # it is widened here by how far a measurement may lie from that: its standard error where it is known, else the
+    # scatter of the measurements around the fitted curve. The level is what that share should be.
     coverage: float
     level: float
+    # Predictions that are no time at all: zero, negative or not finite.
     not_positive: int
+    # Seconds predicted, and the bounds of the widened intervals (NaN if there are none), shape (n,).
     predictions: Array
     low: Array
     high: Array
@@ -74,37 +62,17 @@ def cross_validate(
     learner: Any,
     X: ArrayLike,
     y: ArrayLike,
-    spread: ArrayLike | None = None,
+    standard_error: ArrayLike | None = None,
     *,
     folds: int | None = None,
     level: float = 0.8,
 ) -> Evaluation:
-    """Predict each measurement by a learner that was fitted without it.
+    """Predict each measurement by a learner, as of `new_learner`, that was fitted without it.
 
-    Measurements of the same ranks and parameters are left out together: a repeat would tell the answer.
-
-    Parameters
-    ----------
-    learner : str or estimator
-        As in `precice_lb.models.new_learner`.
-    X, y, spread : arrays of shape (n, d), (n,), (n,)
-        As in ``fit``.
-    folds : int, optional
-        Parts that the different points are dealt out to, in turn in the order of their rows. By default one for each
-        point, but at most 10.
-    level : float
-        Of the intervals.
-
-    Returns
-    -------
-    Evaluation
-
-    Raises
-    ------
-    ModelError
-        Fewer than two different points; folds that are not 2 to their number; the learner refuses a part of the data.
+    Measurements of the same ranks and parameters are left out together: a repeat would tell the answer. The different
+    points are dealt out to folds in turn, in the order of their rows; by default one for each, but at most 10.
     """
-    points, seconds, errors = _table(X, y, spread)
+    points, seconds, errors = _table(X, y, standard_error)
     _, first, group = np.unique(points, axis=0, return_index=True, return_inverse=True)
     count = len(first)
     parts = min(count, MOST_FOLDS) if folds is None else folds
@@ -126,30 +94,12 @@ def evaluate(
     X: ArrayLike,
     y: ArrayLike,
     test: ArrayLike,
-    spread: ArrayLike | None = None,
+    standard_error: ArrayLike | None = None,
     *,
     level: float = 0.8,
 ) -> Evaluation:
-    """Fit a learner to some measurements and predict the others.
-
-    Parameters
-    ----------
-    learner, X, y, spread, level
-        See `cross_validate`.
-    test : array of bool, shape (n,)
-        Rows to predict.
-
-    Returns
-    -------
-    Evaluation
-        Of the rows to predict.
-
-    Raises
-    ------
-    ModelError
-        No row on one side; the learner refuses the others.
-    """
-    points, seconds, errors = _table(X, y, spread)
+    """Fit a learner to some measurements and predict the others, where ``test``, shape (n,), is true."""
+    points, seconds, errors = _table(X, y, standard_error)
     mask = np.asarray(test, dtype=np.bool_)
     if mask.shape != seconds.shape or mask.all() or not mask.any():
         raise ModelError(
@@ -159,39 +109,20 @@ def evaluate(
     return _judged(seconds[mask], _predict(learner, points, seconds, errors, ~mask, mask, level), level)
 
 
-def fit_quietly(learner: Any, X: Array, y: Array, spread: Array | None = None) -> Any:
-    """Fit a new learner of a kind; an optimiser that stops early shows in the errors, not in warnings.
-
-    Raises
-    ------
-    ModelError
-        The learner refuses the measurements.
-    """
+def fit_quietly(learner: Any, X: Array, y: Array, standard_error: Array | None = None) -> Any:
+    """Fit a new learner of a kind; an optimiser that stops early shows in the errors, not in warnings."""
     model = new_learner(learner)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         try:
-            known = spread is not None and bool(np.isfinite(spread).any())
-            return model.fit(X, y, spread=spread) if known else model.fit(X, y)
+            known = standard_error is not None and bool(np.isfinite(standard_error).any())
+            return model.fit(X, y, standard_error=standard_error) if known else model.fit(X, y)
         except ValueError as error:
             raise ModelError(f"{type(model).__name__} cannot be fitted: {error}") from error
 
 
 def meeting(conditions: Iterable[str], columns: Mapping[str, NDArray[Any]]) -> Mask:
-    """Find the rows that meet all of some conditions such as ``level==8`` or ``ranks>=100``.
-
-    Parameters
-    ----------
-    conditions
-        A column, one of ==, !=, <=, >=, <, >, and a value.
-    columns : mapping of str to array of shape (n,)
-        Numbers, or texts, which can only be equal or not.
-
-    Raises
-    ------
-    ModelError
-        Not a condition, no such column, or a value that does not go with it.
-    """
+    """Find the rows of columns, shape (n,) each, that meet all of some conditions such as ``level==8``."""
     mask = np.ones(len(next(iter(columns.values()))), dtype=np.bool_)
     for condition in conditions:
         found = _CONDITION.fullmatch(condition)
@@ -213,11 +144,11 @@ def meeting(conditions: Iterable[str], columns: Mapping[str, NDArray[Any]]) -> M
     return mask
 
 
-def _table(X: ArrayLike, y: ArrayLike, spread: ArrayLike | None) -> tuple[Array, Array, Array | None]:
+def _table(X: ArrayLike, y: ArrayLike, standard_error: ArrayLike | None) -> tuple[Array, Array, Array | None]:
     points = np.asarray(X, dtype=np.float64)
     points = points[:, None] if points.ndim == 1 else points
     seconds = np.asarray(y, dtype=np.float64)
-    errors = None if spread is None else np.asarray(spread, dtype=np.float64)
+    errors = None if standard_error is None else np.asarray(standard_error, dtype=np.float64)
     if points.ndim != 2 or seconds.shape != points.shape[:1] or (errors is not None and errors.shape != seconds.shape):
         raise ModelError(f"expected one time per measurement, found X of {points.shape} and y of {seconds.shape}")
     return points, seconds, errors

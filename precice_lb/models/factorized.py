@@ -10,18 +10,19 @@ scales, from a handful.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from scipy.optimize import least_squares
 from scipy.stats import t as student
 
 from precice_lb.exceptions import ModelError
-from precice_lb.models.base import Learner
-from precice_lb.models.formula import Formula, Term
-from precice_lb.models.inputs import check_level, check_points, check_table
+from precice_lb.models.base import Learner, array
+from precice_lb.models.formula import Formula, names_of, term_of
 
 __all__ = ["FactorizedRegressor"]
 
@@ -29,13 +30,14 @@ Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
 # Guess of the share of communication at a typical measurement, and the prior's standard deviation of its logarithm.
-COMMUNICATION, COMMUNICATION_SPREAD = 0.05, 2.0
+COMMUNICATION, COMMUNICATION_SCALE = 0.05, 2.0
 # Meshes are not refined more often than this.
 LARGEST_LEVEL = 30
 # Shares from which the fit starts; the best end wins.
 STARTS = (0.005, 0.05, 0.4)
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class FactorizedRegressor(Learner):
     """Work per rank and surface per rank, with coefficients that vary slowly.
 
@@ -51,7 +53,7 @@ class FactorizedRegressor(Learner):
     size_is_level : bool, optional
         Whether the size is a level: every level halves the elements in each dimension, N = 2^(D level). By default the
         measurements decide, if all sizes are whole numbers up to 30.
-    slope_spread : float
+    slope_scale : float
         Prior standard deviation of the exponents by which W and C deviate from constants; 0 for constants.
     noise : float
         Prior guess of the relative noise of one measurement, worth two measurements.
@@ -71,37 +73,24 @@ class FactorizedRegressor(Learner):
     """
 
     learner_name: ClassVar[str] = "factorized"
+    former_names: ClassVar[Mapping[str, str]] = {"slope_spread": "slope_scale"}
+    several_parameters: ClassVar[bool] = True
+    learned: ClassVar[Mapping[str, Callable[[Any], Any]]] = {
+        **dict.fromkeys(("log_coefficients", "centre", "covariance"), array),
+        "free": partial(np.asarray, dtype=np.bool_),
+        "level": bool,
+        "degrees_of_freedom": int,
+    }
     # A sum of two powers falls, then rises, whatever their exponents.
     always_valid: ClassVar[bool] = True
 
-    formula_: Formula
-    log_coefficients_: Array
-    centre_: Array
+    size_column: int = 1
+    dimensions: int = 3
+    size_is_level: bool | None = None
+    slope_scale: float = 0.2
+    noise: float = 0.05
 
-    def __init__(
-        self,
-        *,
-        size_column: int = 1,
-        dimensions: int = 3,
-        size_is_level: bool | None = None,
-        slope_spread: float = 0.2,
-        noise: float = 0.05,
-    ) -> None:
-        self.size_column = size_column
-        self.dimensions = dimensions
-        self.size_is_level = size_is_level
-        self.slope_spread = slope_spread
-        self.noise = noise
-
-    def fit(self, X: ArrayLike, y: ArrayLike, spread: ArrayLike | None = None) -> FactorizedRegressor:
-        """Fit both coefficients to the logarithms of the measurements; known standard errors add to the noise.
-
-        Raises
-        ------
-        ModelError
-            Bad input or parameters; parameters that are not positive.
-        """
-        points, seconds, errors = check_table(X, y, spread)
+    def _fit(self, points: Array, seconds: Array, errors: Array) -> None:
         self._check_parameters(points)
         scale = np.sqrt(self.noise**2 + (errors / seconds) ** 2)
         ends = [self._fitted(points, seconds, scale, level) for level in self._choices(points)]
@@ -113,20 +102,14 @@ class FactorizedRegressor(Learner):
         squares = float(np.square(best.fun[:n]).sum())
         self.degrees_of_freedom_ = 2 + max(n - 2, 0)
         self.covariance_ = np.linalg.pinv(best.jac.T @ best.jac) * (2 + squares) / self.degrees_of_freedom_
-        self.formula_ = self._as_formula(d)
-        return self
 
-    def predict(self, X: ArrayLike) -> Array:
-        """Positive, finite seconds at each row of X."""
-        self._require_fitted()
-        points = self._points(X)
+    def _predict(self, points: Array) -> Array:
         logs = np.logaddexp(*self._parts(self._free(), self._logs(points, self.level_), self.centre_, self.free_))
         return np.asarray(np.exp(np.clip(logs, -600.0, 600.0)), dtype=np.float64)
 
-    def predict_interval(self, X: ArrayLike, level: float = 0.8) -> tuple[Array, Array]:
+    def _interval(self, points: Array, level: float) -> tuple[Array, Array]:
         """Student-t bounds of the logarithm by linearisation; exponents are uncertain within their prior."""
-        self._require_fitted()
-        level, logs = check_level(level), self._logs(self._points(X), self.level_)
+        logs = self._logs(points, self.level_)
         parts = self._parts(self._free(), logs, self.centre_, self.free_)
         total = np.logaddexp(*parts)
         basis = np.vstack([np.ones(len(logs)), (logs - self.centre_)[:, self.free_].T])
@@ -135,15 +118,12 @@ class FactorizedRegressor(Learner):
         half = float(student.ppf((1 + level) / 2, self.degrees_of_freedom_)) * np.sqrt(np.maximum(variance, 0.0))
         return np.exp(np.clip(total - half, -600.0, 600.0)), np.exp(np.clip(total + half, -600.0, 600.0))
 
-    def formula(self) -> Formula:
-        """Give both terms as a formula."""
-        self._require_fitted()
-        return self.formula_
+    @classmethod
+    def _upgraded(cls, state: dict[str, Any]) -> dict[str, Any]:
+        return {"level": False, **state}
 
-    def _points(self, X: ArrayLike) -> Array:
-        points = check_points(X, len(self.centre_))
-        self._require_positive(points)
-        return points
+    def _positive_for(self) -> str:
+        return "their powers"
 
     def _choices(self, points: Array) -> list[bool]:
         """Whether to take the size as a level: what was asked for, or both where both may be."""
@@ -164,7 +144,7 @@ class FactorizedRegressor(Learner):
         """Fit, with the size as a level or not; the best of several starts."""
         logs, target = self._logs(points, level), np.log(seconds)
         centre = logs.mean(axis=0)
-        free = (np.ptp(logs, axis=0) > 0) & (self.slope_spread > 0)
+        free = (np.ptp(logs, axis=0) > 0) & (self.slope_scale > 0)
         slopes = int(free.sum())
         known = self._known(logs)
         typical = float(np.mean(target - known[0]))
@@ -173,8 +153,8 @@ class FactorizedRegressor(Learner):
         def residuals(coefficients: Array) -> Array:
             w, c = coefficients.reshape(2, 1 + slopes)
             fitted = np.logaddexp(*self._parts(coefficients, logs, centre, free))
-            share = (c[0] - w[0] - shift - math.log(COMMUNICATION)) / COMMUNICATION_SPREAD
-            drawn = np.concatenate([w[1:], c[1:]]) / (self.slope_spread or 1.0)
+            share = (c[0] - w[0] - shift - math.log(COMMUNICATION)) / COMMUNICATION_SCALE
+            drawn = np.concatenate([w[1:], c[1:]]) / (self.slope_scale or 1.0)
             return np.concatenate([(fitted - target) / scale, drawn, [share]])
 
         ends = []
@@ -183,13 +163,6 @@ class FactorizedRegressor(Learner):
             first[:, 0] = typical + math.log1p(-start), typical + shift + math.log(start)
             ends.append(least_squares(residuals, first.ravel()))
         return level, centre, free, min(ends, key=lambda end: float(end.cost))
-
-    def _require_positive(self, points: Array) -> None:
-        if not (points > 0).all():
-            raise ModelError(
-                f"expected parameters above 0, whose powers are factors, found {points[points <= 0][0]:g}; use the "
-                "learner 'neural'"
-            )
 
     def _known(self, logs: Array) -> tuple[Array, Array]:
         """Logarithms of what is known of both terms: elements and surface per rank."""
@@ -207,8 +180,8 @@ class FactorizedRegressor(Learner):
         kept = np.concatenate([[True], self.free_])
         return self.log_coefficients_[:, kept].ravel()
 
-    def _as_formula(self, d: int) -> Formula:
-        terms = []
+    def _prepare(self) -> None:
+        terms, d = [], len(self.centre_)
         surface = (self.dimensions - 1) / self.dimensions
         for row, power in zip(self.log_coefficients_, (1.0, surface), strict=True):
             exponents = row[1:].copy()
@@ -216,9 +189,9 @@ class FactorizedRegressor(Learner):
             if d > 1:
                 exponents[self.size_column] += power
             coefficient = math.exp(row[0] - float(row[1:] @ self.centre_))
-            terms.append(Term(coefficient, float(exponents[0]), 0.0, tuple((float(e), 0.0) for e in exponents[1:])))
+            terms.append(term_of(coefficient, np.column_stack([exponents, np.zeros(d)])))
         bases = tuple(2.0**self.dimensions * (self.level_ and place == self.size_column) for place in range(d))
-        return Formula(tuple(terms), names=("p", *(f"x{place}" for place in range(1, d))), bases=bases if d > 1 else ())
+        self.formula_ = Formula(tuple(terms), names=names_of(d), bases=bases if d > 1 else ())
 
     def _check_parameters(self, points: Array) -> None:
         d = points.shape[1]
@@ -226,27 +199,7 @@ class FactorizedRegressor(Learner):
             raise ModelError(f"expected size_column from 1 to {d - 1}, found {self.size_column!r}")
         if self.dimensions not in (2, 3):
             raise ModelError(f"expected dimensions of 2 or 3, found {self.dimensions!r}")
-        if not self.slope_spread >= 0 or not self.noise > 0:
+        if not self.slope_scale >= 0 or not self.noise > 0:
             raise ModelError(
-                f"expected slope_spread of at least 0 and noise above 0, found {self.slope_spread!r} and {self.noise!r}"
+                f"expected slope_scale of at least 0 and noise above 0, found {self.slope_scale!r} and {self.noise!r}"
             )
-        self._require_positive(points)
-
-    def _state(self) -> dict[str, Any]:
-        return {
-            "log_coefficients": self.log_coefficients_.tolist(),
-            "centre": self.centre_.tolist(),
-            "free": self.free_.tolist(),
-            "level": self.level_,
-            "covariance": self.covariance_.tolist(),
-            "degrees_of_freedom": self.degrees_of_freedom_,
-        }
-
-    def _restore(self, state: Mapping[str, Any]) -> None:
-        self.log_coefficients_ = np.asarray(state["log_coefficients"], dtype=np.float64)
-        self.centre_ = np.asarray(state["centre"], dtype=np.float64)
-        self.free_ = np.asarray(state["free"], dtype=np.bool_)
-        self.level_ = bool(state.get("level", False))
-        self.covariance_ = np.asarray(state["covariance"], dtype=np.float64)
-        self.degrees_of_freedom_ = int(state["degrees_of_freedom"])
-        self.formula_ = self._as_formula(len(self.centre_))

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, is_dataclass
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -12,7 +12,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from precice_lb.exceptions import ModelError
 
-__all__ = ["Expression", "Formula", "Term", "formula_of", "latex_number", "term_values"]
+__all__ = ["Expression", "Formula", "Term", "formula_of", "latex_number", "names_of", "plain", "term_of", "term_values"]
+
+Array = NDArray[np.float64]
 
 # Longer formulas are for programs.
 TERMS_ON_SCREEN = 4
@@ -22,7 +24,12 @@ TERMS_ON_SCREEN = 4
 class Expression(Protocol):
     """What every learner's model can be written as."""
 
-    def __call__(self, points: ArrayLike) -> NDArray[np.float64]:
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of the ranks, ``p``, and of the parameters, ``x1``, ``x2``, …."""
+        ...
+
+    def __call__(self, points: ArrayLike) -> Array:
         """Seconds at each number of ranks, or at each row of ranks and parameters."""
         ...
 
@@ -31,20 +38,20 @@ class Expression(Protocol):
         ...
 
     def brief(self, digits: int = 4) -> str:
-        """Plain text for a screen: the same as `text`, or what it consists of where that would be long."""
-        ...
+        """Plain text for a screen: what it consists of where `text` would be long."""
+        return self.text(digits)
 
     def latex(self, digits: int = 4) -> str:
         """LaTeX for math mode."""
         ...
 
     def python(self) -> str:
-        """Python expression of ``p`` (and ``x1``, ``x2``, …), with ``math`` imported, at full precision."""
+        """Python expression of the names, with ``math`` imported, at full precision."""
         ...
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain JSON types."""
-        ...
+        """Give plain JSON types."""
+        return {name: plain(value) for name, value in vars(self).items()}
 
 
 @dataclass(frozen=True)
@@ -67,21 +74,9 @@ class Term:
     log_exponent: float = 0.0
     others: tuple[tuple[float, float], ...] = ()
 
-    def exponents(self, place: int) -> tuple[float, float]:
-        """Give the exponents of one parameter and of its logarithm.
-
-        Parameters
-        ----------
-        place : int
-            0 for the ranks, then the parameters.
-        """
-        if place == 0:
-            return self.exponent, self.log_exponent
-        return self.others[place - 1] if place <= len(self.others) else (0.0, 0.0)
-
 
 @dataclass(frozen=True)
-class Formula:
+class Formula(Expression):
     """A sum of terms in the number of ranks ``p`` and further parameters: the (extended) performance model normal form.
 
     Attributes
@@ -107,7 +102,7 @@ class Formula:
     names: tuple[str, ...] = ("p",)
     bases: tuple[float, ...] = ()
 
-    def __call__(self, points: ArrayLike) -> NDArray[np.float64]:
+    def __call__(self, points: ArrayLike) -> Array:
         """Seconds; not finite where log(1) is divided by.
 
         Parameters
@@ -120,20 +115,24 @@ class Formula:
         array of the shape of ``points``, or of shape (n,)
         """
         p = np.asarray(points, dtype=np.float64)
-        columns = [p.ravel()] if len(self.names) == 1 else list(p.reshape(-1, len(self.names)).T)
         shape = p.shape if len(self.names) == 1 else p.shape[:-1]
-        if not self.terms:
-            return np.zeros(shape)
+        rows = p.reshape(-1, len(self.names))
+        if any(self.bases):
+            rows = np.column_stack([base**x if base else x for x, base in zip(rows.T, self._bases(), strict=True)])
         coefficients = np.array([term.coefficient for term in self.terms])
         # Infinite terms of opposite sign give NaN, which is what they are worth.
-        with np.errstate(invalid="ignore", over="ignore"):
-            values = np.ones((len(self.terms), columns[0].size))
-            for place, values_of_place in enumerate(columns):
-                base = self._base(place)
-                column = base**values_of_place if base else values_of_place
-                pairs = [term.exponents(place) for term in self.terms]
-                values *= term_values(column, [i for i, _ in pairs], [j for _, j in pairs], self.log_base)
+        with np.errstate(invalid="ignore"):
+            values = term_values(rows, self.exponents(), self.log_base)
             return np.asarray(coefficients @ values, dtype=np.float64).reshape(shape)
+
+    def exponents(self) -> Array:
+        """Give exponents and log exponents of every term, shape (terms, d, 2)."""
+        d = len(self.names)
+        found = np.zeros((len(self.terms), d, 2))
+        for row, term in zip(found, self.terms, strict=True):
+            pairs = ((term.exponent, term.log_exponent), *term.others)[:d]
+            row[: len(pairs)] = pairs
+        return found
 
     def text(self, digits: int = 4) -> str:
         """Plain text, such as ``0.0121 + 45.31·p^-0.95 + 3e-05·log2(p)``.
@@ -186,26 +185,9 @@ class Formula:
         )
         return self._join(" * ", [repr(abs(float(t.coefficient))) for t in self.terms], log, "**{}")
 
-    def to_dict(self) -> dict[str, Any]:
-        """Give plain JSON types, read back by `from_dict`."""
-        return {
-            "log_base": float(self.log_base),
-            "names": list(self.names),
-            "bases": [float(base) for base in self.bases],
-            "terms": [
-                {
-                    "coefficient": float(t.coefficient),
-                    "exponent": float(t.exponent),
-                    "log_exponent": float(t.log_exponent),
-                    "others": [[float(i), float(j)] for i, j in t.others],
-                }
-                for t in self.terms
-            ],
-        }
-
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Formula:
-        """Read what `to_dict` gave.
+        """Read what ``to_dict`` gave.
 
         Parameters
         ----------
@@ -223,12 +205,7 @@ class Formula:
         """
         try:
             terms = tuple(
-                Term(
-                    float(t["coefficient"]),
-                    float(t["exponent"]),
-                    float(t["log_exponent"]),
-                    tuple((float(i), float(j)) for i, j in t.get("others", ())),
-                )
+                term_of(t["coefficient"], [(t["exponent"], t["log_exponent"]), *t.get("others", ())])
                 for t in data["terms"]
             )
             names = tuple(str(name) for name in data.get("names", ("p",)))
@@ -236,18 +213,17 @@ class Formula:
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise ModelError(f"expected a formula with log_base and terms, found {data!r:.80}") from error
 
-    def _base(self, place: int) -> float:
-        return self.bases[place] if place < len(self.bases) else 0.0
+    def _bases(self) -> tuple[float, ...]:
+        return self.bases + (0.0,) * (len(self.names) - len(self.bases))
 
     def _join(self, times: str, coefficients: list[str], log: str, power: str) -> str:
         if not self.terms:
             return "0"
         joined = ""
-        for term, coefficient in zip(self.terms, coefficients, strict=True):
+        for term, coefficient, pairs in zip(self.terms, coefficients, self.exponents().tolist(), strict=True):
             parts = [coefficient]
-            for place, plain in enumerate(self.names):
-                exponent, log_exponent = term.exponents(place)
-                name = f"({self._base(place):g}{power.format(plain)})" if self._base(place) else plain
+            for plain, base, (exponent, log_exponent) in zip(self.names, self._bases(), pairs, strict=True):
+                name = f"({base:g}{power.format(plain)})" if base else plain
                 if exponent:
                     parts.append(_power(name, exponent, power))
                 if log_exponent:
@@ -257,18 +233,19 @@ class Formula:
         return joined
 
 
+def term_of(coefficient: float, pairs: ArrayLike) -> Term:
+    """Make a term of exponents and log exponents of the ranks and of each parameter, shape (d, 2)."""
+    (i, j), *others = np.asarray(pairs, dtype=np.float64).tolist()
+    return Term(float(coefficient), i, j, tuple((k, m) for k, m in others))
+
+
+def names_of(columns: int) -> tuple[str, ...]:
+    """Give the names of ranks and parameters, so many in all."""
+    return "p", *(f"x{place}" for place in range(1, columns))
+
+
 def formula_of(model: Any) -> Expression | None:
-    """Give the formula of a fitted model; None for an estimator that has none.
-
-    Parameters
-    ----------
-    model : estimator
-        A learner, or anybody's scikit-learn regressor.
-
-    Returns
-    -------
-    Expression or None
-    """
+    """Give the formula of a fitted model; None for an estimator that has none."""
     make = getattr(model, "formula", None)
     try:
         formula = make() if callable(make) else None
@@ -277,34 +254,22 @@ def formula_of(model: Any) -> Expression | None:
     return formula if isinstance(formula, Expression) else None
 
 
-def term_values(
-    ranks: NDArray[np.float64],
-    exponents: Iterable[float],
-    log_exponents: Iterable[float],
-    log_base: float = 2.0,
-) -> NDArray[np.float64]:
-    """Basis functions p^i log(p)^j, equation 2.5 of Schröder 2019.
+def term_values(points: ArrayLike, exponents: ArrayLike, log_base: float = 2.0) -> Array:
+    """Basis functions Π x^i log(x)^j (Schröder 2019, equation 2.5); infinite where log(1) has a negative exponent.
 
-    Parameters
-    ----------
-    ranks : array of shape (n,)
-        Numbers of ranks, at least 1.
-    exponents, log_exponents : iterables of length T
-        i and j of each term.
-    log_base : float
-        Base of the logarithm.
-
-    Returns
-    -------
-    array of shape (T, n)
-        Infinite where log(1) = 0 has a negative exponent.
+    At points (n,) or (n, d), for exponents i and j of each term and column, shape (T, 2) or (T, d, 2); shape (T, n).
     """
-    i = np.asarray(list(exponents), dtype=np.float64)[:, None]
-    j = np.asarray(list(log_exponents), dtype=np.float64)[:, None]
-    # log2 is exact at powers of two, unlike log(p) / log(2).
-    logarithm = np.log2(ranks) if log_base == 2.0 else np.log(ranks) / math.log(log_base)
-    with np.errstate(divide="ignore", over="ignore"):
-        return np.asarray(np.power(ranks, i) * np.power(logarithm, j), dtype=np.float64)
+    columns = np.asarray(points, dtype=np.float64)
+    columns = columns.reshape(len(columns), -1).T
+    pairs = np.asarray(exponents, dtype=np.float64)
+    pairs = pairs.reshape(len(pairs), len(columns), 2)
+    result = np.ones((len(pairs), columns.shape[1]))
+    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+        for x, i, j in zip(columns, pairs[:, :, 0].T, pairs[:, :, 1].T, strict=True):
+            # log2 is exact at powers of two, unlike log(p) / log(2).
+            logarithm = np.log2(x) if log_base == 2.0 else np.log(x) / math.log(log_base)
+            result *= np.power(x, i[:, None]) * np.power(logarithm, j[:, None])
+    return result
 
 
 def _power(base: str, exponent: float, form: str) -> str:
@@ -318,3 +283,18 @@ def latex_number(value: float, digits: int = 4) -> str:
     """Write a number for math mode, with a power of ten instead of an exponent."""
     mantissa, _, power = f"{value:.{digits}g}".partition("e")
     return rf"{mantissa} \cdot 10^{{{int(power)}}}" if power else mantissa
+
+
+def plain(value: Any) -> Any:
+    """JSON types; null for what is not finite."""
+    if hasattr(value, "to_dict"):
+        return value.to_dict()
+    if is_dataclass(value):
+        return plain(vars(value))
+    if isinstance(value, np.generic | np.ndarray):
+        return plain(value.tolist())
+    if isinstance(value, tuple | list):
+        return [plain(item) for item in value]
+    if isinstance(value, Mapping):
+        return {key: plain(item) for key, item in value.items()}
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -8,7 +8,8 @@ the measurements the curve is a power law.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -20,9 +21,8 @@ from sklearn.gaussian_process import GaussianProcessRegressor as ScikitProcess
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, WhiteKernel
 
 from precice_lb.exceptions import ModelError
-from precice_lb.models.base import Curves, Learner
+from precice_lb.models.base import CurveLearner, array
 from precice_lb.models.gaussian_process_formula import ProcessFormula
-from precice_lb.models.inputs import check_level, check_points, check_table
 
 __all__ = ["GaussianProcessRegressor"]
 
@@ -39,7 +39,8 @@ COSINES = 1024
 LARGEST = 600.0
 
 
-class GaussianProcessRegressor(Learner):
+@dataclass(kw_only=True, eq=False, repr=False)
+class GaussianProcessRegressor(CurveLearner):
     """Power law plus a smooth deviation, with its uncertainty.
 
     Every prediction is positive and finite.
@@ -64,26 +65,19 @@ class GaussianProcessRegressor(Learner):
     """
 
     learner_name: ClassVar[str] = "gaussian-process"
+    several_parameters: ClassVar[bool] = True
+    learned: ClassVar[Mapping[str, Callable[[Any], Any]]] = {
+        "hyperparameters": dict,
+        **dict.fromkeys(("points", "targets", "noise", "centre"), array),
+        "level": float,
+    }
 
-    formula_: ProcessFormula
-    hyperparameters_: dict[str, Any]
+    restarts: int = 2
+    random_state: int = 0
 
-    def __init__(self, *, restarts: int = 2, random_state: int = 0) -> None:
-        self.restarts = restarts
-        self.random_state = random_state
-
-    def fit(self, X: ArrayLike, y: ArrayLike, spread: ArrayLike | None = None) -> GaussianProcessRegressor:
-        """Find the hyperparameters; known standard errors add to the noise.
-
-        Raises
-        ------
-        ModelError
-            Bad input or parameters; parameters that are not positive.
-        """
-        points, seconds, errors = check_table(X, y, spread)
+    def _fit(self, points: Array, seconds: Array, errors: Array) -> None:
         if not (isinstance(self.restarts, int) and self.restarts >= 0):
             raise ModelError(f"expected restarts of 0 or more, found {self.restarts!r}")
-        self._require_positive(points)
         logs = np.log(points)
         self.centre_ = logs.mean(axis=0)
         self.points_ = logs - self.centre_
@@ -101,44 +95,23 @@ class GaussianProcessRegressor(Learner):
             warnings.simplefilter("ignore", ConvergenceWarning)
             process.fit(self.points_, self.targets_)
         smooth, linear, white = process.kernel_.k1.k1, process.kernel_.k1.k2, process.kernel_.k2
-        self.hyperparameters_ = {
+        self.hyperparameters_: dict[str, Any] = {
             "smooth": float(smooth.k1.constant_value),
             "lengths": [float(length) for length in np.broadcast_to(smooth.k2.length_scale, d)],
             "slope": float(linear.k1.constant_value),
             "noise": float(white.noise_level),
         }
         self.noise_ = known + self.hyperparameters_["noise"] + 1e-10
-        self._prepare()
-        return self
 
-    def predict(self, X: ArrayLike) -> Array:
-        """Positive, finite seconds at each row of X: the median curve."""
-        return self.formula()(self._points(X))
-
-    def predict_interval(self, X: ArrayLike, level: float = 0.8) -> tuple[Array, Array]:
+    def _interval(self, points: Array, level: float) -> tuple[Array, Array]:
         """Quantiles of the posterior of the curve, given the hyperparameters."""
-        level, points = check_level(level), self._points(X)
         logs = np.log(points) - self.centre_
         half = float(norm.ppf((1 + level) / 2)) * self._process.predict(logs, return_std=True)[1]
-        centre = np.log(self.formula_(points))
+        centre = np.log(self._predict(points))
         return np.exp(np.maximum(centre - half, -LARGEST)), np.exp(np.minimum(centre + half, LARGEST))
 
-    def sample(self, X: ArrayLike, n: int, random_state: int | np.random.Generator | None = None) -> Array:
-        """Draw curves and give their seconds at the rows of X, shape (n, len(X)).
-
-        The same seed draws the same curves, whatever X.
-        """
-        return np.asarray(self.draw(n, random_state)(X), dtype=np.float64)
-
-    def draw(self, n: int, random_state: int | np.random.Generator | None = None) -> Curves:
-        """Draw n whole curves.
-
-        Functions drawn from the prior (sums of the same cosines, Rahimi and Recht 2007, for the smooth part) are
-        corrected by what they miss of the measurements (Matheron's rule), so that each is a function that can be asked
-        anywhere.
-        """
-        self._require_fitted()
-        rng = np.random.default_rng(random_state)
+    def _draw(self, n: int, rng: np.random.Generator) -> Callable[[Array], Array]:
+        """Draw from the prior (random Fourier features, Rahimi and Recht 2007), corrected by Matheron's rule."""
         d, given = self.points_.shape[1], self.hyperparameters_
         frequencies = rng.standard_normal((COSINES, d)) / np.asarray(given["lengths"])
         phases = rng.uniform(0, 2 * np.pi, COSINES)
@@ -154,8 +127,7 @@ class GaussianProcessRegressor(Learner):
         missed -= rng.standard_normal(missed.shape) * np.sqrt(self.noise_)
         weights = cho_solve((self._process.L_, True), missed.T).T
 
-        def curves(ranks: ArrayLike) -> Array:
-            points = self._points(ranks)
+        def curves(points: Array) -> Array:
             logs = np.log(points) - self.centre_
             values = prior(logs) + weights @ self._process.kernel_(self.points_, logs)
             values += self.level_ - np.log(points[:, 0])
@@ -163,23 +135,8 @@ class GaussianProcessRegressor(Learner):
 
         return curves
 
-    def formula(self) -> ProcessFormula:
-        """Give the median curve."""
-        self._require_fitted()
-        return self.formula_
-
-    def _points(self, X: ArrayLike) -> Array:
-        self._require_fitted()
-        points = check_points(X, len(self.centre_))
-        self._require_positive(points)
-        return points
-
-    def _require_positive(self, points: Array) -> None:
-        if not (points > 0).all():
-            raise ModelError(
-                f"expected parameters above 0, whose logarithms are learned from, found {points[points <= 0][0]:g}; "
-                "count them from 1, or use the learner 'neural'"
-            )
+    def _positive_for(self) -> str:
+        return "their logarithms"
 
     def _prepare(self) -> None:
         """Solve for the weights of the measurements."""
@@ -193,25 +150,6 @@ class GaussianProcessRegressor(Learner):
         self.formula_ = ProcessFormula(
             constant, slopes, given["smooth"] * weights, self.points_, np.asarray(given["lengths"]), self.centre_
         )
-
-    def _state(self) -> dict[str, Any]:
-        return {
-            "hyperparameters": self.hyperparameters_,
-            "points": self.points_.tolist(),
-            "targets": self.targets_.tolist(),
-            "noise": self.noise_.tolist(),
-            "centre": self.centre_.tolist(),
-            "level": self.level_,
-        }
-
-    def _restore(self, state: Mapping[str, Any]) -> None:
-        given = state["hyperparameters"]
-        self.hyperparameters_ = {name: float(given[name]) for name in ("smooth", "slope", "noise")}
-        self.hyperparameters_["lengths"] = [float(length) for length in given["lengths"]]
-        for name in ("points", "targets", "noise", "centre"):
-            setattr(self, f"{name}_", np.asarray(state[name], dtype=np.float64))
-        self.level_ = float(state["level"])
-        self._prepare()
 
 
 def _kernel(smooth: float, lengths: ArrayLike, slope: float) -> Any:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+
+from precice_lb.models.formula import Expression, names_of
 
 __all__ = ["ProcessFormula"]
 
@@ -17,7 +18,7 @@ LARGEST = 600.0
 
 
 @dataclass(frozen=True, eq=False)
-class ProcessFormula:
+class ProcessFormula(Expression):
     """``exp(constant + slopes · u + Σ weights_k exp(-½ |(u - u_k) / lengths|²)) / p`` with u = ln(x) - centre.
 
     Attributes
@@ -39,6 +40,11 @@ class ProcessFormula:
     lengths: Array
     centre: Array
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of ranks and parameters."""
+        return names_of(len(self.centre))
+
     def __call__(self, points: ArrayLike) -> Array:
         """Seconds at each row of ranks and parameters, shape (n,)."""
         logs = np.log(np.asarray(points, dtype=np.float64).reshape(-1, len(self.centre)))
@@ -53,27 +59,23 @@ class ProcessFormula:
         factor = float(np.exp(np.clip(self.constant - self.slopes @ self.centre, -LARGEST, LARGEST)))
         powers = self.slopes.copy()
         powers[0] -= 1
-        law = "·".join(f"{name}^{power:.{digits}g}" for name, power in zip(self._names(), powers, strict=True))
+        law = "·".join(f"{name}^{power:.{digits}g}" for name, power in zip(self.names, powers, strict=True))
         scales = ", ".join(f"{length:.{digits}g}" for length in self.lengths)
         return (
             f"{factor:.{digits}g}·{law}·exp(sum of {len(self.weights)} bumps of up to "
             f"{np.abs(self.weights).max():.{digits}g} with lengths {scales} in ln)"
         )
 
-    def brief(self, digits: int = 4) -> str:
-        """Plain text for a screen: `text`, which is short."""
-        return self.text(digits)
-
     def latex(self, digits: int = 4) -> str:
         """LaTeX for math mode, with the smooth deviation as a function s."""
         parts = [f"{self.constant:.{digits}g}"]
-        for name, slope, centre in zip(self._names(), self.slopes, self.centre, strict=True):
+        for name, slope, centre in zip(self.names, self.slopes, self.centre, strict=True):
             parts.append(rf"{slope:+.{digits}g}\,(\ln {name} {-centre:+.{digits}g})")
-        return rf"\frac{{1}}{{p}} \exp({' '.join(parts)} + s({', '.join(self._names())}))"
+        return rf"\frac{{1}}{{p}} \exp({' '.join(parts)} + s({', '.join(self.names)}))"
 
     def python(self) -> str:
         """Python expression of ``p``, ``x1``, … (with ``math`` imported) at full precision."""
-        logs = [f"(math.log({name}) - {c!r})" for name, c in zip(self._names(), self.centre.tolist(), strict=True)]
+        logs = [f"(math.log({name}) - {c!r})" for name, c in zip(self.names, self.centre.tolist(), strict=True)]
         parts = [repr(float(self.constant))]
         parts += [f"{slope!r} * {u}" for u, slope in zip(logs, self.slopes.tolist(), strict=True)]
         for weight, point in zip(self.weights.tolist(), self.points.tolist(), strict=True):
@@ -83,17 +85,3 @@ class ProcessFormula:
             )
             parts.append(f"{weight!r} * math.exp(-0.5 * ({squares}))")
         return f"math.exp({' + '.join(parts)}) / p"
-
-    def to_dict(self) -> dict[str, Any]:
-        """Give plain JSON types."""
-        return {
-            "constant": float(self.constant),
-            "slopes": self.slopes.tolist(),
-            "weights": self.weights.tolist(),
-            "points": self.points.tolist(),
-            "lengths": self.lengths.tolist(),
-            "centre": self.centre.tolist(),
-        }
-
-    def _names(self) -> list[str]:
-        return ["p" if place == 0 else f"x{place}" for place in range(len(self.centre))]

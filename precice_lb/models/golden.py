@@ -19,21 +19,9 @@ NEIGHBOURS = 5
 
 
 def slope_order(pairs: Array, largest: float, log_base: float = 2.0) -> NDArray[np.intp]:
-    """Sort terms x^i log(x)^j by the magnitude of their slope at the largest measured x.
+    """Sort terms x^i log(x)^j, exponents (T, 2), by the size of their slope at the largest measured x > 1.
 
-    Parameters
-    ----------
-    pairs : array of shape (T, 2)
-        Exponents i and j.
-    largest : float
-        Above 1.
-    log_base : float
-        Base of the logarithm.
-
-    Returns
-    -------
-    array of shape (T,)
-        Indices, the flattest first; of equal slopes the first stays first.
+    Indices, shape (T,), the flattest first; of equal slopes the first stays first.
     """
     i, j = pairs.T
     logarithm = math.log(largest) / math.log(log_base)
@@ -45,24 +33,11 @@ def slope_order(pairs: Array, largest: float, log_base: float = 2.0) -> NDArray[
 
 
 def golden_section(evaluate: Callable[[int], float], count: int) -> tuple[int, dict[int, float]]:
-    """Find the minimum of a function that falls, then rises, over 0 … count - 1, with few evaluations.
+    """Find where a function falls no more and rises, over 0 … count - 1: the index, and all that was evaluated.
 
     The interval shrinks by the golden ratio; points are rounded to integers. At the end the neighbours of the best
-    point are looked at, and theirs as long as they are better: a ranking of hypotheses is unimodal only nearly.
-
-    Parameters
-    ----------
-    evaluate : callable
-        From an index to a number; called once for each index. Infinite is allowed.
-    count : int
-        At least 1.
-
-    Returns
-    -------
-    index : int
-        Of the least value seen; of equal ones the lowest.
-    evaluated : dict of int to float
-        All that was evaluated.
+    point are looked at, and theirs as long as they are better: a ranking of hypotheses is unimodal only nearly. Of
+    equal values the lowest index wins.
     """
     seen: dict[int, float] = {}
 

@@ -8,20 +8,19 @@ from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from scipy.stats import norm
 
-from precice_lb.models.base import Learner
-from precice_lb.models.inputs import check_level, check_measurements, check_ranks, check_table
+from precice_lb.models.base import CurveLearner, array
 from precice_lb.models.piecewise_formula import Piece, PiecewiseFormula
 from precice_lb.models.repeats import measured_points
 
-__all__ = ["InterpolationRegressor"]
+__all__ = ["InterpolationRegressor", "interpolated"]
 
 Array = NDArray[np.float64]
 
 
-class InterpolationRegressor(Learner):
+class InterpolationRegressor(CurveLearner):
     """Straight lines in logarithms through the median at each measured number of ranks.
 
     It claims nothing beyond the measured ranks: there `predict` takes fewer of them to scale ideally and more of them
@@ -36,6 +35,10 @@ class InterpolationRegressor(Learner):
     """
 
     learner_name: ClassVar[str] = "interpolation"
+    learned: ClassVar[Mapping[str, Callable[[Any], Any]]] = {
+        "formula": PiecewiseFormula.from_dict,
+        **dict.fromkeys(("ranks", "seconds", "errors"), array),
+    }
     always_valid: ClassVar[bool] = True
     #: Whether nothing may be recommended outside of the measured ranks.
     measured_only: ClassVar[bool] = True
@@ -45,73 +48,38 @@ class InterpolationRegressor(Learner):
     seconds_: Array
     errors_: Array
 
-    def fit(self, X: ArrayLike, y: ArrayLike, spread: ArrayLike | None = None) -> InterpolationRegressor:
-        """Put the lines through the measurements.
-
-        Raises
-        ------
-        ModelError
-            Bad input.
-        """
-        ranks, seconds = check_measurements(X, y)
-        _, _, errors = check_table(ranks, seconds, spread)
-        points = measured_points(ranks, seconds, errors)
-        self.ranks_, self.seconds_, self.errors_ = points.ranks, points.seconds, points.errors
+    def _fit(self, points: Array, seconds: Array, errors: Array) -> None:
+        found = measured_points(points[:, 0], seconds, errors)
+        self.ranks_, self.seconds_, self.errors_ = found.ranks, found.seconds, found.errors
         self.formula_ = PiecewiseFormula(tuple(_pieces(self.ranks_, self.seconds_)))
-        return self
 
-    def predict(self, X: ArrayLike) -> Array:
-        """Positive, finite seconds at each row of X."""
-        self._require_fitted()
-        return self.formula_(check_ranks(X))
-
-    def predict_interval(self, X: ArrayLike, level: float = 0.8) -> tuple[Array, Array]:
+    def _interval(self, points: Array, level: float) -> tuple[Array, Array]:
         """Bounds from the errors of the points, interpolated likewise."""
-        level, mean, ranks = check_level(level), self.predict(X), check_ranks(X)
-        errors = np.interp(np.log(ranks), np.log(self.ranks_), self.errors_)
+        mean = self._predict(points)
+        errors = interpolated(points[:, 0], self.ranks_, self.errors_[None])[0]
         factor = np.exp(float(norm.ppf((1 + level) / 2)) * errors)
         return mean / factor, mean * factor
 
-    def draw(self, n: int, random_state: int | np.random.Generator | None = None) -> Callable[[ArrayLike], Array]:
+    def _draw(self, n: int, rng: np.random.Generator) -> Callable[[Array], Array]:
         """Draw curves through points that differ from the measured ones by their errors."""
-        self._require_fitted()
-        rng = np.random.default_rng(random_state)
         offsets = self.errors_ * rng.standard_normal((n, len(self.ranks_)))
+        return lambda points: self._predict(points) * np.exp(interpolated(points[:, 0], self.ranks_, offsets))
 
-        def curves(rows: ArrayLike) -> Array:
-            ranks = check_ranks(rows)
-            if len(self.ranks_) == 1:
-                return np.asarray(self.formula_(ranks) * np.exp(np.tile(offsets, len(ranks))))
-            at = np.log(ranks)
-            right = np.searchsorted(self.ranks_, ranks).clip(1, len(self.ranks_) - 1)
-            left = np.log(self.ranks_[right - 1])
-            share = ((at - left) / (np.log(self.ranks_[right]) - left)).clip(0.0, 1.0)
-            between = offsets[:, right - 1] * (1 - share) + offsets[:, right] * share
-            return np.asarray(self.formula_(ranks) * np.exp(between))
 
-        return curves
+def interpolated(ranks: Array, known: NDArray[Any], values: Array) -> Array:
+    """Values on straight lines over the logarithm of ranks, constant outside of the known ones, shape (n, m).
 
-    def sample(self, X: ArrayLike, n: int, random_state: int | np.random.Generator | None = None) -> Array:
-        """Draw curves and give their seconds at the rows of X, shape (n, len(X))."""
-        return self.draw(n, random_state)(X)
-
-    def formula(self) -> PiecewiseFormula:
-        """Give the curve."""
-        self._require_fitted()
-        return self.formula_
-
-    def _state(self) -> dict[str, Any]:
-        return {
-            "formula": self.formula_.to_dict(),
-            "ranks": self.ranks_.tolist(),
-            "seconds": self.seconds_.tolist(),
-            "errors": self.errors_.tolist(),
-        }
-
-    def _restore(self, state: Mapping[str, Any]) -> None:
-        self.formula_ = PiecewiseFormula.from_dict(state["formula"])
-        for name in ("ranks", "seconds", "errors"):
-            setattr(self, f"{name}_", np.asarray(state[name], dtype=np.float64))
+    Of n curves with values (n, k) at known ranks (k,), rising; at ranks (m,), or (n, m) where each curve is asked at
+    others. Logarithms of seconds make straight lines on doubly logarithmic axes.
+    """
+    if len(known) == 1:
+        return np.broadcast_to(values, (len(values), np.shape(ranks)[-1]))
+    right = np.searchsorted(known, ranks, side="right").clip(1, len(known) - 1)
+    low, high = np.log(known)[right - 1], np.log(known)[right]
+    share = ((np.log(ranks) - low) / (high - low)).clip(0.0, 1.0)
+    rows = np.arange(len(values))[:, None]
+    left = values[rows, right - 1]
+    return np.asarray(left + share * (values[rows, right] - left), dtype=np.float64)
 
 
 def _pieces(ranks: Array, seconds: Array) -> list[Piece]:

@@ -23,12 +23,8 @@ DEPENDENT = 1e-11
 class Factors:
     """``columns = q @ r`` for each of h problems with k columns.
 
-    Attributes
-    ----------
-    q : array of shape (k, rows, h)
-        Orthonormal columns (zero for a dependent column); with ridge only the rows of the data.
-    r : array of shape (k, k, h)
-        Upper triangles; the diagonal is infinite for a dependent column, so that its coefficient is zero.
+    ``q``, shape (k, rows, h), has orthonormal columns (zero for a dependent one), with ridge only the rows of the data;
+    ``r``, shape (k, k, h), upper triangles, whose diagonal is infinite for a dependent column: its coefficient is zero.
     """
 
     q: Array
@@ -47,21 +43,11 @@ class Factors:
 
 
 def factorize(columns: Array, ridge: float = 0.0) -> Factors:
-    """Orthogonalise the columns of each problem, by modified Gram-Schmidt done twice.
+    """Orthogonalise k columns of each of h problems, shape (k, rows, h), by modified Gram-Schmidt done twice.
 
-    Parameters
-    ----------
-    columns : array of shape (k, rows, h)
-        k columns for each of h problems; not changed.
-    ridge : float
-        Penalty on the squared coefficients of the columns as given. It enters as the rows ``sqrt(ridge) * identity``
-        below the columns, so that the normal equations, with their squared condition number, are never formed.
-
-    Returns
-    -------
-    Factors
-        With ``q`` cut to the rows of the data: ``q qᵀ y`` are then the fitted values also with a penalty, because the
-        rows of the penalty have zeros on the right-hand side.
+    The ridge, a penalty on the squared coefficients of the columns as given, enters as the rows ``sqrt(ridge) *
+    identity`` below the columns, so that the normal equations, with their squared condition number, are never formed.
+    ``q qᵀ y`` are then the fitted values also with a penalty, because its rows have zeros on the right-hand side.
     """
     k, rows, h = columns.shape
     extra = k if ridge > 0 else 0
@@ -88,26 +74,11 @@ def factorize(columns: Array, ridge: float = 0.0) -> Factors:
 
 
 def solve_nonnegative(columns: Array, targets: Array) -> tuple[Array, Array]:
-    """Non-negative least squares for each problem, exact, by trying every set of active columns.
+    """Non-negative least squares of columns (k, rows, h) for targets (rows, h), exact.
 
-    Parameters
-    ----------
-    columns : array of shape (k, rows, h)
-        A column of zeros is never used.
-    targets : array of shape (rows, h)
-        Right-hand sides.
-
-    Returns
-    -------
-    coefficients : array of shape (k, h)
-        Not negative.
-    residuals : array of shape (h,)
-        Sums of squared residuals.
-
-    Notes
-    -----
-    The optimum is the unconstrained solution on its own active set (Karush-Kuhn-Tucker), so the best among the
-    feasible solutions of all 2^k sets is the optimum. For k ≤ 3 that is faster than an active-set method per problem.
+    Coefficients, shape (k, h), and sums of squared residuals, shape (h,). The optimum is the unconstrained solution on
+    its own active set (Karush-Kuhn-Tucker), so the best among the feasible solutions of all 2^k sets is the optimum.
+    For k ≤ 3 that is faster than an active-set method per problem. A column of zeros is never used.
     """
     k, _, h = columns.shape
     best = np.zeros((k, h))

@@ -15,20 +15,7 @@ Loss = Callable[[ArrayLike, ArrayLike], NDArray[np.float64]]
 
 
 def smape(truth: ArrayLike, prediction: ArrayLike) -> NDArray[np.float64]:
-    """Symmetric mean absolute percentage error, in percent from 0 to 200 (equation 2.8).
-
-    Parameters
-    ----------
-    truth : array of shape (n,) or (n, ...)
-        Measured seconds; broadcast against ``prediction``.
-    prediction : array of shape (n, ...)
-        Predicted seconds.
-
-    Returns
-    -------
-    array of shape (...)
-        Mean over the first axis. Where truth and prediction are both zero the error is zero.
-    """
+    """Symmetric mean absolute percentage error, 0 to 200 % (equation 2.8), of predictions (n, …), shape (…)."""
     truth, prediction = _aligned(truth, prediction)
     scale = np.abs(truth) + np.abs(prediction)
     error = 2.0 * np.abs(truth - prediction)
@@ -36,13 +23,13 @@ def smape(truth: ArrayLike, prediction: ArrayLike) -> NDArray[np.float64]:
 
 
 def mape(truth: ArrayLike, prediction: ArrayLike) -> NDArray[np.float64]:
-    """Mean absolute percentage error, in percent of the truth (equation 2.9); see `smape` for shapes."""
+    """Mean absolute percentage error, in percent of the truth (equation 2.9)."""
     truth, prediction = _aligned(truth, prediction)
     return _mean(np.abs((truth - prediction) / truth)) * 100.0
 
 
 def mse(truth: ArrayLike, prediction: ArrayLike) -> NDArray[np.float64]:
-    """Mean squared error, in squared seconds (equation 2.10); see `smape` for shapes."""
+    """Mean squared error, in squared seconds (equation 2.10)."""
     truth, prediction = _aligned(truth, prediction)
     return _mean(np.square(truth - prediction))
 
@@ -51,13 +38,7 @@ LOSSES: dict[str, Loss] = {"smape": smape, "mape": mape, "mse": mse}
 
 
 def get_loss(name: str) -> Loss:
-    """Look a loss up by its name.
-
-    Raises
-    ------
-    ModelError
-        No such loss.
-    """
+    """Look a loss up by its name."""
     try:
         return LOSSES[name]
     except (KeyError, TypeError):

@@ -7,18 +7,18 @@ without the logarithm neither learned how time depends on the mesh level.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from scipy.stats import t as student
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.neural_network import MLPRegressor
 
 from precice_lb.exceptions import ModelError
 from precice_lb.models.base import Learner
-from precice_lb.models.inputs import check_level, check_points, check_table
 from precice_lb.models.neural_formula import Network, NetworkFormula
 
 __all__ = ["NeuralRegressor"]
@@ -26,6 +26,7 @@ __all__ = ["NeuralRegressor"]
 Array = NDArray[np.float64]
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class NeuralRegressor(Learner):
     """Mean of networks that differ by their random first weights, in log2 of the seconds.
 
@@ -57,40 +58,20 @@ class NeuralRegressor(Learner):
     """
 
     learner_name: ClassVar[str] = "neural"
+    several_parameters: ClassVar[bool] = True
+    learned: ClassVar[Mapping[str, Callable[[Any], Any]]] = {"networks": dict, "error": float}
 
-    formula_: NetworkFormula
-    error_: float
+    hidden_layers: Sequence[int] = (30, 30)
+    members: int = 5
+    alpha: float = 0.01
+    solver: str = "lbfgs"
+    max_iter: int = 1000
+    log_inputs: bool = False
+    random_state: int = 0
 
-    def __init__(
-        self,
-        *,
-        hidden_layers: Sequence[int] = (30, 30),
-        members: int = 5,
-        alpha: float = 1e-2,
-        solver: str = "lbfgs",
-        max_iter: int = 1000,
-        log_inputs: bool = False,
-        random_state: int = 0,
-    ) -> None:
-        self.hidden_layers = hidden_layers
-        self.members = members
-        self.alpha = alpha
-        self.solver = solver
-        self.max_iter = max_iter
-        self.log_inputs = log_inputs
-        self.random_state = random_state
-
-    def fit(self, X: ArrayLike, y: ArrayLike, spread: ArrayLike | None = None) -> NeuralRegressor:
-        """Train every network; ``spread`` is left aside.
-
-        Raises
-        ------
-        ModelError
-            Bad input or parameters.
-        """
-        points, seconds, _ = check_table(X, y, spread)
+    def _fit(self, points: Array, seconds: Array, errors: Array) -> None:
         self._check_parameters()
-        inputs = self._inputs(points)
+        inputs = np.log2(points) if self.log_inputs else points
         low, width = inputs.min(axis=0), np.ptp(inputs, axis=0)
         width[width == 0] = 1.0
         target = np.log2(seconds)
@@ -110,39 +91,24 @@ class NeuralRegressor(Learner):
                 warnings.simplefilter("ignore", ConvergenceWarning)
                 network.fit((inputs - low) / width, (target - centre) / scale)
             networks.append(Network(tuple(network.coefs_), tuple(network.intercepts_)))
-        self.formula_ = NetworkFormula(tuple(networks), low, width, centre, scale, bool(self.log_inputs))
-        residuals = target - self.formula_.log2(points).mean(axis=0)
+        formula = NetworkFormula(tuple(networks), low, width, centre, scale, bool(self.log_inputs))
+        self.networks_ = formula.weights()
+        residuals = target - formula.log2(points).mean(axis=0)
         self.error_ = float(np.sqrt(np.mean(residuals**2)))
-        return self
 
-    def predict(self, X: ArrayLike) -> Array:
-        """Positive, finite seconds at each row of X."""
-        return self.formula()(self._points(X))
+    def _prepare(self) -> None:
+        self.formula_ = NetworkFormula.from_weights(self.networks_)
 
-    def predict_interval(self, X: ArrayLike, level: float = 0.8) -> tuple[Array, Array]:
+    def _interval(self, points: Array, level: float) -> tuple[Array, Array]:
         """Student-t bounds from how far the networks are apart, and from the residuals."""
-        level, logs = check_level(level), self.formula().log2(self._points(X))
+        logs = self.formula_.log2(points)
         deviation = np.sqrt(logs.var(axis=0, ddof=1) * (1 + 1 / self.members) + self.error_**2)
         half = float(student.ppf((1 + level) / 2, self.members - 1)) * deviation
         centre = logs.mean(axis=0)
         return np.exp2(np.clip(centre - half, -900.0, 900.0)), np.exp2(np.clip(centre + half, -900.0, 900.0))
 
-    def formula(self) -> NetworkFormula:
-        """Give the networks; their Python expression is long."""
-        self._require_fitted()
-        return self.formula_
-
-    def _points(self, X: ArrayLike) -> Array:
-        points = check_points(X, len(self.formula_.low))
-        self._inputs(points)
-        return points
-
-    def _inputs(self, points: Array) -> Array:
-        if not self.log_inputs:
-            return points
-        if not (points > 0).all():
-            raise ModelError(f"expected parameters above 0 for log_inputs, found {points[points <= 0][0]:g}")
-        return np.log2(points)
+    def _positive_for(self) -> str:
+        return "log_inputs" if self.log_inputs else ""
 
     def _check_parameters(self) -> None:
         layers = list(self.hidden_layers)
@@ -156,10 +122,3 @@ class NeuralRegressor(Learner):
             raise ModelError(
                 f"expected alpha of 0 or more and max_iter of 1 or more, found {self.alpha!r}, {self.max_iter!r}"
             )
-
-    def _state(self) -> dict[str, Any]:
-        return {"networks": self.formula_.weights(), "error": self.error_}
-
-    def _restore(self, state: Mapping[str, Any]) -> None:
-        self.formula_ = NetworkFormula.from_weights(state["networks"])
-        self.error_ = float(state["error"])

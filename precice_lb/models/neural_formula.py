@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from precice_lb.models.formula import Expression, names_of
+
 __all__ = ["Network", "NetworkFormula"]
 
 Array = NDArray[np.float64]
@@ -51,7 +53,7 @@ class Network:
 
 
 @dataclass(frozen=True, eq=False)
-class NetworkFormula:
+class NetworkFormula(Expression):
     """Two to the mean output of several networks.
 
     Attributes
@@ -73,6 +75,11 @@ class NetworkFormula:
     scale: float
     log_inputs: bool
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of ranks and parameters."""
+        return names_of(len(self.low))
+
     def log2(self, points: Array) -> Array:
         """log2 of the seconds by each network, shape (networks, n), for points of shape (n, d)."""
         inputs = ((np.log2(points) if self.log_inputs else points) - self.low) / self.width
@@ -91,10 +98,6 @@ class NetworkFormula:
             f"2^({self.centre:.{digits}g} + {self.scale:.{digits}g}·mean of {len(self.networks)} networks of {layers} "
             f"neurons in {names})"
         )
-
-    def brief(self, digits: int = 4) -> str:
-        """Plain text for a screen: `text`, which is short."""
-        return self.text(digits)
 
     def latex(self, digits: int = 4) -> str:
         """LaTeX for math mode, with the networks as functions N_k."""
@@ -127,11 +130,7 @@ class NetworkFormula:
 
     def weights(self) -> dict[str, Any]:
         """Give everything as plain JSON types, read back by `from_weights`."""
-        members = [
-            {"weights": [w.tolist() for w in net.weights], "offsets": [b.tolist() for b in net.offsets]}
-            for net in self.networks
-        ]
-        return {**self.to_dict(), "networks": members}
+        return super().to_dict()
 
     @classmethod
     def from_weights(cls, data: Mapping[str, Any]) -> NetworkFormula:
@@ -147,4 +146,4 @@ class NetworkFormula:
         return cls(networks, low, width, float(data["centre"]), float(data["scale"]), bool(data["log_inputs"]))
 
     def _names(self, form: str) -> list[str]:
-        return [form.format("p" if place == 0 else f"x{place}") for place in range(len(self.low))]
+        return [form.format(name) for name in self.names]

@@ -7,16 +7,16 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from scipy.stats import t as student
 
 from precice_lb.exceptions import ModelError
-from precice_lb.models.base import Learner
-from precice_lb.models.inputs import check_level, check_measurements, check_ranks, check_table
+from precice_lb.models.base import Learner, array
 from precice_lb.models.piecewise_formula import Piece, PiecewiseFormula, piece_through
 
 __all__ = ["RULES", "PiecewiseRegressor"]
@@ -28,6 +28,7 @@ RULES = ("cime", "kim")
 UNKNOWN_ERROR = 0.05
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class PiecewiseRegressor(Learner):
     """Lines between the measurements, and a rule beyond them. Repeated measurements are averaged.
 
@@ -58,65 +59,44 @@ class PiecewiseRegressor(Learner):
     """
 
     learner_name: ClassVar[str] = "piecewise"
+    learned: ClassVar[Mapping[str, Callable[[Any], Any]]] = {
+        "formula": PiecewiseFormula.from_dict,
+        "ranks": array,
+        "error": float,
+    }
 
-    formula_: PiecewiseFormula
-    ranks_: Array
-    error_: float
+    rule: str = "cime"
+    total_ranks: int | None = None
 
-    def __init__(self, *, rule: str = "cime", total_ranks: int | None = None) -> None:
-        self.rule = rule
-        self.total_ranks = total_ranks
-
-    def fit(self, X: ArrayLike, y: ArrayLike, spread: ArrayLike | None = None) -> PiecewiseRegressor:
-        """Put the lines through the measurements.
-
-        Raises
-        ------
-        ModelError
-            Bad input or parameters.
-        """
-        ranks, seconds = check_measurements(X, y)
-        _, _, errors = check_table(ranks, seconds, spread)
+    def _fit(self, points: Array, seconds: Array, errors: Array) -> None:
         if self.rule not in RULES:
             raise ModelError(f"expected a rule out of {', '.join(RULES)}, found {self.rule!r}")
         if self.total_ranks is not None and not 1 <= self.total_ranks < math.inf:
             raise ModelError(f"expected total_ranks of at least 1, found {self.total_ranks!r}")
-        points, labels = np.unique(ranks, return_inverse=True)
-        counts = np.bincount(labels)
-        means = np.bincount(labels, weights=seconds) / counts
-        self.ranks_ = points
-        self.formula_ = PiecewiseFormula(self._pieces(points, means))
+        ranks, labels = np.unique(points[:, 0], return_inverse=True)
+        means = np.bincount(labels, weights=seconds) / np.bincount(labels)
+        self.ranks_ = ranks
+        self.formula_ = PiecewiseFormula(self._pieces(ranks, means))
         found = [float(np.sqrt(np.mean((errors / seconds) ** 2)))]
-        if len(points) > 2:
+        if len(ranks) > 2:
             missed = []
-            for left_out in range(1, len(points) - 1):
-                rest = PiecewiseFormula(self._pieces(np.delete(points, left_out), np.delete(means, left_out)))
-                missed.append(np.log(float(rest(points[left_out])) / means[left_out]))
+            for left_out in range(1, len(ranks) - 1):
+                rest = PiecewiseFormula(self._pieces(np.delete(ranks, left_out), np.delete(means, left_out)))
+                missed.append(np.log(float(rest(ranks[left_out])) / means[left_out]))
             # An interpolated value has the errors of its neighbours too: 1 + ½ times the variance of one.
             found.append(float(np.sqrt(np.mean(np.square(missed)) / 1.5)))
-        if len(ranks) > len(points):
+        if len(seconds) > len(ranks):
             residuals = np.log(seconds / means[labels])
-            found.append(float(np.sqrt(residuals @ residuals / (len(ranks) - len(points)))))
+            found.append(float(np.sqrt(residuals @ residuals / (len(seconds) - len(ranks)))))
         self.error_ = max(found) if max(found) > 0 or len(found) > 1 else UNKNOWN_ERROR
-        return self
 
-    def predict(self, X: ArrayLike) -> Array:
-        """Positive, finite seconds at each row of X."""
-        self._require_fitted()
-        return self.formula_(check_ranks(X))
-
-    def predict_interval(self, X: ArrayLike, level: float = 0.8) -> tuple[Array, Array]:
+    def _interval(self, points: Array, level: float) -> tuple[Array, Array]:
         """Student-t bounds of the logarithm; each factor of two beyond the measured range adds the error once more."""
-        level, mean, ranks = check_level(level), self.predict(X), check_ranks(X)
+        mean, ranks = self._predict(points), points[:, 0]
         away = np.abs(np.log2(ranks / np.clip(ranks, self.ranks_[0], self.ranks_[-1])))
         half = float(student.ppf((1 + level) / 2, max(len(self.ranks_) - 2, 1))) * self.error_ * (1 + away)
         factor = np.exp(np.minimum(half, 300.0))
         return mean / factor, mean * factor
-
-    def formula(self) -> PiecewiseFormula:
-        """Give the curve."""
-        self._require_fitted()
-        return self.formula_
 
     def _pieces(self, ranks: Array, seconds: Array) -> tuple[Piece, ...]:
         points = [(float(p), float(c)) for p, c in zip(ranks, seconds, strict=True)]
@@ -153,11 +133,3 @@ class PiecewiseRegressor(Learner):
         slope = piece_through(p, points[-2], points[-1], True).slope if len(points) > 1 else c * p
         slope = min(slope, c * p)
         return Piece(math.inf, c - slope / p, slope, -1.0)
-
-    def _state(self) -> dict[str, Any]:
-        return {"formula": self.formula_.to_dict(), "ranks": self.ranks_.tolist(), "error": self.error_}
-
-    def _restore(self, state: Mapping[str, Any]) -> None:
-        self.formula_ = PiecewiseFormula.from_dict(state["formula"])
-        self.ranks_ = np.asarray(state["ranks"], dtype=np.float64)
-        self.error_ = float(state["error"])

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from precice_lb.exceptions import ModelError
-from precice_lb.models.formula import TERMS_ON_SCREEN, latex_number
+from precice_lb.models.formula import TERMS_ON_SCREEN, Expression, latex_number
 
 __all__ = ["Piece", "PiecewiseFormula", "piece_through"]
 
@@ -50,7 +50,7 @@ def piece_through(until: float, first: tuple[float, float], second: tuple[float,
 
 
 @dataclass(frozen=True)
-class PiecewiseFormula:
+class PiecewiseFormula(Expression):
     """Pieces in ascending order; the last one has no end.
 
     Attributes
@@ -60,6 +60,7 @@ class PiecewiseFormula:
     """
 
     pieces: tuple[Piece, ...]
+    names: ClassVar[tuple[str, ...]] = ("p",)
 
     def __call__(self, points: ArrayLike) -> Array:
         """Seconds at each number of ranks, in the shape of ``points``."""
@@ -102,24 +103,9 @@ class PiecewiseFormula:
         heads = [f"{part} if p <= {x.until!r} else " for part, x in zip(parts[:-1], self.pieces[:-1], strict=True)]
         return "(" + "".join(heads) + parts[-1] + ")"
 
-    def to_dict(self) -> dict[str, Any]:
-        """Give plain JSON types, read back by `from_dict`; null for no end."""
-        return {
-            "pieces": [
-                {
-                    "until": piece.until if math.isfinite(piece.until) else None,
-                    "constant": piece.constant,
-                    "slope": piece.slope,
-                    "exponent": piece.exponent,
-                    "unit": piece.unit,
-                }
-                for piece in self.pieces
-            ]
-        }
-
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> PiecewiseFormula:
-        """Read what `to_dict` gave.
+        """Read what ``to_dict`` gave; null is no end.
 
         Raises
         ------
@@ -129,17 +115,11 @@ class PiecewiseFormula:
         try:
             return cls(
                 tuple(
-                    Piece(
-                        math.inf if piece["until"] is None else float(piece["until"]),
-                        float(piece["constant"]),
-                        float(piece["slope"]),
-                        float(piece["exponent"]),
-                        float(piece["unit"]),
-                    )
+                    Piece(**{name: math.inf if value is None else float(value) for name, value in piece.items()})
                     for piece in data["pieces"]
                 )
             )
-        except (KeyError, TypeError, ValueError) as error:
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise ModelError(f"expected a formula in pieces, found {data!r:.80}") from error
 
     def _range(self, piece: Piece, until: str, beyond: str) -> str:

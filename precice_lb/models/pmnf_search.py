@@ -42,26 +42,8 @@ def search(
 ) -> Winner | None:
     """Find the hypothesis with the least cross-validated loss; of equal ones the first in lexicographic order.
 
-    Parameters
-    ----------
-    features : array of shape (T, m)
-        Finite terms at the measurements.
-    n_terms : int
-        Terms of a hypothesis, 1 to 3.
-    validation : CrossValidation
-        How they are compared.
-    accept : callable, optional
-        From sets of terms, shape (h, n_terms), to whether each may win.
-
-    Returns
-    -------
-    Winner or None
-        None where no hypothesis can be validated or accepted.
-
-    Raises
-    ------
-    ModelError
-        More hypotheses than `MAXIMUM_HYPOTHESES`.
+    Of hypotheses of 1 to 3 terms out of finite features, shape (T, m); ``accept`` says of sets of terms, shape
+    (h, n_terms), whether each may win. None where no hypothesis can be validated or accepted.
     """
     count = math.comb(len(features), n_terms)
     if count > MAXIMUM_HYPOTHESES:

@@ -21,39 +21,21 @@ FULL_LEVERAGE = 1 - 1e-10
 
 @dataclass(frozen=True)
 class CrossValidation:
-    """How hypotheses are fitted and compared.
-
-    Attributes
-    ----------
-    seconds : array of shape (m,)
-        What is predicted.
-    folds : list of integer arrays, or None
-        Test rows of each fold; None for leave-one-out.
-    loss : str
-        A name out of `precice_lb.models.losses.LOSSES`; mean over the folds of each fold's loss.
-    ridge : float
-        Penalty on the squared coefficients; the constant is not penalised.
-    constant : bool
-        Whether each hypothesis has a constant.
-    base : array of shape (m,), optional
-        What the constant is multiplied with where measurements and columns are weighted: their weights.
-    """
+    """How hypotheses are fitted to seconds (m,) and compared, by the mean over folds of each fold's loss."""
 
     seconds: Array
+    # Test rows of each fold; None for leave-one-out.
     folds: list[NDArray[np.intp]] | None
+    # Out of `precice_lb.models.losses.LOSSES`.
     loss: str
+    # Penalty on the squared coefficients but for the constant's, if each hypothesis has one.
     ridge: float
     constant: bool
-    base: Array | None = None
+    # What the constant is multiplied with: the weights of measurements and columns, 1 where they are not weighted.
+    base: Array
 
     def losses(self, columns: Array) -> Array:
-        """Cross-validated loss of each hypothesis; infinite where one cannot be validated.
-
-        Parameters
-        ----------
-        columns : array of shape (k, m, h)
-            k terms of each of h hypotheses at the m measurements.
-        """
+        """Cross-validated losses (h,) of hypotheses with k terms (k, m, h); infinite where there is none."""
         loss = get_loss(self.loss)
         with np.errstate(all="ignore"):
             if self.folds is None:
@@ -66,40 +48,22 @@ class CrossValidation:
         return np.where(np.isfinite(total), total, np.inf)
 
     def fit(self, columns: Array) -> tuple[Array, Array, Factors]:
-        """Fit each hypothesis to all measurements.
-
-        Returns
-        -------
-        constants : array of shape (h,)
-            Zero without a constant.
-        coefficients : array of shape (k, h)
-            Of the terms.
-        factors : Factors
-            Of the centred columns.
-        """
+        """Fit each hypothesis to all measurements: constants (h,), coefficients (k, h) and centred factors."""
         everything = np.arange(len(self.seconds))
         columns_left, seconds_left, _ = self.without_constant(columns, everything)
         factors = factorize(columns_left, self.ridge)
         coefficients = factors.coefficients(np.einsum("krh,r->kh", factors.q, seconds_left))
         if not self.constant:
             return np.zeros(columns.shape[2]), coefficients, factors
-        base = self._base()
+        base = self.base
         rest = self.seconds[:, None] - np.einsum("krh,kh->rh", columns, coefficients)
         return (base @ rest) / (base @ base), coefficients, factors
 
     def without_constant(self, columns: Array, train: NDArray[np.intp]) -> tuple[Array, Array, Array]:
-        """Take the constant's share in a training set out of columns (..., m, h) and seconds.
-
-        Returns
-        -------
-        columns, seconds : arrays
-            What is left, in all rows.
-        leverage : array of shape (m,)
-            Of the constant.
-        """
+        """Take the constant's share in a training set out of columns (…, m, h) and seconds; and its leverage."""
         if not self.constant:
             return columns, self.seconds, np.zeros(len(self.seconds))
-        base = self._base()
+        base = self.base
         known = base[train] / (base[train] @ base[train])
         share = np.einsum("r,...rh->...h", known, columns[..., train, :])
         left = columns - base[:, None] * share[..., None, :]
@@ -111,9 +75,6 @@ class CrossValidation:
             self.seconds - base * (known @ self.seconds[train]),
             base**2 / (base[train] @ base[train]),
         )
-
-    def _base(self) -> Array:
-        return np.ones(len(self.seconds)) if self.base is None else self.base
 
     def _leave_one_out(self, columns: Array) -> Array:
         """Prediction of each measurement from the others, without refitting: residual / (1 - leverage)."""
@@ -138,23 +99,9 @@ class CrossValidation:
 
 
 def make_folds(points: Array, folds: int | None, needed: int, terms: str) -> list[NDArray[np.intp]] | None:
-    """Test rows of each fold of measurements that follow each other, None for leave-one-out.
+    """Test rows of folds of measurements that follow each other, None for leave-one-out.
 
-    Parameters
-    ----------
-    points : array of shape (m, d)
-        Where was measured.
-    folds : int or None
-        As asked for.
-    needed : int
-        Different points that every training set must have.
-    terms : str
-        What needs them, for the message.
-
-    Raises
-    ------
-    ModelError
-        Not so many folds possible, or training sets too small.
+    ``needed`` different points have to be in every training set, for what ``terms`` says.
     """
     m = len(points)
     if folds is not None and not 2 <= folds <= m:

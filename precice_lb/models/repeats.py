@@ -21,43 +21,21 @@ _LEAST_POINTS = 4
 
 @dataclass(frozen=True, eq=False)
 class Points:
-    """One entry for each measured number of ranks, rising.
-
-    Attributes
-    ----------
-    ranks : ndarray, shape (k,)
-        Measured numbers of ranks.
-    seconds : ndarray, shape (k,)
-        Median of the readings there.
-    errors : ndarray, shape (k,)
-        Relative standard error of that, with what runs usually differ by.
-    readings : ndarray of int64, shape (k,)
-        How many there are.
-    """
+    """One entry for each measured number of ranks, rising."""
 
     ranks: Array
+    # Median of the readings there, its relative standard error, with what runs usually differ by, and their number.
     seconds: Array
     errors: Array
     readings: NDArray[np.int64]
 
 
 def measured_points(ranks: Array, seconds: Array, errors: Array) -> Points:
-    """Reduce readings to points.
+    """Reduce readings with standard errors in seconds, NaN where unknown, to points.
 
     The noise of a point is what its own repeats differ by, beside the usual noise as if two repeats had told that:
     repeats that disagree make their own point uncertain and no other one. Usual is what neighbouring points differ by
     from a straight line in logarithms, at least `USUAL_NOISE`.
-
-    Parameters
-    ----------
-    ranks, seconds : ndarray, shape (n,)
-        Readings.
-    errors : ndarray, shape (n,)
-        Standard error of each in seconds, NaN where unknown.
-
-    Returns
-    -------
-    Points
     """
     found, labels = np.unique(ranks, return_inverse=True)
     count = np.bincount(labels)
@@ -88,20 +66,10 @@ def _roughness(ranks: Array, seconds: Array) -> float:
 
 
 def widened_errors(ranks: Array, seconds: Array, errors: Array) -> Array:
-    """Widen the standard errors of readings whose repeats disagree by more than runs usually do.
+    """Widen the standard errors of readings whose repeats disagree by more than runs usually do; shape (n,).
 
     A learner that is told small errors from within each run would have to explain the difference between runs by the
-    noise of all its measurements, and would then believe its prior more than the others of them.
-
-    Parameters
-    ----------
-    ranks, seconds, errors : ndarray, shape (n,)
-        As of `measured_points`.
-
-    Returns
-    -------
-    ndarray, shape (n,)
-        In seconds; NaN where nothing is known.
+    noise of all its measurements, and would then trust its prior more than the others of them.
     """
     widened = np.array(errors, dtype=np.float64)
     for count in np.unique(ranks):

@@ -9,18 +9,19 @@ convex in log p, it falls, then rises, and never turns again.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from precice_lb.exceptions import ModelError
-from precice_lb.models.base import Learner
-from precice_lb.models.formula import Formula, Term, term_values
-from precice_lb.models.inputs import check_level, check_measurements, check_ranks
+from precice_lb.models.base import CurveLearner, array, quantiles
+from precice_lb.models.formula import Formula, term_of, term_values
 from precice_lb.models.least_squares import solve_nonnegative
-from precice_lb.models.shape_family import FALLS, RISES, SampledCurves, check_terms, family
+from precice_lb.models.shape_family import FALLS, RISES, check_terms, family
 
 __all__ = ["ShapeRegressor"]
 
@@ -34,7 +35,8 @@ NEGLIGIBLE = 1e-3
 LARGEST_NOISE = 1.0
 
 
-class ShapeRegressor(Learner):
+@dataclass(kw_only=True, eq=False, repr=False)
+class ShapeRegressor(CurveLearner):
     """Weighted mean of curves that fall, then rise.
 
     Parameters
@@ -43,7 +45,7 @@ class ShapeRegressor(Learner):
         α > 0 of the falling terms p^-α.
     rises : sequence of (float, float)
         i and j ≥ 0 of the rising terms p^i log2(p)^j.
-    fall_mean, fall_spread : float
+    fall_mean, fall_scale : float
         Normal prior of α: solvers fall nearly as 1/p. With a single measurement it is all there is to go by.
     noise : float
         Prior guess of the relative noise of one measurement.
@@ -73,53 +75,27 @@ class ShapeRegressor(Learner):
     """
 
     learner_name: ClassVar[str] = "shape"
+    former_names: ClassVar[Mapping[str, str]] = {"fall_spread": "fall_scale"}
+    learned: ClassVar[Mapping[str, Callable[[Any], Any]]] = {
+        "formula": Formula.from_dict,
+        "members": partial(np.asarray, dtype=np.intp),
+        **dict.fromkeys(("exponents", "mixing", "coefficients", "weights", "residuals", "ranks", "seconds"), array),
+    }
     always_valid: ClassVar[bool] = True
 
-    def __init__(
-        self,
-        *,
-        falls: Sequence[float] = FALLS,
-        rises: Sequence[tuple[float, float]] = RISES,
-        fall_mean: float = 0.95,
-        fall_spread: float = 0.2,
-        noise: float = 0.05,
-        noise_measurements: float = 2.0,
-        complexity: float = 1.0,
-    ) -> None:
-        self.falls = falls
-        self.rises = rises
-        self.fall_mean = fall_mean
-        self.fall_spread = fall_spread
-        self.noise = noise
-        self.noise_measurements = noise_measurements
-        self.complexity = complexity
+    falls: Sequence[float] = FALLS
+    rises: Sequence[tuple[float, float]] = RISES
+    fall_mean: float = 0.95
+    fall_scale: float = 0.2
+    noise: float = 0.05
+    noise_measurements: float = 2.0
+    complexity: float = 1.0
 
-    def fit(self, X: ArrayLike, y: ArrayLike, spread: ArrayLike | None = None) -> ShapeRegressor:
-        """Fit and weigh every member of the family; the spread is left aside.
-
-        Parameters
-        ----------
-        X : array of shape (n, 1)
-            Ranks.
-        y : array of shape (n,)
-            Seconds per time window.
-        spread : array of shape (n,), optional
-            Left aside.
-
-        Returns
-        -------
-        ShapeRegressor
-            Itself.
-
-        Raises
-        ------
-        ModelError
-            Bad input or parameters.
-        """
-        self.ranks_, self.seconds_ = check_measurements(X, y)
+    def _fit(self, points: Array, seconds: Array, errors: Array) -> None:
+        self.ranks_, self.seconds_ = points[:, 0], seconds
         self._check_parameters()
         self.exponents_, self.mixing_, members, log_prior = family(
-            self.falls, self.rises, self.fall_mean, self.fall_spread
+            self.falls, self.rises, self.fall_mean, self.fall_scale
         )
         # No more terms than different rank counts, else they are not determined. What does not fall for ever needs one
         # more, because an exact fit to two or three points would carry an accidental rise far beyond them.
@@ -134,83 +110,17 @@ class ShapeRegressor(Learner):
         self.coefficients_ = coefficients.T[kept]
         self.weights_ = self._weights(log_prior[kept])
         self.formula_ = self._mean_curve()
-        return self
 
-    def predict(self, X: ArrayLike) -> Array:
-        """Positive, finite seconds at each row of X: the mean curve.
+    def _interval(self, points: Array, level: float) -> tuple[Array, Array]:
+        return quantiles(self._draw(INTERVAL_CURVES, np.random.default_rng(INTERVAL_SEED))(points), level)
 
-        Parameters
-        ----------
-        X : array of shape (n, 1)
-            Ranks.
-
-        Returns
-        -------
-        array of shape (n,)
-            Seconds.
-        """
-        self._require_fitted()
-        return self.formula_(check_ranks(X))
-
-    def predict_interval(self, X: ArrayLike, level: float = 0.8) -> tuple[Array, Array]:
-        """Quantiles of drawn curves; see `draw`.
-
-        Parameters
-        ----------
-        X : array of shape (n, 1)
-            Ranks.
-        level : float
-            Probability, from 0 to 1.
-
-        Returns
-        -------
-        low, high : array of shape (n,)
-            Seconds.
-        """
-        level = check_level(level)
-        curves = self.draw(INTERVAL_CURVES, INTERVAL_SEED)(X)
-        low, high = np.quantile(curves, [(1 - level) / 2, (1 + level) / 2], axis=0)
-        return np.asarray(low, dtype=np.float64), np.asarray(high, dtype=np.float64)
-
-    def sample(self, X: ArrayLike, n: int, random_state: int | np.random.Generator | None = None) -> Array:
-        """Draw curves; the same seed draws the same ones, whatever X.
-
-        Parameters
-        ----------
-        X : array of shape (n, 1)
-            Ranks.
-        n : int
-            How many.
-        random_state : int, generator or None
-            Seed.
-
-        Returns
-        -------
-        array of shape (n, len(X))
-            Seconds.
-        """
-        return self.draw(n, random_state)(X)
-
-    def draw(self, n: int, random_state: int | np.random.Generator | None = None) -> SampledCurves:
-        """Draw n whole curves.
+    def _draw(self, n: int, rng: np.random.Generator) -> Callable[[Array], Array]:
+        """Draw curves by parametric bootstrap.
 
         For each, a member by its weight, a noise level from the scaled inverse χ² distribution that its residuals and
         the prior guess leave (so that few measurements give heavy tails, as in Student's t), and the member's
-        fit to measurements planted on its curve with that noise (parametric bootstrap).
-
-        Parameters
-        ----------
-        n : int
-            How many.
-        random_state : int, generator or None
-            Seed.
-
-        Returns
-        -------
-        SampledCurves
+        fit to measurements planted on its curve with that noise.
         """
-        self._require_fitted()
-        rng = np.random.default_rng(random_state)
         chosen = rng.choice(len(self.weights_), size=n, p=self.weights_)
         members, m = self.members_[chosen], len(self.ranks_)
         known = self.noise_measurements + m - 1
@@ -221,16 +131,12 @@ class ShapeRegressor(Learner):
         # Noise as a factor keeps the planted times positive.
         planted = curves * np.exp(noise * rng.standard_normal((m, n)))
         coefficients, _ = solve_nonnegative(columns, planted)
-        return SampledCurves(self.exponents_, self._by_term(members, coefficients.T))
-
-    def formula(self) -> Formula:
-        """Give the mean curve as a formula."""
-        self._require_fitted()
-        return self.formula_
+        by_term = self._by_term(members, coefficients.T)
+        return lambda points: np.asarray(by_term @ term_values(points, self.exponents_), dtype=np.float64)
 
     def _columns(self, members: NDArray[np.intp]) -> Array:
         """Parts of each member relative to the measured seconds, shape (3, n, members); zero for no part."""
-        values = self.mixing_ @ term_values(self.ranks_, self.exponents_[:, 0], self.exponents_[:, 1])
+        values = self.mixing_ @ term_values(self.ranks_, self.exponents_)
         values = np.vstack([values / self.seconds_, np.zeros_like(self.ranks_)])
         return np.ascontiguousarray(values[members.T].transpose(0, 2, 1))
 
@@ -253,32 +159,12 @@ class ShapeRegressor(Learner):
         mean = self.weights_ @ self._by_term(self.members_, self.coefficients_)
         # Terms that are nowhere seen would only make the formula longer.
         ranks = np.geomspace(1.0, 4.0 * self.ranks_.max(), 33)
-        parts = mean[:, None] * term_values(ranks, self.exponents_[:, 0], self.exponents_[:, 1])
+        parts = mean[:, None] * term_values(ranks, self.exponents_)
         seen = (parts >= NEGLIGIBLE * parts.sum(axis=0)).any(axis=1) & (mean > 0)
-        terms = zip(mean[seen], self.exponents_[seen], strict=True)
-        return Formula(tuple(Term(float(c), float(i), float(j)) for c, (i, j) in terms))
+        return Formula(tuple(term_of(c, [pair]) for c, pair in zip(mean[seen], self.exponents_[seen], strict=True)))
 
     def _check_parameters(self) -> None:
         check_terms(self.falls, self.rises)
-        for name in ("fall_spread", "noise", "noise_measurements"):
+        for name in ("fall_scale", "noise", "noise_measurements"):
             if not getattr(self, name) > 0:
                 raise ModelError(f"expected {name} above 0, found {getattr(self, name)!r}")
-
-    def _state(self) -> dict[str, Any]:
-        return {
-            "formula": self.formula_.to_dict(),
-            "exponents": self.exponents_.tolist(),
-            "mixing": self.mixing_.tolist(),
-            "members": self.members_.tolist(),
-            "coefficients": self.coefficients_.tolist(),
-            "weights": self.weights_.tolist(),
-            "residuals": self.residuals_.tolist(),
-            "ranks": self.ranks_.tolist(),
-            "seconds": self.seconds_.tolist(),
-        }
-
-    def _restore(self, state: Mapping[str, Any]) -> None:
-        self.formula_ = Formula.from_dict(state["formula"])
-        self.members_ = np.asarray(state["members"], dtype=np.intp)
-        for name in ("exponents", "mixing", "coefficients", "weights", "residuals", "ranks", "seconds"):
-            setattr(self, f"{name}_", np.asarray(state[name], dtype=np.float64))

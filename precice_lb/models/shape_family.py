@@ -6,13 +6,11 @@ import itertools
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from precice_lb.exceptions import ModelError
-from precice_lb.models.formula import term_values
-from precice_lb.models.inputs import check_ranks
 
-__all__ = ["FALLS", "RISES", "SampledCurves", "check_terms", "family"]
+__all__ = ["FALLS", "RISES", "check_terms", "family"]
 
 Array = NDArray[np.float64]
 
@@ -25,50 +23,20 @@ RISES: tuple[tuple[float, float], ...] = ((0.0, 1.0), (0.5, 0.0), (1.0, 0.0))
 NEVER_FALLS = 0.02
 
 
-class SampledCurves:
-    """Curves drawn from a fitted `ShapeRegressor`: sums of terms with one row of coefficients per curve."""
-
-    def __init__(self, exponents: Array, coefficients: Array) -> None:
-        self.exponents = exponents
-        self.coefficients = coefficients
-
-    def __call__(self, ranks: ArrayLike) -> Array:
-        """Seconds of every curve at every rank count, shape (curves, len(ranks))."""
-        values = term_values(check_ranks(ranks), self.exponents[:, 0], self.exponents[:, 1])
-        return np.asarray(self.coefficients @ values, dtype=np.float64)
-
-
 def family(
-    falls: Sequence[float], rises: Sequence[tuple[float, float]], fall_mean: float, fall_spread: float
+    falls: Sequence[float], rises: Sequence[tuple[float, float]], fall_mean: float, fall_scale: float
 ) -> tuple[Array, Array, NDArray[np.intp], Array]:
-    """Make the members of the family.
+    """Make the members of the family out of a normal prior of α.
 
-    Parameters
-    ----------
-    falls : sequence of float
-        α of the falling terms p^-α.
-    rises : sequence of (float, float)
-        i and j of the rising terms p^i log2(p)^j.
-    fall_mean, fall_spread : float
-        Normal prior of α.
-
-    Returns
-    -------
-    exponents : array of shape (T, 2)
-        Of the terms.
-    mixing : array of shape (T, T)
-        Row k holds the terms that part k is made of.
-    members : array of shape (M, 3)
-        Indices of the parts of each (falling, constant, rising), -1 for none.
-    log_prior : array of shape (M,)
-        Of each member, up to a constant.
+    Exponents (T, 2) of the terms; a mixing matrix (T, T), whose row k holds the terms that part k is made of; members
+    (M, 3), indices of the parts of each (falling, constant, rising), -1 for none; their log prior (M,).
     """
     exponents = np.array([(-a, 0.0) for a in falls] + [(0.0, 0.0)] + [tuple(r) for r in rises], dtype=np.float64)
     constant, first_rise = len(falls), len(falls) + 1
     mixing = np.eye(len(exponents))
     # log(1) = 0: a rise in the logarithm is one of 1 + log(p), so that every curve is positive at 1 rank too.
     mixing[first_rise:, constant] = exponents[first_rise:, 1] > 0
-    log_fall = -0.5 * ((np.asarray(falls) - fall_mean) / fall_spread) ** 2
+    log_fall = -0.5 * ((np.asarray(falls) - fall_mean) / fall_scale) ** 2
     log_fall += np.log1p(-NEVER_FALLS) - np.log(np.exp(log_fall).sum())
     members, prior = [], []
     options = itertools.product([*range(len(falls)), -1], [-1, constant], [-1, *range(first_rise, len(exponents))])
@@ -83,13 +51,7 @@ def family(
 
 
 def check_terms(falls_given: Sequence[float], rises_given: Sequence[tuple[float, float]]) -> None:
-    """Check exponents.
-
-    Raises
-    ------
-    ModelError
-        A falling term that does not fall, or a rising one that falls.
-    """
+    """Refuse a falling term that does not fall, or a rising one that falls."""
     falls = np.asarray(falls_given, dtype=np.float64)
     if falls.ndim != 1 or not falls.size or not (np.isfinite(falls) & (falls > 0)).all():
         raise ModelError(f"expected falls as positive numbers, found {falls_given!r:.60}")

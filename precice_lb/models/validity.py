@@ -58,17 +58,7 @@ def valid_range(seconds: ArrayLike, measured: ArrayLike) -> tuple[int, int]:
 
 
 def falls_then_rises(curves: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Whether curves are positive and finite and never fall after they have risen.
-
-    Parameters
-    ----------
-    curves : array of shape (P, h)
-        Seconds at ascending rank counts, one column for each curve; either part may be missing.
-
-    Returns
-    -------
-    array of shape (h,)
-    """
+    """Whether curves (P, h) are positive and finite and never fall after they have risen, shape (h,)."""
     good = np.isfinite(curves) & (curves > 0)
     steps = np.diff(np.where(good, curves, 0.0), axis=0)
     # Rounding makes flat curves uneven.

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from precice_lb.dataset import MeasuredRun, Measurements
 from precice_lb.exceptions import DataError
-from precice_lb.models.inputs import SEVERAL_PARAMETERS
+from precice_lb.models.base import learners_of_parameters
 
 __all__ = ["Case", "case_of", "knows_parameters", "rows_of_case"]
 
@@ -34,8 +34,7 @@ class Case:
 
 def knows_parameters(learner: Any) -> bool:
     """Whether a learner models further parameters beside the ranks; estimators of others are taken to."""
-    name = getattr(learner, "learner_name", None)
-    return name is None or name in SEVERAL_PARAMETERS
+    return bool(getattr(learner, "several_parameters", True))
 
 
 def case_of(measurements: Measurements, names: tuple[str, ...], wanted: Values | None, learner: Any) -> Case:
@@ -138,9 +137,8 @@ def _equal(name: str, column: str, values: NDArray[Any], value: Any, learner: An
     remedy = "measure there, or name a measured value"
     if _is_numeric(values) and len(np.unique(values)) > 1:
         who = getattr(learner, "learner_name", type(learner).__name__)
-        remedy = (
-            f"{who} knows ranks alone: choose one of {', '.join(SEVERAL_PARAMETERS)} as learner, or a measured value"
-        )
+        others = ", ".join(learners_of_parameters())
+        remedy = f"{who} knows ranks alone: choose one of {others} as learner, or a measured value"
     raise DataError(f"{name}: expected measurements with {column}={value}, found {_range(values)}; {remedy}")
 
 

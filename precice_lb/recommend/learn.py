@@ -94,8 +94,8 @@ def _rows(measurements: Measurements, name: str, columns: list[str]) -> Array:
 
 def _fitted(name: str, rows: Array, seconds: Array, spread: Array, model: Any) -> Any:
     try:
-        if "spread" in inspect.signature(model.fit).parameters:
-            return model.fit(rows, seconds, spread=spread)
+        if "standard_error" in inspect.signature(model.fit).parameters:
+            return model.fit(rows, seconds, standard_error=spread)
         return model.fit(rows, seconds)
     except PreciceLBError as error:
         raise type(error)(f"model of {name}: {error}") from error

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 import numpy as np
 from numpy.typing import NDArray
 
+from precice_lb.models.interpolation import interpolated
 from precice_lb.schedule import Schedule
 
 __all__ = ["Table", "best_ranks", "grid_of_ranks"]
@@ -48,15 +49,7 @@ class Table:
 
     def __call__(self, ranks: Array) -> Array:
         """Least seconds of each curve with up to so many ranks, for ranks of shape (curves, k)."""
-        if len(self.grid) == 1:
-            return np.broadcast_to(np.exp(self.log_seconds), ranks.shape)
-        at = np.log(ranks)
-        right = np.searchsorted(self.grid, ranks, side="right").clip(1, len(self.grid) - 1)
-        low, high = self.log_grid[right - 1], self.log_grid[right]
-        share = (at - low) / (high - low)
-        left = np.take_along_axis(self.log_seconds, right - 1, axis=1)
-        step = np.take_along_axis(self.log_seconds, right, axis=1) - left
-        return np.asarray(np.exp(left + share * step), dtype=np.float64)
+        return np.asarray(np.exp(interpolated(ranks, self.grid, self.log_seconds)), dtype=np.float64)
 
 
 def best_ranks(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -11,13 +12,14 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from precice_lb.models import make_learner
+from precice_lb.exceptions import ModelError
+from precice_lb.models import make_learner, model_from_dict
 from precice_lb.recommend import recommend_split
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "benchmarks"))
 from regret_parts.curves import INSIDE, Placed, draw_curve_pair, load_curves  # noqa: E402
-from regret_parts.settings import SETTINGS, applied  # noqa: E402
+from regret_parts.settings import SETTINGS  # noqa: E402
 from regret_parts.unseen import PULSE  # noqa: E402
 
 Array = NDArray[np.float64]
@@ -126,13 +128,13 @@ def test_a_curve_goes_through_its_points() -> None:
     assert np.isnan(placed(np.array([curve.ranks[0], 3 * curve.ranks[-1]]))).all()
 
 
-def test_a_setting_of_the_prior_holds_for_a_while() -> None:
+def test_settings_of_the_prior_change_what_is_learned() -> None:
     ranks, seconds = np.array([8.0, 16, 32, 64, 128]), np.array([10.0, 5.2, 2.7, 1.5, 0.9])
     before = make_learner("bayes").fit(ranks, seconds).predict([512])[0]
     for name, setting in SETTINGS.items():
-        with applied(setting):
-            inside = make_learner("bayes").fit(ranks, seconds).predict([512])[0]
-        assert (inside == before) == (name == "default")
-    assert make_learner("bayes").fit(ranks, seconds).predict([512])[0] == before
-    with pytest.raises(ValueError, match="constants of the prior"), applied({"NO_SUCH": 1.0}):
-        pass
+        model = make_learner("bayes", prior=setting).fit(ranks, seconds)
+        assert (model.predict([512])[0] == before) == (name == "default")
+        again = model_from_dict(json.loads(json.dumps(model.to_dict())))
+        np.testing.assert_array_equal(again.predict([512, 2048]), model.predict([512, 2048]))
+    with pytest.raises(ModelError, match=r"constants of the prior out of falls, .*, found 'no_such'"):
+        make_learner("bayes", prior={"no_such": 1.0}).fit(ranks, seconds)

@@ -224,7 +224,8 @@ def _class_problems(name: Name) -> list[str]:
     parsed = _parsed(name)
     if dataclasses.is_dataclass(cls):
         wanted = {field.name for field in dataclasses.fields(cls) if not field.name.startswith("_")}
-        found = set(_described(parsed, "param", "attribute"))
+        # What an estimator learns stands beside its parameters.
+        found = set(_described(parsed, "param") or _described(parsed, "attribute"))
     elif inspect.isfunction(vars(cls).get("__init__")) and not getattr(cls, "_is_protocol", False):
         wanted = set(_parameters(cls.__init__, method=True))
         found = set(_described(parsed, "param"))

@@ -38,7 +38,7 @@ class _Mean(Learner):
     learner_name = "mean"
     seen: list[NDArray[np.float64]] = []  # noqa: RUF012
 
-    def fit(self, X: Any, y: Any, spread: Any = None) -> _Mean:
+    def fit(self, X: Any, y: Any, standard_error: Any = None) -> _Mean:
         _Mean.seen.append(np.asarray(X)[:, 0])
         self.mean_ = float(np.mean(y))
         return self
@@ -77,8 +77,8 @@ def test_many_points_are_dealt_out_to_ten_folds() -> None:
 
 def test_intervals_are_widened_by_known_standard_errors() -> None:
     X, y = np.array([[1.0], [2.0]]), np.array([10.0, 13.0])
-    narrow = cross_validate(_Mean(), X, y, spread=np.array([1e-9, 1e-9]))
-    wide = cross_validate(_Mean(), X, y, spread=np.array([3.0, 3.0]))
+    narrow = cross_validate(_Mean(), X, y, standard_error=np.array([1e-9, 1e-9]))
+    wide = cross_validate(_Mean(), X, y, standard_error=np.array([3.0, 3.0]))
     assert (narrow.coverage, wide.coverage) == (0.0, 1.0)
     # Relative: 3 of 10 seconds and 3 of 13, at the predicted 13 and 10.
     half = np.hypot(1.0, 1.2815515655446004 * np.array([3 / 10 * 13, 3 / 13 * 10]))

@@ -16,15 +16,17 @@ from scipy.stats import multivariate_normal
 from precice_lb.exceptions import ModelError
 from precice_lb.models import DEFAULT_LEARNER, LEARNERS, make_learner, model_from_dict
 from precice_lb.models.bayes import BayesRegressor
-from precice_lb.models.bayes_discrepancy import Discrepancy, fourier_features, spectrum
-from precice_lb.models.bayes_likelihood import Likelihood, discrepancy_levels
+from precice_lb.models.bayes_discrepancy import Discrepancy, bend, fourier_features, spectrum
+from precice_lb.models.bayes_likelihood import RankLikelihood, discrepancy_levels
+from precice_lb.models.bayes_prior import Prior, prior_sample
 from precice_lb.models.bayes_sampler import mix, sample_posterior
-from precice_lb.models.bayes_shapes import ONE_SIZE, Shapes, prior_sample
-from precice_lb.models.bayes_sizes import Sizes
+from precice_lb.models.bayes_shapes import Shapes
+from precice_lb.models.bayes_sizes import ONE_SIZE, Sizes
 
 Array = NDArray[np.float64]
 FAR = np.unique(np.geomspace(1, 1e6, 60).astype(int)).astype(float)
 RANKS = np.array([8.0, 16, 32, 64, 128])
+NO_SIZES = Sizes([], [], [], [], [])
 
 
 def noisy(values: Array, noise: float, seed: int) -> Array:
@@ -45,34 +47,33 @@ def test_the_prior_is_spread_evenly() -> None:
 
 def test_every_member_is_positive_and_finite() -> None:
     z = 3.0 * np.random.default_rng(0).standard_normal((2000, ONE_SIZE))
-    curves = Shapes(z, 128.0)(FAR)
+    curves = Shapes(z, 128.0, NO_SIZES, Prior())(FAR[:, None])
     assert np.isfinite(curves).all()
     assert (curves > 0).all()
 
 
-def waved(ranks: Array) -> Array:
+def featured(ranks: Array) -> Array:
     """Random Fourier features of the discrepancy at some numbers of ranks."""
-    sizes = Sizes([], [], [], [], [])
-    return fourier_features(spectrum(sizes), ranks, np.zeros((len(ranks), 0)))
+    return fourier_features(spectrum(NO_SIZES, Prior()), ranks[:, None], NO_SIZES)
 
 
 @pytest.mark.parametrize("straggling", [0.0, 0.1])
 def test_the_marginal_likelihood_is_the_integral_over_scale_noise_and_discrepancy(straggling: float) -> None:
     # The second and the third are repeats, of which one is known better.
-    ranks, seconds, spread = (
+    ranks, seconds, errors = (
         np.array([8.0, 16, 16, 64]),
         np.array([5.0, 2.4, 2.5, 0.8]),
         np.array([0.0, 0.1, 0.0, 0.02]),
     )
-    features = waved(np.unique(ranks))
+    features = featured(np.unique(ranks))
     shapes = np.array([[4.0, 2.0, 0.7], [4.0, 2.3, 0.8]])
-    exact = Likelihood(ranks, seconds, spread, 0.04, 0.6, straggling, features)(shapes)
+    exact = RankLikelihood(ranks, seconds, errors, 0.04, 0.6, straggling, features, Prior())(shapes)
     noises = np.exp(np.linspace(np.log(0.003), np.log(0.15), 40))
     scales = np.linspace(-1, 3, 4001)
     at = np.array([0, 1, 1, 2])
     total = np.zeros(2)
-    for noise, (size, prior) in itertools.product(noises, zip(*discrepancy_levels(), strict=True)):
-        usual = noise**2 + (spread / seconds) ** 2
+    for noise, (size, prior) in itertools.product(noises, zip(*discrepancy_levels(Prior()), strict=True)):
+        usual = noise**2 + (errors / seconds) ** 2
         weight = np.exp(prior - 0.5 * (np.log(noise / 0.04) / 0.6) ** 2)
         for late in range(-1, 4 if straggling else 0):
             variance = usual.copy()
@@ -92,8 +93,8 @@ def test_scale_noise_and_discrepancy_are_drawn_from_what_is_left() -> None:
     ranks = np.tile(RANKS, 40)
     planted = 0.1 * np.sin(np.log(RANKS))
     seconds = 3.0 * np.exp(np.tile(planted, 40) + 0.05 * rng.standard_normal(200))
-    features = waved(RANKS)
-    likelihood = Likelihood(ranks, seconds, np.zeros(200), 0.04, 0.6, 0.02, features)
+    features = featured(RANKS)
+    likelihood = RankLikelihood(ranks, seconds, np.zeros(200), 0.04, 0.6, 0.02, features, Prior())
     scale, noise, weights = likelihood.draw(np.ones((4000, 5)), rng)
     drawn = scale[:, None] + weights @ features.T
     np.testing.assert_allclose(drawn.mean(axis=0), np.log(3.0) + planted, atol=0.02)
@@ -116,12 +117,12 @@ def test_the_sampler_follows_a_likelihood_however_sharp(width: float) -> None:
     np.testing.assert_allclose(z[:, 3:].std(axis=0), 1, rtol=0.15)
     exact = 1.5 * np.log(variance) - 0.5 * (at @ at) / (1 + width**2)
     assert evidence == pytest.approx(exact, abs=1.0)
-    # Hardly any member is the twin of another one.
+    # Hardly any particle is the twin of another one.
     assert len(np.unique(z[:, 0])) > 450
 
 
-def test_mixing_takes_members_wherever_they_belong() -> None:
-    # Ten variables of which two sums are known well: a thin sheet. Members begin as copies of few, in a corner of it.
+def test_mixing_takes_particles_wherever_they_belong() -> None:
+    # Ten variables of which two sums are known well: a thin sheet. Particles begin as copies of few, in a corner of it.
     sums = np.array([[1.0] * 5 + [0.0] * 5, [0.0] * 5 + [1.0] * 5])
 
     def log_likelihood(z: Array) -> Array:
@@ -140,15 +141,16 @@ def test_the_posterior_is_that_of_a_huge_weighted_sample_of_the_prior(straggling
     seconds = noisy(800 / RANKS + 0.5 + 0.05 * RANKS**0.5, 0.05, 3)
     at = np.array([12.0, 100.0, 512.0])
     z = prior_sample(150_000, ONE_SIZE)
-    likelihood = Likelihood(RANKS, seconds, np.zeros(5), 0.04, 1.0, straggling, waved(RANKS))
-    at_measured = Shapes(z, 128.0)(RANKS)
+    likelihood = RankLikelihood(RANKS, seconds, np.zeros(5), 0.04, 1.0, straggling, featured(RANKS), Prior())
+    at_measured = Shapes(z, 128.0, NO_SIZES, Prior())(RANKS[:, None])
     log = likelihood(at_measured)
     weights = np.exp(log - log.max())
     rng = np.random.default_rng(0)
     chosen = rng.choice(len(z), 4000, p=weights / weights.sum())
     scale, _, weights = likelihood.draw(at_measured[chosen], rng)
-    discrepancies = Discrepancy(spectrum(Sizes([], [], [], [], [])), weights, rng.standard_normal(4000), 128.0)
-    curves = np.exp(scale)[:, None] * discrepancies(at, np.zeros((3, 0))) * Shapes(z[chosen], 128.0)(at)
+    logs = Discrepancy(spectrum(NO_SIZES, Prior()), weights)(at[:, None], NO_SIZES)
+    logs += bend(rng.standard_normal(4000), np.log2(np.maximum(at / 128, 1.0)), Prior())
+    curves = np.exp(scale)[:, None] * np.exp(logs) * Shapes(z[chosen], 128.0, NO_SIZES, Prior())(at[:, None])
     model = BayesRegressor(straggling=straggling).fit(RANKS, seconds)
     low, high = np.quantile(curves, [0.1, 0.9], axis=0)
     width = high - low
@@ -275,8 +277,8 @@ def test_a_measurement_counts_as_much_as_its_standard_error_allows() -> None:
     y = 100 / RANKS
     y[2] *= 1.2
     plain = BayesRegressor().fit(RANKS, y).predict([32])[0]
-    doubtful = BayesRegressor().fit(RANKS, y, spread=np.where(RANKS == 32, 0.3 * y, 0.0)).predict([32])[0]
-    unknown = BayesRegressor().fit(RANKS, y, spread=np.full(5, np.nan)).predict([32])[0]
+    doubtful = BayesRegressor().fit(RANKS, y, standard_error=np.where(RANKS == 32, 0.3 * y, 0.0)).predict([32])[0]
+    unknown = BayesRegressor().fit(RANKS, y, standard_error=np.full(5, np.nan)).predict([32])[0]
     assert abs(doubtful - 100 / 32) < abs(plain - 100 / 32)
     assert unknown == plain
 
@@ -370,10 +372,10 @@ def test_json_gives_the_same_model_back() -> None:
 
 
 @pytest.mark.parametrize(
-    ("parameters", "X", "spread", "words"),
+    ("parameters", "X", "errors", "words"),
     [
         ({"noise": 0.0}, [8, 16], None, "noise above 0"),
-        ({"noise_spread": -1.0}, [8, 16], None, "noise_spread above 0"),
+        ({"noise_scale": -1.0}, [8, 16], None, "noise_scale above 0"),
         ({"straggling": 1.0}, [8, 16], None, "straggling from 0"),
         ({"particles": 4}, [8, 16], None, "particles from 16"),
         ({}, [0, 16], None, "ranks of at least 1"),
@@ -384,9 +386,9 @@ def test_json_gives_the_same_model_back() -> None:
         ({}, [8, 16], [-0.1, 0.1], "standard error"),
     ],
 )
-def test_bad_input_is_refused(parameters: dict[str, object], X: object, spread: object, words: str) -> None:
+def test_bad_input_is_refused(parameters: dict[str, object], X: object, errors: object, words: str) -> None:
     with pytest.raises(ModelError, match=words):
-        BayesRegressor(**parameters).fit(X, [2.0, 1.0], spread=spread)  # type: ignore[arg-type]
+        BayesRegressor(**parameters).fit(X, [2.0, 1.0], standard_error=errors)  # type: ignore[arg-type]
 
 
 def test_what_was_not_learned_is_refused() -> None:

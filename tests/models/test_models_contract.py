@@ -16,7 +16,6 @@ from sklearn.base import clone
 
 from precice_lb.exceptions import ModelError
 from precice_lb.models import LEARNERS, Learner, make_learner, model_from_dict, valid_range
-from precice_lb.models.inputs import SEVERAL_PARAMETERS
 from precice_lb.recommend import recommend_split
 
 Array = NDArray[np.float64]
@@ -185,7 +184,7 @@ def test_repeated_measurements_are_taken(name: str) -> None:
 @every_learner
 def test_several_parameters_are_handled_or_refused_with_who_can(name: str) -> None:
     y = noisy(solver(GRID[:, 0], GRID[:, 1]), 2, 0.02)
-    if name not in SEVERAL_PARAMETERS:
+    if not LEARNERS[name].several_parameters:
         with pytest.raises(ModelError, match="use one of bayes, epmnf, factorized, gaussian-process, neural"):
             make_learner(name).fit(GRID, y)
         return

@@ -45,7 +45,9 @@ def value(terms: Terms, constant: float, points: Array) -> Array:
 
 
 def found_terms(model: EPMNFRegressor) -> Terms:
-    return {(t.exponents(0), t.exponents(1)): t.coefficient for t in model.formula().terms[1:]}
+    formula = model.formula_
+    pairs = [tuple(map(tuple, term)) for term in formula.exponents()[1:, :2].tolist()]
+    return {pair: term.coefficient for pair, term in zip(pairs, formula.terms[1:], strict=True)}
 
 
 def same(found: Terms, planted: Terms, key: Any) -> bool:

@@ -25,7 +25,7 @@ def solver(rows: Array, work: float = 1e-4, surface: float = 3e-4, dimensions: i
 
 @pytest.mark.parametrize("dimensions", [2, 3])
 def test_planted_coefficients_are_found_again(dimensions: int) -> None:
-    model = FactorizedRegressor(dimensions=dimensions, slope_spread=0.0).fit(GRID, solver(GRID, dimensions=dimensions))
+    model = FactorizedRegressor(dimensions=dimensions, slope_scale=0.0).fit(GRID, solver(GRID, dimensions=dimensions))
     computation, communication = model.formula().terms
     assert computation.coefficient == pytest.approx(1e-4, rel=0.02)
     assert communication.coefficient == pytest.approx(3e-4, rel=0.02)
@@ -47,7 +47,7 @@ def test_small_meshes_tell_about_a_mesh_thirty_times_larger() -> None:
 
 def test_coefficients_that_vary_are_learned() -> None:
     y = solver(GRID) * GRID[:, 0] ** 0.1
-    constant, varying = (FactorizedRegressor(slope_spread=s).fit(GRID, y) for s in (0.0, 0.2))
+    constant, varying = (FactorizedRegressor(slope_scale=s).fit(GRID, y) for s in (0.0, 0.2))
     misses = [np.abs(np.log(model.predict(GRID) / y)).max() for model in (constant, varying)]
     assert misses[1] < 0.3 * misses[0]
 
@@ -56,10 +56,10 @@ def test_further_parameters_become_factors() -> None:
     order = np.array([1.0, 2, 4])
     rows = np.array([(p, n, o) for (p, n), o in itertools.product(GRID, order)])
     y = solver(rows[:, :2]) * rows[:, 2] ** 0.5
-    model = FactorizedRegressor(slope_spread=0.5).fit(rows, y)
+    model = FactorizedRegressor(slope_scale=0.5).fit(rows, y)
     np.testing.assert_allclose(model.predict(rows), y, rtol=0.05)
     assert model.formula().names == ("p", "x1", "x2")
-    swapped = FactorizedRegressor(slope_spread=0.5, size_column=2).fit(rows[:, [0, 2, 1]], y)
+    swapped = FactorizedRegressor(slope_scale=0.5, size_column=2).fit(rows[:, [0, 2, 1]], y)
     np.testing.assert_allclose(swapped.predict(rows[:, [0, 2, 1]]), model.predict(rows), rtol=1e-3)
 
 
@@ -108,7 +108,7 @@ def test_small_whole_numbers_that_are_no_levels_stay_sizes() -> None:
     [
         ({"size_column": 2}, "size_column from 1 to 1"),
         ({"dimensions": 4}, "dimensions of 2 or 3"),
-        ({"slope_spread": -1.0}, "slope_spread"),
+        ({"slope_scale": -1.0}, "slope_scale"),
         ({"noise": 0.0}, "noise above 0"),
     ],
 )

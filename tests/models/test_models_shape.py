@@ -176,7 +176,7 @@ def test_json_gives_the_same_model_back() -> None:
         ({"rises": ((0.0, 0.0),)}, "of which one is positive"),
         ({"rises": ((-1.0, 1.0),)}, "of which one is positive"),
         ({"noise": 0.0}, "noise above 0"),
-        ({"fall_spread": -1.0}, "fall_spread above 0"),
+        ({"fall_scale": -1.0}, "fall_scale above 0"),
     ],
 )
 def test_bad_parameters_are_refused(parameters: dict[str, object], words: str) -> None:
