@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from precice_lb.calibrate import LauncherOptions, launcher, launcher_names, make_launcher
+from precice_lb.calibrate import LauncherOptions, make_launcher
 from precice_lb.calibrate.launchers import RunPlan, Task
+from precice_lb.calibrate.launchers.base import launcher, launcher_names
 from precice_lb.calibrate.launchers.cores import available_cores
 from precice_lb.calibrate.launchers.hosts import read_hosts
 from precice_lb.calibrate.launchers.local import MpiexecLauncher

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 
-from precice_lb.calibrate.design import Design, Proposal, split_key, spread_splits
+from precice_lb.calibrate.design import Design, Proposal, split_key
+from precice_lb.calibrate.design_fixed import space_filling_splits
 from precice_lb.calibrate.design_study import design_of
 from precice_lb.calibrate.events import (
     CampaignEnded,
@@ -86,9 +87,7 @@ class CampaignResult:
         TooFewRunsError
             With why the first of the others failed.
         """
-        wanted = (
-            study.runs.splits or spread_splits(study.bounds, study.budget.ranks, LEAST_SPLITS)[: study.runs.maximum]
-        )
+        wanted = study.runs.splits or _first_splits(study)
         needed = min(LEAST_SPLITS, len({split_key(split) for split in wanted}))
         splits = {split_key(run.split) for run in self.finished}
         if len(splits) >= needed or len(splits) + len(measured_runs(self.existing).runs) >= needed:
@@ -142,6 +141,11 @@ class CampaignResult:
             What cannot be read.
         """
         return read_runs([*self.existing, *self.stores], warmup)
+
+
+def _first_splits(study: Study) -> list[dict[str, int]]:
+    splits = space_filling_splits(study.bounds, study.budget.ranks, LEAST_SPLITS, study.allow)
+    return splits[: study.runs.maximum]
 
 
 def load_campaign(directory: Path) -> tuple[CampaignResult, Settings | None] | None:

@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from precice_lb.calibrate.design import Allow, allowed_splits
 from precice_lb.models import make_learner
 from precice_lb.models.repeats import widened_errors
 from precice_lb.recommend.tables import Table, best_ranks, grid_of_ranks
@@ -29,7 +30,7 @@ Curves = Callable[[Integers], Array]
 # What is usual between runs, and its standard deviation in logarithms. Two to five runs do not tell their noise: with
 # the learner's own prior, which is nearly flat, the stated regret was half as large again as the true one. But splits
 # that were chosen under it lost less (`benchmarks/campaigns.py`).
-NOISE, NOISE_SPREAD = 0.04, 0.8
+NOISE, NOISE_SCALE = 0.04, 0.8
 # Curves drawn per participant.
 DRAWS = 512
 # Two participants: as many ways to divide the ranks are compared one by one; beyond, those best for some curves.
@@ -50,9 +51,9 @@ def learned(
     """
     varying = [at for at in range(len(parameters)) if len(np.unique(rows[:, 3 + at])) > 1]
     values = [parameters[at] for at in varying]
-    model = make_learner("bayes", **({"noise": NOISE, "noise_spread": NOISE_SPREAD} if usual_noise else {}))
-    spread = rows[:, 2] if varying else widened_errors(rows[:, 0], rows[:, 1], rows[:, 2])
-    model.fit(rows[:, [0, *(3 + at for at in varying)]], rows[:, 1], spread=spread)
+    model = make_learner("bayes", **({"noise": NOISE, "noise_spread": NOISE_SCALE} if usual_noise else {}))
+    errors = rows[:, 2] if varying else widened_errors(rows[:, 0], rows[:, 1], rows[:, 2])
+    model.fit(rows[:, [0, *(3 + at for at in varying)]], rows[:, 1], spread=errors)
     drawn = model.draw(DRAWS, np.random.default_rng(list(seed)))
 
     def curves(ranks: Integers) -> Array:
@@ -60,32 +61,17 @@ def learned(
         return np.asarray(drawn(at), dtype=np.float64)
 
     # Between runs, and what the windows of one leave open.
-    errors = rows[np.isfinite(rows[:, 2])]
-    within = float(np.median(errors[:, 2] / errors[:, 1])) if len(errors) else 0.0
+    known = rows[np.isfinite(rows[:, 2])]
+    within = float(np.median(known[:, 2] / known[:, 1])) if len(known) else 0.0
     return curves, float(np.hypot(np.sqrt(np.mean(model.noise_**2)), within))
 
 
 class Beliefs:
-    """What fitted models believe about the window time of every split.
+    """What drawn curves, and the relative ``noise`` of a run's seconds, tell of the window time of every split.
 
-    Parameters
-    ----------
-    curves : mapping from participant to callable
-        Drawn from a posterior: from rank counts, shape (m,), to seconds per window, shape (curves, m).
-    noise : mapping from participant to float
-        Relative standard deviation of a run's seconds.
-    schedule : Schedule
-        How the coupling turns own seconds into the window time.
-    budget : int
-        Ranks in all.
-    lowest, highest : mappings from participant to int
-        Bounds of the ranks.
-    seed : int
-        Of everything drawn.
-    splits : array of int of shape (k, participants), optional
-        The only splits that are possible, where bounds are not all that there is to it.
-    failed : sequence of mapping from participant to int
-        Splits that must not be chosen; with some participants alone, all in which these have so many ranks.
+    With ``splits``, shape (k, participants), these are the only ones possible; with ``allow``, the ranks of some
+    participants are among these. ``failed`` splits are not chosen; with some participants alone, none in which these
+    have so many ranks.
     """
 
     def __init__(
@@ -99,6 +85,7 @@ class Beliefs:
         seed: int,
         splits: Integers | None = None,
         failed: Sequence[Mapping[str, int]] = (),
+        allow: Allow | None = None,
     ) -> None:
         self.names = schedule.participants
         self.schedule = schedule
@@ -116,7 +103,7 @@ class Beliefs:
         self.noise = dict(noise)
         self._rng = np.random.default_rng([seed, len(self.names)])
         #: Splits that come into question, shape (k, participants).
-        self.splits = self._without(self._in_question() if splits is None else splits, failed)
+        self.splits = self._without(self._in_question(allow or {}) if splits is None else splits, failed)
         windows = self.windows(self.splits)
         #: What each would lose for each set of curves, relative, shape (curves, k).
         self.regrets = windows / windows.min(axis=1, keepdims=True) - 1.0
@@ -155,19 +142,19 @@ class Beliefs:
         """Mean seconds per window times ranks, shape (k,)."""
         return np.asarray(self.windows(splits).mean(axis=0) * splits.sum(axis=1), dtype=np.float64)
 
-    def saved_by(self, splits: Integers) -> Array:
+    def expected_value_of_information(self, splits: Integers) -> Array:
         """Give the expected regret that one more run at each of some splits would save, shape (k,)."""
         regrets = self.regrets[:, self._alternatives()]
         curves = len(regrets)
         truths = np.arange(curves) if curves <= READINGS else np.arange(READINGS) * curves // READINGS
-        # The same dice for every split, so that their difference is not one of luck.
-        dice = self._rng.standard_normal((len(self.names), len(truths)))
+        # Common random numbers for all splits, so that their difference is not one of luck.
+        draws = self._rng.standard_normal((len(self.names), len(truths)))
         rows = np.arange(len(truths))
         own = self.own(splits)
         found = []
         for at in range(len(splits)):
             logs = np.array([own[name][:, at] / self.noise[name] for name in self.names])
-            read = logs[:, truths] + dice
+            read = logs[:, truths] + draws
             log_weights = read.T @ logs - 0.5 * (logs * logs).sum(axis=0)
             # What is read must not be recognised.
             log_weights[rows, truths] = -np.inf
@@ -186,7 +173,15 @@ class Beliefs:
             best = np.unique(order[np.linspace(0, len(order) - 1, ALTERNATIVES).round().astype(np.intp)])
         return np.union1d(best, [self.best])
 
-    def _in_question(self) -> Integers:
+    def _in_question(self, allow: Allow) -> Integers:
+        """List splits among which the best one is; only those that are allowed, if any are."""
+        splits = self._free_splits()
+        if not allow:
+            return splits
+        splits = np.unique(allowed_splits(splits, self.names, allow), axis=0)
+        return splits[splits.sum(axis=1) <= self.budget]
+
+    def _free_splits(self) -> Integers:
         """All splits of two participants, if there are not too many; else those that are best for some curves."""
         least, room = self.low, self.budget - int(self.low.sum())
         if len(self.names) == 2 and room < ALL_SPLITS:

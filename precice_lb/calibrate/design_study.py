@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
-from precice_lb.calibrate.design import Design, FixedDesign, Proposal, Split, split_key, spread_splits
+from precice_lb.calibrate.design import Design, FixedDesign, Proposal, Split, split_key
 from precice_lb.calibrate.design_adaptive import CalibrationDesign
-from precice_lb.calibrate.design_fixed import doubling_splits, grid_splits
+from precice_lb.calibrate.design_fixed import doubling_splits, grid_splits, space_filling_splits
 from precice_lb.calibrate.failures import failed_splits
 from precice_lb.calibrate.measured import MeasuredRuns, mean_iterations, measured_runs
 from precice_lb.calibrate.state import CampaignState, RunRecord, spent
@@ -19,6 +19,12 @@ from precice_lb.plural import plural
 from precice_lb.schedule import Schedule
 
 __all__ = ["AdaptiveDesign", "design_of"]
+
+_FIXED = {
+    "space-filling": (space_filling_splits, "space-filling design,"),
+    "grid": (grid_splits, "grid,"),
+    "doubling": (doubling_splits, "one per doubling,"),
+}
 
 
 def design_of(study: Study, directory: Path) -> Design:
@@ -31,16 +37,13 @@ def design_of(study: Study, directory: Path) -> Design:
     directory
         Of the campaign, in which an adaptive design finds what the runs measured.
     """
-    runs, budget = study.runs, study.budget.ranks
+    runs = study.runs
     if runs.splits is not None:
         return FixedDesign(tuple(dict(split) for split in runs.splits), "split of the study,")
     if runs.design == "adaptive":
         return AdaptiveDesign(study, directory)
-    if runs.design == "grid":
-        return FixedDesign(tuple(grid_splits(study.bounds, budget, runs.maximum)), "grid,")
-    if runs.design == "doubling":
-        return FixedDesign(tuple(doubling_splits(study.bounds, budget, runs.maximum)), "one per doubling,")
-    return FixedDesign(tuple(spread_splits(study.bounds, budget, runs.maximum)), "spread over the budget,")
+    splits_of, reason = _FIXED[runs.design]
+    return FixedDesign(tuple(splits_of(study.bounds, study.budget.ranks, runs.maximum, study.allow)), reason)
 
 
 class AdaptiveDesign:
@@ -125,9 +128,9 @@ class AdaptiveDesign:
         for index, mesh in enumerate(study.meshes):
             done = [split_key(record.split) for record in finished if record.mesh == index]
             tried = {*done, *map(split_key, failed)}
-            for split in spread_splits(study.bounds, study.budget.ranks, mesh.runs):
+            for split in space_filling_splits(study.bounds, study.budget.ranks, mesh.runs, study.allow):
                 if len(done) < mesh.runs and split_key(split) not in tried:
-                    case = ", ".join(f"{name} = {value:g}" for name, value in mesh.parameters.items())
+                    case = ", ".join(f"{name} = {value:g}" for name, value in mesh.parameter.items())
                     reason = f"small mesh, {case}, {len(done) + 1} of {mesh.runs}"
                     return Proposal(split, reason, mesh=index)
         return None
@@ -145,7 +148,8 @@ class AdaptiveDesign:
             # The campaign counts its own runs.
             maximum_runs=len(tables) + 1,
             target_regret=study.runs.target_regret,
-            parameters=study.parameters,
+            parameter=study.parameter,
+            allow=study.allow,
         )
         for run in tables:
             if set(run.samples) == set(study.names):
@@ -154,8 +158,8 @@ class AdaptiveDesign:
                 design.tell(
                     {name: int(rows[0, 0]) for name, rows in run.samples.items()},
                     {name: float(rows[0, 1]) * usual[name] for name, rows in run.samples.items()},
-                    spread={name: float(errors[0]) * usual[name] for name, errors in run.spread.items()},
-                    parameters={key: _parameter(run, key, value) for key, value in design.parameters.items()},
+                    standard_errors={name: float(errors[0]) * usual[name] for name, errors in run.spread.items()},
+                    parameter={key: _parameter(run, key, value) for key, value in design.parameter.items()},
                 )
         return design
 

@@ -17,8 +17,9 @@ from precice_lb.calibrate.case import copy_case, copy_tree
 from precice_lb.calibrate.commands import command_tokens
 from precice_lb.calibrate.launchers import Task, file_name, fill
 from precice_lb.calibrate.processes import ProcessSpec, log_tail, run_processes
+from precice_lb.calibrate.sections import ParticipantSection
 from precice_lb.calibrate.state import PREPARED
-from precice_lb.calibrate.study import ParticipantSection, Study
+from precice_lb.calibrate.study import Study
 from precice_lb.exceptions import CalibrationError
 from precice_lb.plural import plural
 

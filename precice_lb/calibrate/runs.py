@@ -219,13 +219,13 @@ class CampaignRuns:
         return variables
 
     def _metadata(self, record: RunRecord) -> dict[str, Any]:
-        mesh = {} if record.mesh is None else self.study.meshes[record.mesh].parameters
+        mesh = {} if record.mesh is None else self.study.meshes[record.mesh].parameter
         return {
             # Unique among campaigns: runs of the same name are taken for one coupled run.
             "run": f"{record.name}-{record.token}",
             "warmup_windows": self.study.runs.warmup_windows,
             "degrees_of_freedom": self.study.degrees_of_freedom,
-            "parameters": self.study.parameters | mesh,
+            "parameters": self.study.parameter | mesh,
         }
 
     def _prepare(self, plan: RunPlan, record: RunRecord) -> None:

@@ -17,7 +17,10 @@ from typing import Any, Literal
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
 
+from precice_lb.calibrate.sections import MachineSection
 from precice_lb.exceptions import CalibrationError
+from precice_lb.recommend import Machine
+from precice_lb.split import Constraints
 
 __all__ = ["FAILURES", "PREPARED", "CampaignState", "RunRecord", "Settings", "campaign_lock", "identity_hash", "spent"]
 
@@ -108,6 +111,8 @@ class Settings:
         Bounds by participant; of the latter those that the study has.
     parameters : dict of str to float
         Of the case.
+    machine : MachineSection or None
+        What the machine has and demands, where the study says so.
     existing : list of str
         Directories of stores of runs made before.
     learner : str or None
@@ -123,6 +128,16 @@ class Settings:
     existing: list[str]
     learner: str | None = None
     target_regret: float | None = None
+    machine: MachineSection | None = None
+
+    def demands(self) -> Machine:
+        """Return what the machine has and demands."""
+        return (self.machine or MachineSection()).machine()
+
+    def constraints(self) -> tuple[int, Constraints | None]:
+        """Return the budget, and what the machine demands of it."""
+        machine = self.demands()
+        return machine.constraints(self.total_ranks if machine.cores is None and machine.nodes is None else None)
 
 
 @dataclass(config=_STRICT)

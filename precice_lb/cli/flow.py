@@ -6,21 +6,18 @@ import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, TextIO
 
-from precice_lb.cli.options import schedule_of
+from precice_lb.cli.case import Case, Measured, recommend_case
 
 if TYPE_CHECKING:
     from precice_lb.calibrate import Study
     from precice_lb.recommend import Recommendation
     from precice_lb.report.truth import Truth
-    from precice_lb.schedule import Schedule
 
 __all__ = ["command_line", "name_files", "name_report", "print_recommendation", "run_and_recommend", "show"]
 
 _REPORT_FOLDER = "report"
-# A campaign also lists splits whose window is at most so much longer.
-_WITHIN = 0.05
 
 
 def run_and_recommend(
@@ -46,8 +43,6 @@ def run_and_recommend(
     """
     from precice_lb.calibrate import run_campaign
     from precice_lb.emulation import read_laws
-    from precice_lb.recommend import recommend as recommend_measured
-    from precice_lb.recommend.failed import with_failed
     from precice_lb.report.attempt import attempted
     from precice_lb.report.documents import write_documents
     from precice_lb.report.launch_scripts import write_launch_scripts
@@ -60,31 +55,21 @@ def run_and_recommend(
     with CampaignProgress(console(sys.stderr)) as progress:
         result = run_campaign(study, directory or study.campaign_directory, report=progress, learner=learner)
     result.require_runs(study)
-    measurements = result.measurements()
-    schedule = schedule_of(measurements, None, None)
-    bounds: dict[str, Any] = {
-        "minimum_ranks": {each.name: each.minimum_ranks for each in study.participants},
-        "maximum_ranks": {each.name: most for each in study.participants if (most := each.maximum_ranks) is not None},
-    }
-    # Runs on smaller meshes, or earlier ones of another size, tell of the case itself by its parameters.
-    columns = {column for columns in measurements.parameters.values() for column in columns}
-    recommendation = recommend_measured(
-        measurements,
-        study.budget.ranks,
-        schedule=schedule,
-        learner=learner,
-        random_state=seed,
-        within=_WITHIN,
-        parameters={key: value for key, value in study.parameters.items() if key in columns},
-        failed=[each.ranks for each in result.failed_splits],
-        **bounds,
-    )
-    recommendation = with_failed(recommendation, result.failed_splits)
+    settings = study.settings(learner)
+    measured = Measured(result.measurements(), failed=result.failed_splits, settings=settings)
+    recommendation, schedule = recommend_case(measured, None, None, Case(seed=seed))
     truth = None
     if study.law_path is not None:
         laws = study.law_path
         truth = attempted(
-            "the comparison with the law", lambda: judge(recommendation, read_laws(laws), schedule, **bounds)
+            "the comparison with the law",
+            lambda: judge(
+                recommendation,
+                read_laws(laws),
+                schedule,
+                minimum_ranks=settings.minimum_ranks,
+                maximum_ranks=settings.maximum_ranks,
+            ),
         )
     # Results first: whatever becomes of what is shown of them, the runs were not in vain.
     written = write_documents(recommendation, result.directory, truth=truth)
@@ -114,13 +99,13 @@ def run_and_recommend(
         name_report(paths)
 
 
-def show(recommendation: Recommendation, schedule: Schedule, output: Path | None, *, as_json: bool = False) -> None:
+def show(recommendation: Recommendation, output: Path | None, *, as_json: bool = False) -> None:
     """Write a recommendation where asked to, then print it.
 
     Parameters
     ----------
-    recommendation, schedule
-        The recommendation and the coupling it is for.
+    recommendation
+        The recommendation.
     output
         Directory for the files; None writes none.
     as_json

@@ -48,7 +48,7 @@ def watch(
 
     Example: precice-lb watch precice-lb-store --measurements demo --restart-cost 600
 
-    Example: precice-lb watch . --once --format json --threshold gain=10
+    Example: precice-lb watch . --once --format json --threshold gain=0.1
 
     Parameters
     ----------
@@ -61,7 +61,7 @@ def watch(
         Seconds that a restart costs, with lost work and the time in the queue; by default what this run took to start.
     threshold
         End with exit code 3 when the gain of another split, the share of core time that waits, or the change of a
-        participant's load reaches so many percent: gain=10, waiting=30, drift=20; given again, any one will do.
+        participant's load reaches this share: gain=0.1 (10 %), waiting=0.3, drift=0.2; given again, any one will do.
     once
         Look once and end.
     every
@@ -180,20 +180,21 @@ def _print(snapshot: Snapshot, format: str) -> None:
 
 
 def _limits(texts: Sequence[str]) -> dict[str, float]:
-    """Read ``gain=10,waiting=30``, percent, as shares."""
+    """Read ``gain=0.1,waiting=0.3``."""
     limits = {}
     for text in texts:
         for part in text.split(","):
             name, _, number = part.partition("=")
             try:
-                percent = float(number)
+                limit = float(number)
             except ValueError:
-                percent = -1.0
-            if name.strip() not in _MEASURES or not percent > 0:
+                limit = -1.0
+            if name.strip() not in _MEASURES or not 0 < limit < 1:
                 raise DataError(
-                    f"--threshold: expected gain, waiting or drift and percent above 0, such as gain=10, found {part!r}"
+                    "--threshold: expected gain, waiting or drift and a share between 0 and 1, such as gain=0.1 for "
+                    f"10 %, found {part!r}"
                 )
-            limits[name.strip()] = percent / 100
+            limits[name.strip()] = limit
     return limits
 
 
