@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from calibrate_helpers import SOLVER, write_case, write_study
 
-from precice_lb.calibrate import Event, LauncherOptions, make_launcher, read_study, run_campaign
-from precice_lb.calibrate.launchers import RunPlan, Task
+from precice_lb.calibrate import Event, LauncherOptions, RunPlan, Task, read_study, run_campaign
+from precice_lb.calibrate.launchers import make_launcher
 from precice_lb.calibrate.launchers.slurm import SlurmLauncher
 from precice_lb.calibrate.processes import ProcessSpec, run_processes
 from precice_lb.calibrate.schedulers.base import read_exits

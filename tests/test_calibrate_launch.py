@@ -9,15 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from precice_lb.calibrate import LauncherOptions, make_launcher
-from precice_lb.calibrate.launchers import RunPlan, Task
-from precice_lb.calibrate.launchers.base import launcher, launcher_names
+from precice_lb.calibrate import LauncherOptions, RunPlan, Task
+from precice_lb.calibrate.launchers import make_launcher
 from precice_lb.calibrate.launchers.cores import available_cores
 from precice_lb.calibrate.launchers.hosts import read_hosts
 from precice_lb.calibrate.launchers.local import MpiexecLauncher
 from precice_lb.calibrate.launchers.mpi import MPIFamily, MPILibrary, find_mpiexec, mpi_library
 from precice_lb.calibrate.launchers.srun import allocated_cpus
 from precice_lb.exceptions import CalibrationError
+from precice_lb.plugins import LAUNCHERS
 
 # In one piece, since ranks share the output.
 RANK = """\
@@ -73,7 +73,7 @@ def test_hydra_pins_every_rank_to_a_core_of_its_own(tmp_path: Path) -> None:
         {},
     )
     assert commands(program, tmp_path, arguments=("-l",), pin=False)[0] == {key: [program, "-l"] for key in "AB"}
-    assert make_launcher("mpiexec", LauncherOptions(program=program)).environment() == {}
+    assert make_launcher("mpiexec", LauncherOptions(program=program)).environment({}) == {}
 
 
 def test_open_mpi_4_pins_by_rankfiles(tmp_path: Path) -> None:
@@ -154,14 +154,14 @@ def test_a_host_file_that_is_none(tmp_path: Path, text: str, expected: str) -> N
 def test_open_mpi_may_run_as_root_where_that_is_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made = make_launcher("mpiexec", LauncherOptions(program=fake_program(tmp_path, OPEN_MPI_5)))
     monkeypatch.setattr(os, "geteuid", lambda: 0)
-    assert made.environment() == {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+    assert made.environment({}) == {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
-    assert made.environment() == {}
+    assert made.environment({}) == {}
 
 
 def test_mpiexec_does_not_see_the_allocation_it_runs_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made = make_launcher("mpiexec", LauncherOptions(program=fake_program(tmp_path, HYDRA)))
-    assert made.clean({"SLURM_NODELIST": "n[0-1]", "PBS_NODEFILE": "x", "HOME": "/"}) == {"HOME": "/"}
+    assert made.environment({"SLURM_NODELIST": "n[0-1]", "PBS_NODEFILE": "x", "HOME": "/"}) == {"HOME": "/"}
     monkeypatch.setenv("SLURM_JOB_NUM_NODES", "2")
     with pytest.raises(CalibrationError, match=r"this allocation has 2: use the launcher srun"):
         make_launcher("mpiexec", LauncherOptions(program=fake_program(tmp_path, HYDRA)))
@@ -284,11 +284,11 @@ def test_a_program_that_is_missing_or_broken_is_named(tmp_path: Path) -> None:
 
 
 def test_the_registry() -> None:
-    assert launcher_names() == ("mpiexec", "slurm", "srun", "template")
+    assert tuple(sorted(LAUNCHERS)) == ("mpiexec", "slurm", "srun", "template")
     with pytest.raises(CalibrationError, match=r"unknown launcher 'mpirun': expected one of mpiexec, slurm"):
         make_launcher("mpirun")
     with pytest.raises(ValueError, match=r"'mpiexec' is registered already"):
-        launcher("mpiexec")(MpiexecLauncher)
+        LAUNCHERS.add("mpiexec", MpiexecLauncher)
 
 
 def fake_slurm(directory: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
@@ -364,7 +364,7 @@ def test_steps_do_not_inherit_how_the_script_was_placed(tmp_path: Path, monkeypa
     fake_slurm(tmp_path, monkeypatch)
     monkeypatch.setenv("SLURM_JOB_ID", "7")
     environment = {"SLURM_JOB_ID": "7", "SLURM_NTASKS_PER_CORE": "1", "SLURM_CPU_BIND": "none", "SLURM_NTASKS": "9"}
-    assert make_launcher("srun").clean(environment) == {"SLURM_JOB_ID": "7"}
+    assert make_launcher("srun").environment(environment) == {"SLURM_JOB_ID": "7"}
 
 
 @pytest.mark.parametrize("missing", ["srun", "slurm"])

@@ -203,7 +203,10 @@ LEFT = '"python solver.py Left"'
         ),
         (("[budget]", "[machine]\nmultiple = { Left = 0 }\n[budget]"), r"machine\.multiple.*: expected .*, found "),
         (("[budget]", "[machine]\nmultiple = { Lft = 2 }\n[budget]"), r"machine: expected multiples of .*'Lft'"),
-        (("[budget]", "[machine]\nmultiple = 4\n[budget]"), r"budget\.ranks: expected at least 8 ranks for the fewest"),
+        (
+            ("[budget]", "[machine]\nmultiple = 4\n[budget]"),
+            r"machine: expected a budget of 8 ranks or more",
+        ),
         (("[budget]", "[machine]\nnodes = 2\n[budget]"), r"machine: expected cores_per_node"),
         (("[budget]", "[machine]\nallow = { Left = [9] }\n[budget]"), r"machine: .*Left.*9"),
         (

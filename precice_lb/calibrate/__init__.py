@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from precice_lb.calibrate.campaign import CampaignResult, load_campaign, run_campaign
+from precice_lb.calibrate.campaign import run_campaign
 from precice_lb.calibrate.design_adaptive import CalibrationDesign
 from precice_lb.calibrate.events import (
     CampaignEnded,
@@ -15,9 +15,10 @@ from precice_lb.calibrate.events import (
     RunStarted,
     print_event,
 )
-from precice_lb.calibrate.launchers import Launcher, make_launcher
+from precice_lb.calibrate.launchers import Launcher
 from precice_lb.calibrate.plan import LauncherOptions, RunPlan, Task
 from precice_lb.calibrate.read import read_study
+from precice_lb.calibrate.result import CampaignResult, load_campaign
 from precice_lb.calibrate.schedulers import Scheduler
 from precice_lb.calibrate.state import RunRecord
 from precice_lb.calibrate.study import Study
@@ -41,7 +42,6 @@ __all__ = [
     "Study",
     "Task",
     "load_campaign",
-    "make_launcher",
     "print_event",
     "read_study",
     "run_campaign",

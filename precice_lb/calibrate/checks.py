@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from precice_lb.calibrate.commands import check_command
-from precice_lb.calibrate.launchers import RUN_VARIABLES, check_placeholders, fill, launcher_class
+from precice_lb.calibrate.design import Allow
+from precice_lb.calibrate.launchers import launcher_class
+from precice_lb.calibrate.placeholders import check_placeholders, fill
+from precice_lb.calibrate.plan import RUN_VARIABLES
 from precice_lb.calibrate.prepare import PLACEHOLDERS, placeholders
 from precice_lb.calibrate.sections import ParticipantSection
 from precice_lb.calibrate.study import Study
@@ -41,8 +44,11 @@ def check_study(study: Study) -> None:
             f"budget.ranks: expected at least {plural(needed, 'rank')} for {plural(len(study.names), 'participant')}, "
             f"found {study.budget.ranks}"
         )
-    _check_machine(study)
-    _check_splits(study)
+    try:
+        allow = study.allow
+    except InfeasibleError as error:
+        raise StudyError(f"machine: {error}") from error
+    _check_splits(study, allow)
     _check_case(study)
 
 
@@ -69,22 +75,7 @@ def _check_meshes(study: Study) -> None:
         )
 
 
-def _check_machine(study: Study) -> None:
-    try:
-        _, constraints = study.constraints()
-        if constraints is not None:
-            constraints.check_names(dict.fromkeys(study.names, ()))
-        needed = sum(counts[0] for counts in study.allow.values())
-    except InfeasibleError as error:
-        raise StudyError(f"machine: {error}") from error
-    if needed > study.budget.ranks:
-        raise StudyError(
-            f"budget.ranks: expected at least {plural(needed, 'rank')} for the fewest that [machine] allows, found "
-            f"{study.budget.ranks}"
-        )
-
-
-def _check_splits(study: Study) -> None:
+def _check_splits(study: Study, allow: Allow) -> None:
     for index, split in enumerate(study.runs.splits or (), start=1):
         key = f"runs.splits[{index}]"
         for name in split:
@@ -95,7 +86,7 @@ def _check_splits(study: Study) -> None:
                 raise StudyError(f"{key}: no ranks for participant {name!r}")
             if not least <= split[name] <= most:
                 raise StudyError(f"{key}: expected {least} to {plural(most, 'rank')} for {name!r}, found {split[name]}")
-            if split[name] not in study.allow.get(name, [split[name]]):
+            if split[name] not in allow.get(name, [split[name]]):
                 raise StudyError(f"{key}: [machine] does not allow {name!r} {plural(split[name], 'rank')}")
         if sum(split.values()) > study.budget.ranks:
             raise StudyError(

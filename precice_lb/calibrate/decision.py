@@ -179,7 +179,7 @@ class Beliefs:
         if not allow:
             return splits
         splits = np.unique(allowed_splits(splits, self.names, allow), axis=0)
-        return splits[splits.sum(axis=1) <= self.budget]
+        return np.asarray(splits[splits.sum(axis=1) <= self.budget])
 
     def _free_splits(self) -> Integers:
         """All splits of two participants, if there are not too many; else those that are best for some curves."""

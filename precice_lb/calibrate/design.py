@@ -7,12 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Allow", "Bounds", "Design", "FixedDesign", "Proposal", "Split", "allowed_splits", "split_key"]
+from precice_lb.exceptions import InfeasibleError
+from precice_lb.plural import plural
+from precice_lb.recommend.limits import Limits
+from precice_lb.split import Constraints
+
+__all__ = ["Allow", "Bounds", "FixedDesign", "Proposal", "Split", "allowed_counts", "allowed_splits", "split_key"]
 
 Split = dict[str, int]
 Bounds = Mapping[str, tuple[int, int]]
@@ -22,17 +26,7 @@ Allow = Mapping[str, Sequence[int]]
 
 @dataclass(frozen=True)
 class Proposal:
-    """The next split to measure.
-
-    Attributes
-    ----------
-    split : dict of str to int
-        Ranks per participant.
-    reason : str
-        Why this one, in one line.
-    mesh : int or None
-        Position of the smaller mesh to run it on; None for the case itself.
-    """
+    """The next split to measure, and why this one, in one line."""
 
     split: Split
     reason: str
@@ -40,44 +34,14 @@ class Proposal:
     mesh: int | None = None
 
 
-class Design(Protocol):
-    """Chooses what to measure next from what has been tried."""
-
-    @property
-    def total(self) -> int:
-        """Largest number of runs this design can still ask for, finished ones included."""
-
-    @property
-    def conclusion(self) -> str | None:
-        """Why the last answer was None, where there is something to say."""
-
-    def ask(self, tried: Collection[Mapping[str, int]]) -> Proposal | None:
-        """Return the next split, or None when nothing more is worth a run.
-
-        Parameters
-        ----------
-        tried : collection of mapping from participant to int
-            The split of every run that ended well and of those that failed in this call.
-        """
-
-
 @dataclass(frozen=True)
 class FixedDesign:
-    """Splits fixed beforehand, measured in order.
-
-    Attributes
-    ----------
-    splits : tuple of dict of str to int
-        Ranks per participant.
-    reason : str
-        Given for each of them.
-    conclusion : str or None
-        Why it ends when all are measured.
-    """
+    """Splits fixed beforehand, measured in order."""
 
     splits: tuple[Split, ...]
+    #: Given for each of them.
     reason: str
-    conclusion: str | None = None
+    conclusion: None = None
 
     @property
     def total(self) -> int:
@@ -85,13 +49,7 @@ class FixedDesign:
         return len(self.splits)
 
     def ask(self, tried: Collection[Mapping[str, int]]) -> Proposal | None:
-        """Return the first split that is not among ``tried``, or None.
-
-        Parameters
-        ----------
-        tried : collection of mapping from participant to int
-            Splits of the runs that ended well and of those that failed in this call.
-        """
+        """Return the first split that is not among ``tried``, runs that failed in this call included, or None."""
         known = {split_key(split) for split in tried}
         for number, split in enumerate(self.splits, start=1):
             if split_key(split) not in known:
@@ -102,6 +60,20 @@ class FixedDesign:
 def split_key(split: Mapping[str, int]) -> tuple[tuple[str, int], ...]:
     """Return a hashable form of a split that does not depend on the order of the participants."""
     return tuple(sorted(split.items()))
+
+
+def allowed_counts(
+    constraints: Constraints, names: Sequence[str], budget: int, lowest: Mapping[str, int], highest: Mapping[str, int]
+) -> dict[str, list[int]]:
+    """List the rank counts of each participant that its bounds and the constraints leave."""
+    constraints.check_names(dict.fromkeys(names, ()))
+    limits = Limits(budget, lowest, highest, constraints)
+    counts = {name: limits.counts(name).tolist() for name in names}
+    if (needed := sum(each[0] for each in counts.values())) > budget:
+        raise InfeasibleError(
+            f"expected a budget of {plural(needed, 'rank')} or more for the fewest that are allowed, found {budget}"
+        )
+    return counts
 
 
 def allowed_splits(splits: NDArray[np.int64], names: Sequence[str], allow: Allow) -> NDArray[np.int64]:

@@ -9,17 +9,16 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from precice_lb.calibrate.decision import Beliefs, learned
-from precice_lb.calibrate.design import Split
+from precice_lb.calibrate.decision import Beliefs
+from precice_lb.calibrate.design import Split, allowed_counts
 from precice_lb.calibrate.design_fixed import space_filling_splits
+from precice_lb.calibrate.told import ToldRuns
 from precice_lb.dataset import Measurements
-from precice_lb.exceptions import CalibrationError, DataError, InfeasibleError, ScheduleError
+from precice_lb.exceptions import CalibrationError, ScheduleError
 from precice_lb.plural import plural
 from precice_lb.recommend import Recommendation, recommend
 from precice_lb.recommend.bounds import rank_bounds, whole_number
 from precice_lb.recommend.inputs import coupling_of
-from precice_lb.recommend.limits import Limits
-from precice_lb.recommend.sources import check_samples
 from precice_lb.schedule import Schedule
 from precice_lb.split import Constraints
 
@@ -112,16 +111,20 @@ class CalibrationDesign:
         self.budget = whole_number(budget, "budget", 1)
         self.seed = whole_number(seed, "seed", 0)
         self.lowest, self.highest = rank_bounds(self.names, self.budget, minimum_ranks, maximum_ranks)
-        self.allow = self._allowed(allow or {})
+        self.allow: dict[str, list[int]] = {}
+        if allow:
+            demands = Constraints(allowed=allow)
+            self.allow = allowed_counts(demands, self.names, self.budget, self.lowest, self.highest)
+            self.lowest = {name: counts[0] for name, counts in self.allow.items()}
+            self.highest = {name: counts[-1] for name, counts in self.allow.items()}
         self.maximum_runs = maximum_runs
         self.target_regret = target_regret
         self.stable_regret = stable_regret
         self.core_hours = core_hours
         self.windows = windows
-        self.parameter = {key: float(value) for key, value in (parameter or {}).items()}
+        self.parameter = dict(parameter or {})
         self.reason = ""
-        # Ranks, seconds, standard error, and the parameters.
-        self._rows: dict[str, list[tuple[float, ...]]] = {name: [] for name in self.names}
+        self._told = ToldRuns(self.names, self.parameter)
         self._spent = 0.0
         self._skipped: list[Split] = []
         # What follows from what was told: the answer, and by the prior of the noise what is believed.
@@ -131,12 +134,7 @@ class CalibrationDesign:
     @property
     def runs(self) -> int:
         """Runs told so far."""
-        return len(self._rows[self.names[0]])
-
-    @property
-    def own_runs(self) -> int:
-        """Runs told so far that were of the case itself, with its own parameters."""
-        return sum(row[3:] == tuple(self.parameter.values()) for row in self._rows[self.names[0]])
+        return len(self._told)
 
     @property
     def expected_regret(self) -> float:
@@ -172,21 +170,7 @@ class CalibrationDesign:
         DataError
             Other participants or parameters, ranks that are not whole numbers from 1, seconds that are not positive.
         """
-        for what, given in (("ranks", split), ("seconds", seconds)):
-            if not isinstance(given, Mapping) or set(given) != set(self.names):
-                found = ", ".join(map(str, given)) if isinstance(given, Mapping) else repr(given)
-                raise DataError(f"expected {what} of {', '.join(self.names)}, found {found or 'none'}")
-        rows = check_samples({name: [(split[name], seconds[name])] for name in self.names})
-        given = self.parameter if parameter is None else parameter
-        if set(given) != set(self.parameter):
-            raise DataError(
-                f"expected the parameters of the case ({', '.join(self.parameter) or 'none'}), "
-                f"found {', '.join(map(str, given)) or 'none'}"
-            )
-        values = [float(given[key]) for key in self.parameter]
-        errors = standard_errors or {}
-        for name, row in rows.items():
-            self._rows[name].append((*map(float, row[0]), float(errors.get(name, math.nan)), *values))
+        self._told.add(split, seconds, standard_errors or {}, parameter)
         ranks = sum(int(split[name]) for name in self.names)
         own = {name: float(seconds[name]) for name in self.names}
         self._spent += ranks * self.windows * float(self.schedule.window_seconds(own)) / 3600
@@ -240,16 +224,7 @@ class CalibrationDesign:
 
     def measurements(self) -> Measurements:
         """Return what was told as a table."""
-        table = {name: np.array(sorted(rows), dtype=np.float64) for name, rows in self._rows.items()}
-        return Measurements(
-            {name: rows[:, :2] for name, rows in table.items()},
-            {name: rows[:, 2] for name, rows in table.items()},
-            None,
-            {},
-            {},
-            (),
-            {name: {key: rows[:, 3 + at] for at, key in enumerate(self.parameter)} for name, rows in table.items()},
-        )
+        return self._told.measurements()
 
     def _choose(self) -> Split | None:
         if self.runs >= self.maximum_runs:
@@ -259,7 +234,7 @@ class CalibrationDesign:
         if self.runs < INITIAL_RUNS:
             return self._initial()
         now = self.expected_regret
-        enough = self.runs >= LEAST_RUNS and self.own_runs > 0
+        enough = self.runs >= LEAST_RUNS and self._told.of_case > 0
         if now <= self.target_regret and enough:
             return self._stop(f"the expected regret of {100 * now:.2f} % is below {100 * self.target_regret:.2g} %")
         beliefs = self._belief(usual_noise=False)
@@ -291,18 +266,12 @@ class CalibrationDesign:
         splits = [split for split in splits if not self._is_skipped(split)]
         if not splits:
             return self._stop("every split that comes into question failed")
-        chosen = max(splits, key=self._distance)
+        chosen = max(splits, key=self._told.distance)
         self.reason = f"initial design, {self.runs + 1} of {INITIAL_RUNS}"
         return chosen
 
     def _is_skipped(self, split: Split) -> bool:
         return any(skipped.items() <= split.items() for skipped in self._skipped)
-
-    def _distance(self, split: Split) -> float:
-        """Logarithmic distance to the nearest split that was measured."""
-        done = zip(*([row[0] for row in self._rows[name]] for name in self.names), strict=True)
-        gaps = [sum(abs(math.log(split[n] / p)) for n, p in zip(self.names, ranks, strict=True)) for ranks in done]
-        return min(gaps, default=0.0)
 
     def _candidates(self, beliefs: Beliefs) -> Integers:
         """List splits to judge: the recommended one, those that may be best, and others over the whole range."""
@@ -315,36 +284,19 @@ class CalibrationDesign:
         splits = beliefs.splits[chosen[free]]
         new = np.ones(len(splits), dtype=np.bool_)
         for name, ranks in zip(self.names, splits.T, strict=True):
-            measured = {row[0] for row in self._rows[name]}
+            measured = self._told.counts(name)
             if len(measured) < DIFFERENT:
                 new &= ~np.isin(ranks, list(measured))
         return np.asarray(splits[new] if new.any() else splits)
 
     def _belief(self, *, usual_noise: bool) -> Beliefs:
         if usual_noise not in self._beliefs:
-            curves, noise = {}, {}
-            for index, (name, rows) in enumerate(self._rows.items()):
-                table, values = np.array(sorted(rows)), list(self.parameter.values())
-                curves[name], noise[name] = learned(table, values, [self.seed, index], usual_noise=usual_noise)
+            curves, noise = self._told.learned(self.seed, usual_noise=usual_noise)
             bounds = (self.budget, self.lowest, self.highest)
             self._beliefs[usual_noise] = Beliefs(
                 curves, noise, self.schedule, *bounds, self.seed, failed=self._skipped, allow=self.allow
             )
         return self._beliefs[usual_noise]
-
-    def _allowed(self, allow: Mapping[str, Sequence[int]]) -> dict[str, list[int]]:
-        """Keep the allowed counts within the bounds, and move the bounds to the first and last of them."""
-        Constraints(allowed=allow).check_names(dict.fromkeys(self.names, ()))
-        limits = Limits(self.budget, dict(self.lowest), dict(self.highest), Constraints(allowed=allow))
-        found = {name: limits.counts(name).tolist() for name in self.names if name in allow}
-        self.lowest |= {name: counts[0] for name, counts in found.items()}
-        self.highest |= {name: counts[-1] for name, counts in found.items()}
-        if sum(self.lowest.values()) > self.budget:
-            raise InfeasibleError(
-                f"expected a budget of {sum(self.lowest.values())} ranks or more for the fewest that are allowed, "
-                f"found {self.budget}"
-            )
-        return found
 
     def _forget(self) -> None:
         self._answer, self._beliefs = (), {}

@@ -28,21 +28,7 @@ _SMALLEST_SHARE = 8
 def grid_splits(bounds: Bounds, budget: int, count: int, allow: Allow | None = None) -> list[Split]:
     """Divide the budget in even steps: with two participants and five splits into 1:5, 2:4, 3:3, 4:2 and 5:1.
 
-    Parameters
-    ----------
-    bounds
-        Smallest and largest number of ranks of each participant.
-    budget
-        Largest total number of ranks.
-    count
-        Number of splits wanted; of more than two participants the finest grid with no more than these is taken.
-    allow
-        The only rank counts of some participants, rising.
-
-    Returns
-    -------
-    list of dict
-        Distinct splits inside the bounds.
+    Of more than two participants the finest grid with no more than ``count`` splits is taken.
     """
     n = len(bounds)
     parts = n
@@ -56,18 +42,7 @@ def grid_splits(bounds: Bounds, budget: int, count: int, allow: Allow | None = N
 
 
 def doubling_splits(bounds: Bounds, budget: int, count: int, allow: Allow | None = None) -> list[Split]:
-    """Double the ranks of all participants from their equal share of the budget downwards, as in scaling tests.
-
-    Parameters
-    ----------
-    bounds, budget, count, allow
-        As of `grid_splits`.
-
-    Returns
-    -------
-    list of dict
-        Distinct splits inside the bounds, the smallest first.
-    """
+    """Double the ranks of all participants up to their equal share of the budget, as in scaling tests."""
     share = max(budget // len(bounds), 1)
     found = [[share >> step] * len(bounds) for step in range(count)]
     return _within(found, bounds, budget, allow)[::-1]
@@ -93,29 +68,8 @@ def space_filling_splits(bounds: Bounds, budget: int, count: int, allow: Allow |
     each participant's axis alone, as MaxPro designs do (Joseph, Gul, Ba 2015, doi:10.1093/biomet/asv002), because
     each participant gets a model of its own. Whole budgets are preferred; smaller totals fill up where the bounds
     leave too few of them. The smallest counts are the budget divided by eight times the number of participants (P/16
-    for two of them), unless the minimum is above that or too few splits are left. Deterministic.
-
-    Parameters
-    ----------
-    bounds
-        Smallest and largest number of ranks of each participant.
-    budget
-        Largest total number of ranks.
-    count
-        Number of splits wanted.
-    allow
-        The only rank counts of some participants, rising.
-
-    Returns
-    -------
-    list of dict
-        Distinct splits, the most even one first, then each as far from the earlier ones as possible. Fewer than
-        ``count`` only where the bounds and the budget allow no more.
-
-    Raises
-    ------
-    InfeasibleError
-        When the minimum ranks exceed the budget or a participant's maximum is below its minimum.
+    for two of them), unless the minimum is above that or too few splits are left. The most even split comes first, then
+    each as far from the earlier ones as possible; fewer than ``count`` only where no more are possible. Deterministic.
     """
     names = tuple(bounds)
     low = [bounds[name][0] for name in names]

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
-from precice_lb.calibrate.design import Design, FixedDesign, Proposal, Split, split_key
+from precice_lb.calibrate.design import FixedDesign, Proposal, Split, split_key
 from precice_lb.calibrate.design_adaptive import CalibrationDesign
 from precice_lb.calibrate.design_fixed import doubling_splits, grid_splits, space_filling_splits
 from precice_lb.calibrate.failures import failed_splits
@@ -27,16 +27,8 @@ _FIXED = {
 }
 
 
-def design_of(study: Study, directory: Path) -> Design:
-    """Return the design of a study: its own list of splits, or what ``runs.design`` says.
-
-    Parameters
-    ----------
-    study
-        The study.
-    directory
-        Of the campaign, in which an adaptive design finds what the runs measured.
-    """
+def design_of(study: Study, directory: Path) -> FixedDesign | AdaptiveDesign:
+    """Return the design of a study, with its campaign's directory: its own splits, or what ``runs.design`` says."""
     runs = study.runs
     if runs.splits is not None:
         return FixedDesign(tuple(dict(split) for split in runs.splits), "split of the study,")
@@ -51,13 +43,6 @@ class AdaptiveDesign:
 
     It keeps nothing between questions: all it knows is in the campaign's directory, so that a campaign goes on after a
     kill as if nothing had happened.
-
-    Parameters
-    ----------
-    study
-        The study.
-    directory
-        Of the campaign.
     """
 
     def __init__(self, study: Study, directory: Path) -> None:
@@ -72,13 +57,7 @@ class AdaptiveDesign:
         return self._study.runs.maximum
 
     def ask(self, tried: Collection[Mapping[str, int]]) -> Proposal | None:
-        """Return the split whose measurement is worth most, or None when none is worth a run.
-
-        Parameters
-        ----------
-        tried : collection of mapping from participant to int
-            Splits of the runs that ended well and of those that failed in this call.
-        """
+        """Return the split whose measurement is worth most, or None; failed runs of this call are ``tried``."""
         study, runs = self._study, self._study.runs
         state = CampaignState.load(self._directory)
         records = state.runs if state is not None else []

@@ -15,7 +15,8 @@ from pathlib import Path
 
 from precice_lb.calibrate.case import copy_case, copy_tree
 from precice_lb.calibrate.commands import command_tokens
-from precice_lb.calibrate.launchers import Task, file_name, fill
+from precice_lb.calibrate.placeholders import fill
+from precice_lb.calibrate.plan import Task, file_name
 from precice_lb.calibrate.processes import ProcessSpec, log_tail, run_processes
 from precice_lb.calibrate.sections import ParticipantSection
 from precice_lb.calibrate.state import PREPARED

@@ -101,32 +101,18 @@ class RunRecord:
 
 @dataclass(frozen=True, config=_STRICT)
 class Settings:
-    """For what a campaign's study asks, so that the campaign can be learned from again without it.
-
-    Attributes
-    ----------
-    total_ranks : int
-        The budget.
-    minimum_ranks, maximum_ranks : dict of str to int
-        Bounds by participant; of the latter those that the study has.
-    parameters : dict of str to float
-        Of the case.
-    machine : MachineSection or None
-        What the machine has and demands, where the study says so.
-    existing : list of str
-        Directories of stores of runs made before.
-    learner : str or None
-        Who learned last; None for the default.
-    target_regret : float or None
-        Below this expected regret another run is not worth it; None where the campaign is older than this entry.
-    """
+    """For what a campaign's study asks, so that the campaign can be learned from again without it."""
 
     total_ranks: int
     minimum_ranks: dict[str, int]
+    #: Of those participants for whom the study has one.
     maximum_ranks: dict[str, int]
     parameters: dict[str, float]
+    #: Directories of stores of runs made before.
     existing: list[str]
+    #: Who learned last; None for the default.
     learner: str | None = None
+    #: Below this expected regret another run is not worth it; None in campaigns older than this entry.
     target_regret: float | None = None
     machine: MachineSection | None = None
 

@@ -9,7 +9,9 @@ from typing import Annotated, Any
 
 from pydantic import AliasChoices, Field, field_validator
 
-from precice_lb.calibrate.launchers import LauncherOptions, launcher_class
+from precice_lb.calibrate.design import allowed_counts
+from precice_lb.calibrate.launchers import launcher_class
+from precice_lb.calibrate.plan import LauncherOptions
 from precice_lb.calibrate.sections import (
     VARIABLE,
     BudgetSection,
@@ -23,7 +25,6 @@ from precice_lb.calibrate.sections import (
 )
 from precice_lb.calibrate.state import Settings
 from precice_lb.plugins import close_match
-from precice_lb.recommend.limits import Limits
 from precice_lb.split import Constraints
 
 __all__ = ["Study"]
@@ -120,8 +121,7 @@ class Study(Section):
         if constraints is None:
             return {}
         low, high = ({name: bound[end] for name, bound in self.bounds.items()} for end in (0, 1))
-        limits = Limits(self.budget.ranks, low, high, constraints)
-        return {name: limits.counts(name).tolist() for name in self.names}
+        return allowed_counts(constraints, self.names, self.budget.ranks, low, high)
 
     @property
     def degrees_of_freedom(self) -> dict[str, float]:

@@ -23,7 +23,7 @@ from precice_lb.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from precice_lb.calibrate import Settings
+    from precice_lb.calibrate.state import Settings
     from precice_lb.dataset import CoupledRun, Measurements
     from precice_lb.recommend import Recommendation
     from precice_lb.recommend.failed import FailedSplit

@@ -25,21 +25,7 @@ def run_and_recommend(
 ) -> None:
     """Measure what a study asks for, recommend, compare with the law of an emulated load, and write the report.
 
-    Parameters
-    ----------
-    study
-        The study.
-    directory
-        Where the campaign and the report go; by default what the study says.
-    learner, seed
-        As of ``recommend``.
-    evidence
-        Whether to list every measurement on the screen.
-
-    Raises
-    ------
-    PreciceLBError
-        Whatever stops the campaign or the recommendation.
+    With ``evidence`` every measurement is listed on the screen.
     """
     from precice_lb.calibrate import run_campaign
     from precice_lb.emulation import read_laws
@@ -100,17 +86,7 @@ def run_and_recommend(
 
 
 def show(recommendation: Recommendation, output: Path | None, *, as_json: bool = False) -> None:
-    """Write a recommendation where asked to, then print it.
-
-    Parameters
-    ----------
-    recommendation
-        The recommendation.
-    output
-        Directory for the files; None writes none.
-    as_json
-        Print JSON and nothing else on standard output.
-    """
+    """Write a recommendation where a directory is given, then print it, or JSON and nothing else on standard output."""
     from precice_lb.report.documents import json_text, write_documents
 
     written: list[Path] = []
@@ -127,13 +103,7 @@ def show(recommendation: Recommendation, output: Path | None, *, as_json: bool =
 
 
 def print_recommendation(recommendation: Recommendation, *, truth: Truth | None = None, evidence: bool = False) -> None:
-    """Print a recommendation for people.
-
-    Parameters
-    ----------
-    recommendation, truth, evidence
-        As of `precice_lb.report.recommendation.recommendation_blocks`.
-    """
+    """Print a recommendation for people; the rest is as of `precice_lb.report.recommendation.recommendation_blocks`."""
     from precice_lb.report.recommendation import recommendation_blocks
     from precice_lb.report.terminal import console, rendered
     from precice_lb.report.text import short_names
@@ -148,13 +118,7 @@ def command_line() -> str:
 
 
 def name_report(paths: Sequence[Path]) -> None:
-    """Say what a report consists of, with the page to open last.
-
-    Parameters
-    ----------
-    paths
-        As of `precice_lb.report.page.write_report`.
-    """
+    """Say what a report consists of, with the page to open last; ``paths`` are those of `write_report`."""
     page, *documents = paths[:3]
     name_files(documents, sys.stdout)
     print(f"wrote {len(paths) - 3} files of figures and their numbers in {page.parent}")

@@ -9,16 +9,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from precice_lb.calibrate.launchers import (
-    LauncherOptions,
-    RunPlan,
-    file_name,
-    fill,
-    make_launcher,
-)
+from precice_lb.calibrate.launchers import make_launcher
 from precice_lb.calibrate.launchers.local import MpiexecLauncher
 from precice_lb.calibrate.launchers.slurm import job_header, resource_options
 from precice_lb.calibrate.launchers.srun import step_tokens, total_nodes
+from precice_lb.calibrate.placeholders import fill
+from precice_lb.calibrate.plan import LauncherOptions, RunPlan, file_name
 from precice_lb.calibrate.prepare import placeholders, task_of, tokens_of
 from precice_lb.calibrate.schedulers.script import Line, body, exports, here_document
 from precice_lb.calibrate.schedulers.slurm import UNSET_OPTIONS
@@ -105,7 +101,7 @@ def _shell(study: Study, plan: RunPlan) -> dict[Path, str]:
         "#!/bin/bash\n"
         f"# {_described(plan)}\n"
         "# ./run.sh [CASE]\n"
-        f"{check}{_surroundings(study, plan, launcher.environment())}{_preparation(study, plan)}\n"
+        f"{check}{_surroundings(study, plan, launcher.environment({}))}{_preparation(study, plan)}\n"
         f'{_body(plan, launcher.commands(plan))}exit "$status"\n'
     )
     return {plan.directory / "run.sh": script, **launcher.files(plan)}

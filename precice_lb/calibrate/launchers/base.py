@@ -9,16 +9,14 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar
+from typing import ClassVar
 
 from precice_lb.calibrate.plan import LauncherOptions, RunPlan, Task
 from precice_lb.calibrate.processes import Outcome, ProcessSpec, run_processes
 from precice_lb.calibrate.schedulers.base import Scheduler, follow
 from precice_lb.calibrate.schedulers.script import job_lines
-from precice_lb.exceptions import CalibrationError
-from precice_lb.plugins import LAUNCHERS
 
-__all__ = ["Launcher", "launcher", "launcher_class", "launcher_names", "make_launcher"]
+__all__ = ["Launcher"]
 
 
 class Launcher:
@@ -104,19 +102,15 @@ class Launcher:
         """
         return {} if self.scheduler is None else {self._script(plan): self.script(plan)}
 
-    def environment(self) -> dict[str, str]:
-        """Return variables that the commands need besides the study's."""
-        return {}
-
-    def clean(self, environment: dict[str, str]) -> dict[str, str]:
-        """Return the environment of the commands: the given one without what would mislead them.
+    def environment(self, inherited: dict[str, str]) -> dict[str, str]:
+        """Return the environment of the commands: without what would mislead them, with what they need.
 
         Parameters
         ----------
-        environment : dict of str to str
-            The campaign's own.
+        inherited : dict of str to str
+            The campaign's own, with the study's variables.
         """
-        return environment
+        return inherited
 
     def check(self, tasks: Sequence[Task]) -> None:
         """Refuse a split that cannot be placed.
@@ -157,7 +151,7 @@ class Launcher:
             The most ranks of all together.
         """
 
-    def run(self, plan: RunPlan, note: Callable[[str], None]) -> Outcome:
+    def run(self, plan: RunPlan, note: Callable[[str], None], job: str | None = None) -> Outcome:
         """Run a plan to its end, and leave nothing running.
 
         Parameters
@@ -166,17 +160,20 @@ class Launcher:
             The run; `check` has passed.
         note : callable
             Called with the job's number as soon as there is one.
+        job : str, optional
+            The number under which a campaign that has ended submitted it: it is only waited for.
 
         Returns
         -------
         Outcome
             What the run's processes came to.
         """
-        for path, text in self.files(plan).items():
-            path.write_text(text, encoding="utf-8")
+        if job is None:
+            for path, text in self.files(plan).items():
+                path.write_text(text, encoding="utf-8")
         if self.scheduler is not None:
-            return self._follow(self.scheduler, plan, None, note)
-        environment = self.clean({**plan.environment(), **self.environment()})
+            return self._follow(self.scheduler, plan, job, note)
+        environment = self.environment(plan.environment())
         commands = self.commands(plan)
         specs = [
             ProcessSpec(task.participant, tuple(commands[task.participant]), task.directory, environment, task.log)
@@ -206,34 +203,6 @@ class Launcher:
         """
         return f"{self.label}-{plan.name}"[:120]
 
-    def find(self, plan: RunPlan) -> str | None:
-        """Return a run's job that waits or runs, by its name; None where there is none.
-
-        Parameters
-        ----------
-        plan : RunPlan
-            The run.
-        """
-        return None if self.scheduler is None else self.scheduler.find(self.job_name(plan))
-
-    def resume(self, plan: RunPlan, job: str) -> Outcome:
-        """Wait for a run that was started by a campaign that has ended.
-
-        Parameters
-        ----------
-        plan : RunPlan
-            The run.
-        job : str
-            Its number in the batch system.
-
-        Returns
-        -------
-        Outcome
-            What the run's processes came to.
-        """
-        assert self.scheduler is not None
-        return self._follow(self.scheduler, plan, job, lambda number: None)
-
     def stop(self, token: str, job: str | None) -> None:
         """Stop what an interrupted campaign left running beyond this machine's processes.
 
@@ -259,7 +228,7 @@ class Launcher:
             return follow(scheduler, plan, job, note)
         except KeyboardInterrupt:
             # It may have come between the submission and its answer.
-            if (left := self.find(plan) if job is None else scheduler.number(job)) is not None:
+            if (left := scheduler.find(self.job_name(plan)) if job is None else scheduler.number(job)) is not None:
                 scheduler.cancel(left)
             raise
         finally:
@@ -268,69 +237,3 @@ class Launcher:
 
     def _script(self, plan: RunPlan) -> Path:
         return plan.directory / "job.sh"
-
-
-_LauncherType = TypeVar("_LauncherType", bound=type[Launcher])
-
-
-def launcher(name: str) -> Callable[[_LauncherType], _LauncherType]:
-    """Register the decorated class as a launcher, for this process; a distribution has an entry point instead.
-
-    Parameters
-    ----------
-    name : str
-        What a study calls it.
-
-    Returns
-    -------
-    callable
-        Takes a subclass of `Launcher` and gives it back.
-    """
-
-    def register(cls: _LauncherType) -> _LauncherType:
-        LAUNCHERS.add(name, cls)
-        return cls
-
-    return register
-
-
-def launcher_names() -> tuple[str, ...]:
-    """Return the names that ``launcher.name`` of a study may have."""
-    return tuple(sorted(LAUNCHERS))
-
-
-def launcher_class(name: str) -> type[Launcher]:
-    """Return the launcher of a name."""
-    if name not in LAUNCHERS:
-        raise CalibrationError(f"unknown launcher {name!r}: expected one of {', '.join(launcher_names())}")
-    found: Any = LAUNCHERS[name]
-    if not (isinstance(found, type) and issubclass(found, Launcher)):
-        raise CalibrationError(
-            f"launcher {name!r}: expected a subclass of precice_lb.calibrate.Launcher, found {found!r}; repair or "
-            "uninstall the distribution that adds it"
-        )
-    return found
-
-
-def make_launcher(name: str, options: LauncherOptions | None = None, directory: Path = Path()) -> Launcher:
-    """Make a launcher.
-
-    Parameters
-    ----------
-    name : str
-        One of `launcher_names`.
-    options : LauncherOptions, optional
-        What the study says.
-    directory : Path
-        Where the campaign lives.
-
-    Returns
-    -------
-    Launcher
-
-    Raises
-    ------
-    CalibrationError
-        When the name is unknown or what the launcher needs is missing.
-    """
-    return launcher_class(name)(options or LauncherOptions(), directory)

@@ -100,9 +100,9 @@ class SlurmLauncher(Launcher):
         name = None if self.scheduler is not None else plan.token or None
         return step_tokens(self.srun, plan.tasks, task, self.options, job=self.job, name=name)
 
-    def clean(self, environment: dict[str, str]) -> dict[str, str]:
+    def environment(self, inherited: dict[str, str]) -> dict[str, str]:
         """Leave out what a surrounding job has set."""
-        return outside_of_jobs(environment)
+        return outside_of_jobs(inherited)
 
     def header(self, plan: RunPlan) -> str:
         """Return the ``#SBATCH`` lines of a run."""
@@ -127,10 +127,10 @@ class SlurmLauncher(Launcher):
         """Note how large the allocation for all runs has to be."""
         self._largest = (tuple(largest), ranks)
 
-    def run(self, plan: RunPlan, note: Callable[[str], None]) -> Outcome:
+    def run(self, plan: RunPlan, note: Callable[[str], None], job: str | None = None) -> Outcome:
         """Submit the run and wait for its end; or run it in the campaign's allocation."""
         if self.scheduler is not None:
-            return super().run(plan, note)
+            return super().run(plan, note, job)
         self._hold()
         note(self.job or "")
         outcome = super().run(plan, note)

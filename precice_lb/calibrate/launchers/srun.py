@@ -113,9 +113,9 @@ class SrunLauncher(Launcher):
         """Return the ``srun`` line of a participant."""
         return step_tokens(self.program, plan.tasks, task, self.options, name=plan.token or None)
 
-    def clean(self, environment: dict[str, str]) -> dict[str, str]:
+    def environment(self, inherited: dict[str, str]) -> dict[str, str]:
         """Leave out what ``srun`` would take for options."""
-        return without_slurm_options(environment)
+        return without_slurm_options(inherited)
 
     def stop(self, token: str, job: str | None) -> None:
         """Cancel the steps of this allocation that carry the token as their name."""
