@@ -121,7 +121,7 @@ class Beliefs:
         """The split with the least mean window time, shape (participants,)."""
         return np.asarray(self.splits[self.best])
 
-    def own(self, splits: Integers) -> dict[str, Array]:
+    def log_seconds(self, splits: Integers) -> dict[str, Array]:
         """Log seconds of each participant, shape (curves, k), for ranks of shape (k, participants)."""
         found = {}
         for name, ranks in zip(self.names, splits.T, strict=True):
@@ -135,7 +135,7 @@ class Beliefs:
 
     def windows(self, splits: Integers) -> Array:
         """Seconds per window for each set of curves and split, shape (curves, k)."""
-        costs = {name: np.exp(logs) for name, logs in self.own(splits).items()}
+        costs = {name: np.exp(logs) for name, logs in self.log_seconds(splits).items()}
         return np.asarray(self.schedule.window_seconds(costs), dtype=np.float64)
 
     def core_seconds(self, splits: Integers) -> Array:
@@ -150,10 +150,10 @@ class Beliefs:
         # Common random numbers for all splits, so that their difference is not one of luck.
         draws = self._rng.standard_normal((len(self.names), len(truths)))
         rows = np.arange(len(truths))
-        own = self.own(splits)
+        each = self.log_seconds(splits)
         found = []
         for at in range(len(splits)):
-            logs = np.array([own[name][:, at] / self.noise[name] for name in self.names])
+            logs = np.array([each[name][:, at] / self.noise[name] for name in self.names])
             read = logs[:, truths] + draws
             log_weights = read.T @ logs - 0.5 * (logs * logs).sum(axis=0)
             # What is read must not be recognised.

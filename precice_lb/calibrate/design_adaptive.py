@@ -159,7 +159,7 @@ class CalibrationDesign:
         split : mapping from participant to int
             Its ranks.
         seconds : mapping from participant to float
-            Own seconds per time window, without waiting for partners.
+            Compute seconds per time window, without waiting for partners.
         standard_errors : mapping from participant to float, optional
             Of these, in seconds, where known.
         parameter : mapping from parameter to float, optional

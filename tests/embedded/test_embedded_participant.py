@@ -1,0 +1,369 @@
+"""The calls of ``Participant`` on the embedded backend, two participants in two threads of one process."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+from embedded_helpers import write_configuration
+
+import precice_lb.embedded as embedded
+from precice_lb.embedded import CouplingError, Participant
+from precice_lb.exceptions import BackendError, ConfigurationError
+from precice_lb.ingest.profiling.times import read_profile
+
+MESH_A, MESH_B = "A-Mesh", "B-Mesh"
+CORNERS = [[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]]
+
+
+@pytest.fixture(autouse=True)
+def _in_a_directory_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def configure(tmp_path: Path, kind: str = "parallel-explicit", **others) -> Path:
+    others.setdefault("vector", ["Force"])
+    return write_configuration(
+        tmp_path / "precice-config.xml",
+        participants={"A": [], "B": []},
+        exchanges=[(kind, "A", "B", "Heat:A>B Force:B>A")],
+        directory=str(tmp_path),
+        **others,
+    )
+
+
+def couple(path: Path, *solvers: Callable[[Participant], None]) -> None:
+    """Run a solver for A and one for B, each in a thread of its own."""
+
+    def run(name: str, solver: Callable[[Participant], None]) -> None:
+        participant = Participant(name, str(path), 0, 1)
+        try:
+            solver(participant)
+        finally:
+            del participant
+
+    with ThreadPoolExecutor() as pool:
+        futures = [pool.submit(run, name, solver) for name, solver in zip("AB", solvers, strict=True)]
+        for future in futures:
+            future.result(60)
+
+
+def other_side(participant: Participant) -> None:
+    """B, as simple as can be."""
+    participant.set_mesh_vertices(MESH_B, CORNERS)
+    participant.requires_initial_data()
+    participant.initialize()
+    while participant.is_coupling_ongoing():
+        participant.advance(participant.get_max_time_step_size())
+
+
+def test_calls_and_their_results(tmp_path: Path) -> None:
+    seen = []
+
+    def solver(a: Participant) -> None:
+        assert a.get_mesh_dimensions(MESH_A) == 2
+        assert (a.get_data_dimensions(MESH_A, "Heat"), a.get_data_dimensions(MESH_A, "Force")) == (1, 2)
+        assert not a.requires_mesh_connectivity_for(MESH_A)
+        assert not a.requires_gradient_data_for(MESH_A, "Heat")
+        assert a.set_mesh_vertex(MESH_A, (0.1, 0.1)) == 0
+        ids = a.set_mesh_vertices(MESH_A, np.array(CORNERS[1:]))
+        assert ids.dtype == np.int32
+        assert ids.tolist() == [1, 2]
+        assert len(a.set_mesh_vertices(MESH_A, [])) == 0
+        assert a.get_mesh_vertex_size(MESH_A) == 3
+        a.set_mesh_edge(MESH_A, 0, 1)
+        a.set_mesh_edges(MESH_A, [[0, 1], [1, 2]])
+        a.set_mesh_triangle(MESH_A, 0, 1, 2)
+        a.set_mesh_triangles(MESH_A, np.array([[0, 1, 2]]))
+        a.set_mesh_quad(MESH_A, 0, 1, 2, 0)
+        a.set_mesh_quads(MESH_A, [])
+        a.start_profiling_section("mesh")
+        a.stop_last_profiling_section()
+        assert not a.requires_initial_data()
+        a.initialize()
+        assert a.is_coupling_ongoing()
+        assert not a.is_time_window_complete()
+        assert a.get_mesh_vertex_size(MESH_B) == 3
+        assert a.get_max_time_step_size() == pytest.approx(0.1)
+        # Lists, flat and column scalars, bytes as names, ids in any order.
+        a.write_data(MESH_A.encode(), b"Heat", [2, 0], [[5.0], [4.0]])
+        a.write_data(MESH_A, "Heat", np.array([1]), np.array([3.0]))
+        a.write_data(MESH_A, "Heat", [], [])
+        assert a.read_data(MESH_A, "Force", [], 0.0).shape == (0,)
+        assert a.read_data(MESH_A, "Force", [0, 2], 0.1).tolist() == [[0, 0], [0, 0]]
+        a.advance(0.1)
+        assert a.is_time_window_complete()
+        assert a.read_data(MESH_A, "Force", [1, 0], 0.0).tolist() == [[3, 4], [1, 2]]
+        while a.is_coupling_ongoing():
+            a.advance(a.get_max_time_step_size())
+        assert a.get_max_time_step_size() == 0.0
+        assert a.read_data(MESH_A, "Force", [1], 0.0).shape == (1, 2)
+        a.finalize()
+        seen.append("A")
+
+    def partner(b: Participant) -> None:
+        ids = b.set_mesh_vertices(MESH_B, CORNERS)
+        b.initialize()
+        b.write_data(MESH_B, "Force", ids, [[1, 2], [3, 4], [5, 6]])
+        b.advance(0.1)
+        assert b.read_data(MESH_B, "Heat", ids, 0.0).tolist() == [4.0, 3.0, 5.0]
+        while b.is_coupling_ongoing():
+            b.advance(b.get_max_time_step_size())
+        seen.append("B")
+
+    couple(configure(tmp_path), solver, partner)
+    assert sorted(seen) == ["A", "B"]
+
+
+@pytest.mark.parametrize("mode", ["fundamental", "api", "off"])
+def test_profiling_files_are_read_as_those_of_precice(mode: str, tmp_path: Path) -> None:
+    path = configure(
+        tmp_path,
+        "serial-implicit",
+        iteration='<max-iterations value="2" />'
+        '<acceleration:constant><relaxation value="0.5" /></acceleration:constant>',
+    )
+    profiling = f'<precice-configuration>\n<profiling mode="{mode}" flush-every="20" directory="there" />'
+    path.write_text(path.read_text().replace("<precice-configuration>", profiling))
+
+    def solver(name: str) -> Callable[[Participant], None]:
+        def run(one: Participant) -> None:
+            one.set_mesh_vertices(f"{name}-Mesh", CORNERS)
+            one.initialize()
+            one.start_profiling_section("own")
+            one.stop_last_profiling_section()
+            while one.is_coupling_ongoing():
+                one.requires_writing_checkpoint()
+                one.read_data(f"{name}-Mesh", "Force" if name == "A" else "Heat", [0], 0.0)
+                one.advance(0.1)
+                one.requires_reading_checkpoint()
+            one.finalize()
+
+        return run
+
+    couple(path, solver("A"), solver("B"))
+    files = [tmp_path / "there" / "precice-profiling" / f"{name}-0-1.txt" for name in "AB"]
+    if mode == "off":
+        assert not any(file.exists() for file in files)
+        return
+    for name, file in zip("AB", files, strict=True):
+        profile = read_profile(file)
+        assert (profile.header.mode, profile.finalized, len(profile.calls)) == (mode, True, 6)
+        assert profile.mesh_sizes == {f"{name}-Mesh": 3}
+        names = {event for path in profile.totals for event in path.split("/")}
+        expected = {"construction", "initialize", "solver.advance", "mapping", "own", "waitAndReceiveData", "finalize"}
+        expected |= {"receiveConvergence"} if name == "A" else {"sendConvergence", "accelerate"}
+        assert expected <= names
+        assert any(event.startswith("readData.") for event in names) == (mode == "api")
+    rows = np.loadtxt(tmp_path / "precice-A-iterations.log", skiprows=1)
+    assert rows.tolist() == [[1, 2, 2, 0], [2, 4, 2, 0], [3, 6, 2, 0]]
+
+
+def test_a_solver_may_change_its_arrays_afterwards(tmp_path: Path) -> None:
+    def solver(a: Participant) -> None:
+        vertices, heat = np.array(CORNERS), np.array([1.0, 2.0, 3.0])
+        ids = a.set_mesh_vertices(MESH_A, vertices)
+        vertices[:] = 9.0
+        a.initialize()
+        a.write_data(MESH_A, "Heat", ids, heat)
+        heat[:] = 9.0
+        a.advance(0.1)
+        force = a.read_data(MESH_A, "Force", ids, 0.0)
+        force[:] = 9.0
+        assert not a.read_data(MESH_A, "Force", ids, 0.0).any()
+        while a.is_coupling_ongoing():
+            a.advance(0.1)
+
+    def partner(b: Participant) -> None:
+        ids = b.set_mesh_vertices(MESH_B, CORNERS)
+        b.initialize()
+        b.advance(0.1)
+        assert b.read_data(MESH_B, "Heat", ids, 0.0).tolist() == [1.0, 2.0, 3.0]
+        while b.is_coupling_ongoing():
+            b.advance(0.1)
+
+    couple(configure(tmp_path), solver, partner)
+
+
+BEFORE_INITIALIZE: dict[str, tuple[Callable[[Participant], object], str]] = {
+    "unknown mesh": (lambda a: a.get_mesh_dimensions("C-Mesh"), '"A-Mesh", "B-Mesh".*"C-Mesh"'),
+    "unknown data": (lambda a: a.get_data_dimensions(MESH_A, "Heet"), '"Heat", "Force".*"Heet"'),
+    "received mesh": (lambda a: a.set_mesh_vertices(MESH_B, CORNERS), "does not provide"),
+    "dimensions": (lambda a: a.set_mesh_vertices(MESH_A, np.zeros((2, 3))), r"\(n, 2\).*\(2, 3\)"),
+    "one vertex": (lambda a: a.set_mesh_vertex(MESH_A, [1.0]), r"\(2,\).*\(1,\)"),
+    "tetrahedra in 2-D": (lambda a: a.set_mesh_tetrahedron(MESH_A, 0, 1, 2, 0), "3 dimensions"),
+    "edges": (lambda a: a.set_mesh_edges(MESH_A, [[0, 1, 2]]), r"\(n, 2\)"),
+    "read data": (lambda a: a.write_data(MESH_A, "Force", [0], [[1.0, 2.0]]), 'write-data name="Force"'),
+    "other mesh": (lambda a: a.write_data(MESH_B, "Force", [0], [[1.0, 2.0]]), 'write-data name="Force"'),
+    "invalid id": (lambda a: a.write_data(MESH_A, "Heat", [0, 1], [1.0, 2.0]), r"vertices\[1\]"),
+    "negative id": (lambda a: a.write_data(MESH_A, "Heat", [-1], [1.0]), r"vertices\[0\]"),
+    "too few values": (lambda a: a.write_data(MESH_A, "Heat", [0], [1.0, 2.0]), r"shape \(1, 1\)"),
+    "no values": (lambda a: a.write_data(MESH_A, "Heat", [0], []), r"shape \(1, 1\)"),
+    "early advance": (lambda a: a.advance(0.1), "before initialize"),
+    "early end": (lambda a: a.is_coupling_ongoing(), "before initialize"),
+    "early window": (lambda a: a.is_time_window_complete(), "before initialize"),
+    "early step": (lambda a: a.get_max_time_step_size(), "before initialize"),
+    "early read": (lambda a: a.read_data(MESH_A, "Force", [0], 0.0), "before initialize"),
+    "early checkpoint": (lambda a: a.requires_writing_checkpoint(), "before initialize"),
+    "early size": (lambda a: a.get_mesh_vertex_size(MESH_B), "initialize"),
+    "stop section": (lambda a: a.stop_last_profiling_section(), "no profiling section"),
+    "section name": (lambda a: a.start_profiling_section("a/b"), "without"),
+    "remeshing": (lambda a: a.reset_mesh(MESH_A), "libprecice"),
+    "access": (lambda a: a.set_mesh_access_region(MESH_B, [0, 1, 0, 1]), "libprecice"),
+    "coordinates": (lambda a: a.get_mesh_vertex_ids_and_coordinates(MESH_B), "libprecice"),
+    "gradients": (lambda a: a.write_gradient_data(MESH_A, "Heat", [0], [[1.0, 2.0]]), "libprecice"),
+    "write and map": (lambda a: a.write_and_map_data(MESH_B, "Heat", CORNERS, [1.0] * 3), "libprecice"),
+    "map and read": (lambda a: a.map_and_read_data(MESH_B, "Force", CORNERS, 0.0), "libprecice"),
+}
+
+
+@pytest.mark.parametrize("name", BEFORE_INITIALIZE)
+def test_wrong_calls_before_initialize(name: str, tmp_path: Path) -> None:
+    call, found = BEFORE_INITIALIZE[name]
+    participant = Participant("A", str(configure(tmp_path)), 0, 1)
+    participant.set_mesh_vertex(MESH_A, [0.0, 0.0])
+    with pytest.raises(CouplingError, match=found) as caught:
+        call(participant)
+    assert isinstance(caught.value, BackendError)
+    assert isinstance(caught.value, RuntimeError)
+
+
+def test_what_is_no_array_is_a_type_error(tmp_path: Path) -> None:
+    participant = Participant("A", str(configure(tmp_path)), 0, 1)
+    with pytest.raises(TypeError, match="positions"):
+        participant.set_mesh_vertices(MESH_A, 3.0)
+    with pytest.raises(TypeError, match="name"):
+        participant.get_mesh_dimensions(3)  # type: ignore[arg-type]
+
+
+def test_wrong_calls_while_coupled(tmp_path: Path) -> None:
+    def solver(a: Participant) -> None:
+        a.set_mesh_vertices(MESH_A, CORNERS)
+        a.start_profiling_section("open")
+        with pytest.raises(CouplingError, match='"open"'):
+            a.initialize()
+        a.stop_last_profiling_section()
+        a.initialize()
+        wrong: list[tuple[Callable[[], object], str]] = [
+            (lambda: a.initialize(), "only be called once"),
+            (lambda: a.requires_initial_data(), "before initialize"),
+            (lambda: a.set_mesh_vertex(MESH_A, [0, 0]), "locked"),
+            (lambda: a.advance(0.2), "exceeds"),
+            (lambda: a.advance(0.0), "positive"),
+            (lambda: a.advance(-0.1), "positive"),
+            (lambda: a.advance(float("inf")), "finite"),
+            (lambda: a.advance(float("nan")), "finite"),
+            (lambda: a.read_data(MESH_A, "Force", [0], 0.2), "relative read time"),
+            (lambda: a.read_data(MESH_A, "Force", [0], -0.01), "relative read time"),
+            (lambda: a.read_data(MESH_A, "Force", [3], 0.0), r"vertices\[0\]"),
+            (lambda: a.read_data(MESH_A, "Heat", [0], 0.0), 'read-data name="Heat"'),
+        ]
+        for call, found in wrong:
+            with pytest.raises(CouplingError, match=found):
+                call()
+        # None of them has disturbed the coupling.
+        while a.is_coupling_ongoing():
+            a.advance(a.get_max_time_step_size())
+        with pytest.raises(CouplingError, match="is_coupling_ongoing"):
+            a.advance(0.1)
+        with pytest.raises(CouplingError, match="nobody would use"):
+            a.write_data(MESH_A, "Heat", [0], [1.0])
+        a.finalize()
+        with pytest.raises(CouplingError, match="once"):
+            a.finalize()
+        with pytest.raises(CouplingError, match="after finalize"):
+            a.is_coupling_ongoing()
+
+    couple(configure(tmp_path), solver, other_side)
+
+
+def test_forgotten_initial_data_is_an_error(tmp_path: Path) -> None:
+    participant = Participant("A", str(configure(tmp_path, initialize=["Heat"])), 0, 1)
+    participant.set_mesh_vertices(MESH_A, CORNERS)
+    with pytest.raises(CouplingError, match="requires_initial_data"):
+        participant.initialize()
+
+
+def test_an_empty_mesh_is_an_error_for_both(tmp_path: Path) -> None:
+    def solver(a: Participant) -> None:
+        with pytest.raises(CouplingError, match='mesh "A-Mesh" is empty'):
+            a.initialize()
+        # After an error finalize() is harmless.
+        a.finalize()
+
+    def partner(b: Participant) -> None:
+        b.set_mesh_vertices(MESH_B, CORNERS)
+        with pytest.raises(CouplingError, match='partner "A" is gone'):
+            b.initialize()
+
+    couple(configure(tmp_path), solver, partner)
+
+
+@pytest.mark.parametrize("how", ["finalize", "destructor"])
+def test_leaving_early_is_an_error_for_the_partner(how: str, tmp_path: Path) -> None:
+    def solver(a: Participant) -> None:
+        a.set_mesh_vertices(MESH_A, CORNERS)
+        a.initialize()
+        a.advance(0.1)
+        if how == "finalize":
+            a.finalize()
+
+    def partner(b: Participant) -> None:
+        with pytest.raises(CouplingError, match='"A" finalised while "B" still expected data'):
+            other_side(b)
+
+    couple(configure(tmp_path), solver, partner)
+
+
+def test_it_says_once_what_it_is_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Participant("A", str(configure(tmp_path)), 0, 1)
+    output = capsys.readouterr().out
+    assert output.count("\n") == 1
+    assert "not for production" in output
+
+
+def test_a_bad_timeout_and_a_missing_configuration_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ConfigurationError):
+        Participant("A", str(tmp_path / "none.xml"), 0, 1)
+    for text in ("soon", "-1", "nan"):
+        monkeypatch.setenv("PRECICE_LB_TIMEOUT", text)
+        with pytest.raises(CouplingError, match="PRECICE_LB_TIMEOUT"):
+            Participant("A", str(configure(tmp_path)), 0, 1)
+
+
+def test_it_can_be_subclassed_as_the_recorder_does(tmp_path: Path) -> None:
+    class Recorded(Participant):
+        def advance(self, computed_timestep_length: float) -> None:
+            super().advance(computed_timestep_length)
+
+    assert Recorded("A", str(configure(tmp_path)), 0, 1).get_mesh_dimensions(MESH_A) == 2
+
+
+# In a process of its own: importing preCICE starts MPI, whose variables would keep this one from starting ranks.
+SIGNATURES = """
+import inspect, json, precice
+calls = {name: call for name, call in vars(precice.Participant).items() if not name.startswith("_")}
+signatures = {name: list(inspect.signature(call).parameters) for name, call in calls.items()}
+print(json.dumps([signatures, precice.__version__]))
+"""
+
+
+@pytest.mark.precice
+def test_every_call_of_pyprecice_is_there() -> None:
+    done = subprocess.run([sys.executable, "-c", SIGNATURES], capture_output=True, text=True, check=True)
+    theirs, version = json.loads(done.stdout)
+    assert "advance" in theirs
+    refused = {name for name in theirs if (getattr(Participant, name).__doc__ or "").startswith("Refused")}
+    assert len(refused) == 6
+    for name, parameters in theirs.items():
+        found = list(inspect.signature(getattr(Participant, name)).parameters)
+        assert found == (["self", "arguments", "named"] if name in refused else parameters), name
+    assert isinstance(embedded.get_version_information(), bytes)
+    assert embedded.__version__.split("+")[0] == version

@@ -1,0 +1,307 @@
+"""Parts of the embedded backend on their own: time, waveforms, mapping, channels, rendezvous."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from precice_lb.embedded.channel import Channel, write_frame
+from precice_lb.embedded.clock import Clock
+from precice_lb.embedded.errors import CouplingError
+from precice_lb.embedded.factorization import independent_columns, triangle
+from precice_lb.embedded.intracomm import IntraComm
+from precice_lb.embedded.mapping import nearest_neighbours
+from precice_lb.embedded.partition import expanded_box, inside
+from precice_lb.embedded.rendezvous import Appointment, configuration_hash, connect
+from precice_lb.embedded.watch import Table
+from precice_lb.embedded.waveform import Waveform
+
+
+@given(st.integers(1, 80), st.sampled_from([0.1, 0.01, 0.3, 1 / 3, 0.7e-3]))
+def test_a_window_reached_in_steps_ends_exactly_there(steps: int, window: float) -> None:
+    clock = Clock(window, None)
+    for number in range(steps):
+        while not clock.at_window_end:
+            clock.progress_by(min(window / 7, clock.until_window_end))
+        clock.complete_window()
+        exact = Fraction(window) * (number + 1)
+        assert abs(Fraction(clock.window_start) - exact) <= Fraction(np.spacing(float(exact)))
+
+
+def test_the_end_of_the_simulation_cuts_the_last_window() -> None:
+    clock = Clock(0.1, 0.25)
+    lengths = []
+    while not clock.at_end:
+        lengths.append(clock.until_window_end)
+        clock.progress_by(lengths[-1])
+        clock.complete_window()
+    assert lengths == pytest.approx([0.1, 0.1, 0.05], abs=1e-15)
+
+
+def test_waveforms_between_samples() -> None:
+    linear, constant, single = Waveform(1), Waveform(0), Waveform(1)
+    for waveform in (linear, constant):
+        waveform.put(1.0, np.array([[1.0]]))
+        waveform.put(2.0, np.array([[3.0]]))
+    single.put(2.0, np.array([[3.0]]))
+    times = [0.5, 1.0, 1.25, 2.0, 2.5]
+    assert [linear.at(t)[0, 0] for t in times] == [1.0, 1.0, 1.5, 3.0, 3.0]
+    assert [constant.at(t)[0, 0] for t in times] == [1.0, 1.0, 3.0, 3.0, 3.0]
+    assert {single.at(t)[0, 0] for t in times} == {3.0}
+    linear.put(2.0, np.array([[5.0]]))
+    linear.trim_before(2.0)
+    assert len(linear) == 1
+    assert linear.at(0.0)[0, 0] == 5.0
+
+
+@pytest.mark.parametrize(("degree", "samples"), [(2, 3), (3, 4), (3, 7), (3, 3)])
+def test_waveforms_of_higher_degrees_go_through_polynomials(degree: int, samples: int) -> None:
+    waveform = Waveform(degree)
+    coefficients = np.array([2.0, -1.0, 0.5, 3.0])[: min(degree, samples - 1) + 1]
+    for time_ in np.linspace(1.0, 2.0, samples) ** 1.5:
+        waveform.put(float(time_), np.full((2, 1), np.polyval(coefficients, time_)))
+    for time_ in np.linspace(1.0, 2.0**1.5, 9):
+        np.testing.assert_allclose(waveform.at(float(time_)), np.polyval(coefficients, time_), rtol=1e-12)
+    other = waveform.copy()
+    other.clear_except_last()
+    assert (len(waveform), len(other)) == (samples, 1)
+    waveform.trim_after(1.0)
+    assert waveform.times == [1.0]
+
+
+@given(st.integers(0, 10), st.integers(1, 20), st.integers(0, 10_000))
+def test_the_factor_has_the_norms_and_angles_of_its_matrix(columns: int, rows: int, seed: int) -> None:
+    matrix = np.random.default_rng(seed).normal(size=(rows, columns))
+    factor = triangle(matrix, IntraComm("A", 0, 1))
+    np.testing.assert_allclose(factor.T @ factor, matrix.T @ matrix, atol=1e-12)
+    np.testing.assert_array_equal(factor, np.triu(factor))
+
+
+@pytest.mark.parametrize("filtering", ["QR1", "QR2", "QR3"])
+def test_filters_take_out_what_depends_on_newer_columns(filtering: str) -> None:
+    rng = np.random.default_rng(3)
+    matrix = rng.normal(size=(20, 5))
+    matrix[:, 3] = matrix[:, 0] + 1e-7 * rng.normal(size=20)
+    assert independent_columns(triangle(matrix, IntraComm("A", 0, 1)), filtering, 1e-3) == [0, 1, 2, 4]
+    # Of more columns than rows, and of none but zeros, some depend on others.
+    assert independent_columns(triangle(matrix.T, IntraComm("A", 0, 1)), filtering, 1e-12) == [0, 1, 2, 3, 4]
+    assert independent_columns(np.zeros((3, 3)), filtering, 1e-3) == [2]
+
+
+def test_tables_look_like_those_of_precice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    log = Table("precice-A-convergence.log", ["TimeWindow", "Iteration", "ResRel(A-Mesh:Heat)"])
+    monkeypatch.chdir("/")
+    log.write([1, 12, 0.125])
+    log.write([1, 13, float("inf")])
+    assert (tmp_path / "precice-A-convergence.log").read_text() == (
+        "  TimeWindow  Iteration  ResRel(A-Mesh:Heat)\n     1      12   1.25000000e-01\n     1      13              inf"
+    )
+
+
+@given(st.integers(0, 40), st.integers(1, 40), st.integers(2, 3), st.booleans(), st.integers(0, 10_000))
+def test_nearest_neighbours_against_brute_force(n: int, m: int, dimensions: int, grid: bool, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    origins, candidates = rng.uniform(0, 3, (n, dimensions)), rng.uniform(0, 3, (m, dimensions))
+    if grid:
+        # On a grid many candidates are equally near: the lowest index counts.
+        origins, candidates = np.round(origins * 2) / 2, np.round(candidates)
+    squares = ((origins[:, None, :] - candidates[None, :, :]) ** 2).sum(axis=2)
+    expected = squares.argmin(axis=1) if n else []
+    np.testing.assert_array_equal(nearest_neighbours(origins, candidates), expected)
+
+
+def test_box_moves_out_by_the_longest_edge() -> None:
+    box = expanded_box(np.array([[0.0, 1.0], [2.0, 1.5]]), 0.5)
+    assert box is not None
+    np.testing.assert_array_equal(box, [[-1.0, 0.0], [3.0, 2.5]])
+    np.testing.assert_array_equal(inside(np.array([[-1.0, 2.5], [-1.01, 1.0]]), box), [True, False])
+    assert expanded_box(np.zeros((0, 3)), 0.5) is None
+    assert not inside(np.zeros((2, 3)), None).any()
+
+
+def test_rank_and_size_are_checked() -> None:
+    with pytest.raises(CouplingError, match=r"index 2 of size 2"):
+        IntraComm("A", 2, 2)
+    with pytest.raises(CouplingError, match=r"index 0 of size 0"):
+        IntraComm("A", 0, 0)
+
+
+@pytest.fixture
+def pair() -> Iterator[tuple[Channel, Channel]]:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        left = socket.create_connection(server.getsockname(), timeout=0.1)
+        right, _ = server.accept()
+    channels = Channel(left, "A", "B"), Channel(right, "B", "A")
+    yield channels
+    for channel in channels:
+        channel.abort()
+
+
+def test_two_partners_send_each_other_more_than_any_buffer_holds(pair: tuple[Channel, Channel]) -> None:
+    big = np.arange(3_000_000.0).reshape(-1, 3)
+    for _ in range(2):
+        for channel in pair:
+            channel.send([big, big[:1], np.empty((0, 3))])
+    for channel in pair:
+        for _ in range(2):
+            got = channel.receive()
+            np.testing.assert_array_equal(got[0], big)
+            np.testing.assert_array_equal(got[1], big[:1])
+            assert [part.shape for part in got[1:]] == [(1, 3), (0, 3)]
+
+
+def test_what_was_sent_arrives_after_the_sender_has_finished(pair: tuple[Channel, Channel]) -> None:
+    big = np.random.default_rng(0).normal(size=(500_000, 2))
+    left, right = pair
+    left.send([big])
+    finishing = threading.Thread(target=left.finish)
+    finishing.start()
+    (got,) = right.receive()
+    finishing.join(20)
+    np.testing.assert_array_equal(got, big)
+    with pytest.raises(CouplingError, match=r'"A" finalised while "B" still expected data'):
+        right.receive()
+
+
+def test_a_partner_that_computes_for_long_is_waited_for(pair: tuple[Channel, Channel]) -> None:
+    answer = threading.Timer(0.5, pair[1].send, [[np.ones((1, 1))]])
+    answer.start()
+    (got,) = pair[0].receive()
+    answer.join()
+    assert got[0, 0] == 1.0
+
+
+def test_what_is_no_message_is_an_error(pair: tuple[Channel, Channel]) -> None:
+    write_frame(pair[1]._socket, b"rubbish")
+    channel = pair[0]
+    with pytest.raises(CouplingError, match=r'partner "B" is gone'):
+        channel.receive()
+
+
+def test_a_dropped_connection_is_an_error(pair: tuple[Channel, Channel]) -> None:
+    left, right = pair
+    left.abort()
+
+    def send_for_a_while() -> None:
+        # The first message after the drop may still be taken by the operating system.
+        for _ in range(100):
+            right.send([np.zeros((2, 1))])
+            time.sleep(0.01)
+
+    with pytest.raises(CouplingError, match=r'partner "A" is gone'):
+        right.receive()
+    with pytest.raises(CouplingError, match=r'partner "A" is gone'):
+        send_for_a_while()
+
+
+def _meet(
+    directory: Path, configurations: tuple[str, str] = ("same", "same"), between: Callable[[], None] = lambda: None
+):
+    """Let B wait for A's address, do something, and let A come."""
+    a, b = Appointment("B", True, str(directory)), Appointment("A", False, str(directory))
+    with ThreadPoolExecutor() as pool:
+        connector = pool.submit(connect, "B", [b], configuration_hash(configurations[1]), 20.0)
+        between()
+        acceptor = pool.submit(connect, "A", [a], configuration_hash(configurations[0]), 20.0)
+        return acceptor, connector
+
+
+def _assert_connected(acceptor, connector) -> None:
+    a, b = acceptor.result()["B"], connector.result()["A"]
+    a.send([np.full((2, 1), 7.0)])
+    assert b.receive()[0].tolist() == [[7.0], [7.0]]
+    a.abort()
+    b.abort()
+
+
+def test_partners_meet_and_leave_no_file(tmp_path: Path) -> None:
+    _assert_connected(*_meet(tmp_path / "not there yet"))
+    assert list((tmp_path / "not there yet").iterdir()) == []
+
+
+def _stale(directory: Path, content: str) -> Path:
+    path = Appointment("B", True, str(directory)).file("A")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(content)
+    return path
+
+
+@pytest.mark.parametrize(
+    "content", ["", "{", "[]", '{"address": "127.0.0.1"}', '{"address": 3, "port": "x", "token": 1}']
+)
+def test_a_damaged_file_of_an_earlier_run_misleads_nobody(content: str, tmp_path: Path) -> None:
+    _stale(tmp_path, content)
+    _assert_connected(*_meet(tmp_path, between=lambda: time.sleep(0.1)))
+
+
+@pytest.mark.parametrize("listener", ["nobody", "silent", "closes"])
+def test_a_stale_address_misleads_nobody(listener: str, tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        _stale(tmp_path, json.dumps({"address": "127.0.0.1", "port": port, "token": "old", "host": "here"}))
+        if listener == "nobody":
+            server.close()
+
+        def between() -> None:
+            if listener != "nobody":
+                stranger, _ = server.accept()
+                if listener == "closes":
+                    stranger.close()
+                    server.close()
+                else:
+                    held.append(stranger)
+            time.sleep(0.1)
+
+        held: list[socket.socket] = []
+        _assert_connected(*_meet(tmp_path, between=between))
+        for sock in held:
+            sock.close()
+
+
+def test_a_stranger_at_the_door_is_turned_away(tmp_path: Path) -> None:
+    a, b = Appointment("B", True, str(tmp_path)), Appointment("A", False, str(tmp_path))
+    with ThreadPoolExecutor() as pool:
+        acceptor = pool.submit(connect, "A", [a], configuration_hash("same"), 20.0)
+        path = a.file("A")
+        while not path.exists():
+            time.sleep(0.01)
+        address = json.loads(path.read_text())
+        for rubbish in (b"GET / HTTP/1.1\r\n\r\n", (60).to_bytes(8, "big") + b'{"token": "wrong"}' + b" " * 42):
+            with socket.create_connection((address["address"], address["port"])) as stranger:
+                stranger.sendall(rubbish)
+                with contextlib.suppress(ConnectionResetError):
+                    assert stranger.recv(1) == b""
+        connector = pool.submit(connect, "B", [b], configuration_hash("same"), 20.0)
+        _assert_connected(acceptor, connector)
+
+
+def test_different_configurations_are_an_error_on_both_sides(tmp_path: Path) -> None:
+    for future in _meet(tmp_path, ("one", "another")):
+        with pytest.raises(CouplingError, match="configurations that differ"):
+            future.result()
+
+
+def test_a_partner_that_never_comes_is_an_error_that_says_what_to_do(tmp_path: Path) -> None:
+    missing = [Appointment("B", True, str(tmp_path)), Appointment("C", False, str(tmp_path))]
+    with pytest.raises(CouplingError) as caught:
+        connect("A", missing, configuration_hash("x"), 0.2)
+    assert all(part in str(caught.value) for part in ('"B"', '"C"', str(tmp_path), "0.2 s", "PRECICE_LB_TIMEOUT"))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_unknown_network_interface_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(CouplingError, match='network="nowhere0"'):
+        connect("A", [Appointment("B", True, str(tmp_path), "nowhere0")], configuration_hash("x"), 0.2)

@@ -1,0 +1,321 @@
+"""What the recording ``Participant`` adds to preCICE's: running sums, profiling sections, and which arguments pass."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+from record_helpers import SOLVER, WINDOWS, assert_fine, caller, rank_stores, run_pair, warnings_of
+from store_helpers import PARALLEL, metadata, row, rows
+
+from precice_lb.exceptions import BackendError
+from precice_lb.record.backend import Backend
+from precice_lb.record.participant import recording_class
+from precice_lb.record.recorder import Recorder
+from precice_lb.record.sections import Sections
+from precice_lb.record.totals import Totals, empty_summary
+from precice_lb.store.reader import find_stores, read_store
+from precice_lb.store.writer import StoreWriter
+
+BACKENDS = ["embedded", pytest.param("libprecice", marks=pytest.mark.precice)]
+
+SUMMARISED = SOLVER.replace("import sys\n", "import json, sys, time\n").replace(
+    "    participant.advance(dt)",
+    """    if name == "A": time.sleep(0.05)
+    participant.advance(dt)
+    summaries.append(participant.timing_summary())""",
+)
+SUMMARISED = SUMMARISED.replace(
+    "participant.initialize()", "summaries = [participant.timing_summary()]\nparticipant.initialize()"
+)
+SUMMARISED += 'json.dump(summaries + [participant.timing_summary()], open(f"{name}.json", "w"))\n'
+
+
+def _summaries(directory: Path, name: str) -> list[dict[str, float]]:
+    values: list[dict[str, float]] = json.loads((directory / f"{name}.json").read_text())
+    return values
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_the_running_solver_sees_its_shares(tmp_path: Path, backend: str) -> None:
+    # Without compiled code in between, what the solver sees can be exact.
+    emulated = backend == "embedded"
+    results = run_pair(tmp_path, "parallel-explicit", solver=SUMMARISED, emulated=emulated, PRECICE_LB_BACKEND=backend)
+    assert_fine(results)
+    for (name, _), store in rank_stores(tmp_path).items():
+        first, *running, last = _summaries(tmp_path, name)
+        assert first.keys() == last.keys() == empty_summary().keys()
+        assert first["windows"] == first["advances"] == 0
+        assert math.isnan(first["solve_seconds"])
+        assert [summary["windows"] for summary in running] == list(range(1, WINDOWS + 1))
+        assert last == pytest.approx(running[-1], nan_ok=True)
+        for count, summary in enumerate(running, start=1):
+            assert summary["solve_seconds"] == pytest.approx(store.advances["solve_ns"][:count].sum() / 1e9)
+            assert summary["advance_seconds"] == pytest.approx(store.advances["advance_ns"][:count].sum() / 1e9)
+            assert summary["solve_share"] + summary["advance_share"] == pytest.approx(1.0)
+    assert _summaries(tmp_path, "A")[-1]["solve_seconds"] >= 0.05 * WINDOWS
+    if emulated:
+        assert _summaries(tmp_path, "B")[-1]["solve_seconds"] < 1e-4
+        assert _summaries(tmp_path, "B")[-1]["advance_seconds"] == pytest.approx(0.05 * WINDOWS, abs=1e-4)
+
+
+@pytest.mark.parametrize("variables", [{"PRECICE_LB_DIR": "/proc/nowhere"}, {"PRECICE_LB_RECORD": "0"}])
+def test_shares_need_no_store_and_are_missing_where_recording_is_off(tmp_path: Path, variables: dict[str, str]) -> None:
+    assert_fine(run_pair(tmp_path, solver=SUMMARISED, PRECICE_LB_BACKEND="embedded", **variables))
+    for name in "AB":
+        last = _summaries(tmp_path, name)[-1]
+        if "PRECICE_LB_RECORD" in variables:
+            assert last == pytest.approx(empty_summary(), nan_ok=True)
+        else:
+            assert last["windows"] == WINDOWS
+            assert last["solve_share"] + last["advance_share"] == pytest.approx(1.0)
+
+
+def test_running_sums_are_exact() -> None:
+    table = rows([row(w, 1.0 + w * 1e-9, 0.5, 0.25, 0.125, complete=w % 2 == 0) for w in range(1, 11)])
+    totals = Totals()
+    totals.add(table[:3])
+    totals.add(table[3:3])
+    totals.summary(table)
+    summary = totals.summary(table[3:])
+    assert (summary["windows"], summary["advances"]) == (5, 10)
+    assert summary["solve_seconds"] == pytest.approx(10 + 55e-9, rel=1e-15)
+    assert summary["advance_seconds"] == pytest.approx(5.0)
+
+
+SECTIONED = SOLVER.replace("import sys\n", "import sys, time\n").replace(
+    '    participant.write_data(mesh, f"{name}-Data", ids, value)\n',
+    """    participant.start_profiling_section("assemble")
+    time.sleep(0.002)
+    participant.start_profiling_section("inner é")
+    time.sleep(0.004)
+    participant.stop_last_profiling_section()
+    participant.stop_last_profiling_section()
+    participant.write_data(mesh, f"{name}-Data", ids, value)
+""",
+)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_profiling_sections_work_and_are_stored(tmp_path: Path, backend: str) -> None:
+    plain = run_pair(tmp_path / "0", solver=SECTIONED, PRECICE_LB_BACKEND=backend, PRECICE_LB_RECORD="0")
+    ours = run_pair(tmp_path / "1", solver=SECTIONED, PRECICE_LB_BACKEND=backend)
+    assert_fine(ours)
+    assert {name: result.stdout for name, result in ours.items()} == {n: r.stdout for n, r in plain.items()}
+    for (name, _), store in rank_stores(tmp_path / "1").items():
+        assert store.section_names == ("inner é", "assemble")
+        assert store.sections["name"].tolist() == [0, 1] * WINDOWS
+        assert store.sections["window"].tolist() == np.repeat(np.arange(1, WINDOWS + 1), 2).tolist()
+        inner, outer = store.sections["duration_ns"][::2], store.sections["duration_ns"][1::2]
+        assert (inner >= 4e6).all()
+        assert (outer - inner >= 2e6).all()
+        assert (outer <= store.advances["solve_ns"]).all()
+        ends = (store.sections["begin_ns"] + store.sections["duration_ns"])[1::2]
+        assert (ends <= store.advances["begin_ns"]).all()
+        if backend == "libprecice":
+            for directory in ("0", "1"):
+                profile = (tmp_path / directory / "precice-profiling" / f"{name}-0-1.txt").read_bytes()
+                assert b"assemble" in profile or b'"compression":true' in profile
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_wrong_section_is_the_backends_own_error(tmp_path: Path, backend: str) -> None:
+    solver = SOLVER.replace("participant.initialize()", "participant.stop_last_profiling_section()")
+    assert solver != SOLVER
+    results = {
+        switch: run_pair(tmp_path / switch, solver=solver, PRECICE_LB_BACKEND=backend, PRECICE_LB_RECORD=switch)
+        for switch in "01"
+    }
+    for name in "AB":
+        assert results["1"][name].returncode == results["0"][name].returncode != 0
+        assert warnings_of(results["1"][name]) == []
+
+
+def test_sections_stay_within_their_memory(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    recorder = Recorder(StoreWriter(tmp_path, metadata(), PARALLEL))
+    for number in range(5000):
+        recorder.section_started(b"bytes" if number % 2 else f"step {number % 2400}")
+        recorder.section_stopped(2**62)
+    recorder.section_stopped(0)
+    assert recorder.timing_summary()["windows"] == 0
+    recorder.close(finished=False)
+    store = read_store(find_stores([tmp_path])[0])
+    assert len(store.section_names) == len(set(store.section_names)) == 1000
+    kept = [store.section_names[number] for number in store.sections["name"]]
+    expected = ["bytes" if n % 2 else f"step {n % 2400}" for n in range(5000)]
+    assert kept == [name for name in expected if name in store.section_names]
+    assert capsys.readouterr().err.count("recorded for the first 1000 names only") == 1
+
+
+def test_sections_of_a_window_of_many_steps_and_of_the_next_one(tmp_path: Path) -> None:
+    recorder = Recorder(StoreWriter(tmp_path, metadata(), PARALLEL))
+    advance = caller(recorder)
+    expected = []
+    for window in range(1, 40):
+        for step in range(50):
+            for _ in range(2):
+                recorder.section_started("s")
+                recorder.section_stopped(2**62)
+                expected.append(window)
+            advance(1, 2, step == 49)
+    recorder.section_started("after the last")
+    recorder.section_stopped(2**62)
+    recorder.close(finished=True)
+    store = read_store(find_stores([tmp_path])[0])
+    assert store.sections["window"].tolist() == [*expected, 40]
+    assert store.advances["window"].tolist() == np.repeat(np.arange(1, 40), 50).tolist()
+
+
+TWICE = SOLVER.replace(
+    "participant = precice.Participant(", "for run in range(2):\n  participant = precice.Participant("
+)
+_HEAD, _LOOP = TWICE.split("  participant = ")
+_LOOP, _TAIL = _LOOP.split("np.save(")
+TWICE = _HEAD + "".join(f"  {line}\n" for line in f"participant = {_LOOP}".splitlines()) + f"np.save({_TAIL}"
+
+
+def test_one_participant_after_the_other_in_one_process(tmp_path: Path) -> None:
+    assert_fine(run_pair(tmp_path, "parallel-explicit", solver=TWICE, PRECICE_LB_BACKEND="embedded"))
+    stores = [read_store(path) for path in find_stores([tmp_path / "precice-lb-store"])]
+    found = sorted((store.metadata["participant"], store.metadata["attempt"]) for store in stores)
+    assert found == [("A", 1), ("A", 2), ("B", 1), ("B", 2)]
+    for store in stores:
+        assert store.metadata["finished"] is True
+        assert store.advances["window"].tolist() == list(range(1, WINDOWS + 1))
+
+
+def test_section_names_that_are_one_text_have_one_number() -> None:
+    sections = Sections()
+    for name in ("a", b"a", "\udce9", "?", b"\xff"):
+        sections.start(name, 1)
+        assert sections.stop(5, 1) is False
+    taken, names = sections.take(np.array([2, 3]))
+    assert names == ["a", "?", "\ufffd"]
+    assert taken.tolist() == [(number, 3, 1, 4) for number in (0, 0, 1, 1, 2)]
+
+
+class _Participant:
+    """The constructor of a pyprecice that takes a communicator."""
+
+    def __init__(self, name: str, configuration: str, rank: int, size: int, communicator: Any = None) -> None:
+        self.given = (name, configuration, rank, size, communicator)
+
+    initialize = advance = finalize = is_time_window_complete = is_coupling_ongoing = lambda self: None
+    requires_reading_checkpoint = start_profiling_section = stop_last_profiling_section = lambda self: None
+
+
+@pytest.mark.parametrize(
+    ("version", "passes"),
+    [("3.4.1", True), ("3.5.0.dev2+g1", True), ("4.0", True), ("3.4.0", False), ("3.4", False), ("3.2.1", False)],
+)
+def test_a_communicator_passes_from_the_first_pyprecice_that_takes_it(
+    version: str, passes: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PRECICE_LB_RECORD", "0")
+    module = ModuleType("precice")
+    module.__dict__["__version__"] = version
+    recording = recording_class(Backend("libprecice", module, _Participant))
+    communicator = object()
+    if passes:
+        assert recording("A", "c.xml", 0, 1, communicator).given[-1] is communicator
+        assert recording("A", "c.xml", 0, 1, communicator=communicator, metadata={}).given[-1] is communicator
+    else:
+        for keywords in ({"communicator": communicator}, {"communicator": communicator, "metadata": {}}):
+            with pytest.raises(BackendError, match=f"no communicator= with pyprecice {version}, found one"):
+                recording("A", "c.xml", 0, 1, **keywords)
+    assert recording("A", "c.xml", 0, 1, None).given[-1] is None
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_arguments_of_ours_do_not_reach_the_backend(tmp_path: Path, backend: str) -> None:
+    solver = SOLVER.replace(
+        '"precice-config.xml", rank, ranks)', '"precice-config.xml", rank, ranks, metadata={"run": "of " + name})'
+    )
+    assert solver != SOLVER
+    assert_fine(run_pair(tmp_path, solver=solver, PRECICE_LB_BACKEND=backend))
+    assert [store.metadata["run"] for store in rank_stores(tmp_path).values()] == ["of A", "of B"]
+
+
+# What fenicsprecice 2.x does with preCICE, without FEniCS.
+ADAPTER = '''
+"""An adapter between a solver and preCICE."""
+import json
+import numpy as np
+import precice
+from precice import Participant
+
+class Adapter:
+    def __init__(self, mpi_comm=None, adapter_config_filename="precice-adapter-config.json"):
+        with open(adapter_config_filename) as file:
+            self._config = json.load(file)
+        self._rank, self._size = (0, 1) if mpi_comm is None else (mpi_comm.Get_rank(), mpi_comm.Get_size())
+        self._participant: precice.Participant = None
+
+    def initialize(self, points):
+        config = self._config
+        self._participant = precice.Participant(config["name"], config["config_file_name"], self._rank, self._size)
+        assert isinstance(self._participant, Participant)
+        self._ids = self._participant.set_mesh_vertices(config["mesh"], points)
+        if self._participant.requires_initial_data():
+            self._participant.write_data(config["mesh"], config["write"], self._ids, points[:, 0])
+        self._participant.initialize()
+
+    def __getattr__(self, name):
+        return getattr(self._participant, name)
+
+    def read_data(self, dt):
+        return self._participant.read_data(self._config["mesh"], self._config["read"], self._ids, dt)
+
+    def write_data(self, values):
+        self._participant.write_data(self._config["mesh"], self._config["write"], self._ids, values)
+'''
+ADAPTED = """
+import json, sys
+import numpy as np
+from fenicsprecice import Adapter
+
+name, partner = sys.argv[1:3]
+config = {"name": name, "config_file_name": "precice-config.xml", "mesh": f"{name}-Mesh"}
+with open(f"{name}-adapter.json", "w") as file:
+    json.dump(config | {"write": f"{name}-Data", "read": f"{partner}-Data"}, file)
+adapter = Adapter(adapter_config_filename=f"{name}-adapter.json")
+x = np.linspace(0.0, 1.0, 11)
+adapter.initialize(np.stack([x, np.zeros_like(x)], axis=1))
+value, log = x.copy(), []
+while adapter.is_coupling_ongoing():
+    dt = adapter.get_max_time_step_size()
+    read = adapter.read_data(dt)
+    value = np.cos(0.3 * value + 0.1 * read + dt)
+    adapter.write_data(value)
+    adapter.advance(dt)
+    log.append(read.copy())
+adapter.finalize()
+np.save(f"{name}-0.npy", np.array(log))
+print(f"{name} ends with {value.sum()!r}")
+"""
+
+
+@pytest.mark.precice
+def test_an_adapter_between_solver_and_precice_is_recorded(tmp_path: Path) -> None:
+    results = {}
+    for recorded in (False, True):
+        where = tmp_path / str(recorded)
+        (where / "fenicsprecice").mkdir(parents=True)
+        (where / "fenicsprecice" / "__init__.py").write_text("from .fenicsprecice import Adapter\n")
+        (where / "fenicsprecice" / "fenicsprecice.py").write_text(ADAPTER)
+        results[recorded] = run_pair(where, "parallel-explicit", recorded=recorded, solver=ADAPTED)
+        assert_fine(results[recorded])
+    for name in "AB":
+        assert results[True][name].stdout == results[False][name].stdout
+        files = [(tmp_path / str(recorded) / f"{name}-0.npy").read_bytes() for recorded in (True, False)]
+        assert files[0] == files[1]
+    stores = rank_stores(tmp_path / "True")
+    assert set(stores) == {("A", 0), ("B", 0)}
+    for store in stores.values():
+        assert store.metadata["backend"] == "libprecice"
+        assert store.advances["window"].tolist() == list(range(1, WINDOWS + 1))
