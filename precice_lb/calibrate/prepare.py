@@ -17,7 +17,7 @@ from precice_lb.calibrate.case import copy_case, copy_tree
 from precice_lb.calibrate.commands import command_tokens
 from precice_lb.calibrate.placeholders import fill
 from precice_lb.calibrate.plan import Task, file_name
-from precice_lb.calibrate.processes import ProcessSpec, log_tail, run_processes
+from precice_lb.calibrate.processes import log_tail, run_processes
 from precice_lb.calibrate.sections import ParticipantSection
 from precice_lb.calibrate.state import PREPARED
 from precice_lb.calibrate.study import Study
@@ -99,8 +99,8 @@ def prepared(
     for command in participant.prepare:
         tokens = tokens_of(study, participant, ranks, command)
         log = place / "prepare.log"
-        spec = ProcessSpec(participant.name, tokens, here, environment, log)
-        outcome = run_processes([spec], token, study.runs.time_limit_seconds)
+        task = Task(participant.name, tokens, 1, here, log)
+        outcome = run_processes([task], environment, token, study.runs.time_limit_seconds)
         if outcome.error is not None:
             tail = " | ".join(log_tail(log, lines=4)) or "it said nothing"
             what = f"prepare for {plural(ranks, 'rank')}, {shlex.join(tokens)}"

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, Any
 
 from precice_lb.cli.case import Case, Measured, recommend_case
 
 if TYPE_CHECKING:
     from precice_lb.calibrate import Study
     from precice_lb.recommend import Recommendation
+    from precice_lb.report.blocks import Block
     from precice_lb.report.truth import Truth
 
-__all__ = ["command_line", "name_files", "name_report", "print_recommendation", "run_and_recommend", "show"]
+__all__ = ["command_line", "name_files", "name_report", "print_result", "run_and_recommend", "show"]
 
 _REPORT_FOLDER = "report"
+# Characters of a line where nobody reads it on a screen.
+_ENDLESS = 10_000
 
 
 def run_and_recommend(
@@ -60,10 +63,10 @@ def run_and_recommend(
     # Results first: whatever becomes of what is shown of them, the runs were not in vain.
     written = write_documents(recommendation, result.directory, truth=truth)
     scripts = write_launch_scripts(study, recommendation.split, result.directory)
-    attempted("the screen", lambda: print_recommendation(recommendation, truth=truth, evidence=evidence))
-    name_files(written, sys.stdout)
-    name_files(write_partners_beside([result.directory], recommendation.split, result.directory), sys.stdout)
-    name_files(scripts, sys.stdout)
+    attempted("the screen", lambda: print_result("table", lambda: _blocks(recommendation, truth, evidence=evidence)))
+    name_files(written)
+    name_files(write_partners_beside([result.directory], recommendation.split, result.directory))
+    name_files(scripts)
 
     def report() -> list[Path]:
         page = build_page(
@@ -85,9 +88,26 @@ def run_and_recommend(
         name_report(paths)
 
 
-def show(recommendation: Recommendation, output: Path | None, *, as_json: bool = False) -> None:
-    """Write a recommendation where a directory is given, then print it, or JSON and nothing else on standard output."""
-    from precice_lb.report.documents import json_text, write_documents
+def print_result(
+    format: str, blocks: Callable[[], Sequence[Block]], values: Callable[[], Any] = dict, *, whole_lines: bool = False
+) -> None:
+    """Print blocks as a table, or values as JSON; ``whole_lines`` are for programs that search what is not a screen."""
+    if format == "json":
+        from precice_lb.report.documents import json_text
+
+        sys.stdout.write(json_text(values()))
+        return
+    from precice_lb.report.terminal import console, rendered
+
+    screen = console()
+    if whole_lines and not screen.is_terminal:
+        screen.width = _ENDLESS
+    screen.print(rendered(blocks()))
+
+
+def show(recommendation: Recommendation, output: Path | None, format: str) -> None:
+    """Write a recommendation where a directory is given, then print it."""
+    from precice_lb.report.documents import write_documents
 
     written: list[Path] = []
     try:
@@ -95,21 +115,16 @@ def show(recommendation: Recommendation, output: Path | None, *, as_json: bool =
             written = write_documents(recommendation, output)
     finally:
         # Also where the directory cannot be written to.
-        if as_json:
-            sys.stdout.write(json_text(recommendation.to_dict()))
-        else:
-            print_recommendation(recommendation)
-    name_files(written, sys.stderr if as_json else sys.stdout)
+        print_result(format, lambda: _blocks(recommendation), recommendation.to_dict)
+    name_files(written, format)
 
 
-def print_recommendation(recommendation: Recommendation, *, truth: Truth | None = None, evidence: bool = False) -> None:
-    """Print a recommendation for people; the rest is as of `precice_lb.report.recommendation.recommendation_blocks`."""
+def _blocks(recommendation: Recommendation, truth: Truth | None = None, *, evidence: bool = False) -> Sequence[Block]:
     from precice_lb.report.recommendation import recommendation_blocks
-    from precice_lb.report.terminal import console, rendered
     from precice_lb.report.text import short_names
 
     names = short_names(recommendation.split, 24)
-    console().print(rendered(recommendation_blocks(recommendation, names, truth=truth, evidence=evidence)))
+    return recommendation_blocks(recommendation, names, truth=truth, evidence=evidence)
 
 
 def command_line() -> str:
@@ -120,12 +135,12 @@ def command_line() -> str:
 def name_report(paths: Sequence[Path]) -> None:
     """Say what a report consists of, with the page to open last; ``paths`` are those of `write_report`."""
     page, *documents = paths[:3]
-    name_files(documents, sys.stdout)
+    name_files(documents)
     print(f"wrote {len(paths) - 3} files of figures and their numbers in {page.parent}")
     print(f"report: {page}")
 
 
-def name_files(paths: Sequence[Path], stream: TextIO) -> None:
-    """Say which files were written, one per line."""
+def name_files(paths: Sequence[Path], format: str = "table") -> None:
+    """Say which files were written, one per line; JSON has standard output for itself."""
     for path in paths:
-        print(f"wrote {path}", file=stream)
+        print(f"wrote {path}", file=sys.stderr if format == "json" else sys.stdout)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Literal
 
@@ -48,9 +47,9 @@ def recommend(
     """
     given = case or Case()
     recommendation, _ = recommend_case(read_measured(sources, given.warmup), ranks, machine, given)
-    show(recommendation, output, as_json=format == "json")
+    show(recommendation, output, format)
     if output is not None:
         from precice_lb.report.partners_files import write_partners_beside
 
         written = write_partners_beside(sources, recommendation.split, output)
-        name_files(written, sys.stderr if format == "json" else sys.stdout)
+        name_files(written, format)

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from precice_lb.cli.app import app
+from precice_lb.cli.flow import print_result
 from precice_lb.exceptions import DataError
 
 if TYPE_CHECKING:
@@ -167,16 +168,11 @@ def _screen(format: str) -> Iterator[_Lines | _Live]:
 
 
 def _print(snapshot: Snapshot, format: str) -> None:
-    if format == "json":
-        from precice_lb.report.documents import json_text
-
-        sys.stdout.write(json_text(snapshot.to_dict()))
-        return
-    from precice_lb.report.terminal import console, rendered
+    from precice_lb.report.terminal import console
     from precice_lb.report.watch_view import watch_blocks
 
-    screen = console()
-    screen.print(rendered(watch_blocks(snapshot, ascii_only=screen.options.ascii_only)))
+    ascii_only = console().options.ascii_only
+    print_result(format, lambda: watch_blocks(snapshot, ascii_only=ascii_only), snapshot.to_dict)
 
 
 def _limits(texts: Sequence[str]) -> dict[str, float]:

@@ -6,6 +6,7 @@ import os
 import shlex
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,7 +17,7 @@ from precice_lb.calibrate.launchers.srun import step_tokens, total_nodes
 from precice_lb.calibrate.placeholders import fill
 from precice_lb.calibrate.plan import LauncherOptions, RunPlan, file_name
 from precice_lb.calibrate.prepare import placeholders, task_of, tokens_of
-from precice_lb.calibrate.schedulers.script import Line, body, exports, here_document
+from precice_lb.calibrate.schedulers.script import body, exports, here_document
 from precice_lb.calibrate.schedulers.slurm import UNSET_OPTIONS
 from precice_lb.exceptions import CalibrationError, DataError, PreciceLBError
 from precice_lb.plural import plural
@@ -102,7 +103,7 @@ def _shell(study: Study, plan: RunPlan) -> dict[Path, str]:
         f"# {_described(plan)}\n"
         "# ./run.sh [CASE]\n"
         f"{check}{_surroundings(study, plan, launcher.environment({}))}{_preparation(study, plan)}\n"
-        f'{_body(plan, launcher.commands(plan))}exit "$status"\n'
+        f'{body(launcher.starts(plan))}exit "$status"\n'
     )
     return {plan.directory / "run.sh": script, **launcher.files(plan)}
 
@@ -113,12 +114,12 @@ def _job(study: Study, plan: RunPlan) -> str:
     common = [f"--job-name={shlex.quote(plan.name)}", f"--output={shlex.quote(f'{plan.name}-%j.log')}"]
     header = job_header(resource_options(plan.tasks, options), common)
     setup = "".join(f"{line}\n" for line in options.setup)
-    steps = {task.participant: step_tokens("srun", plan.tasks, task, options) for task in plan.tasks}
+    steps = [replace(task, command=tuple(step_tokens("srun", plan.tasks, task, options))) for task in plan.tasks]
     return (
         f"{header}# {_described(plan)}\n"
         f"# sbatch job.sbatch [CASE]\n{_warning(study, plan, options)}\n"
         f"{UNSET_OPTIONS}{setup}{_surroundings(study, plan, {})}{_preparation(study, plan)}\n"
-        f'{_body(plan, steps)}exit "$status"\n'
+        f'{body(steps)}exit "$status"\n'
     )
 
 
@@ -164,12 +165,3 @@ def _preparation(study: Study, plan: RunPlan) -> str:
         for command in participant.prepare:
             lines += f"(cd {place} && {shlex.join(tokens_of(study, participant, task.ranks, command))}) || exit\n"
     return lines
-
-
-def _body(plan: RunPlan, commands: Mapping[str, list[str]]) -> str:
-    return body(
-        [
-            Line(task.participant, tuple(commands[task.participant]), str(task.directory), str(task.log))
-            for task in plan.tasks
-        ]
-    )

@@ -57,7 +57,7 @@ def commands(
     made.cores = cores
     plan = plan_of(directory, A=3, B=2)
     made.check(plan.tasks)
-    found = made.commands(plan)
+    found = {each.participant: list(each.command) for each in made.starts(plan)}
     assert all(
         line[-4:] == ["-n", str(task.ranks), "solver", "in put"]
         for line, task in zip(found.values(), plan.tasks, strict=False)
@@ -302,7 +302,8 @@ def fake_slurm(directory: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def steps(directory: Path, options: LauncherOptions, **ranks: int) -> dict[str, list[str]]:
-    found = make_launcher("srun", options).commands(plan_of(directory, **ranks))
+    started = make_launcher("srun", options).starts(plan_of(directory, **ranks))
+    found = {each.participant: list(each.command) for each in started}
     assert all(line[-2:] == ["solver", "in put"] for line in found.values())
     return {name: line[1:-2] for name, line in found.items()}
 

@@ -6,13 +6,14 @@ tokens or as a script's text, so that a test can check the exact command before 
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import ClassVar
 
 from precice_lb.calibrate.plan import LauncherOptions, RunPlan, Task
-from precice_lb.calibrate.processes import Outcome, ProcessSpec, run_processes
+from precice_lb.calibrate.processes import Outcome, run_processes
 from precice_lb.calibrate.schedulers.base import Scheduler, follow
 from precice_lb.calibrate.schedulers.script import job_lines
 
@@ -62,15 +63,15 @@ class Launcher:
         """
         raise NotImplementedError
 
-    def commands(self, plan: RunPlan) -> dict[str, list[str]]:
-        """Return the command line of each participant.
+    def starts(self, plan: RunPlan) -> tuple[Task, ...]:
+        """Return the tasks of a run, each with the whole command line that starts it.
 
         Parameters
         ----------
         plan : RunPlan
             The run.
         """
-        return {task.participant: self.command(plan, task) for task in plan.tasks}
+        return tuple(dataclasses.replace(task, command=tuple(self.command(plan, task))) for task in plan.tasks)
 
     def header(self, plan: RunPlan) -> str:
         """Return what a job script says to the batch system.
@@ -90,7 +91,7 @@ class Launcher:
         plan : RunPlan
             The run.
         """
-        return f"{self.header(plan)}{job_lines(plan, self.commands(plan), self.options.setup)}"
+        return f"{self.header(plan)}{job_lines(plan, self.starts(plan), self.options.setup)}"
 
     def files(self, plan: RunPlan) -> dict[Path, str]:
         """Return the files that a run needs, with their text: the job script, where it is a job.
@@ -174,14 +175,9 @@ class Launcher:
         if self.scheduler is not None:
             return self._follow(self.scheduler, plan, job, note)
         environment = self.environment(plan.environment())
-        commands = self.commands(plan)
-        specs = [
-            ProcessSpec(task.participant, tuple(commands[task.participant]), task.directory, environment, task.log)
-            for task in plan.tasks
-        ]
         well = False
         try:
-            outcome = run_processes(specs, plan.token, plan.time_limit_seconds)
+            outcome = run_processes(self.starts(plan), environment, plan.token, plan.time_limit_seconds)
             well = outcome.error is None
         finally:
             if not well:

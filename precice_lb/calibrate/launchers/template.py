@@ -72,7 +72,7 @@ class TemplateLauncher(Launcher):
 
     def script(self, plan: RunPlan) -> str:
         """Return the job script of a run."""
-        lines = job_lines(plan, self.commands(plan), self.options.setup)
+        lines = job_lines(plan, self.starts(plan), self.options.setup)
         return fill(self._template, {**self._values(plan), "participants": lines.rstrip("\n")})
 
     def submission(self, plan: RunPlan) -> list[str]:
