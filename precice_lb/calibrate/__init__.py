@@ -16,7 +16,7 @@ from precice_lb.calibrate.events import (
     print_event,
 )
 from precice_lb.calibrate.launchers import Launcher
-from precice_lb.calibrate.plan import LauncherOptions, RunPlan, Task
+from precice_lb.calibrate.plan import RunPlan, Task
 from precice_lb.calibrate.read import read_study
 from precice_lb.calibrate.result import CampaignResult, load_campaign
 from precice_lb.calibrate.schedulers import Scheduler
@@ -31,7 +31,6 @@ __all__ = [
     "CampaignWarned",
     "Event",
     "Launcher",
-    "LauncherOptions",
     "Report",
     "RunFinished",
     "RunPlan",

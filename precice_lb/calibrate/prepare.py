@@ -35,12 +35,12 @@ _TREE = "case"
 
 def placeholders(study: Study, participant: ParticipantSection, ranks: int) -> dict[str, object]:
     """Return the values of the placeholders for a number of ranks."""
-    per_node = participant.ranks_per_node or study.launcher.ranks_per_node
+    task = task_of(study, participant, ranks, Path(), Path())
     return {
-        "nodes": 1 if per_node is None else -(-ranks // per_node),
+        "nodes": task.nodes or 1,
         "participant": participant.name,
         "ranks": ranks,
-        "ranks_per_node": ranks if per_node is None else min(per_node, ranks),
+        "ranks_per_node": task.ranks_on_node,
     }
 
 
@@ -51,9 +51,12 @@ def tokens_of(study: Study, participant: ParticipantSection, ranks: int, command
     return command_tokens(fill(text, placeholders(study, participant, ranks)), origin, study.case_directory)
 
 
-def task_of(participant: ParticipantSection, ranks: int, place: Path, log: Path, tokens: tuple[str, ...] = ()) -> Task:
-    """Return a participant's part of a run."""
-    return Task(participant.name, tokens, ranks, place, log, participant.ranks_per_node, participant.options)
+def task_of(
+    study: Study, participant: ParticipantSection, ranks: int, place: Path, log: Path, tokens: tuple[str, ...] = ()
+) -> Task:
+    """Return a participant's task in a run."""
+    per_node = study.ranks_per_node(participant)
+    return Task(participant.name, tokens, ranks, place, log, per_node, participant.options)
 
 
 def copy_of_case(study: Study, target: Path, directory: Path) -> None:

@@ -55,7 +55,7 @@ class CampaignRuns:
         study = self.study
         rest = study.budget.ranks - sum(low for low, _ in study.bounds.values())
         largest = [
-            task_of(participant, min(high, low + rest), Path(), Path())
+            task_of(study, participant, min(high, low + rest), Path(), Path())
             for participant, (low, high) in zip(study.participants, study.bounds.values(), strict=True)
         ]
         self.launcher.reserve(largest, min(study.budget.ranks, sum(task.ranks for task in largest)))
@@ -186,7 +186,7 @@ class CampaignRuns:
             ranks = record.split[participant.name]
             place = run_directory / "case" / participant.directory
             tokens = tokens_of(self.study, participant, ranks)
-            tasks.append(task_of(participant, ranks, place, _log(run_directory, participant.name), tokens))
+            tasks.append(task_of(self.study, participant, ranks, place, _log(run_directory, participant.name), tokens))
         return RunPlan(
             name=record.name,
             directory=run_directory,

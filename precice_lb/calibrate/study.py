@@ -110,6 +110,16 @@ class Study(Section):
         most = self.budget.ranks
         return {p.name: (p.minimum_ranks, p.maximum_ranks or most) for p in self.participants}
 
+    def ranks_per_node(self, participant: ParticipantSection) -> int | None:
+        """Return how many ranks of a participant are on each of its nodes; None where nothing is said.
+
+        Parameters
+        ----------
+        participant : ParticipantSection
+            One of the study's.
+        """
+        return participant.ranks_per_node or self.launcher.ranks_per_node
+
     def constraints(self) -> tuple[int, Constraints | None]:
         """Return the budget of the recommendation, and what the machine demands of it."""
         return self.settings().constraints()
@@ -167,7 +177,7 @@ class Study(Section):
                     "command": p.command,
                     "directory": p.directory,
                     "degrees_of_freedom": p.degrees_of_freedom,
-                    "ranks_per_node": p.ranks_per_node or self.launcher.ranks_per_node,
+                    "ranks_per_node": self.ranks_per_node(p),
                     "prepare": list(p.prepare),
                     "templates": list(p.templates),
                 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 from collections.abc import Callable, Sequence
@@ -119,13 +120,18 @@ def parameter_values(texts: Sequence[str]) -> dict[str, float | str | None]:
 def learner_values(texts: Sequence[str]) -> dict[str, Any]:
     """Read ``ridge=0.1,constant=false`` or a JSON object, given once or several times."""
     values: dict[str, Any] = {}
-    for name, value in (pair for text in texts for pair in _pairs(text)):
-        if not name or value == "":
-            raise DataError(f"--learner-parameters: expected name=value, such as ridge=0.1, found {' '.join(texts)!r}")
+    for text in texts:
         try:
-            values[name] = json.loads(value) if isinstance(value, str) else value
-        except ValueError:
+            pairs = _pairs(text)
+        except (ValueError, AttributeError):
+            pairs = [("", "")]
+        for name, value in pairs:
+            if not name or value == "":
+                raise DataError(f"--learner-parameters: expected name=value, such as ridge=0.1, found {text!r}")
             values[name] = value
+            if isinstance(value, str):
+                with contextlib.suppress(ValueError):
+                    values[name] = json.loads(value)
     return values
 
 

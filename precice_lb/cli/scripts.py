@@ -56,6 +56,11 @@ def _require_bounds(study: Study, split: Mapping[str, int], what: str) -> None:
                 f"{what}: expected {low} to {high} ranks for {name}, found {split[name]}; change the split, or the "
                 f"bounds of {name} or the budget in {study.path}"
             )
+        if split[name] not in study.allow.get(name, [split[name]]):
+            raise DataError(
+                f"{what}: expected ranks for {name} that [machine] allows ({', '.join(map(str, study.allow[name]))}), "
+                f"found {split[name]}; change the split, or [machine] in {study.path}"
+            )
     total = sum(split.values())
     if total > study.budget.ranks:
         raise DataError(

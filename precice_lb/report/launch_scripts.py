@@ -72,7 +72,7 @@ def _plan(study: Study, split: Mapping[str, int], folder: Path) -> RunPlan:
     for each in study.participants:
         ranks = split[each.name]
         log = Path(f"{file_name(each.name)}.log")
-        tasks.append(task_of(each, ranks, Path(each.directory), log, tokens_of(study, each, ranks)))
+        tasks.append(task_of(study, each, ranks, Path(each.directory), log, tokens_of(study, each, ranks)))
     variables = {"OMP_NUM_THREADS": "1"} | study.environment
     return RunPlan(study.path.stem, folder, tuple(tasks), variables=variables)
 
@@ -82,7 +82,7 @@ def _shell(study: Study, plan: RunPlan) -> dict[Path, str]:
     options = study.launcher_options
     name = study.launcher.name
     if name not in {"mpiexec", "template"}:
-        name, options = "mpiexec", LauncherOptions(ranks_per_node=options.ranks_per_node)
+        name, options = "mpiexec", LauncherOptions()
     try:
         launcher = make_launcher(name, options)
     except CalibrationError:
@@ -134,7 +134,7 @@ def _warning(study: Study, plan: RunPlan, options: LauncherOptions) -> str:
     except PreciceLBError:
         return ""
     loopback = any(e.tag == "m2n:sockets" and e.attributes.get("network", "lo") == "lo" for e in elements)
-    if not loopback or (total_nodes(plan.tasks, options) or 2) == 1 or study.case.network == "lo":
+    if not loopback or (total_nodes(plan.tasks) or 2) == 1 or study.case.network == "lo":
         return ""
     name = study.case.network or "the nodes' interface, such as ib0"
     return (

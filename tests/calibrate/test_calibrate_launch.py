@@ -9,13 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from precice_lb.calibrate import LauncherOptions, RunPlan, Task
+from precice_lb.calibrate import RunPlan, Task
 from precice_lb.calibrate.launchers import make_launcher
 from precice_lb.calibrate.launchers.cores import available_cores
 from precice_lb.calibrate.launchers.hosts import read_hosts
 from precice_lb.calibrate.launchers.local import MpiexecLauncher
 from precice_lb.calibrate.launchers.mpi import MPIFamily, MPILibrary, find_mpiexec, mpi_library
 from precice_lb.calibrate.launchers.srun import allocated_cpus
+from precice_lb.calibrate.plan import LauncherOptions
 from precice_lb.exceptions import CalibrationError
 from precice_lb.plugins import LAUNCHERS
 
@@ -40,22 +41,23 @@ def fake_program(directory: Path, version: str, name: str = "mpiexec") -> str:
     return str(program)
 
 
-def plan_of(directory: Path, **ranks: int) -> RunPlan:
+def plan_of(directory: Path, per_node: int | None = None, **ranks: int) -> RunPlan:
     """A run whose participants start ``solver 'in put'``."""
     tasks = tuple(
-        Task(name, ("solver", "in put"), count, directory, directory / f"{name}.log") for name, count in ranks.items()
+        Task(name, ("solver", "in put"), count, directory, directory / f"{name}.log", per_node)
+        for name, count in ranks.items()
     )
     return RunPlan("001", directory, tasks, "token", {"SEEN": "yes"}, 90.0)
 
 
 def commands(
-    program: str, directory: Path, cores: tuple[int, ...] = EIGHT, **options: object
+    program: str, directory: Path, cores: tuple[int, ...] = EIGHT, per_node: int | None = None, **options: object
 ) -> tuple[dict[str, list[str]], dict[str, str]]:
     """The tokens of A on 3 and B on 2 ranks behind the program, and the files they need."""
     made = make_launcher("mpiexec", LauncherOptions(program=program, **options))
     assert isinstance(made, MpiexecLauncher)
     made.cores = cores
-    plan = plan_of(directory, A=3, B=2)
+    plan = plan_of(directory, per_node, A=3, B=2)
     made.check(plan.tasks)
     found = {each.participant: list(each.command) for each in made.starts(plan)}
     assert all(
@@ -131,7 +133,7 @@ def test_every_participant_gets_hosts_of_its_own(tmp_path: Path) -> None:
         {"A.hosts": "n0:3\n", "B.hosts": "n1:2\n"},
     )
     program = fake_program(tmp_path, OPEN_MPI_4, "mpirun")
-    lines, files = commands(program, tmp_path, hostfile=hosts, ranks_per_node=2)
+    lines, files = commands(program, tmp_path, hostfile=hosts, per_node=2)
     assert lines["A"] == [program, "--hostfile", str(tmp_path / "A.hosts"), "--bind-to", "core", "-x", "SEEN"]
     assert files == {"A.hosts": "n0 slots=2\nn1 slots=1\n", "B.hosts": "n2 slots=2\n"}
     launcher = make_launcher("mpiexec", LauncherOptions(program=program, hostfile=hosts))
@@ -139,7 +141,7 @@ def test_every_participant_gets_hosts_of_its_own(tmp_path: Path) -> None:
     with pytest.raises(CalibrationError, match=r"12 ranks, but the hosts of launcher\.hostfile have 11 slots"):
         launcher.check_ranks(12)
     with pytest.raises(CalibrationError, match=r"the 4 hosts of .* too few: B lacks 1 of its 2 ranks"):
-        commands(program, tmp_path, hostfile=hosts, ranks_per_node=1)
+        commands(program, tmp_path, hostfile=hosts, per_node=1)
 
 
 @pytest.mark.parametrize(
@@ -301,8 +303,8 @@ def fake_slurm(directory: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return place
 
 
-def steps(directory: Path, options: LauncherOptions, **ranks: int) -> dict[str, list[str]]:
-    started = make_launcher("srun", options).starts(plan_of(directory, **ranks))
+def steps(directory: Path, options: LauncherOptions, per_node: int | None = None, **ranks: int) -> dict[str, list[str]]:
+    started = make_launcher("srun", options).starts(plan_of(directory, per_node, **ranks))
     found = {each.participant: list(each.command) for each in started}
     assert all(line[-2:] == ["solver", "in put"] for line in found.values())
     return {name: line[1:-2] for name, line in found.items()}
@@ -323,7 +325,7 @@ def test_steps_on_cores_of_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyP
 def test_steps_on_nodes_of_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fake_slurm(tmp_path, monkeypatch)
     monkeypatch.setenv("SLURM_JOB_ID", "7")
-    found = steps(tmp_path, LauncherOptions(ranks_per_node=4), A=6, B=3, C=8)
+    found = steps(tmp_path, LauncherOptions(), 4, A=6, B=3, C=8)
     assert found["A"][1:-5] == [
         "--nodes=2",
         "--relative=0",
@@ -354,7 +356,7 @@ def test_a_run_that_does_not_fit_into_the_allocation(tmp_path: Path, monkeypatch
     with pytest.raises(CalibrationError, match=r"13 ranks need as many CPUs; the allocation has 12"):
         make_launcher("srun").check_ranks(13)
     with pytest.raises(CalibrationError, match=r"3 nodes are needed.*the allocation has 2"):
-        make_launcher("srun", LauncherOptions(ranks_per_node=8)).check(tasks)
+        make_launcher("srun").check(plan_of(tmp_path, 8, A=9, B=4).tasks)
     with pytest.raises(CalibrationError, match=r"heterogeneous allocation of as many components, this one has 1"):
         make_launcher("srun").check([Task("A", ("a",), 1, tmp_path, tmp_path, options=("--gres=gpu:1",)), tasks[0]])
     assert allocated_cpus("8(x2),4") == 20

@@ -210,8 +210,9 @@ def test_parameters_of_every_learner_are_read() -> None:
         "constant": False,
         "shape": "a",
     }
-    with pytest.raises(DataError, match="--learner-parameters: expected name=value"):
-        learner_values(["ridge"])
+    for bad in ("ridge", "ridge=", '{"ridge": '):
+        with pytest.raises(DataError, match="--learner-parameters: expected name=value"):
+            learner_values([bad])
 
 
 def _fields(command: object) -> set[str]:

@@ -48,7 +48,7 @@ class MpiexecLauncher(Launcher):
     def check(self, tasks: Sequence[Task]) -> None:
         """Refuse more ranks than cores, or than the hosts have slots."""
         if self.hosts is not None:
-            disjoint_hosts(tasks, self.hosts, self.options)
+            disjoint_hosts(tasks, self.hosts)
         elif not self.options.oversubscribe:
             disjoint_cores(tasks, self.cores)
 
@@ -66,7 +66,7 @@ class MpiexecLauncher(Launcher):
     def files(self, plan: RunPlan) -> dict[Path, str]:
         """Return host files, or Open MPI's rankfiles."""
         if self.hosts is not None:
-            given = disjoint_hosts(plan.tasks, self.hosts, self.options)
+            given = disjoint_hosts(plan.tasks, self.hosts)
             form = "{} slots={}\n" if self.library.family is MPIFamily.OPEN_MPI else "{}:{}\n"
             return {
                 _file(plan, name, "hosts"): "".join(form.format(*host) for host in hosts)
