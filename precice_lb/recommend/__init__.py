@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from precice_lb.recommend.api import recommend, recommend_split
-from precice_lb.recommend.machine import Machine, machine_of
+from precice_lb.recommend.machine import Machine
 from precice_lb.recommend.records import Alternative
 from precice_lb.recommend.result import Recommendation
 from precice_lb.recommend.sources import load_sources
@@ -14,7 +14,6 @@ __all__ = [
     "Machine",
     "Recommendation",
     "load_sources",
-    "machine_of",
     "parallel_instead",
     "recommend",
     "recommend_split",

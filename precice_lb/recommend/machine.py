@@ -5,13 +5,15 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from precice_lb.exceptions import InfeasibleError
 from precice_lb.recommend.limits import whole_number
 from precice_lb.split import Constraints, SharedCores
 
-__all__ = ["Machine", "machine_of"]
+__all__ = ["Machine"]
+
+# Words that fields of `precice_lb.split.Constraints` have in place of the command line's.
+_CONSTRAINTS = {"multiple": "multiples", "allow": "allowed"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,45 +73,25 @@ class Machine:
             In the unit of the constraints.
         constraints : Constraints or None
             None for ranks without further demands.
+
+        Raises
+        ------
+        InfeasibleError
+            Not exactly one budget; constraints that contradict themselves.
         """
         words = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
-        words |= {"multiples": words.pop("multiple"), "allowed": words.pop("allow")}
-        return machine_of(ranks, words.pop("cores"), words.pop("nodes"), **words)
-
-
-def machine_of(ranks: int | None, cores: int | None, nodes: int | None, **words: Any) -> tuple[int, Constraints | None]:
-    """Make a budget and its constraints of words.
-
-    Parameters
-    ----------
-    ranks, cores, nodes : int or None
-        The budget: one of them.
-    **words
-        Fields of `precice_lb.split.Constraints`; those that are None are left out.
-
-    Returns
-    -------
-    budget : int
-        In the unit of the constraints.
-    constraints : Constraints or None
-        None for ranks without further demands.
-
-    Raises
-    ------
-    InfeasibleError
-        Not exactly one budget; constraints that contradict themselves.
-    """
-    given = {unit: count for unit, count in (("ranks", ranks), ("cores", cores), ("nodes", nodes)) if count is not None}
-    if len(given) != 1:
-        raise InfeasibleError(
-            f"expected the budget as one of ranks, cores or nodes (--ranks, --cores, --nodes), found "
-            f"{' and '.join(given) or 'none of them'}"
-        )
-    ((unit, budget),) = given.items()
-    said = {key: value for key, value in words.items() if value is not None}
-    budget = whole_number(budget, "total_ranks" if unit == "ranks" else unit, 1)
-    if unit == "ranks" and not said:
-        return budget, None
-    if unit == "ranks" and "threads" in said:
-        raise InfeasibleError("expected a budget in cores or nodes beside threads per rank, found one in ranks")
-    return budget, Constraints(unit=unit, **said)  # type: ignore[arg-type]
+        said = {_CONSTRAINTS.get(key, key): value for key, value in words.items() if value is not None}
+        counts = {"ranks": ranks, "cores": said.pop("cores", None), "nodes": said.pop("nodes", None)}
+        given = [unit for unit, count in counts.items() if count is not None]
+        if len(given) != 1:
+            raise InfeasibleError(
+                f"expected the budget as one of ranks, cores or nodes (--ranks, --cores, --nodes), found "
+                f"{' and '.join(given) or 'none of them'}"
+            )
+        unit = given[0]
+        budget = whole_number(counts[unit], "total_ranks" if unit == "ranks" else unit, 1)
+        if unit == "ranks" and not said:
+            return budget, None
+        if unit == "ranks" and "threads" in said:
+            raise InfeasibleError("expected a budget in cores or nodes beside threads per rank, found one in ranks")
+        return budget, Constraints(unit=unit, **said)  # type: ignore[arg-type]

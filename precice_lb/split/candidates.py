@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 
@@ -16,7 +16,7 @@ from precice_lb.split.constraints import Constraints
 from precice_lb.split.layout import Layout
 from precice_lb.split.machine import Machine
 
-__all__ = ["Candidates", "admitted_counts", "candidates_of", "lower_bounds"]
+__all__ = ["Candidates", "admitted_counts", "candidates_of", "lower_bounds", "minima_of"]
 
 Integers = NDArray[np.int64]
 
@@ -47,6 +47,22 @@ class Candidates:
         if self.listed is not None:
             return self.listed[self.listed <= most]
         return np.arange(self.low, (most if self.high is None else min(most, self.high)) + 1, self.multiple)
+
+
+def minima_of(names: Sequence[str], minimum: int | Mapping[str, int], budget: int) -> dict[str, int]:
+    """Ranks that each participant gets at least."""
+    minima = {name: int(minimum.get(name, 1) if isinstance(minimum, Mapping) else minimum) for name in names}
+    for name, ranks in minima.items():
+        if ranks < 1:
+            raise InfeasibleError(f'expected at least 1 rank as minimum of "{name}", found {ranks}')
+    needed = sum(minima.values())
+    if budget < needed:
+        each = ", ".join(f"{name} {ranks}" for name, ranks in minima.items())
+        raise InfeasibleError(
+            f"expected a budget of at least {needed} ranks for {len(minima)} participants (minima: {each}), "
+            f"found {budget}; give {needed} ranks or more"
+        )
+    return minima
 
 
 def lower_bounds(constraints: Constraints, name: str, version: str = "") -> dict[str, int]:

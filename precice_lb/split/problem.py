@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from precice_lb.exceptions import InfeasibleError, ModelError
 from precice_lb.schedule import Schedule
 from precice_lb.schedule.named import Coupling, schedule_of
-from precice_lb.split.candidates import admitted_counts, candidates_of
+from precice_lb.split.candidates import admitted_counts, candidates_of, minima_of
 from precice_lb.split.constraints import Constraints, check_names
 from precice_lb.split.layout import Layout
 from precice_lb.split.machine import Machine
@@ -32,7 +32,6 @@ __all__ = [
     "Problem",
     "Split",
     "Times",
-    "minima_of",
     "problem_of",
     "split_of",
     "uses_at",
@@ -169,22 +168,6 @@ def uses_at(own: Sequence[Curve | Options], indices: Integers) -> Integers:
 def split_of(curves: Curves, choice: Choice) -> Split:
     """Give version and ranks of each participant."""
     return {name: (curves[name][v].version, int(curves[name][v].ranks[i])) for name, (v, i) in choice.items()}
-
-
-def minima_of(names: Sequence[str], minimum: int | Mapping[str, int], budget: int) -> dict[str, int]:
-    """Ranks that each participant gets at least."""
-    minima = {name: int(minimum.get(name, 1) if isinstance(minimum, Mapping) else minimum) for name in names}
-    for name, ranks in minima.items():
-        if ranks < 1:
-            raise InfeasibleError(f'expected at least 1 rank as minimum of "{name}", found {ranks}')
-    needed = sum(minima.values())
-    if budget < needed:
-        each = ", ".join(f"{name} {ranks}" for name, ranks in minima.items())
-        raise InfeasibleError(
-            f"expected a budget of at least {needed} ranks for {len(minima)} participants (minima: {each}), "
-            f"found {budget}; give {needed} ranks or more"
-        )
-    return minima
 
 
 def problem_of(

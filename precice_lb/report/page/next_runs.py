@@ -98,7 +98,7 @@ def next_runs(recommendation: Recommendation, target_regret: float = TARGET_REGR
     order = np.argsort(beliefs.splits[:, 0], kind="stable")
     every = order[np.linspace(0, len(order) - 1, _JUDGED).round().astype(np.intp)]
     splits = beliefs.splits[np.unique([*every, beliefs.best])]
-    saved, cost = np.maximum(beliefs.saved_by(splits), 0.0), beliefs.core_seconds(splits)
+    saved, cost = np.maximum(beliefs.expected_value_of_information(splits), 0.0), beliefs.core_seconds(splits)
     best = np.argsort(-saved / cost, kind="stable")[:_LISTED]
     # Of the split that was recommended, which these curves need not find the best.
     windows = beliefs.windows(np.vstack([chosen, beliefs.splits]))
