@@ -28,7 +28,7 @@ Curves = Callable[[Integers], Array]
 
 # Curves drawn per participant: the mean window time is known to about a fiftieth of its spread.
 DRAWS = 512
-# Windows of a replay, those at its beginning that do not count, and every how-manieth drawn curve searches by replay.
+# Windows of a replay, those at its beginning that do not count, and of how many drawn curves one searches by replay.
 WINDOWS, SETTLING = 256, 32
 _THINNING = 8
 # Level of an interval of a standard deviation to both sides, and the widest one that counts, in logarithms.
@@ -134,7 +134,7 @@ class ExpectedWindowTime:
         return np.asarray(self.schedule.window_seconds(self._costs(counts)).mean(axis=0), dtype=np.float64)
 
     def steady_windows(self, counts: Integers) -> Array:
-        """Seconds per window of several splits for each curve, shape (curves, k), without noise between windows."""
+        """Seconds per window of several splits for each curve, shape (curves, k), without noise; NaN where unusable."""
         costs = self._costs(counts)
         usable = np.all([(np.isfinite(each) & (each > 0)).all(axis=0) for each in costs.values()], axis=0)
         windows = np.full(np.broadcast_shapes(*(each.shape for each in costs.values())), np.nan)
@@ -143,7 +143,7 @@ class ExpectedWindowTime:
         return windows
 
     def mean_windows(self, counts: Integers, thinning: int = 1) -> Array:
-        """Like `expected_windows`, with what windows differ by where that was recorded; every how-manieth curve."""
+        """Like `expected_windows`, with what recorded windows differ by; of every so many curves one."""
         costs = {name: seconds[::thinning] for name, seconds in self._costs(counts).items()}
         return np.asarray(self.seconds(costs).mean(axis=0), dtype=np.float64)
 

@@ -11,7 +11,7 @@ from sklearn.linear_model import LinearRegression
 
 from precice_lb.dataset import CoupledRun, Measurements, ParticipantRun
 from precice_lb.dataset.samples import measurements_from_runs, recorded_windows
-from precice_lb.recommend import recommend
+from precice_lb.recommend import recommend, recommend_split
 from precice_lb.recommend.posterior import ExpectedWindowTime
 from precice_lb.schedule import Schedule
 
@@ -46,6 +46,17 @@ def test_an_alternating_load_counts_in_the_window_time_and_in_the_split() -> Non
     for name, wait in found.waits.items():
         assert wait == pytest.approx(found.window_seconds - found.compute_seconds[name], rel=0.01)
     assert all(other.window_seconds >= found.window_seconds for other in found.alternatives.values())
+
+
+def test_demands_of_a_machine_do_not_keep_from_searching_by_replay() -> None:
+    schedule = Schedule.parallel(NAMES)
+    free = recommend(measured(ALTERNATING), 32, schedule=schedule)
+    found = recommend_split(measured(ALTERNATING), nodes=4, cores_per_node=8, coupling=schedule)
+    assert found.split == free.split
+    assert found.window_seconds == free.window_seconds
+    failed = recommend(measured(ALTERNATING), 32, schedule=schedule, failed=[free.split])
+    assert failed.split != free.split
+    assert failed.window_seconds < 1.03 * free.window_seconds
 
 
 def test_a_learner_without_curves_searches_by_replay_too() -> None:
