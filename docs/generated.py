@@ -191,8 +191,9 @@ def _study_keys() -> str:
     meanings = _meanings((ROOT / "configs" / "README.md").read_text(encoding="utf-8"))
     lines = []
     for table, name in (("case", "CaseSection"), ("runs", "RunsSection"), ("budget", "BudgetSection"),
-                        ("participants", "ParticipantSection"), ("launcher", "LauncherOptions"),
-                        ("meshes", "MeshSection"), ("emulation", "EmulationSection")):  # fmt: skip
+                        ("machine", "MachineSection"), ("participants", "ParticipantSection"),
+                        ("launcher", "LauncherOptions"), ("meshes", "MeshSection"),
+                        ("emulation", "EmulationSection")):  # fmt: skip
         section = schema["$defs"][name]
         several = "items" in schema["properties"][table]
         lines += [
@@ -218,7 +219,7 @@ def _meanings(text: str) -> dict[str, dict[str, str]]:
         elif line.startswith("| `"):
             first, *_, last = (cell.strip() for cell in line.strip("|").split(" | "))
             for key in re.findall(r"`(\w+)`", first):
-                found.setdefault(table, {})[key] = last.rstrip("| ")
+                found.setdefault(table, {})[key] = last.strip("| ")
     return found
 
 
@@ -235,6 +236,8 @@ def _default(value: Any) -> str:
 def _type(values: dict[str, Any]) -> str:
     if "anyOf" in values:
         return " or ".join(_type(each) for each in values["anyOf"] if each.get("type") != "null")
+    if "$ref" in values:
+        return "table"
     if "enum" in values:
         return ", ".join(f'`"{each}"`' for each in values["enum"])
     kind = {"string": "text", "integer": "integer", "number": "number", "boolean": "boolean"}.get(values["type"])

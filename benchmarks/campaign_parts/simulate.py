@@ -10,7 +10,8 @@ from regret_parts.families import FAMILIES
 from threadpoolctl import threadpool_limits
 
 from campaign_parts.cases import LEAST, Case, draw_case
-from precice_lb.calibrate import CalibrationDesign, spread_splits
+from precice_lb.calibrate import CalibrationDesign
+from precice_lb.calibrate.design_fixed import space_filling_splits
 
 __all__ = ["CONTESTANTS", "Campaign", "Result", "simulate"]
 
@@ -125,11 +126,11 @@ def _fixed(case: Case, runs: int) -> Campaign:
 
 
 def fixed_splits(case: Case, runs: int) -> list[dict[str, int]]:
-    """Give the fixed design: the five splits of two solvers, else splits spread by `spread_splits`."""
+    """Give the fixed design: the five splits of two solvers, else splits spread by `space_filling_splits`."""
     if len(case.names) == 2 and runs == 5:
         first = [case.budget * part // 16 for part in (1, 4, 8, 12, 15)]
         return [{"A": p, "B": case.budget - p} for p in first]
-    return spread_splits(dict.fromkeys(case.names, (LEAST, case.budget)), case.budget, runs)
+    return space_filling_splits(dict.fromkeys(case.names, (LEAST, case.budget)), case.budget, runs)
 
 
 def _judged(case: Case, design: CalibrationDesign, cost: float, start: float) -> Campaign:

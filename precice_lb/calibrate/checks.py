@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from precice_lb.calibrate.commands import check_command
-from precice_lb.calibrate.launchers import RUN_VARIABLES, check_placeholders, fill, launcher_class
+from precice_lb.calibrate.design import Allow
+from precice_lb.calibrate.launchers import launcher_class
+from precice_lb.calibrate.placeholders import check_placeholders, fill
+from precice_lb.calibrate.plan import RUN_VARIABLES
 from precice_lb.calibrate.prepare import PLACEHOLDERS, placeholders
-from precice_lb.calibrate.study import ParticipantSection, Study
-from precice_lb.exceptions import ConfigurationError, StudyError
+from precice_lb.calibrate.sections import ParticipantSection
+from precice_lb.calibrate.study import Study
+from precice_lb.exceptions import ConfigurationError, InfeasibleError, StudyError
 from precice_lb.plugins import choices
 from precice_lb.plural import plural
 from precice_lb.precice_xml import Configuration, read_configuration
@@ -40,21 +44,25 @@ def check_study(study: Study) -> None:
             f"budget.ranks: expected at least {plural(needed, 'rank')} for {plural(len(study.names), 'participant')}, "
             f"found {study.budget.ranks}"
         )
-    _check_splits(study)
+    try:
+        allow = study.allow
+    except InfeasibleError as error:
+        raise StudyError(f"machine: {error}") from error
+    _check_splits(study, allow)
     _check_case(study)
 
 
 def _check_meshes(study: Study) -> None:
     for index, mesh in enumerate(study.meshes, start=1):
         key = f"meshes[{index}]"
-        for name in mesh.parameters:
-            if name not in study.parameters:
+        for name in mesh.parameter:
+            if name not in study.parameter:
                 raise StudyError(
-                    f"{key}.parameters: {name!r} is not in [parameters], which says what the case itself has"
-                    f"{choices(name, list(study.parameters))}"
+                    f"{key}.parameter: {name!r} is not in [parameter], which says what the case itself has"
+                    f"{choices(name, list(study.parameter))}"
                 )
-        if all(study.parameters[name] == value for name, value in mesh.parameters.items()):
-            raise StudyError(f"{key}.parameters: expected values other than those of the case itself in [parameters]")
+        if all(study.parameter[name] == value for name, value in mesh.parameter.items()):
+            raise StudyError(f"{key}.parameter: expected values other than those of the case itself in [parameter]")
         for name in mesh.environment:
             if name in RUN_VARIABLES:
                 raise StudyError(f"{key}.environment.{name}: the campaign itself sets this variable for each run")
@@ -67,7 +75,7 @@ def _check_meshes(study: Study) -> None:
         )
 
 
-def _check_splits(study: Study) -> None:
+def _check_splits(study: Study, allow: Allow) -> None:
     for index, split in enumerate(study.runs.splits or (), start=1):
         key = f"runs.splits[{index}]"
         for name in split:
@@ -78,6 +86,8 @@ def _check_splits(study: Study) -> None:
                 raise StudyError(f"{key}: no ranks for participant {name!r}")
             if not least <= split[name] <= most:
                 raise StudyError(f"{key}: expected {least} to {plural(most, 'rank')} for {name!r}, found {split[name]}")
+            if split[name] not in allow.get(name, [split[name]]):
+                raise StudyError(f"{key}: [machine] does not allow {name!r} {plural(split[name], 'rank')}")
         if sum(split.values()) > study.budget.ranks:
             raise StudyError(
                 f"{key}: expected at most the {plural(study.budget.ranks, 'rank')} of the budget, "

@@ -15,7 +15,9 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from precice_lb.calibrate.design import Allow, allowed_splits
 from precice_lb.models import make_learner
+from precice_lb.models.interpolation import interpolated
 from precice_lb.models.repeats import widened_errors
 from precice_lb.recommend.tables import Table, best_ranks, grid_of_ranks
 from precice_lb.schedule import Schedule
@@ -51,8 +53,8 @@ def learned(
     varying = [at for at in range(len(parameters)) if len(np.unique(rows[:, 3 + at])) > 1]
     values = [parameters[at] for at in varying]
     model = make_learner("bayes", **({"noise": NOISE, "noise_scale": NOISE_SCALE} if usual_noise else {}))
-    spread = rows[:, 2] if varying else widened_errors(rows[:, 0], rows[:, 1], rows[:, 2])
-    model.fit(rows[:, [0, *(3 + at for at in varying)]], rows[:, 1], standard_error=spread)
+    errors = rows[:, 2] if varying else widened_errors(rows[:, 0], rows[:, 1], rows[:, 2])
+    model.fit(rows[:, [0, *(3 + at for at in varying)]], rows[:, 1], standard_error=errors)
     drawn = model.draw(DRAWS, np.random.default_rng(list(seed)))
 
     def curves(ranks: Integers) -> Array:
@@ -60,32 +62,17 @@ def learned(
         return np.asarray(drawn(at), dtype=np.float64)
 
     # Between runs, and what the windows of one leave open.
-    errors = rows[np.isfinite(rows[:, 2])]
-    within = float(np.median(errors[:, 2] / errors[:, 1])) if len(errors) else 0.0
+    known = rows[np.isfinite(rows[:, 2])]
+    within = float(np.median(known[:, 2] / known[:, 1])) if len(known) else 0.0
     return curves, float(np.hypot(np.sqrt(np.mean(model.noise_**2)), within))
 
 
 class Beliefs:
-    """What fitted models believe about the window time of every split.
+    """What drawn curves, and the relative ``noise`` of a run's seconds, tell of the window time of every split.
 
-    Parameters
-    ----------
-    curves : mapping from participant to callable
-        Drawn from a posterior: from rank counts, shape (m,), to seconds per window, shape (curves, m).
-    noise : mapping from participant to float
-        Relative standard deviation of a run's seconds.
-    schedule : Schedule
-        How the coupling turns compute seconds into the window time.
-    budget : int
-        Ranks in all.
-    lowest, highest : mappings from participant to int
-        Bounds of the ranks.
-    seed : int
-        Of everything drawn.
-    splits : array of int of shape (k, participants), optional
-        The only splits that are possible, where bounds are not all that there is to it.
-    failed : sequence of mapping from participant to int
-        Splits that must not be chosen; with some participants alone, all in which these have so many ranks.
+    With ``splits``, shape (k, participants), these are the only ones possible; with ``allow``, the ranks of some
+    participants are among these. ``failed`` splits are not chosen; with some participants alone, none in which these
+    have so many ranks.
     """
 
     def __init__(
@@ -99,6 +86,7 @@ class Beliefs:
         seed: int,
         splits: Integers | None = None,
         failed: Sequence[Mapping[str, int]] = (),
+        allow: Allow | None = None,
     ) -> None:
         self.names = schedule.participants
         self.schedule = schedule
@@ -116,7 +104,7 @@ class Beliefs:
         self.noise = dict(noise)
         self._rng = np.random.default_rng([seed, len(self.names)])
         #: Splits that come into question, shape (k, participants).
-        self.splits = self._without(self._in_question() if splits is None else splits, failed)
+        self.splits = self._without(self._in_question(allow or {}) if splits is None else splits, failed)
         windows = self.windows(self.splits)
         #: What each would lose for each set of curves, relative, shape (curves, k).
         self.regrets = windows / windows.min(axis=1, keepdims=True) - 1.0
@@ -134,40 +122,33 @@ class Beliefs:
         """The split with the least mean window time, shape (participants,)."""
         return np.asarray(self.splits[self.best])
 
-    def own(self, splits: Integers) -> dict[str, Array]:
+    def log_seconds(self, splits: Integers) -> dict[str, Array]:
         """Log seconds of each participant, shape (curves, k), for ranks of shape (k, participants)."""
-        found = {}
-        for name, ranks in zip(self.names, splits.T, strict=True):
-            grid, logs = self._grids[name], self._logs[name]
-            right = np.searchsorted(grid, ranks).clip(min(1, len(grid) - 1), len(grid) - 1)
-            left = np.maximum(right - 1, 0)
-            width = np.log(grid[right] / grid[left])
-            share = np.where(width > 0, np.log(ranks / grid[left]) / np.where(width > 0, width, 1.0), 0.0)
-            found[name] = logs[:, left] * (1 - share) + logs[:, right] * share
-        return found
+        columns = zip(self.names, splits.T, strict=True)
+        return {name: interpolated(ranks, self._grids[name], self._logs[name]) for name, ranks in columns}
 
     def windows(self, splits: Integers) -> Array:
         """Seconds per window for each set of curves and split, shape (curves, k)."""
-        costs = {name: np.exp(logs) for name, logs in self.own(splits).items()}
+        costs = {name: np.exp(logs) for name, logs in self.log_seconds(splits).items()}
         return np.asarray(self.schedule.window_seconds(costs), dtype=np.float64)
 
     def core_seconds(self, splits: Integers) -> Array:
         """Mean seconds per window times ranks, shape (k,)."""
         return np.asarray(self.windows(splits).mean(axis=0) * splits.sum(axis=1), dtype=np.float64)
 
-    def saved_by(self, splits: Integers) -> Array:
+    def expected_value_of_information(self, splits: Integers) -> Array:
         """Give the expected regret that one more run at each of some splits would save, shape (k,)."""
         regrets = self.regrets[:, self._alternatives()]
         curves = len(regrets)
         truths = np.arange(curves) if curves <= READINGS else np.arange(READINGS) * curves // READINGS
-        # The same dice for every split, so that their difference is not one of luck.
-        dice = self._rng.standard_normal((len(self.names), len(truths)))
+        # Common random numbers for all splits, so that their difference is not one of luck.
+        draws = self._rng.standard_normal((len(self.names), len(truths)))
         rows = np.arange(len(truths))
-        own = self.own(splits)
+        each = self.log_seconds(splits)
         found = []
         for at in range(len(splits)):
-            logs = np.array([own[name][:, at] / self.noise[name] for name in self.names])
-            read = logs[:, truths] + dice
+            logs = np.array([each[name][:, at] / self.noise[name] for name in self.names])
+            read = logs[:, truths] + draws
             log_weights = read.T @ logs - 0.5 * (logs * logs).sum(axis=0)
             # What is read must not be recognised.
             log_weights[rows, truths] = -np.inf
@@ -186,7 +167,15 @@ class Beliefs:
             best = np.unique(order[np.linspace(0, len(order) - 1, ALTERNATIVES).round().astype(np.intp)])
         return np.union1d(best, [self.best])
 
-    def _in_question(self) -> Integers:
+    def _in_question(self, allow: Allow) -> Integers:
+        """List splits among which the best one is; only those that are allowed, if any are."""
+        splits = self._free_splits()
+        if not allow:
+            return splits
+        splits = np.unique(allowed_splits(splits, self.names, allow), axis=0)
+        return np.asarray(splits[splits.sum(axis=1) <= self.budget])
+
+    def _free_splits(self) -> Integers:
         """All splits of two participants, if there are not too many; else those that are best for some curves."""
         least, room = self.low, self.budget - int(self.low.sum())
         if len(self.names) == 2 and room < ALL_SPLITS:

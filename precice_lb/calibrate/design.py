@@ -1,51 +1,33 @@
 """Which splits a campaign measures.
 
-A design is asked for the next split and answers with a proposal or with None. `FixedDesign` works off a list;
-`spread_splits` makes such a list from nothing but the budget and the bounds.
+A design is asked for the next split and answers with a proposal or with None. `FixedDesign` works off a list.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice, product
-from random import Random
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from precice_lb.exceptions import InfeasibleError
 from precice_lb.plural import plural
+from precice_lb.recommend.limits import Limits
+from precice_lb.split import Constraints
+from precice_lb.split.constraints import check_names
 
-__all__ = ["Bounds", "Design", "FixedDesign", "Proposal", "Split", "split_key", "spread_splits"]
+__all__ = ["Allow", "Bounds", "FixedDesign", "Proposal", "Split", "allowed_counts", "allowed_splits", "split_key"]
 
 Split = dict[str, int]
 Bounds = Mapping[str, tuple[int, int]]
-
-# Splits looked at per selection: more of them move the chosen ones by less than one part in ten.
-_CANDIDATES = 1000
-# Distance, in parts of a participant's logarithmic range, below which two counts are nearly the same measurement.
-_RESOLUTION = 0.01
-_EXCHANGES = 200
-# The smallest count tried first is the budget over this many times the number of participants.
-_SMALLEST_SHARE = 8
+# The only rank counts of some participants, rising.
+Allow = Mapping[str, Sequence[int]]
 
 
 @dataclass(frozen=True)
 class Proposal:
-    """The next split to measure.
-
-    Attributes
-    ----------
-    split : dict of str to int
-        Ranks per participant.
-    reason : str
-        Why this one, in one line.
-    mesh : int or None
-        Position of the smaller mesh to run it on; None for the case itself.
-    """
+    """The next split to measure, and why this one, in one line."""
 
     split: Split
     reason: str
@@ -53,44 +35,14 @@ class Proposal:
     mesh: int | None = None
 
 
-class Design(Protocol):
-    """Chooses what to measure next from what has been tried."""
-
-    @property
-    def total(self) -> int:
-        """Largest number of runs this design can still ask for, finished ones included."""
-
-    @property
-    def conclusion(self) -> str | None:
-        """Why the last answer was None, where there is something to say."""
-
-    def ask(self, tried: Collection[Mapping[str, int]]) -> Proposal | None:
-        """Return the next split, or None when nothing more is worth a run.
-
-        Parameters
-        ----------
-        tried : collection of mapping from participant to int
-            The split of every run that ended well and of those that failed in this call.
-        """
-
-
 @dataclass(frozen=True)
 class FixedDesign:
-    """Splits fixed beforehand, measured in order.
-
-    Attributes
-    ----------
-    splits : tuple of dict of str to int
-        Ranks per participant.
-    reason : str
-        Given for each of them.
-    conclusion : str or None
-        Why it ends when all are measured.
-    """
+    """Splits fixed beforehand, measured in order."""
 
     splits: tuple[Split, ...]
+    #: Given for each of them.
     reason: str
-    conclusion: str | None = None
+    conclusion: None = None
 
     @property
     def total(self) -> int:
@@ -98,13 +50,7 @@ class FixedDesign:
         return len(self.splits)
 
     def ask(self, tried: Collection[Mapping[str, int]]) -> Proposal | None:
-        """Return the first split that is not among ``tried``, or None.
-
-        Parameters
-        ----------
-        tried : collection of mapping from participant to int
-            Splits of the runs that ended well and of those that failed in this call.
-        """
+        """Return the first split that is not among ``tried``, runs that failed in this call included, or None."""
         known = {split_key(split) for split in tried}
         for number, split in enumerate(self.splits, start=1):
             if split_key(split) not in known:
@@ -117,164 +63,25 @@ def split_key(split: Mapping[str, int]) -> tuple[tuple[str, int], ...]:
     return tuple(sorted(split.items()))
 
 
-def spread_splits(bounds: Bounds, budget: int, count: int) -> list[Split]:
-    """Choose splits that vary all participants at once, from few to many ranks each.
-
-    Every participant is to be seen at ``count`` different rank counts that lie apart on a logarithmic axis. This
-    minimises, over designs, the sum over participants and pairs of runs of ``1 / (distance + resolution)²``: the
-    energy criterion of Morris and Mitchell (1995, doi:10.1016/0378-3758(94)00035-T, eq. 2 with p = 2), applied to
-    each participant's axis alone, as MaxPro designs do (Joseph, Gul, Ba 2015, doi:10.1093/biomet/asv002), because
-    each participant gets a model of its own. Whole budgets are preferred; smaller totals fill up where the bounds
-    leave too few of them. The smallest counts are the budget divided by eight times the number of participants (P/16
-    for two of them), unless the minimum is above that or too few splits are left. Deterministic.
-
-    Parameters
-    ----------
-    bounds
-        Smallest and largest number of ranks of each participant.
-    budget
-        Largest total number of ranks.
-    count
-        Number of splits wanted.
-
-    Returns
-    -------
-    list of dict
-        Distinct splits, the most even one first, then each as far from the earlier ones as possible. Fewer than
-        ``count`` only where the bounds and the budget allow no more.
-
-    Raises
-    ------
-    InfeasibleError
-        When the minimum ranks exceed the budget or a participant's maximum is below its minimum.
-    """
-    names = tuple(bounds)
-    low = [bounds[name][0] for name in names]
-    needed = sum(low)
-    if needed > budget:
+def allowed_counts(
+    constraints: Constraints, names: Sequence[str], budget: int, lowest: Mapping[str, int], highest: Mapping[str, int]
+) -> dict[str, list[int]]:
+    """List the rank counts of each participant that its bounds and the constraints leave."""
+    check_names(constraints, dict.fromkeys(names, ()))
+    limits = Limits(budget, lowest, highest, constraints)
+    counts = {name: limits.counts(name).tolist() for name in names}
+    if (needed := sum(each[0] for each in counts.values())) > budget:
         raise InfeasibleError(
-            f"a budget of {plural(budget, 'rank')} is too small for {', '.join(names)}: they need at least {needed}"
+            f"expected a budget of {plural(needed, 'rank')} or more for the fewest that are allowed, found {budget}"
         )
-    for name, (least, most) in bounds.items():
-        if most < least or least < 1:
-            raise InfeasibleError(
-                f"participant {name!r}: expected 1 <= minimum <= maximum ranks, found {least}, {most}"
-            )
-    high = [min(bounds[name][1], budget - needed + bounds[name][0]) for name in names]
-    total = min(budget, sum(high))
-    # Far below the budget's share a run costs most and says least about the splits that come into question.
-    share = budget // (_SMALLEST_SHARE * len(names))
-    floor = [min(max(least, share), most) for least, most in zip(low, high, strict=True)]
-    candidates = _exact_candidates(floor, high, total)
-    if len(candidates) < count:
-        low_box = product(*_box(low, high))
-        candidates = sorted({*candidates, *(split for split in low_box if sum(split) <= budget)})
-        floor = low
-    chosen = _spread(candidates, floor, high, count)
-    return [dict(zip(names, split, strict=True)) for split in chosen]
+    return counts
 
 
-def _exact_candidates(low: Sequence[int], high: Sequence[int], total: int) -> list[tuple[int, ...]]:
-    """List splits of exactly ``total`` ranks: all of them where they are few, otherwise drawn log-uniformly."""
-    few = list(islice(_compositions(low, high, total), _CANDIDATES + 1))
-    if len(few) <= _CANDIDATES:
-        return few
-    random = Random(0)
-    ranges = list(zip(low, high, strict=True))
-    weights = [[least * (most / least) ** random.random() for least, most in ranges] for _ in range(_CANDIDATES)]
-    # The corners too: each participant with as many ranks as the others leave it.
-    weights += [[most if i == j else least for j, (least, most) in enumerate(ranges)] for i in range(len(ranges))]
-    return sorted({_scaled(shares, low, high, total) for shares in weights})
-
-
-def _compositions(low: Sequence[int], high: Sequence[int], total: int) -> Iterator[tuple[int, ...]]:
-    """Yield every split of exactly ``total`` ranks inside the bounds."""
-    if len(low) == 1:
-        if low[0] <= total <= high[0]:
-            yield (total,)
-        return
-    least, most = sum(low[1:]), sum(high[1:])
-    for first in range(max(low[0], total - most), min(high[0], total - least) + 1):
-        for rest in _compositions(low[1:], high[1:], total - first):
-            yield (first, *rest)
-
-
-def _box(low: Sequence[int], high: Sequence[int]) -> list[list[int]]:
-    """Levels per participant, geometric where there is no room for all counts, about `_CANDIDATES` in the product."""
-    widths = [most - least + 1 for least, most in zip(low, high, strict=True)]
-    levels = 2
-    while levels < max(widths) and math.prod(min(levels + 1, width) for width in widths) <= _CANDIDATES:
-        levels += 1
-    return [_levels(least, most, levels) for least, most in zip(low, high, strict=True)]
-
-
-def _levels(least: int, most: int, number: int) -> list[int]:
-    if most - least + 1 <= number:
-        return list(range(least, most + 1))
-    ratio = math.log(most / least) / (number - 1)
-    return sorted({round(least * math.exp(ratio * step)) for step in range(number)})
-
-
-def _scaled(weights: Sequence[float], low: Sequence[int], high: Sequence[int], total: int) -> tuple[int, ...]:
-    """Scale weights to a split of exactly ``total`` ranks inside the bounds, largest remainders rounded up."""
-    below, above = 0.0, max(most / weight for most, weight in zip(high, weights, strict=True))
-    for _ in range(60):
-        scale = (below + above) / 2
-        shares = [min(max(scale * weight, least), most) for weight, least, most in zip(weights, low, high, strict=True)]
-        below, above = (scale, above) if sum(shares) < total else (below, scale)
-    ranks = [math.floor(share + 1e-9) for share in shares]
-    order = sorted(range(len(ranks)), key=lambda i: (ranks[i] - shares[i], i))
-    while sum(ranks) < total:
-        for i in order:
-            if sum(ranks) < total and ranks[i] < high[i]:
-                ranks[i] += 1
-    return tuple(ranks)
-
-
-def _spread(
-    candidates: Sequence[tuple[int, ...]], low: Sequence[int], high: Sequence[int], count: int
-) -> list[tuple[int, ...]]:
-    """Pick ``count`` of the sorted candidates of least energy: greedily, then by exchange until nothing improves."""
-    spans = [math.log(most / least) or 1.0 for least, most in zip(low, high, strict=True)]
-    # Of each rank count on a logarithmic axis from 0 to 1.
-    place = np.array(
-        [[math.log(n / least) / span for n, least, span in zip(s, low, spans, strict=True)] for s in candidates]
-    )
-    energy = np.zeros_like(place)
-
-    def put(at: int, sign: int) -> None:
-        energy[:] += sign / (np.abs(place - place[at]) + _RESOLUTION) ** 2
-
-    def best_beside(taken: Sequence[int]) -> int:
-        free = sum(energy.T)
-        free[list(taken)] = np.inf
-        return int(np.argmin(free))
-
-    chosen = [int(np.argmin(sum((place.T - 0.5) ** 2)))]
-    put(chosen[0], 1)
-    while len(chosen) < min(count, len(candidates)):
-        chosen.append(best_beside(chosen))
-        put(chosen[-1], 1)
-    for _ in range(max(1, _EXCHANGES // count)):
-        improved = False
-        for position, current in enumerate(chosen):
-            put(current, -1)
-            best = best_beside(chosen[:position] + chosen[position + 1 :])
-            if energy[best].sum() < energy[current].sum() * (1 - 1e-9):
-                chosen[position] = best
-                improved = True
-            put(chosen[position], 1)
-        if not improved:
-            break
-    return [candidates[at] for at in _ordered(chosen, place)]
-
-
-def _ordered(chosen: Sequence[int], place: NDArray[np.float64]) -> list[int]:
-    """Put the most even split first, then each time the one farthest from all before it."""
-    rest = sorted(chosen, key=lambda at: (sum((place[at] - 0.5) ** 2), at))
-    order = [rest.pop(0)]
-    while rest:
-        farthest = max(rest, key=lambda at: (min(sum(np.abs(place[at] - place[done])) for done in order), at))
-        rest.remove(farthest)
-        order.append(farthest)
-    return order
+def allowed_splits(splits: NDArray[np.int64], names: Sequence[str], allow: Allow) -> NDArray[np.int64]:
+    """Round ranks down to counts that are allowed, or up to the first of them; shape (k, participants)."""
+    columns = splits.T.copy()
+    for column, name in zip(columns, names, strict=True):
+        if name in allow:
+            counts = np.asarray(allow[name], dtype=np.int64)
+            column[:] = counts[np.maximum(np.searchsorted(counts, column, side="right") - 1, 0)]
+    return np.asarray(columns.T)

@@ -9,23 +9,25 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from precice_lb.calibrate.decision import Beliefs, learned
-from precice_lb.calibrate.design import Split, spread_splits
+from precice_lb.calibrate.decision import Beliefs
+from precice_lb.calibrate.design import Split, allowed_counts
+from precice_lb.calibrate.design_fixed import space_filling_splits
+from precice_lb.calibrate.told import ToldRuns
 from precice_lb.dataset import Measurements
-from precice_lb.exceptions import CalibrationError, DataError, ScheduleError
+from precice_lb.exceptions import CalibrationError, ScheduleError
 from precice_lb.plural import plural
 from precice_lb.recommend import Recommendation, recommend
-from precice_lb.recommend.bounds import rank_bounds, whole_number
-from precice_lb.recommend.inputs import coupling_of
-from precice_lb.recommend.sources import check_samples
+from precice_lb.recommend.limits import rank_bounds, whole_number
 from precice_lb.schedule import Schedule
+from precice_lb.schedule.named import schedule_of
+from precice_lb.split import Constraints
 
 __all__ = ["CalibrationDesign"]
 
 Integers = NDArray[np.int64]
 
-# Splits that are spread over the budget before there is anything to learn from.
-SPREAD_RUNS = 2
+# Splits of the initial design, before there is anything to learn from.
+INITIAL_RUNS = 2
 # What two runs leave out of sight, such as the noise, nobody expects.
 LEAST_RUNS = 3
 # Rank counts at which every participant is to be measured: two do not show a curve bend.
@@ -44,16 +46,18 @@ class CalibrationDesign:
     ----------
     participants : sequence of str
         Names.
-    total_ranks : int
+    budget : int
         Ranks to give out in all.
     coupling : {"parallel", "serial"}, path of a ``precice-config.xml``, or Schedule
         How the participants wait for each other.
     minimum_ranks : int or mapping from participant to int
         Ranks that a participant gets at least.
-    random_state : int
-        Seed; the same calls give the same splits.
     maximum_ranks : mapping from participant to int, optional
         Ranks that a participant gets at most.
+    allow : mapping from participant to sequence of int, optional
+        The only rank counts that are possible.
+    seed : int
+        The same calls with the same seed give the same splits.
     maximum_runs : int
         Runs at most, told ones included.
     target_regret : float
@@ -65,8 +69,8 @@ class CalibrationDesign:
         Another run is not worth it when the runs have cost this much, in seconds told.
     windows : int
         Time windows of a run, for its cost.
-    parameters : mapping from parameter to float, optional
-        Of the case to recommend for, such as the size of its mesh, where runs of other sizes are to be told as well.
+    parameter : mapping from parameter to float, optional
+        The case to recommend for, such as the size of its mesh, where runs of other sizes are to be told as well.
 
     Attributes
     ----------
@@ -82,56 +86,55 @@ class CalibrationDesign:
     def __init__(
         self,
         participants: Sequence[str],
-        total_ranks: int,
+        budget: int,
         *,
         coupling: str | Path | Schedule = "parallel",
         minimum_ranks: int | Mapping[str, int] = 1,
-        random_state: int = 0,
         maximum_ranks: Mapping[str, int] | None = None,
+        allow: Mapping[str, Sequence[int]] | None = None,
+        seed: int = 0,
         maximum_runs: int = 8,
         target_regret: float = 0.002,
         stable_regret: float = 0.0002,
         core_hours: float = math.inf,
         windows: int = 1,
-        parameters: Mapping[str, float] | None = None,
+        parameter: Mapping[str, float] | None = None,
     ) -> None:
         names = tuple(participants)
-        self.schedule = coupling_of(coupling, names)
+        self.schedule = schedule_of(coupling, names)
         if set(self.schedule.participants) != set(names) or len(set(names)) < len(names):
             raise ScheduleError(
                 f"expected the participants of the coupling ({', '.join(self.schedule.participants)}), "
                 f"found {', '.join(names) or 'none'}"
             )
         self.names = self.schedule.participants
-        self.total_ranks = whole_number(total_ranks, "total_ranks", 1)
-        self.random_state = whole_number(random_state, "random_state", 0)
-        self.minimum_ranks = minimum_ranks
-        self.maximum_ranks = maximum_ranks
-        self.lowest, self.highest = rank_bounds(self.names, self.total_ranks, minimum_ranks, maximum_ranks)
+        self.budget = whole_number(budget, "budget", 1)
+        self.seed = whole_number(seed, "seed", 0)
+        self.lowest, self.highest = rank_bounds(self.names, self.budget, minimum_ranks, maximum_ranks)
+        self.allow: dict[str, list[int]] = {}
+        if allow:
+            demands = Constraints(allowed=allow)
+            self.allow = allowed_counts(demands, self.names, self.budget, self.lowest, self.highest)
+            self.lowest = {name: counts[0] for name, counts in self.allow.items()}
+            self.highest = {name: counts[-1] for name, counts in self.allow.items()}
         self.maximum_runs = maximum_runs
         self.target_regret = target_regret
         self.stable_regret = stable_regret
         self.core_hours = core_hours
         self.windows = windows
-        self.parameters = {key: float(value) for key, value in (parameters or {}).items()}
+        self.parameter = dict(parameter or {})
         self.reason = ""
-        # Ranks, seconds, standard error, and the parameters.
-        self._rows: dict[str, list[tuple[float, ...]]] = {name: [] for name in self.names}
+        self._told = ToldRuns(self.names, self.parameter)
         self._spent = 0.0
         self._skipped: list[Split] = []
-        self._answers: dict[tuple[int, int], Split | None] = {}
-        self._spread_splits: dict[int, list[Split]] = {}
-        self._beliefs: dict[tuple[int, int, bool], Beliefs] = {}
+        # What follows from what was told: the answer, and by the prior of the noise what is believed.
+        self._answer: tuple[Split | None, ...] = ()
+        self._beliefs: dict[bool, Beliefs] = {}
 
     @property
     def runs(self) -> int:
         """Runs told so far."""
-        return len(self._rows[self.names[0]])
-
-    @property
-    def own_runs(self) -> int:
-        """Runs told so far that were of the case itself, with its own parameters."""
-        return sum(row[3:] == tuple(self.parameters.values()) for row in self._rows[self.names[0]])
+        return len(self._told)
 
     @property
     def expected_regret(self) -> float:
@@ -146,8 +149,8 @@ class CalibrationDesign:
         split: Mapping[str, int],
         seconds: Mapping[str, float],
         *,
-        spread: Mapping[str, float] | None = None,
-        parameters: Mapping[str, float] | None = None,
+        standard_errors: Mapping[str, float] | None = None,
+        parameter: Mapping[str, float] | None = None,
     ) -> None:
         """Add a run.
 
@@ -157,9 +160,9 @@ class CalibrationDesign:
             Its ranks.
         seconds : mapping from participant to float
             Compute seconds per time window, without waiting for partners.
-        spread : mapping from participant to float, optional
-            Standard errors of these, in seconds, where known.
-        parameters : mapping from parameter to float, optional
+        standard_errors : mapping from participant to float, optional
+            Of these, in seconds, where known.
+        parameter : mapping from parameter to float, optional
             Of a run of another size; by default those of the case.
 
         Raises
@@ -167,31 +170,16 @@ class CalibrationDesign:
         DataError
             Other participants or parameters, ranks that are not whole numbers from 1, seconds that are not positive.
         """
-        for what, given in (("ranks", split), ("seconds", seconds)):
-            if not isinstance(given, Mapping) or set(given) != set(self.names):
-                found = ", ".join(map(str, given)) if isinstance(given, Mapping) else repr(given)
-                raise DataError(f"expected {what} of {', '.join(self.names)}, found {found or 'none'}")
-        rows = check_samples({name: [(split[name], seconds[name])] for name in self.names})
-        given = self.parameters if parameters is None else parameters
-        if set(given) != set(self.parameters):
-            raise DataError(
-                f"expected the parameters of the case ({', '.join(self.parameters) or 'none'}), "
-                f"found {', '.join(map(str, given)) or 'none'}"
-            )
-        values = [float(given[key]) for key in self.parameters]
-        errors = spread or {}
-        for name, row in rows.items():
-            self._rows[name].append((*map(float, row[0]), float(errors.get(name, math.nan)), *values))
+        self._told.add(split, seconds, standard_errors or {}, parameter)
         ranks = sum(int(split[name]) for name in self.names)
         own = {name: float(seconds[name]) for name in self.names}
         self._spent += ranks * self.windows * float(self.schedule.window_seconds(own)) / 3600
+        self._forget()
 
     def ask(self) -> Split | None:
         """Return the split to measure next, or None when another run is not worth it; `reason` says why."""
-        told = (self.runs, len(self._skipped))
-        if told not in self._answers:
-            self._answers = {told: self._choose()}
-        answer = self._answers[told]
+        self._answer = self._answer or (self._choose(),)
+        (answer,) = self._answer
         return None if answer is None else dict(answer)
 
     def skip(self, split: Mapping[str, int]) -> None:
@@ -204,6 +192,7 @@ class CalibrationDesign:
         """
         if dict(split) not in self._skipped:
             self._skipped.append(dict(split))
+            self._forget()
 
     def recommendation(self) -> Recommendation:
         """Recommend a split from what was told.
@@ -223,44 +212,36 @@ class CalibrationDesign:
             raise CalibrationError("expected at least one run to recommend from, found none; tell one first")
         return recommend(
             self.measurements(),
-            self.total_ranks,
+            self.budget,
             schedule=self.schedule,
-            minimum_ranks=self.minimum_ranks,
-            maximum_ranks=self.maximum_ranks,
-            random_state=self.random_state,
-            parameters=self.parameters or None,
+            minimum_ranks=self.lowest,
+            maximum_ranks=self.highest,
+            random_state=self.seed,
+            parameters=self.parameter or None,
+            constraints=Constraints(allowed=self.allow) if self.allow else None,
             failed=self._skipped,
         )
 
     def measurements(self) -> Measurements:
         """Return what was told as a table."""
-        table = {name: np.array(sorted(rows), dtype=np.float64) for name, rows in self._rows.items()}
-        return Measurements(
-            {name: rows[:, :2] for name, rows in table.items()},
-            {name: rows[:, 2] for name, rows in table.items()},
-            None,
-            {},
-            {},
-            (),
-            {name: {key: rows[:, 3 + at] for at, key in enumerate(self.parameters)} for name, rows in table.items()},
-        )
+        return self._told.measurements()
 
     def _choose(self) -> Split | None:
         if self.runs >= self.maximum_runs:
             return self._stop(f"{plural(self.runs, 'run')} made, as many as allowed")
         if self._spent >= self.core_hours:
             return self._stop(f"{self._spent:.3g} core-hours were spent, of {self.core_hours:.3g} allowed")
-        if self.runs < SPREAD_RUNS:
-            return self._spread()
+        if self.runs < INITIAL_RUNS:
+            return self._initial()
         now = self.expected_regret
-        enough = self.runs >= LEAST_RUNS and self.own_runs > 0
+        enough = self.runs >= LEAST_RUNS and self._told.of_case > 0
         if now <= self.target_regret and enough:
             return self._stop(f"the expected regret of {100 * now:.2f} % is below {100 * self.target_regret:.2g} %")
         beliefs = self._belief(usual_noise=False)
         splits = self._candidates(beliefs)
         if not len(splits):
             return self._stop("every split that comes into question failed")
-        saved = beliefs.saved_by(splits)
+        saved = beliefs.expected_value_of_information(splits)
         cost = beliefs.core_seconds(splits)
         # Where none saves anything, the cheapest: it is near the recommended one.
         best = int(np.argmax(saved / cost) if saved.max() > 0 else np.argmin(cost))
@@ -274,31 +255,23 @@ class CalibrationDesign:
         self.reason = f"{place}: expected regret {100 * now:.2f} %, after this run {100 * now * left:.2f} %"
         return self._split(splits[best])
 
-    def _spread(self) -> Split | None:
-        """Give the spread split that is farthest from what was measured."""
-        shares = {name: max(self.lowest[name], self.total_ranks // (2 * len(self.names))) for name in self.names}
+    def _initial(self) -> Split | None:
+        """Give the split of the initial design that is farthest from what was measured."""
+        shares = {name: max(self.lowest[name], self.budget // (2 * len(self.names))) for name in self.names}
         if any(shares[name] > self.highest[name] for name in self.names):
             shares = dict(self.lowest)
         bounds = {name: (shares[name], self.highest[name]) for name in self.names}
-        count = SPREAD_RUNS + len(self._skipped)
-        if count not in self._spread_splits:
-            self._spread_splits = {count: spread_splits(bounds, self.total_ranks, count)}
-        splits = self._spread_splits[count]
+        count = INITIAL_RUNS + len(self._skipped)
+        splits = space_filling_splits(bounds, self.budget, count, self.allow)
         splits = [split for split in splits if not self._is_skipped(split)]
         if not splits:
             return self._stop("every split that comes into question failed")
-        chosen = max(splits, key=self._distance)
-        self.reason = f"spread over the budget, {self.runs + 1} of {SPREAD_RUNS}"
+        chosen = max(splits, key=self._told.distance)
+        self.reason = f"initial design, {self.runs + 1} of {INITIAL_RUNS}"
         return chosen
 
     def _is_skipped(self, split: Split) -> bool:
         return any(skipped.items() <= split.items() for skipped in self._skipped)
-
-    def _distance(self, split: Split) -> float:
-        """Logarithmic distance to the nearest split that was measured."""
-        done = zip(*([row[0] for row in self._rows[name]] for name in self.names), strict=True)
-        gaps = [sum(abs(math.log(split[n] / p)) for n, p in zip(self.names, ranks, strict=True)) for ranks in done]
-        return min(gaps, default=0.0)
 
     def _candidates(self, beliefs: Beliefs) -> Integers:
         """List splits to judge: the recommended one, those that may be best, and others over the whole range."""
@@ -311,25 +284,22 @@ class CalibrationDesign:
         splits = beliefs.splits[chosen[free]]
         new = np.ones(len(splits), dtype=np.bool_)
         for name, ranks in zip(self.names, splits.T, strict=True):
-            measured = {row[0] for row in self._rows[name]}
+            measured = self._told.counts(name)
             if len(measured) < DIFFERENT:
                 new &= ~np.isin(ranks, list(measured))
         return np.asarray(splits[new] if new.any() else splits)
 
     def _belief(self, *, usual_noise: bool) -> Beliefs:
-        known = (self.runs, len(self._skipped), usual_noise)
-        if known not in self._beliefs:
-            self._beliefs = {key: value for key, value in self._beliefs.items() if key[:2] == known[:2]}
-            curves, noise = {}, {}
-            for index, (name, rows) in enumerate(self._rows.items()):
-                table, parameters = np.array(sorted(rows)), list(self.parameters.values())
-                seed = [self.random_state, index]
-                curves[name], noise[name] = learned(table, parameters, seed, usual_noise=usual_noise)
-            bounds = (self.total_ranks, self.lowest, self.highest)
-            self._beliefs[known] = Beliefs(
-                curves, noise, self.schedule, *bounds, self.random_state, failed=self._skipped
+        if usual_noise not in self._beliefs:
+            curves, noise = self._told.learned(self.seed, usual_noise=usual_noise)
+            bounds = (self.budget, self.lowest, self.highest)
+            self._beliefs[usual_noise] = Beliefs(
+                curves, noise, self.schedule, *bounds, self.seed, failed=self._skipped, allow=self.allow
             )
-        return self._beliefs[known]
+        return self._beliefs[usual_noise]
+
+    def _forget(self) -> None:
+        self._answer, self._beliefs = (), {}
 
     def _split(self, ranks: Integers) -> Split:
         return {name: int(count) for name, count in zip(self.names, ranks, strict=True)}

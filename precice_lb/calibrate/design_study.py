@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
-from precice_lb.calibrate.design import Design, FixedDesign, Proposal, Split, split_key, spread_splits
+from precice_lb.calibrate.design import FixedDesign, Proposal, Split, split_key
 from precice_lb.calibrate.design_adaptive import CalibrationDesign
-from precice_lb.calibrate.design_fixed import doubling_splits, grid_splits
+from precice_lb.calibrate.design_fixed import doubling_splits, grid_splits, space_filling_splits
 from precice_lb.calibrate.failures import failed_splits
 from precice_lb.calibrate.measured import MeasuredRuns, mean_iterations, measured_runs
 from precice_lb.calibrate.state import CampaignState, RunRecord, spent
@@ -20,27 +20,22 @@ from precice_lb.schedule import Schedule
 
 __all__ = ["AdaptiveDesign", "design_of"]
 
+_FIXED = {
+    "space-filling": (space_filling_splits, "space-filling design,"),
+    "grid": (grid_splits, "grid,"),
+    "doubling": (doubling_splits, "one per doubling,"),
+}
 
-def design_of(study: Study, directory: Path) -> Design:
-    """Return the design of a study: its own list of splits, or what ``runs.design`` says.
 
-    Parameters
-    ----------
-    study
-        The study.
-    directory
-        Of the campaign, in which an adaptive design finds what the runs measured.
-    """
-    runs, budget = study.runs, study.budget.ranks
+def design_of(study: Study, directory: Path) -> FixedDesign | AdaptiveDesign:
+    """Return the design of a study, with its campaign's directory: its own splits, or what ``runs.design`` says."""
+    runs = study.runs
     if runs.splits is not None:
         return FixedDesign(tuple(dict(split) for split in runs.splits), "split of the study,")
     if runs.design == "adaptive":
         return AdaptiveDesign(study, directory)
-    if runs.design == "grid":
-        return FixedDesign(tuple(grid_splits(study.bounds, budget, runs.maximum)), "grid,")
-    if runs.design == "doubling":
-        return FixedDesign(tuple(doubling_splits(study.bounds, budget, runs.maximum)), "one per doubling,")
-    return FixedDesign(tuple(spread_splits(study.bounds, budget, runs.maximum)), "spread over the budget,")
+    splits_of, reason = _FIXED[runs.design]
+    return FixedDesign(tuple(splits_of(study.bounds, study.budget.ranks, runs.maximum, study.allow)), reason)
 
 
 class AdaptiveDesign:
@@ -48,13 +43,6 @@ class AdaptiveDesign:
 
     It keeps nothing between questions: all it knows is in the campaign's directory, so that a campaign goes on after a
     kill as if nothing had happened.
-
-    Parameters
-    ----------
-    study
-        The study.
-    directory
-        Of the campaign.
     """
 
     def __init__(self, study: Study, directory: Path) -> None:
@@ -69,13 +57,7 @@ class AdaptiveDesign:
         return self._study.runs.maximum
 
     def ask(self, tried: Collection[Mapping[str, int]]) -> Proposal | None:
-        """Return the split whose measurement is worth most, or None when none is worth a run.
-
-        Parameters
-        ----------
-        tried : collection of mapping from participant to int
-            Splits of the runs that ended well and of those that failed in this call.
-        """
+        """Return the split whose measurement is worth most, or None; failed runs of this call are ``tried``."""
         study, runs = self._study, self._study.runs
         state = CampaignState.load(self._directory)
         records = state.runs if state is not None else []
@@ -125,9 +107,9 @@ class AdaptiveDesign:
         for index, mesh in enumerate(study.meshes):
             done = [split_key(record.split) for record in finished if record.mesh == index]
             tried = {*done, *map(split_key, failed)}
-            for split in spread_splits(study.bounds, study.budget.ranks, mesh.runs):
+            for split in space_filling_splits(study.bounds, study.budget.ranks, mesh.runs, study.allow):
                 if len(done) < mesh.runs and split_key(split) not in tried:
-                    case = ", ".join(f"{name} = {value:g}" for name, value in mesh.parameters.items())
+                    case = ", ".join(f"{name} = {value:g}" for name, value in mesh.parameter.items())
                     reason = f"small mesh, {case}, {len(done) + 1} of {mesh.runs}"
                     return Proposal(split, reason, mesh=index)
         return None
@@ -145,7 +127,8 @@ class AdaptiveDesign:
             # The campaign counts its own runs.
             maximum_runs=len(tables) + 1,
             target_regret=study.runs.target_regret,
-            parameters=study.parameters,
+            parameter=study.parameter,
+            allow=study.allow,
         )
         for run in tables:
             if set(run.samples) == set(study.names):
@@ -154,8 +137,8 @@ class AdaptiveDesign:
                 design.tell(
                     {name: int(rows[0, 0]) for name, rows in run.samples.items()},
                     {name: float(rows[0, 1]) * usual[name] for name, rows in run.samples.items()},
-                    spread={name: float(errors[0]) * usual[name] for name, errors in run.standard_errors.items()},
-                    parameters={key: _parameter(run, key, value) for key, value in design.parameters.items()},
+                    standard_errors={name: float(errors[0]) * usual[name] for name, errors in run.standard_errors.items()},
+                    parameter={key: _parameter(run, key, value) for key, value in design.parameter.items()},
                 )
         return design
 

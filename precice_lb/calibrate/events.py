@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
 
 from precice_lb.calibrate.other_load import NOTICEABLE
+from precice_lb.calibrate.state import RunRecord
 from precice_lb.plural import plural
 
 __all__ = [
@@ -75,22 +76,16 @@ class RunStarted:
     ----------
     number, total : int
         Which run of how many.
-    split : dict of str to int
-        Ranks per participant.
-    reason : str
-        Why this split.
-    directory : Path
-        The run's.
+    run : RunRecord
+        With its split, and the reason for it.
     """
 
     number: int
     total: int
-    split: dict[str, int]
-    reason: str
-    directory: Path
+    run: RunRecord
 
     def __str__(self) -> str:
-        return f"run {self.number} of {self.total}: {_ranks(self.split)} ranks ({self.reason})"
+        return f"run {self.number} of {self.total}: {_ranks(self.run.split)} ranks ({self.run.reason})"
 
 
 @dataclass(frozen=True)
@@ -101,39 +96,25 @@ class RunFinished:
     ----------
     number, total : int
         Which run of how many.
-    split : dict of str to int
-        Ranks per participant.
-    outcome : str
-        ``finished``, ``failed`` or ``timeout``.
-    seconds : float
-        Wall time.
-    error : str or None
-        What happened, for the last two outcomes.
+    run : RunRecord
+        With its outcome, and what there is to say of a failure.
     budget : str
         What of the campaign's limits is used.
-    other_load : float or None
-        Cores that other programs kept busy meanwhile, where that is known.
-    reasons : tuple of str
-        Lines of the logs that say why it failed.
     """
 
     number: int
     total: int
-    split: dict[str, int]
-    outcome: str
-    seconds: float
-    error: str | None
+    run: RunRecord
     budget: str = ""
-    other_load: float | None = None
-    reasons: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        text = f"run {self.number} of {self.total}: {self.outcome} after {self.seconds:.1f} s"
+        run = self.run
+        text = f"run {self.number} of {self.total}: {run.outcome} after {run.seconds:.1f} s"
         if self.budget:
             text += f" ({self.budget})"
-        if self.other_load is not None and self.other_load >= NOTICEABLE:
-            text += f"; other programs kept {self.other_load:.1f} cores busy, which this run may have measured too"
-        return text if self.error is None else f"{text}: {' | '.join((self.error, *self.reasons))}"
+        if run.other_load is not None and run.other_load >= NOTICEABLE:
+            text += f"; other programs kept {run.other_load:.1f} cores busy, which this run may have measured too"
+        return text if run.error is None else f"{text}: {' | '.join((run.error, *run.reasons))}"
 
 
 @dataclass(frozen=True)
@@ -142,20 +123,14 @@ class RunResumed:
 
     Attributes
     ----------
-    split : dict of str to int
-        Ranks per participant.
-    job : str
-        Its number in the batch system.
-    directory : Path
-        The run's.
+    run : RunRecord
+        With its job's number in the batch system.
     """
 
-    split: dict[str, int]
-    job: str
-    directory: Path
+    run: RunRecord
 
     def __str__(self) -> str:
-        return f"waiting for job {self.job} of the interrupted campaign: {_ranks(self.split)} ranks"
+        return f"waiting for job {self.run.job} of the interrupted campaign: {_ranks(self.run.split)} ranks"
 
 
 @dataclass(frozen=True)
@@ -197,8 +172,7 @@ Event = CampaignStarted | CampaignWarned | RunStarted | RunFinished | RunResumed
 Report = Callable[[Event], None]
 
 
-@contextlib.contextmanager
-def logged(report: Report, directory: Path) -> Iterator[Report]:
+def logged(report: Report, directory: Path) -> Report:
     """Give a report that also adds each event as a line with its time (UTC) to ``campaign.log``.
 
     A log that cannot be written, such as on a full disk, stops no campaign.
@@ -210,7 +184,7 @@ def logged(report: Report, directory: Path) -> Iterator[Report]:
             file.write(f"{now} {event}\n")
         report(event)
 
-    yield tell
+    return tell
 
 
 def print_event(event: Event) -> None:

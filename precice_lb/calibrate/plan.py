@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from precice_lb.plugins import LAUNCHERS, close_match
 
-__all__ = ["RUN_VARIABLES", "LauncherOptions", "RunPlan", "Task", "file_name", "nodes_of"]
+__all__ = ["RUN_VARIABLES", "LauncherOptions", "RunPlan", "Task", "file_name"]
 
 # Environment variables that belong to a run: the campaign sets them or leaves them out, whatever they were before.
 RUN_VARIABLES = ("PRECICE_LB_RECORD", "PRECICE_LB_DIR", "PRECICE_LB_AT_END", "PRECICE_LB_METADATA")
@@ -25,34 +25,9 @@ _Texts = Annotated[tuple[str, ...], Field(strict=False)]
 
 
 class LauncherOptions(BaseModel):
-    """A study's ``[launcher]`` table; each launcher knows some of its keys (`Launcher.keys`), perhaps more than these.
+    """A study's ``[launcher]`` table, whose keys ``configs/README.md`` describes.
 
-    Attributes
-    ----------
-    program
-        Program to use instead of the one the launcher would look for.
-    arguments
-        Further arguments of that program, before the participant's command.
-    oversubscribe
-        Let ranks share cores.
-    pin
-        Bind every rank to a core of its own.
-    hostfile
-        File with a host and its number of slots per line.
-    ranks_per_node
-        Ranks on each node; participants then get nodes of their own.
-    mpi
-        What ``srun --mpi`` gets.
-    options
-        Options of ``sbatch`` or ``salloc``, one each.
-    allocation
-        ``"run"``: a job per run; ``"campaign"``: one allocation for all of them.
-    setup
-        Lines of the job script before the participants.
-    participant, script, submit, cancel, job_number
-        A template's command lines, script file and pattern, see `precice_lb.calibrate.launchers.template`.
-    submit_retry_seconds
-        How long a refused submission is tried again.
+    Each launcher knows some of them (`Launcher.keys`), perhaps more than these.
     """
 
     model_config = ConfigDict(extra="allow", frozen=True, strict=True)
@@ -99,7 +74,7 @@ class Task:
     directory, log : Path
         Where it runs, and where what it prints goes.
     ranks_per_node : int or None
-        Its own, where it differs from the launcher's.
+        On each of its nodes; None where it may share nodes with others.
     options : tuple of str
         Of the batch system, for this participant alone.
     """
@@ -111,6 +86,16 @@ class Task:
     log: Path
     ranks_per_node: int | None = None
     options: tuple[str, ...] = ()
+
+    @property
+    def nodes(self) -> int | None:
+        """How many nodes it gets for itself; None where nothing was said of ranks per node."""
+        return None if self.ranks_per_node is None else -(-self.ranks // self.ranks_per_node)
+
+    @property
+    def ranks_on_node(self) -> int:
+        """Ranks on each of its nodes but the last; all of them where nothing was said of ranks per node."""
+        return min(self.ranks_per_node or self.ranks, self.ranks)
 
 
 @dataclass(frozen=True)
@@ -155,9 +140,3 @@ def file_name(participant: str) -> str:
     """Return a participant's name as part of a file's name, which file systems limit to 255 bytes."""
     name = re.sub(r"[^A-Za-z0-9_.]", "_", participant)
     return name if len(name) <= 160 else f"{name[:160]}_{hashlib.sha256(participant.encode()).hexdigest()[:16]}"
-
-
-def nodes_of(task: Task, options: LauncherOptions) -> int | None:
-    """Return how many nodes a participant gets for itself, None where nothing was said of ranks per node."""
-    per_node = task.ranks_per_node or options.ranks_per_node
-    return None if per_node is None else -(-task.ranks // per_node)

@@ -15,10 +15,12 @@ from pathlib import Path
 
 from precice_lb.calibrate.case import copy_case, copy_tree
 from precice_lb.calibrate.commands import command_tokens
-from precice_lb.calibrate.launchers import Task, file_name, fill
-from precice_lb.calibrate.processes import ProcessSpec, log_tail, run_processes
+from precice_lb.calibrate.placeholders import fill
+from precice_lb.calibrate.plan import Task, file_name
+from precice_lb.calibrate.processes import log_tail, run_processes
+from precice_lb.calibrate.sections import ParticipantSection
 from precice_lb.calibrate.state import PREPARED
-from precice_lb.calibrate.study import ParticipantSection, Study
+from precice_lb.calibrate.study import Study
 from precice_lb.exceptions import CalibrationError
 from precice_lb.plural import plural
 
@@ -33,12 +35,12 @@ _TREE = "case"
 
 def placeholders(study: Study, participant: ParticipantSection, ranks: int) -> dict[str, object]:
     """Return the values of the placeholders for a number of ranks."""
-    per_node = participant.ranks_per_node or study.launcher.ranks_per_node
+    task = task_of(study, participant, ranks, Path(), Path())
     return {
-        "nodes": 1 if per_node is None else -(-ranks // per_node),
+        "nodes": task.nodes or 1,
         "participant": participant.name,
         "ranks": ranks,
-        "ranks_per_node": ranks if per_node is None else min(per_node, ranks),
+        "ranks_per_node": task.ranks_on_node,
     }
 
 
@@ -49,9 +51,12 @@ def tokens_of(study: Study, participant: ParticipantSection, ranks: int, command
     return command_tokens(fill(text, placeholders(study, participant, ranks)), origin, study.case_directory)
 
 
-def task_of(participant: ParticipantSection, ranks: int, place: Path, log: Path, tokens: tuple[str, ...] = ()) -> Task:
-    """Return a participant's part of a run."""
-    return Task(participant.name, tokens, ranks, place, log, participant.ranks_per_node, participant.options)
+def task_of(
+    study: Study, participant: ParticipantSection, ranks: int, place: Path, log: Path, tokens: tuple[str, ...] = ()
+) -> Task:
+    """Return a participant's task in a run."""
+    per_node = study.ranks_per_node(participant)
+    return Task(participant.name, tokens, ranks, place, log, per_node, participant.options)
 
 
 def copy_of_case(study: Study, target: Path, directory: Path) -> None:
@@ -97,8 +102,8 @@ def prepared(
     for command in participant.prepare:
         tokens = tokens_of(study, participant, ranks, command)
         log = place / "prepare.log"
-        spec = ProcessSpec(participant.name, tokens, here, environment, log)
-        outcome = run_processes([spec], token, study.runs.time_limit_seconds)
+        task = Task(participant.name, tokens, 1, here, log)
+        outcome = run_processes([task], environment, token, study.runs.time_limit_seconds)
         if outcome.error is not None:
             tail = " | ".join(log_tail(log, lines=4)) or "it said nothing"
             what = f"prepare for {plural(ranks, 'rank')}, {shlex.join(tokens)}"

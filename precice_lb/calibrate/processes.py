@@ -17,12 +17,12 @@ from pathlib import Path
 
 import psutil
 
+from precice_lb.calibrate.plan import Task
 from precice_lb.exceptions import CalibrationError
 
 __all__ = [
     "TOKEN_VARIABLE",
     "Outcome",
-    "ProcessSpec",
     "end_of_log",
     "ending",
     "log_tail",
@@ -42,17 +42,6 @@ _KILL_SECONDS = 10.0
 
 
 @dataclass(frozen=True)
-class ProcessSpec:
-    """One participant's command line, working directory, environment and log file."""
-
-    participant: str
-    tokens: tuple[str, ...]
-    directory: Path
-    environment: Mapping[str, str]
-    log: Path
-
-
-@dataclass(frozen=True)
 class Outcome:
     """How a run ended: ``seconds`` of wall time; ``error`` is None for a good end.
 
@@ -65,34 +54,36 @@ class Outcome:
     timed_out: bool = False
 
 
-def run_processes(specs: Sequence[ProcessSpec], token: str, time_limit: float) -> Outcome:
-    """Run all participants until each has ended well, one fails, or ``time_limit`` seconds are over.
+def run_processes(tasks: Sequence[Task], environment: Mapping[str, str], token: str, time_limit: float) -> Outcome:
+    """Run the commands of all tasks until each has ended well, one fails, or ``time_limit`` seconds are over.
 
     However it ends, by an exception such as `KeyboardInterrupt` too, no process that carries ``token`` is left.
     """
     started = time.monotonic()
     running: dict[str, subprocess.Popen[bytes]] = {}
     try:
-        for spec in specs:
+        for task in tasks:
+            name = task.participant
             try:
-                running[spec.participant] = start_process(spec, token)
+                running[name] = start_process(task.command, task.directory, environment, task.log, token)
             except OSError as error:
-                seconds = time.monotonic() - started
-                return Outcome(seconds, f"{spec.participant} could not be started: {error}", (spec.participant,))
+                return Outcome(time.monotonic() - started, f"{name} could not be started: {error}", (name,))
         return _watch(running, started, time_limit)
     finally:
         stop_processes(list(running.values()), token)
 
 
-def start_process(spec: ProcessSpec, token: str) -> subprocess.Popen[bytes]:
+def start_process(
+    tokens: Sequence[str], directory: Path, environment: Mapping[str, str], log: Path, token: str
+) -> subprocess.Popen[bytes]:
     """Start a process, and all that it starts, with ``token`` in the environment."""
-    with spec.log.open("ab") as log:
+    with log.open("ab") as output:
         return subprocess.Popen(
-            spec.tokens,
-            cwd=spec.directory,
-            env={**spec.environment, TOKEN_VARIABLE: token},
+            tokens,
+            cwd=directory,
+            env={**environment, TOKEN_VARIABLE: token},
             stdin=subprocess.DEVNULL,
-            stdout=log,
+            stdout=output,
             stderr=subprocess.STDOUT,
             # An interrupt typed at the terminal goes to the campaign alone, which then stops its run in order.
             start_new_session=True,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 from pydantic import BaseModel, ValidationError
 
@@ -54,7 +54,7 @@ def read_study(path: str | Path) -> Study:
     try:
         study = Study.model_validate({**raw, "path": path.resolve()})
     except ValidationError as error:
-        raise StudyError(f"{path}: {_explain(error)}") from None
+        raise StudyError(f"{path}: {_explain(error, raw)}") from None
     try:
         check_study(study)
     except StudyError as error:
@@ -62,7 +62,7 @@ def read_study(path: str | Path) -> Study:
     return study
 
 
-def _explain(error: ValidationError) -> str:
+def _explain(error: ValidationError, study: dict[str, Any]) -> str:
     """Turn pydantic's report into one line; a misspelt key first, since it explains the one that is missing."""
     details = error.errors(include_url=False)
     details.sort(key=lambda detail: detail["type"] != "extra_forbidden")
@@ -79,7 +79,7 @@ def _explain(error: ValidationError) -> str:
         message = re.sub(r"^Input should be", "expected", str(first["msg"]))
         text = f"{re.sub(r'^(String|Tuple) should', 'expected to', message)}, found {_shown(found)}"
     more = f" (and {len(details) - 1} more)" if len(details) > 1 else ""
-    return f"{_dotted(location)}: {text}{more}"
+    return f"{_dotted(location, study, missing=first['type'] == 'missing')}: {text}{more}"
 
 
 def _shown(value: object) -> str:
@@ -88,12 +88,14 @@ def _shown(value: object) -> str:
     return repr(value) if len(repr(value)) <= 60 else f"{repr(value)[:60]}…"
 
 
-def _dotted(location: tuple[int | str, ...]) -> str:
-    text = ""
-    for part in location:
-        if part == "[key]":  # pydantic's mark for a table's key rather than its value
-            continue
-        text += f"[{part + 1}]" if isinstance(part, int) else f".{part}"
+def _dotted(location: tuple[int | str, ...], study: object, *, missing: bool) -> str:
+    """Write the place of a value; pydantic's marks between the keys, such as which type it tried, are left out."""
+    text, found = "", study
+    for number, part in enumerate(location, start=1):
+        if isinstance(found, dict) and (part in found or (missing and number == len(location))):
+            text, found = f"{text}.{part}", found.get(part)
+        elif isinstance(found, list) and isinstance(part, int):
+            text, found = f"{text}[{part + 1}]", found[part]
     return text.lstrip(".")
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
-from precice_lb.calibrate.launchers import is_banner
 from precice_lb.calibrate.processes import end_of_log
 
-__all__ = ["lost_partner", "reasons"]
+__all__ = ["lost_partner", "reasons", "without_banner"]
 
 # Read of a log: behind the reason, every rank may print a backtrace.
 _LONGEST = 4 * 2**20
@@ -38,6 +38,13 @@ _LOST = re.compile(
     r"other participant exited with an error|using sockets\) failed with a system error|partner \".*\" is gone"
     r"|Broken pipe|Connection reset by peer|End of file"
 )
+# What launchers add to a log when a rank fails: it stands last and hides the solver's own words.
+_BANNER = re.compile(
+    r"^(=|-{10,}|YOUR APPLICATION TERMINATED|This typically refers to a problem|Please see the FAQ"
+    r"|Primary job +terminated|a non-zero exit code|mpi(exec|run)\S* (detected|noticed) that"
+    r"|the job to be terminated\. The first process|\s+Process name:|\s+Exit code:"
+    r"|srun: (error: \S+ tasks? \S+: |Terminating|Job step aborted|launch/slurm: )|slurmstepd: error: \*\*\*)"
+)
 
 
 def reasons(path: Path) -> list[str]:
@@ -63,7 +70,7 @@ def reasons(path: Path) -> list[str]:
         at += 1
     found = list(dict.fromkeys(found))[:_KEPT]
     if found and all(_BY_LAUNCHER.search(line) for line in found):
-        own = [line.strip() for line in lines if line.strip() and not is_banner(line) and line.strip() not in found]
+        own = [line.strip() for line in lines if line.strip() and not _is_banner(line) and line.strip() not in found]
         found = [*own[-_LAST_WORDS:], *found][:_KEPT]
     return [line.rpartition("EXIT STRING: ")[2] for line in found]
 
@@ -79,3 +86,13 @@ def _end_of_traceback(lines: list[str], at: int) -> int:
     while at < len(lines) and not _EXCEPTION.match(lines[at]):
         at += 1
     return at
+
+
+def _is_banner(line: str) -> bool:
+    """Whether a line is of what a launcher adds."""
+    return _BANNER.match(line) is not None
+
+
+def without_banner(lines: Sequence[str]) -> list[str]:
+    """Drop from the end of a log what a launcher adds when a rank fails, unless nothing else is there."""
+    return [line for line in lines if not _is_banner(line)] or list(lines)

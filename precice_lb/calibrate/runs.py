@@ -15,11 +15,12 @@ from typing import Any
 
 from precice_lb.calibrate.design import Proposal
 from precice_lb.calibrate.evidence import import_profiles, not_measured, wrong_size
-from precice_lb.calibrate.launchers import Launcher, RunPlan, file_name, without_banner
+from precice_lb.calibrate.launchers import Launcher
 from precice_lb.calibrate.other_load import OtherLoad
+from precice_lb.calibrate.plan import RunPlan, file_name
 from precice_lb.calibrate.prepare import copy_of_case, lay_over, prepared, task_of, tokens_of
 from precice_lb.calibrate.processes import Outcome, log_tail, stop_token
-from precice_lb.calibrate.reasons import lost_partner, reasons
+from precice_lb.calibrate.reasons import lost_partner, reasons, without_banner
 from precice_lb.calibrate.state import CampaignState, RunRecord
 from precice_lb.calibrate.study import Study
 from precice_lb.exceptions import CalibrationError, PreciceLBError
@@ -32,19 +33,7 @@ _SET_ASIDE_SUFFIX = ".unfinished"
 
 
 class CampaignRuns:
-    """Does the runs of a campaign, one after the other.
-
-    Parameters
-    ----------
-    study
-        What to measure.
-    launcher
-        What starts the participants.
-    state
-        The campaign's state, saved before and after each run.
-    directory
-        Where the campaign lives, absolute.
-    """
+    """Does the runs of a campaign in ``directory``, one after the other; the state is saved before and after each."""
 
     def __init__(self, study: Study, launcher: Launcher, state: CampaignState, directory: Path) -> None:
         self.study = study
@@ -66,7 +55,7 @@ class CampaignRuns:
         study = self.study
         rest = study.budget.ranks - sum(low for low, _ in study.bounds.values())
         largest = [
-            task_of(participant, min(high, low + rest), Path(), Path())
+            task_of(study, participant, min(high, low + rest), Path(), Path())
             for participant, (low, high) in zip(study.participants, study.bounds.values(), strict=True)
         ]
         self.launcher.reserve(largest, min(study.budget.ranks, sum(task.ranks for task in largest)))
@@ -82,10 +71,12 @@ class CampaignRuns:
             if self.launcher.resumes:
                 plan = self._plan(record)
                 # A kill may have come between the submission and the note of its number.
-                record.job = record.job or self.launcher.find(plan)
+                scheduler = self.launcher.scheduler
+                if record.job is None and scheduler is not None:
+                    record.job = scheduler.find(self.launcher.job_name(plan))
                 if record.job is not None:
                     report(record)
-                    outcome = self.launcher.resume(plan, record.job)
+                    outcome = self.launcher.run(plan, lambda number: None, record.job)
                     self._conclude(record, outcome, outcome.error)
                     continue
             self.launcher.stop(record.token, record.job)
@@ -195,7 +186,7 @@ class CampaignRuns:
             ranks = record.split[participant.name]
             place = run_directory / "case" / participant.directory
             tokens = tokens_of(self.study, participant, ranks)
-            tasks.append(task_of(participant, ranks, place, _log(run_directory, participant.name), tokens))
+            tasks.append(task_of(self.study, participant, ranks, place, _log(run_directory, participant.name), tokens))
         return RunPlan(
             name=record.name,
             directory=run_directory,
@@ -219,13 +210,13 @@ class CampaignRuns:
         return variables
 
     def _metadata(self, record: RunRecord) -> dict[str, Any]:
-        mesh = {} if record.mesh is None else self.study.meshes[record.mesh].parameters
+        mesh = {} if record.mesh is None else self.study.meshes[record.mesh].parameter
         return {
             # Unique among campaigns: runs of the same name are taken for one coupled run.
             "run": f"{record.name}-{record.token}",
             "warmup_windows": self.study.runs.warmup_windows,
             "degrees_of_freedom": self.study.degrees_of_freedom,
-            "parameters": self.study.parameters | mesh,
+            "parameters": self.study.parameter | mesh,
         }
 
     def _prepare(self, plan: RunPlan, record: RunRecord) -> None:

@@ -17,7 +17,10 @@ from typing import Any, Literal
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
 
+from precice_lb.calibrate.sections import MachineSection
 from precice_lb.exceptions import CalibrationError
+from precice_lb.recommend import Machine
+from precice_lb.split import Constraints
 
 __all__ = ["FAILURES", "PREPARED", "CampaignState", "RunRecord", "Settings", "campaign_lock", "identity_hash", "spent"]
 
@@ -98,31 +101,29 @@ class RunRecord:
 
 @dataclass(frozen=True, config=_STRICT)
 class Settings:
-    """For what a campaign's study asks, so that the campaign can be learned from again without it.
-
-    Attributes
-    ----------
-    total_ranks : int
-        The budget.
-    minimum_ranks, maximum_ranks : dict of str to int
-        Bounds by participant; of the latter those that the study has.
-    parameters : dict of str to float
-        Of the case.
-    existing : list of str
-        Directories of stores of runs made before.
-    learner : str or None
-        Who learned last; None for the default.
-    target_regret : float or None
-        Below this expected regret another run is not worth it; None where the campaign is older than this entry.
-    """
+    """For what a campaign's study asks, so that the campaign can be learned from again without it."""
 
     total_ranks: int
     minimum_ranks: dict[str, int]
+    #: Of those participants for whom the study has one.
     maximum_ranks: dict[str, int]
     parameters: dict[str, float]
+    #: Directories of stores of runs made before.
     existing: list[str]
+    #: Who learned last; None for the default.
     learner: str | None = None
+    #: Below this expected regret another run is not worth it; None in campaigns older than this entry.
     target_regret: float | None = None
+    machine: MachineSection | None = None
+
+    def demands(self) -> Machine:
+        """Return what the machine has and demands."""
+        return (self.machine or MachineSection()).machine()
+
+    def constraints(self) -> tuple[int, Constraints | None]:
+        """Return the budget, and what the machine demands of it."""
+        machine = self.demands()
+        return machine.constraints(self.total_ranks if machine.cores is None and machine.nodes is None else None)
 
 
 @dataclass(config=_STRICT)

@@ -1,137 +1,36 @@
-"""The study: what to calibrate, as immutable records with the keys of the study file."""
+"""The study: what to calibrate, and what follows from its tables."""
 
 from __future__ import annotations
 
 import hashlib
-import re
+from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import AliasChoices, Field, field_validator
 
-from precice_lb.calibrate.launchers import RUN_VARIABLES, LauncherOptions, launcher_class
+from precice_lb.calibrate.design import allowed_counts
+from precice_lb.calibrate.launchers import launcher_class
+from precice_lb.calibrate.plan import LauncherOptions
+from precice_lb.calibrate.sections import (
+    VARIABLE,
+    BudgetSection,
+    CaseSection,
+    EmulationSection,
+    MachineSection,
+    MeshSection,
+    ParticipantSection,
+    RunsSection,
+    Section,
+)
 from precice_lb.calibrate.state import Settings
 from precice_lb.plugins import close_match
+from precice_lb.split import Constraints
 
-__all__ = [
-    "RUN_VARIABLES",
-    "BudgetSection",
-    "CaseSection",
-    "EmulationSection",
-    "ParticipantSection",
-    "RunsSection",
-    "Study",
-]
-
-_Ranks = Annotated[int, Field(ge=1)]
-_Text = Annotated[str, Field(min_length=1)]
-_List = Field(strict=False)
-_Template = Annotated[str, Field(pattern=r"[^/]\.in$")]
+__all__ = ["Study"]
 
 
-# Key of a table of commands.
-OTHER_RANKS = "default"
-_VARIABLE = r"^[A-Za-z_][A-Za-z0-9_]*$"
-
-
-class _Section(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
-
-
-class CaseSection(_Section):
-    """``[case]``: directory (relative to the study file), and what in it is patched, linked instead of copied.
-
-    ``network`` is the interface over which the sockets of the coupling meet; ``restart`` is a directory (relative to
-    the study file) whose files are laid over each copy of the case, so that runs begin in a developed state.
-    """
-
-    directory: _Text
-    configuration: _Text = "precice-config.xml"
-    link: Annotated[tuple[_Text, ...], _List] = ()
-    network: _Text | None = None
-    restart: _Text | None = None
-
-
-class RunsSection(_Section):
-    """``[runs]``: how long a run is and how many there are; ``windows`` includes the warm-up windows."""
-
-    windows: Annotated[int, Field(ge=1)] = 12
-    warmup_windows: Annotated[int, Field(ge=0)] = 2
-    time_limit_seconds: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 3600.0
-    design: Literal["adaptive", "spread", "grid", "doubling"] = "adaptive"
-    maximum: Annotated[int, Field(ge=1, le=100)] = 5
-    minutes: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
-    core_hours: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
-    target_regret: Annotated[float, Field(ge=0, lt=1)] = 0.002
-    existing: Annotated[tuple[_Text, ...], _List] = ()
-    directory: _Text | None = None
-    splits: Annotated[tuple[dict[str, _Ranks], ...], _List] | None = None
-    retries: Annotated[int, Field(ge=0, le=10)] = 0
-    on_failure: Literal["skip", "stop"] = "skip"
-
-
-class MeshSection(_Section):
-    """``[[meshes]]``: a smaller mesh to run first: its ``parameters``, and the variables that make the case take it."""
-
-    parameters: Annotated[dict[str, float], Field(min_length=1)]
-    environment: dict[Annotated[str, Field(pattern=_VARIABLE)], str] = {}
-    runs: Annotated[int, Field(ge=1, le=20)] = 2
-
-
-class BudgetSection(_Section):
-    """``[budget]``: the largest total number of ranks of a run."""
-
-    ranks: _Ranks
-
-
-class EmulationSection(_Section):
-    """``[emulation]``: the load is emulated by the laws in this file (relative to the case directory)."""
-
-    law: _Text
-
-
-class ParticipantSection(_Section):
-    """``[[participants]]``: how one participant is prepared and started, and the ranks it may get.
-
-    ``command`` may be a table from numbers of ranks, as texts, to commands; ``"default"`` has those that are not named.
-    """
-
-    name: _Text
-    command: _Text | dict[str, _Text]
-    directory: _Text = "."
-    minimum_ranks: _Ranks = 1
-    maximum_ranks: _Ranks | None = None
-    degrees_of_freedom: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
-    ranks_per_node: _Ranks | None = None
-    options: Annotated[tuple[Annotated[str, Field(pattern=r"^-[^\s#]")], ...], _List] = ()
-    prepare: Annotated[tuple[_Text, ...], _List] = ()
-    templates: Annotated[tuple[_Template, ...], _List] = ()
-
-    @field_validator("command", mode="before")
-    @classmethod
-    def _commands(cls, command: object) -> object:
-        commands = command.values() if isinstance(command, dict) else [command]
-        if not all(isinstance(each, str) and each for each in commands):
-            raise ValueError(f"expected a text, or a table of texts by number of ranks, found {command!r}")
-        if isinstance(command, dict):
-            for key in command:
-                if key != OTHER_RANKS and not re.fullmatch(r"[1-9][0-9]*", key):
-                    raise ValueError(f"expected numbers of ranks from 1 and {OTHER_RANKS!r} as keys, found {key!r}")
-            if OTHER_RANKS not in command:
-                raise ValueError(f"expected the command for all other numbers of ranks as {OTHER_RANKS!r}, found none")
-        return command
-
-    def commands(self) -> dict[str, str]:
-        """Return the commands by number of ranks, or ``"default"``."""
-        return {OTHER_RANKS: self.command} if isinstance(self.command, str) else dict(self.command)
-
-    def command_at(self, ranks: int) -> str:
-        """Return what each of so many ranks runs."""
-        commands = self.commands()
-        return commands.get(str(ranks), commands[OTHER_RANKS])
-
-
-class Study(_Section):
+class Study(Section):
     """A checked study. ``path`` is the file it was read from, absolute; every other path is relative as written."""
 
     path: Annotated[Path, Field(exclude=True)]
@@ -140,9 +39,10 @@ class Study(_Section):
     budget: BudgetSection
     launcher: LauncherOptions = LauncherOptions()
     emulation: EmulationSection | None = None
-    environment: dict[Annotated[str, Field(pattern=_VARIABLE)], str] = {}
-    parameters: dict[str, float] = {}
-    meshes: Annotated[tuple[MeshSection, ...], _List] = ()
+    environment: dict[Annotated[str, Field(pattern=VARIABLE)], str] = Field(default_factory=dict)
+    parameter: dict[str, float] = Field(default_factory=dict, validation_alias=AliasChoices("parameter", "parameters"))
+    machine: MachineSection = MachineSection()
+    meshes: Annotated[tuple[MeshSection, ...], Field(strict=False)] = ()
     participants: Annotated[tuple[ParticipantSection, ...], Field(strict=False, min_length=1)]
 
     @property
@@ -206,9 +106,32 @@ class Study(_Section):
 
     @property
     def bounds(self) -> dict[str, tuple[int, int]]:
-        """Smallest and largest number of ranks of each participant."""
+        """Smallest and largest number of ranks of each participant, as its table says."""
         most = self.budget.ranks
         return {p.name: (p.minimum_ranks, p.maximum_ranks or most) for p in self.participants}
+
+    def ranks_per_node(self, participant: ParticipantSection) -> int | None:
+        """Return how many ranks of a participant are on each of its nodes; None where nothing is said.
+
+        Parameters
+        ----------
+        participant : ParticipantSection
+            One of the study's.
+        """
+        return participant.ranks_per_node or self.launcher.ranks_per_node
+
+    def constraints(self) -> tuple[int, Constraints | None]:
+        """Return the budget of the recommendation, and what the machine demands of it."""
+        return self.settings().constraints()
+
+    @cached_property
+    def allow(self) -> dict[str, list[int]]:
+        """Rank counts that the machine allows, within the bounds; empty where it leaves all of them."""
+        _, constraints = self.constraints()
+        if constraints is None:
+            return {}
+        low, high = ({name: bound[end] for name, bound in self.bounds.items()} for end in (0, 1))
+        return allowed_counts(constraints, self.names, self.budget.ranks, low, high)
 
     @property
     def degrees_of_freedom(self) -> dict[str, float]:
@@ -227,7 +150,8 @@ class Study(_Section):
             total_ranks=self.budget.ranks,
             minimum_ranks={p.name: p.minimum_ranks for p in self.participants},
             maximum_ranks={p.name: p.maximum_ranks for p in self.participants if p.maximum_ranks is not None},
-            parameters=dict(self.parameters),
+            parameters=dict(self.parameter),
+            machine=None if self.machine == MachineSection() else self.machine,
             existing=[str(path) for path in self.existing_runs],
             learner=learner,
             target_regret=self.runs.target_regret,
@@ -246,14 +170,14 @@ class Study(_Section):
             "runs.windows": self.runs.windows,
             "runs.warmup_windows": self.runs.warmup_windows,
             "environment": dict(self.environment),
-            "parameters": dict(self.parameters),
-            **({"meshes": [mesh.model_dump(exclude={"runs"}) for mesh in self.meshes]} if self.meshes else {}),
+            "parameters": dict(self.parameter),
+            **({"meshes": [mesh.identity() for mesh in self.meshes]} if self.meshes else {}),
             "participants": {
                 p.name: {
                     "command": p.command,
                     "directory": p.directory,
                     "degrees_of_freedom": p.degrees_of_freedom,
-                    "ranks_per_node": p.ranks_per_node or self.launcher.ranks_per_node,
+                    "ranks_per_node": self.ranks_per_node(p),
                     "prepare": list(p.prepare),
                     "templates": list(p.templates),
                 }

@@ -1,25 +1,35 @@
-"""Options that say for which case to recommend, and the recommendation that follows from them."""
+"""Options that say for which case to recommend, what they are read from, and the recommendation that follows."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
-from precice_lb.cli.machine import Machine, machine_constraints
-from precice_lb.cli.options import LEARNER_HELP, by_participant, parallel_of, parameter_values, preference, schedule_of
+from precice_lb.cli.machine import Machine
+from precice_lb.cli.options import (
+    LEARNER_HELP,
+    by_participant,
+    couplings,
+    learner_values,
+    parameter_values,
+    preference,
+    required,
+    share,
+)
 
 if TYPE_CHECKING:
-    from precice_lb.dataset import Measurements
+    from precice_lb.calibrate.state import Settings
+    from precice_lb.dataset import CoupledRun, Measurements
     from precice_lb.recommend import Recommendation
     from precice_lb.recommend.failed import FailedSplit
     from precice_lb.schedule import Schedule
 
-__all__ = ["Case", "recommend_case"]
+__all__ = ["Case", "Measured", "read_measured", "recommend_case"]
 
 
 @Parameter(name="*", group="Case")
@@ -30,14 +40,13 @@ class Case:
     Parameters
     ----------
     coupling
-        How participants without a configuration are coupled; by default parallel.
-    config
-        A precice-config.xml to read the coupling from; stores carry their own.
+        How participants wait for each other: parallel, serial, or a precice-config.xml; by default what the stores say,
+        else parallel.
     minimum_ranks
         Fewest ranks per participant: Inner=2,Outer=4, or a JSON object where a name has a comma.
     maximum_ranks
         Most ranks per participant, likewise.
-    dofs
+    degrees_of_freedom
         Degrees of freedom per participant, likewise, for the comparison with the proportional split.
     present
         The split in use, likewise: how likely is the recommended one faster, and by how much?
@@ -49,72 +58,138 @@ class Case:
         time (default: the whole budget, where it helps), cost (fewest core-hours), or the weight of time from 0 to 1:
         at 0.5 one percent of time is worth one percent of core-hours.
     within
-        List splits whose window is at most so many percent longer than the best one's.
-    spent
+        List splits whose window is at most this share longer than the best one's: 0.05 is 5 %.
+    level
+        Level of the intervals, between 0 and 1.
+    verify
+        Also compare the optimum for the mean curves with all splits, where they are at most a few millions.
+    spent_core_hours
         Core-hours that measuring took; by default what recorded runs say.
     warmup
         Time windows to leave out of each run; by default what the run says, else 1, or more where more are
         unlike those that follow.
+    learner_parameters
+        Parameters of the learner: ridge=0.1,folds=3 (for pmnf), or a JSON object.
     seed
         Seed of whatever is random in the models.
     """
 
-    coupling: Literal["parallel", "serial"] | None = None
-    config: Path | None = None
+    coupling: str | None = None
     minimum_ranks: list[str] | None = None
     maximum_ranks: list[str] | None = None
-    dofs: list[str] | None = None
+    degrees_of_freedom: list[str] | None = None
     present: list[str] | None = None
     parameter: list[str] | None = None
     prefer: str | None = None
-    within: float = 5.0
-    spent: float | None = None
+    within: float = 0.05
+    level: float = 0.8
+    verify: Annotated[bool, Parameter(negative=())] = False
+    spent_core_hours: float | None = None
     warmup: int | None = None
     learner: Annotated[str | None, Parameter(help=f"{LEARNER_HELP}; precice-lb fit compares them.")] = None
+    learner_parameters: list[str] | None = None
     seed: int = 0
+
+    def read(self, names: Sequence[str]) -> dict[str, Any]:
+        """Read the texts for these participants, as arguments of `recommend`, without those not given."""
+        ranks = {key: getattr(self, key) for key in ("minimum_ranks", "maximum_ranks", "present")}
+        words = {
+            **{key: by_participant(texts, names, _option(key), int) for key, texts in ranks.items() if texts},
+            "parameters": parameter_values(self.parameter or []) or None,
+            "learner": self.learner,
+            "learner_parameters": learner_values(self.learner_parameters or []) or None,
+            "prefer": preference(self.prefer) if self.prefer else None,
+            "within": share(self.within, "--within"),
+            "spent_core_hours": self.spent_core_hours,
+        }
+        given = {key: value for key, value in words.items() if value is not None}
+        return given | {"level": self.level, "verify": self.verify, "random_state": self.seed}
+
+
+def _option(key: str) -> str:
+    return f"--{key.replace('_', '-')}"
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What a recommendation is made from."""
+
+    measurements: Measurements
+    #: Recorded runs, where asked for.
+    runs: Sequence[CoupledRun] = ()
+    #: Of a campaign: splits whose runs failed, and what its study asks for, where that was kept.
+    failed: tuple[FailedSplit, ...] = ()
+    settings: Settings | None = None
+
+
+def read_measured(sources: Sequence[Path], warmup: int | None, *, runs: bool = False) -> Measured:
+    """Read a campaign where its directory is the only source, else stores and tables; ``runs`` too if asked for."""
+    from precice_lb.calibrate import load_campaign
+    from precice_lb.dataset import load_runs, measurements_from_runs
+    from precice_lb.ingest.profiling import enrich
+    from precice_lb.recommend import load_sources
+
+    required(sources, "source")
+    campaign = load_campaign(sources[0]) if len(sources) == 1 and sources[0].is_dir() else None
+    if campaign is not None:
+        result, settings = campaign
+        recorded = result.coupled_runs(warmup) if runs else []
+        return Measured(result.measurements(warmup), recorded, result.failed_splits, settings)
+    stores = [path for path in sources if path.is_dir() or path.suffix in (".h5", ".spool")]
+    if not runs or len(stores) < len(sources):
+        # Whatever is not there is refused here, too.
+        measurements = load_sources(sources, warmup=warmup)
+        return Measured(measurements, load_runs(stores, warmup=warmup, complete=enrich) if runs and stores else [])
+    recorded = load_runs(stores, warmup=warmup, complete=enrich)
+    return Measured(measurements_from_runs(recorded), recorded)
 
 
 def recommend_case(
-    measurements: Measurements,
-    ranks: int | None,
-    machine: Machine | None,
-    case: Case,
-    *,
-    learner_parameters: Mapping[str, Any] | None = None,
-    verify: bool = False,
-    failed: Sequence[FailedSplit] = (),
+    measured: Measured, ranks: int | None, machine: Machine | None, case: Case, parameters: dict[str, Any] | None = None
 ) -> tuple[Recommendation, Schedule]:
-    """Recommend for what the options say."""
+    """Recommend for what the options say, else a campaign's study, else (of ``parameters``) what is given here."""
     from precice_lb.recommend import recommend
     from precice_lb.recommend.failed import with_failed
 
+    measurements, settings, failed = measured.measurements, measured.settings, measured.failed
     names = list(measurements.samples)
-
-    def counts(option: str, texts: list[str] | None) -> dict[str, Any] | None:
-        return by_participant(texts, names, option, int) if texts else None
-
-    if case.dofs:
-        given = by_participant(case.dofs, names, "--dofs", float)
-        measurements = dataclasses.replace(measurements, degrees_of_freedom=measurements.degrees_of_freedom | given)
-    budget, constraints = machine_constraints(ranks, machine, names)
-    schedule = schedule_of(measurements, case.coupling, case.config)
+    if case.degrees_of_freedom:
+        dofs = by_participant(case.degrees_of_freedom, names, "--degrees-of-freedom", float)
+        measurements = dataclasses.replace(measurements, degrees_of_freedom=measurements.degrees_of_freedom | dofs)
+    options = machine or Machine()
+    demands, words = options.read(names), case.read(names)
+    if settings is not None:
+        words = study_words(settings, measurements) | words
+        theirs = settings.demands()
+        if ranks is not None or options.has_budget:
+            theirs = dataclasses.replace(theirs, cores=None, nodes=None)
+        elif theirs.cores is None and theirs.nodes is None:
+            ranks = settings.total_ranks
+        given = {key: value for key, value in vars(demands).items() if value is not None}
+        demands = dataclasses.replace(theirs, **given)
+    if parameters:
+        words.setdefault("parameters", parameters)
+    budget, constraints = demands.constraints(ranks)
+    schedule, instead = couplings(measurements, case.coupling)
     recommendation = recommend(
         measurements,
         budget,
         schedule=schedule,
-        minimum_ranks=counts("--minimum-ranks", case.minimum_ranks) or 1,
-        maximum_ranks=counts("--maximum-ranks", case.maximum_ranks),
-        learner=case.learner,
-        learner_parameters=learner_parameters,
-        random_state=case.seed,
         constraints=constraints,
-        prefer=preference(case.prefer) if case.prefer else None,
-        within=case.within / 100,
-        verify=verify,
-        instead=parallel_of(measurements, case.coupling, case.config),
-        spent_core_hours=case.spent,
-        present=counts("--present", case.present),
-        parameters=parameter_values(case.parameter or []),
+        instead=instead,
         failed=[each.ranks for each in failed],
+        **words,
     )
     return (with_failed(recommendation, failed) if failed else recommendation), schedule
+
+
+def study_words(settings: Settings, measurements: Measurements) -> dict[str, Any]:
+    """Return what a study says for `recommend`: bounds, learner, and those parameters that were measured."""
+    columns = {column for columns in measurements.parameters.values() for column in columns}
+    words = {
+        "minimum_ranks": settings.minimum_ranks,
+        "maximum_ranks": settings.maximum_ranks or None,
+        "parameters": {key: value for key, value in settings.parameters.items() if key in columns} or None,
+        "learner": settings.learner,
+    }
+    return {key: value for key, value in words.items() if value is not None}

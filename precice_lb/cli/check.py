@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Literal
 
 from precice_lb.cli.app import app
+from precice_lb.cli.flow import print_result
 from precice_lb.cli.options import required
 
 __all__ = ["check"]
-
-# Characters of a line where nobody reads it on a screen.
-_ENDLESS = 10_000
 
 
 @app.command
@@ -39,20 +36,9 @@ def check(*directories: Path, warmup: int | None = None, format: Literal["table"
     from precice_lb.check import check_runs
     from precice_lb.dataset import load_runs
     from precice_lb.ingest.profiling import enrich
+    from precice_lb.report.check_view import check_blocks
 
     runs = load_runs(required(directories, "directory of stores"), warmup=warmup, complete=enrich)
     result = check_runs(runs)
-    if format == "json":
-        from precice_lb.report.documents import json_text
-
-        sys.stdout.write(json_text(result.to_dict()))
-    else:
-        from precice_lb.report.check_view import check_blocks
-        from precice_lb.report.terminal import console, rendered
-
-        screen = console()
-        if not screen.is_terminal:
-            # Whole lines for programs that search them.
-            screen.width = _ENDLESS
-        screen.print(rendered(check_blocks(result)))
+    print_result(format, lambda: check_blocks(result), result.to_dict, whole_lines=True)
     return 1 if result.findings else 0

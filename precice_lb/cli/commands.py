@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -114,4 +113,4 @@ def at_end(case_directory: Path, *, store: Path, participant: str) -> None:
     from precice_lb.ingest.profiling import enrich
     from precice_lb.report.at_end import recommend_at_end
 
-    name_files(recommend_at_end(case_directory, store, participant, complete=enrich), sys.stdout)
+    name_files(recommend_at_end(case_directory, store, participant, complete=enrich))

@@ -10,9 +10,19 @@ from cyclopts import CycloptsError
 
 from precice_lb.cli.app import app
 from precice_lb.cli.imports import add_readers
-from precice_lb.exceptions import PreciceLBError, TooFewRunsError
+from precice_lb.exceptions import DataError, PreciceLBError, TooFewRunsError
 
 __all__ = ["main"]
+
+# What options of `recommend` and `report` were called before, and those that were of one learner.
+_EARLIER = {
+    "--config": "--coupling",
+    "--dofs": "--degrees-of-freedom",
+    "--share": "--shared",
+    "--share-overhead": "--shared-overhead",
+    "--spent": "--spent-core-hours",
+}
+_OF_PMNF = ("--ridge", "--folds", "--loss", "--n-terms", "--constant", "--no-constant")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -47,7 +57,24 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 1 if isinstance(error, TooFewRunsError) else 2
 
 
+def _present_names(tokens: list[str]) -> list[str]:
+    """Exchange what options of ``recommend`` and ``report`` were called before, and say so."""
+    if tokens[:1] not in (["recommend"], ["report"]):
+        return tokens
+    found = []
+    for token in tokens:
+        name, sign, value = token.partition("=")
+        if name in _OF_PMNF:
+            word = name.removeprefix("--").removeprefix("no-").replace("-", "_")
+            raise DataError(f"{name}: expected --learner-parameters {word}=…, found this earlier option; exchange it")
+        if name in _EARLIER:
+            print(f"precice-lb: {name} is called {_EARLIER[name]} now", file=sys.stderr)
+        found.append(f"{_EARLIER.get(name, name)}{sign}{value}")
+    return found
+
+
 def _dispatch(tokens: list[str]) -> int:
+    tokens = _present_names(tokens)
     if tokens[:1] in (["import"], ["completion"]):
         # Each command needs its reader.
         add_readers()

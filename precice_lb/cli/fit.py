@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 
 from precice_lb.cli.app import app
-from precice_lb.cli.flow import name_files
+from precice_lb.cli.flow import name_files, print_result
 from precice_lb.cli.options import LEARNER_HELP, required
 
 __all__ = ["fit"]
@@ -59,9 +59,8 @@ def fit(
     from precice_lb.exceptions import ModelError
     from precice_lb.models import DEFAULT_LEARNER, LEARNERS
     from precice_lb.recommend import load_sources
-    from precice_lb.report.documents import json_text
     from precice_lb.report.fit import compare_learners, fit_blocks, fit_dict
-    from precice_lb.report.terminal import console, rendered
+    from precice_lb.report.terminal import console
     from precice_lb.report.text import visible
 
     wanted = list(dict.fromkeys(learner or [DEFAULT_LEARNER]))
@@ -80,12 +79,9 @@ def fit(
     if len(problems) == sum(len(one.fits) for one in fits):
         name, first = problems[0]
         raise ModelError(f"{visible(name)}, {first.learner}: {first.problem}")
-    if format == "json":
-        sys.stdout.write(json_text(fit_dict(fits, conditions)))
-    else:
-        console().print(rendered(fit_blocks(fits, level)))
+    print_result(format, lambda: fit_blocks(fits, level), lambda: fit_dict(fits, conditions))
     if output is not None:
         from precice_lb.report.fit_files import write_fits
 
         written = write_fits(fits, output, conditions, level)
-        name_files(written, sys.stderr if format == "json" else sys.stdout)
+        name_files(written, format)

@@ -4,23 +4,23 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any
 
-from precice_lb.cli.options import schedule_of
+from precice_lb.cli.case import Case, Measured, recommend_case
 
 if TYPE_CHECKING:
     from precice_lb.calibrate import Study
     from precice_lb.recommend import Recommendation
+    from precice_lb.report.blocks import Block
     from precice_lb.report.truth import Truth
-    from precice_lb.schedule import Schedule
 
-__all__ = ["command_line", "name_files", "name_report", "print_recommendation", "run_and_recommend", "show"]
+__all__ = ["command_line", "name_files", "name_report", "print_result", "run_and_recommend", "show"]
 
 _REPORT_FOLDER = "report"
-# A campaign also lists splits whose window is at most so much longer.
-_WITHIN = 0.05
+# Characters of a line where nobody reads it on a screen.
+_ENDLESS = 10_000
 
 
 def run_and_recommend(
@@ -28,26 +28,10 @@ def run_and_recommend(
 ) -> None:
     """Measure what a study asks for, recommend, compare with the law of an emulated load, and write the report.
 
-    Parameters
-    ----------
-    study
-        The study.
-    directory
-        Where the campaign and the report go; by default what the study says.
-    learner, seed
-        As of ``recommend``.
-    evidence
-        Whether to list every measurement on the screen.
-
-    Raises
-    ------
-    PreciceLBError
-        Whatever stops the campaign or the recommendation.
+    With ``evidence`` every measurement is listed on the screen.
     """
     from precice_lb.calibrate import run_campaign
     from precice_lb.emulation import read_laws
-    from precice_lb.recommend import recommend as recommend_measured
-    from precice_lb.recommend.failed import with_failed
     from precice_lb.report.attempt import attempted
     from precice_lb.report.documents import write_documents
     from precice_lb.report.launch_scripts import write_launch_scripts
@@ -60,39 +44,29 @@ def run_and_recommend(
     with CampaignProgress(console(sys.stderr)) as progress:
         result = run_campaign(study, directory or study.campaign_directory, report=progress, learner=learner)
     result.require_runs(study)
-    measurements = result.measurements()
-    schedule = schedule_of(measurements, None, None)
-    bounds: dict[str, Any] = {
-        "minimum_ranks": {each.name: each.minimum_ranks for each in study.participants},
-        "maximum_ranks": {each.name: most for each in study.participants if (most := each.maximum_ranks) is not None},
-    }
-    # Runs on smaller meshes, or earlier ones of another size, tell of the case itself by its parameters.
-    columns = {column for columns in measurements.parameters.values() for column in columns}
-    recommendation = recommend_measured(
-        measurements,
-        study.budget.ranks,
-        schedule=schedule,
-        learner=learner,
-        random_state=seed,
-        within=_WITHIN,
-        parameters={key: value for key, value in study.parameters.items() if key in columns},
-        failed=[each.ranks for each in result.failed_splits],
-        **bounds,
-    )
-    recommendation = with_failed(recommendation, result.failed_splits)
+    settings = study.settings(learner)
+    measured = Measured(result.measurements(), failed=result.failed_splits, settings=settings)
+    recommendation, schedule = recommend_case(measured, None, None, Case(seed=seed))
     truth = None
     if study.law_path is not None:
         laws = study.law_path
         truth = attempted(
-            "the comparison with the law", lambda: judge(recommendation, read_laws(laws), schedule, **bounds)
+            "the comparison with the law",
+            lambda: judge(
+                recommendation,
+                read_laws(laws),
+                schedule,
+                minimum_ranks=settings.minimum_ranks,
+                maximum_ranks=settings.maximum_ranks,
+            ),
         )
     # Results first: whatever becomes of what is shown of them, the runs were not in vain.
     written = write_documents(recommendation, result.directory, truth=truth)
     scripts = write_launch_scripts(study, recommendation.split, result.directory)
-    attempted("the screen", lambda: print_recommendation(recommendation, truth=truth, evidence=evidence))
-    name_files(written, sys.stdout)
-    name_files(write_partners_beside([result.directory], recommendation.split, result.directory), sys.stdout)
-    name_files(scripts, sys.stdout)
+    attempted("the screen", lambda: print_result("table", lambda: _blocks(recommendation, truth, evidence=evidence)))
+    name_files(written)
+    name_files(write_partners_beside([result.directory], recommendation.split, result.directory))
+    name_files(scripts)
 
     def report() -> list[Path]:
         page = build_page(
@@ -114,19 +88,26 @@ def run_and_recommend(
         name_report(paths)
 
 
-def show(recommendation: Recommendation, schedule: Schedule, output: Path | None, *, as_json: bool = False) -> None:
-    """Write a recommendation where asked to, then print it.
+def print_result(
+    format: str, blocks: Callable[[], Sequence[Block]], values: Callable[[], Any] = dict, *, whole_lines: bool = False
+) -> None:
+    """Print blocks as a table, or values as JSON; ``whole_lines`` are for programs that search what is not a screen."""
+    if format == "json":
+        from precice_lb.report.documents import json_text
 
-    Parameters
-    ----------
-    recommendation, schedule
-        The recommendation and the coupling it is for.
-    output
-        Directory for the files; None writes none.
-    as_json
-        Print JSON and nothing else on standard output.
-    """
-    from precice_lb.report.documents import json_text, write_documents
+        sys.stdout.write(json_text(values()))
+        return
+    from precice_lb.report.terminal import console, rendered
+
+    screen = console()
+    if whole_lines and not screen.is_terminal:
+        screen.width = _ENDLESS
+    screen.print(rendered(blocks()))
+
+
+def show(recommendation: Recommendation, output: Path | None, format: str) -> None:
+    """Write a recommendation where a directory is given, then print it."""
+    from precice_lb.report.documents import write_documents
 
     written: list[Path] = []
     try:
@@ -134,27 +115,16 @@ def show(recommendation: Recommendation, schedule: Schedule, output: Path | None
             written = write_documents(recommendation, output)
     finally:
         # Also where the directory cannot be written to.
-        if as_json:
-            sys.stdout.write(json_text(recommendation.to_dict()))
-        else:
-            print_recommendation(recommendation)
-    name_files(written, sys.stderr if as_json else sys.stdout)
+        print_result(format, lambda: _blocks(recommendation), recommendation.to_dict)
+    name_files(written, format)
 
 
-def print_recommendation(recommendation: Recommendation, *, truth: Truth | None = None, evidence: bool = False) -> None:
-    """Print a recommendation for people.
-
-    Parameters
-    ----------
-    recommendation, truth, evidence
-        As of `precice_lb.report.recommendation.recommendation_blocks`.
-    """
+def _blocks(recommendation: Recommendation, truth: Truth | None = None, *, evidence: bool = False) -> Sequence[Block]:
     from precice_lb.report.recommendation import recommendation_blocks
-    from precice_lb.report.terminal import console, rendered
     from precice_lb.report.text import short_names
 
     names = short_names(recommendation.split, 24)
-    console().print(rendered(recommendation_blocks(recommendation, names, truth=truth, evidence=evidence)))
+    return recommendation_blocks(recommendation, names, truth=truth, evidence=evidence)
 
 
 def command_line() -> str:
@@ -163,20 +133,14 @@ def command_line() -> str:
 
 
 def name_report(paths: Sequence[Path]) -> None:
-    """Say what a report consists of, with the page to open last.
-
-    Parameters
-    ----------
-    paths
-        As of `precice_lb.report.page.write_report`.
-    """
+    """Say what a report consists of, with the page to open last; ``paths`` are those of `write_report`."""
     page, *documents = paths[:3]
-    name_files(documents, sys.stdout)
+    name_files(documents)
     print(f"wrote {len(paths) - 3} files of figures and their numbers in {page.parent}")
     print(f"report: {page}")
 
 
-def name_files(paths: Sequence[Path], stream: TextIO) -> None:
-    """Say which files were written, one per line."""
+def name_files(paths: Sequence[Path], format: str = "table") -> None:
+    """Say which files were written, one per line; JSON has standard output for itself."""
     for path in paths:
-        print(f"wrote {path}", file=stream)
+        print(f"wrote {path}", file=sys.stderr if format == "json" else sys.stdout)

@@ -1,4 +1,4 @@
-"""Options that say what a machine has and demands."""
+"""Options that say what a machine has and demands, in the words of `precice_lb.recommend.Machine`."""
 
 from __future__ import annotations
 
@@ -13,14 +13,21 @@ from precice_lb.cli.options import by_participant
 from precice_lb.exceptions import DataError
 
 if TYPE_CHECKING:
-    from precice_lb.split import Constraints, SharedCores
+    import precice_lb.recommend
+    from precice_lb.split import SharedCores
 
-__all__ = ["Machine", "machine_constraints"]
+__all__ = ["Machine"]
 
-_ONCE = Parameter(name="*", group="Machine")
+_PLAIN = ("cores", "nodes", "cores_per_node", "gpus_per_node", "gpus")
+# Kind of the numbers by participant, and whether one number may stand for all.
+_BY_PARTICIPANT = {
+    "threads": (int, True), "gpus_per_rank": (int, False), "multiple": (int, True), "fixed": (int, False),
+    "memory": (float, False), "memory_per_rank": (float, True),
+    "elements": (float, False), "elements_per_rank": (float, True),
+}  # fmt: skip
 
 
-@_ONCE
+@Parameter(name="*", group="Machine")
 @dataclass
 class Machine:
     """What a machine has and demands.
@@ -35,6 +42,8 @@ class Machine:
         Cores of a node.
     gpus_per_node
         GPUs of a node.
+    gpus
+        GPUs in all, where nodes are not counted.
     whole_nodes
         Give every participant nodes of its own.
     threads
@@ -47,9 +56,17 @@ class Machine:
         The only rank counts that are possible: Fluid=48,96,144; once per participant.
     fixed
         Ranks that are given: Solid=12.
-    share
+    memory
+        Bytes that a participant needs in all: Fluid=2e11.
+    memory_per_rank
+        Bytes that one of its ranks may use: Fluid=4e9, or one number for all.
+    elements
+        Elements of a participant's mesh: Fluid=1e7.
+    elements_per_rank
+        The most that one of its ranks may have: Fluid=5e5, or one number for all.
+    shared
         Participants that never work at the same time and take turns on the same cores: Fluid/Solid, or ICE+LND/ATM.
-    share_overhead
+    shared_overhead
         By what share compute seconds rise because of that: 0.05 is 5 %.
     """
 
@@ -57,49 +74,37 @@ class Machine:
     nodes: int | None = None
     cores_per_node: int | None = None
     gpus_per_node: int | None = None
+    gpus: int | None = None
     whole_nodes: Annotated[bool, Parameter(negative=())] = False
     threads: list[str] | None = None
     gpus_per_rank: list[str] | None = None
     multiple: list[str] | None = None
     allow: list[str] | None = None
     fixed: list[str] | None = None
-    share: list[str] | None = None
-    share_overhead: float = 0.0
+    memory: list[str] | None = None
+    memory_per_rank: list[str] | None = None
+    elements: list[str] | None = None
+    elements_per_rank: list[str] | None = None
+    shared: list[str] | None = None
+    shared_overhead: float = 0.0
 
+    @property
+    def has_budget(self) -> bool:
+        """Whether it says how much there is to split."""
+        return self.cores is not None or self.nodes is not None
 
-def machine_constraints(
-    ranks: int | None, machine: Machine | None, names: Sequence[str]
-) -> tuple[int, Constraints | None]:
-    """Make a budget and its constraints of the options."""
-    from precice_lb.recommend import machine_of
+    def read(self, names: Sequence[str]) -> precice_lb.recommend.Machine:
+        """Read the texts for these participants."""
+        from precice_lb.recommend import Machine as ReadMachine
 
-    given = machine or Machine()
-
-    def read(option: str, texts: list[str] | None) -> Any:
-        return by_participant(texts, names, option, int) if texts else None
-
-    return machine_of(
-        ranks,
-        given.cores,
-        given.nodes,
-        cores_per_node=given.cores_per_node,
-        gpus_per_node=given.gpus_per_node,
-        whole_nodes=given.whole_nodes or None,
-        threads=_for_all("--threads", given.threads, names),
-        gpus_per_rank=read("--gpus-per-rank", given.gpus_per_rank),
-        multiples=_for_all("--multiple", given.multiple, names),
-        allowed=_allowed(given.allow, names) if given.allow else None,
-        fixed=read("--fixed", given.fixed),
-        shared=_shared(given.share, names, given.share_overhead) if given.share else None,
-    )
-
-
-def _for_all(option: str, texts: list[str] | None, names: Sequence[str]) -> Any:
-    if not texts:
-        return None
-    if len(texts) == 1 and texts[0].strip().isdecimal():
-        return by_participant([f"{name}={texts[0]}" for name in names[:1]], names, option, int)[names[0]]
-    return by_participant(texts, names, option, int)
+        words: dict[str, Any] = {key: getattr(self, key) for key in _PLAIN}
+        words["whole_nodes"] = self.whole_nodes or None
+        for key, (kind, for_all) in _BY_PARTICIPANT.items():
+            if texts := getattr(self, key):
+                words[key] = by_participant(texts, names, f"--{key.replace('_', '-')}", kind, for_all=for_all)
+        words["allow"] = _allowed(self.allow, names) if self.allow else None
+        words["shared"] = _shared(self.shared, names, self.shared_overhead) if self.shared else None
+        return ReadMachine(**words)
 
 
 def _allowed(texts: Sequence[str], names: Sequence[str]) -> dict[str, list[int]]:
@@ -134,7 +139,7 @@ def _shared(texts: Sequence[str], names: Sequence[str], overhead: float) -> list
         unknown = [name for turn in turns for name in turn if name not in names]
         if unknown or len(turns) < 2:
             raise DataError(
-                f"--share: expected two turns or more of participants out of {', '.join(names)}, such as "
+                f"--shared: expected two turns or more of participants out of {', '.join(names)}, such as "
                 f"{'/'.join(names[:2])}, found {text!r}"
             )
         groups.append(SharedCores(turns, overhead))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 from collections.abc import Callable, Sequence
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 LEARNER_HELP = f"{DEFAULT_LEARNER} (default), {', '.join(name for name in LEARNERS if name != DEFAULT_LEARNER)}"
 """Every learner by name, for the help of options."""
 
-__all__ = ["by_participant", "parallel_of", "parameter_values", "preference", "required", "schedule_of"]
+__all__ = ["by_participant", "couplings", "learner_values", "parameter_values", "preference", "required", "share"]
 
 
 def required(sources: Sequence[Path], what: str) -> Sequence[Path]:
@@ -28,43 +29,36 @@ def required(sources: Sequence[Path], what: str) -> Sequence[Path]:
     return sources
 
 
-def schedule_of(
-    measurements: Measurements, coupling: Literal["parallel", "serial"] | None, config: Path | None
-) -> Schedule:
-    """Take the coupling from the option, else from the recorded configuration, else assume it parallel."""
-    from precice_lb.precice_xml import parse_configuration
-    from precice_lb.schedule import Schedule
+def couplings(measurements: Measurements, coupling: str | None = None) -> tuple[Schedule, Schedule | None]:
+    """Take the coupling from the option, else from the recorded configuration, else assume it parallel.
 
-    if coupling is not None and config is not None:
-        raise DataError("expected either --coupling or --config, found both; --config says more")
-    if config is not None:
-        return Schedule.from_config(config, measurements.iterations, measurements.overhead)
-    names = list(measurements.samples)
-    if coupling == "serial":
-        return Schedule.serial(names)
-    if coupling == "parallel" or measurements.configuration is None:
-        return Schedule.parallel(names)
-    configuration = parse_configuration(measurements.configuration)
-    return Schedule.from_config(configuration, measurements.iterations, measurements.overhead)
-
-
-def parallel_of(
-    measurements: Measurements, coupling: Literal["parallel", "serial"] | None, config: Path | None
-) -> Schedule | None:
-    """Exchange serial for parallel schemes in what `schedule_of` takes; None where there is none to exchange."""
+    Beside it stands the same one with parallel schemes in place of serial ones; None where there is none to exchange.
+    """
     from precice_lb.precice_xml import parse_configuration, read_configuration
     from precice_lb.recommend import parallel_instead
     from precice_lb.schedule import Schedule
 
-    if coupling is not None:
-        return Schedule.parallel(list(measurements.samples)) if coupling == "serial" else None
-    if config is not None:
-        configuration = read_configuration(config)
-    elif measurements.configuration is not None:
-        configuration = parse_configuration(measurements.configuration)
+    names = list(measurements.samples)
+    if coupling == "serial":
+        return Schedule.serial(names), Schedule.parallel(names)
+    if coupling == "parallel" or (coupling is None and measurements.configuration is None):
+        return Schedule.parallel(names), None
+    if coupling is None:
+        configuration = parse_configuration(measurements.configuration or "")
+    elif Path(coupling).exists():
+        configuration = read_configuration(Path(coupling))
     else:
-        return None
-    return parallel_instead(configuration, measurements.iterations, measurements.overhead)
+        raise DataError(f"--coupling: expected parallel, serial or a precice-config.xml, found no file {coupling}")
+    told = (measurements.iterations, measurements.overhead)
+    return Schedule.from_config(configuration, *told), parallel_instead(configuration, *told)
+
+
+def share(value: float, option: str) -> float:
+    """Check a share; one that was meant as percent is refused."""
+    if not 0 <= value < 1:
+        found = f"{value:g}; {value:g} % is {value / 100:g}" if value >= 1 else f"{value:g}"
+        raise DataError(f"{option}: expected a share between 0 and 1, such as 0.05 for 5 %, found {found}")
+    return value
 
 
 def preference(text: str) -> Literal["time", "cost"] | float:
@@ -81,9 +75,11 @@ def preference(text: str) -> Literal["time", "cost"] | float:
 
 
 def by_participant(
-    texts: Sequence[str], names: Sequence[str], option: str, kind: Callable[[Any], float]
-) -> dict[str, Any]:
-    """Read ``Inner=2,Outer=4`` or a JSON object, given once or several times."""
+    texts: Sequence[str], names: Sequence[str], option: str, kind: Callable[[Any], float], *, for_all: bool = False
+) -> Any:
+    """Read ``Inner=2,Outer=4`` or a JSON object, given once or several times; ``for_all`` allows one number alone."""
+    if for_all and len(texts) == 1 and texts[0].strip()[:1].isdigit():
+        return by_participant([f"{names[0]}={texts[0]}"], names, option, kind)[names[0]]
     values: dict[str, Any] = {}
     for text in texts:
         try:
@@ -118,6 +114,24 @@ def parameter_values(texts: Sequence[str]) -> dict[str, float | str | None]:
                 f"--parameter: expected name=value, such as level=8, or name=any, found {text!r}; a JSON object where "
                 "a name or value has a comma"
             ) from None
+    return values
+
+
+def learner_values(texts: Sequence[str]) -> dict[str, Any]:
+    """Read ``ridge=0.1,constant=false`` or a JSON object, given once or several times."""
+    values: dict[str, Any] = {}
+    for text in texts:
+        try:
+            pairs = _pairs(text)
+        except (ValueError, AttributeError):
+            pairs = [("", "")]
+        for name, value in pairs:
+            if not name or value == "":
+                raise DataError(f"--learner-parameters: expected name=value, such as ridge=0.1, found {text!r}")
+            values[name] = value
+            if isinstance(value, str):
+                with contextlib.suppress(ValueError):
+                    values[name] = json.loads(value)
     return values
 
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from precice_lb.cli.app import app
-from precice_lb.cli.flow import name_files
+from precice_lb.cli.flow import name_files, print_result
 from precice_lb.cli.options import by_participant
 from precice_lb.exceptions import DataError, PreciceLBError
 
@@ -84,7 +83,7 @@ def partners(
         Also write partners.json, partners.h5 (all pairs, sparse), pictures and a rank order into this directory.
     """
     from precice_lb.partners import CostModel, launched_spread, measured_start_up, partners_report
-    from precice_lb.report.documents import json_text
+    from precice_lb.report.partners import partners_blocks
 
     spread = launched_spread()
     try:
@@ -112,17 +111,11 @@ def partners(
         raise
     if spread.rank > 0:
         return 0
-    if format == "json":
-        sys.stdout.write(json_text(report.to_dict()))
-    else:
-        from precice_lb.report.partners import partners_blocks
-        from precice_lb.report.terminal import console, rendered
-
-        console().print(rendered(partners_blocks(report)))
+    print_result(format, lambda: partners_blocks(report), report.to_dict)
     if output is not None:
         from precice_lb.report.partners_files import write_partners
 
-        name_files(write_partners(report, output), sys.stderr if format == "json" else sys.stdout)
+        name_files(write_partners(report, output), format)
     return 0
 
 

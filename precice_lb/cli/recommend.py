@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from precice_lb.cli.app import app
-from precice_lb.cli.campaign import campaign_of, told_by_study
-from precice_lb.cli.case import Case, recommend_case
+from precice_lb.cli.case import Case, read_measured, recommend_case
 from precice_lb.cli.flow import name_files, show
 from precice_lb.cli.machine import Machine
-from precice_lb.cli.options import required
-
-if TYPE_CHECKING:
-    from precice_lb.recommend.failed import FailedSplit
 
 __all__ = ["recommend"]
 
@@ -27,12 +21,6 @@ def recommend(
     case: Case | None = None,
     format: Literal["table", "json"] = "table",
     output: Path | None = None,
-    verify: bool = False,
-    ridge: float | None = None,
-    folds: int | None = None,
-    loss: Literal["smape", "mape", "mse"] | None = None,
-    n_terms: int | None = None,
-    constant: bool | None = None,
 ) -> None:
     """Recommend how to split ranks, cores or nodes, from recorded runs or a CSV file.
 
@@ -44,8 +32,8 @@ def recommend(
     ----------
     sources
         The directory of a campaign, directories of stores, or CSV files with the columns participant, ranks and seconds
-        (compute seconds per window). A campaign brings its study's budget, bounds, parameters and learner, where no
-        option says otherwise, and its failed splits.
+        (compute seconds per window). A campaign brings its study's budget, machine, bounds, parameters and learner,
+        where no option says otherwise, and its failed splits.
     ranks
         Total number of ranks to split; or --cores, or --nodes.
     machine
@@ -56,44 +44,12 @@ def recommend(
         A table to read, or JSON alone on standard output.
     output
         Also write recommendation.json, recommendation.md and the figure into this directory.
-    verify
-        Also compare the optimum for the mean curves with all splits, where they are at most a few millions.
-    ridge
-        pmnf: weight of the ridge penalty.
-    folds
-        pmnf: folds of the cross-validation; by default leave-one-out.
-    loss
-        pmnf: what the cross-validation minimises.
-    n_terms
-        pmnf: terms of a model beside its constant.
-    constant
-        pmnf: whether a model has a constant.
     """
-    from precice_lb.recommend import load_sources
-
     given = case or Case()
-    campaign = campaign_of(required(sources, "source"))
-    failed: tuple[FailedSplit, ...] = ()
-    if campaign is None:
-        measurements = load_sources(sources, warmup=given.warmup)
-    else:
-        result, settings = campaign
-        failed = result.failed_splits
-        measurements = result.measurements(given.warmup)
-        ranks, given = told_by_study(settings, ranks, machine, given, measurements)
-    of_learner = {"ridge": ridge, "folds": folds, "loss": loss, "n_terms": n_terms, "constant": constant}
-    recommendation, schedule = recommend_case(
-        measurements,
-        ranks,
-        machine,
-        given,
-        learner_parameters={key: value for key, value in of_learner.items() if value is not None} or None,
-        verify=verify,
-        failed=failed,
-    )
-    show(recommendation, schedule, output, as_json=format == "json")
+    recommendation, _ = recommend_case(read_measured(sources, given.warmup), ranks, machine, given)
+    show(recommendation, output, format)
     if output is not None:
         from precice_lb.report.partners_files import write_partners_beside
 
         written = write_partners_beside(sources, recommendation.split, output)
-        name_files(written, sys.stderr if format == "json" else sys.stdout)
+        name_files(written, format)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,15 +10,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 
 from precice_lb.cli.app import app
-from precice_lb.cli.campaign import campaign_of, told_by_study
-from precice_lb.cli.case import Case, recommend_case
+from precice_lb.cli.case import Case, read_measured, recommend_case
 from precice_lb.cli.flow import command_line, name_report
 from precice_lb.cli.machine import Machine
-from precice_lb.cli.options import required
 
 if TYPE_CHECKING:
     from precice_lb.dataset import CoupledRun, Measurements
-    from precice_lb.recommend.failed import FailedSplit
 
 __all__ = ["report"]
 
@@ -58,51 +54,24 @@ def report(
     from precice_lb.report.page.next_runs import TARGET_REGRET
 
     given = case or Case()
-    campaign = campaign_of(required(sources, "source"))
-    failed: tuple[FailedSplit, ...] = ()
-    target = TARGET_REGRET
-    if campaign is None:
-        runs, measurements = _read(sources, given.warmup)
-    else:
-        result, settings = campaign
-        failed = result.failed_splits
-        runs, measurements = result.coupled_runs(given.warmup), result.measurements(given.warmup)
-        ranks, given = told_by_study(settings, ranks, machine, given, measurements)
-        if settings is not None and settings.target_regret is not None:
-            target = settings.target_regret
+    found = read_measured(sources, given.warmup, runs=True)
     known = _remembered(sources)
-    if ranks is None and (machine is None or (machine.cores is None and machine.nodes is None)):
-        ranks = known.get("total_ranks") or _most_ranks(runs, measurements)
-    if given.parameter is None and known.get("parameters"):
-        given = dataclasses.replace(given, parameter=[json.dumps(known["parameters"])])
-    recommendation, schedule = recommend_case(measurements, ranks, machine, given, failed=failed)
+    if ranks is None and found.settings is None and not (machine or Machine()).has_budget:
+        ranks = known.get("total_ranks") or _most_ranks(found.runs, found.measurements)
+    recommendation, schedule = recommend_case(found, ranks, machine, given, parameters=known.get("parameters"))
+    target = None if found.settings is None else found.settings.target_regret
     launch = sources[0] / "launch"
     evidence = Evidence(
         recommendation,
         schedule,
-        runs,
+        found.runs,
         tuple(sources),
         seed=given.seed,
         command=command_line(),
         launch=launch if known.get("split") == recommendation.split and launch.is_dir() else None,
-        target_regret=target,
+        target_regret=TARGET_REGRET if target is None else target,
     )
     name_report(write_report(build_page(evidence), output))
-
-
-def _read(sources: Sequence[Path], warmup: int | None) -> tuple[list[CoupledRun], Measurements]:
-    """Read runs once, and tables where there are any."""
-    from precice_lb.dataset import load_runs, measurements_from_runs
-    from precice_lb.ingest.profiling import enrich
-    from precice_lb.recommend import load_sources
-
-    stores = [path for path in sources if path.is_dir() or path.suffix in (".h5", ".spool")]
-    if len(stores) < len(sources):
-        # Whatever is not there is refused here, too.
-        measurements = load_sources(sources, warmup=warmup)
-        return (load_runs(stores, warmup=warmup, complete=enrich) if stores else []), measurements
-    runs = load_runs(stores, warmup=warmup, complete=enrich)
-    return runs, measurements_from_runs(runs)
 
 
 def _remembered(sources: Sequence[Path]) -> dict[str, Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -43,7 +42,7 @@ def scripts(study: Path, *, split: list[str] | None = None, directory: Path | No
     place = directory or read.campaign_directory
     ranks = by_participant(split, read.names, "--split", int) if split else _recommended(place)
     _require_bounds(read, ranks, "--split" if split else str(place / JSON_NAME))
-    name_files(write_launch_scripts(read, ranks, place), sys.stdout)
+    name_files(write_launch_scripts(read, ranks, place))
 
 
 def _require_bounds(study: Study, split: Mapping[str, int], what: str) -> None:
@@ -56,6 +55,11 @@ def _require_bounds(study: Study, split: Mapping[str, int], what: str) -> None:
             raise DataError(
                 f"{what}: expected {low} to {high} ranks for {name}, found {split[name]}; change the split, or the "
                 f"bounds of {name} or the budget in {study.path}"
+            )
+        if split[name] not in study.allow.get(name, [split[name]]):
+            raise DataError(
+                f"{what}: expected ranks for {name} that [machine] allows ({', '.join(map(str, study.allow[name]))}), "
+                f"found {split[name]}; change the split, or [machine] in {study.path}"
             )
     total = sum(split.values())
     if total > study.budget.ranks:

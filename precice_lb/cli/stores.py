@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Literal
 
 from precice_lb.cli.app import app
-from precice_lb.cli.flow import name_files
+from precice_lb.cli.flow import name_files, print_result
 from precice_lb.cli.options import required
 
 __all__ = ["merge", "summary"]
@@ -46,20 +46,18 @@ def summary(
     from precice_lb.ingest.profiling import enrich
     from precice_lb.report.summary import summarise
     from precice_lb.report.summary_files import rank_csv, summary_csv, summary_dict
+    from precice_lb.report.summary_text import summary_blocks
 
     sources = required(directories, "directory of stores")
     runs = summarise(load_runs(sources, warmup=warmup, complete=enrich))
     if format == "csv":
         sys.stdout.write(rank_csv(runs) if per_rank else summary_csv(runs))
-    elif format == "json":
-        from precice_lb.report.documents import json_text
-
-        sys.stdout.write(json_text([summary_dict(each, per_rank=per_rank) for each in runs]))
     else:
-        from precice_lb.report.summary_text import summary_blocks
-        from precice_lb.report.terminal import console, rendered
-
-        console().print(rendered(summary_blocks(runs, per_rank=per_rank)))
+        print_result(
+            format,
+            lambda: summary_blocks(runs, per_rank=per_rank),
+            lambda: [summary_dict(each, per_rank=per_rank) for each in runs],
+        )
 
 
 @app.command
@@ -85,6 +83,6 @@ def merge(*directories: Path, force: bool = False, keep_parts: bool = False) -> 
 
     for directory in required(directories, "directory of stores"):
         written = merge_stores(directory, complete=enrich, remove=not keep_parts, force=force)
-        name_files(written, sys.stdout)
+        name_files(written)
         if not written:
             print(f"nothing left to merge in {directory}")

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from precice_lb.cli.app import app
+from precice_lb.cli.flow import print_result
 from precice_lb.exceptions import DataError
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ def watch(
 
     Example: precice-lb watch precice-lb-store --measurements demo --restart-cost 600
 
-    Example: precice-lb watch . --once --format json --threshold gain=10
+    Example: precice-lb watch . --once --format json --threshold gain=0.1
 
     Parameters
     ----------
@@ -61,7 +62,7 @@ def watch(
         Seconds that a restart costs, with lost work and the time in the queue; by default what this run took to start.
     threshold
         End with exit code 3 when the gain of another split, the share of core time that waits, or the change of a
-        participant's load reaches so many percent: gain=10, waiting=30, drift=20; given again, any one will do.
+        participant's load reaches this share: gain=0.1 (10 %), waiting=0.3, drift=0.2; given again, any one will do.
     once
         Poll once and end.
     every
@@ -167,33 +168,29 @@ def _screen(format: str) -> Iterator[_Lines | _Live]:
 
 
 def _print(snapshot: Snapshot, format: str) -> None:
-    if format == "json":
-        from precice_lb.report.documents import json_text
-
-        sys.stdout.write(json_text(snapshot.to_dict()))
-        return
-    from precice_lb.report.terminal import console, rendered
+    from precice_lb.report.terminal import console
     from precice_lb.report.watch_view import watch_blocks
 
-    screen = console()
-    screen.print(rendered(watch_blocks(snapshot, ascii_only=screen.options.ascii_only)))
+    ascii_only = console().options.ascii_only
+    print_result(format, lambda: watch_blocks(snapshot, ascii_only=ascii_only), snapshot.to_dict)
 
 
 def _limits(texts: Sequence[str]) -> dict[str, float]:
-    """Read ``gain=10,waiting=30``, percent, as shares."""
+    """Read ``gain=0.1,waiting=0.3``."""
     limits = {}
     for text in texts:
         for part in text.split(","):
             name, _, number = part.partition("=")
             try:
-                percent = float(number)
+                limit = float(number)
             except ValueError:
-                percent = -1.0
-            if name.strip() not in _MEASURES or not percent > 0:
+                limit = -1.0
+            if name.strip() not in _MEASURES or not 0 < limit < 1:
                 raise DataError(
-                    f"--threshold: expected gain, waiting or drift and percent above 0, such as gain=10, found {part!r}"
+                    "--threshold: expected gain, waiting or drift and a share between 0 and 1, such as gain=0.1 for "
+                    f"10 %, found {part!r}"
                 )
-            limits[name.strip()] = percent / 100
+            limits[name.strip()] = limit
     return limits
 
 

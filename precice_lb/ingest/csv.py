@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import csv
+import io
 import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import IO, Any
 
 from precice_lb.dataset import Measurements
 from precice_lb.exceptions import DataError
 from precice_lb.ingest.files import one_line, whole_number
 from precice_lb.ingest.samples import COLUMNS, OPTIONAL_COLUMNS, Sample, join
 
-__all__ = ["import_files", "read_csv", "write_csv"]
+__all__ = ["import_files", "read_csv", "read_frame", "write_csv"]
 
 _DELIMITERS = ",;\t"
+_Lines = list[tuple[int, list[str]]]
 
 
 def read_csv(path: str | Path) -> Measurements:
@@ -40,6 +43,13 @@ def read_csv(path: str | Path) -> Measurements:
         If the file cannot be read, a column is missing or a value is not what it should be, with the line.
     """
     return join(_samples(Path(path)))
+
+
+def read_frame(frame: Any) -> Measurements:
+    """Read measurements from a long pandas DataFrame, whose columns are those of such a file."""
+    # Whole numbers of ranks may be floats there.
+    text = io.StringIO(frame.convert_dtypes().to_csv(index=False))
+    return join(_checked("DataFrame", *_parsed("DataFrame", text), "row", -1))
 
 
 def import_files(paths: Sequence[Path]) -> Measurements:
@@ -89,10 +99,17 @@ def _cell(value: object) -> object:
 
 def _samples(path: Path) -> list[Sample]:
     """Read and check every row."""
-    header, lines = _table(path)
+    try:
+        with path.open(newline="", encoding="utf-8-sig") as file:
+            return _checked(str(path), *_parsed(str(path), file))
+    except (OSError, ValueError, csv.Error) as error:
+        raise DataError(f"{path}: expected a readable CSV file, found: {one_line(error)}") from error
+
+
+def _checked(source: str, header: list[str], lines: _Lines, place: str = "line", shift: int = 0) -> list[Sample]:
     samples = []
     for line, cells in lines:
-        where = f"{path}, line {line}"
+        where = f"{source}, {place} {line + shift}"
         if len(cells) != len(header):
             raise DataError(f"{where}: expected {len(header)} columns as in the header, found {len(cells)}")
         row = dict(zip(header, cells, strict=True))
@@ -105,31 +122,27 @@ def _samples(path: Path) -> list[Sample]:
         seconds = _number(where, "seconds", row.pop("seconds"), "seconds per time window above 0", lambda x: x > 0)
         error = _optional(where, "standard_error", row, "seconds of at least 0", lambda x: x >= 0)
         iterations = _optional(where, "iterations", row, "a number of at least 1", lambda x: x >= 1)
-        samples.append(Sample(name, ranks, seconds, str(path), error, iterations, row))
+        samples.append(Sample(name, ranks, seconds, source, error, iterations, row))
     if not samples:
-        raise DataError(f"{path}: expected at least one row of measurements below the header, found none")
+        raise DataError(f"{source}: expected at least one row of measurements below the header, found none")
     return samples
 
 
-def _table(path: Path) -> tuple[list[str], list[tuple[int, list[str]]]]:
+def _parsed(source: str, file: IO[str]) -> tuple[list[str], _Lines]:
     """Read header and rows, each with its line; what a spreadsheet leaves empty at the end of every row is cut off."""
-    try:
-        with path.open(newline="", encoding="utf-8-sig") as file:
-            # Texts below may contain any of them, so only the header decides.
-            delimiter = _delimiter(next((line for line in file if line.strip()), ""))
-            file.seek(0)
-            reader = csv.reader(file, delimiter=delimiter, skipinitialspace=True, strict=True)
-            lines = [(reader.line_num, [cell.strip() for cell in row]) for row in reader if any(map(str.strip, row))]
-    except (OSError, ValueError, csv.Error) as error:
-        raise DataError(f"{path}: expected a readable CSV file, found: {one_line(error)}") from error
+    # Texts below may contain any of them, so only the header decides.
+    delimiter = _delimiter(next((line for line in file if line.strip()), ""))
+    file.seek(0)
+    reader = csv.reader(file, delimiter=delimiter, skipinitialspace=True, strict=True)
+    lines = [(reader.line_num, [cell.strip() for cell in row]) for row in reader if any(map(str.strip, row))]
     if not lines:
-        raise DataError(f"{path}: expected a header with the columns {', '.join(COLUMNS)}, found an empty file")
+        raise DataError(f"{source}: expected a header with the columns {', '.join(COLUMNS)}, found an empty file")
     (number, names), rows = lines[0], lines[1:]
     while names and not names[-1]:
         names.pop()
         rows = [(line, cells[:-1] if len(cells) > len(names) and not cells[-1] else cells) for line, cells in rows]
     header = [name.lower() if name.lower() in (*COLUMNS, *OPTIONAL_COLUMNS) else name for name in names]
-    _check_header(f"{path}, line {number}", header)
+    _check_header(f"{source}, line {number}", header)
     return header, rows
 
 

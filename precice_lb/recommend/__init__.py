@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from precice_lb.recommend.facade import recommend
-from precice_lb.recommend.machine import Machine, machine_of
+from precice_lb.recommend.api import recommend, recommend_split
+from precice_lb.recommend.machine import Machine
 from precice_lb.recommend.records import Alternative
 from precice_lb.recommend.result import Recommendation
-from precice_lb.recommend.scheme import parallel_instead
 from precice_lb.recommend.sources import load_sources
-from precice_lb.recommend.words import recommend_split
+from precice_lb.schedule.named import parallel_instead
 
 __all__ = [
     "Alternative",
     "Machine",
     "Recommendation",
     "load_sources",
-    "machine_of",
     "parallel_instead",
     "recommend",
     "recommend_split",

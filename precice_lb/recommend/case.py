@@ -38,11 +38,7 @@ def knows_parameters(learner: Any) -> bool:
 
 
 def case_of(measurements: Measurements, names: tuple[str, ...], wanted: Values | None, learner: Any) -> Case:
-    """Choose rows and columns for a case.
-
-    A parameter of numbers becomes a column of the model where the learner knows several parameters; for one that knows
-    ranks alone, and for a parameter of texts, the rows with that value count and no others.
-    """
+    """Choose rows and columns for a case."""
     given = dict(wanted or {})
     known = {column for name in names for column in measurements.parameters.get(name, {})}
     for column in given:

@@ -10,13 +10,12 @@ from numpy.typing import NDArray
 
 from precice_lb.exceptions import InfeasibleError
 from precice_lb.plural import plural
-from precice_lb.recommend.limits import Limits
-from precice_lb.recommend.machine import Room
+from precice_lb.recommend.limits import Limits, outside
+from precice_lb.recommend.problem import SplitProblem
 from precice_lb.recommend.records import Alternative
 from precice_lb.recommend.tables import Table, best_ranks
-from precice_lb.recommend.task import Task
 
-__all__ = ["Reference", "compared", "rank_intervals", "reference_splits", "window_interval"]
+__all__ = ["Reference", "caveats", "compared", "rank_intervals", "reference_splits", "window_interval"]
 
 # A split to compare with, and the one that was meant where the bounds do not allow that.
 Reference = tuple[dict[str, int], dict[str, int]]
@@ -45,11 +44,11 @@ def reference_splits(
 
 
 def compared(
-    task: Task,
+    problem: SplitProblem,
     windows: NDArray[np.float64],
     others: Mapping[str, Reference],
     models: Mapping[str, Any],
-    believed: Mapping[str, tuple[int, int]],
+    valid: Mapping[str, tuple[int, int]],
 ) -> tuple[dict[str, Alternative], list[str]]:
     """Compare the recommended split with others, curve by curve."""
     window = float(windows.mean())
@@ -58,39 +57,43 @@ def compared(
         doubtful = [
             name
             for name, model in models.items()
-            if not getattr(model, "always_valid", False) and not believed[name][0] <= other[name] <= believed[name][1]
+            if not getattr(model, "always_valid", False) and not valid[name][0] <= other[name] <= valid[name][1]
         ]
         if doubtful:
             name = doubtful[0]
-            low, high = believed[name]
+            low, high = valid[name]
             warnings.append(
-                f"The {kind} split is not compared: the model of {name} can be believed from {low} to "
+                f"The {kind} split is not compared: the model of {name} is valid from {low} to "
                 f"{plural(high, 'rank')}, not at {other[name]}."
             )
             continue
-        seconds = task.outlook.window(other)
+        seconds = problem.expected.window(other)
         # The same split is not faster, whatever rounding says.
-        faster = float((windows < seconds * (1 - 1e-12)).mean()) if task.outlook.is_uncertain else float("nan")
+        faster = float((windows < seconds * (1 - 1e-12)).mean()) if problem.expected.is_uncertain else float("nan")
         mean = float(seconds.mean())
         alternatives[kind] = Alternative(other, mean, mean / window - 1, faster, meant)
     return alternatives, warnings
 
 
 def window_interval(
-    models: Mapping[str, Any], task: Task, split: Mapping[str, int], windows: NDArray[np.float64], level: float
+    models: Mapping[str, Any],
+    problem: SplitProblem,
+    split: Mapping[str, int],
+    windows: NDArray[np.float64],
+    level: float,
 ) -> tuple[float, float]:
     """Give quantiles over drawn curves; else the window times of all low and all high bounds, as it is monotone."""
-    outlook = task.outlook
-    if outlook.is_uncertain:
+    expected, constraints = problem.expected, problem.limits.constraints
+    if expected.is_uncertain:
         low, high = np.quantile(windows, [(1 - level) / 2, (1 + level) / 2])
     elif all(hasattr(model, "predict_interval") for model in models.values()):
         ranks = {name: np.array([[split[name]]], dtype=np.float64) for name in models}
         bounds = {name: model.predict_interval(ranks[name], level) for name, model in models.items()}
-        # The curves of the outlook have it, the models' bounds do not.
-        slower = {name: 1.0 if task.constraints is None else 1.0 + task.constraints.overhead(name) for name in models}
+        # The curves have what sharing cores costs, the models' bounds do not.
+        slower = {name: 1.0 if constraints is None else 1.0 + constraints.overhead(name) for name in models}
         low, high = (
             float(
-                outlook.seconds(
+                expected.seconds(
                     {name: np.array(max(float(pair[side][0]), 0.0) * slower[name]) for name, pair in bounds.items()}
                 )
             )
@@ -102,24 +105,20 @@ def window_interval(
 
 
 def rank_intervals(
-    task: Task, tables: Mapping[str, Table | None], split: Mapping[str, int], level: float, limits: Limits
+    problem: SplitProblem, tables: Mapping[str, Table | None], split: Mapping[str, int], level: float, limits: Limits
 ) -> dict[str, tuple[int, int]]:
-    """Give quantiles of the ranks that would be best for each set of drawn curves; nothing where none are drawn.
-
-    They keep within the bounds, and are counts that are possible. Whole nodes are left aside: what would be best if
-    ranks could be divided freely is rounded to a possible count.
-    """
+    """Give quantiles of the ranks that would be best for each set of drawn curves; nothing where none are drawn."""
     known = {name: table for name, table in tables.items() if table is not None}
-    budget = task.budget
-    if task.constraints is not None:
-        room = Room(task.constraints, task.budget)
-        if room.common_threads is None or task.constraints.shared or task.constraints.fixed:
-            return {}
-        budget = room.cores // room.common_threads
+    threads = {limits.threads(name) for name in tables}
+    constraints = limits.constraints
+    if len(threads) > 1 or (constraints is not None and (constraints.shared or constraints.fixed)):
+        return {}
+    budget = limits.cores // threads.pop()
     if len(known) < len(tables):
         return {}
     spare = max(budget - sum(split.values()), 0)
-    best = best_ranks(known, task.outlook.schedule, split, task.first, spare, task.last)
+    bounds = problem.limits
+    best = best_ranks(known, problem.expected.schedule, split, bounds.lowest, spare, bounds.highest)
     edges = [(1 - level) / 2, (1 + level) / 2]
     intervals = {}
     for name, ranks in best.items():
@@ -135,3 +134,35 @@ def _nearest(ranks: NDArray[np.float64], counts: NDArray[np.int64]) -> NDArray[n
     right = np.searchsorted(counts, ranks).clip(0, len(counts) - 1)
     left = np.maximum(right - 1, 0)
     return np.asarray(np.where(ranks - counts[left] < counts[right] - ranks, counts[left], counts[right]))
+
+
+def caveats(
+    samples: Mapping[str, NDArray[np.float64]],
+    split: Mapping[str, int],
+    limits: Limits,
+    valid: Mapping[str, tuple[int, int]],
+) -> list[str]:
+    """Find reasons for doubt."""
+    found = []
+    for name, rows in samples.items():
+        ranks = np.unique(rows[:, 0]).astype(int)
+        if len(ranks) == 1:
+            found.append(
+                f"{name} was measured at {plural(ranks[0], 'rank')} only: how it scales is assumed (nearly ideally), "
+                "not measured; measure at other rank counts."
+            )
+        elif len(ranks) == 2:
+            found.append(f"{name} was measured at two rank counts only: measure at a third to see its curve bend.")
+        if len(ranks) > 1 and (known := outside(split[name], ranks)):
+            found.append(
+                f"{name}: {plural(split[name], 'rank')}, outside of the measured range of {known[0]} to {known[1]}: "
+                "the prediction is an extrapolation."
+            )
+        low, high = valid[name]
+        if split[name] == low > limits.lowest[name] or split[name] == high < limits.highest[name]:
+            found.append(
+                f"{name}: its model is valid from {low} to {plural(high, 'rank')} only (elsewhere it is not "
+                "positive or bends as no run time does), and that bound decided; measure beyond it or choose another "
+                "learner."
+            )
+    return found

@@ -11,13 +11,15 @@ from numpy.typing import NDArray
 
 from precice_lb.exceptions import ModelError
 from precice_lb.models import valid_range
-from precice_lb.recommend.bounds import require_room
+from precice_lb.recommend.case import Case
 from precice_lb.recommend.compare import window_interval
-from precice_lb.recommend.outlook import Curves, Outlook, curves_of
+from precice_lb.recommend.gate import Comparison, Rejection
+from precice_lb.recommend.limits import Limits
 from precice_lb.recommend.plan import Tradeoff, tradeoff_of
+from precice_lb.recommend.posterior import Curves, ExpectedWindowTime, curves_of
+from precice_lb.recommend.problem import SplitProblem
 from precice_lb.recommend.records import Prefer
 from precice_lb.recommend.tables import Table, grid_of_ranks
-from precice_lb.recommend.task import Task
 from precice_lb.schedule import Schedule
 from precice_lb.split import Constraints, SplitResult
 
@@ -31,22 +33,16 @@ class Question:
     """What is to be decided, apart from the models."""
 
     schedule: Schedule
+    case: Case
     # Ranks and seconds of this case by participant, shape (n, 2).
     samples: dict[str, Array]
-    # As of `Outlook`.
-    recorded: tuple[Mapping[str, Array], ...]
-    # In the unit of the constraints.
-    budget: int
-    # Of the machine.
-    constraints: Constraints | None
-    # Bounds, and up to which ranks a curve has to be known.
-    lowest: dict[str, int]
-    highest: dict[str, int]
+    limits: Limits
+    # Up to which ranks a curve has to be known.
     reach: dict[str, int]
     # Of all that is drawn.
     seed: int
     level: float
-    # As of `precice_lb.recommend.recommend`.
+    # As of `precice_lb.recommend.recommend_split`.
     prefer: Prefer | None
     within: float | None
     verify: bool
@@ -54,29 +50,35 @@ class Question:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Decision:
-    """What the models say."""
+    """What models say, and how it stands beside the measurements."""
 
     models: dict[str, Any]
-    # What was decided by.
-    task: Task
+    problem: SplitProblem
     # Drawn curves.
     tables: dict[str, Table | None]
-    # Range in which each model can be believed.
-    believed: dict[str, tuple[int, int]]
-    # The best one.
+    # Range of ranks in which each model is valid.
+    valid: dict[str, tuple[int, int]]
+    # The best split, and the budget that it was sought for.
     split: dict[str, int]
-    # The budget that it was sought for.
-    target: int
-    # Optimum for the mean curves, with its proof.
+    budget: int
+    # Optimum for the mean curves, with its proof, and by what share the split may be above the best one.
     found: SplitResult
+    gap: float
     # Where asked for, with the chosen point.
     tradeoff: Tradeoff | None
-    # Compute seconds of each participant, shape (curves,).
+    # Mean compute seconds of each participant and seconds per window, shape (curves,).
     own: dict[str, Array]
-    # Seconds per window, shape (curves,).
     windows: Array
     # Of the window time; NaN where unknown.
     interval: tuple[float, float]
+    # Whether the split is the models' best one ("model"), or the best measured one in its place ("measured").
+    basis: str = "model"
+    # Measured splits beside what the models say; those whose window time is known without a model.
+    comparisons: tuple[Comparison, ...] = ()
+    known: Mapping[tuple[int, ...], Comparison] = dataclasses.field(default_factory=dict)
+    # Models that are not used, and what was found.
+    rejections: tuple[Rejection, ...] = ()
+    warnings: tuple[str, ...] = ()
 
     @property
     def window(self) -> float:
@@ -92,28 +94,28 @@ class Decision:
 
 def decide(question: Question, models: dict[str, Any]) -> Decision:
     """Find the split with the least expected window time."""
-    names, seed = question.schedule.participants, question.seed
-    constraints, budget = question.constraints, question.budget
-    curves = {name: curves_of(models[name], [seed, index]) for index, name in enumerate(names)}
-    tables = {name: _table(models[name], curves[name], question.reach[name]) for name in names}
-    times = {name: _times(models[name], tables[name], question.reach[name]) for name in names}
-    believed = {name: _believed(name, models[name], times[name], question.samples[name]) for name in names}
-    first = {name: max(question.lowest[name], believed[name][0]) for name in names}
-    last = {name: min(question.highest[name], believed[name][1]) for name in names}
-    require_room(first, last, question.lowest, budget if constraints is None else sum(first.values()))
-    outlook = Outlook(question.schedule, _slowed(curves, constraints), question.recorded, seed)
-    task = Task(times, budget, curves, outlook, first, last, constraints)
-    tradeoff = tradeoff_of(task) if question.within is not None or question.prefer is not None else None
-    chosen = tradeoff.choose("time" if question.prefer is None else question.prefer) if tradeoff else None
+    schedule, limits, reach, prefer = question.schedule, question.limits, question.reach, question.prefer
+    curves = {name: curves_of(models[name], [question.seed, at]) for at, name in enumerate(schedule.participants)}
+    tables = {name: _table(models[name], curves[name], reach[name]) for name in curves}
+    times = {name: _times(models[name], tables[name], reach[name]) for name in curves}
+    valid = {name: _valid(name, models[name], times[name], question.samples[name]) for name in curves}
+    recorded = question.case.measurements.recorded
+    expected = ExpectedWindowTime(schedule, _slowed(curves, limits.constraints), recorded, question.seed)
+    problem = SplitProblem(times, curves, expected, limits.within(valid))
+    tradeoff = tradeoff_of(problem) if question.within is not None or prefer is not None else None
+    chosen = tradeoff.choose("time" if prefer is None else prefer) if tradeoff else None
     # Preferring time means all of the budget, whatever the few budgets on the curve are.
-    target = budget if chosen is None or question.prefer in (None, "time", 1) else chosen.budget
-    found = task.optimum(budget=target, verify=question.verify)
-    split = task.improved(found.split, target)
-    own = outlook.own(split)
-    windows = outlook.seconds(own)
-    interval = window_interval(models, task, split, windows, question.level)
+    budget = limits.budget if chosen is None or prefer in (None, "time", 1) else chosen.budget
+    found = problem.optimum(budget, verify=question.verify)
+    split = problem.improved(found.split, budget)
+    typical = expected.own(split)
+    windows = expected.seconds(typical)
+    interval = window_interval(models, problem, split, windows, question.level)
+    steady = float(schedule.window_seconds(typical).mean())
+    gap = max(steady * (1 + found.gap) / found.window_seconds - 1, 0.0)
     priced = None if tradeoff is None or chosen is None else (tradeoff, chosen)
-    return Decision(models, task, tables, believed, split, target, found, priced, own, windows, interval)
+    own = expected.mean_own(typical)
+    return Decision(models, problem, tables, valid, split, budget, found, gap, priced, own, windows, interval)
 
 
 def _table(model: Any, curves: Curves, highest: int) -> Table | None:
@@ -131,7 +133,7 @@ def _times(model: Any, table: Table | None, highest: int) -> Array:
     return np.asarray(model.predict(ranks[:, None]), dtype=np.float64).reshape(highest)
 
 
-def _believed(name: str, model: Any, times: Array, rows: Array) -> tuple[int, int]:
+def _valid(name: str, model: Any, times: Array, rows: Array) -> tuple[int, int]:
     if getattr(model, "measured_only", False):
         return int(rows[:, 0].min()), int(rows[:, 0].max())
     if _everywhere(model):

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precice_lb.plural import plural
+from precice_lb.recommend.limits import Limits
 from precice_lb.recommend.result import Recommendation
 
 __all__ = ["FailedSplit", "beyond_failed", "known_bounds", "with_failed"]
@@ -58,11 +59,10 @@ def with_failed(recommendation: Recommendation, failed: Sequence[FailedSplit]) -
 def known_bounds(
     failed: Sequence[Mapping[str, int]],
     samples: Mapping[str, NDArray[np.float64]],
-    lowest: Mapping[str, int],
-    highest: Mapping[str, int],
-) -> tuple[dict[str, int], dict[str, int]]:
+    limits: Limits,
+) -> Limits:
     """Keep a participant that failed with some ranks, beside any others, on the side of them where it worked."""
-    low, high = dict(lowest), dict(highest)
+    low, high = dict(limits.lowest), dict(limits.highest)
     for split in failed:
         if len(split) != 1:
             continue
@@ -71,7 +71,7 @@ def known_bounds(
             high[name] = min(high[name], ranks - 1)
         elif name in samples and samples[name][:, 0].min() > ranks:
             low[name] = max(low[name], ranks + 1)
-    return low, high
+    return dataclasses.replace(limits, lowest=low, highest=high)
 
 
 def beyond_failed(split: Mapping[str, int], failed: Sequence[FailedSplit], worked: Mapping[str, set[int]]) -> list[str]:

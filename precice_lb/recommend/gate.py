@@ -23,7 +23,7 @@ from precice_lb.models.repeats import Points, measured_points
 from precice_lb.plural import plural
 from precice_lb.recommend.case import Case, rows_of_case
 from precice_lb.recommend.learn import fit_model
-from precice_lb.recommend.outlook import Outlook
+from precice_lb.recommend.posterior import ExpectedWindowTime
 from precice_lb.schedule import Schedule
 
 __all__ = [
@@ -214,28 +214,26 @@ def _off(model: Any, points: Points) -> tuple[Array, Array]:
     return np.where(np.isfinite(off), off, np.inf), tolerance
 
 
-def compared_with_measured(outlook: Outlook, runs: Sequence[MeasuredRun]) -> list[Comparison]:
+def compared_with_measured(expected: ExpectedWindowTime, runs: Sequence[MeasuredRun]) -> list[Comparison]:
     """Hold predictions against the windows of measured splits."""
-    names = outlook.names
+    names = expected.names
     groups: dict[tuple[int, ...], list[MeasuredRun]] = {}
     for run in runs:
         if set(names) <= set(run.split):
             groups.setdefault(tuple(run.split[name] for name in names), []).append(run)
     found = []
     for ranks, group in groups.items():
-        windows = np.array([_window(outlook.schedule, run) for run in group])
+        windows = np.array([_window(expected.schedule, run) for run in group])
         repeats = measured_points(np.zeros(len(windows)), windows[:, 0], windows[:, 1])
-        split = dict(zip(names, ranks, strict=True))
-        predicted = float(outlook.window(split).mean())
-        found.append(
-            Comparison(
-                split,
-                float(repeats.seconds[0]),
-                float(repeats.errors[0]),
-                predicted,
-                tuple(dict.fromkeys(run.name for run in group)),
-            )
-        )
+        split, measured = dict(zip(names, ranks, strict=True)), float(repeats.seconds[0])
+        own = {name: float(np.median([run.compute_seconds[name] for run in group])) for name in names}
+        # They sum to no more than the window leaves room for.
+        steady = float(expected.schedule.window_seconds(own))
+        scale = min(1.0, measured / steady) if steady > 0 else 1.0
+        own = {name: seconds * scale for name, seconds in own.items()}
+        runs_of = tuple(dict.fromkeys(run.name for run in group))
+        predicted = float(expected.window(split).mean())
+        found.append(Comparison(split, measured, float(repeats.errors[0]), predicted, runs_of, own))
     return sorted(found, key=lambda each: each.measured)
 
 

@@ -1,20 +1,22 @@
-"""What bounds a split, and the split nearest to a wanted one that keeps within it."""
+"""What bounds a split: what callers and machine ask for, what models leave of it, and the nearest split within it."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+import operator
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from precice_lb.recommend.machine import Room
-from precice_lb.schedule import Schedule
+from precice_lb.exceptions import InfeasibleError
+from precice_lb.plural import plural
 from precice_lb.split import Constraints, optimize_split, proportional_split
-from precice_lb.split.candidates import candidates_of
+from precice_lb.split.candidates import candidates_of, lower_bounds
 
-__all__ = ["Limits"]
+__all__ = ["Limits", "limits_of", "outside", "rank_bounds", "whole_number"]
 
 Integers = NDArray[np.int64]
 
@@ -31,20 +33,54 @@ class Limits:
     # What the machine demands beside that.
     constraints: Constraints | None = None
 
+    @property
+    def cores(self) -> int:
+        """Cores of the budget, or ranks where it counts those."""
+        constraints = self.constraints
+        in_nodes = constraints is not None and constraints.unit == "nodes"
+        return self.budget * (constraints.cores_per_node or 1) if constraints and in_nodes else self.budget
+
+    def threads(self, name: str) -> int:
+        """Cores of a rank; 1 where the budget counts ranks."""
+        constraints = self.constraints
+        return 1 if not constraints or constraints.unit == "ranks" else int(constraints.of("threads", name) or 1)
+
     def counts(self, name: str) -> Integers:
         """Give the rank counts that a participant may have, rising, whatever the others get."""
         low, high = self.lowest[name], self.highest[name]
         return candidates_of(name, "", self.constraints or Constraints(), low, high, None).up_to(high)
 
+    def within(self, ranges: Mapping[str, tuple[int, int]]) -> Limits:
+        """Narrow the bounds to the ranges in which models hold, or refuse where these leave no split."""
+        first = {name: max(self.lowest[name], low) for name, (low, _) in ranges.items()}
+        last = {name: min(self.highest[name], high) for name, (_, high) in ranges.items()}
+        remedy = "measure at the rank counts in question or choose another learner"
+        for name in first:
+            if first[name] > last[name]:
+                raise InfeasibleError(
+                    f"the model of {name} is valid from {first[name]} to {plural(last[name], 'rank')} only, "
+                    f"which leaves no choice within its bounds; {remedy}"
+                )
+        if self.constraints is None and sum(first.values()) > self.budget:
+            raised = [f"{n} from {plural(first[n], 'rank')}" for n in first if first[n] > self.lowest[n]]
+            raise InfeasibleError(
+                f"the models are valid only for {', '.join(raised)}, more than {self.budget} in all; {remedy}"
+            )
+        return dataclasses.replace(self, lowest=first, highest=last)
+
     def in_proportion(self, weights: Mapping[str, float]) -> tuple[dict[str, int], dict[str, int]]:
         """Divide the budget in proportion to a weight, as people do, and as near to that as the bounds allow."""
-        room = Room(self.constraints or Constraints(), self.budget)
-        least = {name: room.parts_for(name, int(self.counts(name)[0])) for name in weights}
-        most = {name: max(room.parts_for(name, int(self.counts(name)[-1])), least[name]) for name in weights}
-        meant = proportional_split(weights, room.parts)
-        bounded = proportional_split(weights, room.parts, least, most)
-        wanted = {name: room.rounded(name, bounded[name]) for name in weights}
-        return {name: room.ranks_of(name, count) for name, count in meant.items()}, self.nearest(wanted)
+        constraints = self.constraints or Constraints()
+        # Cores that are given out together.
+        part = (constraints.cores_per_node or 1) if constraints.whole_nodes is True else 1
+        parts, ends = self.cores // part, {name: self.counts(name)[[0, -1]].tolist() for name in weights}
+        least, most = ({n: -(-ends[n][side] * self.threads(n) // part) for n in weights} for side in (0, 1))
+        meant, bounded = (
+            {name: count * part // self.threads(name) for name, count in given.items()}
+            for given in (proportional_split(weights, parts), proportional_split(weights, parts, least, most))
+        )
+        multiples = {name: int(constraints.of("multiples", name) or 1) for name in weights}
+        return meant, self.nearest({n: max(ranks - ranks % multiples[n], 1) for n, ranks in bounded.items()})
 
     def nearest(self, wanted: Mapping[str, int]) -> dict[str, int]:
         """Find the split nearest to a wanted one, by the logarithms of the ranks' ratios."""
@@ -53,10 +89,79 @@ class Limits:
         }
         # In series costs add up, so that the shortest window has the least sum of distances.
         found = optimize_split(
-            distances, self.budget, schedule=Schedule.serial(list(wanted)),
+            distances, self.budget, coupling="serial",
             minimum_ranks=self.lowest, maximum_ranks=self.highest, constraints=self.constraints,
         )  # fmt: skip
         return {name: found.split[name] for name in wanted}
+
+
+def limits_of(
+    names: tuple[str, ...],
+    budget: int,
+    minimum: int | Mapping[str, int],
+    maximum: Mapping[str, int] | None,
+    constraints: Constraints | None,
+) -> tuple[Limits, dict[str, int]]:
+    """Find the bounds of each participant's ranks, and up to which count its curve has to be known."""
+    if constraints is None:
+        lowest, highest = rank_bounds(names, budget, minimum, maximum)
+        spare = budget - sum(lowest.values())
+        return Limits(budget, lowest, highest), {name: lowest[name] + spare for name in names}
+    limits = Limits(budget, {}, {}, constraints)
+    most = {name: max(limits.cores // limits.threads(name), 1) for name in names}
+    # Only what is asked for is checked here: the optimiser knows what the machine demands.
+    asked = minimum.values() if isinstance(minimum, Mapping) else [minimum] * len(names)
+    enough = sum(most.values()) + sum(each for each in asked if isinstance(each, int))
+    lowest, highest = rank_bounds(names, enough, minimum, maximum)
+    needed = {name: max(lower_bounds(constraints, name).values()) for name in names}
+    lowest = {name: min(max(lowest[name], needed[name]), most[name]) for name in names}
+    highest = {name: max(min(highest[name], most[name]), lowest[name]) for name in names}
+    return dataclasses.replace(limits, lowest=lowest, highest=highest), most
+
+
+def rank_bounds(
+    names: tuple[str, ...], budget: int, minimum: int | Mapping[str, int], maximum: Mapping[str, int] | None
+) -> tuple[dict[str, int], dict[str, int]]:
+    """Lowest and highest ranks of each participant within the budget."""
+    given = minimum if isinstance(minimum, Mapping) else dict.fromkeys(names, minimum)
+    for unknown in [*given, *(maximum or {})]:
+        if unknown not in names:
+            raise InfeasibleError(f"expected bounds of {', '.join(names)}, found one of {unknown!r}")
+    lowest = {name: whole_number(given.get(name, 1), f"minimum ranks of {name}", 1) for name in names}
+    needed = sum(lowest.values())
+    if budget < needed:
+        raise InfeasibleError(
+            f"expected at least {plural(needed, 'rank')} for {len(names)} participants and their minima, found "
+            f"{budget}; give {needed} or more"
+        )
+    highest = {}
+    for name in names:
+        room = budget - needed + lowest[name]
+        highest[name] = min(room, whole_number((maximum or {}).get(name, room), f"maximum ranks of {name}", 1))
+        if highest[name] < lowest[name]:
+            raise InfeasibleError(
+                f"expected a maximum of at least {plural(lowest[name], 'rank')} for {name}, its minimum, found "
+                f"{highest[name]}"
+            )
+    return lowest, highest
+
+
+def whole_number(value: Any, what: str, least: int) -> int:
+    """Check a number that may be of any integer type."""
+    try:
+        number = operator.index(value)
+    except TypeError:
+        number = least - 1
+    if isinstance(value, bool) or number < least:
+        raise InfeasibleError(f"expected {what} as a whole number of at least {least}, found {value!r}")
+    return number
+
+
+def outside(ranks: int, measured: Iterable[float]) -> tuple[int, int] | None:
+    """Fewest and most ranks that were measured, where some are outside of them; None where they are not."""
+    known = [int(count) for count in measured]
+    low, high = min(known), max(known)
+    return None if low <= ranks <= high else (low, high)
 
 
 def _distance(ranks: Integers, wanted: int) -> NDArray[np.float64]:

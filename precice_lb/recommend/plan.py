@@ -9,45 +9,49 @@ from collections.abc import Mapping
 import numpy as np
 
 from precice_lb.exceptions import InfeasibleError, ModelError
-from precice_lb.recommend.machine import Room
-from precice_lb.recommend.outlook import Outlook
-from precice_lb.recommend.records import Alternative, Instead, Payback
-from precice_lb.recommend.task import LOOKED_AT, Task
+from precice_lb.recommend.posterior import ExpectedWindowTime
+from precice_lb.recommend.problem import SplitProblem
+from precice_lb.recommend.records import Alternative, Payback, Plan, Prefer
 from precice_lb.schedule import Schedule
 from precice_lb.split import Constraints, TradeoffCurve, TradeoffPoint, near_optimal_splits, tradeoff_curve
 
-__all__ = ["Tradeoff", "instead_of", "near_splits", "paid_back", "tradeoff_of", "with_recommended"]
+__all__ = ["Tradeoff", "instead_of", "paid_back", "plan_of", "tradeoff_of"]
 
 Tradeoff = tuple[TradeoffCurve, TradeoffPoint]
 
-# Splits that are listed.
-LISTED = 10
+# Splits that are listed, of so many near the best one for the mean curves.
+LISTED, LOOKED_AT = 10, 60
 # Without multiples or whole nodes, splits are listed in steps of about so many parts of the budget.
 PARTS = 64
 # Budgets of the curve.
 POINTS = 48
 
 
-def near_splits(task: Task, budget: int, best: Mapping[str, int], within: float) -> tuple[tuple[Alternative, ...], int]:
+def _near_splits(
+    problem: SplitProblem, budget: int, best: Mapping[str, int], within: float
+) -> tuple[tuple[Alternative, ...], int]:
     """List splits whose window is at most a share longer than the best one's."""
     if not 0 <= within <= 1:
         raise ModelError(f"expected splits within 0 to 100 % of the best one, found {100 * within:g} %")
-    constraints = task.constraints or Constraints()
+    given = problem.limits.constraints
+    constraints = given or Constraints()
     is_free = constraints.multiples == 1 and not (constraints.allowed or constraints.fixed or constraints.whole_nodes)
-    step = 1 << max(Room(constraints, budget).cores // PARTS, 1).bit_length() - 1 if is_free else 1
+    step = (
+        1 << max(dataclasses.replace(problem.limits, budget=budget).cores // PARTS, 1).bit_length() - 1
+        if is_free
+        else 1
+    )
     found = None
     while found is None:
-        given = dataclasses.replace(constraints, multiples=step) if step > 1 else task.constraints
+        stepped = dataclasses.replace(constraints, multiples=step) if step > 1 else given
+        words = problem.words | {"constraints": stepped, "within": 2 * within + 0.02, "count": LOOKED_AT}
         try:
-            found = near_optimal_splits(
-                task.times, budget, schedule=task.outlook.schedule, within=2 * within + 0.02, count=LOOKED_AT,
-                minimum_ranks=task.first, maximum_ranks=task.last, constraints=given,
-            )  # fmt: skip
+            found = near_optimal_splits(problem.times, budget, **words)
         except InfeasibleError:
             if step == 1:
                 raise
             step //= 2
-    least, *seconds = task.expected([best, *(each.split for each in found)])
+    least, *seconds = problem.mean_windows([best, *(each.split for each in found)])
     near = [
         Alternative(dict(each.split), float(value), float(value / least) - 1, used=dict(each.used))
         for value, each in zip(seconds, found, strict=True)
@@ -56,23 +60,38 @@ def near_splits(task: Task, budget: int, best: Mapping[str, int], within: float)
     return tuple(sorted(near, key=lambda each: each.window_seconds)[:LISTED]), step
 
 
-def tradeoff_of(task: Task) -> TradeoffCurve:
+def tradeoff_of(problem: SplitProblem) -> TradeoffCurve:
     """Optimise for budgets up to the whole one, for the mean curves, and give means over the drawn ones."""
-    curve = tradeoff_curve(
-        task.times, task.budget, schedule=task.outlook.schedule,
-        minimum_ranks=task.first, maximum_ranks=task.last, constraints=task.constraints,
-    )  # fmt: skip
+    curve = tradeoff_curve(problem.times, problem.limits.budget, **problem.words)
     at = np.unique(np.geomspace(1, len(curve.points), min(POINTS, len(curve.points))).round().astype(int)) - 1
     picked = [curve.points[index] for index in at]
-    seconds = task.expected([each.split for each in picked]).tolist()
+    seconds = problem.mean_windows([each.split for each in picked]).tolist()
     return _front([_at(point, value) for point, value in zip(picked, seconds, strict=True)])
 
 
-def with_recommended(curve: TradeoffCurve, chosen: TradeoffPoint, task: Task, split: Mapping[str, int]) -> Tradeoff:
+def plan_of(
+    problem: SplitProblem,
+    tradeoff: Tradeoff | None,
+    budget: int,
+    split: Mapping[str, int],
+    within: float | None,
+    prefer: Prefer | None,
+) -> Plan | None:
+    """List what else there is to choose from, where that was asked for."""
+    if tradeoff is None:
+        return None
+    share = 0.05 if within is None else within
+    near, step = _near_splits(problem, budget, split, share)
+    return Plan(near, share, step, *_with_recommended(*tradeoff, problem, split), prefer or "time")
+
+
+def _with_recommended(
+    curve: TradeoffCurve, chosen: TradeoffPoint, problem: SplitProblem, split: Mapping[str, int]
+) -> Tradeoff:
     """Let the recommended split stand for its budget, which is the best known for the drawn curves."""
-    used = task.used(split)
+    used = problem.used(split)
     point = dataclasses.replace(chosen, split=dict(split), cores=_cores(used), budget=used.get("nodes", _cores(used)))
-    point = _at(point, float(task.expected([split])[0]))
+    point = _at(point, float(problem.mean_windows([split])[0]))
     rest = [each for each in curve.points if each is not chosen]
     front = _front(sorted([*rest, point], key=lambda each: each.cores))
     same = [each for each in front.points if each.split == point.split]
@@ -95,21 +114,22 @@ def _front(points: list[TradeoffPoint]) -> TradeoffCurve:
     )
 
 
-def instead_of(task: Task, schedule: Schedule, split: Mapping[str, int]) -> Instead:
+def instead_of(problem: SplitProblem, schedule: Schedule, split: Mapping[str, int]) -> Alternative:
     """Find the best split of another coupling, and its window time beside that of a split of this one."""
-    found = task.optimum(schedule=schedule)
-    outlook = Outlook(schedule, task.curves)
-    best = found.split
-    if task.constraints is None and outlook.is_uncertain:
-        best = outlook.improve(best, task.budget, task.first, task.last)
+    limits = problem.limits
+    if limits.constraints is not None:
+        # Who works at the same time has cores of its own.
+        limits = dataclasses.replace(limits, constraints=dataclasses.replace(limits.constraints, shared=()))
     # Steady windows on both sides: what was recorded under one scheme says nothing of the noise under the other.
-    seconds = float(outlook.window(best).mean())
-    present = task.outlook.expected_windows(np.array([[split[name] for name in task.outlook.names]]))
-    return Instead(schedule.description, best, seconds, float(present[0]) / seconds - 1)
+    other = SplitProblem(problem.times, problem.curves, ExpectedWindowTime(schedule, problem.curves), limits)
+    best = other.improved(other.optimum(limits.budget).split, limits.budget)
+    seconds = float(other.expected.window(best).mean())
+    present = problem.expected.expected_windows(np.array([[split[name] for name in problem.expected.names]]))
+    return Alternative(best, seconds, float(present[0]) / seconds - 1, schedule=schedule.description)
 
 
 def paid_back(
-    core_hours: float, task: Task, used: Mapping[str, int], seconds: float, others: Mapping[str, Alternative]
+    core_hours: float, problem: SplitProblem, used: Mapping[str, int], seconds: float, others: Mapping[str, Alternative]
 ) -> Payback | None:
     """Count the time windows after which measuring has paid for itself; None where its cost is not known."""
     if math.isnan(core_hours):
@@ -118,7 +138,7 @@ def paid_back(
         raise ModelError(f"expected core-hours that measuring took of at least 0, found {core_hours!r}")
     windows = {}
     for kind, other in others.items():
-        cores = task.used(other.split)
+        cores = problem.used(other.split)
         saved = (_cores(cores) * other.window_seconds - _cores(used) * seconds) / 3600.0
         # A core-second in a year is rounding.
         worth = saved > 1e-12 * _cores(used) * seconds

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from precice_lb.split import TradeoffCurve, TradeoffPoint
 
-__all__ = ["Alternative", "Instead", "Payback", "Plan", "Prefer"]
+__all__ = ["Alternative", "Payback", "Plan", "Prefer"]
 
 Prefer = Literal["time", "cost"] | float
 
@@ -33,6 +33,8 @@ class Alternative:
         Where the bounds do not allow the split that this one stands for, such as the equal one: that split.
     used : dict of str to int
         Ranks, cores and nodes that it occupies, in lists of splits that are nearly as good.
+    schedule : str
+        The coupling in words, where it is another one: with as many coupling iterations as now.
     """
 
     split: dict[str, int]
@@ -41,25 +43,12 @@ class Alternative:
     probability: float = math.nan
     meant: dict[str, int] = field(default_factory=dict)
     used: dict[str, int] = field(default_factory=dict)
+    schedule: str = ""
 
     @property
     def longer(self) -> float:
         """By what share the window is longer than with the recommended split: the gain, said of a near split."""
         return self.gain
-
-
-@dataclass(frozen=True)
-class Instead:
-    """What another coupling scheme would give."""
-
-    # The coupling, in words.
-    schedule: str
-    # Its best split.
-    split: dict[str, int]
-    # Mean seconds per window over the drawn curves, with as many coupling iterations as now.
-    window_seconds: float
-    # The present scheme's window time over this one, minus 1.
-    gain: float
 
 
 @dataclass(frozen=True)

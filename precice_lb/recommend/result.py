@@ -16,8 +16,8 @@ from precice_lb.recommend.case import rows_of_case
 from precice_lb.recommend.gate import Comparison, Rejection
 from precice_lb.recommend.learn import ModelOfCase, predicted
 from precice_lb.recommend.limits import Limits
-from precice_lb.recommend.outlook import Outlook
-from precice_lb.recommend.records import Alternative, Instead, Payback, Plan
+from precice_lb.recommend.posterior import ExpectedWindowTime
+from precice_lb.recommend.records import Alternative, Payback, Plan
 
 if TYPE_CHECKING:
     from precice_lb.recommend.failed import FailedSplit
@@ -64,7 +64,7 @@ class Recommendation:
         The fitted models: seconds per time window over ranks.
     measurements : Measurements
         What was learned from.
-    outlook : Outlook
+    expected : ExpectedWindowTime
         The curves that this was decided on, with what sharing cores costs, and the coupling. Whatever is said later
         of the recommendation is judged by them.
     limits : Limits
@@ -89,7 +89,7 @@ class Recommendation:
         What proves that optimum, and what it was compared with where that was asked for; in words.
     plan : Plan or None
         Splits that are nearly as good, and window time against core-hours, where asked for.
-    instead : Instead or None
+    instead : Alternative or None
         What another coupling scheme would give, where asked for.
     payback : Payback or None
         After how many windows measuring has paid for itself; None where its cost is not known.
@@ -117,7 +117,7 @@ class Recommendation:
     learner: str
     models: dict[str, Any]
     measurements: Measurements
-    outlook: Outlook
+    expected: ExpectedWindowTime
     limits: Limits
     parameters: dict[str, float | str]
     alternatives: dict[str, Alternative]
@@ -129,7 +129,7 @@ class Recommendation:
     proof: str = ""
     verified: str = ""
     plan: Plan | None = None
-    instead: Instead | None = None
+    instead: Alternative | None = None
     payback: Payback | None = None
     basis: str = "model"
     comparisons: tuple[Comparison, ...] = ()
@@ -214,7 +214,9 @@ class Recommendation:
             "proof": self.proof,
             "verified": self.verified or None,
             "plan": self.plan.to_dict() if self.plan else None,
-            "instead": dataclasses.asdict(self.instead) if self.instead else None,
+            "instead": {key: getattr(self.instead, key) for key in ("schedule", "split", "window_seconds", "gain")}
+            if self.instead
+            else None,
             "payback": {
                 "core_hours": self.payback.core_hours,
                 "windows": {kind: _known(count) for kind, count in self.payback.windows.items()},

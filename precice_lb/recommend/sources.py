@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,9 +13,8 @@ from precice_lb.dataset import Measurements, distinct, load_measurements
 from precice_lb.exceptions import DataError
 from precice_lb.ingest.csv import read_csv
 from precice_lb.ingest.profiling import enrich
-from precice_lb.ingest.samples import COLUMNS, OPTIONAL_COLUMNS, Sample, join
 
-__all__ = ["check_samples", "load_sources", "measurements_from_arrays", "measurements_from_frame"]
+__all__ = ["check_participants", "check_samples", "load_sources", "measurements_from_arrays"]
 
 
 def load_sources(sources: Sequence[str | Path], *, warmup: int | None = None) -> Measurements:
@@ -66,40 +64,19 @@ def measurements_from_arrays(samples: Mapping[str, Any]) -> Measurements:
     return Measurements(checked, spread, None, {}, {}, ())
 
 
-def measurements_from_frame(frame: Any) -> Measurements:
-    """Make measurements of a long pandas DataFrame, whose columns are those of a CSV file of measurements."""
-    columns = [str(column) for column in frame.columns]
-    missing = [name for name in COLUMNS if name not in columns]
-    if missing:
+def check_participants(measurements: Measurements, names: tuple[str, ...]) -> dict[str, NDArray[np.float64]]:
+    """Give samples in the coupling's order, sorted by ranks so that the order of rows never matters."""
+    if not set(names) <= set(measurements.samples):
+        missing = ", ".join(name for name in names if name not in measurements.samples)
         raise DataError(
-            f"expected a DataFrame with the columns {', '.join(COLUMNS)}, found {', '.join(columns) or 'none'}; "
-            f"missing {', '.join(missing)}"
+            f"expected measurements of all participants of the coupling ({', '.join(names)}), found none of {missing}"
+            + "".join(f". {remark.rstrip('.')}" for remark in dict.fromkeys(measurements.remarks))
         )
-    if not len(frame):
-        raise DataError("expected a DataFrame with at least one row of measurements, found none")
-    samples = []
-    for number, values in enumerate(frame.itertuples(index=False, name=None), start=1):
-        row = {name: _plain(value) for name, value in zip(columns, values, strict=True)}
-        given = [row.pop(name, math.nan) for name in (*COLUMNS[1:], *OPTIONAL_COLUMNS)]
-        try:
-            ranks, seconds, error, count = (math.nan if value == "" else float(value) for value in given)
-        except (TypeError, ValueError):
-            raise DataError(f"DataFrame, row {number}: expected numbers of ranks and seconds, found {given}") from None
-        if not (ranks >= 1 and ranks == math.floor(ranks)):
-            raise DataError(f"DataFrame, row {number}: expected a whole number of ranks from 1, found {ranks:g}")
-        samples.append(Sample(str(row.pop(COLUMNS[0])), int(ranks), seconds, "DataFrame", error, count, row))
-    return join(samples)
-
-
-def _plain(value: Any) -> Any:
-    """Give a cell as a number, or as a text that is empty where nothing is known."""
-    if isinstance(value, str):
-        return value
-    try:
-        number = float(value)
-    except (TypeError, ValueError):
-        return str(value)
-    return "" if math.isnan(number) else number
+    unknown = [name for name in measurements.samples if name not in names]
+    if unknown:
+        raise DataError(f"expected measurements of {', '.join(names)}, found some of {unknown[0]}, not in the coupling")
+    checked = check_samples(measurements.samples)
+    return {name: checked[name][np.lexsort(checked[name].T[::-1])] for name in names}
 
 
 def check_samples(samples: Mapping[str, Any]) -> dict[str, NDArray[np.float64]]:

@@ -3,59 +3,38 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from precice_lb.exceptions import InfeasibleError, ModelError, PreciceLBError
 from precice_lb.models import make_learner
 from precice_lb.plural import plural
-from precice_lb.recommend.bounds import outside
 from precice_lb.recommend.case import Case
+from precice_lb.recommend.compare import Reference
 from precice_lb.recommend.decide import Decision, Question, decide
-from precice_lb.recommend.gate import Comparison, Rejection, compared_with_measured, fallbacks, trusted_model
+from precice_lb.recommend.gate import Comparison, compared_with_measured, fallbacks, points_of_case, trusted_model
 from precice_lb.recommend.learn import fit_model
-from precice_lb.recommend.measured import best_measured, compute_seconds_at, measured_faster
+from precice_lb.recommend.limits import outside
+from precice_lb.recommend.posterior import ExpectedWindowTime
+from precice_lb.recommend.records import Alternative
 
-__all__ = ["Verdict", "trusted_decision"]
-
-Array = NDArray[np.float64]
+__all__ = ["measured_alternatives", "trusted_decision"]
 
 # Splits that contradict a model and are named.
 _NAMED = 3
+# Combinations of measured rank counts that are looked at.
+_COMBINATIONS = 4096
+# A measured split is called faster than another one beyond so many standard errors of both.
+_ERRORS = 2.0
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class Verdict:
-    """A decision that does not contradict what was measured."""
-
-    # Of the models that come nearest to the measurements.
-    decision: Decision
-    # Whether that decision stands, or the best measured split does in its place.
-    basis: str
-    # The recommended one.
-    split: dict[str, int]
-    # Mean compute seconds of each participant there.
-    own: dict[str, Array]
-    # Seconds per window.
-    windows: Array
-    # Of the window time.
-    interval: tuple[float, float]
-    # Measured splits beside what the models say.
-    comparisons: tuple[Comparison, ...]
-    # Splits whose window time is known without a model.
-    known: dict[tuple[int, ...], Comparison]
-    # Models that are not used.
-    rejections: tuple[Rejection, ...]
-    # What was found.
-    warnings: tuple[str, ...]
-
-
-def trusted_decision(question: Question, case: Case, prototype: Any) -> Verdict:
+def trusted_decision(question: Question, prototype: Any) -> Decision:
     """Decide by the first models that agree with the measurements, or by the measurements alone."""
-    names = question.schedule.participants
+    names, case = question.schedule.participants, question.case
     fitted = {name: trusted_model(case, name, fallbacks(case, name, prototype)) for name in names}
     rejections = tuple(rejected for _, rejected in fitted.values() if rejected is not None)
     warnings = [each.text for each in rejections]
@@ -66,14 +45,15 @@ def trusted_decision(question: Question, case: Case, prototype: Any) -> Verdict:
     agrees = False
     for models in ({name: model for name, (model, _) in fitted.items()}, None):
         try:
-            decision = decide(question, _interpolations(case, names) if models is None else models)
+            interpolate = make_learner("interpolation")
+            decision = decide(question, models or {name: fit_model(case, name, interpolate) for name in names})
         except (InfeasibleError, ModelError) as error:
             if not tried and not rejections:
                 # Nothing speaks against what was asked for: its own reason is the better one.
                 raise
             failure = failure or error
             continue
-        comparisons = compared_with_measured(decision.task.outlook, case.measurements.runs)
+        comparisons = compared_with_measured(decision.problem.expected, case.measurements.runs)
         tried.append((decision, comparisons))
         agrees = decision.is_sound and all(each.agrees for each in comparisons)
         if agrees:
@@ -85,20 +65,18 @@ def trusted_decision(question: Question, case: Case, prototype: Any) -> Verdict:
     decision, comparisons = tried[-1]
     if agrees and len(tried) > 1:
         warnings.append(f"{_why(*tried[0])} The measurements are interpolated instead.")
-    best, known = best_measured(question, case, decision, comparisons)
+    best, known = _best_measured(question, decision, comparisons)
+    found: dict[str, Any] = {"comparisons": tuple(comparisons), "known": known, "rejections": rejections}
     key = tuple(decision.split[name] for name in names)
     beyond = _beyond_runs(decision, comparisons)
     unproved = best is not None and beyond is not None and decision.interval[1] >= best.measured
-    if agrees and not unproved and (best is None or not measured_faster(best, known.get(key), decision.window)):
+    if agrees and not unproved and (best is None or not _measured_faster(best, known.get(key), decision.window)):
         if best is not None and best.split != decision.split and best.measured < decision.window:
             warnings.append(
                 f"{_said(best.split)} was measured at {best.measured:.4g} s per window, less than the "
                 f"{decision.window:.4g} s predicted for the recommended split; noise may explain that: repeat both."
             )
-        shown = (decision.task.outlook.mean_own(decision.own), decision.windows, decision.interval)
-        return Verdict(
-            decision, "model", decision.split, *shown, tuple(comparisons), known, rejections, tuple(warnings)
-        )
+        return dataclasses.replace(decision, warnings=tuple(warnings), **found)
     if best is None:
         raise ModelError(
             f"{_why(decision, comparisons)} No measured split is within the budget and bounds; measure some that are"
@@ -123,10 +101,10 @@ def trusted_decision(question: Question, case: Case, prototype: Any) -> Verdict:
             f"{_why(decision, comparisons)} No model is used: recommended is the best measured split. To know more, "
             f"{again}."
         )
-    own, windows = compute_seconds_at(best), np.array([best.measured])
-    return Verdict(
-        decision, "measured", dict(best.split), own, windows, best.interval(question.level), tuple(comparisons), known,
-        rejections, tuple(warnings),
+    return dataclasses.replace(
+        decision, basis="measured", split=dict(best.split), windows=np.array([best.measured]), gap=math.nan,
+        own={name: np.array([seconds]) for name, seconds in best.own.items()}, interval=best.interval(question.level),
+        warnings=tuple(warnings), **found,
     )  # fmt: skip
 
 
@@ -136,10 +114,6 @@ def _beyond_runs(decision: Decision, comparisons: Sequence[Comparison]) -> str |
         if known := outside(ranks, [each.split[name] for each in comparisons]):
             return f"{name} ran on {known[0]} to {plural(known[1], 'rank')}"
     return None
-
-
-def _interpolations(case: Case, names: Sequence[str]) -> dict[str, Any]:
-    return {name: fit_model(case, name, make_learner("interpolation")) for name in names}
 
 
 def _why(decision: Decision, comparisons: Sequence[Comparison]) -> str:
@@ -168,3 +142,67 @@ def _why(decision: Decision, comparisons: Sequence[Comparison]) -> str:
 
 def _said(split: Mapping[str, int]) -> str:
     return ", ".join(f"{name} {ranks}" for name, ranks in split.items())
+
+
+def _best_measured(
+    question: Question, decision: Decision, comparisons: Sequence[Comparison]
+) -> tuple[Comparison | None, dict[tuple[int, ...], Comparison]]:
+    """Find the measured split with the shortest window within budget and bounds."""
+    names = question.schedule.participants
+    found = comparisons or _of_points(question.case, decision.problem.expected)
+    known = {tuple(each.split[name] for name in names): each for each in found}
+    fastest = sorted(found, key=lambda each: each.measured)
+    return next((each for each in fastest if _fits(question, decision, each.split)), None), known
+
+
+def _measured_faster(best: Comparison, chosen: Comparison | None, predicted: float) -> bool:
+    """Whether the best measured split is faster than the chosen one, beyond noise."""
+    seconds, error = (predicted, 0.0) if chosen is None else (chosen.measured, chosen.standard_error)
+    return math.log(seconds / best.measured) > _ERRORS * math.hypot(error, best.standard_error)
+
+
+def measured_alternatives(
+    known: Mapping[tuple[int, ...], Comparison], others: Mapping[str, Reference], window: float
+) -> tuple[dict[str, Alternative], list[str]]:
+    """Compare with other splits that were measured; of the others nothing is known."""
+    alternatives, warnings = {}, []
+    for kind, (other, meant) in others.items():
+        measured = known.get(tuple(other.values()))
+        if measured is None:
+            warnings.append(f"The {kind} split is not compared: it was not measured, and no model is used.")
+        else:
+            seconds = measured.measured
+            alternatives[kind] = Alternative(other, seconds, seconds / window - 1, meant=meant)
+    return alternatives, warnings
+
+
+def _of_points(case: Case, expected: ExpectedWindowTime) -> list[Comparison]:
+    """Put measured points of the participants together; none where there are too many ways."""
+    names = expected.names
+    points = {name: points_of_case(case, name) for name in names}
+    known = {name: each for name, each in points.items() if each is not None}
+    if len(known) < len(names) or math.prod(len(each.ranks) for each in known.values()) > _COMBINATIONS:
+        return []
+    at = np.array(list(itertools.product(*(range(len(known[name].ranks)) for name in names))))
+    own = {name: known[name].seconds[column] for name, column in zip(names, at.T, strict=True)}
+    errors = np.max([known[name].errors[column] for name, column in zip(names, at.T, strict=True)], axis=0)
+    windows = expected.seconds(own)
+    own = expected.mean_own(own)
+    ranks = {name: known[name].ranks[column].astype(int) for name, column in zip(names, at.T, strict=True)}
+    return [
+        Comparison(
+            {name: int(ranks[name][row]) for name in names},
+            float(windows[row]),
+            float(errors[row]),
+            math.nan,
+            (),
+            {name: float(own[name][row]) for name in names},
+        )
+        for row in range(len(at))
+    ]
+
+
+def _fits(question: Question, decision: Decision, split: Mapping[str, int]) -> bool:
+    low, high = question.limits.lowest, question.limits.highest
+    within = all(low[name] <= ranks <= high[name] for name, ranks in split.items())
+    return within and decision.problem.fits(split, decision.budget)

@@ -61,13 +61,13 @@ class Landscape:
 
 def landscape_of(recommendation: Recommendation) -> Landscape:
     """Evaluate all ways to divide the recommended ranks of two participants, by the curves that were decided on."""
-    outlook = recommendation.outlook
+    expected = recommendation.expected
     first, second = recommendation.split
     total = sum(recommendation.split.values())
     ranks = np.unique(np.linspace(1, total - 1, _GRID_POINTS).round())
     ranks = np.union1d(ranks, [float(recommendation.split[first])])
     counts = {first: ranks, second: total - ranks}
-    windows = outlook.steady_windows(np.column_stack([counts[who] for who in outlook.names]).astype(np.int64))
+    windows = expected.steady_windows(np.column_stack([counts[who] for who in expected.names]).astype(np.int64))
     usable = np.isfinite(windows).all(axis=0)
     ranks, windows = ranks[usable], windows[:, usable]
     grids = {first: ranks, second: total - ranks}
@@ -82,7 +82,7 @@ def landscape_of(recommendation: Recommendation) -> Landscape:
         return Landscape(grids, own, windows[0], None, None)
     # The window time never falls when a cost rises, so all low and all high bounds hold it between them.
     low, high = (
-        np.asarray(outlook.schedule.window_seconds({w: pair[side] for w, pair in known.items()})) for side in (0, 1)
+        np.asarray(expected.schedule.window_seconds({w: pair[side] for w, pair in known.items()})) for side in (0, 1)
     )
     return Landscape(grids, own, windows[0], low, high)
 

@@ -6,21 +6,18 @@ import os
 import shlex
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from precice_lb.calibrate.launchers import (
-    LauncherOptions,
-    RunPlan,
-    file_name,
-    fill,
-    make_launcher,
-)
+from precice_lb.calibrate.launchers import make_launcher
 from precice_lb.calibrate.launchers.local import MpiexecLauncher
 from precice_lb.calibrate.launchers.slurm import job_header, resource_options
 from precice_lb.calibrate.launchers.srun import step_tokens, total_nodes
+from precice_lb.calibrate.placeholders import fill
+from precice_lb.calibrate.plan import LauncherOptions, RunPlan, file_name
 from precice_lb.calibrate.prepare import placeholders, task_of, tokens_of
-from precice_lb.calibrate.schedulers.script import Line, body, exports, here_document
+from precice_lb.calibrate.schedulers.script import body, exports, here_document
 from precice_lb.calibrate.schedulers.slurm import UNSET_OPTIONS
 from precice_lb.exceptions import CalibrationError, DataError, PreciceLBError
 from precice_lb.plural import plural
@@ -75,7 +72,7 @@ def _plan(study: Study, split: Mapping[str, int], folder: Path) -> RunPlan:
     for each in study.participants:
         ranks = split[each.name]
         log = Path(f"{file_name(each.name)}.log")
-        tasks.append(task_of(each, ranks, Path(each.directory), log, tokens_of(study, each, ranks)))
+        tasks.append(task_of(study, each, ranks, Path(each.directory), log, tokens_of(study, each, ranks)))
     variables = {"OMP_NUM_THREADS": "1"} | study.environment
     return RunPlan(study.path.stem, folder, tuple(tasks), variables=variables)
 
@@ -85,7 +82,7 @@ def _shell(study: Study, plan: RunPlan) -> dict[Path, str]:
     options = study.launcher_options
     name = study.launcher.name
     if name not in {"mpiexec", "template"}:
-        name, options = "mpiexec", LauncherOptions(ranks_per_node=options.ranks_per_node)
+        name, options = "mpiexec", LauncherOptions()
     try:
         launcher = make_launcher(name, options)
     except CalibrationError:
@@ -105,8 +102,8 @@ def _shell(study: Study, plan: RunPlan) -> dict[Path, str]:
         "#!/bin/bash\n"
         f"# {_described(plan)}\n"
         "# ./run.sh [CASE]\n"
-        f"{check}{_surroundings(study, plan, launcher.environment())}{_preparation(study, plan)}\n"
-        f'{_body(plan, launcher.commands(plan))}exit "$status"\n'
+        f"{check}{_surroundings(study, plan, launcher.environment({}))}{_preparation(study, plan)}\n"
+        f'{body(launcher.starts(plan))}exit "$status"\n'
     )
     return {plan.directory / "run.sh": script, **launcher.files(plan)}
 
@@ -117,12 +114,12 @@ def _job(study: Study, plan: RunPlan) -> str:
     common = [f"--job-name={shlex.quote(plan.name)}", f"--output={shlex.quote(f'{plan.name}-%j.log')}"]
     header = job_header(resource_options(plan.tasks, options), common)
     setup = "".join(f"{line}\n" for line in options.setup)
-    steps = {task.participant: step_tokens("srun", plan.tasks, task, options) for task in plan.tasks}
+    steps = [replace(task, command=tuple(step_tokens("srun", plan.tasks, task, options))) for task in plan.tasks]
     return (
         f"{header}# {_described(plan)}\n"
         f"# sbatch job.sbatch [CASE]\n{_warning(study, plan, options)}\n"
         f"{UNSET_OPTIONS}{setup}{_surroundings(study, plan, {})}{_preparation(study, plan)}\n"
-        f'{_body(plan, steps)}exit "$status"\n'
+        f'{body(steps)}exit "$status"\n'
     )
 
 
@@ -137,7 +134,7 @@ def _warning(study: Study, plan: RunPlan, options: LauncherOptions) -> str:
     except PreciceLBError:
         return ""
     loopback = any(e.tag == "m2n:sockets" and e.attributes.get("network", "lo") == "lo" for e in elements)
-    if not loopback or (total_nodes(plan.tasks, options) or 2) == 1 or study.case.network == "lo":
+    if not loopback or (total_nodes(plan.tasks) or 2) == 1 or study.case.network == "lo":
         return ""
     name = study.case.network or "the nodes' interface, such as ib0"
     return (
@@ -168,12 +165,3 @@ def _preparation(study: Study, plan: RunPlan) -> str:
         for command in participant.prepare:
             lines += f"(cd {place} && {shlex.join(tokens_of(study, participant, task.ranks, command))}) || exit\n"
     return lines
-
-
-def _body(plan: RunPlan, commands: Mapping[str, list[str]]) -> str:
-    return body(
-        [
-            Line(task.participant, tuple(commands[task.participant]), str(task.directory), str(task.log))
-            for task in plan.tasks
-        ]
-    )

@@ -49,7 +49,7 @@ class CampaignProgress:
         if isinstance(event, CampaignStarted):
             self._task = self._progress.add_task("runs", total=event.total, completed=event.finished)
         elif self._task is not None and isinstance(event, RunStarted):
-            split = " + ".join(str(count) for count in event.split.values())
+            split = " + ".join(str(count) for count in event.run.split.values())
             self._progress.update(self._task, description=f"run {event.number}: {split} ranks")
         elif self._task is not None and isinstance(event, RunFinished):
             self._progress.update(self._task, completed=event.number, description=event.budget)

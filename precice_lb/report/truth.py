@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -57,11 +58,15 @@ def judge(
     missing = [who for who in recommendation.split if who not in laws]
     if missing:
         raise DataError(f"the emulation has no cost law for participant {missing[0]!r}: it states {', '.join(laws)}")
-    counts = np.arange(1, recommendation.total_ranks + 1)
+    limits = recommendation.limits
+    counts = np.arange(1, max(recommendation.total_ranks, *limits.highest.values()) + 1)
     times = {who: np.asarray(laws[who].seconds(counts), dtype=float) for who in recommendation.split}
+    # Splits that failed are no demand of the machine's.
+    machine = None if limits.constraints is None else dataclasses.replace(limits.constraints, excluded=())
     best = optimize_split(
-        times, recommendation.total_ranks, schedule=schedule, minimum_ranks=minimum_ranks, maximum_ranks=maximum_ranks
-    )
+        times, recommendation.total_ranks, schedule=schedule, minimum_ranks=minimum_ranks,
+        maximum_ranks=maximum_ranks, constraints=machine,
+    )  # fmt: skip
     splits = {"recommended": dict(recommendation.split)}
     splits |= {kind: dict(other.split) for kind, other in recommendation.alternatives.items()}
     windows = {

@@ -13,21 +13,7 @@ Floats = NDArray[np.float64]
 
 
 def maximum_cycle_mean(matrix: Floats) -> Floats:
-    """Largest mean weight of a cycle in each of a batch of max-plus matrices.
-
-    R. M. Karp, A characterization of the minimum cycle mean in a digraph, Discrete Mathematics 23 (1978), theorem 1,
-    for maxima and started from all nodes at once, so that the graph need not be strongly connected.
-
-    Parameters
-    ----------
-    matrix
-        Shape (batch, n, n); entry (b, i, j) is the weight of the edge from j to i, ``-inf`` where there is none.
-
-    Returns
-    -------
-    ndarray of shape (batch,)
-        The means, ``-inf`` where there is no cycle.
-    """
+    """Largest mean weight of a cycle in each of a batch of max-plus matrices."""
     batch, size, _ = matrix.shape
     walks = np.empty((size + 1, batch, size))
     walks[0] = 0.0
@@ -43,20 +29,7 @@ def maximum_cycle_mean(matrix: Floats) -> Floats:
 
 
 def find_cycle(followers: Mapping[int, Sequence[int]], size: int) -> list[int]:
-    """Find any cycle of a graph that has one, by depth-first search.
-
-    Parameters
-    ----------
-    followers
-        Of nodes 0 to size - 1.
-    size
-        Number of nodes.
-
-    Returns
-    -------
-    list of int
-        Nodes of the cycle in its order; empty where there is none.
-    """
+    """Find any cycle of a graph that has one, by depth-first search."""
     done = [False] * size
     for root in range(size):
         if done[root]:

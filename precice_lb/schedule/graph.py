@@ -31,11 +31,7 @@ class _Edge(NamedTuple):
 
 
 class _Step(NamedTuple):
-    """What the length of the ways to a node is made of.
-
-    Lengths of nodes of the same window, with whether they are needed no more; columns of states of the window before;
-    and the node's work.
-    """
+    """What the length of the ways to a node is made of."""
 
     node: int
     sources: tuple[tuple[int, bool], ...]
@@ -45,13 +41,7 @@ class _Step(NamedTuple):
 
 
 class EventGraph:
-    """The event graph of one period, with all delays 0 or 1.
-
-    Attributes
-    ----------
-    names : tuple of str
-        The participants, in the order of the columns of every cost array.
-    """
+    """The event graph of one period, with all delays 0 or 1."""
 
     def __init__(self, programs: Mapping[str, Program]) -> None:
         self.names = tuple(programs)
@@ -162,19 +152,7 @@ class EventGraph:
         return reach
 
     def matrix(self, costs: Floats) -> Floats:
-        """Max-plus matrix over the edges with delay.
-
-        Parameters
-        ----------
-        costs
-            Compute seconds of one iteration, shape (batch, participants).
-
-        Returns
-        -------
-        ndarray of shape (batch, states, states)
-            Entry (b, i, j): longest way in seconds from state j of one window to state i of the next, ``-inf`` where
-            there is none.
-        """
+        """Max-plus matrix over the edges with delay."""
         batch, states = len(costs), len(self._states)
         lengths: dict[int, Floats] = {}
         for node, sources, columns, work, share in self._steps:
@@ -195,10 +173,7 @@ class EventGraph:
         return np.stack([lengths[node] for node in self._states], axis=1)
 
     def window_seconds(self, costs: Floats, participants: frozenset[str] | None = None) -> Floats:
-        """Steady seconds per window, shape (batch,), for costs of shape (batch, participants).
-
-        With `participants` only the cycles within these count; they must contain all that they depend on.
-        """
+        """Steady seconds per window, shape (batch,), for costs of shape (batch, participants)."""
         matrix = self.matrix(costs)
         if participants is not None:
             keep = [s for s, n in enumerate(self._states) if self.names[self._owner[n]] in participants]

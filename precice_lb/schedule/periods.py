@@ -23,29 +23,16 @@ _MAXIMUM_STEPS = 1000
 
 @dataclass(frozen=True)
 class Period:
-    """The shortest simulated time at whose end the windows of all schemes end together.
+    """The shortest simulated time at whose end the windows of all schemes end together."""
 
-    Attributes
-    ----------
-    scheme_ends : tuple of frozenset of Fraction
-        By scheme, the ends of its windows as parts of the period.
-    steps : dict of str to tuple of Fraction
-        By participant, the ends of its time windows: those at which any of its schemes has one.
-    """
-
+    # By scheme, the ends of its windows as parts of the period.
     scheme_ends: tuple[frozenset[Fraction], ...]
+    # By participant, the ends of its time windows: those at which any of its schemes has one.
     steps: dict[str, tuple[Fraction, ...]]
 
 
 def period_of(configuration: Configuration) -> Period:
-    """Find the common period of all coupling schemes.
-
-    Raises
-    ------
-    ScheduleError
-        If the windows do not end together within a reasonable number of steps, or if explicit windows are no multiples
-        of the implicit ones of the same participant.
-    """
+    """Find the common period of all coupling schemes."""
     schemes = configuration.coupling_schemes
     sizes = _sizes([scheme.time_window_size for scheme in schemes if not scheme.window_size_from_first])
     fixed = iter(sizes)

@@ -27,10 +27,7 @@ class Channel(NamedTuple):
 
 
 class Operation(NamedTuple):
-    """One step of a program; sends never wait, receives wait for the message.
-
-    Work takes its share of the participant's compute time of one coupling iteration.
-    """
+    """One step of a program; sends never wait, receives wait for the message."""
 
     kind: Literal["work", "send", "receive"]
     channel: Channel | None = None
@@ -42,10 +39,7 @@ WORK = Operation("work")
 
 @dataclass
 class Program:
-    """The steps of one participant: once in ``initialize``, then in every period of the coupling.
-
-    A period is one time window, unless coupling schemes have windows of different size.
-    """
+    """The steps of one participant: once in ``initialize``, then in every period of the coupling."""
 
     initial: list[Operation] = field(default_factory=list)
     window: list[Operation] = field(default_factory=list)
@@ -53,11 +47,7 @@ class Program:
 
 @dataclass(frozen=True)
 class _Phases:
-    """The steps of one scheme at one participant: in ``initialize`` and in the two exchanges of ``advance``.
-
-    The second participant of a serial scheme always receives in the second exchange: for the next iteration, or, once
-    converged, for the next window. The order of messages is the same.
-    """
+    """The steps of one scheme at one participant: in ``initialize`` and in the two exchanges of ``advance``."""
 
     initial: list[Operation]
     first: list[Operation]
@@ -67,24 +57,7 @@ class _Phases:
 def programs_of(
     configuration: Configuration, iterations: Mapping[int, int], acceleration: Mapping[str, float] | None = None
 ) -> dict[str, Program]:
-    """Unroll what each participant does in one period.
-
-    Parameters
-    ----------
-    configuration
-        The coupling.
-    iterations
-        Coupling iterations per time window of each implicit scheme, by its index in the file.
-
-    acceleration
-        The part of its compute time that a participant spends on accelerating, by name; only between receiving and
-        sending, in parallel-implicit and multi schemes, does it matter where in the iteration this is.
-
-    Returns
-    -------
-    dict
-        A program for each participant that is coupled.
-    """
+    """Unroll what each participant does in one period."""
     schemes = configuration.coupling_schemes
     period = period_of(configuration)
     programs = {}
@@ -121,6 +94,7 @@ def _scaled(steps: Iterable[Operation], share: float) -> list[Operation]:
 
 def parallel_programs(names: Sequence[str]) -> dict[str, Program]:
     """All participants at once, everyone exchanging with everyone at the end of the window."""
+    _check_names(names)
     programs = {}
     for name in names:
         others = [other for other in names if other != name]
@@ -132,6 +106,7 @@ def parallel_programs(names: Sequence[str]) -> dict[str, Program]:
 
 def serial_programs(names: Sequence[str]) -> dict[str, Program]:
     """One participant after the other, the last one handing back to the first."""
+    _check_names(names)
     programs = {}
     for index, name in enumerate(names):
         before, behind = names[index - 1], names[(index + 1) % len(names)]
@@ -142,6 +117,11 @@ def serial_programs(names: Sequence[str]) -> dict[str, Program]:
         send = Operation("send", Channel(0, name, behind))
         programs[name] = Program([receive] if index else [], [WORK, send, receive])
     return programs
+
+
+def _check_names(names: Sequence[str]) -> None:
+    if not names or len(set(names)) < len(names):
+        raise ScheduleError(f"expected different names of participants, found {', '.join(names) or 'none'}")
 
 
 def _phases(scheme: CouplingScheme, index: int, name: str, acceleration: float) -> _Phases:
@@ -182,13 +162,7 @@ def _leads(scheme: CouplingScheme, name: str) -> bool:
 
 
 def check_supported(configuration: Configuration) -> None:
-    """Refuse couplings that have no schedule.
-
-    Raises
-    ------
-    ScheduleError
-        If a participant is not coupled or has two implicit schemes.
-    """
+    """Refuse couplings that have no schedule."""
     schemes = configuration.coupling_schemes
     for name, participant in configuration.participants.items():
         own = [scheme for scheme in schemes if name in scheme.participants]

@@ -67,29 +67,7 @@ class _Runner:
 def replay(
     programs: Mapping[str, Program], costs: Mapping[str, Cost], windows: int, wanted: Sequence[int] | None = None
 ) -> Floats:
-    """Completion time of windows when every window has costs of its own.
-
-    Parameters
-    ----------
-    programs
-        The programs of all participants.
-    costs
-        From the index of a window to the seconds of one iteration of that participant in it, all of one shape.
-    windows
-        How many to replay.
-    wanted
-        Indices of those to report, by default all.
-
-    Returns
-    -------
-    ndarray of shape (..., len(wanted))
-        Seconds from the start until the last participant has done its last work of the window.
-
-    Raises
-    ------
-    ScheduleError
-        If participants wait for messages that nobody sends.
-    """
+    """Completion time of windows when every window has costs of its own."""
     wanted = range(windows) if wanted is None else wanted
     if not len(wanted):
         return np.zeros(0)

@@ -80,25 +80,7 @@ def replay_residuals(
 def resampled_residuals(
     schedule: Schedule, recorded: Recorded, *, windows: int = _WINDOWS, block: int | None = None, seed: int = 0
 ) -> dict[str, Floats]:
-    """Draw residuals of all participants in blocks, for as many windows as asked for.
-
-    Parameters
-    ----------
-    schedule, windows, block, seed
-        As of `replay_residuals`.
-    recorded : sequence of mappings from participant to array of shape (W,)
-        For each run, what windows cost over what is typical of it (1: as usual).
-
-    Returns
-    -------
-    dict of str to ndarray of shape (windows,)
-        Cost of each window over what is typical of its run.
-
-    Raises
-    ------
-    ScheduleError
-        As `replay_residuals`.
-    """
+    """Draw residuals of all participants in blocks, for as many windows as asked for."""
     runs = recorded_windows(schedule, recorded)
     lengths = np.array([run.shape[1] for run in runs], dtype=np.float64)
     total = int(lengths.sum())
@@ -120,13 +102,7 @@ def resampled_residuals(
 
 
 def recorded_windows(schedule: Schedule, recorded: Recorded) -> list[Floats]:
-    """Residuals of each run, shape (participants, windows of the coupling); runs without a whole window are left out.
-
-    Raises
-    ------
-    ScheduleError
-        If a participant of the coupling is missing in a run.
-    """
+    """Residuals of each run with a whole window, shape (participants, windows of the coupling)."""
     runs = []
     for run in recorded:
         missing = [name for name in schedule.participants if name not in run]

@@ -110,15 +110,7 @@ class Trace:
 
 
 def programs_of_traces(traces: Mapping[str, Trace], *, synchronized: bool = False) -> dict[str, Program]:
-    """Turn traces into programs whose work is the fraction of the constituent's seconds per cycle.
-
-    The k-th time that one constituent meets another is the other's k-th time to meet it.
-
-    Raises
-    ------
-    ScheduleError
-        If a partner is unknown, or if the two sides of a pair tell of different numbers of points.
-    """
+    """Turn traces into programs whose work is the fraction of the constituent's seconds per cycle."""
     if not traces:
         raise ScheduleError("expected the trace of at least one constituent, found none")
     programs = {}

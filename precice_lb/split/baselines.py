@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 from precice_lb.exceptions import InfeasibleError
-from precice_lb.split.problem import minima_of
+from precice_lb.split.candidates import minima_of
 
 __all__ = ["equal_split", "proportional_split"]
 

@@ -1,4 +1,12 @@
-"""Branch and bound over boxes of splits, for any window time that never falls when a cost rises."""
+"""Branch and bound over boxes of splits, for any window time that never falls when a cost rises.
+
+Sums (the serial entries of Schröder's table 1.1; problem 3.12 of Totounferoush, who names branch and bound for it) and
+mixtures of sums and maxima, such as preCICE's compositions of coupling schemes. Participants span boxes of counts. No
+split in a box is better than the window time of its most for everyone, as far as that fits beside its fewest for the
+others, nor than the reduced costs in it. Boxes for which that is no better than a split already found are dropped, the
+others halved down to single splits. If only one split is asked for, the participant with the most counts always gets
+what the others leave.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +16,11 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from precice_lb.split.cuts import Cuts
 from precice_lb.split.layout import Layout
-from precice_lb.split.problem import Curve
-from precice_lb.split.rows import Rows
+from precice_lb.split.problem import Curve, uses_at
 
-__all__ = ["MAXIMUM_BOXES", "Best", "Prices", "branch_and_bound"]
+__all__ = ["MAXIMUM_BOXES", "Best", "Multipliers", "branch_and_bound"]
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -24,41 +32,28 @@ _LESS = 1 - 1e-12
 
 
 @dataclass(frozen=True)
-class Prices:
-    """Multipliers of a relaxation: no split is better than the sum over participants of their priced options.
+class Multipliers:
+    """Dual multipliers of a relaxation: no split is better than the sum over participants of their reduced costs."""
 
-    Attributes
-    ----------
-    work : ndarray
-        Weight of each participant's seconds, shape (participants,).
-    use : ndarray
-        Seconds for each resource that each participant takes, shape (participants, kinds).
-    income : float
-        Seconds to subtract: the price of the whole machine.
-    """
-
+    # Weight of each participant's seconds, shape (participants,).
     work: Floats
+    # Seconds for each resource that each participant takes, shape (participants, kinds).
     use: Floats
-    income: float
+    # Seconds to subtract: for the whole machine.
+    capacity: float
 
     def reduced(self, index: int, curve: Curve) -> Floats:
-        """Priced seconds of each count on a participant's curve."""
+        """Reduced cost of each count on a participant's curve, in seconds."""
         return np.asarray(self.work[index] * curve.seconds + curve.uses @ self.use[index])
 
 
 @dataclass
 class Best:
-    """The best splits found so far, each as counts by participant.
+    """The best splits found so far, each as counts by participant."""
 
-    Attributes
-    ----------
-    count : int
-        How many to keep.
-    within : float
-        None above this many seconds, if there is such a limit.
-    """
-
+    # How many to keep.
     count: int = 1
+    # None above this many seconds, if there is such a limit.
     within: float = np.inf
     splits: list[tuple[float, tuple[tuple[int, int], ...]]] = field(default_factory=list)
 
@@ -103,25 +98,13 @@ def branch_and_bound(
     versions: Sequence[int],
     curves: Sequence[Curve],
     layout: Layout,
-    capacity: Integers,
-    rows: Rows,
+    cuts: Cuts,
     best: Best,
-    prices: Prices | None = None,
+    multipliers: Multipliers | None = None,
     most: int = MAXIMUM_BOXES,
 ) -> tuple[int, float]:
-    """Find the splits with the shortest window, of one version of each participant.
-
-    Sums (the serial entries of Schröder's table 1.1; problem 3.12 of Totounferoush, who names branch and bound for it)
-    and mixtures of sums and maxima, such as preCICE's compositions of coupling schemes. Participants span boxes of
-    counts. No split in a box is better than the window time of its most for everyone, as far as that fits beside its
-    fewest for the others, nor than the priced options in it. Boxes for which that is no better than a split already
-    found are dropped, the others halved down to single splits. If only one split is asked for, the participant with
-    the most counts always gets what the others leave.
-
-    Gives how many boxes were bounded, and what no split that is not in `best` is below: the limit of `best`, or less
-    where there were more boxes than allowed.
-    """
-    search = _Boxes(versions, curves, layout, capacity, rows, best, prices)
+    """Find the shortest splits of one version of each participant; count boxes, and bound what is not in `best`."""
+    search = _Boxes(versions, curves, layout, cuts, best, multipliers)
     boxes = 0
     while len(search.low):
         if boxes + len(search.low) > most:
@@ -137,18 +120,17 @@ class _Boxes:
         versions: Sequence[int],
         curves: Sequence[Curve],
         layout: Layout,
-        capacity: Integers,
-        rows: Rows,
+        cuts: Cuts,
         best: Best,
-        prices: Prices | None,
+        multipliers: Multipliers | None,
     ) -> None:
-        self._versions, self._curves, self._layout, self._capacity = versions, curves, layout, capacity
-        self._rows, self._best, self._prices = rows, best, prices
+        self._versions, self._curves, self._layout = versions, curves, layout
+        self._cuts, self._best, self._multipliers = cuts, best, multipliers
         count = len(curves)
         self._last = int(np.argmax([len(curve.ranks) for curve in curves])) if best.count == 1 else -1
         self._free = [i for i in range(count) if i != self._last]
-        if prices is not None:
-            self._priced = [_RangeMinimum(prices.reduced(i, curve)) for i, curve in enumerate(curves)]
+        if multipliers is not None:
+            self._reduced = [_RangeMinimum(multipliers.reduced(i, curve)) for i, curve in enumerate(curves)]
         self.low = np.zeros((1, count), dtype=np.int64)
         self.high = np.array([[len(curve.ranks) - 1 for curve in curves]], dtype=np.int64)
         self.bounds: Floats = np.zeros(1)
@@ -172,8 +154,7 @@ class _Boxes:
 
     def _shrink(self) -> None:
         """Cut off what does not fit, take the fewest of each box in as a split, and drop the boxes of no interest."""
-        uses = np.stack([curve.uses[self.low[:, i]] for i, curve in enumerate(self._curves)], axis=1)
-        room = self._layout.allowance(uses, self._capacity)
+        room = self._layout.allowance(uses_at(self._curves, self.low))
         within = np.stack([curve.index_within(room[:, i]) for i, curve in enumerate(self._curves)], axis=1)
         fits = (within >= self.low).all(axis=1)
         self.low, self.high = self.low[fits], np.minimum(self.high, within)[fits]
@@ -188,19 +169,19 @@ class _Boxes:
         self.low, self.high, self.bounds = self.low[is_open], self.high[is_open], bounds[is_open]
 
     def _bounds(self) -> Floats:
-        bounds = self._rows.bound(self._seconds(self.high))
-        if self._prices is not None:
-            priced = sum(table(self.low[:, i], self.high[:, i]) for i, table in enumerate(self._priced))
-            bounds = np.maximum(bounds, priced - self._prices.income)
+        bounds = self._cuts.bound(self._seconds(self.high))
+        if self._multipliers is not None:
+            reduced = sum(table(self.low[:, i], self.high[:, i]) for i, table in enumerate(self._reduced))
+            bounds = np.maximum(bounds, reduced - self._multipliers.capacity)
         return bounds
 
     def _take(self, splits: Integers) -> None:
         costs = self._seconds(splits)
-        promising = np.flatnonzero(self._rows.bound(costs) < self._best.limit)
-        seconds = self._rows.seconds(costs[promising])
+        promising = np.flatnonzero(self._cuts.bound(costs) < self._best.limit)
+        seconds = self._cuts.seconds(costs[promising])
         for at in np.argsort(seconds, kind="stable")[: self._best.count]:
             split = splits[promising[at]]
             self._best.add(float(seconds[at]), tuple(zip(self._versions, split.tolist(), strict=True)))
-        # The row that makes the most promising one worse than it looked serves all boxes from now on.
+        # The cut that makes the most promising one worse than it looked serves all boxes from now on.
         if len(promising):
-            self._rows.learn(costs[promising[np.argmin(self._rows.bound(costs[promising]))]])
+            self._cuts.learn(costs[promising[np.argmin(self._cuts.bound(costs[promising]))]])

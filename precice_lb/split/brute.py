@@ -9,7 +9,7 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
-from precice_lb.split.problem import Options, Problem
+from precice_lb.split.problem import Options, Problem, Split, uses_at
 
 __all__ = ["MAXIMUM_SPLITS", "best_of_all", "count_splits"]
 
@@ -26,13 +26,12 @@ def count_splits(problem: Problem) -> int:
     return sum(math.prod(len(o.ranks) for o in own) for own in product(*problem.options.values()))
 
 
-def best_of_all(problem: Problem) -> tuple[float, dict[str, tuple[str, int]], int]:
+def best_of_all(problem: Problem) -> tuple[float, Split, int]:
     """Compare all splits that fit (Schröder 2019, section 1.3.1): mean seconds of the best, the best, and how many."""
     best, chosen, count = np.inf, {}, 0
     for own in product(*problem.options.values()):
         for indices in _batches(own):
-            uses = np.stack([o.uses[indices[:, i]] for i, o in enumerate(own)], axis=1)
-            indices = indices[(problem.layout.total(uses) <= problem.machine.capacity).all(axis=1)]
+            indices = indices[problem.layout.fits(uses_at(own, indices))]
             if not len(indices):
                 continue
             count += len(indices)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 
@@ -15,33 +16,25 @@ from precice_lb.split.constraints import Constraints
 from precice_lb.split.layout import Layout
 from precice_lb.split.machine import Machine
 
-__all__ = ["Candidates", "admitted_counts", "candidates_of"]
+__all__ = ["Candidates", "admitted_counts", "candidates_of", "lower_bounds", "minima_of"]
 
 Integers = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
 class Candidates:
-    """Rank counts of one version of a participant that everything but the budget admits.
-
-    Attributes
-    ----------
-    low, high
-        Bounds; `high` is None where nothing bounds from above.
-    multiple
-        Of what they are multiples.
-    listed
-        The only counts possible, rising, already within all of that; None where there is no list.
-    why
-        What the least count comes from.
-    """
+    """Rank counts of one version of a participant that everything but the budget admits."""
 
     name: str
     version: str
+    # Bounds; `high` is None where nothing bounds from above.
     low: int
     high: int | None
+    # Of what they are multiples.
     multiple: int
+    # The only counts possible, rising, already within all of that; None where there is no list.
     listed: Integers | None
+    # What the least count comes from.
     why: str
 
     @property
@@ -56,28 +49,38 @@ class Candidates:
         return np.arange(self.low, (most if self.high is None else min(most, self.high)) + 1, self.multiple)
 
 
+def minima_of(names: Sequence[str], minimum: int | Mapping[str, int], budget: int) -> dict[str, int]:
+    """Ranks that each participant gets at least."""
+    minima = {name: int(minimum.get(name, 1) if isinstance(minimum, Mapping) else minimum) for name in names}
+    for name, ranks in minima.items():
+        if ranks < 1:
+            raise InfeasibleError(f'expected at least 1 rank as minimum of "{name}", found {ranks}')
+    needed = sum(minima.values())
+    if budget < needed:
+        each = ", ".join(f"{name} {ranks}" for name, ranks in minima.items())
+        raise InfeasibleError(
+            f"expected a budget of at least {needed} ranks for {len(minima)} participants (minima: {each}), "
+            f"found {budget}; give {needed} ranks or more"
+        )
+    return minima
+
+
+def lower_bounds(constraints: Constraints, name: str, version: str = "") -> dict[str, int]:
+    """Bounds of the ranks from below, by what they come from."""
+    bounds = {"minimum": int(constraints.of("minimum", name, version) or 1)}
+    for key in ("memory", "elements"):
+        total, limit = constraints.of(key, name, version), constraints.of(f"{key}_per_rank", name, version)
+        if total is not None and limit is not None:
+            # Whole quotients must not become one more by rounding.
+            bounds[key] = math.ceil(total / limit * (1 - 1e-12))
+    return bounds
+
+
 def candidates_of(
     name: str, version: str, constraints: Constraints, minimum: int, maximum: int | None, length: int | None
 ) -> Candidates:
-    """Collect what bounds one version of a participant.
-
-    Parameters
-    ----------
-    name, version
-        Whose ranks; the version is empty where there is one.
-    constraints
-        What bounds them.
-    minimum, maximum
-        Bounds beside those of the constraints.
-    length
-        Number of ranks up to which there are times; None if there is no end.
-
-    Raises
-    ------
-    InfeasibleError
-        If no count satisfies all bounds, with those that clash.
-    """
-    bounds = constraints.lower_bounds(name, version)
+    """Collect what bounds one version of a participant."""
+    bounds = lower_bounds(constraints, name, version)
     bounds["minimum"] = max(bounds["minimum"], minimum)
     why = max(bounds, key=lambda key: bounds[key])
     low = bounds[why]
@@ -123,13 +126,7 @@ def candidates_of(
 def admitted_counts(
     candidates: Mapping[str, list[Candidates]], machine: Machine, layout: Layout
 ) -> dict[tuple[str, str], Integers]:
-    """List the counts of each version that the budget admits while everyone else gets the least.
-
-    Raises
-    ------
-    InfeasibleError
-        If the budget does not suffice for the least of everyone; then with the smallest that does.
-    """
+    """List the counts of each version that the budget admits while everyone else gets the least."""
     least = {
         name: np.stack([machine.uses(np.array([c.first]), name, c.version)[0] for c in own])
         for name, own in candidates.items()
@@ -137,7 +134,7 @@ def admitted_counts(
     _require_budget(candidates, least, machine, layout)
     # Of each resource the least over the versions: at most what anybody really takes.
     lowest = np.stack([uses.min(axis=0) for uses in least.values()])
-    room = layout.allowance(lowest, machine.capacity)
+    room = layout.allowance(lowest)
     counts = {}
     for index, (name, own) in enumerate(candidates.items()):
         for candidate in own:
@@ -155,10 +152,10 @@ def _require_budget(
 ) -> None:
     best: tuple[int, tuple[int, ...]] | None = None
     for choice in product(*(range(len(own)) for own in candidates.values())):
-        total = layout.total(np.stack([least[name][k] for name, k in zip(candidates, choice, strict=True)]))
-        if np.all(total <= machine.capacity):
+        uses = np.stack([least[name][k] for name, k in zip(candidates, choice, strict=True)])
+        if layout.fits(uses):
             return
-        needed = machine.budget_for(total)
+        needed = machine.budget_for(layout.total(uses))
         if needed is not None and (best is None or needed < best[0]):
             best = needed, choice
     if best is None:

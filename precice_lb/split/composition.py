@@ -1,4 +1,10 @@
-"""Couplings that are sums and maxima of their participants, and what every budget gives for them at once."""
+"""Couplings that are sums and maxima of their participants, and what every budget gives for them at once.
+
+From the cuts of the window time that random costs show, participants are joined two by two: those that stand in the
+same cuts add up, those that can stand for each other in all cuts are alternatives. What comes out is never above the
+window time, since all cuts belong to it, and is proven not to be below: the window time is convex, so that it is enough
+to look at the corners of what the composition calls 1.
+"""
 
 from __future__ import annotations
 
@@ -10,36 +16,27 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precice_lb.schedule import Schedule
-from precice_lb.split.linear import Curves
-from precice_lb.split.minimax import Choice
-from precice_lb.split.problem import Curve
-from precice_lb.split.rows import Rows
+from precice_lb.split.cuts import Cuts
+from precice_lb.split.problem import Choice, Curve, Curves
 
 __all__ = ["Composition", "best_of_every_budget", "composition_of"]
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
-# Random costs at which rows of the window time are looked for, per participant.
+# Random costs at which cuts of the window time are looked for, per participant.
 _TRIES = 40
 
 
 @dataclass(frozen=True)
 class Composition:
-    """A participant (no parts), or parts of which the seconds add up (`is_sum`) or the slowest counts.
+    """A participant (no parts), or parts of which the seconds add up (`is_sum`) or the slowest counts."""
 
-    Attributes
-    ----------
-    index : int
-        The participant, -1 for parts.
-    is_sum : bool
-        How the parts come together.
-    parts : tuple of Composition
-        Two of them.
-    """
-
+    # The participant, -1 for parts.
     index: int = -1
+    # How the parts come together.
     is_sum: bool = False
+    # Two of them.
     parts: tuple[Composition, ...] = ()
 
     def members(self) -> list[int]:
@@ -57,25 +54,19 @@ class Composition:
 
 
 def composition_of(schedule: Schedule) -> Composition | None:
-    """Find out whether the window time is a series-parallel mixture of the participants' weighted seconds.
-
-    From the rows of the window time that random costs show, participants are joined two by two: those that stand in the
-    same rows add up, those that can stand for each other in all rows are alternatives. What comes out is never above
-    the window time, since all rows belong to it, and is proven not to be below: the window time is convex, so that it
-    is enough to look at the corners of what the composition calls 1. None where it is no such mixture.
-    """
-    rows, count = Rows(schedule), len(schedule.participants)
+    """Find out whether the window time is a series-parallel mixture of the participants' weighted seconds."""
+    cuts, count = Cuts(schedule), len(schedule.participants)
     random = np.random.default_rng(0)
     weights = np.array([schedule.weights[name] for name in schedule.participants])
     for _ in range(_TRIES * count):
-        rows.learn(np.exp(2 * random.standard_normal(count)) / weights)
-    scaled = rows.matrix / weights
+        cuts.learn(np.exp(2 * random.standard_normal(count)) / weights)
+    scaled = cuts.matrix / weights
     if not np.all(np.isclose(scaled, 0, atol=1e-6) | np.isclose(scaled, 1, rtol=1e-6)):
         return None
     sets = {frozenset(np.flatnonzero(row > 0.5).tolist()) for row in scaled}
     sets = {one for one in sets if not any(one < other for other in sets)}
     found = _joined(sets, {i: Composition(i) for i in range(count)})
-    if found is None or float(rows.seconds(found.corners(count) / weights).max()) > 1 + 1e-9:
+    if found is None or float(cuts.seconds(found.corners(count) / weights).max()) > 1 + 1e-9:
         return None
     return found
 
@@ -101,10 +92,7 @@ def _joined(sets: set[frozenset[int]], open_parts: dict[int, Composition]) -> Co
 def best_of_every_budget(
     composition: Composition, curves: Curves, weights: Sequence[float], unit: int, largest: int
 ) -> tuple[Floats, list[Choice]]:
-    """Optimise for all budgets from 0 to the largest at once, by dynamic programming over the composition.
-
-    Budgets and uses are multiples of the unit. Where nothing fits the seconds are infinite and the choice is empty.
-    """
+    """Optimise for all budgets from 0 to the largest at once, by dynamic programming over the composition."""
     own = list(curves.values())
     table = _solve(composition, own, weights, unit, largest)
     choices: list[Choice] = []
@@ -118,10 +106,7 @@ def best_of_every_budget(
 
 @dataclass(frozen=True)
 class _Table:
-    """Least seconds at each number of units, and how they come about.
-
-    `how` says which units go to the first part; of a participant it says version and index on the curve, in two rows.
-    """
+    """Least seconds at each number of units, and how they come about."""
 
     seconds: Floats
     how: Integers

@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeVar
 
 from precice_lb.exceptions import InfeasibleError
 
-__all__ = ["Constraints", "SharedCores"]
+__all__ = ["Constraints", "SharedCores", "check_names"]
 
 Number = TypeVar("Number", int, float)
 
@@ -131,55 +131,6 @@ class Constraints:
                     if not 0 < amount < math.inf:
                         raise InfeasibleError(f"expected positive {key} for {name}, found {amount!r}")
 
-    def check_names(self, versions: Mapping[str, Collection[str]]) -> None:
-        """Refuse keys that name no participant and no version of one.
-
-        Parameters
-        ----------
-        versions : mapping from participant to collection of str
-            The versions of each.
-
-        Raises
-        ------
-        InfeasibleError
-            For such a key, for a participant in two places of `shared`.
-        """
-        known = set(versions) | {f"{name}:{version}" for name in versions for version in versions[name] if version}
-        for split in self.excluded:
-            if unknown := [name for name in split if name not in versions]:
-                raise InfeasibleError(
-                    f"expected excluded splits of {', '.join(versions)}, found one of {unknown[0]!r}, not in the "
-                    "coupling"
-                )
-        for key, value in vars(self).items():
-            names: Collection[str] = ()
-            if isinstance(value, Mapping) or (key == "whole_nodes" and not isinstance(value, bool)):
-                names = value
-            if unknown := [name for name in names if name not in known]:
-                raise InfeasibleError(
-                    f"expected {key} of {', '.join(sorted(known))}, found some of {unknown[0]!r}, not in the coupling"
-                )
-        seen: set[str] = set()
-        for name in (name for group in self.shared for name in group.members):
-            if name not in versions or name in seen:
-                what = "twice" if name in seen else "though it is not in the coupling"
-                raise InfeasibleError(f"expected each participant at most once among shared cores, found {name} {what}")
-            seen.add(name)
-
-    def has_whole_nodes(self, name: str) -> bool:
-        """Whether the participant shares its nodes with nobody.
-
-        Parameters
-        ----------
-        name : str
-            The participant.
-
-        Returns
-        -------
-        bool
-        """
-        return self.whole_nodes if isinstance(self.whole_nodes, bool) else name in self.whole_nodes
-
     def overhead(self, name: str) -> float:
         """By what share the participant's compute seconds rise because it shares its cores.
 
@@ -216,24 +167,26 @@ class Constraints:
             return value.get(f"{name}:{version}", value.get(name))
         return value
 
-    def lower_bounds(self, name: str, version: str = "") -> dict[str, int]:
-        """Bounds of the ranks from below, by what they come from.
 
-        Parameters
-        ----------
-        name : str
-            The participant.
-        version : str
-            One of its versions; empty where there is one.
-
-        Returns
-        -------
-        dict of str to int
-        """
-        bounds = {"minimum": int(self.of("minimum", name, version) or 1)}
-        for key in ("memory", "elements"):
-            total, limit = self.of(key, name, version), self.of(f"{key}_per_rank", name, version)
-            if total is not None and limit is not None:
-                # Whole quotients must not become one more by rounding.
-                bounds[key] = math.ceil(total / limit * (1 - 1e-12))
-        return bounds
+def check_names(constraints: Constraints, versions: Mapping[str, Collection[str]]) -> None:
+    """Refuse keys that name no participant and no version of one, and a participant in two places of `shared`."""
+    known = set(versions) | {f"{name}:{version}" for name in versions for version in versions[name] if version}
+    for split in constraints.excluded:
+        if unknown := [name for name in split if name not in versions]:
+            raise InfeasibleError(
+                f"expected excluded splits of {', '.join(versions)}, found one of {unknown[0]!r}, not in the coupling"
+            )
+    for key, value in vars(constraints).items():
+        names: Collection[str] = ()
+        if isinstance(value, Mapping) or (key == "whole_nodes" and not isinstance(value, bool)):
+            names = value
+        if unknown := [name for name in names if name not in known]:
+            raise InfeasibleError(
+                f"expected {key} of {', '.join(sorted(known))}, found some of {unknown[0]!r}, not in the coupling"
+            )
+    seen: set[str] = set()
+    for name in (name for group in constraints.shared for name in group.members):
+        if name not in versions or name in seen:
+            what = "twice" if name in seen else "though it is not in the coupling"
+            raise InfeasibleError(f"expected each participant at most once among shared cores, found {name} {what}")
+        seen.add(name)

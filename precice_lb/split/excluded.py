@@ -10,9 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from itertools import product
-
-import numpy as np
 
 from precice_lb.exceptions import InfeasibleError
 from precice_lb.split.problem import Options, Problem
@@ -21,23 +18,7 @@ __all__ = ["without_excluded"]
 
 
 def without_excluded(problem: Problem) -> list[Problem]:
-    """Divide a problem into such that have no excluded split and every other one once.
-
-    Parameters
-    ----------
-    problem
-        With the constraints that say what is excluded.
-
-    Returns
-    -------
-    list of Problem
-        The problem itself where nothing is excluded.
-
-    Raises
-    ------
-    InfeasibleError
-        If nothing else is left.
-    """
+    """Divide a problem into such that have no excluded split and every other one once."""
     parts = [problem]
     for split in problem.constraints.excluded:
         parts = [rest for part in parts for rest in _without(part, split)]
@@ -59,7 +40,7 @@ def _without(problem: Problem, split: Mapping[str, int]) -> list[Problem]:
         own = problem.options[name]
         parts.append(replace(problem, options={**problem.options, **given, name: _where(own, ranks, equal=False)}))
         given[name] = _where(own, ranks, equal=True)
-    return [part for part in parts if _has_split(part)]
+    return [part for part in parts if any(part.layout.fits(uses) for uses in part.least_uses())]
 
 
 def _where(options: tuple[Options, ...], ranks: int, *, equal: bool) -> tuple[Options, ...]:
@@ -72,8 +53,3 @@ def _where(options: tuple[Options, ...], ranks: int, *, equal: bool) -> tuple[Op
                 replace(each, ranks=each.ranks[chosen], uses=each.uses[chosen], seconds=each.seconds[:, chosen])
             )
     return tuple(kept)
-
-
-def _has_split(problem: Problem) -> bool:
-    least = (np.stack([o.uses[0] for o in own]) for own in product(*problem.options.values()))
-    return any(bool((problem.layout.total(uses) <= problem.machine.capacity).all()) for uses in least)

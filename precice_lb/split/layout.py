@@ -1,8 +1,9 @@
-"""How much of the machine participants occupy together."""
+"""How much of the machine participants occupy together: arrays of uses are (..., participants, kinds of resource)."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,19 +16,11 @@ Integers = NDArray[np.int64]
 
 
 class Layout:
-    """Who stands beside whom and who takes turns: participants to what they occupy in all.
+    """Who stands beside whom and who takes turns: participants to what they occupy in all."""
 
-    Arrays of uses have shape (..., participants, kinds of resource).
-
-    Parameters
-    ----------
-    names
-        The participants, in the order of the second last axis.
-    shared
-        Groups that take turns on the same cores; everyone else has cores of its own.
-    """
-
-    def __init__(self, names: Sequence[str], shared: Sequence[SharedCores]) -> None:
+    def __init__(self, names: Sequence[str], shared: Sequence[SharedCores], capacity: Integers) -> None:
+        #: Resources that there are, shape (kinds,).
+        self.capacity = capacity
         index = {name: i for i, name in enumerate(names)}
         grouped = {name for group in shared for name in group.members}
         #: Groups of turns of participants, by index; whoever shares with nobody is a group of one turn.
@@ -38,10 +31,20 @@ class Layout:
         """Resources occupied in all, shape (..., kinds)."""
         return np.asarray(sum(self._group(uses, turns) for turns in self.groups))
 
-    def allowance(self, uses: Integers, capacity: Integers) -> Integers:
+    def with_capacity(self, capacity: Integers) -> Layout:
+        """Give the same participants another machine."""
+        other = copy(self)
+        other.capacity = capacity
+        return other
+
+    def fits(self, uses: Integers) -> NDArray[np.bool_]:
+        """Whether the machine holds so much, shape (...)."""
+        return np.asarray((self.total(uses) <= self.capacity).all(axis=-1))
+
+    def allowance(self, uses: Integers) -> Integers:
         """Tell what each participant could use at most while all others keep theirs, shaped like `uses`."""
-        most = np.empty(np.broadcast_shapes(uses.shape, (1, len(capacity))), dtype=np.int64)
-        slack = capacity - self.total(uses)
+        most = np.empty(np.broadcast_shapes(uses.shape, (1, len(self.capacity))), dtype=np.int64)
+        slack = self.capacity - self.total(uses)
         for turns in self.groups:
             room = slack + self._group(uses, turns)
             for turn in turns:

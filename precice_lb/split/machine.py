@@ -18,17 +18,7 @@ Integers = NDArray[np.int64]
 
 
 class Machine:
-    """What a budget gives, and what ranks take of it: cores (or ranks) first, then GPUs where anybody needs them.
-
-    Parameters
-    ----------
-    constraints
-        The machine's nodes and the participants' demands.
-    budget
-        In the unit of the constraints.
-    versions
-        Pairs of participant and version.
-    """
+    """What a budget gives, and what ranks take of it: cores (or ranks) first, then GPUs where anybody needs them."""
 
     def __init__(self, constraints: Constraints, budget: int, versions: Sequence[tuple[str, str]]) -> None:
         self._constraints = constraints
@@ -68,7 +58,7 @@ class Machine:
     def uses(self, ranks: Integers, name: str, version: str) -> Integers:
         """Resources that so many ranks take, shape (counts, kinds)."""
         cores, gpus = self._per_rank(name, version)
-        if self._constraints.has_whole_nodes(name):
+        if self._has_whole_nodes(name):
             nodes = -(-ranks // max(self.ranks_per_node(name, version), 1))
             columns = [nodes * (self._constraints.cores_per_node or 0), np.maximum(ranks * gpus, 0)]
             if self._constraints.unit == "nodes":
@@ -82,7 +72,7 @@ class Machine:
         cores, gpus = self._per_rank(name, version)
         given = self._constraints
         most = int(allowance[0]) // cores
-        if given.has_whole_nodes(name):
+        if self._has_whole_nodes(name):
             per_node = self.ranks_per_node(name, version)
             most = int(allowance[0]) // (given.cores_per_node or 1) * per_node
             if self.has_gpus and given.unit == "nodes" and given.gpus_per_node:
@@ -91,7 +81,7 @@ class Machine:
 
     def whole_nodes_of(self, ranks: int, name: str, version: str) -> int:
         """Nodes that so many ranks have for themselves; 0 where they share nodes."""
-        per_node = self.ranks_per_node(name, version) if self._constraints.has_whole_nodes(name) else 0
+        per_node = self.ranks_per_node(name, version) if self._has_whole_nodes(name) else 0
         return -(-ranks // per_node) if per_node else 0
 
     def ranks_per_node(self, name: str, version: str) -> int:
@@ -108,21 +98,21 @@ class Machine:
             return False
         return not (given.unit == "nodes" and gpus > given.gpus_per_node)
 
+    def _has_whole_nodes(self, name: str) -> bool:
+        whole = self._constraints.whole_nodes
+        return whole if isinstance(whole, bool) else name in whole
+
     def _per_rank(self, name: str, version: str) -> tuple[int, int]:
         threads = int(self._constraints.of("threads", name, version) or 1)
         cores = 1 if self._constraints.unit == "ranks" else threads
         return cores, int(self._constraints.of("gpus_per_rank", name, version) or 0)
 
     def _check_packing(self, versions: Iterable[tuple[str, str]]) -> None:
-        """Refuse ranks on shared nodes that may leave gaps: then enough cores in all would not mean enough nodes.
-
-        Sizes that divide one another fill nodes without gaps, the largest ranks placed first. Ranks with GPUs are
-        placed by their GPUs; they must not run out of cores before, and what they leave must hold the others.
-        """
+        """Refuse ranks on shared nodes that may leave gaps: then enough cores in all would not mean enough nodes."""
         given = self._constraints
         if given.unit != "nodes":
             return
-        sharing = [v for v in versions if not given.has_whole_nodes(v[0]) and self.fits_on_node(*v)]
+        sharing = [v for v in versions if not self._has_whole_nodes(v[0]) and self.fits_on_node(*v)]
         sizes = {version: self._per_rank(*version) for version in sharing}
         node = (given.cores_per_node or 1, given.gpus_per_node)
         for kind, what in enumerate(("threads", "GPUs")):

@@ -1,48 +1,35 @@
-"""The exact optimum where the slowest participant sets the window time."""
+"""The exact optimum where the slowest participant sets the window time, and so on for the next slowest.
+
+This is problem 1.6 of Schröder (2019) with the parallel entries of his table 1.1 (problem 3.10 of Totounferoush, 2022),
+which both solve by trying all splits. Here by bisection: for a makespan T every participant needs a smallest number of
+ranks, which never rises with T; the optimum is the shortest T whose needs fit on the machine, and it is one of the
+times on the curves. Neither falling times nor a spent budget (their equation 3.13) are assumed. Cores that are shared
+in turns change only what fits; where there are several kinds of resource, so that there is no smallest need among the
+versions of a participant, all combinations of versions are tried.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from itertools import product
 
 import numpy as np
 from numpy.typing import NDArray
 
 from precice_lb.split.layout import Layout
-from precice_lb.split.problem import Curve
+from precice_lb.split.problem import Choice, Curve, Curves, uses_of
 
-__all__ = ["Choice", "minimax_split", "uses_of"]
+__all__ = ["minimax_split"]
 
 Integers = NDArray[np.int64]
-#: For each participant which of its curves, and which count on it.
-Choice = dict[str, tuple[int, int]]
-Curves = Mapping[str, Sequence[Curve]]
 
 
-def uses_of(curves: Curves, choice: Choice) -> Integers:
-    """Resources that the chosen counts take, shape (participants, kinds)."""
-    return np.stack([curves[name][version].uses[index] for name, (version, index) in choice.items()])
-
-
-def minimax_split(
-    curves: Curves, layout: Layout, capacity: Integers, only_slowest: bool = False
-) -> tuple[Choice, list[Integers]]:
-    """Minimise the slowest participant's seconds, then the next slowest's, and so on.
-
-    This is problem 1.6 of Schröder (2019) with the parallel entries of his table 1.1 (problem 3.10 of Totounferoush,
-    2022), which both solve by trying all splits. Here by bisection: for a makespan T every participant needs a smallest
-    number of ranks, which never rises with T; the optimum is the shortest T whose needs fit on the machine, and it is
-    one of the times on the curves. Neither falling times nor a spent budget (their equation 3.13) are assumed. Cores
-    that are shared in turns change only what fits; where there are several kinds of resource, so that there is no
-    smallest need among the versions of a participant, all combinations of versions are tried.
-
-    Gives the choice, in which what would make nobody faster stays unused, and the proof: resources of which any shorter
-    makespan needs one entry at least; none if nothing can make the slowest participant faster.
-    """
+def minimax_split(curves: Curves, layout: Layout, only_slowest: bool = False) -> tuple[Choice, list[Integers]]:
+    """Minimise the slowest participant's seconds, then the next slowest's; prove it by what less needs."""
     choice: Choice = {}
+    # Any shorter makespan needs one entry at least; none if nothing can make the slowest participant faster.
     proof: list[Integers] = []
     while len(choice) < len(curves):
-        search = _Search(curves, layout, capacity, choice)
+        search = _Search(curves, layout, choice)
         makespan, needed = search.shortest()
         if not choice:
             proof = needed
@@ -72,10 +59,9 @@ def _next_step(curve: Curve, index: int) -> float:
 class _Search:
     """Shortest makespan of the participants that have nothing yet."""
 
-    def __init__(self, curves: Curves, layout: Layout, capacity: Integers, given: Choice) -> None:
+    def __init__(self, curves: Curves, layout: Layout, given: Choice) -> None:
         self._curves = curves
         self._layout = layout
-        self._capacity = capacity
         self._given = given
         self._open = [name for name in curves if name not in given]
 
@@ -88,18 +74,18 @@ class _Search:
                 continue
             found = [(v, curve.index_reaching(makespan)) for v, curve in enumerate(own)]
             found = [(v, index) for v, index in found if index < len(own[v].ranks)]
-            if len(self._capacity) == 1 and found:
+            if len(self._layout.capacity) == 1 and found:
                 found = [min(found, key=lambda at, own=own: int(own[at[0]].uses[at[1], 0]))]  # type: ignore[misc]
             reaching[name] = found
         return [dict(zip(reaching, choice, strict=True)) for choice in product(*reaching.values())]
 
-    def total(self, choice: Choice) -> Integers:
+    def _total(self, choice: Choice) -> Integers:
         return self._layout.total(uses_of(self._curves, choice))
 
     def fitting(self, makespan: float) -> Choice | None:
         """Find a choice that is that fast and fits, the one that takes the least cores; None where there is none."""
-        fitting = [c for c in self.needs(makespan) if np.all(self.total(c) <= self._capacity)]
-        return min(fitting, key=lambda choice: int(self.total(choice)[0])) if fitting else None
+        fitting = [c for c in self.needs(makespan) if self._layout.fits(uses_of(self._curves, c))]
+        return min(fitting, key=lambda choice: int(self._total(choice)[0])) if fitting else None
 
     def shortest(self) -> tuple[float, list[Integers]]:
         """Shortest makespan that fits, and what the next shorter one needs."""
@@ -116,4 +102,4 @@ class _Search:
                 high = max(_seconds(self._curves, found, name) for name in self._open)
             else:
                 low = middle
-        return high, [self.total(choice) for choice in self.needs(low)]
+        return high, [self._total(choice) for choice in self.needs(low)]

@@ -6,12 +6,11 @@ from collections.abc import Mapping, Sequence
 
 from precice_lb.exceptions import ModelError
 from precice_lb.schedule import Schedule
+from precice_lb.schedule.named import Coupling
 from precice_lb.split.constraints import Constraints
 from precice_lb.split.excluded import without_excluded
-from precice_lb.split.linear import Curves
-from precice_lb.split.minimax import Choice
 from precice_lb.split.optimize import result_of
-from precice_lb.split.problem import Problem, Times, problem_of
+from precice_lb.split.problem import Curves, Problem, Times, problem_of, split_of
 from precice_lb.split.result import SplitResult
 from precice_lb.split.sampled import solve_samples
 from precice_lb.split.solve import Solver
@@ -26,7 +25,8 @@ def near_optimal_splits(
     times: Mapping[str, Times | Mapping[str, Times]],
     budget: int,
     *,
-    schedule: Schedule,
+    coupling: Coupling = "parallel",
+    schedule: Schedule | None = None,
     within: float = 0.05,
     count: int = 10,
     minimum_ranks: int | Mapping[str, int] = 1,
@@ -40,7 +40,7 @@ def near_optimal_splits(
 
     Parameters
     ----------
-    times, budget, schedule, minimum_ranks, maximum_ranks, constraints
+    times, budget, coupling, schedule, minimum_ranks, maximum_ranks, constraints
         As for `optimize_split`.
     within
         By what share the window may be longer than the best one: 0.05 is 5 %.
@@ -60,7 +60,7 @@ def near_optimal_splits(
     """
     if not within >= 0 or count < 1:
         raise ModelError(f"expected within of at least 0 and a count of at least 1, found {within!r} and {count!r}")
-    problem = problem_of(times, budget, schedule, minimum_ranks, maximum_ranks, constraints)
+    problem = problem_of(times, budget, schedule or coupling, minimum_ranks, maximum_ranks, constraints)
     parts = [(Solver(part), part.curves()) for part in without_excluded(problem)]
     best = [solver.solve(curves) for solver, curves in parts]
     least, bound = min(each.seconds for each in best), min(each.bound for each in best)
@@ -69,7 +69,7 @@ def near_optimal_splits(
     listed = [solver.several(curves, count, least * (1 + within) * (1 + 1e-12)) for solver, curves in parts]
     proof = "all better ones are listed" if all(complete for _, complete in listed) else "better ones may be missing"
     found = [
-        (seconds, _split(curves, choice))
+        (seconds, split_of(curves, choice))
         for (_, curves), (near, _) in zip(parts, listed, strict=True)
         for seconds, choice in near
     ]
@@ -79,18 +79,13 @@ def near_optimal_splits(
     ]
 
 
-def _split(curves: Curves, choice: Choice) -> dict[str, tuple[str, int]]:
-    """Give version and ranks of each participant."""
-    return {name: (curves[name][v].version, int(curves[name][v].ranks[i])) for name, (v, i) in choice.items()}
-
-
 def _sampled(
     problem: Problem, parts: Sequence[tuple[Solver, Curves]], shortest: float, within: float, count: int
 ) -> list[SplitResult]:
     splits = []
     for solver, curves in parts:
         near, _ = solver.several(curves, _MORE * count, shortest * (1 + 2 * within) + 1e-300)
-        for split in (solve_samples(solver.problem).split, *(_split(curves, choice) for _, choice in near)):
+        for split in (solve_samples(solver.problem)[0], *(split_of(curves, choice) for _, choice in near)):
             splits += [split] if split not in splits else []
     entries = [(problem.window_seconds(split), split) for split in splits]
     entries.sort(key=lambda entry: entry[0])

@@ -1,4 +1,4 @@
-"""The door of this room: from times and a budget to the best split."""
+"""The door of this package: from times and a budget to the best split."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ import numpy as np
 
 from precice_lb.exceptions import ModelError
 from precice_lb.schedule import Schedule
+from precice_lb.schedule.named import Coupling
 from precice_lb.split.brute import MAXIMUM_SPLITS, best_of_all, count_splits
 from precice_lb.split.constraints import Constraints
 from precice_lb.split.excluded import without_excluded
-from precice_lb.split.problem import Options, Problem, Times, problem_of
+from precice_lb.split.problem import Problem, Split, Times, problem_of, split_of
 from precice_lb.split.result import SplitResult
 from precice_lb.split.sampled import solve_samples
 from precice_lb.split.solve import Solver
@@ -23,7 +24,8 @@ def optimize_split(
     times: Mapping[str, Times | Mapping[str, Times]],
     budget: int,
     *,
-    schedule: Schedule,
+    coupling: Coupling = "parallel",
+    schedule: Schedule | None = None,
     minimum_ranks: int | Mapping[str, int] = 1,
     maximum_ranks: Mapping[str, int] | None = None,
     constraints: Constraints | None = None,
@@ -31,7 +33,7 @@ def optimize_split(
 ) -> SplitResult:
     """Find the split with the shortest time window, exactly.
 
-    If the schedule makes the window time a maximum over the participants, by bisection on it (any number of
+    If the coupling makes the window time a maximum over the participants, by bisection on it (any number of
     participants and ranks). Otherwise by branch and bound over the counts that a linear relaxation leaves (sums,
     mixtures of sums and maxima, any composition of schemes); where these have too many boxes to bound the gap is above
     0. Ranks left over make the slowest participant
@@ -46,8 +48,10 @@ def optimize_split(
         A participant that may run as one of several versions (CPU or GPU) has a mapping from version to times.
     budget
         Ranks to give out in all, or cores or nodes where the constraints say so.
+    coupling : {"parallel", "serial"}, path of a ``precice-config.xml``, or Schedule
+        How the participants wait for each other.
     schedule
-        How the coupling turns compute seconds into the window time.
+        Earlier name of ``coupling``.
     minimum_ranks
         Ranks that a participant gets at least, one number for all or one for each.
     maximum_ranks
@@ -68,8 +72,10 @@ def optimize_split(
         If no split satisfies budget and constraints: with those that clash, or the smallest budget that would do.
     ModelError
         If times are missing, not finite or not positive; if `verify` finds a better split, which is a defect.
+    ConfigurationError, ScheduleError
+        If the coupling cannot be read, or has no schedule.
     """
-    problem = problem_of(times, budget, schedule, minimum_ranks, maximum_ranks, constraints)
+    problem = problem_of(times, budget, schedule or coupling, minimum_ranks, maximum_ranks, constraints)
     parts = without_excluded(problem)
     solved = [_solved(part) for part in parts]
     split, seconds, _, proof = min(solved, key=lambda each: each[1])
@@ -81,28 +87,25 @@ def optimize_split(
     return result_of(problem, split, seconds, gap, proof, _verified(parts, seconds, gap) if verify else "")
 
 
-def _solved(problem: Problem) -> tuple[dict[str, tuple[str, int]], float, float, str]:
+def _solved(problem: Problem) -> tuple[Split, float, float, str]:
     """Give the best split, its seconds, what no split is below, and why."""
     if problem.samples > 1:
-        found = solve_samples(problem)
-        return found.split, found.seconds, found.bound, found.proof
+        return solve_samples(problem)
     solver, curves = Solver(problem), problem.curves()
     solution = solver.solve(curves)
     choice = solver.leftover(curves, solution.choice)
-    split = {name: (curves[name][v].version, int(curves[name][v].ranks[i])) for name, (v, i) in choice.items()}
-    return split, solver.seconds(curves, choice), solution.bound, solution.proof
+    return split_of(curves, choice), solver.seconds(curves, choice), solution.bound, solution.proof
 
 
 def result_of(
-    problem: Problem, split: Mapping[str, tuple[str, int]], seconds: float, gap: float, proof: str, verified: str = ""
+    problem: Problem, split: Split, seconds: float, gap: float, proof: str, verified: str = ""
 ) -> SplitResult:
-    """Say everything about a split, given as version and ranks of each participant."""
-    schedule = problem.schedule
-    chosen = {name: _option(problem, name, version) for name, (version, _) in split.items()}
-    at = {name: int(np.searchsorted(o.ranks, split[name][1])) for name, o in chosen.items()}
-    samples = {name: o.seconds[:, at[name]] for name, o in chosen.items()}
+    """Say everything about a split."""
+    schedule, chosen = problem.schedule, problem.at(split)
+    samples = {name: o.seconds[:, at] for name, (o, at) in chosen.items()}
     own = {name: float(values.mean()) for name, values in samples.items()}
-    total = problem.layout.total(np.stack([o.uses[at[name]] for name, o in chosen.items()]))
+    fastest = {name: int(np.argmin(o.seconds.mean(axis=0))) for name, (o, _) in chosen.items()}
+    total = problem.layout.total(np.stack([o.uses[at] for o, at in chosen.values()]))
     used = {"ranks": sum(ranks for _, ranks in split.values()), "cores": problem.machine.cores(total)}
     if problem.machine.unit == "nodes":
         used["nodes"] = problem.machine.budget_for(total) or 0
@@ -118,18 +121,9 @@ def result_of(
         bound=proof,
         versions={name: version for name, (version, _) in split.items() if version},
         used=used,
-        limits=_limits(chosen),
+        limits={n: int(o.ranks[fastest[n]]) for n, (o, _) in chosen.items() if fastest[n] + 1 < len(o.ranks)},
         verified=verified,
     )
-
-
-def _limits(chosen: Mapping[str, Options]) -> dict[str, int]:
-    last = {name: int(np.argmin(option.seconds.mean(axis=0))) for name, option in chosen.items()}
-    return {name: int(o.ranks[last[name]]) for name, o in chosen.items() if last[name] + 1 < len(o.ranks)}
-
-
-def _option(problem: Problem, name: str, version: str) -> Options:
-    return next(o for o in problem.options[name] if o.version == version)
 
 
 def _verified(parts: Sequence[Problem], seconds: float, gap: float) -> str:

@@ -1,4 +1,9 @@
-"""The optimisation problem: what each participant costs, and takes, at each admissible number of ranks."""
+"""The optimisation problem: what each participant costs, and takes, at each admissible number of ranks.
+
+Optima are found among the counts at which a participant is faster than with any fewer: more than that costs budget and
+gains nothing. This makes times that do not fall everywhere (a poor decomposition, communication that outweighs the
+work) harmless.
+"""
 
 from __future__ import annotations
 
@@ -13,12 +18,25 @@ from numpy.typing import NDArray
 
 from precice_lb.exceptions import InfeasibleError, ModelError
 from precice_lb.schedule import Schedule
-from precice_lb.split.candidates import admitted_counts, candidates_of
-from precice_lb.split.constraints import Constraints
+from precice_lb.schedule.named import Coupling, schedule_of
+from precice_lb.split.candidates import admitted_counts, candidates_of, minima_of
+from precice_lb.split.constraints import Constraints, check_names
 from precice_lb.split.layout import Layout
 from precice_lb.split.machine import Machine
 
-__all__ = ["Curve", "Options", "Problem", "Times", "minima_of", "problem_of"]
+__all__ = [
+    "Choice",
+    "Curve",
+    "Curves",
+    "Options",
+    "Problem",
+    "Split",
+    "Times",
+    "problem_of",
+    "split_of",
+    "uses_at",
+    "uses_of",
+]
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -27,26 +45,15 @@ Times = NDArray[np.float64] | Sequence[float] | Callable[[Integers], NDArray[np.
 
 @dataclass(frozen=True)
 class Curve:
-    """The running minimum of a participant's times: the counts at which it gets faster than with any fewer.
+    """The running minimum of a participant's times: the counts at which it gets faster than with any fewer."""
 
-    More than that costs budget and gains nothing, so that an optimum is found among these counts alone. This is what
-    makes times that do not fall everywhere (a poor decomposition, communication that outweighs the work) harmless.
-
-    Attributes
-    ----------
-    ranks : ndarray of int
-        The counts, of one version of the participant.
-    uses : ndarray of int
-        Resources that they take, shape (counts, kinds); none of the kinds ever falls.
-    seconds : ndarray
-        Strictly falling seconds per window.
-    version : str
-        Version of the participant.
-    """
-
+    # The counts, of one version of the participant.
     ranks: Integers
+    # Resources that they take, shape (counts, kinds); none of the kinds ever falls.
     uses: Integers
+    # Strictly falling seconds per window.
     seconds: Floats
+    # Version of the participant.
     version: str = ""
 
     @cached_property
@@ -67,26 +74,26 @@ class Curve:
         return Curve(self.ranks[chosen], self.uses[chosen], self.seconds[chosen], self.version)
 
 
+#: Of each participant, one for each version.
+Curves = Mapping[str, Sequence[Curve]]
+#: For each participant which of its curves, and which count on it.
+Choice = dict[str, tuple[int, int]]
+#: Version and ranks of each participant.
+Split = dict[str, tuple[str, int]]
+
+
 @dataclass(frozen=True)
 class Options:
-    """All that one version of a participant may get.
+    """All that one version of a participant may get."""
 
-    Attributes
-    ----------
-    name, version : str
-        Whose.
-    ranks : ndarray of int
-        Rising counts, shape (counts,).
-    uses : ndarray of int
-        Resources that they take, shape (counts, kinds).
-    seconds : ndarray
-        Compute seconds per window, shape (samples, counts); one row where the times have no samples.
-    """
-
+    # Whose.
     name: str
     version: str
+    # Rising counts, shape (counts,).
     ranks: Integers
+    # Resources that they take, shape (counts, kinds).
     uses: Integers
+    # Compute seconds per window, shape (samples, counts); one row where the times have no samples.
     seconds: Floats
 
     def curve(self, seconds: Floats) -> Curve:
@@ -101,21 +108,15 @@ class Options:
 
 @dataclass(frozen=True)
 class Problem:
-    """A schedule, a machine, and the options of each participant.
-
-    Attributes
-    ----------
-    options : dict
-        By participant, in the schedule's order, one entry for each version.
-    samples : int
-        How many curves there are of each participant.
-    """
+    """A schedule, a machine, and the options of each participant."""
 
     schedule: Schedule
     constraints: Constraints
     machine: Machine
     layout: Layout
+    # By participant, in the schedule's order, one entry for each version.
     options: dict[str, tuple[Options, ...]]
+    # How many curves there are of each participant.
     samples: int
 
     @property
@@ -123,22 +124,27 @@ class Problem:
         """The participants."""
         return tuple(self.options)
 
+    def least_uses(self) -> list[Integers]:
+        """List what the least of everyone takes, for each combination of versions."""
+        return [np.stack([o.uses[0] for o in own]) for own in product(*self.options.values())]
+
     @property
     def smallest_budget(self) -> int:
         """Smallest budget that suffices for the least of everyone."""
-        least = (np.stack([o.uses[0] for o in own]) for own in product(*self.options.values()))
-        budgets = [self.machine.budget_for(self.layout.total(uses)) for uses in least]
+        budgets = [self.machine.budget_for(self.layout.total(uses)) for uses in self.least_uses()]
         return min(needed for needed in budgets if needed is not None)
 
-    def window_seconds(self, split: Mapping[str, tuple[str, int]]) -> float:
-        """Seconds per window of a split given as version and ranks, the mean over the samples."""
-        costs = {}
-        for name, (version, ranks) in split.items():
-            option = next(o for o in self.options[name] if o.version == version)
-            costs[name] = option.seconds[:, int(np.searchsorted(option.ranks, ranks))]
+    def at(self, split: Split) -> dict[str, tuple[Options, int]]:
+        """Find the version that a split gives each participant, and the index of its count."""
+        chosen = {n: next(o for o in self.options[n] if o.version == version) for n, (version, _) in split.items()}
+        return {name: (o, int(np.searchsorted(o.ranks, split[name][1]))) for name, o in chosen.items()}
+
+    def window_seconds(self, split: Split) -> float:
+        """Seconds per window of a split, the mean over the samples."""
+        costs = {name: option.seconds[:, index] for name, (option, index) in self.at(split).items()}
         return float(self.schedule.window_seconds(costs).mean())
 
-    def curves(self, sample: int | None = None) -> dict[str, tuple[Curve, ...]]:
+    def curves(self, sample: int | None = None) -> Curves:
         """Take the running minima of one sample, or of the mean over all."""
         return {
             name: tuple(
@@ -149,45 +155,31 @@ class Problem:
         }
 
 
-def minima_of(names: Sequence[str], minimum: int | Mapping[str, int], budget: int) -> dict[str, int]:
-    """Ranks that each participant gets at least.
+def uses_of(curves: Curves, choice: Choice) -> Integers:
+    """Resources that the chosen counts take, shape (participants, kinds)."""
+    return np.stack([curves[name][version].uses[index] for name, (version, index) in choice.items()])
 
-    Raises
-    ------
-    InfeasibleError
-        If a minimum is below 1, or if the budget does not suffice for all of them; then with the smallest that does.
-    """
-    minima = {name: int(minimum.get(name, 1) if isinstance(minimum, Mapping) else minimum) for name in names}
-    for name, ranks in minima.items():
-        if ranks < 1:
-            raise InfeasibleError(f'expected at least 1 rank as minimum of "{name}", found {ranks}')
-    needed = sum(minima.values())
-    if budget < needed:
-        each = ", ".join(f"{name} {ranks}" for name, ranks in minima.items())
-        raise InfeasibleError(
-            f"expected a budget of at least {needed} ranks for {len(minima)} participants (minima: {each}), "
-            f"found {budget}; give {needed} ranks or more"
-        )
-    return minima
+
+def uses_at(own: Sequence[Curve | Options], indices: Integers) -> Integers:
+    """Resources of splits given as indices, (splits, participants), shape (splits, participants, kinds)."""
+    return np.stack([each.uses[indices[:, i]] for i, each in enumerate(own)], axis=1)
+
+
+def split_of(curves: Curves, choice: Choice) -> Split:
+    """Give version and ranks of each participant."""
+    return {name: (curves[name][v].version, int(curves[name][v].ranks[i])) for name, (v, i) in choice.items()}
 
 
 def problem_of(
     times: Mapping[str, Times | Mapping[str, Times]],
     budget: int,
-    schedule: Schedule,
+    coupling: Coupling,
     minimum_ranks: int | Mapping[str, int] = 1,
     maximum_ranks: Mapping[str, int] | None = None,
     constraints: Constraints | None = None,
 ) -> Problem:
-    """Evaluate and check the times of all participants on the counts that budget and constraints admit.
-
-    Raises
-    ------
-    InfeasibleError
-        If no split satisfies the constraints.
-    ModelError
-        If a time in that range is not finite or not positive, or if times are missing.
-    """
+    """Evaluate and check the times of all participants on the counts that budget and constraints admit."""
+    schedule = schedule_of(coupling, tuple(times))
     names = schedule.participants
     if set(times) != set(names):
         raise ModelError(
@@ -201,7 +193,7 @@ def problem_of(
             raise InfeasibleError(f"expected bounds of {', '.join(names)}, found one of {unknown[0]!r}")
     constraints = constraints or Constraints()
     versions = {name: _versions(times[name]) for name in names}
-    constraints.check_names(versions)
+    check_names(constraints, versions)
     _require_turns(constraints, schedule)
     pairs = [(name, version) for name in names for version in versions[name]]
     machine = Machine(constraints, int(budget), pairs)
@@ -224,7 +216,7 @@ def problem_of(
         if not own:
             raise problems[0]
         candidates[name] = own
-    layout = Layout(names, constraints.shared)
+    layout = Layout(names, constraints.shared, machine.capacity)
     counts = admitted_counts(candidates, machine, layout)
     options: dict[str, tuple[Options, ...]] = {}
     for name in names:

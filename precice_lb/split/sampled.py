@@ -1,80 +1,54 @@
-"""Splits under uncertain times: the least mean window time over samples of them."""
+"""Splits under uncertain times: the least mean window time over samples of them.
+
+The bound is the mean of the samples' own optima (with many splits of a linear relaxation's, which are below them by no
+more than single ranks make). The splits are all compared where there are few; otherwise the search descends from the
+best split for the mean times, from the median of the samples' best splits, and from the best of them.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import product
 
 import numpy as np
 from numpy.typing import NDArray
 
 from precice_lb.split.brute import MAXIMUM_SPLITS, best_of_all, count_splits, mean_windows
-from precice_lb.split.local import improve
-from precice_lb.split.problem import Curve, Options, Problem
+from precice_lb.split.descent import descend
+from precice_lb.split.problem import Curve, Options, Problem, Split, split_of, uses_at
 from precice_lb.split.solve import Solver
 
-__all__ = ["SampledSolution", "solve_samples"]
+__all__ = ["solve_samples"]
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
 
-@dataclass(frozen=True)
-class SampledSolution:
-    """The split of the least mean window time found.
-
-    Attributes
-    ----------
-    split : dict
-        Version and ranks of each participant.
-    seconds : float
-        Mean seconds per window over the samples.
-    bound : float
-        Mean over the samples of what no split is below in that sample.
-    proof : str
-        What is known of the split.
-    """
-
-    split: dict[str, tuple[str, int]]
-    seconds: float
-    bound: float
-    proof: str
-
-
-def solve_samples(problem: Problem) -> SampledSolution:
-    """Minimise the mean window time over the samples.
-
-    The bound is the mean of the samples' own optima (with many splits of a linear relaxation's, which are below them by
-    no more than single ranks make). The splits are all compared where there are few; otherwise the
-    search descends from the best split for the mean times, from the median of the samples' best splits, and from the
-    best of them.
-    """
+def solve_samples(problem: Problem) -> tuple[Split, float, float, str]:
+    """Minimise the mean window time over the samples; give split, seconds, bound and what is known of it."""
     solver = Solver(problem)
     bounds, splits = [], []
     for sample in range(problem.samples):
         curves = problem.curves(sample)
         solution = solver.bounded(curves)
         bounds.append(solution.bound)
-        splits.append({n: (curves[n][v].version, int(curves[n][v].ranks[i])) for n, (v, i) in solution.choice.items()})
+        splits.append(split_of(curves, solution.choice))
     bound = float(np.mean(bounds))
     about = f"the {problem.samples} samples' own optima have a mean of {bound:.6g} s"
     if count_splits(problem) * problem.samples <= MAXIMUM_SPLITS:
         seconds, split, count = best_of_all(problem)
-        return SampledSolution(split, seconds, bound, f"none of all {count} splits is shorter; {about}")
+        return split, seconds, bound, f"none of all {count} splits is shorter; {about}"
     mean = problem.curves()
-    solution = solver.solve(mean)
-    splits.append({n: (mean[n][v].version, int(mean[n][v].ranks[i])) for n, (v, i) in solution.choice.items()})
-    best: tuple[float, dict[str, tuple[str, int]]] | None = None
-    for own in product(*problem.options.values()):
-        for start in _starts(problem, own, splits):
-            found = _descend(problem, own, start)
-            if best is None or found[0] < best[0]:
-                best = found
-    assert best is not None
-    return SampledSolution(best[1], best[0], bound, f"the best found by descent; {about}")
+    splits.append(split_of(mean, solver.solve(mean).choice))
+    found = [
+        _descended(problem, own, start)
+        for own in product(*problem.options.values())
+        for start in _starts(problem, own, splits)
+    ]
+    seconds, split = min(found, key=lambda each: each[0])
+    return split, seconds, bound, f"the best found by descent; {about}"
 
 
-def _starts(problem: Problem, own: tuple[Options, ...], splits: list[dict[str, tuple[str, int]]]) -> list[Integers]:
+def _starts(problem: Problem, own: tuple[Options, ...], splits: list[Split]) -> list[Integers]:
     """Choose splits to begin with, as indices, among the versions at hand."""
     alike = [split for split in splits if all(split[o.name][0] == o.version for o in own)]
     if not alike:
@@ -87,17 +61,13 @@ def _starts(problem: Problem, own: tuple[Options, ...], splits: list[dict[str, t
             for row in candidates
         ]
     )
-    uses = np.stack([o.uses[indices[:, i]] for i, o in enumerate(own)], axis=1)
-    fits = (problem.layout.total(uses) <= problem.machine.capacity).all(axis=1)
-    indices = indices[fits]
+    indices = indices[problem.layout.fits(uses_at(own, indices))]
     seconds = mean_windows(problem, own, indices)
     starts = [indices[np.argmin(seconds)], indices[0]]
     return starts[:1] if np.array_equal(*starts) else starts
 
 
-def _descend(problem: Problem, own: tuple[Options, ...], start: Integers) -> tuple[float, dict[str, tuple[str, int]]]:
+def _descended(problem: Problem, own: tuple[Options, ...], start: Integers) -> tuple[float, Split]:
     curves = [Curve(o.ranks, o.uses, o.seconds[0], o.version) for o in own]
-    found, seconds = improve(
-        curves, problem.layout, problem.machine.capacity, lambda indices: mean_windows(problem, own, indices), start
-    )
+    found, seconds = descend(curves, problem.layout, lambda indices: mean_windows(problem, own, indices), start)
     return seconds, {o.name: (o.version, int(o.ranks[i])) for o, i in zip(own, found, strict=True)}

@@ -11,12 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precice_lb.split.branch import MAXIMUM_BOXES, Best, branch_and_bound
-from precice_lb.split.linear import Curves
-from precice_lb.split.local import improve
-from precice_lb.split.minimax import Choice, minimax_split, uses_of
-from precice_lb.split.problem import Curve, Problem
+from precice_lb.split.cuts import Cuts
+from precice_lb.split.descent import descend
+from precice_lb.split.minimax import minimax_split
+from precice_lb.split.problem import Choice, Curve, Curves, Problem, uses_of
 from precice_lb.split.relax import relax
-from precice_lb.split.rows import Rows
 
 __all__ = ["Solution", "Solver"]
 
@@ -33,53 +32,34 @@ _AVERAGED = 1e-5
 
 @dataclass(frozen=True)
 class Solution:
-    """The best split of one set of curves.
+    """The best split of one set of curves."""
 
-    Attributes
-    ----------
-    choice : dict
-        Version and index on its curve of each participant.
-    seconds : float
-        Seconds per window.
-    bound : float
-        No split has a shorter window.
-    proof : str
-        Why.
-    """
-
+    # Version and index on its curve of each participant.
     choice: Choice
+    # Seconds per window.
     seconds: float
+    # No split has a shorter window.
     bound: float
+    # Why.
     proof: str
 
 
 class Solver:
-    """Solves one problem for one or many sets of curves; what it learns about the window time serves all of them.
-
-    Parameters
-    ----------
-    problem
-        Machine, schedule and constraints.
-    budget
-        Another budget than the machine's, smaller.
-    quick
-        Whether a tenth of the boxes has to do.
-    """
+    """Solves one problem for one or many sets of curves; what it learns about the window time serves all of them."""
 
     def __init__(self, problem: Problem, budget: int | None = None, quick: bool = False) -> None:
         self.problem = problem
         self._quick = quick
-        machine = problem.machine
-        self.capacity = machine.capacity if budget is None else machine.capacity_of(budget)
-        self.rows = Rows(problem.schedule)
-        self._weights = problem.schedule.weights
+        layout, machine = problem.layout, problem.machine
+        self._layout = layout if budget is None else layout.with_capacity(machine.capacity_of(budget))
+        self._cuts = Cuts(problem.schedule)
 
     def solve(self, curves: Curves) -> Solution:
         """Find the split with the shortest window."""
         problem = self.problem
         weighted = self.weighted(curves)
         is_maximum = problem.schedule.is_maximum
-        choice, needed = minimax_split(weighted, problem.layout, self.capacity, only_slowest=not is_maximum)
+        choice, needed = minimax_split(weighted, self._layout, only_slowest=not is_maximum)
         if is_maximum:
             seconds = self.seconds(curves, choice)
             budgets = [b for total in needed if (b := problem.machine.budget_for(total)) is not None]
@@ -96,11 +76,10 @@ class Solver:
         """Find a split that is nearly as short as a bound, which is enough where many are only averaged."""
         if self.problem.schedule.is_maximum or self._count(curves) <= DIRECT_SPLITS:
             return self.solve(curves)
-        layout = self.problem.layout
-        choice, _ = minimax_split(self.weighted(curves), layout, self.capacity, only_slowest=True)
-        relaxation = relax(curves, layout, self.capacity, self.rows, self.seconds(curves, choice), _AVERAGED)
+        choice, _ = minimax_split(self.weighted(curves), self._layout, only_slowest=True)
+        relaxation = relax(curves, self._layout, self._cuts, self.seconds(curves, choice), _AVERAGED)
         start = relaxation.start(curves)
-        choice = start if np.all(layout.total(uses_of(curves, start)) <= self.capacity) else choice
+        choice = start if self._layout.fits(uses_of(curves, start)) else choice
         return Solution(choice, self.seconds(curves, choice), relaxation.bound, "by a linear relaxation")
 
     def several(self, curves: Curves, count: int, within: float) -> tuple[list[tuple[float, Choice]], bool]:
@@ -111,7 +90,7 @@ class Solver:
 
     def seconds(self, curves: Curves, choice: Choice) -> float:
         """Seconds per window of a choice."""
-        return float(self.rows.seconds(np.array([curves[n][v].seconds[i] for n, (v, i) in choice.items()])))
+        return float(self._cuts.seconds(np.array([curves[n][v].seconds[i] for n, (v, i) in choice.items()])))
 
     def weighted(self, curves: Curves) -> dict[str, tuple[Curve, ...]]:
         """Weigh the seconds as the window time does if nobody else costs anything."""
@@ -119,15 +98,15 @@ class Solver:
             name: tuple(
                 c if weight == 1 else Curve(c.ranks, c.uses, c.seconds * weight, c.version) for c in curves[name]
             )
-            for name, weight in self._weights.items()
+            for name, weight in self.problem.schedule.weights.items()
         }
 
     def leftover(self, curves: Curves, choice: Choice) -> Choice:
         """Give out what a split leaves over: to the slowest that gets faster by it, then the next."""
-        chosen = {name: (curves[name][v].take(slice(i, None)),) for name, (v, i) in choice.items()}
         if self.problem.schedule.is_maximum:
             return choice
-        more, _ = minimax_split(self.weighted(chosen), self.problem.layout, self.capacity)
+        chosen = {name: (curves[name][v].take(slice(i, None)),) for name, (v, i) in choice.items()}
+        more, _ = minimax_split(self.weighted(chosen), self._layout)
         return {name: (v, i + more[name][1]) for name, (v, i) in choice.items()}
 
     def _count(self, curves: Curves) -> int:
@@ -136,13 +115,12 @@ class Solver:
 
     def _search(self, curves: Curves, best: Best) -> tuple[float, str]:
         """Find the best splits; give the seconds that no other split is below, and why."""
-        layout, capacity = self.problem.layout, self.capacity
         kept = {name: [np.arange(len(c.ranks)) for c in own] for name, own in curves.items()}
         combinations = list(product(*(range(len(own)) for own in curves.values())))
         relaxation = None
         if self._count(curves) > DIRECT_SPLITS:
             scale = best.splits[0][0] if best.splits else best.within
-            relaxation = relax(curves, layout, capacity, self.rows, scale)
+            relaxation = relax(curves, self._layout, self._cuts, scale)
             self._improve(curves, relaxation.start(curves), best)
             kept = relaxation.useful(curves, best.limit)
         useful = {name: [c.take(k) for c, k in zip(own, kept[name], strict=True)] for name, own in curves.items()}
@@ -151,10 +129,10 @@ class Solver:
         for versions in combinations:
             own = [useful[name][v] for name, v in zip(curves, versions, strict=True)]
             if all(len(curve.ranks) for curve in own):
-                prices = relaxation.prices if relaxation else None
+                multipliers = relaxation.multipliers if relaxation else None
                 share = _LISTED if best.count > 1 else _QUICK if self._quick else 1
                 left = int(MAXIMUM_BOXES * share) - boxes
-                more, reached = branch_and_bound(versions, own, layout, capacity, self.rows, found, prices, left)
+                more, reached = branch_and_bound(versions, own, self._layout, self._cuts, found, multipliers, left)
                 boxes, bound = boxes + more, min(bound, reached)
         for seconds, split in found.splits:
             best.add(seconds, tuple((v, int(kept[n][v][i])) for n, (v, i) in zip(curves, split, strict=True)))
@@ -171,18 +149,17 @@ class Solver:
 
     def _improve(self, curves: Curves, start: Choice, best: Best) -> None:
         """Descend from the splits known, and from another one if it fits."""
-        layout, capacity = self.problem.layout, self.capacity
         starts = [dict(zip(curves, split, strict=True)) for _, split in best.splits[:1]]
-        if np.all(layout.total(uses_of(curves, start)) <= capacity):
+        if self._layout.fits(uses_of(curves, start)):
             starts.append(start)
         for choice in starts:
             own = [curves[name][v] for name, (v, _) in choice.items()]
 
             def objective(splits: Integers, own: Sequence[Curve] = own) -> Floats:
-                return self.rows.seconds(np.stack([c.seconds[splits[:, i]] for i, c in enumerate(own)], axis=1))
+                return self._cuts.seconds(np.stack([c.seconds[splits[:, i]] for i, c in enumerate(own)], axis=1))
 
             indices = np.array([i for _, i in choice.values()])
-            found, seconds = improve(own, layout, capacity, objective, indices)
+            found, seconds = descend(own, self._layout, objective, indices)
             best.add(seconds, tuple((v, int(i)) for (v, _), i in zip(choice.values(), found, strict=True)))
 
 

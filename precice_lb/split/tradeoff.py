@@ -11,12 +11,11 @@ import numpy as np
 
 from precice_lb.exceptions import InfeasibleError, ModelError
 from precice_lb.schedule import Schedule
+from precice_lb.schedule.named import Coupling
 from precice_lb.split.composition import best_of_every_budget, composition_of
 from precice_lb.split.constraints import Constraints
 from precice_lb.split.excluded import without_excluded
-from precice_lb.split.linear import Curves
-from precice_lb.split.minimax import Choice, uses_of
-from precice_lb.split.problem import Problem, Times, problem_of
+from precice_lb.split.problem import Choice, Curves, Problem, Times, problem_of, split_of, uses_of
 from precice_lb.split.solve import Solver
 
 __all__ = ["TradeoffCurve", "TradeoffPoint", "tradeoff_curve"]
@@ -123,7 +122,8 @@ def tradeoff_curve(
     times: Mapping[str, Times | Mapping[str, Times]],
     budget: int,
     *,
-    schedule: Schedule,
+    coupling: Coupling = "parallel",
+    schedule: Schedule | None = None,
     budgets: Sequence[int] | None = None,
     minimum_ranks: int | Mapping[str, int] = 1,
     maximum_ranks: Mapping[str, int] | None = None,
@@ -133,7 +133,7 @@ def tradeoff_curve(
 
     Parameters
     ----------
-    times, schedule, minimum_ranks, maximum_ranks, constraints
+    times, coupling, schedule, minimum_ranks, maximum_ranks, constraints
         As for `optimize_split`.
     budget
         The largest budget.
@@ -151,7 +151,7 @@ def tradeoff_curve(
     InfeasibleError, ModelError
         As `optimize_split`.
     """
-    problem = problem_of(times, budget, schedule, minimum_ranks, maximum_ranks, constraints)
+    problem = problem_of(times, budget, schedule or coupling, minimum_ranks, maximum_ranks, constraints)
     parts = without_excluded(problem)
     smallest = min(part.smallest_budget for part in parts)
     if budgets is not None:
@@ -218,7 +218,7 @@ def _sweep(problem: Problem, curves: Curves) -> list[_Gapped]:
         columns.append(uses.min(axis=0))
     totals = problem.layout.total(np.stack(columns, axis=1)[..., None])
     # Of makespans that need the same the shortest; the longest first.
-    fits = np.flatnonzero(totals[:, 0] <= problem.machine.capacity[0])
+    fits = np.flatnonzero(totals[:, 0] <= problem.layout.capacity[0])
     _, first = np.unique(totals[fits, 0], return_index=True)
     return [
         ({name: (int(pick[at]), int(index[at])) for name, (pick, index) in zip(curves, picks, strict=True)}, 0.0)
@@ -243,7 +243,7 @@ def _points(found: Sequence[_Choices]) -> tuple[TradeoffPoint, ...]:
 
 
 def _point(problem: Problem, curves: Curves, choice: Choice, gap: float) -> TradeoffPoint:
-    split = {n: (curves[n][v].version, int(curves[n][v].ranks[i])) for n, (v, i) in choice.items()}
+    split = split_of(curves, choice)
     seconds, total = problem.window_seconds(split), problem.layout.total(uses_of(curves, choice))
     cores = problem.machine.cores(total)
     return TradeoffPoint(

@@ -207,7 +207,7 @@ def test_a_failed_run_is_recorded_its_partner_stopped_and_the_campaign_goes_on(t
     assert failed.error == "Left ended with exit code 1"
     assert any("no convergence in sight" in line for line in failed.log_tail)
     assert result.finished == (finished,)
-    assert [event.outcome for event in events if isinstance(event, RunFinished)] == ["failed", "finished"]
+    assert [event.run.outcome for event in events if isinstance(event, RunFinished)] == ["failed", "finished"]
     run = tmp_path / "campaign" / failed.directory
     assert not list(run.glob("**/*.h5"))
     assert list(run.glob("**/*.h5.unfinished"))
@@ -430,8 +430,10 @@ def test_a_token_finds_a_process_whose_parents_are_gone(tmp_path: Path) -> None:
 
 def test_events_are_plain_lines(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     print_event(CampaignStarted(tmp_path, 5, 2, 1))
-    print_event(RunFinished(3, 5, {"A": 1}, "failed", 1.25, "A ended with exit code 1"))
-    print_event(RunFinished(4, 5, {"A": 1}, "finished", 1.25, None, "1 left", 1.75))
+    run = RunRecord(3, "003", {"A": 1}, "runs/003", "", "", "", "failed", 1.25, "A ended with exit code 1")
+    print_event(RunFinished(3, 5, run))
+    other = RunRecord(4, "004", {"A": 1}, "runs/004", "", "", "", "finished", 1.25, other_load=1.75)
+    print_event(RunFinished(4, 5, other, "1 left"))
     captured = capsys.readouterr()
     assert captured.out == ""
     assert captured.err.splitlines() == [

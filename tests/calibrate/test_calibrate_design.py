@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from precice_lb.calibrate import FixedDesign, spread_splits
+from precice_lb.calibrate.design import FixedDesign
+from precice_lb.calibrate.design_fixed import space_filling_splits
 from precice_lb.exceptions import InfeasibleError
 
 
@@ -26,7 +27,7 @@ def problems(draw: st.DrawFn) -> tuple[dict[str, tuple[int, int]], int, int]:
 @given(problems())
 def test_splits_are_distinct_and_feasible(problem: tuple[dict[str, tuple[int, int]], int, int]) -> None:
     bounds, budget, count = problem
-    splits = spread_splits(bounds, budget, count)
+    splits = space_filling_splits(bounds, budget, count)
     assert 1 <= len(splits) <= count
     assert len({tuple(split.values()) for split in splits}) == len(splits)
     for split in splits:
@@ -42,12 +43,12 @@ def test_as_many_splits_as_wanted_wherever_there_are_as_many(
     bounds = {name: (1, width) for name, width in zip("ABC"[:number], widths, strict=False)}
     budget = number + spare
     feasible = [s for s in product(*(range(1, high + 1) for _, high in bounds.values())) if sum(s) <= budget]
-    assert len(spread_splits(bounds, budget, count)) == min(count, len(feasible))
+    assert len(space_filling_splits(bounds, budget, count)) == min(count, len(feasible))
 
 
 @pytest.mark.parametrize("budget", [16, 32, 128, 512, 4096])
 def test_two_participants_see_few_and_many_ranks_and_what_lies_between(budget: int) -> None:
-    splits = spread_splits({"A": (1, budget), "B": (1, budget)}, budget, 5)
+    splits = space_filling_splits({"A": (1, budget), "B": (1, budget)}, budget, 5)
     assert all(split["A"] + split["B"] == budget for split in splits)
     for name in "AB":
         counts = sorted(split[name] for split in splits)
@@ -59,7 +60,7 @@ def test_two_participants_see_few_and_many_ranks_and_what_lies_between(budget: i
 @pytest.mark.parametrize("number", [3, 4, 6, 8])
 def test_every_participant_varies_with_the_others_varying_too(number: int) -> None:
     names = "ABCDEFGH"[:number]
-    splits = spread_splits(dict.fromkeys(names, (1, 256)), 256, 6)
+    splits = space_filling_splits(dict.fromkeys(names, (1, 256)), 256, 6)
     assert len(splits) == 6
     for name in names:
         counts = {split[name] for split in splits}
@@ -68,28 +69,28 @@ def test_every_participant_varies_with_the_others_varying_too(number: int) -> No
 
 
 def test_one_participant_gets_a_geometric_scale() -> None:
-    assert sorted(split["A"] for split in spread_splits({"A": (1, 16)}, 16, 5)) == [1, 2, 4, 8, 16]
+    assert sorted(split["A"] for split in space_filling_splits({"A": (1, 16)}, 16, 5)) == [1, 2, 4, 8, 16]
 
 
 def test_where_the_bounds_leave_one_full_split_smaller_ones_are_measured_too() -> None:
-    splits = spread_splits({"A": (1, 4), "B": (1, 4)}, 16, 5)
+    splits = space_filling_splits({"A": (1, 4), "B": (1, 4)}, 16, 5)
     assert {"A": 4, "B": 4} in splits
     assert len({split["A"] for split in splits}) >= 3
 
 
 def test_the_same_question_has_the_same_answer() -> None:
     bounds = dict.fromkeys("ABCD", (1, 100))
-    assert spread_splits(bounds, 128, 5) == spread_splits(bounds, 128, 5)
+    assert space_filling_splits(bounds, 128, 5) == space_filling_splits(bounds, 128, 5)
 
 
 def test_the_first_split_is_the_most_even_one() -> None:
-    assert spread_splits({"A": (1, 16), "B": (1, 16)}, 16, 5)[0] == {"A": 8, "B": 8}
+    assert space_filling_splits({"A": (1, 16), "B": (1, 16)}, 16, 5)[0] == {"A": 8, "B": 8}
 
 
 @pytest.mark.parametrize(("bounds", "budget"), [({"A": (1, 4), "B": (1, 4)}, 1), ({"A": (3, 2)}, 9)])
 def test_what_cannot_be_split_is_refused(bounds: dict[str, tuple[int, int]], budget: int) -> None:
     with pytest.raises(InfeasibleError, match=r"A"):
-        spread_splits(bounds, budget, 3)
+        space_filling_splits(bounds, budget, 3)
 
 
 def test_a_fixed_design_asks_for_each_split_once_in_order() -> None:

@@ -73,7 +73,7 @@ def test_the_pulse_with_more_participants_too_is_within_two_percent_after_five_r
     assert all(list(split) == list(names) for split in splits)
 
 
-def test_spread_splits_come_first_and_vary_every_participant() -> None:
+def test_space_filling_splits_come_first_and_vary_every_participant() -> None:
     for names, budget in ((("Inner", "Outer"), 64), (("Inner", "Outer", "Third", "Fourth"), 64)):
         design, splits, _ = campaign(names, budget, 2)
         assert all(sum(split.values()) == budget for split in splits)
@@ -171,11 +171,11 @@ def test_a_split_that_fails_is_not_asked_for_again() -> None:
 
 def test_runs_of_a_smaller_mesh_shape_the_curves_of_the_case() -> None:
     rng = np.random.default_rng(6)
-    design = CalibrationDesign(("Inner", "Outer"), 64, parameters={"cells": 8000.0})
+    design = CalibrationDesign(("Inner", "Outer"), 64, parameter={"cells": 8000.0})
     for first in (8, 48):
         split = {"Inner": first, "Outer": 64 - first}
         small = {name: value / 8 for name, value in seconds_of(split, rng, 0.01).items()}
-        design.tell(split, small, parameters={"cells": 1000.0})
+        design.tell(split, small, parameter={"cells": 1000.0})
     assert (design.runs, design.own_runs) == (2, 0)
     split = design.ask()
     assert split is not None
@@ -183,7 +183,7 @@ def test_runs_of_a_smaller_mesh_shape_the_curves_of_the_case() -> None:
     assert design.own_runs == 1
     assert regret(design, 64) <= 0.05
     with pytest.raises(DataError, match="expected the parameters of the case"):
-        design.tell(split, seconds_of(split, rng, 0.01), parameters={"levels": 3})
+        design.tell(split, seconds_of(split, rng, 0.01), parameter={"levels": 3})
 
 
 def test_bounds_hold() -> None:
@@ -228,6 +228,19 @@ def test_a_coupling_of_its_own_is_obeyed() -> None:
     design, _, lost = campaign(("Inner", "Outer"), 64, 5, coupling=schedule)
     assert design.names == ("Outer", "Inner")
     assert lost <= 0.02
+
+
+def test_only_allowed_rank_counts_are_asked_for_and_recommended() -> None:
+    allow = {"Inner": [4, 12, 24, 36, 60], "Outer": list(range(2, 65, 2))}
+    design, splits, _ = campaign(("Inner", "Outer"), 64, 6, allow=allow, target_regret=0.0, stable_regret=-1.0)
+    assert len(splits) >= 3
+    for split in (*splits, design.recommendation().split):
+        assert all(split[name] in counts for name, counts in allow.items())
+        assert sum(split.values()) <= 64
+    with pytest.raises(InfeasibleError, match="80 ranks or more for the fewest that are allowed, found 64"):
+        CalibrationDesign(("Inner", "Outer"), 64, allow={"Inner": [40], "Outer": [40, 50]})
+    with pytest.raises(InfeasibleError, match="'Iner', not in the coupling"):
+        CalibrationDesign(("Inner", "Outer"), 64, allow={"Iner": [40]})
 
 
 def test_bad_input_is_refused() -> None:

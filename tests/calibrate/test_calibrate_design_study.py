@@ -9,8 +9,10 @@ import pytest
 from calibrate_helpers import CONFIGURATION, write_case, write_study
 from store_helpers import row, write_store
 
-from precice_lb.calibrate import AdaptiveDesign, CampaignResult, Proposal, RunRecord, Study, design_of, read_study
+from precice_lb.calibrate import CampaignResult, RunRecord, Study, read_study
+from precice_lb.calibrate.design import Proposal
 from precice_lb.calibrate.design_fixed import doubling_splits, grid_splits
+from precice_lb.calibrate.design_study import AdaptiveDesign, design_of
 from precice_lb.calibrate.measured import measured_runs
 from precice_lb.calibrate.state import CampaignState
 from precice_lb.emulation import CostLaw
@@ -21,9 +23,9 @@ from precice_lb.schedule import Schedule
 LAWS = {"Left": CostLaw(0.005, 1.8, 0.09, 0.006), "Right": CostLaw(0.005, 0.6, 0.05, 0.006)}
 
 
-def study_of(directory: Path, runs: str = "", ranks: int = 32) -> Study:
+def study_of(directory: Path, runs: str = "", ranks: int = 32, extra: str = "") -> Study:
     write_case(directory)
-    path = write_study(directory, runs=runs)
+    path = write_study(directory, runs=runs, extra=extra)
     path.write_text(path.read_text().replace("ranks = 4", f"ranks = {ranks}"))
     return read_study(path)
 
@@ -74,9 +76,9 @@ def play(study: Study, directory: Path, most: int = 20, *, warmup: int = 0) -> t
         if proposal is None:
             return asked, design
         record = record_of(len(state.runs) + 1, proposal)
-        parameters = dict(study.parameters)
+        parameters = dict(study.parameter)
         if proposal.mesh is not None:
-            parameters |= study.meshes[proposal.mesh].parameters
+            parameters |= study.meshes[proposal.mesh].parameter
         stores = directory / record.directory / "stores"
         size = parameters.get("elements", 1e6) / 1e6
         write_run(stores, proposal.split, record.number, warmup=warmup, size=size, parameters=parameters)
@@ -90,7 +92,7 @@ def test_a_campaign_measures_few_runs_and_finds_the_best_split(tmp_path: Path) -
     study = study_of(tmp_path)
     asked, design = play(study, tmp_path / "campaign")
     assert 2 <= len(asked) <= study.runs.maximum == design.total == 5
-    assert asked[0].reason == "spread over the budget, 1 of 2"
+    assert asked[0].reason == "initial design, 1 of 2"
     assert all("expected regret" in proposal.reason for proposal in asked[2:])
     assert design.conclusion
     state = CampaignState.load(tmp_path / "campaign")
@@ -140,7 +142,7 @@ def test_runs_made_before_count_as_measurements(tmp_path: Path) -> None:
     write_run(tmp_path / "production", {"Left": 16, "Right": 16}, 77)
     study = study_of(tmp_path, 'existing = ["production"]\ntarget_regret = 0')
     asked, _ = play(study, tmp_path / "campaign", 1)
-    assert asked[0].reason == "spread over the budget, 2 of 2"
+    assert asked[0].reason == "initial design, 2 of 2"
     with pytest.raises(StudyError, match=r"runs.existing\[1\]: no such directory"):
         study_of(tmp_path / "b", 'existing = ["nowhere"]')
 
@@ -197,7 +199,7 @@ def test_small_meshes_come_first_and_the_case_itself_corrects_them(tmp_path: Pat
         assert sorted(set(sizes)) == [1e5, 1e6]
         assert per_element == pytest.approx(law, rel=0.03)
     schedule = Schedule.from_config(study.configuration_path)
-    found = recommend(measurements, 32, schedule=schedule, parameters=study.parameters).split
+    found = recommend(measurements, 32, schedule=schedule, parameters=study.parameter).split
     window = [max(LAWS["Left"].seconds(p), LAWS["Right"].seconds(32 - p)) for p in range(1, 32)]
     assert max(LAWS[name].seconds(p) for name, p in found.items()) <= 1.03 * min(window)
 
@@ -205,7 +207,7 @@ def test_small_meshes_come_first_and_the_case_itself_corrects_them(tmp_path: Pat
 @pytest.mark.parametrize(
     ("extra", "message"),
     [
-        ("[[meshes]]\nparameters = { elements = 10 }", r"meshes\[1\].parameters: 'elements' is not in \[parameters\]"),
+        ("[[meshes]]\nparameters = { elements = 10 }", r"meshes\[1\].parameter: 'elements' is not in \[parameter\]"),
         (
             "[parameters]\na = 1\n[[meshes]]\nparameters = { a = 1 }",
             "expected values other than those of the case itself",
@@ -236,6 +238,14 @@ def test_fixed_designs_stay_available(tmp_path: Path) -> None:
             asked.append(proposal.split)
         assert asked == splits
     assert design_of(study_of(tmp_path / "spread", 'design = "spread"\nmaximum = 3'), tmp_path).total == 3
+    machine = study_of(
+        tmp_path / "machine", 'design = "space-filling"', extra="[machine]\nmultiple = { Left = 8, Right = 3 }"
+    )
+    design, asked = design_of(machine, tmp_path), []
+    while (proposal := design.ask(asked)) is not None:
+        asked.append(proposal.split)
+    assert len(asked) == 5
+    assert all(split["Left"] % 8 == split["Right"] % 3 == 0 and sum(split.values()) <= 32 for split in asked)
     with pytest.raises(StudyError, match="design"):
         study_of(tmp_path / "bad", 'design = "random"')
 

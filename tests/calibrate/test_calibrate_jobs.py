@@ -11,10 +11,11 @@ from pathlib import Path
 import pytest
 from calibrate_helpers import SOLVER, write_case, write_study
 
-from precice_lb.calibrate import Event, LauncherOptions, make_launcher, read_study, run_campaign
-from precice_lb.calibrate.launchers import RunPlan, Task
+from precice_lb.calibrate import Event, RunPlan, Task, read_study, run_campaign
+from precice_lb.calibrate.launchers import make_launcher
 from precice_lb.calibrate.launchers.slurm import SlurmLauncher
-from precice_lb.calibrate.processes import ProcessSpec, run_processes
+from precice_lb.calibrate.plan import LauncherOptions
+from precice_lb.calibrate.processes import run_processes
 from precice_lb.calibrate.schedulers.base import read_exits
 from precice_lb.calibrate.schedulers.command import job_number
 from precice_lb.calibrate.schedulers.slurm import outside_of_jobs
@@ -95,8 +96,11 @@ def test_the_script_of_a_job(tmp_path: Path, slurm: Path) -> None:
 
 
 def test_the_script_of_a_heterogeneous_job(tmp_path: Path, slurm: Path) -> None:
-    tasks = [task(tmp_path, "A", 6), task(tmp_path, "B", 3, per_node=1, options=("--partition=gpu", "--gres=gpu:1"))]
-    script = made(options=("--account=a",), ranks_per_node=4).script(plan_of(tmp_path, *tasks))
+    tasks = [
+        task(tmp_path, "A", 6, per_node=4),
+        task(tmp_path, "B", 3, per_node=1, options=("--partition=gpu", "--gres=gpu:1")),
+    ]
+    script = made(options=("--account=a",)).script(plan_of(tmp_path, *tasks))
     assert sbatch_lines(script)[3:] == [
         *("--time=2", "--account=a", "--nodes=2", "--ntasks-per-node=4", "--cpus-per-task=1"),
         "hetjob",
@@ -116,9 +120,7 @@ def test_the_script_of_a_heterogeneous_job(tmp_path: Path, slurm: Path) -> None:
 
 
 def test_the_study_s_own_size_of_a_job_is_left_alone(tmp_path: Path, slurm: Path) -> None:
-    script = made(options=("--nodes=4", "--exclusive"), ranks_per_node=4).script(
-        plan_of(tmp_path, task(tmp_path, "A", 6))
-    )
+    script = made(options=("--nodes=4", "--exclusive")).script(plan_of(tmp_path, task(tmp_path, "A", 6, per_node=4)))
     assert sbatch_lines(script)[4:] == ["--nodes=4", "--exclusive"]
 
 
@@ -129,11 +131,12 @@ def test_the_allocation_for_all_runs_has_room_for_every_split(tmp_path: Path, sl
         *("--output=/dev/null", "--no-requeue", "--time=60", "--ntasks=16", "--cpus-per-task=1")
     ]
     assert holder.endswith("\nexec sleep infinity\n")
-    holder = made(allocation="campaign", ranks_per_node=4).holder(largest, 16)
+    largest = [task(tmp_path, name, 15, per_node=4) for name in "AB"]
+    holder = made(allocation="campaign").holder(largest, 16)
     assert sbatch_lines(holder)[3:] == ["--nodes=5", "--ntasks-per-node=4", "--cpus-per-task=1"]
-    launcher = made(allocation="campaign", ranks_per_node=4)
+    launcher = made(allocation="campaign")
     launcher.job = "7"
-    line = launcher.commands(plan_of(tmp_path, task(tmp_path, "A", 3)))["A"]
+    line = list(launcher.starts(plan_of(tmp_path, task(tmp_path, "A", 3, per_node=4)))[0].command)
     assert line[1:5] == ["--jobid=7", "--job-name=token", "--nodes=1", "--relative=0"]
     with pytest.raises(CalibrationError, match=r"launcher\.setup: lines of a job script"):
         made(allocation="campaign", setup=("module load mpi",))
@@ -321,17 +324,17 @@ def test_templates_that_cannot_work_are_refused(tmp_path: Path, launcher: str, e
 
 def run_script(directory: Path, text: str, seconds: float = 250.0) -> None:
     """Run a shell script by itself."""
-    spec = ProcessSpec("script", ("bash", "-c", text), directory, dict(os.environ), directory / "script.log")
-    run_processes([spec], f"script-{directory.name}", seconds)
+    task = Task("script", ("bash", "-c", text), 1, directory, directory / "script.log")
+    run_processes([task], dict(os.environ), f"script-{directory.name}", seconds)
 
 
 def test_participants_that_do_not_listen_are_killed(tmp_path: Path) -> None:
-    from precice_lb.calibrate.schedulers.script import Line, body
+    from precice_lb.calibrate.schedulers.script import body
 
     deaf = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(300)"
     lines = [
-        Line("A", (sys.executable, "-c", deaf), ".", "A.log"),
-        Line("B", ("sh", "-c", "sleep 0.5; exit 3"), ".", "B.log"),
+        Task("A", (sys.executable, "-c", deaf), 1, Path(), Path("A.log")),
+        Task("B", ("sh", "-c", "sleep 0.5; exit 3"), 1, Path(), Path("B.log")),
     ]
     text = body(lines, exit_file=tmp_path / "exits", grace=1, patience=2) + 'echo "status $status" >>exits\n'
     # It does not wait for the 300 seconds of A.

@@ -9,14 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from precice_lb.calibrate import LauncherOptions, launcher, launcher_names, make_launcher
-from precice_lb.calibrate.launchers import RunPlan, Task
+from precice_lb.calibrate import RunPlan, Task
+from precice_lb.calibrate.launchers import make_launcher
 from precice_lb.calibrate.launchers.cores import available_cores
 from precice_lb.calibrate.launchers.hosts import read_hosts
 from precice_lb.calibrate.launchers.local import MpiexecLauncher
 from precice_lb.calibrate.launchers.mpi import MPIFamily, MPILibrary, find_mpiexec, mpi_library
 from precice_lb.calibrate.launchers.srun import allocated_cpus
+from precice_lb.calibrate.plan import LauncherOptions
 from precice_lb.exceptions import CalibrationError
+from precice_lb.plugins import LAUNCHERS
 
 # In one piece, since ranks share the output.
 RANK = """\
@@ -39,24 +41,25 @@ def fake_program(directory: Path, version: str, name: str = "mpiexec") -> str:
     return str(program)
 
 
-def plan_of(directory: Path, **ranks: int) -> RunPlan:
+def plan_of(directory: Path, per_node: int | None = None, **ranks: int) -> RunPlan:
     """A run whose participants start ``solver 'in put'``."""
     tasks = tuple(
-        Task(name, ("solver", "in put"), count, directory, directory / f"{name}.log") for name, count in ranks.items()
+        Task(name, ("solver", "in put"), count, directory, directory / f"{name}.log", per_node)
+        for name, count in ranks.items()
     )
     return RunPlan("001", directory, tasks, "token", {"SEEN": "yes"}, 90.0)
 
 
 def commands(
-    program: str, directory: Path, cores: tuple[int, ...] = EIGHT, **options: object
+    program: str, directory: Path, cores: tuple[int, ...] = EIGHT, per_node: int | None = None, **options: object
 ) -> tuple[dict[str, list[str]], dict[str, str]]:
     """The tokens of A on 3 and B on 2 ranks behind the program, and the files they need."""
     made = make_launcher("mpiexec", LauncherOptions(program=program, **options))
     assert isinstance(made, MpiexecLauncher)
     made.cores = cores
-    plan = plan_of(directory, A=3, B=2)
+    plan = plan_of(directory, per_node, A=3, B=2)
     made.check(plan.tasks)
-    found = made.commands(plan)
+    found = {each.participant: list(each.command) for each in made.starts(plan)}
     assert all(
         line[-4:] == ["-n", str(task.ranks), "solver", "in put"]
         for line, task in zip(found.values(), plan.tasks, strict=False)
@@ -72,7 +75,7 @@ def test_hydra_pins_every_rank_to_a_core_of_its_own(tmp_path: Path) -> None:
         {},
     )
     assert commands(program, tmp_path, arguments=("-l",), pin=False)[0] == {key: [program, "-l"] for key in "AB"}
-    assert make_launcher("mpiexec", LauncherOptions(program=program)).environment() == {}
+    assert make_launcher("mpiexec", LauncherOptions(program=program)).environment({}) == {}
 
 
 def test_open_mpi_4_pins_by_rankfiles(tmp_path: Path) -> None:
@@ -130,7 +133,7 @@ def test_every_participant_gets_hosts_of_its_own(tmp_path: Path) -> None:
         {"A.hosts": "n0:3\n", "B.hosts": "n1:2\n"},
     )
     program = fake_program(tmp_path, OPEN_MPI_4, "mpirun")
-    lines, files = commands(program, tmp_path, hostfile=hosts, ranks_per_node=2)
+    lines, files = commands(program, tmp_path, hostfile=hosts, per_node=2)
     assert lines["A"] == [program, "--hostfile", str(tmp_path / "A.hosts"), "--bind-to", "core", "-x", "SEEN"]
     assert files == {"A.hosts": "n0 slots=2\nn1 slots=1\n", "B.hosts": "n2 slots=2\n"}
     launcher = make_launcher("mpiexec", LauncherOptions(program=program, hostfile=hosts))
@@ -138,7 +141,7 @@ def test_every_participant_gets_hosts_of_its_own(tmp_path: Path) -> None:
     with pytest.raises(CalibrationError, match=r"12 ranks, but the hosts of launcher\.hostfile have 11 slots"):
         launcher.check_ranks(12)
     with pytest.raises(CalibrationError, match=r"the 4 hosts of .* too few: B lacks 1 of its 2 ranks"):
-        commands(program, tmp_path, hostfile=hosts, ranks_per_node=1)
+        commands(program, tmp_path, hostfile=hosts, per_node=1)
 
 
 @pytest.mark.parametrize(
@@ -153,14 +156,14 @@ def test_a_host_file_that_is_none(tmp_path: Path, text: str, expected: str) -> N
 def test_open_mpi_may_run_as_root_where_that_is_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made = make_launcher("mpiexec", LauncherOptions(program=fake_program(tmp_path, OPEN_MPI_5)))
     monkeypatch.setattr(os, "geteuid", lambda: 0)
-    assert made.environment() == {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+    assert made.environment({}) == {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
-    assert made.environment() == {}
+    assert made.environment({}) == {}
 
 
 def test_mpiexec_does_not_see_the_allocation_it_runs_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made = make_launcher("mpiexec", LauncherOptions(program=fake_program(tmp_path, HYDRA)))
-    assert made.clean({"SLURM_NODELIST": "n[0-1]", "PBS_NODEFILE": "x", "HOME": "/"}) == {"HOME": "/"}
+    assert made.environment({"SLURM_NODELIST": "n[0-1]", "PBS_NODEFILE": "x", "HOME": "/"}) == {"HOME": "/"}
     monkeypatch.setenv("SLURM_JOB_NUM_NODES", "2")
     with pytest.raises(CalibrationError, match=r"this allocation has 2: use the launcher srun"):
         make_launcher("mpiexec", LauncherOptions(program=fake_program(tmp_path, HYDRA)))
@@ -283,11 +286,11 @@ def test_a_program_that_is_missing_or_broken_is_named(tmp_path: Path) -> None:
 
 
 def test_the_registry() -> None:
-    assert launcher_names() == ("mpiexec", "slurm", "srun", "template")
+    assert tuple(sorted(LAUNCHERS)) == ("mpiexec", "slurm", "srun", "template")
     with pytest.raises(CalibrationError, match=r"unknown launcher 'mpirun': expected one of mpiexec, slurm"):
         make_launcher("mpirun")
     with pytest.raises(ValueError, match=r"'mpiexec' is registered already"):
-        launcher("mpiexec")(MpiexecLauncher)
+        LAUNCHERS.add("mpiexec", MpiexecLauncher)
 
 
 def fake_slurm(directory: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
@@ -300,8 +303,9 @@ def fake_slurm(directory: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return place
 
 
-def steps(directory: Path, options: LauncherOptions, **ranks: int) -> dict[str, list[str]]:
-    found = make_launcher("srun", options).commands(plan_of(directory, **ranks))
+def steps(directory: Path, options: LauncherOptions, per_node: int | None = None, **ranks: int) -> dict[str, list[str]]:
+    started = make_launcher("srun", options).starts(plan_of(directory, per_node, **ranks))
+    found = {each.participant: list(each.command) for each in started}
     assert all(line[-2:] == ["solver", "in put"] for line in found.values())
     return {name: line[1:-2] for name, line in found.items()}
 
@@ -321,7 +325,7 @@ def test_steps_on_cores_of_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyP
 def test_steps_on_nodes_of_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fake_slurm(tmp_path, monkeypatch)
     monkeypatch.setenv("SLURM_JOB_ID", "7")
-    found = steps(tmp_path, LauncherOptions(ranks_per_node=4), A=6, B=3, C=8)
+    found = steps(tmp_path, LauncherOptions(), 4, A=6, B=3, C=8)
     assert found["A"][1:-5] == [
         "--nodes=2",
         "--relative=0",
@@ -352,7 +356,7 @@ def test_a_run_that_does_not_fit_into_the_allocation(tmp_path: Path, monkeypatch
     with pytest.raises(CalibrationError, match=r"13 ranks need as many CPUs; the allocation has 12"):
         make_launcher("srun").check_ranks(13)
     with pytest.raises(CalibrationError, match=r"3 nodes are needed.*the allocation has 2"):
-        make_launcher("srun", LauncherOptions(ranks_per_node=8)).check(tasks)
+        make_launcher("srun").check(plan_of(tmp_path, 8, A=9, B=4).tasks)
     with pytest.raises(CalibrationError, match=r"heterogeneous allocation of as many components, this one has 1"):
         make_launcher("srun").check([Task("A", ("a",), 1, tmp_path, tmp_path, options=("--gres=gpu:1",)), tasks[0]])
     assert allocated_cpus("8(x2),4") == 20
@@ -363,7 +367,7 @@ def test_steps_do_not_inherit_how_the_script_was_placed(tmp_path: Path, monkeypa
     fake_slurm(tmp_path, monkeypatch)
     monkeypatch.setenv("SLURM_JOB_ID", "7")
     environment = {"SLURM_JOB_ID": "7", "SLURM_NTASKS_PER_CORE": "1", "SLURM_CPU_BIND": "none", "SLURM_NTASKS": "9"}
-    assert make_launcher("srun").clean(environment) == {"SLURM_JOB_ID": "7"}
+    assert make_launcher("srun").environment(environment) == {"SLURM_JOB_ID": "7"}
 
 
 @pytest.mark.parametrize("missing", ["srun", "slurm"])

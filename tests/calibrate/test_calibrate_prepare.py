@@ -14,7 +14,7 @@ import pytest
 from calibrate_helpers import SOLVER, write_case, write_study
 from rich.console import Console
 
-from precice_lb.calibrate import CampaignStarted, Event, RunFinished, RunStarted, read_study, run_campaign
+from precice_lb.calibrate import CampaignStarted, Event, RunFinished, RunRecord, RunStarted, read_study, run_campaign
 from precice_lb.calibrate.case import copy_case
 from precice_lb.exceptions import CalibrationError, StudyError
 from precice_lb.report.progress import CampaignProgress
@@ -164,7 +164,7 @@ def test_a_run_that_fails_is_tried_again_as_often_as_the_study_says(tmp_path: Pa
     result = run_campaign(read_study(path), tmp_path / "campaign", report=events.append)
     assert [run.outcome for run in result.runs] == ["failed", "failed", "finished"]
     assert result.runs[0].log_tail == ["Left: Left says hello", "Left: no licence"]
-    started = [event.reason for event in events if isinstance(event, RunStarted)]
+    started = [event.run.reason for event in events if isinstance(event, RunStarted)]
     assert started == ["split of the study, 1 of 1", "retry 1 of 2", "retry 2 of 2"]
     log = (tmp_path / "campaign" / "campaign.log").read_text().splitlines()
     assert [line.split(" ", 1)[1] for line in log] == [str(event) for event in events]
@@ -227,8 +227,10 @@ def test_the_bar_of_a_terminal_says_what_runs_and_what_is_used(tmp_path: Path) -
     screen = io.StringIO()
     with CampaignProgress(Console(file=screen, force_terminal=True, width=100)) as progress:
         progress(CampaignStarted(tmp_path, 2, 0, 0))
-        progress(RunStarted(1, 2, {"A": 3, "B": 1}, "first,", tmp_path))
-        progress(RunFinished(1, 2, {"A": 3, "B": 1}, "finished", 1.0, None, "1 left, 2 of 9 minutes used"))
+        run = RunRecord(1, "001", {"A": 3, "B": 1}, "runs/001", "", "", "first,")
+        progress(RunStarted(1, 2, run))
+        run.outcome, run.seconds = "finished", 1.0
+        progress(RunFinished(1, 2, run, "1 left, 2 of 9 minutes used"))
     text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", screen.getvalue())
     assert "calibration in" in text
     assert "run 1 of 2: finished after 1.0 s (1 left, 2 of 9 minutes used)" in text

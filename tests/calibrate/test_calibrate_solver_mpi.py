@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 from calibrate_helpers import write_case, write_study
 
-from precice_lb.calibrate import CampaignWarned, Event, make_launcher, read_study, run_campaign
+from precice_lb.calibrate import CampaignWarned, Event, read_study, run_campaign
+from precice_lb.calibrate.launchers import make_launcher
 from precice_lb.calibrate.solver_mpi import linked_mpi, mpi_mismatches, mpi_of_python
 
 HYDRA, OPEN_MPI_4 = "HYDRA build details", "mpiexec.openmpi (OpenRTE) 4.1.4"

@@ -11,7 +11,9 @@ from calibrate_helpers import write_case, write_study
 
 from precice_lb.calibrate import read_study
 from precice_lb.calibrate.commands import command_tokens
+from precice_lb.calibrate.state import CampaignState
 from precice_lb.exceptions import StudyError
+from precice_lb.split import Constraints, SharedCores
 
 
 def test_a_study_is_read_with_its_defaults(tmp_path: Path) -> None:
@@ -23,7 +25,7 @@ def test_a_study_is_read_with_its_defaults(tmp_path: Path) -> None:
     assert study.names == ("Left", "Right")
     assert study.bounds == {"Left": (1, 2), "Right": (1, 4)}
     assert study.degrees_of_freedom == {"Left": 1000.0}
-    assert study.parameters == {"mesh_width": 1.0}
+    assert study.parameter == {"mesh_width": 1.0}
     assert study.runs.maximum == 5
     assert study.launcher.name == "mpiexec"
     assert study.law_path is None
@@ -36,6 +38,59 @@ def test_paths_are_relative_to_the_study_file(tmp_path: Path, monkeypatch: pytes
     study = read_study(os.path.relpath(path))
     assert study.case_directory == tmp_path / "case"
     assert study.campaign_directory == tmp_path.parent / "elsewhere"
+
+
+def test_a_machine_has_the_words_of_recommend_split(tmp_path: Path) -> None:
+    write_case(tmp_path)
+    machine = """
+        [machine]
+        nodes = 2
+        cores_per_node = 4
+        whole_nodes = ["Left"]
+        multiple = { Left = 2 }
+        allow = { Right = [1, 2, 8] }
+        shared = [{ turns = [["Left"], ["Right"]], overhead = 0.05 }]
+    """
+    study = read_study(write_study(tmp_path, extra=machine))
+    shared = [SharedCores((("Left",), ("Right",)), 0.05)]
+    nodes, constraints = study.constraints()
+    assert (nodes, constraints) == (
+        2,
+        Constraints(
+            unit="nodes",
+            cores_per_node=4,
+            whole_nodes=("Left",),
+            multiples={"Left": 2},
+            allowed={"Right": (1, 2, 8)},
+            shared=shared,
+        ),
+    )
+    assert study.allow == {"Left": [2, 4], "Right": [1, 2]}
+    state = CampaignState(study.identity(), settings=study.settings("pmnf"))
+    state.save(tmp_path)
+    read = CampaignState.load(tmp_path)
+    assert read is not None
+    assert read.settings == study.settings("pmnf")
+    assert read.settings.constraints() == (2, constraints)
+
+
+def test_earlier_words_of_a_study_are_read_with_the_same_meaning(tmp_path: Path) -> None:
+    write_case(tmp_path)
+    earlier = """
+        [parameters]
+        cells = 2
+        [[meshes]]
+        parameters = { cells = 1 }
+    """
+    before = read_study(write_study(tmp_path, extra=earlier))
+    now = read_study(write_study(tmp_path, extra=earlier.replace("parameters", "parameter")))
+    assert before == now
+    assert before.identity() == now.identity()
+    assert before.identity()["meshes"] == [{"parameters": {"cells": 1.0}, "environment": {}}]
+    spread = read_study(write_study(tmp_path, runs='design = "spread"'))
+    assert spread == read_study(write_study(tmp_path, runs='design = "space-filling"'))
+    with pytest.raises(StudyError, match="parameters: unknown key"):
+        read_study(write_study(tmp_path, extra=f"[parameter]\ncells = 1\n{earlier}"))
 
 
 LEFT = '"python solver.py Left"'
@@ -141,6 +196,23 @@ LEFT = '"python solver.py Left"'
         ),
         (("[budget]", "[environment]\nPRECICE_LB_DIR = 'a'\n[budget]"), r"environment\.PRECICE_LB_DIR: the campaign"),
         (("[budget]", "[environment]\nTHREADS = 1\n[budget]"), r"environment\.THREADS: .*valid string, found 1"),
+        (("[budget]", "[machine]\nmultipel = 4\n[budget]"), r"machine\.multipel: unknown key; did you mean 'multiple'"),
+        (
+            ("[budget]", "[machine]\nmultiple = '4'\n[budget]"),
+            r"machine\.multiple: expected a valid integer, found '4'",
+        ),
+        (("[budget]", "[machine]\nmultiple = { Left = 0 }\n[budget]"), r"machine\.multiple.*: expected .*, found "),
+        (("[budget]", "[machine]\nmultiple = { Lft = 2 }\n[budget]"), r"machine: expected multiples of .*'Lft'"),
+        (
+            ("[budget]", "[machine]\nmultiple = 4\n[budget]"),
+            r"machine: expected a budget of 8 ranks or more",
+        ),
+        (("[budget]", "[machine]\nnodes = 2\n[budget]"), r"machine: expected cores_per_node"),
+        (("[budget]", "[machine]\nallow = { Left = [9] }\n[budget]"), r"machine: .*Left.*9"),
+        (
+            ("[budget]", "splits = [{Left=3, Right=1}]\n[machine]\nmultiple = { Left = 2 }\n[budget]"),
+            r"runs\.splits\[1\]: \[machine\] does not allow 'Left' 3 ranks",
+        ),
         (("[budget]", "[budget"), r"not a TOML file: .*line \d+"),
     ],
 )

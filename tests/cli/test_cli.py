@@ -99,7 +99,7 @@ def test_stores_bring_their_own_coupling(tmp_path: Path, capsys: pytest.CaptureF
 
 def test_table_names_split_and_files(table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     output = tmp_path / "out"
-    arguments = ["--ranks", "24", "--dofs", "Inner=900,Outer=100", "--output", str(output)]
+    arguments = ["--ranks", "24", "--degrees-of-freedom", "Inner=900,Outer=100", "--output", str(output)]
     assert main(["recommend", str(table), *arguments]) == 0
     out = capsys.readouterr().out
     assert out.startswith("Give Inner ")
@@ -186,7 +186,7 @@ def test_help_names_every_learner(command: str, capsys: pytest.CaptureFixture[st
 
 
 def test_pmnf_takes_its_parameters(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    arguments = ["--learner", "pmnf", "--ridge", "1e-6", "--folds", "2", "--loss", "smape", "--n-terms", "1"]
+    arguments = ["--learner", "pmnf", "--learner-parameters", "ridge=1e-6,folds=2,loss=smape,n_terms=1"]
     assert main(["recommend", str(table), "--ranks", "24", "--format", "json", *arguments]) == 0
     values = json.loads(capsys.readouterr().out)
     assert values["learner"].startswith("pmnf")
@@ -361,11 +361,12 @@ def test_stores_of_two_cases_are_refused(stores: Path, tmp_path: Path, capsys: p
 
 def test_a_missing_configuration_is_refused(table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     missing = tmp_path / "precice-config.xml"
-    assert str(missing) in refused(capsys, "recommend", table, "--ranks", "12", "--config", missing)
+    assert str(missing) in refused(capsys, "recommend", table, "--ranks", "12", "--coupling", missing)
     other = tmp_path / "other.xml"
     other.write_text(configuration().replace("Inner", "Left"))
-    assert "Left" in refused(capsys, "recommend", table, "--ranks", "12", "--config", other)
-    assert "both" in refused(capsys, "recommend", table, "--ranks", "12", "--config", other, "--coupling", "serial")
+    assert "Left" in refused(capsys, "recommend", table, "--ranks", "12", "--coupling", other)
+    line = refused(capsys, "recommend", table, "--ranks", "12", "--coupling", "paralel")
+    assert "--coupling: expected parallel, serial or a precice-config.xml, found no file paralel" in line
 
 
 def test_bad_studies_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -394,7 +395,9 @@ command = "python outer.py"
 
 def test_no_such_learner_or_parameter_is_refused(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "'oracle'" in refused(capsys, "recommend", table, "--ranks", "12", "--learner", "oracle")
-    assert "folds" in refused(capsys, "recommend", table, "--ranks", "12", "--learner", "shape", "--folds", "2")
+    assert "folds" in refused(
+        capsys, "recommend", table, "--ranks", "12", "--learner", "shape", "--learner-parameters", "folds=2"
+    )
 
 
 def test_output_that_cannot_be_written_is_refused(table: Path, tmp_path: Path) -> None:
@@ -413,10 +416,10 @@ def test_bad_numbers_by_participant_are_refused(text: str) -> None:
 
 def test_numbers_by_participant_are_read() -> None:
     names = ["Inner", "a,b=c"]
-    assert by_participant(["Inner=2"], names, "--dofs", float) == {"Inner": 2.0}
-    assert by_participant(["Inner=2", '{"a,b=c": 3}'], names, "--dofs", int) == {"Inner": 2, "a,b=c": 3}
+    assert by_participant(["Inner=2"], names, "--degrees-of-freedom", float) == {"Inner": 2.0}
+    assert by_participant(["Inner=2", '{"a,b=c": 3}'], names, "--degrees-of-freedom", int) == {"Inner": 2, "a,b=c": 3}
     with pytest.raises(DataError, match="expected one of the participants Inner, a,b=c, found 'Iner'"):
-        by_participant(["Iner=2"], names, "--dofs", float)
+        by_participant(["Iner=2"], names, "--degrees-of-freedom", float)
 
 
 def test_an_interrupt_is_exit_code_130(monkeypatch: pytest.MonkeyPatch, table: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
 import inspect
 import re
@@ -19,8 +20,11 @@ from record_helpers import environment
 from store_helpers import row, write_store
 
 from precice_lb.cli import add_readers, app, main
+from precice_lb.cli.options import learner_values
+from precice_lb.exceptions import DataError
 
 ROOT = Path(__file__).parents[2]
+TABLE = ROOT / "tests" / "data" / "schroeder2019.csv"
 PAGE = (ROOT / "docs" / "exit-codes.md").read_text(encoding="utf-8")
 
 
@@ -62,7 +66,7 @@ def test_exit_codes_are_those(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert main(["check", str(stores)]) == 1
     assert main(["summary", str(tmp_path / "missing")]) == 2
     assert main(["no-such-command"]) == 2
-    assert main(["watch", str(stores), "--once", "--threshold", "drift=5"]) == 3
+    assert main(["watch", str(stores), "--once", "--threshold", "drift=0.05"]) == 3
     capsys.readouterr()
 
 
@@ -149,19 +153,70 @@ def test_every_command_has_functions_in_python() -> None:
 
 def test_words_are_the_same_on_the_command_line_and_in_python() -> None:
     from precice_lb import recommend_split, watch_run
+    from precice_lb.calibrate.sections import MachineSection
+    from precice_lb.cli.machine import Machine as MachineOptions
     from precice_lb.cli.recommend import recommend
     from precice_lb.cli.watch import watch
+    from precice_lb.recommend import Machine
 
     on_the_line = set(inspect.signature(watch).parameters)
     assert set(inspect.signature(watch_run).parameters) <= on_the_line
-    assert {"coupling", "minimum_ranks", "learner", "prefer", "within", "verify", "present"} <= set(
-        inspect.signature(recommend_split).parameters
-    ) & {*inspect.signature(recommend).parameters, *_fields(recommend)}
+    in_python = set(inspect.signature(recommend_split).parameters) - {"words", "machine"}
+    options = {*inspect.signature(recommend).parameters, *_fields(recommend)}
+    # Data and budget are the sources and the ranks; the other two are no texts.
+    assert in_python - {"data", "budget", "instead", "failed"} <= options
+    of_machine = {field.name for field in dataclasses.fields(Machine)}
+    assert of_machine == {field.name for field in dataclasses.fields(MachineOptions)} - {"shared_overhead"}
+    assert of_machine == set(MachineSection.model_fields)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--within", "5"], "--within: expected a share between 0 and 1, such as 0.05 for 5 %, found 5; 5 % is 0.05"),
+        (["--within", "-0.1"], "--within: expected a share between 0 and 1, such as 0.05 for 5 %, found -0.1"),
+        (["--ridge", "0.1"], "--ridge: expected --learner-parameters ridge=…, found this earlier option"),
+        (["--no-constant"], "--no-constant: expected --learner-parameters constant=…"),
+    ],
+)
+def test_earlier_meanings_of_options_are_refused_with_the_new_word(
+    options: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["recommend", str(TABLE), "--ranks", "96", *options]) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_earlier_names_of_options_are_understood(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["--ranks", "96", "--format", "json"]
+    now = ["--shared", "Inner/Outer", "--shared-overhead", "0.1", "--spent-core-hours=2", "--coupling", "serial"]
+    before = ["--share", "Inner/Outer", "--share-overhead", "0.1", "--spent=2", "--coupling", "serial"]
+    assert main(["recommend", str(TABLE), *words, *now]) == 0
+    wanted = capsys.readouterr()
+    assert main(["recommend", str(TABLE), *words, *before]) == 0
+    found = capsys.readouterr()
+    assert found.out == wanted.out
+    assert found.err.splitlines() == [
+        "precice-lb: --share is called --shared now",
+        "precice-lb: --share-overhead is called --shared-overhead now",
+        "precice-lb: --spent is called --spent-core-hours now",
+    ]
+
+
+def test_parameters_of_every_learner_are_read() -> None:
+    assert learner_values(["ridge=0.1,folds=3", '{"loss": "smape", "constant": false}', "shape=a"]) == {
+        "ridge": 0.1,
+        "folds": 3,
+        "loss": "smape",
+        "constant": False,
+        "shape": "a",
+    }
+    for bad in ("ridge", "ridge=", '{"ridge": '):
+        with pytest.raises(DataError, match="--learner-parameters: expected name=value"):
+            learner_values([bad])
 
 
 def _fields(command: object) -> set[str]:
     """Options that come as one parameter of several fields."""
-    import dataclasses
     import typing
 
     found: set[str] = set()

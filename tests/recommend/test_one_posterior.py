@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sklearn.linear_model import LinearRegression
 
 from precice_lb.recommend import Recommendation, recommend_split
 from precice_lb.report.curves import landscape_of
@@ -51,10 +52,10 @@ def test_the_landscape_has_what_sharing_cores_costs() -> None:
         coupling="serial", shared=[SharedCores([["Fluid"], ["Solid"]], 0.25)], total=None, cores=8, threads=1
     )
     counts = np.array([[found.split["Fluid"], found.split["Solid"]]])
-    assert found.outlook.steady_windows(counts).mean() == pytest.approx(found.window_seconds, rel=1e-12)
+    assert found.expected.steady_windows(counts).mean() == pytest.approx(found.window_seconds, rel=1e-12)
 
 
-@pytest.mark.parametrize("learner", ["bayes", "shape", "interpolation", "gaussian-process"])
+@pytest.mark.parametrize("learner", ["bayes", "shape", "interpolation", "gaussian-process", "pmnf", "piecewise"])
 def test_nothing_is_fitted_or_drawn_for_the_report(learner: str, monkeypatch: pytest.MonkeyPatch) -> None:
     found = recommended(3, learner=learner, random_state=3, within=0.05)
 
@@ -62,28 +63,60 @@ def test_nothing_is_fitted_or_drawn_for_the_report(learner: str, monkeypatch: py
         raise AssertionError("fitted or drawn again")
 
     for model in found.models.values():
-        for name in ("fit", "draw"):
+        for name in {"fit", "draw"} & set(dir(model)):
             monkeypatch.setattr(type(model), name, again)
-    monkeypatch.setattr("precice_lb.report.page.next_runs.learned", again)
-    page = build_page(Evidence(found, found.outlook.schedule))
+    page = build_page(Evidence(found, found.expected.schedule))
     assert {"landscape", "comparison"} <= {chart.name for chart in page.charts}
-    assert next_runs(found).judge == found.learner
+    assert next_runs(found).intervals_of == ("" if hasattr(found.models["Fluid"], "draw") else learner)
     following = next(section for section in page.sections if section.name == "next")
     assert "could not be made" not in str(following.blocks[0])
+
+
+@pytest.mark.parametrize("learner", ["pmnf", "factorized"])
+def test_a_learner_without_curves_judges_further_runs_by_its_own_intervals(learner: str) -> None:
+    found = recommended(learner=learner)
+    prospects = next_runs(found)
+    assert prospects.intervals_of == learner
+    assert prospects.runs
+    # Formulas through a few points say that they are sure; runs differ all the same.
+    assert 0 < prospects.regret < 0.1
+    section = next(
+        each for each in build_page(Evidence(found, found.expected.schedule)).sections if each.name == "next"
+    )
+    assert f"judged by the intervals of {learner}, which draws no curves" in str(section.blocks[0])
+
+
+def test_without_curves_and_intervals_nothing_is_said_of_further_runs() -> None:
+    class Reciprocal(LinearRegression):  # type: ignore[misc]
+        """Seconds linear in 1/ranks."""
+
+        def fit(self, X: Any, y: Any) -> Reciprocal:
+            super().fit(1 / np.asarray(X), y)
+            return self
+
+        def predict(self, X: Any) -> Any:
+            return super().predict(1 / np.asarray(X))
+
+    found = recommended(learner=Reciprocal())
+    assert next_runs(found).runs == ()
+    section = next(
+        each for each in build_page(Evidence(found, found.expected.schedule)).sections if each.name == "next"
+    )
+    assert "Reciprocal gives neither curves nor intervals" in str(section.blocks[0])
 
 
 def test_further_runs_are_judged_by_the_curves_that_were_decided_on() -> None:
     found = recommended(random_state=3)
     counts = np.array([[p, 16 - p] for p in range(1, 16)])
-    windows = found.outlook.steady_windows(counts)
-    own = found.outlook.steady_windows(np.array([list(found.split.values())]))
+    windows = found.expected.steady_windows(counts)
+    own = found.expected.steady_windows(np.array([list(found.split.values())]))
     least = np.minimum(windows.min(axis=1), own[:, 0])
     assert next_runs(found).regret == pytest.approx(float((own[:, 0] / least - 1).mean()), abs=2e-3)
 
 
 def test_the_comparison_has_the_compute_seconds_of_the_table() -> None:
     found = recommended(random_state=3)
-    page = build_page(Evidence(found, found.outlook.schedule))
+    page = build_page(Evidence(found, found.expected.schedule))
     chart = next(chart for chart in page.charts if chart.name == "comparison")
     shown = {row[1]: row[3] for row in chart.rows if row[0] == "recommended split"}
     assert shown == pytest.approx(found.compute_seconds, rel=1e-12)

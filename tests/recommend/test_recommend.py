@@ -23,7 +23,7 @@ from precice_lb.exceptions import DataError, InfeasibleError, ModelError, Precic
 from precice_lb.models import PMNFRegressor
 from precice_lb.precice_xml import parse_configuration
 from precice_lb.recommend import Recommendation, load_sources, recommend
-from precice_lb.recommend.outlook import Outlook, curves_of
+from precice_lb.recommend.posterior import ExpectedWindowTime, curves_of
 from precice_lb.schedule import Schedule
 
 Array = NDArray[np.float64]
@@ -103,7 +103,7 @@ def test_a_formula_that_dives_beyond_its_data_is_not_followed(
     assert 300 <= found.split["Inner"] <= 420
     assert found.window_seconds > 0.1
     if found.split["Inner"] == 350:
-        assert any("can be believed from" in warning for warning in found.warnings)
+        assert any("is valid from" in warning for warning in found.warnings)
 
 
 def test_no_split_within_bounds_is_better_than_the_recommended_one() -> None:
@@ -134,12 +134,12 @@ def test_three_participants_and_a_rise_leave_ranks_unused_that_help_nobody() -> 
     names = list(samples)
     found = recommend(measurements(samples), 200, schedule=Schedule.parallel(names))
     assert sum(found.split.values()) < 60
-    outlook = Outlook(
+    expected = ExpectedWindowTime(
         Schedule.parallel(names), {name: curves_of(found.models[name], [0, k]) for k, name in enumerate(names)}
     )
     near = [range(max(1, found.split[name] - 3), found.split[name] + 4) for name in names]
     counts = np.array(list(itertools.product(*near)))
-    assert found.window_seconds == pytest.approx(float(outlook.expected_windows(counts).min()), rel=1e-6)
+    assert found.window_seconds == pytest.approx(float(expected.expected_windows(counts).min()), rel=1e-6)
 
 
 def test_alternatives_state_what_is_gained() -> None:
@@ -420,7 +420,7 @@ def test_any_scikit_learn_regressor_can_be_the_learner() -> None:
     # A line that falls below zero is not followed to its end.
     far = recommend_split(falling, 40, learner=LinearRegression())
     assert all(found.models[name].predict([[count]])[0] > 0 for name, count in far.split.items())
-    assert any("can be believed" in warning for warning in far.warnings)
+    assert any("is valid" in warning for warning in far.warnings)
 
 
 def test_a_serial_coupling_and_a_configuration_are_understood(tmp_path: Path) -> None:
@@ -507,7 +507,7 @@ def test_bounds_are_kept_or_refused() -> None:
     schedule = Schedule.parallel(["Fluid", "Solid"])
     found = recommend(measurements(CASE), 64, schedule=schedule, maximum_ranks={"Fluid": 20})
     assert found.split["Fluid"] == 20
-    assert not any("believed" in warning for warning in found.warnings)
+    assert not any("is valid" in warning for warning in found.warnings)
     with pytest.raises(InfeasibleError, match="maximum of at least 30 ranks for Fluid"):
         recommend(measurements(CASE), 64, schedule=schedule, minimum_ranks={"Fluid": 30}, maximum_ranks={"Fluid": 20})
 

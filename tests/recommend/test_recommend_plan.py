@@ -17,8 +17,8 @@ from test_recommend import CASE, DATA
 from precice_lb.dataset import Measurements
 from precice_lb.exceptions import DataError, InfeasibleError, ModelError, PreciceLBError
 from precice_lb.precice_xml import parse_configuration
-from precice_lb.recommend import load_sources, machine_of, parallel_instead, recommend, recommend_split
-from precice_lb.recommend.outlook import Outlook, curves_of
+from precice_lb.recommend import Machine, load_sources, parallel_instead, recommend, recommend_split
+from precice_lb.recommend.posterior import ExpectedWindowTime, curves_of
 from precice_lb.report.plan_figure import draw_plan
 from precice_lb.report.plan_view import plan_facts
 from precice_lb.schedule import Schedule
@@ -35,7 +35,8 @@ NOISY = {
 def expected(found: Any, schedule: Schedule, splits: list[dict[str, int]]) -> np.ndarray:
     """Mean window times over the curves that the recommendation was made by."""
     curves = {name: curves_of(model, [0, k]) for k, (name, model) in enumerate(found.models.items())}
-    return Outlook(schedule, curves).expected_windows(np.array([[s[n] for n in found.models] for s in splits]))
+    counts = np.array([[s[n] for n in found.models] for s in splits])
+    return ExpectedWindowTime(schedule, curves).expected_windows(counts)
 
 
 # --- machines ------------------------------------------------------------------------------------------------------
@@ -114,10 +115,13 @@ def test_demands_that_cannot_be_met_are_one_error(words: dict[str, Any], message
 
 
 def test_words_become_constraints() -> None:
-    assert machine_of(64, None, None) == (64, None)
-    assert machine_of(64, None, None, multiples=4) == (64, Constraints(multiples=4))
-    nodes = machine_of(None, None, 3, cores_per_node=8, whole_nodes=("Fluid",), threads=None)
-    assert nodes == (3, Constraints(unit="nodes", cores_per_node=8, whole_nodes=("Fluid",)))
+    assert Machine().constraints(64) == (64, None)
+    assert Machine(multiple=4, allow={"Fluid": [8]}).constraints(64) == (
+        64,
+        Constraints(multiples=4, allowed={"Fluid": [8]}),
+    )
+    nodes = Machine(nodes=3, cores_per_node=8, whole_nodes=("Fluid",), threads=None)
+    assert nodes.constraints() == (3, Constraints(unit="nodes", cores_per_node=8, whole_nodes=("Fluid",)))
 
 
 # --- nearly best splits and budgets ----------------------------------------------------------------------------------
@@ -239,9 +243,9 @@ def printed(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
     output = tmp_path_factory.mktemp("plan")
     (output / "precice-config.xml").write_text(configuration("serial"))
     done = precice_lb(
-        "recommend", DATA / "schroeder2019.csv", "--config", output / "precice-config.xml", "--nodes", 12,
+        "recommend", DATA / "schroeder2019.csv", "--coupling", output / "precice-config.xml", "--nodes", 12,
         "--cores-per-node", 48, "--multiple", "Inner=4", "--present", "Inner=288,Outer=288", "--prefer", "0.9",
-        "--within", 3, "--verify", "--spent", 1.5, "--output", output,
+        "--within", 0.03, "--verify", "--spent-core-hours", 1.5, "--output", output,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     return done.stdout, output
@@ -332,11 +336,11 @@ def test_tables_of_splits_have_the_window_time_that_is_predicted() -> None:
         (["--cores", "64", "--allow", "Inner=8,x"], "--allow: expected participant=rank counts"),
         (["--cores", "64", "--allow", "Iner=8"], "'Iner'"),
         (["--cores", "64", "--fixed", "Inner=80"], "64"),
-        (["--cores", "64", "--share", "Inner"], "--share: expected two turns"),
-        (["--cores", "64", "--share", "Inner/Outer"], "share cores"),
+        (["--cores", "64", "--shared", "Inner"], "--shared: expected two turns"),
+        (["--cores", "64", "--shared", "Inner/Outer"], "share cores"),
         (["--ranks", "64", "--prefer", "speed"], "--prefer: expected time, cost or"),
-        (["--ranks", "64", "--within", "-3"], "within 0 to 100 %"),
-        (["--ranks", "64", "--spent", "-3"], "core-hours"),
+        (["--ranks", "64", "--within", "-3"], "--within: expected a share between 0 and 1"),
+        (["--ranks", "64", "--spent-core-hours", "-3"], "core-hours"),
     ],
 )
 def test_options_that_make_no_sense_are_one_line(
@@ -351,7 +355,10 @@ def test_options_that_make_no_sense_are_one_line(
 
 
 def test_options_reach_the_machine() -> None:
-    from precice_lb.cli.machine import Machine, machine_constraints
+    from precice_lb.cli.machine import Machine
+
+    def machine_constraints(ranks: int | None, given: Machine, names: list[str]) -> tuple[int, Constraints | None]:
+        return given.read(names).constraints(ranks)
 
     names = ["Inner", "Outer"]
     given = Machine(nodes=4, cores_per_node=8, whole_nodes=True, threads=["2"], multiple=["Inner=4", "Outer=2"])
@@ -360,13 +367,15 @@ def test_options_reach_the_machine() -> None:
     assert constraints == Constraints(
         unit="nodes", cores_per_node=8, whole_nodes=True, threads=2, multiples={"Inner": 4, "Outer": 2}
     )
-    listed = Machine(allow=["Inner=8,16", '{"Outer": [4, 2]}'], fixed=None, share=["Inner/Outer"], share_overhead=0.05)
+    listed = Machine(
+        allow=["Inner=8,16", '{"Outer": [4, 2]}'], fixed=None, shared=["Inner/Outer"], shared_overhead=0.05
+    )
     budget, constraints = machine_constraints(24, listed, names)
     assert constraints is not None
     assert constraints.allowed == {"Inner": [8, 16], "Outer": [4, 2]}
     assert constraints.shared == [SharedCores([["Inner"], ["Outer"]], 0.05)]
-    assert machine_constraints(24, None, names) == (24, None)
-    with pytest.raises(DataError, match="--share"):
-        machine_constraints(24, Machine(share=["Inner/Out"]), names)
+    assert machine_constraints(24, Machine(), names) == (24, None)
+    with pytest.raises(DataError, match="--shared"):
+        machine_constraints(24, Machine(shared=["Inner/Out"]), names)
     with pytest.raises(PreciceLBError, match="found ranks and nodes"):
         machine_constraints(24, Machine(nodes=2), names)

@@ -11,8 +11,8 @@ from sklearn.linear_model import LinearRegression
 
 from precice_lb.dataset import CoupledRun, Measurements, ParticipantRun
 from precice_lb.dataset.samples import measurements_from_runs, recorded_windows
-from precice_lb.recommend import recommend
-from precice_lb.recommend.outlook import Outlook
+from precice_lb.recommend import recommend, recommend_split
+from precice_lb.recommend.posterior import ExpectedWindowTime
 from precice_lb.schedule import Schedule
 
 RANKS = np.array([4.0, 8, 16, 32])
@@ -48,6 +48,17 @@ def test_an_alternating_load_counts_in_the_window_time_and_in_the_split() -> Non
     assert all(other.window_seconds >= found.window_seconds for other in found.alternatives.values())
 
 
+def test_demands_of_a_machine_do_not_keep_from_searching_by_replay() -> None:
+    schedule = Schedule.parallel(NAMES)
+    free = recommend(measured(ALTERNATING), 32, schedule=schedule)
+    found = recommend_split(measured(ALTERNATING), nodes=4, cores_per_node=8, coupling=schedule)
+    assert found.split == free.split
+    assert found.window_seconds == free.window_seconds
+    failed = recommend(measured(ALTERNATING), 32, schedule=schedule, failed=[free.split])
+    assert failed.split != free.split
+    assert failed.window_seconds < 1.03 * free.window_seconds
+
+
 def test_a_learner_without_curves_searches_by_replay_too() -> None:
     class Reciprocal(LinearRegression):  # type: ignore[misc]
         """Seconds linear in 1/ranks."""
@@ -70,9 +81,9 @@ def test_too_little_recorded_changes_nothing() -> None:
     schedule = Schedule.parallel(NAMES)
     assert recommend(measured(few), 32, schedule=schedule).split == recommend(measured(), 32, schedule=schedule).split
     only_one = ({"Fluid": np.ones(50)},)
-    outlook = Outlook(schedule, {n: lambda r: 1.0 / r[None] for n in NAMES}, only_one)
-    assert outlook.residuals is None
-    assert not outlook.is_searched
+    expected = ExpectedWindowTime(schedule, {n: lambda r: 1.0 / r[None] for n in NAMES}, only_one)
+    assert expected.residuals is None
+    assert expected.searches() == []
 
 
 def test_who_runs_ahead_does_not_wait_for_noise() -> None:
@@ -83,9 +94,9 @@ def test_who_runs_ahead_does_not_wait_for_noise() -> None:
     text = configuration("AB", [scheme("serial-explicit", "AB", [("A", "B")])])
     schedule = Schedule.from_config(parse_configuration(text))
     recorded = ({"A": np.full(40, 1.0), "B": np.tile([0.5, 1.5], 20)},)
-    outlook = Outlook(schedule, {n: lambda r: 1.0 / r[None] for n in "AB"}, recorded)
+    expected = ExpectedWindowTime(schedule, {n: lambda r: 1.0 / r[None] for n in "AB"}, recorded)
     own = {"A": np.array([0.2]), "B": np.array([1.0])}
-    waits = outlook.waits(own, outlook.seconds(own))
+    waits = expected.waits(own, expected.seconds(own))
     assert waits["A"][0] == 0
     assert waits["B"][0] == pytest.approx(0, abs=0.05)
 

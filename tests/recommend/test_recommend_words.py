@@ -51,9 +51,9 @@ def test_a_frame_has_parameters_and_standard_errors() -> None:
     [
         (frame().drop(columns="ranks"), "missing ranks"),
         (frame()[:0], "at least one row"),
-        (frame(ranks=1.5), "row 1: expected a whole number of ranks from 1, found 1.5"),
-        (frame(ranks=np.nan), "row 1: expected a whole number of ranks"),
-        (frame(seconds="much"), "row 1: expected numbers of ranks and seconds"),
+        (frame(ranks=1.5), "row 1: expected a whole number of at least 1 in column ranks, found '1.5'"),
+        (frame(ranks=np.nan), "row 1: expected a whole number of at least 1 in column ranks, found ''"),
+        (frame(seconds="much"), "row 1: expected seconds per time window above 0 in column seconds, found 'much'"),
         (frame(seconds=-1.0), "seconds"),
         (None, "expected data"),
     ],

@@ -187,6 +187,7 @@ def test_the_command_takes_the_campaign_s_recommendation_or_a_split(
     [
         ("Left=2,Right=4", "expected at most 4 ranks in all, found 6; change the split, or budget.ranks in "),
         ("Left=3,Right=1", "expected 1 to 2 ranks for Left, found 3; change the split, or the bounds of Left "),
+        ("Left=1,Right=3", "expected ranks for Right that [machine] allows (2, 4), found 3; change the split, or "),
         ("Left=1,Right=5", "expected 1 to 4 ranks for Right, found 5; change the split, or "),
         ("Left=1", "expected ranks for Left, Right, found them for Left; name each once"),
         ("Left=1,Wrong=1", "expected one of the participants Left, Right, found 'Wrong'"),
@@ -198,7 +199,8 @@ def test_a_split_that_the_study_does_not_allow_is_refused_in_one_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], split: str, message: str
 ) -> None:
     path = study_of(tmp_path)
-    path.write_text(path.read_text().replace('name = "Left"\n', 'name = "Left"\nmaximum_ranks = 2\n'))
+    text = path.read_text().replace('name = "Left"\n', 'name = "Left"\nmaximum_ranks = 2\n')
+    path.write_text(f"{text}\n[machine]\nmultiple = {{ Right = 2 }}\n")
     assert main(["scripts", str(path), "--split", split]) == 2
     error = capsys.readouterr().err
     assert error.startswith(f"precice-lb: error: --split: {message}")

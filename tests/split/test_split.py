@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from itertools import product
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -9,10 +10,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from precice_xml_helpers import configuration, scheme
 
-from precice_lb.exceptions import InfeasibleError, ModelError
+from precice_lb.exceptions import InfeasibleError, ModelError, ScheduleError
 from precice_lb.precice_xml import parse_configuration
 from precice_lb.schedule import Schedule
-from precice_lb.split import equal_split, optimize_split, proportional_split, relax, solve
+from precice_lb.split import (
+    equal_split,
+    near_optimal_splits,
+    optimize_split,
+    proportional_split,
+    relax,
+    solve,
+    tradeoff_curve,
+)
 
 NAMES = "ABCD"
 
@@ -229,6 +238,24 @@ def test_numbers_of_very_different_size_are_no_trouble() -> None:
         times = {n: factor * s / np.arange(1, 151) ** 2 * generator.uniform(1, 2, 150) for n, s in scales.items()}
         for schedule in (Schedule.serial("ABC"), SCHEDULES["serial chain"]):
             assert "splits is shorter" in optimize_split(times, 150, schedule=schedule, verify=True).verified
+
+
+@pytest.mark.parametrize("coupling", ["parallel", "serial"])
+def test_a_coupling_is_a_name_a_path_or_a_schedule(tmp_path: Path, coupling: str) -> None:
+    times = {"A": 3.0 / np.arange(1, 9), "B": 1.0 / np.arange(1, 9)}
+    schedule = getattr(Schedule, coupling)(["A", "B"])
+    path = tmp_path / "precice-config.xml"
+    path.write_text(configuration("AB", [scheme(f"{coupling}-explicit", "AB", [("A", "B"), ("B", "A")])]))
+    for door in (optimize_split, near_optimal_splits, tradeoff_curve):
+        expected = door(times, 8, schedule=schedule)
+        assert door(times, 8, coupling=schedule) == door(times, 8, coupling=coupling) == expected
+        assert door(times, 8, coupling=path) == door(times, 8, coupling=str(path)) == expected
+    assert (optimize_split(times, 8) == optimize_split(times, 8, coupling=coupling)) == (coupling == "parallel")
+
+
+def test_another_coupling_is_refused() -> None:
+    with pytest.raises(ScheduleError, match=r'"parallel", "serial" or the path of a configuration, found .sequential'):
+        optimize_split({"A": np.ones(4)}, 4, coupling="sequential")
 
 
 def test_baselines() -> None:

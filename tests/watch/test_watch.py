@@ -158,7 +158,7 @@ def test_a_planted_drift_is_seen_within_ten_windows_and_a_kill_after_it(
     assert seen.windows_left == 150 - seen.windows
     assert "The load of Inner has grown" in watch_facts(seen)[0]
     # In this process: one of its own would be left without a processor where other programs keep all of them.
-    assert main(["watch", str(case), "--every", "0.2", "--threshold", "drift=5"]) == 3
+    assert main(["watch", str(case), "--every", "0.2", "--threshold", "drift=0.05"]) == 3
     assert "Inner computes" in capsys.readouterr().out
     for process in started:
         process.kill()
@@ -167,12 +167,12 @@ def test_a_planted_drift_is_seen_within_ten_windows_and_a_kill_after_it(
     text = capsys.readouterr().out
     assert "Inner stopped before the coupling ended" in text
     assert "stopped" in text.splitlines()[0]
-    assert main(["watch", str(case), "--once", "--format", "json", "--threshold", "waiting=10"]) == 3
+    assert main(["watch", str(case), "--once", "--format", "json", "--threshold", "waiting=0.1"]) == 3
     told = json.loads(capsys.readouterr().out)
     assert [each["state"] for each in told["participants"]] == ["stopped", "stopped"]
     assert told["format"] == "precice-lb-watch"
     assert 0.1 < told["measures"]["waiting"] < 0.5
-    assert main(["watch", str(case), "--once", "--threshold", "waiting=99"]) == 0
+    assert main(["watch", str(case), "--once", "--threshold", "waiting=0.99"]) == 0
     assert "A restart" in capsys.readouterr().out or told["rebalance"]["gain"] == 0
 
 
@@ -482,7 +482,8 @@ def test_texts_of_files_stay_text(tmp_path: Path, capsys: pytest.CaptureFixture[
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--threshold", "gain"], "expected gain, waiting or drift and percent above 0"),
+        (["--threshold", "gain"], "expected gain, waiting or drift and a share between 0 and 1"),
+        (["--threshold", "gain=10"], "such as gain=0.1 for 10 %, found 'gain=10'"),
         (["--threshold", "speed=3"], "expected gain, waiting or drift"),
         (["--every", "0"], "at least 0.1 seconds"),
         (["--once", "--restart-cost", "-1"], "at least 0"),

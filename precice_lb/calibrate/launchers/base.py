@@ -6,19 +6,18 @@ tokens or as a script's text, so that a test can check the exact command before 
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar
+from typing import ClassVar
 
 from precice_lb.calibrate.plan import LauncherOptions, RunPlan, Task
-from precice_lb.calibrate.processes import Outcome, ProcessSpec, run_processes
+from precice_lb.calibrate.processes import Outcome, run_processes
 from precice_lb.calibrate.schedulers.base import Scheduler, follow
 from precice_lb.calibrate.schedulers.script import job_lines
-from precice_lb.exceptions import CalibrationError
-from precice_lb.plugins import LAUNCHERS
 
-__all__ = ["Launcher", "launcher", "launcher_class", "launcher_names", "make_launcher"]
+__all__ = ["Launcher"]
 
 
 class Launcher:
@@ -64,15 +63,15 @@ class Launcher:
         """
         raise NotImplementedError
 
-    def commands(self, plan: RunPlan) -> dict[str, list[str]]:
-        """Return the command line of each participant.
+    def starts(self, plan: RunPlan) -> tuple[Task, ...]:
+        """Return the tasks of a run, each with the whole command line that starts it.
 
         Parameters
         ----------
         plan : RunPlan
             The run.
         """
-        return {task.participant: self.command(plan, task) for task in plan.tasks}
+        return tuple(dataclasses.replace(task, command=tuple(self.command(plan, task))) for task in plan.tasks)
 
     def header(self, plan: RunPlan) -> str:
         """Return what a job script says to the batch system.
@@ -92,7 +91,7 @@ class Launcher:
         plan : RunPlan
             The run.
         """
-        return f"{self.header(plan)}{job_lines(plan, self.commands(plan), self.options.setup)}"
+        return f"{self.header(plan)}{job_lines(plan, self.starts(plan), self.options.setup)}"
 
     def files(self, plan: RunPlan) -> dict[Path, str]:
         """Return the files that a run needs, with their text: the job script, where it is a job.
@@ -104,19 +103,15 @@ class Launcher:
         """
         return {} if self.scheduler is None else {self._script(plan): self.script(plan)}
 
-    def environment(self) -> dict[str, str]:
-        """Return variables that the commands need besides the study's."""
-        return {}
-
-    def clean(self, environment: dict[str, str]) -> dict[str, str]:
-        """Return the environment of the commands: the given one without what would mislead them.
+    def environment(self, inherited: dict[str, str]) -> dict[str, str]:
+        """Return the environment of the commands: without what would mislead them, with what they need.
 
         Parameters
         ----------
-        environment : dict of str to str
-            The campaign's own.
+        inherited : dict of str to str
+            The campaign's own, with the study's variables.
         """
-        return environment
+        return inherited
 
     def check(self, tasks: Sequence[Task]) -> None:
         """Refuse a split that cannot be placed.
@@ -157,7 +152,7 @@ class Launcher:
             The most ranks of all together.
         """
 
-    def run(self, plan: RunPlan, note: Callable[[str], None]) -> Outcome:
+    def run(self, plan: RunPlan, note: Callable[[str], None], job: str | None = None) -> Outcome:
         """Run a plan to its end, and leave nothing running.
 
         Parameters
@@ -166,25 +161,23 @@ class Launcher:
             The run; `check` has passed.
         note : callable
             Called with the job's number as soon as there is one.
+        job : str, optional
+            The number under which a campaign that has ended submitted it: it is only waited for.
 
         Returns
         -------
         Outcome
             What the run's processes came to.
         """
-        for path, text in self.files(plan).items():
-            path.write_text(text, encoding="utf-8")
+        if job is None:
+            for path, text in self.files(plan).items():
+                path.write_text(text, encoding="utf-8")
         if self.scheduler is not None:
-            return self._follow(self.scheduler, plan, None, note)
-        environment = self.clean({**plan.environment(), **self.environment()})
-        commands = self.commands(plan)
-        specs = [
-            ProcessSpec(task.participant, tuple(commands[task.participant]), task.directory, environment, task.log)
-            for task in plan.tasks
-        ]
+            return self._follow(self.scheduler, plan, job, note)
+        environment = self.environment(plan.environment())
         well = False
         try:
-            outcome = run_processes(specs, plan.token, plan.time_limit_seconds)
+            outcome = run_processes(self.starts(plan), environment, plan.token, plan.time_limit_seconds)
             well = outcome.error is None
         finally:
             if not well:
@@ -205,34 +198,6 @@ class Launcher:
             The run.
         """
         return f"{self.label}-{plan.name}"[:120]
-
-    def find(self, plan: RunPlan) -> str | None:
-        """Return a run's job that waits or runs, by its name; None where there is none.
-
-        Parameters
-        ----------
-        plan : RunPlan
-            The run.
-        """
-        return None if self.scheduler is None else self.scheduler.find(self.job_name(plan))
-
-    def resume(self, plan: RunPlan, job: str) -> Outcome:
-        """Wait for a run that was started by a campaign that has ended.
-
-        Parameters
-        ----------
-        plan : RunPlan
-            The run.
-        job : str
-            Its number in the batch system.
-
-        Returns
-        -------
-        Outcome
-            What the run's processes came to.
-        """
-        assert self.scheduler is not None
-        return self._follow(self.scheduler, plan, job, lambda number: None)
 
     def stop(self, token: str, job: str | None) -> None:
         """Stop what an interrupted campaign left running beyond this machine's processes.
@@ -259,7 +224,7 @@ class Launcher:
             return follow(scheduler, plan, job, note)
         except KeyboardInterrupt:
             # It may have come between the submission and its answer.
-            if (left := self.find(plan) if job is None else scheduler.number(job)) is not None:
+            if (left := scheduler.find(self.job_name(plan)) if job is None else scheduler.number(job)) is not None:
                 scheduler.cancel(left)
             raise
         finally:
@@ -268,69 +233,3 @@ class Launcher:
 
     def _script(self, plan: RunPlan) -> Path:
         return plan.directory / "job.sh"
-
-
-_LauncherType = TypeVar("_LauncherType", bound=type[Launcher])
-
-
-def launcher(name: str) -> Callable[[_LauncherType], _LauncherType]:
-    """Register the decorated class as a launcher, for this process; a distribution has an entry point instead.
-
-    Parameters
-    ----------
-    name : str
-        What a study calls it.
-
-    Returns
-    -------
-    callable
-        Takes a subclass of `Launcher` and gives it back.
-    """
-
-    def register(cls: _LauncherType) -> _LauncherType:
-        LAUNCHERS.add(name, cls)
-        return cls
-
-    return register
-
-
-def launcher_names() -> tuple[str, ...]:
-    """Return the names that ``launcher.name`` of a study may have."""
-    return tuple(sorted(LAUNCHERS))
-
-
-def launcher_class(name: str) -> type[Launcher]:
-    """Return the launcher of a name."""
-    if name not in LAUNCHERS:
-        raise CalibrationError(f"unknown launcher {name!r}: expected one of {', '.join(launcher_names())}")
-    found: Any = LAUNCHERS[name]
-    if not (isinstance(found, type) and issubclass(found, Launcher)):
-        raise CalibrationError(
-            f"launcher {name!r}: expected a subclass of precice_lb.calibrate.Launcher, found {found!r}; repair or "
-            "uninstall the distribution that adds it"
-        )
-    return found
-
-
-def make_launcher(name: str, options: LauncherOptions | None = None, directory: Path = Path()) -> Launcher:
-    """Make a launcher.
-
-    Parameters
-    ----------
-    name : str
-        One of `launcher_names`.
-    options : LauncherOptions, optional
-        What the study says.
-    directory : Path
-        Where the campaign lives.
-
-    Returns
-    -------
-    Launcher
-
-    Raises
-    ------
-    CalibrationError
-        When the name is unknown or what the launcher needs is missing.
-    """
-    return launcher_class(name)(options or LauncherOptions(), directory)

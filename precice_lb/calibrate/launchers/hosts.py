@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from precice_lb.calibrate.plan import LauncherOptions, Task
+from precice_lb.calibrate.plan import Task
 from precice_lb.exceptions import CalibrationError
 from precice_lb.plural import plural
 
@@ -39,9 +39,7 @@ def read_hosts(path: Path) -> tuple[tuple[str, int], ...]:
     return tuple(hosts)
 
 
-def disjoint_hosts(
-    tasks: Sequence[Task], hosts: Sequence[tuple[str, int]], options: LauncherOptions
-) -> dict[str, list[tuple[str, int]]]:
+def disjoint_hosts(tasks: Sequence[Task], hosts: Sequence[tuple[str, int]]) -> dict[str, list[tuple[str, int]]]:
     """Give every participant hosts of its own, in the file's order: (host, ranks on it).
 
     A host takes as many ranks as it has slots, or ``ranks_per_node`` if those are fewer.
@@ -49,7 +47,7 @@ def disjoint_hosts(
     rest = list(hosts)
     given: dict[str, list[tuple[str, int]]] = {}
     for task in tasks:
-        limit = task.ranks_per_node or options.ranks_per_node
+        limit = task.ranks_per_node
         left = task.ranks
         mine: list[tuple[str, int]] = []
         while left > 0:

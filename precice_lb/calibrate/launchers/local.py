@@ -48,7 +48,7 @@ class MpiexecLauncher(Launcher):
     def check(self, tasks: Sequence[Task]) -> None:
         """Refuse more ranks than cores, or than the hosts have slots."""
         if self.hosts is not None:
-            disjoint_hosts(tasks, self.hosts, self.options)
+            disjoint_hosts(tasks, self.hosts)
         elif not self.options.oversubscribe:
             disjoint_cores(tasks, self.cores)
 
@@ -66,7 +66,7 @@ class MpiexecLauncher(Launcher):
     def files(self, plan: RunPlan) -> dict[Path, str]:
         """Return host files, or Open MPI's rankfiles."""
         if self.hosts is not None:
-            given = disjoint_hosts(plan.tasks, self.hosts, self.options)
+            given = disjoint_hosts(plan.tasks, self.hosts)
             form = "{} slots={}\n" if self.library.family is MPIFamily.OPEN_MPI else "{}:{}\n"
             return {
                 _file(plan, name, "hosts"): "".join(form.format(*host) for host in hosts)
@@ -93,15 +93,15 @@ class MpiexecLauncher(Launcher):
             options = ["--oversubscribe", "--bind-to", "none"]
         return [*before, self.program, *options, *self.options.arguments, "-n", str(task.ranks), *task.command]
 
-    def environment(self) -> dict[str, str]:
-        """Return Open MPI's permission to run as root where that is so; nothing otherwise."""
-        if self.library.family is MPIFamily.OPEN_MPI and os.geteuid() == 0:
-            return {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
-        return {}
+    def environment(self, inherited: dict[str, str]) -> dict[str, str]:
+        """Leave out a batch system's variables, so that each ``mpiexec`` keeps to where it is told to run.
 
-    def clean(self, environment: dict[str, str]) -> dict[str, str]:
-        """Leave out the variables of a batch system, so that each ``mpiexec`` keeps to where it is told to run."""
-        return {name: value for name, value in environment.items() if not name.startswith(_BATCH_PREFIXES)}
+        Open MPI gets its permission to run as root where that is so.
+        """
+        kept = {name: value for name, value in inherited.items() if not name.startswith(_BATCH_PREFIXES)}
+        if self.library.family is MPIFamily.OPEN_MPI and os.geteuid() == 0:
+            kept |= {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+        return kept
 
     def _pinned(self, tasks: Sequence[Task]) -> bool:
         return self.hosts is None and self.options.pin and sum(task.ranks for task in tasks) <= len(self.cores)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from precice_lb.calibrate.launchers.base import Launcher
 from precice_lb.calibrate.launchers.srun import is_heterogeneous, step_tokens
-from precice_lb.calibrate.plan import LauncherOptions, RunPlan, Task, nodes_of
+from precice_lb.calibrate.plan import LauncherOptions, RunPlan, Task
 from precice_lb.calibrate.processes import Outcome
 from precice_lb.calibrate.schedulers.base import JOB_LOG
 from precice_lb.calibrate.schedulers.slurm import (
@@ -36,17 +36,17 @@ def resource_options(tasks: Sequence[Task], options: LauncherOptions) -> list[li
     Where the study's own options name nodes or tasks, nothing is added to them.
     """
     if not is_heterogeneous(tasks):
-        return [_placed(tasks, options.options, options)]
-    return [_placed([task], (*options.options, *task.options), options) for task in tasks]
+        return [_placed(tasks, options.options)]
+    return [_placed([task], (*options.options, *task.options)) for task in tasks]
 
 
-def _placed(tasks: Sequence[Task], own: Sequence[str], options: LauncherOptions) -> list[str]:
+def _placed(tasks: Sequence[Task], own: Sequence[str]) -> list[str]:
     if any(_PLACEMENT.match(option) for option in own):
         return list(own)
-    nodes = [nodes_of(task, options) for task in tasks]
+    nodes = [task.nodes for task in tasks]
     if None in nodes:
         return [*own, f"--ntasks={sum(task.ranks for task in tasks)}", "--cpus-per-task=1"]
-    per_node = max(min(task.ranks_per_node or options.ranks_per_node or 1, task.ranks) for task in tasks)
+    per_node = max(task.ranks_on_node for task in tasks)
     return [
         *own,
         f"--nodes={sum(count or 0 for count in nodes)}",
@@ -100,9 +100,9 @@ class SlurmLauncher(Launcher):
         name = None if self.scheduler is not None else plan.token or None
         return step_tokens(self.srun, plan.tasks, task, self.options, job=self.job, name=name)
 
-    def clean(self, environment: dict[str, str]) -> dict[str, str]:
+    def environment(self, inherited: dict[str, str]) -> dict[str, str]:
         """Leave out what a surrounding job has set."""
-        return outside_of_jobs(environment)
+        return outside_of_jobs(inherited)
 
     def header(self, plan: RunPlan) -> str:
         """Return the ``#SBATCH`` lines of a run."""
@@ -120,17 +120,17 @@ class SlurmLauncher(Launcher):
         common = [f"--job-name={self.label}", "--output=/dev/null", "--no-requeue"]
         components = resource_options(largest, self.options)
         if not is_heterogeneous(largest) and not any(_PLACEMENT.match(option) for option in self.options.options):
-            components = [[*self.options.options, *_largest_size(largest, ranks, self.options)]]
+            components = [[*self.options.options, *_largest_size(largest, ranks)]]
         return f"{job_header(components, common)}\nexec sleep infinity\n"
 
     def reserve(self, largest: Sequence[Task], ranks: int) -> None:
         """Note how large the allocation for all runs has to be."""
         self._largest = (tuple(largest), ranks)
 
-    def run(self, plan: RunPlan, note: Callable[[str], None]) -> Outcome:
+    def run(self, plan: RunPlan, note: Callable[[str], None], job: str | None = None) -> Outcome:
         """Submit the run and wait for its end; or run it in the campaign's allocation."""
         if self.scheduler is not None:
-            return super().run(plan, note)
+            return super().run(plan, note, job)
         self._hold()
         note(self.job or "")
         outcome = super().run(plan, note)
@@ -173,12 +173,12 @@ class SlurmLauncher(Launcher):
             time.sleep(_HOLD_POLL_SECONDS)
 
 
-def _largest_size(largest: Sequence[Task], ranks: int, options: LauncherOptions) -> list[str]:
+def _largest_size(largest: Sequence[Task], ranks: int) -> list[str]:
     """Return the size of an allocation in which every split of ``ranks`` ranks finds its place."""
-    per_node = [task.ranks_per_node or options.ranks_per_node for task in largest]
+    per_node = [task.ranks_per_node for task in largest]
     if None in per_node:
         return [f"--ntasks={ranks}", "--cpus-per-task=1"]
     # Every participant but one may leave a node partly empty.
     nodes = -(-ranks // min(count or 1 for count in per_node)) + len(largest) - 1
-    nodes = min(nodes, sum(nodes_of(task, options) or 0 for task in largest))
+    nodes = min(nodes, sum(task.nodes or 0 for task in largest))
     return [f"--nodes={nodes}", f"--ntasks-per-node={max(count or 1 for count in per_node)}", "--cpus-per-task=1"]

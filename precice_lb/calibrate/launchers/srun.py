@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from precice_lb.calibrate.launchers.base import Launcher
-from precice_lb.calibrate.plan import LauncherOptions, RunPlan, Task, nodes_of
+from precice_lb.calibrate.plan import LauncherOptions, RunPlan, Task
 from precice_lb.calibrate.schedulers.slurm import cancel_steps, find_slurm, without_slurm_options
 from precice_lb.exceptions import CalibrationError
 
@@ -20,9 +20,9 @@ def is_heterogeneous(tasks: Sequence[Task]) -> bool:
     return any(task.options for task in tasks)
 
 
-def total_nodes(tasks: Sequence[Task], options: LauncherOptions) -> int | None:
+def total_nodes(tasks: Sequence[Task]) -> int | None:
     """Return how many nodes a run takes, None where participants may share nodes."""
-    nodes = [nodes_of(task, options) for task in tasks]
+    nodes = [task.nodes for task in tasks]
     return None if None in nodes else sum(count or 0 for count in nodes)
 
 
@@ -48,15 +48,13 @@ def step_tokens(
     line += [] if job is None else [f"--jobid={job}"]
     line += [] if name is None else [f"--job-name={name}"]
     line += [f"--het-group={place}"] if is_heterogeneous(tasks) else []
-    nodes = nodes_of(task, options)
-    if nodes is not None:
-        line.append(f"--nodes={nodes}")
-        if total_nodes(tasks, options) is not None and not is_heterogeneous(tasks):
-            line.append(f"--relative={total_nodes(tasks[:place], options)}")
+    if task.nodes is not None:
+        line.append(f"--nodes={task.nodes}")
+        if total_nodes(tasks) is not None and not is_heterogeneous(tasks):
+            line.append(f"--relative={total_nodes(tasks[:place])}")
     line.append(f"--ntasks={task.ranks}")
-    if nodes is not None and nodes > 1:
-        per_node = min(task.ranks_per_node or options.ranks_per_node or task.ranks, task.ranks)
-        line.append(f"--distribution=plane={per_node}")
+    if task.nodes is not None and task.nodes > 1:
+        line.append(f"--distribution=plane={task.ranks_on_node}")
     # With --exact, a step gets no GPU that it does not ask for.
     line += [option for option in task.options if option.startswith(("--gres", "--gpus", "-G"))]
     line += ["--cpus-per-task=1", "--exact", "--kill-on-bad-exit=1", "--export=ALL"]
@@ -95,7 +93,7 @@ class SrunLauncher(Launcher):
                     f"components, this one has {components}"
                 )
             return
-        needed = total_nodes(tasks, self.options)
+        needed = total_nodes(tasks)
         nodes = int(os.environ.get("SLURM_JOB_NUM_NODES", "0"))
         if needed is not None and 0 < nodes < needed:
             raise CalibrationError(
@@ -113,9 +111,9 @@ class SrunLauncher(Launcher):
         """Return the ``srun`` line of a participant."""
         return step_tokens(self.program, plan.tasks, task, self.options, name=plan.token or None)
 
-    def clean(self, environment: dict[str, str]) -> dict[str, str]:
+    def environment(self, inherited: dict[str, str]) -> dict[str, str]:
         """Leave out what ``srun`` would take for options."""
-        return without_slurm_options(environment)
+        return without_slurm_options(inherited)
 
     def stop(self, token: str, job: str | None) -> None:
         """Cancel the steps of this allocation that carry the token as their name."""

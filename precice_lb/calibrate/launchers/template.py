@@ -8,7 +8,7 @@ from pathlib import Path
 
 from precice_lb.calibrate.launchers.base import Launcher
 from precice_lb.calibrate.placeholders import check_placeholders, fill, split_command
-from precice_lb.calibrate.plan import LauncherOptions, RunPlan, Task, file_name, nodes_of
+from precice_lb.calibrate.plan import LauncherOptions, RunPlan, Task, file_name
 from precice_lb.calibrate.schedulers.base import JOB_LOG
 from precice_lb.calibrate.schedulers.command import SubmitCommand
 from precice_lb.calibrate.schedulers.script import job_lines
@@ -72,7 +72,7 @@ class TemplateLauncher(Launcher):
 
     def script(self, plan: RunPlan) -> str:
         """Return the job script of a run."""
-        lines = job_lines(plan, self.commands(plan), self.options.setup)
+        lines = job_lines(plan, self.starts(plan), self.options.setup)
         return fill(self._template, {**self._values(plan), "participants": lines.rstrip("\n")})
 
     def submission(self, plan: RunPlan) -> list[str]:
@@ -84,13 +84,13 @@ class TemplateLauncher(Launcher):
         earlier = plan.tasks[: plan.tasks.index(task)]
         values = {
             "directory": task.directory,
-            "first_node": sum(nodes_of(each, self.options) or 1 for each in earlier),
+            "first_node": sum(each.nodes or 1 for each in earlier),
             "first_rank": sum(each.ranks for each in earlier),
             "name": plan.name,
-            "nodes": nodes_of(task, self.options) or 1,
+            "nodes": task.nodes or 1,
             "participant": task.participant,
             "ranks": task.ranks,
-            "ranks_per_node": task.ranks_per_node or self.options.ranks_per_node or task.ranks,
+            "ranks_per_node": task.ranks_per_node or task.ranks,
             "run": plan.directory,
         }
         tokens: list[str] = []
@@ -101,7 +101,7 @@ class TemplateLauncher(Launcher):
     def _values(self, plan: RunPlan) -> dict[str, object]:
         placement, node = [], 0
         for task in plan.tasks:
-            nodes = nodes_of(task, self.options) or 1
+            nodes = task.nodes or 1
             placement.append(f"{file_name(task.participant)}:{node}:{nodes}")
             node += nodes
         minutes = math.ceil(plan.time_limit_seconds / 60)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from precice_lb.calibrate.placeholders import fill, split_command
 from precice_lb.calibrate.plan import RunPlan
-from precice_lb.calibrate.processes import ProcessSpec, start_process, stop_processes
+from precice_lb.calibrate.processes import start_process, stop_processes
 from precice_lb.calibrate.schedulers.base import JOB_LOG, Scheduler
 from precice_lb.exceptions import CalibrationError
 
@@ -41,7 +41,7 @@ class SubmitCommand(Scheduler):
         """Start the command; the job is known by its log."""
         tokens, log = self._submission(plan), plan.directory / JOB_LOG
         try:
-            process = start_process(ProcessSpec("", tuple(tokens), plan.directory, plan.environment(), log), plan.token)
+            process = start_process(tokens, plan.directory, plan.environment(), log, plan.token)
         except OSError as error:
             raise CalibrationError(f"{tokens[0]} could not be started: {error}") from error
         self._running[str(log)] = (process, tokens, plan.token)

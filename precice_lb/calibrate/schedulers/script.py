@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
-from precice_lb.calibrate.plan import RUN_VARIABLES, RunPlan
+from precice_lb.calibrate.plan import RUN_VARIABLES, RunPlan, Task
 from precice_lb.calibrate.schedulers.base import EXIT_FILE
 
-__all__ = ["Line", "body", "exports", "here_document", "job_lines"]
+__all__ = ["body", "exports", "here_document", "job_lines"]
 
 _BODY = """\
 declare -A names
@@ -48,16 +47,6 @@ done
 """
 
 
-@dataclass(frozen=True)
-class Line:
-    """One participant's command line, with its working directory and log; paths may be relative to the script's."""
-
-    participant: str
-    tokens: tuple[str, ...]
-    directory: str
-    log: str
-
-
 def exports(variables: Mapping[str, str]) -> str:
     """Return lines that set environment variables."""
     return "".join(f"export {name}={shlex.quote(value)}\n" for name, value in variables.items())
@@ -68,33 +57,29 @@ def here_document(path: str, text: str) -> str:
     return f"cat >{path} <<'END'\n{text}END\n"
 
 
-def body(lines: Sequence[Line], *, exit_file: Path | None = None, grace: int = 2, patience: int = 12) -> str:
-    """Return the lines (bash 4.3 or newer) that run all participants and set ``status``.
+def body(tasks: Sequence[Task], *, exit_file: Path | None = None, grace: int = 2, patience: int = 12) -> str:
+    """Return the lines (bash 4.3 or newer) that run all tasks and set ``status``.
 
-    ``status`` is the exit code of the first participant that failed, else 0.
+    ``status`` is the exit code of the first participant that failed, else 0. Paths may be relative to the script's.
     """
     starts = "\n".join(
-        f"start {shlex.quote(line.participant)} {shlex.quote(line.directory)} {shlex.quote(line.log)} \\\n"
-        f"  {shlex.join(line.tokens)}"
-        for line in lines
+        f"start {shlex.quote(task.participant)} {shlex.quote(str(task.directory))} {shlex.quote(str(task.log))} \\\n"
+        f"  {shlex.join(task.command)}"
+        for task in tasks
     )
     exits = "" if exit_file is None else f" >>{shlex.quote(str(exit_file))}"
     return _BODY.format(starts=starts, exits=exits, grace=grace, patience=patience)
 
 
-def job_lines(plan: RunPlan, commands: Mapping[str, Sequence[str]], setup: Sequence[str] = ()) -> str:
+def job_lines(plan: RunPlan, tasks: Sequence[Task], setup: Sequence[str] = ()) -> str:
     """Return the lines of a job script behind its header: the run from begin to end, with its exit codes noted."""
     exits = plan.directory / EXIT_FILE
     file = shlex.quote(str(exits))
-    lines = [
-        Line(task.participant, tuple(commands[task.participant]), str(task.directory), str(task.log))
-        for task in plan.tasks
-    ]
     before = "".join(f"{line}\n" for line in setup)
     return (
         f"{before}unset {' '.join(RUN_VARIABLES)}\n{exports(plan.variables)}\n"
         f'echo "begin $(date +%s.%N)" >>{file}\n\n'
-        f"{body(lines, exit_file=exits)}"
+        f"{body(tasks, exit_file=exits)}"
         f'echo "end $(date +%s.%N)" >>{file}\n'
         'exit "$status"\n'
     )

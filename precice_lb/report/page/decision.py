@@ -79,15 +79,15 @@ def comparison_section(evidence: Evidence) -> Section:
 
 
 def _chart(evidence: Evidence) -> Chart:
-    recommendation, outlook = evidence.recommendation, evidence.recommendation.outlook
+    recommendation, expected = evidence.recommendation, evidence.recommendation.expected
     splits = {"recommended": (recommendation.split, recommendation.window_seconds)}
     splits |= {kind: (other.split, other.window_seconds) for kind, other in recommendation.alternatives.items()}
     rows = []
     for kind, (split, window) in splits.items():
         # Where the recommended split is the best measured one, its compute seconds were measured too.
-        own = recommendation.compute_seconds if kind == "recommended" else outlook.mean_seconds(split)
+        own = recommendation.compute_seconds if kind == "recommended" else expected.mean_seconds(split)
         for who, count in split.items():
-            per_window = own[who] * outlook.schedule.windows[who]
+            per_window = own[who] * expected.schedule.windows[who]
             rows.append((view.label(kind), who, count, per_window, max(window - per_window, 0.0), window))
     unit = seconds_unit([max(row[5] for row in rows)])
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from typing import TYPE_CHECKING
 
@@ -98,6 +99,12 @@ def next_section(evidence: Evidence) -> Section:
     recommendation = evidence.recommendation
     prospects = next_runs(recommendation, evidence.target_regret)
     regret = percent(prospects.regret, 2)
+    if math.isnan(prospects.regret):
+        text = (
+            f"What another run is worth is not known: {prospects.intervals_of} gives neither curves nor intervals. "
+            "Recommend with another learner, such as bayes, to learn which run would tell most."
+        )
+        return Section("next", "What to measure next", (Paragraph(text, "missing"),))
     if not prospects.is_worth_it:
         text = (
             f"Another run is not worth it: the recommended split is expected to be {regret} slower than the best one, "
@@ -114,8 +121,8 @@ def next_section(evidence: Evidence) -> Section:
             f"The recommended split is expected to be {regret} slower than the best one, and no single run would "
             "change the decision; repeat runs near it to learn how much they differ."
         )
-    if prospects.judge != recommendation.learner:
-        text += f" That is judged by curves of {prospects.judge}, as {recommendation.learner} draws none."
+    if prospects.intervals_of:
+        text += f" That is judged by the intervals of {prospects.intervals_of}, which draws no curves."
     blocks: list[Block] = [Paragraph(text)]
     if prospects.runs:
         rows = tuple(

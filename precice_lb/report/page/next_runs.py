@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -11,8 +12,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from precice_lb.calibrate.decision import NOISE, Beliefs, Curves, learned
-from precice_lb.recommend.bounds import rank_bounds
+from precice_lb.calibrate.decision import NOISE, Beliefs, Curves
+from precice_lb.recommend.gate import learner_name
+from precice_lb.recommend.limits import rank_bounds
+from precice_lb.recommend.posterior import curves_within_interval
 from precice_lb.split import optimize_split
 
 if TYPE_CHECKING:
@@ -47,14 +50,15 @@ class NextRun:
 class Prospects:
     """What further runs are worth."""
 
-    # Expected regret now: window time of the recommended split over that of the best one, minus 1.
+    # Expected regret now: window time of the recommended split over that of the best one, minus 1; NaN where a learner
+    # gives neither curves nor intervals.
     regret: float
     # Those that save most per core-second, best first.
     runs: tuple[NextRun, ...]
     # Below this expected regret calibration stops.
     target_regret: float = TARGET_REGRET
-    # Name of the learner whose curves say so.
-    judge: str = "bayes"
+    # A learner that draws no curves, so that its intervals say so.
+    intervals_of: str = ""
 
     @property
     def is_worth_it(self) -> bool:
@@ -65,21 +69,23 @@ class Prospects:
 def next_runs(recommendation: Recommendation, target_regret: float = TARGET_REGRET) -> Prospects:
     """Judge further runs by the regret that they are expected to remove.
 
-    The curves are those that the recommendation was decided on; where its learner draws none, those of ``bayes`` for
-    the same measurements. `precice_lb.calibrate.decision` has the method. Without demands of a machine it looks at
-    splits of the ranks that the recommended one has in all, within the bounds; with them at those of the whole budget
-    that meet them.
+    The curves are those that the recommendation was decided on; where its learner draws none, they are drawn as far off
+    as its intervals say, and as runs usually differ. `precice_lb.calibrate.decision` has the method. Without demands of
+    a machine it looks at splits of the ranks that the recommended one has in all, within the bounds; with them at those
+    of the whole budget that meet them.
     """
-    outlook, limits = recommendation.outlook, recommendation.limits
-    schedule, names, seed, constraints = outlook.schedule, outlook.names, outlook.seed, limits.constraints
-    curves, noise, judge = dict(outlook.curves), {}, recommendation.learner
-    for index, who in enumerate(names):
-        if hasattr(recommendation.models[who], "draw"):
-            noise[who] = _noise(recommendation, who)
+    expected, limits = recommendation.expected, recommendation.limits
+    schedule, names, seed, constraints = expected.schedule, expected.names, expected.seed, limits.constraints
+    curves, intervals_of = dict(expected.curves), ""
+    for index, (who, model) in enumerate(recommendation.models.items()):
+        if hasattr(model, "draw"):
             continue
-        judge = "bayes"
-        drawn, noise[who] = learned(*_rows(recommendation, who), [seed, index], usual_noise=True)
-        curves[who] = _slower(drawn, 1.0 + constraints.overhead(who)) if constraints is not None else drawn
+        if not hasattr(model, "predict_interval"):
+            return Prospects(math.nan, (), target_regret, learner_name(model))
+        # Formulas through a few points have intervals of no width: nothing is known better than runs repeat.
+        curves[who] = curves_within_interval(model, curves[who], NOISE, [seed, index])
+        intervals_of = learner_name(model)
+    noise = {who: _noise(recommendation, who) for who in names}
     chosen = np.array([[recommendation.split[who] for who in names]], dtype=np.int64)
     total = int(chosen.sum())
     if constraints is not None:
@@ -92,7 +98,7 @@ def next_runs(recommendation: Recommendation, target_regret: float = TARGET_REGR
     order = np.argsort(beliefs.splits[:, 0], kind="stable")
     every = order[np.linspace(0, len(order) - 1, _JUDGED).round().astype(np.intp)]
     splits = beliefs.splits[np.unique([*every, beliefs.best])]
-    saved, cost = np.maximum(beliefs.saved_by(splits), 0.0), beliefs.core_seconds(splits)
+    saved, cost = np.maximum(beliefs.expected_value_of_information(splits), 0.0), beliefs.core_seconds(splits)
     best = np.argsort(-saved / cost, kind="stable")[:_LISTED]
     # Of the split that was recommended, which these curves need not find the best.
     windows = beliefs.windows(np.vstack([chosen, beliefs.splits]))
@@ -102,7 +108,7 @@ def next_runs(recommendation: Recommendation, target_regret: float = TARGET_REGR
         for at in best
         if saved[at] > 0
     )
-    return Prospects(regret, tuple(runs), target_regret, judge)
+    return Prospects(regret, tuple(runs), target_regret, intervals_of)
 
 
 def _possible(
@@ -130,25 +136,11 @@ def _looked_up(counts: NDArray[np.int64], seconds: NDArray[np.float64], ranks: N
     return np.asarray(seconds[np.searchsorted(counts, ranks)])
 
 
-def _slower(curves: Curves, factor: float) -> Curves:
-    return lambda ranks: curves(ranks) * factor
-
-
 def _noise(recommendation: Recommendation, who: str) -> float:
     """Relative standard deviation of a run's seconds, from how far the model misses them; at least what is usual."""
     seconds = np.asarray(recommendation.measurements.samples[who], dtype=float)[:, 1]
     missed = np.log(seconds / recommendation.predicted(who))
     return max(float(np.sqrt(np.mean(missed**2))), NOISE)
-
-
-def _rows(recommendation: Recommendation, who: str) -> tuple[np.ndarray, list[float]]:
-    """Ranks, seconds, standard errors and parameters of each measurement, and the parameters of the case."""
-    measurements = recommendation.measurements
-    case: Mapping[str, float] = recommendation.modelled(who)
-    samples = np.asarray(measurements.samples[who], dtype=float)
-    spread = np.asarray(measurements.standard_errors.get(who, np.full(len(samples), np.nan)), dtype=float)
-    columns = [np.asarray(measurements.parameters[who][key], dtype=float) for key in case]
-    return np.column_stack([samples, spread, *columns]), list(case.values())
 
 
 def _columns(names: tuple[str, ...], ranks: np.ndarray) -> dict[str, int]:

@@ -35,7 +35,7 @@ _MARKERS = {"equal": "D", "degrees-of-freedom": "s", "present": "^"}
 
 def _expected(evidence: Evidence, counts: NDArray[np.int64]) -> Array:
     """Mean seconds per window of splits, shape (k,), for ranks of shape (k, participants); NaN without a value."""
-    return np.asarray(evidence.recommendation.outlook.steady_windows(counts).mean(axis=0), dtype=float)
+    return np.asarray(evidence.recommendation.expected.steady_windows(counts).mean(axis=0), dtype=float)
 
 
 def triangle_chart(evidence: Evidence) -> Chart:

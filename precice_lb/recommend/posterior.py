@@ -1,4 +1,6 @@
-"""What splits are expected to give when the curves are not known for sure, and which is best then.
+"""The curves that a recommendation is decided on, and the window time that splits are expected to have by them.
+
+Everything that is said later of a recommendation goes by these curves: nothing is drawn or fitted again.
 
 The window time is a maximum of sums, so its mean under uncertainty lies above the window time of the mean curves, and
 the split with the least of the one is not that of the other: a participant whose curve is uncertain should get some
@@ -17,7 +19,7 @@ from numpy.typing import NDArray
 from precice_lb.schedule import Schedule
 from precice_lb.schedule.residuals import LEAST_WINDOWS, recorded_windows, resampled_residuals
 
-__all__ = ["Outlook", "curves_of"]
+__all__ = ["ExpectedWindowTime", "curves_of", "curves_within_interval"]
 
 Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -26,9 +28,15 @@ Curves = Callable[[Integers], Array]
 
 # Curves drawn per participant: the mean window time is known to about a fiftieth of its spread.
 DRAWS = 512
-# Windows of a replay, those at its beginning that do not count, and every how-manieth drawn curve searches by replay.
+# Windows of a replay, those at its beginning that do not count, and of how many drawn curves one searches by replay.
 WINDOWS, SETTLING = 256, 32
 _THINNING = 8
+# Level of an interval of a standard deviation to both sides, and the widest one that counts, in logarithms.
+_ONE_SIGMA, _WIDEST = 0.6826894921370859, 1.0
+# Seconds per window in place of such that are not positive.
+_NEVER = 1e12
+# Features of a curve's error, and the ratio of ranks over which errors stay alike.
+_FEATURES, _ALIKE = 16, 4.0
 
 
 def curves_of(model: Any, seed: list[int]) -> Curves:
@@ -39,12 +47,28 @@ def curves_of(model: Any, seed: list[int]) -> Curves:
     return lambda ranks: np.asarray(model.predict(ranks[:, None].astype(np.float64)), dtype=np.float64)[None]
 
 
-class Outlook:
-    """Window time of splits over curves that were drawn independently for each participant.
+def curves_within_interval(model: Any, curve: Curves, least: float, seed: list[int]) -> Curves:
+    """Draw curves around that of a model that draws none: as far off as its intervals say, and by the least."""
+    rng = np.random.default_rng(seed)
+    # Random Fourier features: errors are the more alike the nearer the ranks.
+    frequencies = rng.standard_normal((DRAWS, _FEATURES, 1)) / np.log(_ALIKE)
+    phases = rng.uniform(0.0, 2 * np.pi, (DRAWS, _FEATURES, 1))
 
-    With the windows of recorded runs, noise and changing load count, by their replay (`precice_lb.schedule`); without
-    them costs are taken to be the same in all windows.
-    """
+    def curves(ranks: Integers) -> Array:
+        seconds = curve(ranks)
+        low, high = model.predict_interval(ranks[:, None].astype(np.float64), _ONE_SIGMA)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            sigma = np.nan_to_num(0.5 * np.log(np.asarray(high) / np.asarray(low)), nan=0.0, posinf=_WIDEST)
+        z = np.sqrt(2 / _FEATURES) * np.cos(frequencies * np.log(ranks) + phases).sum(axis=1)
+        # What is no time at all is never best.
+        seconds = np.where(np.isfinite(seconds) & (seconds > 0), seconds, _NEVER)
+        return np.asarray(seconds * np.exp(z * np.clip(sigma, least, _WIDEST)))
+
+    return curves
+
+
+class ExpectedWindowTime:
+    """Window time of splits over curves drawn for each participant; with recorded windows, by their replay."""
 
     def __init__(
         self,
@@ -75,11 +99,6 @@ class Outlook:
         if sum(run.shape[1] for run in runs) < LEAST_WINDOWS:
             return None
         return resampled_residuals(self.schedule, self._recorded, windows=WINDOWS, seed=self.seed)
-
-    @property
-    def is_searched(self) -> bool:
-        """Whether `improve` may find better splits than the optimum for the mean curves."""
-        return self.is_uncertain or self.residuals is not None
 
     def mean_own(self, own: Mapping[str, Array]) -> dict[str, Array]:
         """Mean compute seconds per window for typical ones (medians): what windows differ by counts."""
@@ -115,10 +134,7 @@ class Outlook:
         return np.asarray(self.schedule.window_seconds(self._costs(counts)).mean(axis=0), dtype=np.float64)
 
     def steady_windows(self, counts: Integers) -> Array:
-        """Seconds per window of several splits for each curve, shape (curves, k), without noise between windows.
-
-        NaN for splits at which a model has no value, or none above zero, far from what was measured.
-        """
+        """Seconds per window of several splits for each curve, shape (curves, k), without noise; NaN where unusable."""
         costs = self._costs(counts)
         usable = np.all([(np.isfinite(each) & (each > 0)).all(axis=0) for each in costs.values()], axis=0)
         windows = np.full(np.broadcast_shapes(*(each.shape for each in costs.values())), np.nan)
@@ -127,7 +143,7 @@ class Outlook:
         return windows
 
     def mean_windows(self, counts: Integers, thinning: int = 1) -> Array:
-        """Like `expected_windows`, with what windows differ by where that was recorded; every how-manieth curve."""
+        """Like `expected_windows`, with what recorded windows differ by; of every so many curves one."""
         costs = {name: seconds[::thinning] for name, seconds in self._costs(counts).items()}
         return np.asarray(self.seconds(costs).mean(axis=0), dtype=np.float64)
 
@@ -139,37 +155,11 @@ class Outlook:
             costs[name] = self.curves[name](ranks)[:, inverse.ravel()]
         return costs
 
-    def improve(
-        self, start: Mapping[str, int], budget: int, lowest: Mapping[str, int], highest: Mapping[str, int]
-    ) -> dict[str, int]:
-        """Search from a split for the least mean window time.
-
-        Ranks are moved between two participants, added from what is unused, or given back, in steps that halve from
-        an eighth of the budget to 1, always the best of all such moves, until none is better. Where windows were
-        recorded, a second search from there, in steps from a thirty-second of the budget, goes by replay.
-        """
-        n = len(self.names)
-        low = np.array([lowest[name] for name in self.names])
-        high = np.array([highest[name] for name in self.names])
-        # One rank from a to b, for all a and b; the last row and column stand for the unused ranks.
-        units = np.vstack([np.eye(n, dtype=np.int64), np.zeros((1, n), dtype=np.int64)])
-        moves = (units[None, :, :] - units[:, None, :]).reshape(-1, n)
-        moves = moves[moves.any(axis=1)]
-        best = np.array([start[name] for name in self.names], dtype=np.int64)
-        searches: list[tuple[Callable[[Integers], Array], int]]
-        searches = [(self.expected_windows, budget // 8)] if self.is_uncertain else []
+    def searches(self) -> list[tuple[Callable[[Integers], Array], int]]:
+        """Give what splits are searched by, one after the other, each with the part of the ranks of its first step."""
+        found: list[tuple[Callable[[Integers], Array], int]] = []
+        if self.is_uncertain:
+            found.append((self.expected_windows, 8))
         if self.residuals is not None:
-            searches.append((partial(self.mean_windows, thinning=_THINNING), budget // 32))
-        for expected, widest in searches:
-            least = float(expected(best[None])[0])
-            step = 1 << max(widest, 1).bit_length() - 1
-            while step:
-                tried = best + step * moves
-                tried = tried[((tried >= low) & (tried <= high)).all(axis=1) & (tried.sum(axis=1) <= budget)]
-                seconds = expected(tried) if len(tried) else np.array([np.inf])
-                at = int(np.argmin(seconds))
-                if seconds[at] < least * (1 - 1e-9):
-                    best, least = tried[at], float(seconds[at])
-                else:
-                    step //= 2
-        return {name: int(count) for name, count in zip(self.names, best, strict=True)}
+            found.append((partial(self.mean_windows, thinning=_THINNING), 32))
+        return found

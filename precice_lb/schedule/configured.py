@@ -1,4 +1,4 @@
-"""What a configuration leaves to measurement: iterations per window and the part of a participant that accelerates."""
+"""What a configuration gives a schedule, and what it leaves to measurement: iterations, acceleration."""
 
 from __future__ import annotations
 
@@ -8,18 +8,33 @@ from itertools import product
 
 from precice_lb.exceptions import ScheduleError
 from precice_lb.precice_xml import Configuration, CouplingScheme
+from precice_lb.schedule.periods import period_of
+from precice_lb.schedule.program import Program, check_supported, programs_of
 
-__all__ = ["acceleration_of", "description_of", "duties_of", "iterations_of", "whole_counts"]
+__all__ = ["program_variants"]
+
+Variants = list[tuple[float, dict[str, Program]]]
 
 
-def iterations_of(configuration: Configuration, given: dict[str, float]) -> dict[int, float]:
-    """Find the iterations per window of each implicit scheme, by its index.
+def program_variants(
+    configuration: Configuration, iterations: Mapping[str, float], acceleration: Mapping[str, float]
+) -> tuple[Variants, str, dict[str, float], dict[str, int], dict[str, tuple[str, ...]]]:
+    """Give what `precice_lb.schedule.Schedule` is made of: programs, description, iterations, windows and duties."""
+    schemes = configuration.coupling_schemes
+    check_supported(configuration)
+    counts, parts = _iterations(configuration, iterations), _acceleration(configuration, acceleration)
+    variants = [(weight, programs_of(configuration, whole, parts)) for weight, whole in _whole_counts(counts)]
+    each = {
+        name: next((count for index, count in counts.items() if name in schemes[index].participants), 1.0)
+        for name in configuration.participants
+    }
+    windows = {name: len(steps) for name, steps in period_of(configuration).steps.items()}
+    text = "; ".join(_describe(scheme, counts.get(index)) for index, scheme in enumerate(schemes))
+    return variants, text, each, windows, _duties(configuration)
 
-    Raises
-    ------
-    ScheduleError
-        If numbers are of unknown participants, or missing where they are needed.
-    """
+
+def _iterations(configuration: Configuration, given: Mapping[str, float]) -> dict[int, float]:
+    """Find the iterations per window of each implicit scheme, by its index."""
     unknown = [name for name in given if name not in configuration.participants]
     if unknown:
         known = ", ".join(configuration.participants)
@@ -48,7 +63,7 @@ def iterations_of(configuration: Configuration, given: dict[str, float]) -> dict
     return counts
 
 
-def whole_counts(counts: Mapping[int, float]) -> Iterator[tuple[float, dict[int, int]]]:
+def _whole_counts(counts: Mapping[int, float]) -> Iterator[tuple[float, dict[int, int]]]:
     """Whole numbers of iterations around each mean, with the weight of each choice; the weights sum to 1."""
     choices = []
     for count in counts.values():
@@ -59,14 +74,8 @@ def whole_counts(counts: Mapping[int, float]) -> Iterator[tuple[float, dict[int,
         yield math.prod(share for _, share in choice), whole
 
 
-def acceleration_of(configuration: Configuration, given: Mapping[str, float]) -> dict[str, float]:
-    """Keep the parts of those participants that accelerate, checked.
-
-    Raises
-    ------
-    ScheduleError
-        If a part is not from 0 to below 1.
-    """
+def _acceleration(configuration: Configuration, given: Mapping[str, float]) -> dict[str, float]:
+    """Keep the parts of those participants that accelerate, checked."""
     accelerating = [_accelerates(scheme) for scheme in configuration.coupling_schemes]
     parts = {name: float(part) for name, part in given.items() if name in accelerating}
     for name, part in parts.items():
@@ -78,7 +87,7 @@ def acceleration_of(configuration: Configuration, given: Mapping[str, float]) ->
     return parts
 
 
-def duties_of(configuration: Configuration) -> dict[str, tuple[str, ...]]:
+def _duties(configuration: Configuration) -> dict[str, tuple[str, ...]]:
     """Say in words what each participant does beside solving, within its compute time."""
     duties = {}
     for name, participant in configuration.participants.items():
@@ -92,11 +101,6 @@ def duties_of(configuration: Configuration) -> dict[str, tuple[str, ...]]:
                 own.append(f"{scheme.acceleration} acceleration with {partners}")
         duties[name] = tuple(own)
     return duties
-
-
-def description_of(configuration: Configuration, counts: Mapping[int, float]) -> str:
-    """Describe the coupling in one line."""
-    return "; ".join(_describe(scheme, counts.get(i)) for i, scheme in enumerate(configuration.coupling_schemes))
 
 
 def _accelerates(scheme: CouplingScheme) -> str | None:

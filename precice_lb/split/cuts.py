@@ -1,4 +1,9 @@
-"""The window time as a maximum of sums: one row of weights for each cycle that may set it."""
+"""The window time as a maximum of sums: cuts, one row of weights for each cycle that may set it.
+
+The steady window time is convex and proportional in the compute seconds (a maximum, or a mean of maxima, of sums over
+cycles divided by their windows). So its slope v at any c bounds it from below everywhere by v·c (a cut), and finitely
+many slopes make it up.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +14,7 @@ from numpy.typing import NDArray
 
 from precice_lb.schedule import Schedule
 
-__all__ = ["Rows"]
+__all__ = ["Cuts"]
 
 Floats = NDArray[np.float64]
 
@@ -17,23 +22,13 @@ Floats = NDArray[np.float64]
 _EXACT = 1e-9
 
 
-class Rows:
-    """Window time of compute seconds c: max over rows v of v·c, with the rows found as they are asked for.
-
-    The steady window time is convex and proportional in the compute seconds (a maximum, or a mean of maxima, of sums
-    over cycles divided by their windows). So its slope v at any c bounds it from below everywhere by v·c, and finitely
-    many slopes make it up.
-
-    Parameters
-    ----------
-    schedule
-        The coupling.
-    """
+class Cuts:
+    """Window time of compute seconds c: max over cuts v of v·c, with the cuts found as they are asked for."""
 
     def __init__(self, schedule: Schedule) -> None:
         self._schedule = schedule
         self._names = schedule.participants
-        #: Weights of the rows found, shape (rows, participants).
+        #: Weights of the cuts found, shape (cuts, participants).
         self.matrix: Floats = np.diag([schedule.weights[name] for name in self._names])
 
     def seconds(self, costs: Floats) -> Floats:
@@ -43,11 +38,11 @@ class Rows:
         return np.asarray(self._schedule.window_seconds({name: costs[..., i] for i, name in enumerate(self._names)}))
 
     def bound(self, costs: Floats) -> Floats:
-        """Largest of the rows found so far, never above `seconds`, for compute seconds of shape (..., participants)."""
+        """Largest of the cuts found so far, never above `seconds`, for compute seconds of shape (..., participants)."""
         return np.asarray((costs @ self.matrix.T).max(axis=-1))
 
     def learn(self, costs: Floats) -> bool:
-        """Find the row that sets the window time of compute seconds, shape (participants,); whether it is a new one."""
+        """Find the cut that sets the window time of compute seconds, shape (participants,); whether it is a new one."""
         window = float(self.seconds(costs))
         if window <= float(self.bound(costs)) * (1 + _EXACT):
             return False

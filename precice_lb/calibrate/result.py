@@ -1,0 +1,158 @@
+"""What a campaign left: its runs, and what they measured."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from precice_lb.calibrate.design import split_key
+from precice_lb.calibrate.design_fixed import space_filling_splits
+from precice_lb.calibrate.failures import failed_splits
+from precice_lb.calibrate.measured import measured_runs, read_measurements, read_runs
+from precice_lb.calibrate.state import CampaignState, RunRecord, Settings
+from precice_lb.calibrate.study import Study
+from precice_lb.dataset import CoupledRun, Measurements
+from precice_lb.exceptions import TooFewRunsError
+from precice_lb.plural import plural
+from precice_lb.recommend.failed import FailedSplit
+
+__all__ = ["CampaignResult", "load_campaign"]
+
+# Of one alone nobody sees how anything scales.
+LEAST_SPLITS = 2
+
+
+@dataclass(frozen=True)
+class CampaignResult:
+    """What a campaign left.
+
+    Attributes
+    ----------
+    directory : Path
+        Where it lives.
+    runs : tuple of RunRecord
+        Every run ever tried in it.
+    seconds : float
+        Wall time of this call.
+    existing : tuple of Path
+        Directories of stores of runs made before.
+    """
+
+    directory: Path
+    runs: tuple[RunRecord, ...]
+    seconds: float
+    existing: tuple[Path, ...] = ()
+
+    @property
+    def finished(self) -> tuple[RunRecord, ...]:
+        """Runs that ended well."""
+        return tuple(run for run in self.runs if run.outcome == "finished")
+
+    @property
+    def failed_splits(self) -> tuple[FailedSplit, ...]:
+        """Splits none of whose runs ended well."""
+        return failed_splits(self.runs)
+
+    def require_runs(self, study: Study) -> None:
+        """Refuse to go on from fewer runs than a recommendation needs: at two splits, where the study has as many.
+
+        Parameters
+        ----------
+        study : Study
+            What was to be measured.
+
+        Raises
+        ------
+        TooFewRunsError
+            With why the first of the others failed.
+        """
+        wanted = study.runs.splits or _first_splits(study)
+        needed = min(LEAST_SPLITS, len({split_key(split) for split in wanted}))
+        splits = {split_key(run.split) for run in self.finished}
+        if len(splits) >= needed or len(splits) + len(measured_runs(self.existing).runs) >= needed:
+            return
+        failed = self.failed_splits
+        why = "" if not failed else f"; {failed[0].runs[0]} failed: {' | '.join(failed[0].reasons)}"
+        raise TooFewRunsError(
+            f"{self.directory}: expected runs at {plural(needed, 'split')} or more to recommend one, found "
+            f"{plural(len(splits), 'split')} whose runs ended well{why}"
+        )
+
+    @property
+    def stores(self) -> tuple[Path, ...]:
+        """Directories with the stores of the runs that ended well: the sources of a recommendation."""
+        return tuple(self.directory / run.directory / "stores" for run in self.finished)
+
+    def measurements(self, warmup: int | None = None) -> Measurements:
+        """Read what the runs measured, and the earlier runs that the study names.
+
+        Parameters
+        ----------
+        warmup : int, optional
+            Windows to leave out of each; by default what the run states, or more where more is unlike what follows.
+
+        Returns
+        -------
+        Measurements
+
+        Raises
+        ------
+        StoreError, DataError
+            What cannot be read.
+        """
+        return read_measurements([*self.existing, *self.stores], warmup)
+
+    def coupled_runs(self, warmup: int | None = None) -> list[CoupledRun]:
+        """Read the runs themselves, as `measurements` counts them.
+
+        Parameters
+        ----------
+        warmup : int, optional
+            As of `measurements`.
+
+        Returns
+        -------
+        list of CoupledRun
+
+        Raises
+        ------
+        StoreError, DataError
+            What cannot be read.
+        """
+        return read_runs([*self.existing, *self.stores], warmup)
+
+
+def _first_splits(study: Study) -> list[dict[str, int]]:
+    splits = space_filling_splits(study.bounds, study.budget.ranks, LEAST_SPLITS, study.allow)
+    return splits[: study.runs.maximum]
+
+
+def load_campaign(directory: Path) -> tuple[CampaignResult, Settings | None] | None:
+    """Read what a campaign left, without its study file.
+
+    Parameters
+    ----------
+    directory
+        Where it lives.
+
+    Returns
+    -------
+    result : CampaignResult
+    settings : Settings or None
+        What its study asked for when it ran last; None where the campaign was made before that was kept. None in place
+        of both for a directory without a campaign.
+
+    Raises
+    ------
+    CalibrationError
+        When its state cannot be read, or none of its runs ended well.
+    """
+    directory = Path(directory).expanduser().resolve()
+    state = CampaignState.load(directory)
+    if state is None:
+        return None
+    existing = () if state.settings is None else tuple(map(Path, state.settings.existing))
+    result = CampaignResult(directory, tuple(state.runs), 0.0, existing)
+    if not result.finished and not result.existing:
+        raise TooFewRunsError(f"{directory}: expected a campaign with runs that ended well, found none")
+    return result, state.settings

@@ -1,0 +1,266 @@
+"""`recommend_split`: measurements in, recommended split out."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from precice_lb.dataset import Measurements, load_imbalance
+from precice_lb.exceptions import DataError, InfeasibleError, ModelError
+from precice_lb.ingest.csv import read_frame
+from precice_lb.models import new_learner
+from precice_lb.recommend.case import case_of
+from precice_lb.recommend.compare import caveats, compared, rank_intervals, reference_splits
+from precice_lb.recommend.decide import Question
+from precice_lb.recommend.failed import known_bounds
+from precice_lb.recommend.gate import learner_name
+from precice_lb.recommend.limits import limits_of, whole_number
+from precice_lb.recommend.machine import Machine
+from precice_lb.recommend.plan import instead_of, paid_back, plan_of
+from precice_lb.recommend.records import Prefer
+from precice_lb.recommend.result import Recommendation
+from precice_lb.recommend.sound import require_sound
+from precice_lb.recommend.sources import (
+    check_participants,
+    load_sources,
+    measurements_from_arrays,
+)
+from precice_lb.recommend.verdict import measured_alternatives, trusted_decision
+from precice_lb.schedule import Schedule, explain
+from precice_lb.schedule.named import parallel_of, schedule_of
+from precice_lb.split import Constraints
+
+__all__ = ["recommend", "recommend_split"]
+
+# What some arguments were called before.
+_BEFORE = {
+    "measurements": "data", "total_ranks": "budget", "random_state": "seed", "parameters": "parameter",
+    "schedule": "coupling", "constraints": "machine",
+}  # fmt: skip
+_OF_MACHINE = tuple(field.name for field in dataclasses.fields(Machine))
+
+
+def recommend_split(
+    data: Any = None,
+    budget: int | None = None,
+    *,
+    coupling: str | Path | Schedule = "parallel",
+    machine: Machine | Constraints | None = None,
+    minimum_ranks: int | Mapping[str, int] = 1,
+    maximum_ranks: Mapping[str, int] | None = None,
+    learner: Any = None,
+    learner_parameters: Mapping[str, Any] | None = None,
+    seed: int = 0,
+    level: float = 0.8,
+    present: Mapping[str, int] | None = None,
+    parameter: Mapping[str, float | str | None] | None = None,
+    prefer: Prefer | None = None,
+    within: float | None = None,
+    verify: bool = False,
+    instead: Schedule | None = None,
+    spent_core_hours: float | None = None,
+    failed: Sequence[Mapping[str, int]] = (),
+    **words: Any,
+) -> Recommendation:
+    """Learn a model for each participant and recommend the split with the shortest expected time window.
+
+    Parameters
+    ----------
+    data : path, mapping from participant to array of shape (n, 2), Measurements, or pandas DataFrame
+        A CSV file or directory of stores; ranks and seconds per time window (compute time, without waiting) by
+        participant; or a long table with the columns participant, ranks, seconds, and one for each further parameter.
+    budget : int
+        Ranks to give out in all; or the machine has ``cores`` or ``nodes`` for that; or what `Constraints` count.
+    coupling : {"parallel", "serial"}, path of a ``precice-config.xml``, or Schedule
+        How the participants wait for each other.
+    machine : Machine or Constraints, optional
+        What the machine has and demands. The fields of `Machine` may also be given directly, as words of their own.
+    minimum_ranks, maximum_ranks : int or mapping from participant to int; mapping
+        Ranks that a participant gets at least, and at most.
+    learner, learner_parameters : str or scikit-learn regressor, mapping; optional
+        A name out of `precice_lb.models.LEARNERS` and its parameters, or an estimator.
+    seed : int
+        The same call with the same seed gives the same result.
+    level : float
+        Of the intervals, between 0 and 1.
+    present : mapping from participant to int, optional
+        The split in use, to be compared with.
+    parameter : mapping from parameter to float, str or None; optional
+        The case to recommend for, where the measurements are of several: a value of each parameter that varies, such
+        as the size of the mesh. A learner of several parameters (the default is one) learns from all rows; one of
+        ranks alone from those of that value, as all do for values that are texts. None: it makes no difference.
+    prefer : {"time", "cost"} or float, optional
+        How much time counts against core-hours, as of `precice_lb.split.TradeoffCurve.choose`; by default time alone,
+        so that the whole budget is used where it helps.
+    within : float, optional
+        List splits whose window is at most this share longer than the best one's, such as 0.05. This or ``prefer``
+        adds the plan: that list, and window time against core-hours over all budgets; and where the coupling is serial,
+        by name or in its file, what a parallel one would give.
+    verify : bool
+        Compare the optimum for the mean curves with all splits, where they are at most a few millions.
+    instead : Schedule, optional
+        Another coupling of the same participants, to say what it would give.
+    spent_core_hours : float, optional
+        What measuring took; by default what recorded runs say.
+    failed : sequence of mapping from participant to int
+        Splits that must not be chosen; with some participants alone, all in which these have so many ranks. A
+        participant that failed beside any others gets no ranks beyond those with which it did, either.
+    **words
+        Fields of `Machine`, such as ``nodes=12, cores_per_node=48``; and earlier names: ``measurements``,
+        ``total_ranks``, ``random_state``, ``parameters``, ``schedule`` and ``constraints`` of ``data``, ``budget``,
+        ``seed``, ``parameter``, ``coupling`` and ``machine``.
+
+    Returns
+    -------
+    Recommendation
+        With ``split``, ``window_seconds``, ``interval`` and ``to_dict()``. A learner that draws curves (the default
+        does) is asked for the least *mean* window time over them; one that only predicts, for the least predicted one,
+        exactly.
+
+    Raises
+    ------
+    DataError, ModelError, InfeasibleError, ScheduleError
+        Unusable measurements; a model that cannot be fitted, or neither valid nor replaced; bounds that leave no
+        split; a coupling that cannot be read. The message says what to do.
+    InternalError
+        A result that cannot be, with a file of the case.
+    TypeError
+        A word that is none of these.
+
+    Notes
+    -----
+    Nothing is recommended against what was measured (`precice_lb.recommend.gate`). A model that is off by more than
+    noise explains, at a measured number of ranks or for the window of a measured split, is replaced by the next one:
+    ``shape``, then the interpolation of the measurements themselves. Where that contradicts the measured windows too,
+    or a measured split was faster than what is predicted for the best one, or that one has ranks beyond those of all
+    recorded runs and an interval that reaches the best measured window, the best *measured* split is recommended
+    (``basis`` is ``"measured"``).
+
+    A prediction that is negative, zero, not finite, or of a shape that run times do not have is never considered; see
+    `precice_lb.models.validity`. Where that bound decides the split, a warning says so.
+
+    Where windows were recorded, noise and changing load count: the window time is that of a replay of the recorded
+    windows, resampled in blocks and scaled to the split (`precice_lb.schedule.replay_residuals`). What is learned from
+    arrays and tables is taken to cost the same in every window.
+
+    Curves are drawn for each participant independently. Means and the probability of beating another split are over
+    them; the interval of a participant's ranks is one of the splits that are best for each set of curves.
+    """
+    before = {now: words.pop(name) for name, now in _BEFORE.items() if name in words}
+    unknown = [word for word in words if word not in _OF_MACHINE]
+    if unknown:
+        raise TypeError(
+            f"recommend_split() got an unexpected keyword argument {unknown[0]!r}; beside its own arguments it takes "
+            f"words of the machine ({', '.join(_OF_MACHINE)})"
+        )
+    machine, coupling = before.get("machine", machine), before.get("coupling", coupling)
+    if words and machine is not None:
+        raise InfeasibleError(
+            f"expected the machine as a whole or in words, found both: machine and {', '.join(words)}; name one"
+        )
+    measurements = _measurements(before.get("data", data))
+    total, constraints = _budget(before.get("budget", budget), machine or Machine(**words))
+    schedule = schedule_of(coupling, tuple(measurements.samples))
+    if instead is None and (prefer is not None or within is not None):
+        instead = parallel_of(coupling, schedule.participants)
+    if failed:
+        constraints = dataclasses.replace(constraints or Constraints(), excluded=tuple(failed))
+    names = schedule.participants
+    check_participants(measurements, names)
+    present = _present(present, names)
+    seed = whole_number(before.get("seed", seed), "random_state", 0)
+    if not 0 < level < 1:
+        raise ModelError(f"expected an interval's level between 0 and 1, found {level!r}")
+    limits, reach = limits_of(names, total, minimum_ranks, maximum_ranks, constraints)
+    prototype = new_learner(learner, learner_parameters)
+    case = case_of(measurements, names, before.get("parameter", parameter), prototype)
+    samples = check_participants(case.measurements, names)
+    limits = known_bounds(failed, samples, limits)
+    question = Question(schedule, case, samples, limits, reach, seed, level, prefer, within, verify)
+    decision = trusted_decision(question, prototype)
+    problem, split, window = decision.problem, decision.split, decision.window
+    compute_seconds = {name: float(seconds.mean()) for name, seconds in decision.own.items()}
+    others, left_out = reference_splits(limits, names, measurements.degrees_of_freedom, present)
+    is_model = decision.basis == "model"
+    if is_model:
+        alternatives, doubts = compared(problem, decision.windows, others, decision.models, decision.valid)
+        doubts = [*caveats(samples, split, limits, decision.valid), *left_out, *doubts]
+    else:
+        alternatives, doubts = measured_alternatives(decision.known, others, window)
+    used = problem.used(split)
+    core_hours = measurements.core_hours if spent_core_hours is None else spent_core_hours
+    recommendation = Recommendation(
+        split=split,
+        window_seconds=window,
+        interval=decision.interval,
+        level=float(level),
+        rank_intervals=rank_intervals(problem, decision.tables, split, level, limits) if is_model else {},
+        compute_seconds=compute_seconds,
+        waits={n: float(wait.mean()) for n, wait in problem.expected.waits(decision.own, decision.windows).items()},
+        # Over one period, in which windows of different size end together.
+        imbalance=load_imbalance(np.array([schedule.windows[name] * compute_seconds[name] for name in names])),
+        total_ranks=total,
+        schedule=schedule.description,
+        learner=learner_name(decision.models[names[0]]),
+        models=decision.models,
+        measurements=case.measurements,
+        expected=problem.expected,
+        parameters=case.values,
+        alternatives=alternatives,
+        warnings=(*measurements.remarks, *case.warnings, *decision.warnings, *doubts),
+        critical=explain(schedule, compute_seconds),
+        unit="ranks" if constraints is None else constraints.unit,
+        used=used,
+        gap=decision.gap,
+        proof=decision.found.bound if is_model else "",
+        verified=decision.found.verified if is_model else "",
+        plan=plan_of(problem, decision.tradeoff, decision.budget, split, within, prefer) if is_model else None,
+        instead=None if instead is None or not is_model else instead_of(problem, instead, split),
+        payback=paid_back(core_hours, problem, used, window, alternatives),
+        limits=limits,
+        basis=decision.basis,
+        comparisons=decision.comparisons,
+        rejections=decision.rejections,
+    )
+    require_sound(recommendation, schedule)
+    return recommendation
+
+
+#: Earlier name.
+recommend = recommend_split
+
+
+def _measurements(given: Any) -> Measurements:
+    if given is None:
+        raise DataError(
+            "expected data: a path, a mapping from participant to an array of ranks and seconds, measurements or a "
+            "DataFrame, found none"
+        )
+    if isinstance(given, str | Path):
+        return load_sources([given])
+    if isinstance(given, Measurements):
+        return given
+    if hasattr(given, "columns") and hasattr(given, "itertuples"):
+        return read_frame(given)
+    return measurements_from_arrays(given)
+
+
+def _budget(budget: int | None, machine: Machine | Constraints) -> tuple[int, Constraints | None]:
+    if isinstance(machine, Machine):
+        return machine.constraints(budget)
+    return whole_number(budget, f"a budget in {machine.unit}", 1), machine
+
+
+def _present(split: Mapping[str, int] | None, names: tuple[str, ...]) -> dict[str, int] | None:
+    """Check the split in use."""
+    if split is None:
+        return None
+    if set(split) != set(names):
+        raise InfeasibleError(
+            f"expected the present split of {', '.join(names)}, found one of {', '.join(map(str, split)) or 'none'}"
+        )
+    return {name: whole_number(split[name], f"present ranks of {name}", 1) for name in names}

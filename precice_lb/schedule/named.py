@@ -1,0 +1,65 @@
+"""Couplings as callers name them, and the same ones with their serial schemes made parallel."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from precice_lb.exceptions import ScheduleError
+from precice_lb.precice_xml import Configuration, read_configuration
+from precice_lb.schedule.schedule import Schedule
+
+__all__ = ["Coupling", "parallel_instead", "parallel_of", "schedule_of"]
+
+Coupling = str | Path | Schedule
+
+
+def schedule_of(coupling: Coupling, names: Sequence[str]) -> Schedule:
+    """Make a schedule of a standard name for these participants, of the path of a configuration, or of a schedule."""
+    if isinstance(coupling, Schedule):
+        return coupling
+    if coupling in ("parallel", "serial"):
+        return Schedule.parallel(names) if coupling == "parallel" else Schedule.serial(names)
+    if not isinstance(coupling, str | Path) or not Path(coupling).is_file():
+        raise ScheduleError(
+            f'expected the coupling as "parallel", "serial" or the path of a configuration, found {coupling!r:.200}'
+        )
+    return Schedule.from_config(coupling)
+
+
+def parallel_instead(
+    configuration: Configuration,
+    iterations: Mapping[str, float] | None = None,
+    acceleration: Mapping[str, float] | None = None,
+) -> Schedule | None:
+    """Exchange the kind of every serial scheme for the parallel one.
+
+    Parameters
+    ----------
+    configuration : Configuration
+        The coupling as it is.
+    iterations, acceleration : mappings from participant to float, optional
+        As of `Schedule.from_config`; a parallel implicit scheme is taken to need as many coupling iterations, though in
+        general it needs more.
+
+    Returns
+    -------
+    Schedule or None
+        None where no scheme is serial, or one takes its window size from its first participant, which parallel ones
+        cannot.
+    """
+    schemes = configuration.coupling_schemes
+    if not any(scheme.is_serial for scheme in schemes) or any(scheme.window_size_from_first for scheme in schemes):
+        return None
+    parallel = tuple(dataclasses.replace(scheme, kind=scheme.kind.replace("serial", "parallel")) for scheme in schemes)
+    return Schedule.from_config(dataclasses.replace(configuration, coupling_schemes=parallel), iterations, acceleration)
+
+
+def parallel_of(coupling: Coupling, names: Sequence[str]) -> Schedule | None:
+    """Exchange serial for parallel in what `schedule_of` takes; None where that is not possible."""
+    if isinstance(coupling, Schedule) or coupling == "parallel":
+        return None
+    if coupling == "serial":
+        return Schedule.parallel(names)
+    return parallel_instead(read_configuration(coupling))
