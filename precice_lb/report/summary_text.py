@@ -54,7 +54,7 @@ def run_table(run: RunSummary, names: Mapping[str, str]) -> Table:
     over = f"over {plural(windows, 'window')} after a warm-up of {run.warmup_windows}"
     title = f"Run {run.name}: mean time per time window, {over}"
     header = ("participant", "time", f"mean ({unit.symbol})", "share", "slowest rank", "fastest rank")
-    return Table(title, header, tuple(rows), (False, False, True, True, True, True))
+    return Table(title, header, tuple(rows), (0, 1))
 
 
 def rank_table(run: RunSummary, each: ParticipantSummary, names: Mapping[str, str]) -> Table:
@@ -79,7 +79,7 @@ def rank_table(run: RunSummary, each: ParticipantSummary, names: Mapping[str, st
     header = ("rank", f"solve ({symbol})", "mapping", "partners", "own ranks", "overhead", "busy", "partners")
     star = "; *: receives no data, its waiting looks like solve" if each.silent_ranks else ""
     title = f"{names[each.participant]}: mean time per time window and rank, waits for partners and for own ranks{star}"
-    return Table(title, header, tuple(rows), (True,) * len(header))
+    return Table(title, header, tuple(rows), ())
 
 
 def notes(run: RunSummary, names: Mapping[str, str]) -> list[tuple[str, str]]:
