@@ -50,7 +50,7 @@ def check_participant(run: CoupledRun, name: str) -> tuple[Health, list[Finding]
         drift_z_score=drift.z_score,
         outliers=len(outliers),
         deviation=spread.deviation,
-        error=spread.error,
+        error=spread_of(own).error,
     )
     if part.negligible:
         return health, []

@@ -73,8 +73,8 @@ class Spread:
     deviation
         Standard deviation of a window relative to the median, from the median absolute deviation.
     error
-        Standard error of the median, relative; windows that follow each other are alike to some extent (lag-1
-        autocorrelation) and count less.
+        Standard error of the median, relative: the one that `check` tells and that models weigh samples by. Windows
+        that follow each other are alike to some extent (lag-1 autocorrelation) and count less.
     windows
         How many there are.
     """
@@ -178,8 +178,11 @@ def spread_of(seconds: Array) -> Spread:
         deviation = NORMAL_MEAN * float(np.abs(gaps).mean())
     gaps = np.clip(gaps, -3 * deviation, 3 * deviation)
     gaps -= gaps.mean()
-    power = float(gaps @ gaps)
-    autocorrelation = float(gaps[1:] @ gaps[:-1]) / power if power > 0 and n > 3 else 0.0
+    squares = float(gaps @ gaps)
+    autocorrelation = float(gaps[1:] @ gaps[:-1]) / squares if squares > 0 and n > 3 else 0.0
+    if n >= LEAST_WINDOWS:
+        # Few windows are less alike than they are beside their true mean (Marriott and Pope 1954, Kendall 1954).
+        autocorrelation = (n * autocorrelation + 1) / (n - 3)
     autocorrelation = min(max(autocorrelation, 0.0), 0.95)
     effective = max(n * (1 - autocorrelation) / (1 + autocorrelation), 1.0)
     return Spread(deviation / middle, NORMAL_MEAN * deviation / middle / math.sqrt(effective), n)

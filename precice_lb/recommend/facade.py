@@ -121,7 +121,7 @@ def recommend(
     (``basis`` is ``"measured"``).
 
     A prediction that is negative, zero, not finite, or of a shape that run times do not have is never considered; see
-    `precice_lb.models.trust`. Where that bound decides the split, a warning says so.
+    `precice_lb.models.validity`. Where that bound decides the split, a warning says so.
 
     Where windows were recorded, noise and changing load count: the window time is that of a replay of the recorded
     windows, resampled in blocks and scaled to the split (`precice_lb.schedule.replay_residuals`). What is learned from

@@ -164,10 +164,7 @@ def _reason(each: ParticipantSummary, warmup: int) -> str:
         return f"since no time window is left after a warm-up of {warmup}; record more or leave out fewer with --warmup"
     if each.timing_problems:
         return _problems(each)
-    return (
-        f"since backend {each.backend} does not tell how the time inside advance is spent; "
-        "record with PRECICE_LB_BACKEND=embedded to see it"
-    )
+    return "since the stores were not joined with preCICE's profiling files"
 
 
 def _problems(each: ParticipantSummary) -> str:

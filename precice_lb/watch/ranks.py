@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from precice_lb.ingest.profiling.follow import ProfileTail, WaitsTail
 from precice_lb.store.liveness import writing_problem
 from precice_lb.store.records import RankStore
-from precice_lb.store.schema import ADVANCE_DTYPE
+from precice_lb.store.schema import ADVANCE_DTYPE, NOT_MEASURED
 from precice_lb.store.tail import StoreTail
 
 __all__ = ["FixedTail", "LiveRank"]
@@ -86,9 +86,9 @@ class LiveRank:
         head = self._tail.head
         if head is None:
             return
-        if head.metadata["backend"] == "libprecice" and "timing_source" not in head.metadata:
-            if self._waits is None:
-                self._waits = WaitsTail(head)
+        if self._waits is None and "timing_source" not in head.metadata and (rows["wait_ns"] == NOT_MEASURED).any():
+            self._waits = WaitsTail(head)
+        if self._waits is not None:
             is_last = not self.has_more and self.state != "running"
             rows = self._waits.fill(rows, is_last=is_last)
         if len(rows):

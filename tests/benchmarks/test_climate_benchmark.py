@@ -68,7 +68,7 @@ def test_the_search_finds_the_best_of_all_splits(budget: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "clock", ["emulated", pytest.param("real", marks=pytest.mark.full("compares real times with predicted ones"))]
+    "clock", ["emulated", pytest.param("real", marks=pytest.mark.slow("compares real times with predicted ones"))]
 )
 def test_predicted_days_are_measured(clock: str) -> None:
     """All runs at the same time, at a fiftieth of the law's seconds."""

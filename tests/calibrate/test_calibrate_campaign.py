@@ -16,6 +16,7 @@ from types import SimpleNamespace
 
 import pytest
 from calibrate_helpers import CONFIGURATION, SOLVER, write_case, write_study
+from conftest import FULL_COUNTS
 
 from precice_lb.calibrate import (
     CampaignStarted,
@@ -34,7 +35,6 @@ from precice_lb.precice_xml import read_configuration
 
 pytestmark = [pytest.mark.mpi, pytest.mark.usefixtures("mpiexec")]
 
-FULL_COUNTS = os.environ.get("PRECICE_LB_FULL_COUNTS") == "1"
 TWO_SPLITS = "splits = [{Left=1, Right=3}, {Left=2, Right=1}]"
 ONE_SPLIT = "splits = [{Left=1, Right=2}]"
 

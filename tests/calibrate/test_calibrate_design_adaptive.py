@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-import os
 
 import numpy as np
 import pytest
+from conftest import FULL_COUNTS
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -17,7 +17,6 @@ from precice_lb.exceptions import CalibrationError, DataError, InfeasibleError, 
 from precice_lb.schedule import Schedule
 from precice_lb.split import optimize_split
 
-FULL_COUNTS = os.environ.get("PRECICE_LB_FULL_COUNTS") == "1"
 LAWS = {
     "Inner": CostLaw(0.005, 1.8, 0.09, 0.006),
     "Outer": CostLaw(0.005, 0.6, 0.05, 0.006),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
 import sys
@@ -13,6 +12,7 @@ from random import Random
 import numpy as np
 import pytest
 from calibrate_helpers import CONFIGURATION, write_case, write_study
+from conftest import FULL_COUNTS
 from store_helpers import row, write_store
 
 from precice_lb.calibrate import RunRecord, read_study
@@ -22,7 +22,6 @@ from precice_lb.emulation import CostLaw
 
 pytestmark = [pytest.mark.mpi, pytest.mark.usefixtures("mpiexec")]
 
-FULL_COUNTS = os.environ.get("PRECICE_LB_FULL_COUNTS") == "1"
 LAWS = {"Left": CostLaw(0.0, 1.8, 0.09, 0.006), "Right": CostLaw(0.0, 0.6, 0.05, 0.006)}
 
 # Leaves the store that was made beforehand for this participant and number of ranks, in place of measuring.

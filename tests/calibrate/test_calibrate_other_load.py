@@ -55,7 +55,7 @@ def test_what_own_processes_used_is_not_other_load(monkeypatch: pytest.MonkeyPat
     assert others.cores() == pytest.approx(0.5)
 
 
-@pytest.mark.full("compares real times")
+@pytest.mark.slow("compares real times")
 def test_own_children_are_not_other_load(monkeypatch: pytest.MonkeyPatch) -> None:
     others, began, used = OtherLoad(), time.monotonic(), busy_seconds()
     subprocess.run(spinning(1.0), check=True)

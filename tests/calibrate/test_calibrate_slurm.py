@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import subprocess
 import sys
@@ -16,6 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from calibrate_helpers import SOLVER, write_case, write_study
+from conftest import FULL_COUNTS
 from slurm_helpers import ask, running_slurm, wait_until
 
 from precice_lb.calibrate import CampaignResult, Event, RunResumed, read_study, run_campaign
@@ -24,11 +24,10 @@ from precice_lb.dataset import load_measurements
 from precice_lb.exceptions import CalibrationError
 from precice_lb.report.launch_scripts import write_launch_scripts
 
-pytestmark = [pytest.mark.mpi, pytest.mark.usefixtures("slurm")]
+pytestmark = [pytest.mark.mpi, pytest.mark.slurm, pytest.mark.usefixtures("slurm")]
 
 PULSE = Path(__file__).parents[2] / "tutorials" / "pulse"
-FULL_COUNTS = os.environ.get("PRECICE_LB_FULL_COUNTS") == "1"
-FULL = pytest.mark.full("many jobs of a real Slurm")
+FULL = pytest.mark.slow("many jobs of a real Slurm")
 DRIVER = (
     "import sys; from pathlib import Path; from precice_lb.calibrate import read_study, run_campaign; "
     "run_campaign(read_study(sys.argv[1]), Path(sys.argv[2]))"

@@ -5,13 +5,13 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import json
-import os
 import types
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
+from conftest import FULL_COUNTS
 from report_helpers import write_csv
 from store_helpers import START, row, write_store
 
@@ -31,7 +31,6 @@ from precice_lb.watch.rebalance import rebalance
 
 every_learner = pytest.mark.parametrize("learner", LEARNERS)
 # Three is where figures are triangles; the others are for full counts.
-FULL_COUNTS = os.environ.get("PRECICE_LB_FULL_COUNTS") == "1"
 every_count = pytest.mark.parametrize("count", [2, 3, 4] if FULL_COUNTS else [3])
 COUNTS = (2, 4, 6, 8)
 WORK = {"Fluid": 3.2, "Solid": 1.6, "Heat": 0.9, "Ground": 0.5}

@@ -9,14 +9,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from coupled_runs import autocorrelated, coupled_run
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from store_helpers import PARALLEL, SERIAL, START, row, write_store
 
 from precice_lb.dataset import load_imbalance, load_measurements, load_runs, measurements_from_runs, rows
-from precice_lb.dataset.coupling import accelerators, serial_second_participants
+from precice_lb.dataset.coupling import roles_of
 from precice_lb.dataset.series import spread_of
 from precice_lb.exceptions import DataError, StoreError
+from precice_lb.recommend.case import case_of
+from precice_lb.recommend.learn import fit_model
 from precice_lb.store.merge import merge_stores
 from precice_lb.store.reader import RankStore
 from precice_lb.watch import Observer
@@ -140,11 +143,11 @@ def test_the_second_of_a_serial_scheme_waits_first_inside_initialize(tmp_path: P
 
 
 def test_who_is_second_in_a_serial_scheme() -> None:
-    assert serial_second_participants(PAIR.format(kind="serial-explicit")) == {"B"}
-    assert serial_second_participants(PAIR.format(kind="serial-implicit")) == {"B"}
-    assert serial_second_participants(PAIR.format(kind="parallel-explicit")) is None
-    assert serial_second_participants(SERIAL) == frozenset()
-    assert serial_second_participants("no XML") is None
+    assert roles_of(PAIR.format(kind="serial-explicit")).second == {"B"}
+    assert roles_of(PAIR.format(kind="serial-implicit")).second == {"B"}
+    assert roles_of(PAIR.format(kind="parallel-explicit")).second is None
+    assert roles_of(SERIAL).second == frozenset()
+    assert roles_of("no XML").second is None
 
 
 def test_the_transfer_floor_is_counted_once_per_iteration(tmp_path: Path) -> None:
@@ -191,11 +194,11 @@ def test_what_a_partner_accelerates_is_no_transfer(tmp_path: Path) -> None:
 def test_who_accelerates_while_others_wait() -> None:
     multi = """<x><participant name="Other"/><coupling-scheme:multi><participant name="A"/>
     <participant name="M" control="yes"/><participant name="B"/>{}</coupling-scheme:multi></x>"""
-    assert accelerators(ACCELERATED) == {"A": "B"}
-    assert accelerators(multi.format("<acceleration:aitken/>")) == {"A": "M", "B": "M"}
-    assert accelerators(multi.format("")) == {}
-    assert accelerators(PAIR.format(kind="parallel-implicit")) == {}
-    assert accelerators("no XML") == {}
+    assert roles_of(ACCELERATED).accelerating == {"A": "B"}
+    assert roles_of(multi.format("<acceleration:aitken/>")).accelerating == {"A": "M", "B": "M"}
+    assert roles_of(multi.format("")).accelerating == {}
+    assert roles_of(PAIR.format(kind="parallel-implicit")).accelerating == {}
+    assert roles_of("no XML").accelerating == {}
 
 
 def test_slow_ranks_that_take_turns_do_not_hide_each_other(tmp_path: Path) -> None:
@@ -333,6 +336,39 @@ def test_windows_that_a_killed_rank_did_not_flush_are_left_out(tmp_path: Path) -
     write_store(tmp_path, [row(window, 0.1, 0.2, 0.15) for window in range(1, 9)], "A", 0, 2)
     write_store(tmp_path, [row(window, 0.1, 0.2, 0.15) for window in range(1, 5)], "A", 1, 2)
     assert load_runs([tmp_path])[0].participants["A"].windows.tolist() == [1, 2, 3, 4]
+
+
+def test_samples_of_windows_that_are_alike_have_larger_errors_and_less_weight() -> None:
+    generator = np.random.default_rng(3)
+    windows, alike = 240, 0.9
+    noise = {name: 0.15 * generator.standard_normal(windows) for name in ("1", "2", "4", "8")}
+    drifting = 0.15 * autocorrelated(generator, windows, alike)
+    # Two runs on 4 ranks: one of independent windows, and one whose windows are alike, and too long by 12 %.
+    noise["4 alike"] = drifting - np.median(drifting) + 0.12
+    runs = [
+        coupled_run(
+            name, {"A": ranks, "B": 1}, {"A": np.exp(part) / ranks, "B": part * 0 + 1}, part * 0 + 1, serial=True
+        )
+        for name, part in noise.items()
+        if (ranks := int(name[0]))
+    ]
+    table = measurements_from_runs(runs)
+    relative = dict(zip(table.samples["A"][:, 1], table.spread["A"] / table.samples["A"][:, 1], strict=True))
+    least, *_, most = (relative[seconds] for seconds in sorted(table.samples["A"][:, 1], key=lambda s: relative[s]))
+    # Independent windows: 1.2533 * 0.15 / sqrt(240), times the root of (1 + 0.9) / (1 - 0.9) for those that are alike.
+    assert least == pytest.approx(0.012, rel=0.4)
+    assert 2.5 * least < most < 8 * least
+    worst = max(range(5), key=lambda at: table.spread["A"][at] / table.samples["A"][at, 1])
+    assert table.samples["A"][worst].tolist() == pytest.approx([4, np.exp(0.12) / 4], rel=2e-3)
+    gaps = []
+    # As they are, and as if both runs on 4 ranks had had the other one's windows.
+    swapped = table.spread["A"].copy()
+    swapped[2:4] = swapped[[3, 2]]
+    for errors in (table.spread["A"], swapped):
+        given = dataclasses.replace(table, spread={**table.spread, "A": errors})
+        model = fit_model(case_of(given, ("A",), None, None), "A", None)
+        gaps.append(abs(float(np.log(model.predict(np.array([[4.0]]))[0] * 4))))
+    assert gaps[0] < 0.7 * gaps[1]
 
 
 def test_samples_are_medians_after_warmup_sorted_by_ranks(tmp_path: Path) -> None:

@@ -144,7 +144,7 @@ def test_mutants_end_and_raise_nothing_else(accepted: dict[str, Configuration], 
 
 
 @pytest.mark.precice
-@pytest.mark.full("many runs on two backends")
+@pytest.mark.slow("many runs on two backends")
 @pytest.mark.filterwarnings("ignore:loadtxt")
 @pytest.mark.parametrize("names", [("A", "B"), ("A", "B", "C")], ids="".join)
 def test_no_mutant_runs_differently(

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-import os
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
+from conftest import FULL_COUNTS
 from coupled_runs import Array, coupled_run
 from precice_xml_helpers import configuration, scheme
 from store_helpers import row, write_store
@@ -28,7 +28,6 @@ from gate import judged  # noqa: E402
 from regret_parts.families import FAMILIES  # noqa: E402
 from regret_parts.readings import draw_pair  # noqa: E402
 
-FULL_COUNTS = os.environ.get("PRECICE_LB_FULL_COUNTS") == "1"
 EXPLICIT = configuration("AB", [scheme("serial-explicit", "AB", [("A", "B"), ("B", "A")])])
 
 

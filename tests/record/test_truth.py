@@ -23,7 +23,7 @@ MS = 1e-3
 # A message takes a microsecond on the emulated clock.
 EXACT = 20e-6
 PLAN_TOLERANCE = 20e-3
-REAL_TIME = pytest.mark.full("compares real times")
+REAL_TIME = pytest.mark.slow("compares real times")
 LIBPRECICE = pytest.param("libprecice", marks=[pytest.mark.precice, REAL_TIME])
 BACKENDS = ["emulated", pytest.param("embedded", marks=REAL_TIME), LIBPRECICE]
 
@@ -120,7 +120,7 @@ def check(
     """Run a case and compare; again if it deviates: a busy machine does now and then, a wrong time always."""
     text = configuration("".join(roles), schemes, WINDOWS)
     if backend == "emulated":
-        (found,) = load_runs([run(directory, text, roles, backend=backend)])
+        (found,) = load_runs([run(directory, text, roles, backend=backend)], complete=enrich)
         check_exactly(found, roles, own, period, implicit)
         return
     for attempt in range(ATTEMPTS):

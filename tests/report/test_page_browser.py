@@ -14,6 +14,7 @@ from report_helpers import HOSTILE, write_campaign
 from precice_lb.report.page import build_page, write_report
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="playwright, of the extra dev, is not installed")
+pytestmark = pytest.mark.browser
 
 # Width and height in pixels; print is A4 without its margins.
 SCREENS = {"phone": (360, 740), "laptop": (1280, 800), "print": (688, 1000)}

@@ -150,9 +150,11 @@ def test_what_was_not_measured_says_why_and_what_to_set(tmp_path: Path) -> None:
     assert next(csv.DictReader(io.StringIO(rank_csv([run]))))["partner_wait_seconds"] == ""
 
 
-def test_a_backend_that_tells_no_waits_is_named(tmp_path: Path) -> None:
+def test_runs_that_were_not_joined_with_profiling_files_are_told_so(tmp_path: Path) -> None:
     write_store(tmp_path, [row(w, 0.1, 0.2, None, None) for w in (1, 2)], backend="libprecice")  # type: ignore[arg-type]
-    assert "backend libprecice does not tell" in in_one_line(rendered(summary_blocks(summarise(load_runs([tmp_path])))))
+    assert "not joined with preCICE's profiling files" in in_one_line(
+        rendered(summary_blocks(summarise(load_runs([tmp_path]))))
+    )
 
 
 def test_waits_measured_in_some_windows_only_are_used_and_said_so(tmp_path: Path) -> None:

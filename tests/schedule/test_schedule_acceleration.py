@@ -101,7 +101,7 @@ def test_planted_acceleration_is_waited_for(tmp_path: Path) -> None:
 
 
 @pytest.mark.precice
-@pytest.mark.full("compares real times with predicted ones")
+@pytest.mark.slow("compares real times with predicted ones")
 def test_recorded_acceleration_is_waited_for(tmp_path: Path) -> None:
     # What disturbs both processes is nobody's cost, and moves prediction and measurement apart. A prediction that is
     # wrong is so in every run.

@@ -68,7 +68,7 @@ def is_embedded(case: Case) -> bool:
 
 
 EMBEDDED = [case for case in EVERY if is_embedded(case)]
-REAL_TIME = pytest.mark.full("compares real times with predicted ones")
+REAL_TIME = pytest.mark.slow("compares real times with predicted ones")
 
 
 def measure(cases: Sequence[Case], backend: str) -> dict[str, Times]:

@@ -18,6 +18,7 @@ from tutorial_helpers import ROOT, TUTORIALS, copy_tutorial, couple, regret_of_c
 from precice_lb.calibrate import read_study
 from precice_lb.dataset import load_runs
 from precice_lb.emulation import read_laws
+from precice_lb.ingest.profiling import enrich
 from precice_lb.schedule import Schedule
 
 PLATE = TUTORIALS / "adapt-your-solver"
@@ -66,7 +67,7 @@ def test_the_recorded_profiling_files_lead_to_the_best_split(tmp_path):
     precice_lb("import", "precice-profiling", str(PLATE / "recorded"), "--output", "stores", directory=tmp_path)
     assert "Left, 2 ranks" in precice_lb("summary", "stores", directory=tmp_path)
     laws = read_laws(PLATE / "law.json")
-    for run in load_runs([tmp_path / "stores"]):
+    for run in load_runs([tmp_path / "stores"], complete=enrich):
         for name, part in run.participants.items():
             law = float(laws[name].seconds(part.ranks))
             assert law < np.median(part.compute_seconds) < 1.2 * law  # recorded on a busy machine
@@ -143,7 +144,7 @@ def test_what_the_readme_does_with_the_compiled_solver(compiled):
     build, _ = re.findall(r"<!-- not run: needs libprecice[^>]*-->\n```\w*\n(.*?)```", README, flags=re.DOTALL)
     subprocess.run(["bash", "-ec", build], cwd=directory, env=environment, check=True, timeout=300)
     precice_lb("import", "precice-profiling", "runs", "--output", "stores", directory=directory)
-    (run,) = load_runs([directory / "stores"])
+    (run,) = load_runs([directory / "stores"], complete=enrich)
     assert {name: part.ranks for name, part in run.participants.items()} == {"Left": 2, "Right": 6}
     for name, part in run.participants.items():
         assert len(part.windows) == 12
@@ -151,14 +152,14 @@ def test_what_the_readme_does_with_the_compiled_solver(compiled):
 
 
 @pytest.mark.mpi
-@pytest.mark.full("a campaign of minutes")
+@pytest.mark.slow("a campaign of minutes")
 def test_the_campaign_finds_the_optimum_of_the_laws(tmp_path):
     assert regret_of_campaign("adapt-your-solver", tmp_path / "campaign") <= 0.02
 
 
 @pytest.mark.precice
 @pytest.mark.mpi
-@pytest.mark.full("a campaign of minutes")
+@pytest.mark.slow("a campaign of minutes")
 def test_the_campaign_of_the_compiled_solver_finds_the_optimum_of_the_laws(compiled, tmp_path):
     directory, environment = compiled
     shutil.copytree(directory, tmp_path / "tutorials" / "adapt-your-solver")

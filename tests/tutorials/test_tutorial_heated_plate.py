@@ -19,6 +19,7 @@ from tutorial_helpers import (
 
 from precice_lb.dataset import load_runs
 from precice_lb.emulation import read_laws
+from precice_lb.ingest.profiling import enrich
 
 PLATE = TUTORIALS / "heated-plate"
 WINDOWS, SECONDS = 30, 0.2
@@ -157,7 +158,7 @@ def test_the_plot_shows_the_fields(embedded):
 def test_the_emulated_load_costs_what_its_law_says(mpiexec, tmp_path):
     arguments = ("--load", "emulated")
     couple_plate(mpiexec, tmp_path / "run", (4, 2), backend="embedded", windows=5, arguments=arguments, record=True)
-    (run,) = load_runs([tmp_path / "run"])
+    (run,) = load_runs([tmp_path / "run"], complete=enrich)
     window = 0.0
     for name, law in read_laws(PLATE / "law.json").items():
         participant = run.participants[name]
@@ -172,7 +173,7 @@ def test_the_table_of_splits_follows_from_the_laws():
 
 
 @pytest.mark.mpi
-@pytest.mark.full("a campaign of minutes")
+@pytest.mark.slow("a campaign of minutes")
 def test_the_campaign_finds_the_optimum_of_the_laws(tmp_path):
     assert regret_of_campaign("heated-plate", tmp_path / "campaign") <= 0.02
 

@@ -146,7 +146,7 @@ def test_a_case_is_copied_for_participants_that_meet_elsewhere(tmp_path: Path) -
 
 
 @pytest.mark.mpi
-@pytest.mark.full("real solvers on four ranks")
+@pytest.mark.slow("real solvers on four ranks")
 @pytest.mark.parametrize("backend", ["embedded", pytest.param("libprecice", marks=pytest.mark.precice)])
 def test_the_commands_of_the_compose_file_couple_two_working_directories(
     compose: dict[str, Any], tmp_path: Path, mpiexec: str, backend: str
@@ -201,7 +201,8 @@ def test_the_study_of_the_slurm_container_is_accepted(tmp_path: Path) -> None:
     assert study.launcher.name == "slurm"
 
 
-@pytest.mark.full("daemons of a Slurm")
+@pytest.mark.slurm
+@pytest.mark.slow("daemons of a Slurm")
 def test_the_slurm_of_the_container_runs_a_job_and_leaves_nothing(tmp_path_factory: pytest.TempPathFactory) -> None:
     if missing := [name for name in ("slurmctld", "slurmd", "munged", "srun") if shutil.which(name) is None]:
         pytest.skip(f"no Slurm on this machine: {', '.join(missing)} missing")
@@ -223,7 +224,7 @@ def test_the_slurm_of_the_container_runs_a_job_and_leaves_nothing(tmp_path_facto
     assert left.stdout == ""
 
 
-@pytest.mark.full("a new environment")
+@pytest.mark.slow("a new environment")
 def test_the_step_of_the_image_that_installs_this_package(tmp_path: Path) -> None:
     copy = tmp_path / "build"
     copy.mkdir()

@@ -16,6 +16,14 @@ SERIAL = configuration("AB", [scheme("serial-implicit", "AB", [("A", "B"), ("B",
 PARALLEL = configuration("AB", [scheme("parallel-implicit", "AB", [("A", "B"), ("B", "A")])])
 
 
+def autocorrelated(generator: np.random.Generator, windows: int, autocorrelation: float) -> Array:
+    """Normal noise of deviation 1, of which each window carries on a share of the one before, shape (W,)."""
+    noise = generator.standard_normal(windows)
+    for at in range(1, windows):
+        noise[at] = autocorrelation * noise[at - 1] + np.sqrt(1 - autocorrelation**2) * noise[at]
+    return noise
+
+
 def coupled_run(
     name: str, split: Mapping[str, int], own: Mapping[str, Array], iterations: Array, *, serial: bool, warmup: int = 1
 ) -> CoupledRun:
