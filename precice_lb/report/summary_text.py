@@ -123,11 +123,11 @@ def _unit(run: RunSummary) -> SecondsUnit:
 def _cells(unit: SecondsUnit, quantity: Quantity, ranks: int) -> tuple[str, ...]:
     if not quantity.measured:
         return _NOT_MEASURED, "", "", ""
-    cells = unit.number(quantity.mean), percent(quantity.share)
+    cells = unit.number(quantity.mean_seconds), percent(quantity.share)
     if ranks == 1:
         return *cells, "", ""
-    slowest = f"{unit.number(quantity.slowest)} (#{quantity.slowest_rank})"
-    return *cells, slowest, f"{unit.number(quantity.fastest)} (#{quantity.fastest_rank})"
+    slowest = f"{unit.number(quantity.slowest_seconds)} (#{quantity.slowest_rank})"
+    return *cells, slowest, f"{unit.number(quantity.fastest_seconds)} (#{quantity.fastest_rank})"
 
 
 def _lost(run: RunSummary, names: Mapping[str, str]) -> str:
@@ -155,7 +155,7 @@ def _iterations(each: ParticipantSummary) -> str:
     told = [one for one in each.iterations if math.isfinite(one.compute_seconds)]
     if not told:
         return f"{counts}; mean compute time of each {_NOT_MEASURED}"
-    first = ", ".join(f"#{one.number} {unit.text(one.compute_seconds)}" for one in told[:_ITERATIONS_NAMED])
+    first = ", ".join(f"#{one.iteration} {unit.text(one.compute_seconds)}" for one in told[:_ITERATIONS_NAMED])
     return f"{counts}; mean compute time: {first}{', …' if len(told) > _ITERATIONS_NAMED else ''}"
 
 
