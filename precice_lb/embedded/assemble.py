@@ -12,7 +12,7 @@ from precice_lb.embedded.composition import Composition
 from precice_lb.embedded.convergence import Convergence, Measure
 from precice_lb.embedded.coupling import Iterations, Scheme
 from precice_lb.embedded.coupling_data import CouplingData
-from precice_lb.embedded.dataflow import schemes_of
+from precice_lb.embedded.dataflow import mapped_data, schemes_of
 from precice_lb.embedded.mapping import MappedField, Mapping, NearestNeighbour
 from precice_lb.embedded.mesh import Field, Mesh
 from precice_lb.embedded.quasi_newton import QuasiNewton
@@ -65,12 +65,8 @@ def assemble(configuration: Configuration, participant: str) -> Parts:
         source, target = meshes[str(described_mapping.source)], meshes[str(described_mapping.target)]
         mapping = _mapping(configuration, described_mapping, source, target)
         mappings.append(mapping)
-        is_read = described_mapping.direction == "read"
-        here, there = (target, source) if is_read else (source, target)
-        for mesh_name, data in me.reads if is_read else me.writes:
-            if mesh_name == here.name and data in there.fields:
-                mapped = MappedField(mapping, source.fields[data], target.fields[data])
-                maps[described_mapping.direction].append(mapped)
+        for data in mapped_data(configuration, me, described_mapping):
+            maps[described_mapping.direction].append(MappedField(mapping, source.fields[data], target.fields[data]))
 
     watch_points = [
         WatchPoint(participant, watched["name"], meshes[watched["mesh"]], watched_place(configuration, element))

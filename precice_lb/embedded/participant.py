@@ -8,10 +8,9 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from precice_lb.embedded.access import Access, State
+from precice_lb.embedded.access import Access, State, as_text
 from precice_lb.embedded.allowed import check_supported
 from precice_lb.embedded.assemble import assemble
-from precice_lb.embedded.calls import as_text
 from precice_lb.embedded.channel import Channel
 from precice_lb.embedded.clock import TOLERANCE
 from precice_lb.embedded.coupling import Action
