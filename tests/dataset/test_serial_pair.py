@@ -1,0 +1,64 @@
+"""Two participants of a serial scheme: their work sums to the window, also where they share a core."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from precice_xml_helpers import configuration, scheme
+from store_helpers import row, write_store
+
+from precice_lb.check import check_runs
+from precice_lb.dataset import CoupledRun, load_runs
+from precice_lb.report.summary import summarise
+
+SERIAL = configuration("AB", [scheme("serial-explicit", "AB", [("A", "B"), ("B", "A")])])
+A, B, TRANSFER = 0.03, 0.05, 0.002
+
+
+def recorded(directory: Path, hidden: float, windows: int = 40) -> CoupledRun:
+    """Stores of A and B, of whose waits ``hidden`` seconds each lie in the sending part of ``advance``."""
+    noise = 1 + 0.01 * np.random.default_rng(3).standard_normal((2, windows + 1))
+    for name, own, other, first in (("A", A * noise[0], B * noise[1], False), ("B", B * noise[1], A * noise[0], True)):
+        rows = []
+        for window in range(windows):
+            # B waits for the work of A's next window.
+            wait = other[window + 1 if first else window] + 2 * TRANSFER
+            rows.append(row(window + 1, own[window], wait, wait - hidden))
+        write_store(directory, rows, name, configuration=SERIAL)
+    (run,) = load_runs([directory])
+    return run
+
+
+@pytest.mark.parametrize("hidden", [0.0, 0.01])
+def test_work_sums_to_the_window_and_hidden_waits_count_as_waits(tmp_path: Path, hidden: float) -> None:
+    run = recorded(tmp_path, hidden)
+    parts = {name: (part, run.steady(name)) for name, part in run.participants.items()}
+    own = {name: float(np.median(part.compute_seconds[steady])) for name, (part, steady) in parts.items()}
+    window = float(np.median(parts["A"][0].window_seconds[parts["A"][1]]))
+    assert sum(own.values()) == pytest.approx(window, rel=0.005)
+    assert window == pytest.approx(A + B + 2 * TRANSFER, rel=0.01)
+    assert own["A"] == pytest.approx(A + TRANSFER, abs=TRANSFER)
+    assert own["B"] == pytest.approx(B + TRANSFER, abs=TRANSFER)
+    found = [finding.kind for finding in check_runs([run]).findings]
+    assert found == (["shared cores"] * 2 if hidden else [])
+    assert (parts["A"][0].hidden_wait > 0) == (hidden > 0)
+    # In the summary, too, what was hidden is waiting and no overhead.
+    (summary,) = summarise([run])
+    for part in summary.participants:
+        assert sum(each.share for each in part.quantities.values()) == pytest.approx(1.0)
+        assert part.quantities["overhead"].mean == pytest.approx(0.0, abs=1.1 * TRANSFER)
+        assert part.compute_seconds + part.wait_seconds == pytest.approx(part.window_seconds, abs=1.1 * TRANSFER)
+
+
+def test_the_wait_for_an_iteration_whose_end_is_lost_is_left_out(tmp_path: Path) -> None:
+    """Of the second participant it was counted although that window was not, so that shares came to 102 %."""
+    for name, own, other in (("A", 0.03, 0.05), ("B", 0.05, 0.03)):
+        rows = [row(w, own, other + 0.004, other + 0.004, 0.0) for w in range(1, 9)]
+        # A long wait before the window of which the profiling file has nothing any more.
+        rows += [row(9, own, 3.0, 3.0, 0.0), row(10, own, 0.05, None, None)]  # type: ignore[arg-type]
+        write_store(tmp_path, rows, name, configuration=SERIAL)
+    for part in summarise(load_runs([tmp_path], warmup=1))[0].participants:
+        assert sum(each.share for each in part.quantities.values()) == pytest.approx(1.0)
+        assert part.wait_seconds <= part.window_seconds

@@ -1,0 +1,254 @@
+"""What every learner of the registry promises, whoever wrote it."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+import subprocess
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from sklearn.base import clone
+
+from precice_lb.exceptions import ModelError
+from precice_lb.models import LEARNERS, Learner, make_learner, model_from_dict, valid_range
+from precice_lb.models.inputs import SEVERAL_PARAMETERS
+from precice_lb.recommend import recommend_split
+
+Array = NDArray[np.float64]
+
+RANKS = np.array([8.0, 16, 32, 64, 128])
+WIDE = np.unique(np.rint(np.geomspace(1, 4096, 40)))
+GRID = np.array(list(itertools.product([16.0, 32, 64, 128, 256], [1e4, 3e4, 1e5, 3e5])))
+#: Learners whose predictions are positive and finite for whatever they are given.
+POSITIVE = sorted(set(LEARNERS) - {"pmnf", "epmnf"})
+every_learner = pytest.mark.parametrize("name", sorted(LEARNERS))
+
+
+def solver(ranks: Array, work: Any = 1e5) -> Array:
+    return np.asarray(work * 1e-4 * (0.004 + 1 / ranks) + 0.002 * np.log2(ranks))
+
+
+def noisy(truth: Array, seed: Any, noise: float = 0.05) -> Array:
+    return truth * np.exp(noise * np.random.default_rng(seed).standard_normal(len(truth)))
+
+
+def fitted(name: str, seed: int = 0) -> Learner:
+    return make_learner(name).fit(RANKS[:, None], noisy(solver(RANKS), seed))
+
+
+@every_learner
+def test_parameters_and_clones_are_those_of_scikit_learn(name: str) -> None:
+    model = make_learner(name)
+    assert model.learner_name == name
+    copy = clone(fitted(name))
+    assert copy.get_params() == model.get_params()
+    assert type(copy) is type(model)
+    with pytest.raises(ModelError, match="fitted"):
+        copy.predict(RANKS)
+    with pytest.raises(ModelError, match="fitted"):
+        copy.to_dict()
+
+
+@every_learner
+def test_fit_returns_self_and_leaves_its_arguments_alone(name: str) -> None:
+    X, y = RANKS[:, None].copy(), solver(RANKS)
+    spread = 0.03 * y
+    before = X.copy(), y.copy(), spread.copy()
+    model = make_learner(name)
+    assert model.fit(X, y, spread) is model
+    assert model.fit(X, y, np.where(RANKS > 20, np.nan, spread)) is model
+    for left, right in zip((X, y, spread), before, strict=True):
+        np.testing.assert_array_equal(left, right)
+    assert model.get_params() == make_learner(name).get_params()
+
+
+@every_learner
+def test_shapes_scores_and_ordered_intervals(name: str) -> None:
+    model = fitted(name)
+    for X in (WIDE, WIDE[:, None], WIDE.astype(int).tolist()):
+        assert model.predict(X).shape == WIDE.shape
+    assert model.predict(WIDE).dtype == np.float64
+    assert model.score(RANKS[:, None], solver(RANKS)) > 0.9
+    at = WIDE[WIDE > 1]
+    mean = model.predict(at)
+    low, high = model.predict_interval(at, 0.5)
+    wide_low, wide_high = model.predict_interval(at, 0.95)
+    assert low.shape == high.shape == at.shape
+    for values in (low, high, wide_low, wide_high):
+        assert np.isfinite(values).all()
+    assert (wide_low <= low).all()
+    assert (low <= high).all()
+    assert (high <= wide_high).all()
+    assert ((wide_low <= mean) & (mean <= wide_high)).all()
+    with pytest.raises(ModelError, match="level between 0 and 1"):
+        model.predict_interval(at, 1.0)
+
+
+@every_learner
+def test_the_same_measurements_give_the_same_model(name: str) -> None:
+    first, second = fitted(name), fitted(name)
+    np.testing.assert_array_equal(first.predict(WIDE), second.predict(WIDE))
+    np.testing.assert_array_equal(first.predict_interval(WIDE), second.predict_interval(WIDE))
+
+
+@every_learner
+def test_json_gives_the_same_predictions(name: str) -> None:
+    model = fitted(name)
+    again = model_from_dict(json.loads(json.dumps(model.to_dict(), allow_nan=False)))
+    assert type(again) is type(model)
+    np.testing.assert_allclose(again.predict(WIDE), model.predict(WIDE), rtol=1e-12)
+    for left, right in zip(again.predict_interval(WIDE), model.predict_interval(WIDE), strict=True):
+        np.testing.assert_allclose(left, right, rtol=1e-9)
+    assert again.formula().text() == model.formula().text()
+    with pytest.raises(ModelError, match="incomplete"):
+        type(model).from_dict(model.to_dict() | {"state": {}})
+
+
+@every_learner
+def test_formulas_can_be_printed_and_evaluated(name: str) -> None:
+    model = fitted(name)
+    formula = model.formula()
+    assert formula.text()
+    assert formula.latex()
+    json.dumps(formula.to_dict(), allow_nan=False)
+    for p in (8.0, 37.0, 500.0):
+        value = eval(formula.python(), {"math": math, "p": p})
+        assert value == pytest.approx(float(np.ravel(formula(np.array([p])))[0]), rel=1e-9)
+        # A formula may be a short form of a mean over many curves; the learner says so.
+        assert value == pytest.approx(float(model.predict([p])[0]), rel=1e-9 if name != "bayes" else 0.03)
+
+
+@every_learner
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("shape", ["falls", "turns", "rises", "random"])
+def test_nothing_that_is_not_positive_is_ever_valid(name: str, seed: int, shape: str) -> None:
+    rng = np.random.default_rng([seed, len(shape)])
+    p = np.sort(rng.choice(np.arange(2.0, 200), int(rng.integers(5, 8)), replace=False))
+    truth = {
+        "falls": 50 / p,
+        "turns": 50 / p + 0.02 * p,
+        "rises": 0.3 * p**0.7,
+        "random": 10 ** rng.uniform(-3, 3, len(p)),
+    }[shape]
+    model = make_learner(name).fit(p, noisy(truth, seed))
+    everywhere = np.arange(1.0, 1025)
+    seconds = model.predict(everywhere)
+    if name in POSITIVE:
+        assert (np.isfinite(seconds) & (seconds > 0)).all()
+    try:
+        first, last = valid_range(seconds, p)
+    except ModelError:
+        assert name not in POSITIVE
+        return
+    valid = seconds[first - 1 : last]
+    assert (np.isfinite(valid) & (valid > 0)).all()
+    assert first <= p[0]
+    assert p[-1] <= last
+
+
+@every_learner
+@pytest.mark.parametrize("seed", range(2))
+def test_every_learner_can_be_recommended_with(name: str, seed: int) -> None:
+    measurements = {
+        participant: np.column_stack([RANKS, noisy(solver(RANKS, work), [seed, int(work)])])
+        for participant, work in (("Fluid", 4e5), ("Solid", 1e5))
+    }
+    found = recommend_split(measurements, 256, learner=name, minimum_ranks=2)
+    assert sum(found.split.values()) <= 256
+    for seconds in (found.window_seconds, *found.compute_seconds.values()):
+        assert 0 < seconds < math.inf
+    json.dumps(found.to_dict(), allow_nan=False)
+
+
+@pytest.mark.parametrize("name", POSITIVE)
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_learners_that_are_always_positive_take_few_measurements(name: str, count: int) -> None:
+    model = make_learner(name).fit(RANKS[:count], noisy(solver(RANKS[:count]), 1))
+    seconds = model.predict(WIDE)
+    low, high = model.predict_interval(WIDE)
+    assert (np.isfinite(seconds) & (seconds > 0)).all()
+    assert ((low > 0) & (low <= high) & np.isfinite(high)).all()
+
+
+@every_learner
+def test_repeated_measurements_are_taken(name: str) -> None:
+    p = np.repeat(RANKS, 3)
+    model = make_learner(name).fit(p, noisy(solver(p), 4, 0.02))
+    np.testing.assert_allclose(model.predict(RANKS), solver(RANKS), rtol=0.15)
+
+
+@every_learner
+def test_several_parameters_are_handled_or_refused_with_who_can(name: str) -> None:
+    y = noisy(solver(GRID[:, 0], GRID[:, 1]), 2, 0.02)
+    if name not in SEVERAL_PARAMETERS:
+        with pytest.raises(ModelError, match="use one of bayes, epmnf, factorized, gaussian-process, neural"):
+            make_learner(name).fit(GRID, y)
+        return
+    model = make_learner(name).fit(GRID, y)
+    between = np.array([[40.0, 2e4], [200.0, 2e5]])
+    tolerance = 0.6 if name == "neural" else 0.15
+    np.testing.assert_allclose(model.predict(between), solver(between[:, 0], between[:, 1]), rtol=tolerance)
+    low, high = model.predict_interval(GRID)
+    assert low.shape == high.shape == y.shape
+    assert (low <= high).all()
+    again = model_from_dict(json.loads(json.dumps(model.to_dict(), allow_nan=False)))
+    np.testing.assert_allclose(again.predict(GRID), model.predict(GRID), rtol=1e-12)
+    with pytest.raises(ModelError):
+        model.predict(np.ones((2, 3)))
+
+
+@every_learner
+def test_learners_that_draw_curves_draw_the_same_ones_again(name: str) -> None:
+    model = fitted(name)
+    if not hasattr(model, "sample"):
+        assert not hasattr(model, "draw")
+        return
+    curves = model.sample(WIDE, 300, random_state=3)
+    assert curves.shape == (300, len(WIDE))
+    assert (np.isfinite(curves) & (curves > 0)).all()
+    np.testing.assert_array_equal(curves, model.sample(WIDE, 300, random_state=3))
+    np.testing.assert_allclose(model.draw(300, 3)(WIDE[5:9]), curves[:, 5:9], rtol=1e-12)
+    low, high = model.predict_interval(RANKS, 0.8)
+    inside = (model.sample(RANKS, 2000, 1) <= high) & (model.sample(RANKS, 2000, 1) >= low)
+    assert 0.7 <= inside.mean() <= 0.9
+
+
+@every_learner
+@pytest.mark.parametrize(
+    ("X", "y", "words"),
+    [
+        ([], [], "at least one measurement"),
+        ([8, 16], [1.0], "one time per measurement"),
+        ([8, 0], [1.0, 1.0], "ranks of at least 1, found 0"),
+        ([8, math.nan], [1.0, 1.0], "ranks of at least 1, found nan"),
+        ([8, 16], [1.0, -1.0], "positive, finite seconds, found -1 at 16 ranks"),
+        ([8, 16], [1.0, 0.0], "positive, finite seconds, found 0 at 16 ranks"),
+        ([8, 16], [1.0, math.inf], "positive, finite seconds"),
+        (["x", "y"], [1.0, 1.0], "expected numbers of ranks"),
+        ([8, 16], ["x", "y"], "seconds as numbers"),
+        (np.ones((2, 2, 2)), [1.0, 1.0], "expected X of shape"),
+    ],
+)
+def test_bad_measurements_are_refused(name: str, X: Any, y: Any, words: str) -> None:
+    with pytest.raises(ModelError, match=words):
+        make_learner(name).fit(X, y)
+
+
+@every_learner
+def test_predictions_below_one_rank_are_refused(name: str) -> None:
+    with pytest.raises(ModelError, match="ranks of at least 1"):
+        fitted(name).predict([0])
+
+
+def test_importing_the_models_loads_neither_networks_nor_processes() -> None:
+    code = (
+        "import sys, precice_lb.models; "
+        "heavy = {'sklearn.neural_network', 'sklearn.gaussian_process'} & set(sys.modules); "
+        "assert not heavy, heavy"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -1,0 +1,320 @@
+from __future__ import annotations
+
+import math
+import re
+import string
+from pathlib import Path
+
+import pytest
+from calibrate_helpers import CONFIGURATION as CALIBRATION_CONFIGURATION
+from hypothesis import given
+from hypothesis import strategies as st
+
+from precice_lb.exceptions import ConfigurationError
+from precice_lb.precice_xml import Exchange, parse_configuration, patch_configuration, read_configuration
+
+FULL = """<?xml version="1.0" encoding="UTF-8" ?>
+<!-- two participants & every attribute that is read -->
+<precice-configuration experimental="true">
+  <log><sink filter="%Severity% > debug" output="stdout" /></log>
+  <profiling mode="all" />
+  <data:vector
+     name="Force"
+     waveform-degree="3" />
+  <data:scalar name="Pressure" />
+  <mesh name="Inner-Mesh" dimensions="3"><use-data name="Force" /><use-data name="Pressure" /></mesh>
+  <mesh name="Outer-Mesh" dimensions="3"><use-data name="Pressure" /></mesh>
+  <participant name="Inner">
+    <provide-mesh name="Inner-Mesh" />
+    <receive-mesh name="Outer-Mesh" from="Outer" safety-factor="1/4" geometric-filter="no-filter" direct-access="1" />
+    <write-data name="Force" mesh="Inner-Mesh" />
+    <read-data name="Pressure" mesh="Inner-Mesh" />
+    <mapping:rbf-pum-direct direction="read" from="Outer-Mesh" to="Inner-Mesh" constraint="consistent">
+      <basis-function:compact-polynomial-c6 support-radius="0.4" />
+    </mapping:rbf-pum-direct>
+    <export:vtu directory="out" />
+    <watch-point mesh="Inner-Mesh" name="Middle" coordinate="5; 0; 1" />
+  </participant>
+  <participant name="Outer">
+    <provide-mesh name="Outer-Mesh" />
+    <receive-mesh name="Inner-Mesh" from="Inner" api-access="on" />
+    <mapping:nearest-neighbor direction="write" to="Inner-Mesh" constraint="conservative" />
+  </participant>
+  <m2n:sockets acceptor="Inner" connector="Outer" use-two-level-initialization="yes" />
+  <coupling-scheme:serial-implicit>
+    <participants first="Inner" second="Outer" />
+    <max-time value="1" /><!-- <max-time-windows value="7" /> is no element -->
+    <time-window-size method="first-participant" />
+    <max-iterations value="40" />
+    <exchange data="Force" mesh="Inner-Mesh" from="Inner" to="Outer" initialize="true" substeps="false" />
+    <exchange data="Pressure" mesh="Inner-Mesh" from="Outer" to="Inner" />
+    <relative-convergence-measure data="Pressure" mesh="Inner-Mesh" limit="1e-5" />
+    <acceleration:IQN-ILS><data name="Pressure" mesh="Inner-Mesh" /></acceleration:IQN-ILS>
+  </coupling-scheme:serial-implicit>
+</precice-configuration>
+"""
+
+
+def test_everything_that_is_read_comes_back(tmp_path: Path) -> None:
+    path = tmp_path / "precice-config.xml"
+    path.write_text(FULL)
+    c = read_configuration(path)
+    assert c.path == path
+    assert c.text == FULL
+    assert (c.data["Force"].is_vector, c.data["Force"].waveform_degree, c.data["Force"].line) == (True, 3, 6)
+    assert (c.data["Pressure"].is_vector, c.data["Pressure"].waveform_degree) == (False, 1)
+    assert c.meshes["Inner-Mesh"].data == ("Force", "Pressure")
+    assert c.meshes["Outer-Mesh"].dimensions == 3
+    inner, outer = c.participants["Inner"], c.participants["Outer"]
+    assert inner.provides == ("Inner-Mesh",)
+    received = inner.receives[0]
+    assert (received.name, received.provider) == ("Outer-Mesh", "Outer")
+    assert (received.safety_factor, received.geometric_filter, received.api_access) == (0.25, "no-filter", True)
+    assert (outer.receives[0].safety_factor, outer.receives[0].geometric_filter) == (0.5, "on-secondary-ranks")
+    assert outer.receives[0].api_access
+    assert inner.reads == (("Inner-Mesh", "Pressure"),)
+    assert inner.writes == (("Inner-Mesh", "Force"),)
+    mapping = inner.mappings[0]
+    assert (mapping.kind, mapping.direction, mapping.constraint) == ("rbf-pum-direct", "read", "consistent")
+    assert (mapping.source, mapping.target) == ("Outer-Mesh", "Inner-Mesh")
+    assert (outer.mappings[0].source, outer.mappings[0].target) == (None, "Inner-Mesh")
+    m2n = c.m2ns[0]
+    assert (m2n.kind, m2n.acceptor, m2n.connector) == ("sockets", "Inner", "Outer")
+    assert (m2n.exchange_directory, m2n.use_two_level_initialization) == (".", True)
+    s = c.coupling_schemes[0]
+    assert (s.kind, s.participants, s.controller) == ("serial-implicit", ("Inner", "Outer"), None)
+    assert s.is_implicit
+    assert s.is_serial
+    assert (s.max_time, s.max_time_windows, s.max_iterations) == (1.0, None, 40)
+    assert (s.acceleration, s.has_convergence_measure) == ("IQN-ILS", True)
+    assert s.window_size_from_first
+    assert math.isnan(s.time_window_size)
+    assert s.exchanges[0] == Exchange("Force", "Inner-Mesh", "Inner", "Outer", True, False, s.line + 5)
+    # Implicit schemes exchange substeps unless told otherwise.
+    assert s.exchanges[1].substeps
+    assert not s.exchanges[1].initialize
+
+
+def test_elements_keep_tag_line_attributes_and_position() -> None:
+    c = parse_configuration(FULL)
+    mapping = next(e for e in c.root.children[6].children if e.tag.startswith("mapping:"))
+    assert mapping.tag == "mapping:rbf-pum-direct"
+    assert mapping.line == FULL[: FULL.index("<mapping:rbf")].count("\n") + 1
+    assert mapping.attributes["constraint"] == "consistent"
+    assert mapping.children[0].tag == "basis-function:compact-polynomial-c6"
+    begin, end = mapping.span
+    assert FULL[begin:end] == FULL[FULL.index("<mapping:rbf") : FULL.index("<basis-function") - 7]
+
+
+def test_multi_scheme() -> None:
+    exchanges = "".join(f'<exchange data="Force" mesh="{a}-Mesh" from="{a}" to="B" />' for a in ("A", "C"))
+    text = _three(
+        '<coupling-scheme:multi><participant name="A" /><participant name="B" control="true" /><participant name="C" />'
+        f'<max-time-windows value="3" /><time-window-size value="1e-2" /><max-iterations value="4" />{exchanges}'
+        "</coupling-scheme:multi>"
+    )
+    s = parse_configuration(text).coupling_schemes[0]
+    assert (s.kind, s.participants, s.controller) == ("multi", ("A", "B", "C"), "B")
+    assert s.is_implicit
+    assert not s.is_serial
+    assert (s.max_time, s.max_time_windows, s.time_window_size) == (None, 3, 0.01)
+    assert (s.max_iterations, s.has_convergence_measure) == (4, False)
+
+
+def _three(schemes: str) -> str:
+    names = "ABC"
+    text = '<precice-configuration><data:scalar name="Force" />'
+    text += "".join(f'<mesh name="{n}-Mesh" dimensions="2"><use-data name="Force" /></mesh>' for n in names)
+    for n in names:
+        text += f'<participant name="{n}"><provide-mesh name="{n}-Mesh" />'
+        text += "".join(f'<receive-mesh name="{m}-Mesh" from="{m}" />' for m in names if m != n)
+        text += "</participant>"
+    text += '<m2n:sockets acceptor="A" connector="B" /><m2n:mpi acceptor="C" connector="B" />'
+    return text + schemes + "</precice-configuration>"
+
+
+REFUSED = [
+    # what is replaced, by what, and what the message must say
+    ("</participant>\n  <m2n", "</participants>\n  <m2n", r":27: expected well-formed XML, found mismatched tag"),
+    (
+        '<precice-configuration experimental="true">',
+        "<precice-configuration><solver-interface>",
+        "preCICE 2|mismatched",
+    ),
+    ("<data:scalar", "<data:scaler", r'did you mean "data:scalar"\?'),
+    ("<export:vtu", "<exprot:vtu", "a tag that preCICE knows inside <participant>"),
+    ('<use-data name="Force" />', '<use-data name="Forse" />', r'"Forse"; did you mean "Force"\?'),
+    ('<provide-mesh name="Inner-Mesh" />', '<provide-mesh name="Nowhere" />', "a defined mesh"),
+    ('from="Outer" safety', 'from="Other" safety', r'a defined participant .*did you mean "Outer"\?'),
+    (
+        '<provide-mesh name="Outer-Mesh" />',
+        '<provide-mesh name="Inner-Mesh" />',
+        'participant that provides mesh "Outer-Mesh"',
+    ),
+    ('to="Inner-Mesh" constraint="consistent"', 'to="Mesh" constraint="consistent"', "mesh of this participant"),
+    ('from="Outer-Mesh" to="Inner-Mesh" con', 'from="" to="" con', "found neither"),
+    ('direction="read"', 'direction="reed"', "one of read, write"),
+    (
+        'name="Pressure" mesh="Inner-Mesh" />\n    <map',
+        'name="X" mesh="Inner-Mesh" />\n    <map',
+        'data of mesh "Inner-Mesh"',
+    ),
+    ('connector="Outer"', 'connector="Inner"', "two participants"),
+    ('connector="Outer"', 'connector="Nobody"', "known are Inner, Outer"),
+    ('second="Outer"', 'second="Inner"', "two different participants"),
+    (
+        '<max-time value="1" />',
+        "",
+        "<max-time> or <max-time-windows> in <coupling-scheme:serial-implicit>, found neither",
+    ),
+    ('<max-time value="1" />', '<max-time value="-1" />', 'a positive "value"'),
+    ('<max-time value="1" />', '<max-time value="one" />', r'a number as "value" in <max-time>, found "one"'),
+    ('method="first-participant"', 'method="last"', "one of fixed, first-participant"),
+    ('<time-window-size method="first-participant" />', "", "expected <time-window-size>"),
+    ('<max-iterations value="40" />', '<max-iterations value="0" />', "at least 1"),
+    ('mesh="Inner-Mesh" from="Outer" to="Inner" />', 'mesh="Inner-Mesh" from="Inner" to="Inner" />', "two different"),
+    ('from="Outer" to="Inner" />', 'from="Outer" to="Else" />', "participant of this coupling scheme"),
+    ('data="Force" mesh="Inner-Mesh" from', 'data="Force" mesh="Outer-Mesh" from', 'found "Force"; known are Pressure'),
+    ('acceptor="Inner" ', "", 'an attribute "acceptor"'),
+    ("<m2n:sockets acceptor", "<!-- m2n --><m2n:sockets acceptr", "acceptor"),
+    ('dimensions="3"', 'dimensions="4"', "one of 2, 3"),
+    ('<mesh name="Outer-Mesh"', '<mesh name="Inner-Mesh"', 'a name of its own in <mesh>, found "Inner-Mesh" a second'),
+    ("serial-implicit", "serial-implicid", "a coupling scheme of kind"),
+]
+
+
+@pytest.mark.parametrize(("old", "new", "message"), REFUSED)
+def test_contradictions_are_refused_in_one_line_with_the_place(old: str, new: str, message: str) -> None:
+    assert old in FULL
+    with pytest.raises(ConfigurationError, match=message) as caught:
+        parse_configuration(FULL.replace(old, new), "case/precice-config.xml")
+    assert re.match(r"case/precice-config\.xml:\d+: expected ", str(caught.value))
+    assert "\n" not in str(caught.value)
+
+
+def test_old_and_foreign_files_are_refused() -> None:
+    with pytest.raises(ConfigurationError, match="preCICE 2"):
+        parse_configuration('<precice-configuration><solver-interface dimensions="2" /></precice-configuration>')
+    with pytest.raises(ConfigurationError, match="<precice-configuration>"):
+        parse_configuration("<html></html>")
+    with pytest.raises(ConfigurationError, match="participants"):
+        parse_configuration("<precice-configuration></precice-configuration>")
+    with pytest.raises(ConfigurationError, match="well-formed"):
+        parse_configuration("")
+
+
+def test_unreadable_files_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match=r"precice-config\.xml: .*No such file"):
+        read_configuration(tmp_path / "precice-config.xml")
+    binary = tmp_path / "binary.xml"
+    binary.write_bytes(b"\xff\xfe\xff\x00")
+    with pytest.raises(ConfigurationError, match="utf-8"):
+        read_configuration(binary)
+
+
+def test_coupling_without_m2n_or_iteration_limit_is_refused() -> None:
+    body = '<max-time value="1" /><time-window-size value="1" />'
+    exchange = '<exchange data="Force" mesh="A-Mesh" from="A" to="C" />'
+    pair = '<participants first="A" second="C" />'
+    with pytest.raises(ConfigurationError, match="between A and C"):
+        parse_configuration(
+            _three(f"<coupling-scheme:serial-explicit>{pair}{body}{exchange}</coupling-scheme:serial-explicit>")
+        )
+    pair, exchange = pair.replace("C", "B"), exchange.replace("C", "B")
+    with pytest.raises(ConfigurationError, match="convergence measure"):
+        parse_configuration(
+            _three(f"<coupling-scheme:serial-implicit>{pair}{body}{exchange}</coupling-scheme:serial-implicit>")
+        )
+    with pytest.raises(ConfigurationError, match="every <exchange> once"):
+        parse_configuration(
+            _three(f"<coupling-scheme:serial-explicit>{pair}{body}{exchange * 2}</coupling-scheme:serial-explicit>")
+        )
+
+
+def test_patch_changes_nothing_else(tmp_path: Path) -> None:
+    source, target = tmp_path / "a.xml", tmp_path / "b.xml"
+    source.write_bytes(FULL.replace("\n", "\r\n").encode())
+    patch_configuration(source, target, max_time_windows=5, exchange_directory='../"x" & y')
+    expected = FULL.replace(
+        '    <max-time value="1" />', '    <max-time-windows value="5" />\n    <max-time value="1" />'
+    )
+    expected = expected.replace(
+        'initialization="yes" />', 'initialization="yes" exchange-directory="../&quot;x&quot; &amp; y" />'
+    )
+    assert target.read_bytes() == expected.replace("\n", "\r\n").encode()
+    patched = read_configuration(target)
+    assert patched.coupling_schemes[0].max_time_windows == 5
+    assert patched.m2ns[0].exchange_directory == '../"x" & y'
+
+
+def test_patch_replaces_what_is_there_and_keeps_the_encoding(tmp_path: Path) -> None:
+    path = tmp_path / "a.xml"
+    text = FULL.replace("UTF-8", "ISO-8859-1").replace("two participants", "zwei Löser äöü")
+    text = text.replace('<max-time value="1" />', '<max-time-windows note=" value=" value="99"/>')
+    text = text.replace('acceptor="Inner"', "exchange-directory='old > dir' acceptor=\"Inner\"")
+    path.write_bytes(text.encode("latin-1"))
+    patch_configuration(path, path, max_time_windows=4, exchange_directory="new")
+    expected = text.replace('value="99"', 'value="4"').replace("'old > dir'", '"new"')
+    assert path.read_bytes() == expected.encode("latin-1")
+
+
+def test_the_network_is_set_for_all_sockets_and_nothing_else(tmp_path: Path) -> None:
+    path = tmp_path / "precice-config.xml"
+    text = CALIBRATION_CONFIGURATION.replace(
+        '<mesh name="A-Mesh"', '<!-- m2n:sockets network="lo" --> <mesh name="A-Mesh"', 1
+    ).replace('<provide-mesh name="A-Mesh" />', '<provide-mesh name="A-Mesh" /> <intra-comm:sockets network="eth0" />')
+    path.write_text(text)
+    patch_configuration(path, path, network="ib0")
+    assert path.read_text() == text.replace(
+        '<m2n:sockets acceptor="Left" connector="Right" exchange-directory="." />',
+        '<m2n:sockets acceptor="Left" connector="Right" exchange-directory="." network="ib0" />',
+    ).replace('network="eth0"', 'network="ib0"')
+
+
+def test_patch_without_changes_copies(tmp_path: Path) -> None:
+    source, target = tmp_path / "a.xml", tmp_path / "b.xml"
+    source.write_text(FULL)
+    patch_configuration(source, target)
+    assert target.read_text() == FULL
+    with pytest.raises(ConfigurationError, match="at least 1"):
+        patch_configuration(source, target, max_time_windows=0)
+
+
+def _two_sizes(first: str, second: str) -> str:
+    schemes = ""
+    for pair, size in (("AB", first), ("BC", second)):
+        schemes += (
+            f'<coupling-scheme:parallel-explicit><participants first="{pair[0]}" second="{pair[1]}" />'
+            f'<max-time value="10" /><time-window-size value="{size}" />'
+            f'<exchange data="Force" mesh="{pair[0]}-Mesh" from="{pair[0]}" to="{pair[1]}" />'
+            "</coupling-scheme:parallel-explicit>"
+        )
+    return _three(schemes)
+
+
+def test_patch_lets_windows_of_different_size_end_together(tmp_path: Path) -> None:
+    path, target = tmp_path / "a.xml", tmp_path / "b.xml"
+    path.write_text(_two_sizes("0.1", "0.3"))
+    patch_configuration(path, target, max_time_windows=4)
+    assert [s.max_time_windows for s in read_configuration(target).coupling_schemes] == [12, 4]
+    path.write_text(_two_sizes("0.2", "0.3"))
+    patch_configuration(path, target, max_time_windows=4)
+    assert [s.max_time_windows for s in read_configuration(target).coupling_schemes] == [6, 4]
+    with pytest.raises(ConfigurationError, match="time windows that fit 3 times"):
+        patch_configuration(path, target, max_time_windows=3)
+
+
+@given(st.integers(0, len(FULL) - 1), st.integers(0, 40), st.text(string.printable, max_size=6))
+def test_damaged_text_gives_a_configuration_or_one_line(position: int, length: int, replacement: str) -> None:
+    text = FULL[:position] + replacement + FULL[position + length :]
+    try:
+        outcome: object = parse_configuration(text).participants
+    except ConfigurationError as error:
+        outcome = str(error)
+    assert outcome
+    assert "\n" not in str(outcome)
+
+
+def test_a_text_is_read_once() -> None:
+    assert parse_configuration(FULL) is parse_configuration(FULL)
+    assert parse_configuration(FULL, "case/precice-config.xml").path == Path("case/precice-config.xml")

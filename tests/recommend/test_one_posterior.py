@@ -1,0 +1,89 @@
+"""What a recommendation was decided on is what everything later shows of it: nothing is drawn or fitted again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from precice_lb.recommend import Recommendation, recommend_split
+from precice_lb.report.curves import landscape_of
+from precice_lb.report.page import Evidence, build_page
+from precice_lb.report.page.next_runs import next_runs
+from precice_lb.split import SharedCores
+
+WORK = {"Fluid": 3.2, "Solid": 1.6, "Heat": 0.9}
+
+
+def recommended(count: int = 2, **options: Any) -> Recommendation:
+    """A recommendation from few and noisy measurements, so that another seed draws other curves."""
+    noise = np.random.default_rng(5)
+    samples = {
+        name: [(p, (0.05 + WORK[name] / p) * (1 + noise.normal(0, 0.05))) for p in (2, 4, 8, 12)]
+        for name in list(WORK)[:count]
+    }
+    coupling = options.pop("coupling", "parallel")
+    return recommend_split(samples, options.pop("total", 8 * count), coupling=coupling, **options)
+
+
+def at_the_split(found: Recommendation) -> float:
+    """Window time that the landscape shows at the recommended split."""
+    landscape = landscape_of(found)
+    first = next(iter(found.split))
+    return float(landscape.window[landscape.ranks[first] == found.split[first]][0])
+
+
+@pytest.mark.parametrize("seed", [0, 7])
+@pytest.mark.parametrize("learner", ["bayes", "shape", "pmnf"])
+def test_the_landscape_has_the_recommended_window_time_whatever_the_seed(learner: str, seed: int) -> None:
+    found = recommended(learner=learner, random_state=seed)
+    assert at_the_split(found) == pytest.approx(found.window_seconds, rel=1e-12)
+
+
+def test_another_seed_draws_another_landscape() -> None:
+    one, other = (landscape_of(recommended(random_state=seed)) for seed in (0, 7))
+    assert not np.allclose(one.window, other.window, rtol=1e-9)
+
+
+def test_the_landscape_has_what_sharing_cores_costs() -> None:
+    found = recommended(
+        coupling="serial", shared=[SharedCores([["Fluid"], ["Solid"]], 0.25)], total=None, cores=8, threads=1
+    )
+    counts = np.array([[found.split["Fluid"], found.split["Solid"]]])
+    assert found.outlook.steady_windows(counts).mean() == pytest.approx(found.window_seconds, rel=1e-12)
+
+
+@pytest.mark.parametrize("learner", ["bayes", "shape", "interpolation", "gaussian-process"])
+def test_nothing_is_fitted_or_drawn_for_the_report(learner: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = recommended(3, learner=learner, random_state=3, within=0.05)
+
+    def again(*_: object, **__: object) -> None:
+        raise AssertionError("fitted or drawn again")
+
+    for model in found.models.values():
+        for name in ("fit", "draw"):
+            monkeypatch.setattr(type(model), name, again)
+    monkeypatch.setattr("precice_lb.report.page.next_runs.learned", again)
+    page = build_page(Evidence(found, found.outlook.schedule))
+    assert {"landscape", "comparison"} <= {chart.name for chart in page.charts}
+    assert next_runs(found).judge == found.learner
+    following = next(section for section in page.sections if section.name == "next")
+    assert "could not be made" not in str(following.blocks[0])
+
+
+def test_further_runs_are_judged_by_the_curves_that_were_decided_on() -> None:
+    found = recommended(random_state=3)
+    counts = np.array([[p, 16 - p] for p in range(1, 16)])
+    windows = found.outlook.steady_windows(counts)
+    own = found.outlook.steady_windows(np.array([list(found.split.values())]))
+    least = np.minimum(windows.min(axis=1), own[:, 0])
+    assert next_runs(found).regret == pytest.approx(float((own[:, 0] / least - 1).mean()), abs=2e-3)
+
+
+def test_the_comparison_has_the_compute_seconds_of_the_table() -> None:
+    found = recommended(random_state=3)
+    page = build_page(Evidence(found, found.outlook.schedule))
+    chart = next(chart for chart in page.charts if chart.name == "comparison")
+    shown = {row[1]: row[3] for row in chart.rows if row[0] == "recommended split"}
+    assert shown == pytest.approx(found.compute_seconds, rel=1e-12)

@@ -1,0 +1,372 @@
+"""Machines, nearly best splits, budgets, other schemes and what measuring cost: against brute force and arithmetic."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from report_helpers import configuration, precice_lb, write_campaign
+from test_recommend import CASE, DATA
+
+from precice_lb.dataset import Measurements
+from precice_lb.exceptions import DataError, InfeasibleError, ModelError, PreciceLBError
+from precice_lb.precice_xml import parse_configuration
+from precice_lb.recommend import load_sources, machine_of, parallel_instead, recommend, recommend_split
+from precice_lb.recommend.outlook import Outlook, curves_of
+from precice_lb.report.plan_figure import draw_plan
+from precice_lb.report.plan_view import plan_facts
+from precice_lb.schedule import Schedule
+from precice_lb.split import Constraints, SharedCores
+
+NOISY = {
+    name: np.column_stack(
+        [rows[:, 0], rows[:, 1] * (1 + 0.05 * np.random.default_rng(seed).standard_normal(len(rows)))]
+    )
+    for seed, (name, rows) in enumerate(CASE.items())
+}
+
+
+def expected(found: Any, schedule: Schedule, splits: list[dict[str, int]]) -> np.ndarray:
+    """Mean window times over the curves that the recommendation was made by."""
+    curves = {name: curves_of(model, [0, k]) for k, (name, model) in enumerate(found.models.items())}
+    return Outlook(schedule, curves).expected_windows(np.array([[s[n] for n in found.models] for s in splits]))
+
+
+# --- machines ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("coupling", ["parallel", "serial"])
+def test_whole_nodes_are_given_out_as_well_as_is_possible(coupling: str) -> None:
+    found = recommend_split(NOISY, nodes=12, cores_per_node=48, whole_nodes=True, coupling=coupling, within=0.1)
+    schedule = getattr(Schedule, coupling)(list(NOISY))
+    splits = [
+        {"Fluid": 48 * a, "Solid": 48 * b} for a, b in itertools.product(range(1, 12), range(1, 12)) if a + b <= 12
+    ]
+    seconds = expected(found, schedule, splits)
+    assert found.window_seconds == pytest.approx(seconds.min(), rel=1e-9)
+    assert found.split == splits[int(np.argmin(seconds))]
+    assert found.used == {"ranks": sum(found.split.values()), "cores": 576, "nodes": 12}
+    # Nothing within a tenth of it is missing.
+    near = sorted(float(value) for value in seconds if value <= 1.1 * seconds.min())
+    assert [each.window_seconds for each in found.plan.near] == pytest.approx(near[:10])
+    assert found.plan.near[0].longer == pytest.approx(0)
+    assert found.plan.step == 1
+    assert found.window_seconds / (1 + found.gap) <= seconds.min() * (1 + 1e-9)
+    assert found.alternatives["equal"].split == {"Fluid": 288, "Solid": 288}
+
+
+def test_every_demand_is_met() -> None:
+    found = recommend_split(CASE, nodes=4, cores_per_node=48, multiple={"Fluid": 4}, threads={"Fluid": 2, "Solid": 4})
+    assert found.split["Fluid"] % 4 == 0
+    assert 2 * found.split["Fluid"] + 4 * found.split["Solid"] <= 192
+    assert found.used["nodes"] == 4
+    assert found.rank_intervals == {}
+    listed = recommend_split(CASE, cores=128, allow={"Solid": [16, 32, 48]})
+    assert listed.split["Solid"] in (16, 32, 48)
+    assert listed.unit == "cores"
+    assert recommend_split(CASE, 128, fixed={"Solid": 20}).split["Solid"] == 20
+    twice = recommend_split(CASE, cores=128, threads=2)
+    assert sum(twice.split.values()) == 64
+    assert twice.rank_intervals["Fluid"][0] <= twice.split["Fluid"] <= twice.rank_intervals["Fluid"][1]
+
+
+def test_sharing_cores_costs_what_was_said() -> None:
+    turns = [SharedCores((("Fluid",), ("Solid",)), 0.1)]
+    apart = recommend_split(CASE, cores=64, coupling="serial")
+    found = recommend_split(CASE, cores=64, coupling="serial", shared=turns, within=0.05)
+    assert max(found.split.values()) == found.used["cores"] == 64
+    curves = {name: curves_of(model, [0, k]) for k, (name, model) in enumerate(found.models.items())}
+    own = {name: 1.1 * float(curves[name](np.array([found.split[name]])).mean()) for name in curves}
+    assert found.compute_seconds == pytest.approx(own)
+    assert found.window_seconds == pytest.approx(sum(own.values()))
+    assert found.window_seconds < apart.window_seconds
+    # In parallel they cannot share.
+    assert sum(found.instead.split.values()) == 64
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ({}, r"one of ranks, cores or nodes \(--ranks, --cores, --nodes\), found none"),
+        ({"total_ranks": 4, "nodes": 2}, "found ranks and nodes"),
+        ({"nodes": 2}, "cores_per_node"),
+        ({"nodes": 0, "cores_per_node": 4}, "nodes as a whole number of at least 1"),
+        ({"total_ranks": 8, "threads": 2}, "cores or nodes beside threads"),
+        ({"nodes": 1, "cores_per_node": 48, "whole_nodes": True}, "2"),
+        ({"cores": 64, "multiple": {"Gas": 2}}, "'Gas'"),
+        ({"cores": 64, "allow": {"Fluid": [100]}}, "100"),
+        ({"total_ranks": 64, "within": -0.1}, "within 0 to 100 %"),
+        ({"total_ranks": 64, "prefer": "speed"}, "found 'speed'"),
+        ({"total_ranks": 64, "prefer": 1.5}, "found 1.5"),
+        ({"total_ranks": 64, "spent_core_hours": -1}, "core-hours"),
+    ],
+)
+def test_demands_that_cannot_be_met_are_one_error(words: dict[str, Any], message: str) -> None:
+    with pytest.raises((InfeasibleError, ModelError), match=message) as caught:
+        recommend_split(CASE, **words)
+    assert "\n" not in str(caught.value)
+
+
+def test_words_become_constraints() -> None:
+    assert machine_of(64, None, None) == (64, None)
+    assert machine_of(64, None, None, multiples=4) == (64, Constraints(multiples=4))
+    nodes = machine_of(None, None, 3, cores_per_node=8, whole_nodes=("Fluid",), threads=None)
+    assert nodes == (3, Constraints(unit="nodes", cores_per_node=8, whole_nodes=("Fluid",)))
+
+
+# --- nearly best splits and budgets ----------------------------------------------------------------------------------
+
+
+def test_splits_are_listed_in_steps_that_people_take() -> None:
+    found = recommend_split(NOISY, 448, within=0.05)
+    near, step = found.plan.near, found.plan.step
+    assert step == 4
+    assert len(near) == 10
+    assert all(count % step == 0 for each in near for count in each.split.values())
+    assert [each.longer for each in near] == sorted(each.longer for each in near)
+    assert all(0 <= each.longer <= 0.05 for each in near)
+    every = [{"Fluid": p, "Solid": q} for p in range(4, 445, 4) for q in range(4, 449 - p, 4)]
+    seconds = expected(found, Schedule.parallel(list(NOISY)), every)
+    assert near[0].window_seconds == pytest.approx(seconds.min())
+    assert near[-1].window_seconds == pytest.approx(np.sort(seconds)[9])
+
+
+def test_no_budget_on_the_curve_is_beaten_in_time_and_cost() -> None:
+    found = recommend_split(NOISY, 300, within=0.05)
+    points = found.plan.tradeoff.points
+    assert [p.budget for p in points] == sorted({p.budget for p in points})
+    assert all(a.window_seconds > b.window_seconds for a, b in itertools.pairwise(points))
+    assert all(a.core_hours < b.core_hours for a, b in itertools.pairwise(points))
+    assert points[0].efficiency == 1
+    schedule = Schedule.parallel(list(NOISY))
+    seconds = expected(found, schedule, [p.split for p in points])
+    for point, value in zip(points, seconds, strict=True):
+        assert point.window_seconds == pytest.approx(value)
+        assert point.core_hours == pytest.approx(value * sum(point.split.values()) / 3600)
+        assert point.efficiency == pytest.approx(points[0].core_hours / point.core_hours)
+        # The best split for the mean curves is nearly the best one, at every budget.
+        best = expected(found, schedule, [{"Fluid": p, "Solid": point.budget - p} for p in range(1, point.budget)])
+        assert value <= 1.01 * best.min()
+    assert found.plan.tradeoff.knee in points
+    assert found.plan.chosen == points[-1]
+    assert found.plan.chosen.split == found.split
+
+
+def test_a_preference_chooses_the_budget() -> None:
+    found = {each: recommend_split(CASE, 300, prefer=each) for each in ("time", 0.7, 0.5, "cost")}
+    used = [sum(each.split.values()) for each in found.values()]
+    assert used[0] == 300
+    assert used == sorted(used, reverse=True)
+    assert used[-1] < 50
+    assert found["cost"].plan.chosen == found["cost"].plan.tradeoff.points[0]
+    # One percent of time against one of core-hours: the least product.
+    half = found[0.5].plan
+    products = [p.window_seconds * p.core_hours for p in half.tradeoff.points]
+    assert half.chosen.window_seconds * half.chosen.core_hours == pytest.approx(min(products), rel=0.01)
+    assert found[0.7].to_dict()["plan"]["prefer"] == 0.7
+
+
+def test_the_gap_is_a_proof() -> None:
+    for coupling in ("parallel", "serial"):
+        found = recommend_split(NOISY, 40, coupling=coupling, verify=True)
+        splits = [{"Fluid": p, "Solid": q} for p in range(1, 40) for q in range(1, 41 - p)]
+        best = expected(found, getattr(Schedule, coupling)(list(NOISY)), splits).min()
+        assert -1e-9 <= found.window_seconds / best - 1 <= found.gap + 1e-9
+        assert found.gap < 0.05
+        assert found.verified.startswith("none of ")
+        assert found.proof
+        assert "waits" in found.critical
+    certain = recommend_split(CASE, 40, learner="pmnf", verify=True)
+    assert certain.gap == pytest.approx(0, abs=1e-9)
+
+
+# --- another scheme, and what measuring cost -------------------------------------------------------------------------
+
+
+def test_a_serial_scheme_is_compared_with_a_parallel_one(tmp_path: Path) -> None:
+    path = tmp_path / "precice-config.xml"
+    path.write_text(configuration("serial"))
+    samples = {"Inner": NOISY["Fluid"], "Outer": NOISY["Solid"]}
+    found = recommend_split(samples, 96, coupling=path, within=0.05)
+    parallel = recommend_split(samples, 96)
+    assert found.instead.split == parallel.split
+    assert found.instead.window_seconds == pytest.approx(parallel.window_seconds)
+    assert found.instead.gain == pytest.approx(found.window_seconds / parallel.window_seconds - 1)
+    assert "parallel-explicit" in found.instead.schedule
+    assert recommend_split(samples, 96, coupling=path).instead is None
+    path.write_text(configuration("parallel"))
+    assert recommend_split(samples, 96, coupling=path, within=0.05).instead is None
+
+
+def test_only_schemes_that_can_be_parallel_are_exchanged() -> None:
+    serial = parse_configuration(configuration("serial"))
+    assert parallel_instead(serial).description.startswith("parallel-explicit")
+    first = configuration("serial").replace(
+        '<time-window-size value="0.1" />', '<time-window-size method="first-participant" />'
+    )
+    assert parallel_instead(parse_configuration(first)) is None
+    assert parallel_instead(parse_configuration(configuration("parallel"))) is None
+
+
+def test_measuring_pays_back_after_what_it_cost(tmp_path: Path) -> None:
+    present = {"Fluid": 32, "Solid": 64}
+    found = recommend_split(CASE, 96, present=present, spent_core_hours=2.0)
+    assert found.payback.core_hours == 2.0
+    for kind, other in found.alternatives.items():
+        saved = 96 * (other.window_seconds - found.window_seconds) / 3600
+        assert found.payback.windows[kind] == math.ceil(2.0 / saved)
+    same = recommend_split(CASE, 96, present=found.split, spent_core_hours=2.0)
+    assert same.payback.windows["present"] == math.inf
+    assert same.to_dict()["payback"]["windows"]["present"] is None
+    assert recommend_split(CASE, 96).payback is None
+    write_campaign(tmp_path, [{"Inner": 2, "Outer": 2}, {"Inner": 4, "Outer": 3}])
+    # Each of these runs takes five seconds.
+    assert load_sources([tmp_path]).core_hours == pytest.approx((4 + 7) * 5 / 3600)
+    assert recommend_split(tmp_path, 8).payback.core_hours == pytest.approx((4 + 7) * 5 / 3600)
+
+
+# --- command and files -----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def printed(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
+    output = tmp_path_factory.mktemp("plan")
+    (output / "precice-config.xml").write_text(configuration("serial"))
+    done = precice_lb(
+        "recommend", DATA / "schroeder2019.csv", "--config", output / "precice-config.xml", "--nodes", 12,
+        "--cores-per-node", 48, "--multiple", "Inner=4", "--present", "Inner=288,Outer=288", "--prefer", "0.9",
+        "--within", 3, "--verify", "--spent", 1.5, "--output", output,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return done.stdout, output
+
+
+def test_the_screen_shows_the_plan(printed: tuple[str, Path]) -> None:
+    text, _ = printed
+    flat = " ".join(text.split())
+    assert max(map(len, text.splitlines()[:-6])) <= 80
+    for needed in (
+        "Best splits within 3 % of the recommended one", "Time against cost", "core-h/1000 windows", "efficiency",
+        "knee", "recommended", "verified: for the mean curves, none of ", "optimum: ",
+        "windows against the present split", "critical: Inner → Outer → Inner", "nodes for ",
+        "another scheme: parallel-explicit Inner, Outer would take ",
+        "measuring: took 1.5 core-hours; paid back after ",
+    ):  # fmt: skip
+        assert needed in flat
+
+
+def test_the_files_have_the_plan_too(printed: tuple[str, Path]) -> None:
+    _, output = printed
+    names = {path.name for path in output.iterdir()}
+    assert {
+        "recommendation.json",
+        "recommendation.md",
+        "budget.svg",
+        "budget.png",
+        "scaling.svg",
+        "scaling.png",
+    } <= names
+    values = json.loads((output / "recommendation.json").read_text())
+    assert values["budget_unit"] == "nodes"
+    assert values["used"]["cores"] == 48 * values["used"]["nodes"] <= 576
+    assert values["split"]["Inner"] % 4 == 0
+    plan = values["plan"]
+    assert plan["within"] == 0.03
+    assert plan["chosen"]["split"] == values["split"]
+    assert {"budget", "split", "cores", "window_seconds", "core_hours", "efficiency"} <= plan["tradeoff"][0].keys()
+    assert values["instead"]["gain"] > 0.3
+    report = (output / "recommendation.md").read_text()
+    assert "](budget.svg)" in report
+    assert "| nodes | ranks as above |" in report
+    assert "**another scheme:** parallel-explicit" in report
+
+
+def test_the_figure_of_the_budget_has_every_mark() -> None:
+    found = recommend_split(CASE, 300, within=0.05, present={"Fluid": 100, "Solid": 200})
+    left, right = draw_plan(found).axes
+    assert (left.get_xlabel(), right.get_xlabel()) == ("cores (count)", "core-hours per 1000 windows")
+    labels = {text.get_text() for text in left.get_legend().get_texts()}
+    assert {"knee", "recommended", "equal split", "present split", "best split of each budget"} <= labels
+    stars = [line for line in left.get_lines() if line.get_marker() == "*"]
+    assert [tuple(line.get_xydata()[0]) for line in stars] == [(300, pytest.approx(found.window_seconds))]
+
+
+def test_a_curve_without_a_knee_has_none() -> None:
+    one = recommend_split(CASE, nodes=2, cores_per_node=16, whole_nodes=True, within=0.05)
+    assert dict(plan_facts(one, {name: name for name in CASE}))["knee"] == "none up to 2 nodes"
+    bent = recommend_split(CASE, 4000, within=0.05)
+    assert re.fullmatch(
+        r"beyond \d+ ranks more of them begin to pay less",
+        dict(plan_facts(bent, {name: name for name in CASE}))["knee"],
+    )
+
+
+def test_tables_of_splits_have_the_window_time_that_is_predicted() -> None:
+    rows = np.column_stack([[4, 8, 16, 32], [4.0, 2.0, 1.0, 0.5]])
+    varying = np.tile([0.6, 1.4], 30)
+    spread = {name: np.full(4, np.nan) for name in "AB"}
+    recorded = ({"A": varying, "B": varying[::-1]},)
+    table = Measurements(dict.fromkeys("AB", rows), spread, None, {}, {}, (), {}, recorded)
+    found = recommend(table, 40, schedule=Schedule.parallel(["A", "B"]), within=0.05)
+    # Whoever is slow is waited for: 1.4 times what either takes.
+    assert found.window_seconds == pytest.approx(1.4 * found.compute_seconds["A"], rel=0.05)
+    assert found.plan is not None
+    assert found.plan.chosen.window_seconds == pytest.approx(found.window_seconds, rel=1e-9)
+    assert found.plan.near[0].window_seconds >= found.window_seconds * (1 - 1e-3)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--nodes", "12"], "cores_per_node"),
+        (["--ranks", "4", "--cores", "8"], "found ranks and cores"),
+        ([], "--ranks, --cores, --nodes"),
+        (["--cores", "64", "--multiple", "Inner"], "--multiple: expected participant="),
+        (["--cores", "64", "--multiple", "0"], "--multiple: expected participant="),
+        (["--cores", "64", "--allow", "Inner=8,x"], "--allow: expected participant=rank counts"),
+        (["--cores", "64", "--allow", "Iner=8"], "'Iner'"),
+        (["--cores", "64", "--fixed", "Inner=80"], "64"),
+        (["--cores", "64", "--share", "Inner"], "--share: expected two turns"),
+        (["--cores", "64", "--share", "Inner/Outer"], "share cores"),
+        (["--ranks", "64", "--prefer", "speed"], "--prefer: expected time, cost or"),
+        (["--ranks", "64", "--within", "-3"], "within 0 to 100 %"),
+        (["--ranks", "64", "--spent", "-3"], "core-hours"),
+    ],
+)
+def test_options_that_make_no_sense_are_one_line(
+    options: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from precice_lb.cli import main
+
+    assert main(["recommend", str(DATA / "schroeder2019.csv"), *options]) == 2
+    out, err = capsys.readouterr()
+    assert (out, err.count("\n")) == ("", 1)
+    assert message in err
+
+
+def test_options_reach_the_machine() -> None:
+    from precice_lb.cli.machine import Machine, machine_constraints
+
+    names = ["Inner", "Outer"]
+    given = Machine(nodes=4, cores_per_node=8, whole_nodes=True, threads=["2"], multiple=["Inner=4", "Outer=2"])
+    budget, constraints = machine_constraints(None, given, names)
+    assert budget == 4
+    assert constraints == Constraints(
+        unit="nodes", cores_per_node=8, whole_nodes=True, threads=2, multiples={"Inner": 4, "Outer": 2}
+    )
+    listed = Machine(allow=["Inner=8,16", '{"Outer": [4, 2]}'], fixed=None, share=["Inner/Outer"], share_overhead=0.05)
+    budget, constraints = machine_constraints(24, listed, names)
+    assert constraints is not None
+    assert constraints.allowed == {"Inner": [8, 16], "Outer": [4, 2]}
+    assert constraints.shared == [SharedCores([["Inner"], ["Outer"]], 0.05)]
+    assert machine_constraints(24, None, names) == (24, None)
+    with pytest.raises(DataError, match="--share"):
+        machine_constraints(24, Machine(share=["Inner/Out"]), names)
+    with pytest.raises(PreciceLBError, match="found ranks and nodes"):
+        machine_constraints(24, Machine(nodes=2), names)

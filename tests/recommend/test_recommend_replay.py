@@ -1,0 +1,133 @@
+"""Recommendations where loads vary from window to window: recorded windows are replayed."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.linear_model import LinearRegression
+
+from precice_lb.dataset import CoupledRun, Measurements, ParticipantRun
+from precice_lb.dataset.samples import measurements_from_runs, recorded_windows
+from precice_lb.recommend import recommend
+from precice_lb.recommend.outlook import Outlook
+from precice_lb.schedule import Schedule
+
+RANKS = np.array([4.0, 8, 16, 32])
+NAMES = ["Fluid", "Solid"]
+
+
+def measured(recorded: tuple[dict[str, Any], ...] = ()) -> Measurements:
+    """Both take 32 s per window on one rank and scale perfectly."""
+    rows = np.column_stack([RANKS, 32 / RANKS])
+    spread = {name: np.full(len(rows), math.nan) for name in NAMES}
+    return Measurements(dict.fromkeys(NAMES, rows), spread, None, {}, {}, ("test",), {}, recorded)
+
+
+# Over the typical window.
+ALTERNATING = ({"Fluid": np.tile([0.5, 1.5], 24), "Solid": np.ones(48)},)
+
+
+def test_an_alternating_load_counts_in_the_window_time_and_in_the_split() -> None:
+    schedule = Schedule.parallel(NAMES)
+    constant = recommend(measured(), 32, schedule=schedule)
+    found = recommend(measured(ALTERNATING), 32, schedule=schedule)
+    assert constant.window_seconds == pytest.approx(2.0, rel=0.05)
+
+    # By hand: half of the windows take max(16/p, 32/q), the others max(48/p, 32/q).
+    p = np.arange(1, 32)
+    truth = 0.5 * (np.maximum(16 / p, 32 / (32 - p)) + np.maximum(48 / p, 32 / (32 - p)))
+    assert found.window_seconds == pytest.approx(float(truth[found.split["Fluid"] - 1]), rel=0.05)
+    assert truth[found.split["Fluid"] - 1] < 1.03 * truth.min()
+    assert constant.window_seconds < 0.85 * float(truth[constant.split["Fluid"] - 1])
+    assert found.interval[0] < found.window_seconds < found.interval[1]
+    for name, wait in found.waits.items():
+        assert wait == pytest.approx(found.window_seconds - found.compute_seconds[name], rel=0.01)
+    assert all(other.window_seconds >= found.window_seconds for other in found.alternatives.values())
+
+
+def test_a_learner_without_curves_searches_by_replay_too() -> None:
+    class Reciprocal(LinearRegression):  # type: ignore[misc]
+        """Seconds linear in 1/ranks."""
+
+        def fit(self, X: Any, y: Any) -> Reciprocal:
+            super().fit(1 / np.asarray(X), y)
+            return self
+
+        def predict(self, X: Any) -> Any:
+            return super().predict(1 / np.asarray(X))
+
+    found = recommend(measured(ALTERNATING), 32, schedule=Schedule.parallel(NAMES), learner=Reciprocal())
+    p = np.arange(1, 32)
+    truth = 0.5 * (np.maximum(16 / p, 32 / (32 - p)) + np.maximum(48 / p, 32 / (32 - p)))
+    assert found.window_seconds == pytest.approx(float(truth.min()), rel=0.03)
+
+
+def test_too_little_recorded_changes_nothing() -> None:
+    few = tuple({name: series[:3] for name, series in run.items()} for run in ALTERNATING)
+    schedule = Schedule.parallel(NAMES)
+    assert recommend(measured(few), 32, schedule=schedule).split == recommend(measured(), 32, schedule=schedule).split
+    only_one = ({"Fluid": np.ones(50)},)
+    outlook = Outlook(schedule, {n: lambda r: 1.0 / r[None] for n in NAMES}, only_one)
+    assert outlook.residuals is None
+    assert not outlook.is_searched
+
+
+def test_who_runs_ahead_does_not_wait_for_noise() -> None:
+    from precice_xml_helpers import configuration, scheme
+
+    from precice_lb.precice_xml import parse_configuration
+
+    text = configuration("AB", [scheme("serial-explicit", "AB", [("A", "B")])])
+    schedule = Schedule.from_config(parse_configuration(text))
+    recorded = ({"A": np.full(40, 1.0), "B": np.tile([0.5, 1.5], 20)},)
+    outlook = Outlook(schedule, {n: lambda r: 1.0 / r[None] for n in "AB"}, recorded)
+    own = {"A": np.array([0.2]), "B": np.array([1.0])}
+    waits = outlook.waits(own, outlook.seconds(own))
+    assert waits["A"][0] == 0
+    assert waits["B"][0] == pytest.approx(0, abs=0.05)
+
+
+def run(own: dict[str, list[float]], windows: dict[str, list[int]] | None = None) -> CoupledRun:
+    parts = {}
+    for name, seconds in own.items():
+        index = np.array((windows or {}).get(name, list(range(1, len(seconds) + 1))), dtype=np.int64)
+        series = np.array(seconds)
+        parts[name] = ParticipantRun(
+            name,
+            2,
+            index,
+            series + 0.5,
+            series,
+            np.full(len(series), 0.5),
+            np.ones(len(series)),
+            np.array([0.5, 0.6]),
+            np.zeros(2),
+            np.zeros(2),
+            np.array([0.1, 0.2]),
+            {},
+            np.array([True, False]),
+            np.array([], dtype=np.int64),
+            np.array([]),
+            np.array([]),
+            {},
+        )
+    return CoupledRun("a run", parts, "", "case", {}, 1, 1)
+
+
+def test_measurements_keep_the_recorded_windows() -> None:
+    nan = math.nan
+    table = measurements_from_runs([run({"A": [9.0, 1, 2, nan, 4], "B": [9.0, 5, 6, 7, 8]})])
+    (recorded,) = table.recorded
+    np.testing.assert_array_equal(recorded["A"], [0.5, 1, 2])
+    np.testing.assert_allclose(recorded["B"], np.array([5, 6, 8]) / 6)
+    # The rank that receives spends 0.1 s in `advance` without mapping, of 7/3 and 6.5 s.
+    assert table.overhead == pytest.approx({"A": 0.1 / (7 / 3), "B": 0.1 / 6.5})
+
+
+def test_windows_of_different_size_are_kept_whole() -> None:
+    mixed = run({"A": [9.0, 1, 2, 3, 4], "B": [9.0, 5, 6]})
+    assert {name: len(series) for name, series in recorded_windows(mixed).items()} == {"A": 4, "B": 2}
+    assert recorded_windows(run({"A": [9.0, 1, math.nan, 3, 4], "B": [9.0, 5, 6]})) == {}

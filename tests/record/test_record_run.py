@@ -1,0 +1,323 @@
+"""``run`` is to a solver what ``python`` is: arguments, paths, endings, tracebacks; and every way to import preCICE."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+from record_helpers import environment
+
+PROBE = '''
+"""Says how it was started."""
+import atexit, os, pickle, sys
+
+class Thing:
+    def __eq__(self, other): return True
+
+kept = ["global"]
+atexit.register(lambda: print("at exit", kept, sys.modules["__main__"].__dict__["kept"] is kept))
+print(__name__, __doc__, sys.argv, os.path.abspath(sys.path[0]), __file__, __package__)
+print(type(__loader__).__name__, __spec__ and (__spec__.name, __spec__.origin), type(__builtins__).__name__)
+print(sorted(globals()), sys.modules["__main__"].__dict__ is globals(), pickle.loads(pickle.dumps(Thing())) == Thing())
+print("numpy" in sys.modules, "precice" in sys.modules, "mpi4py" in sys.modules)
+print(sys.path.count(sys.path[0]), __annotations__ if "__annotations__" in globals() else {})
+'''
+
+ENDINGS = {
+    "returns": "print('fine')",
+    "exit code": "import sys; sys.exit(3)",
+    "exit text": "import sys; sys.exit('over')",
+    "exit true": "import sys; sys.exit(True)",
+    "hard exit": "import os; os._exit(5)",
+    "exception": "def work(x):\n    return 1 / x\n\nwork(0)",
+    "chained": "try:\n    {}['a']\nexcept KeyError as error:\n    raise RuntimeError('worse') from error",
+    "interrupt": "raise KeyboardInterrupt",
+    "abort": "import os; os.abort()",
+    "syntax": "print('no'\nx = = 1",
+    "own hook": "import sys\nsys.excepthook = lambda *a: print('hook', a[0], a[2].tb_frame.f_code.co_name)\n1 / 0",
+    "thread": "import threading\nt = threading.Thread(target=lambda: print('thread'))\nt.start()",
+    "encoding": "# -*- coding: latin-1 -*-\nprint('fine')",
+}
+
+
+def _both(directory: Path, *arguments: str) -> list[subprocess.CompletedProcess[str]]:
+    """Run by plain python and by us."""
+    return [
+        subprocess.run(
+            [sys.executable, *options, *arguments],
+            cwd=directory,
+            env=environment(),
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
+        )
+        for options in ([], ["-m", "precice_lb", "run"])
+    ]
+
+
+@pytest.mark.parametrize(
+    "where", ["file", "directory", "link", "no suffix", "with main", "archive", "module", "package", "submodule"]
+)
+def test_a_solver_sees_what_python_shows_it(tmp_path: Path, where: str) -> None:
+    (tmp_path / "sub" / "deep").mkdir(parents=True)
+    for path in ("probe.py", "sub/probe.py", "sub/__main__.py", "sub/deep/inner.py"):
+        (tmp_path / path).write_text(PROBE)
+    (tmp_path / "link.py").symlink_to(tmp_path / "sub" / "probe.py")
+    # The probe shows its path under sys.path; that of python includes the archive.
+    with zipfile.ZipFile(tmp_path / "solver.pyz", "w") as archive:
+        archive.writestr("__main__.py", PROBE)
+    (tmp_path / "solver").write_text("#!/usr/bin/env -S python3 -u\n" + PROBE)
+    arguments = {
+        "file": ["probe.py"],
+        "directory": ["sub/probe.py"],
+        "link": ["link.py"],
+        "no suffix": ["./solver"],
+        "with main": ["sub"],
+        "archive": ["solver.pyz"],
+        "module": ["-m", "probe"],
+        "package": ["-m", "sub"],
+        "submodule": ["-m", "sub.deep.inner"],
+    }[where]
+    plain, ours = _both(tmp_path, *arguments, "-x", "--flag=1", "-m", "a b")
+    assert plain.returncode == 0, plain.stderr
+    assert (ours.stdout, ours.stderr, ours.returncode) == (plain.stdout, plain.stderr, 0)
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_a_solver_ends_as_under_python(tmp_path: Path, ending: str) -> None:
+    (tmp_path / "solver.py").write_text(ENDINGS[ending])
+    plain, ours = _both(tmp_path, "solver.py")
+    assert (ours.returncode, ours.stdout, ours.stderr) == (plain.returncode, plain.stdout, plain.stderr)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["nowhere.py"], "nowhere.py: expected a Python script or a program, found none of that name here, beside "),
+        (["sub/nowhere.py"], "sub/nowhere.py: expected a Python script or a program, found none"),
+        (["."], ".: expected a Python script or a program, found none"),
+        (["no-such-solver"], "no-such-solver: expected a Python script or a program, found none"),
+        (["./run.sh"], "./run.sh: expected a program that can be executed, found one without the permission; chmod +x"),
+        (["compiled"], "compiled: expected a program that can be executed, found one without the permission"),
+        (["stale"], "./stale: expected a program that can be executed, found: No such file or directory; see whether"),
+        (["headless"], "./headless: expected a program that can be executed, found: Exec format error; see whether"),
+        ([], "usage: precice-lb run"),
+    ],
+)
+def test_nothing_to_run_is_one_line_and_exit_code_2(tmp_path: Path, arguments: list[str], words: str) -> None:
+    (tmp_path / "run.sh").write_text("#!/bin/sh\npython3 solver.py\n")
+    (tmp_path / "compiled").write_bytes(b"\x7fELF")
+    for name, text in (("stale", "#!/elsewhere/bin/python3\n"), ("headless", "print()\n")):
+        (tmp_path / name).write_text(text)
+        (tmp_path / name).chmod(0o755)
+    ours = _ours(tmp_path, *arguments)
+    assert ours.returncode == 2
+    assert ours.stdout == ""
+    assert words in ours.stderr
+    assert ours.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("option", ["-I", "-E", "-S"])
+def test_a_python_that_would_not_record_is_refused(tmp_path: Path, option: str) -> None:
+    (tmp_path / "solver.py").write_text("print('ran')")
+    code = f"import sys; sys.path[:0] = {sys.path!r}; from precice_lb.record.run import run; run(['solver.py'])"
+    ours = subprocess.run(
+        [sys.executable, option, "-c", code],
+        cwd=tmp_path,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert ours.stdout == ""
+    assert "expected a Python without the options -I, -E and -S" in ours.stderr
+
+
+def _ours(directory: Path, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "precice_lb", "run", *arguments],
+        cwd=directory,
+        env=environment(**variables),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+
+
+# What installers write for a console script: as it is, and where the path of python is too long or has a space.
+CONSOLE_SCRIPTS = {
+    "plain": "#!{python}\nimport sys\nfrom stand_in.cli import main\n"
+    "if __name__ == '__main__':\n    sys.exit(main())\n",
+    "by env": "#!/usr/bin/env python3\nimport sys\nfrom stand_in.cli import main\nsys.exit(main())\n",
+    "long path": "#!/bin/sh\n'''exec' \"{python}\" \"$0\" \"$@\"\n' '''\nimport sys\nfrom stand_in.cli import main\n"
+    "sys.exit(main())\n",
+}
+
+
+def _install_stand_in(directory: Path) -> None:
+    """A package with a console script, as installers lay it out."""
+    (directory / "stand_in").mkdir()
+    (directory / "stand_in" / "__init__.py").write_text("")
+    (directory / "stand_in" / "cli.py").write_text(
+        "import sys\nimport precice as p\n\ndef couple(participant: p.Participant) -> None: ...\n\n"
+        "def main():\n    print(sys.argv, p.Participant.__module__)\n    return 4\n"
+    )
+
+
+@pytest.mark.parametrize("kind", CONSOLE_SCRIPTS)
+def test_a_console_script_is_run_by_its_name(tmp_path: Path, kind: str) -> None:
+    _install_stand_in(tmp_path)
+    script = tmp_path / "bin" / "stand-in-solver"
+    script.parent.mkdir()
+    script.write_text(CONSOLE_SCRIPTS[kind].format(python=sys.executable))
+    script.chmod(0o755)
+    paths = [str(script.parent), str(Path(sys.executable).parent), os.environ["PATH"]]
+    ours = subprocess.run(
+        [sys.executable, "-m", "precice_lb", "run", "stand-in-solver", "config.json"],
+        cwd=tmp_path,
+        env={
+            **environment(PRECICE_LB_BACKEND="embedded"),
+            "PATH": os.pathsep.join(paths),
+            "PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path]),
+        },
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert (ours.returncode, ours.stderr) == (4, "")
+    assert ours.stdout == f"[{str(script)!r}, 'config.json'] precice_lb\n"
+
+
+IDIOMS = """
+import sys
+{imports}
+assert {name}.__module__ == "precice_lb", {name}
+def annotated(p: {name}) -> None: ...
+import precice, cyprecice, precice_lb
+assert precice.Participant is cyprecice.Participant is precice_lb.Participant is {name}
+assert precice.get_version_information() == precice_lb.get_version_information()
+assert isinstance(precice.get_version_information(), bytes)
+assert precice.__version__ == precice_lb.__version__
+assert precice.__spec__.name == "precice" and cyprecice.__spec__.name == "cyprecice"
+from enum import Enum
+class Participant(Enum):
+    MASS_LEFT = "Mass-Left"
+print(precice.__version__, {name}.__mro__[1].__module__)
+"""
+
+
+@pytest.mark.parametrize("backend", ["embedded", pytest.param("libprecice", marks=pytest.mark.precice)])
+@pytest.mark.parametrize(
+    ("imports", "name"),
+    [
+        ("import precice", "precice.Participant"),
+        ("import precice as p", "p.Participant"),
+        ("from precice import Participant as P", "P"),
+        ("import cyprecice", "cyprecice.Participant"),
+        ("from cyprecice import Participant as P", "P"),
+        ("import precice_lb as precice", "precice.Participant"),
+        ("from precice_lb import Participant as P", "P"),
+        ("import adapter", "adapter.kept"),
+    ],
+)
+def test_every_way_to_import_precice_gives_the_recording_participant(
+    tmp_path: Path, backend: str, imports: str, name: str
+) -> None:
+    (tmp_path / "adapter.py").write_text("from precice import Participant as kept\n")
+    (tmp_path / "solver.py").write_text(IDIOMS.format(imports=imports, name=name))
+    ours = _ours(tmp_path, "solver.py", PRECICE_LB_BACKEND=backend)
+    assert (ours.returncode, ours.stderr) == (0, "")
+    assert ("cyprecice" if backend == "libprecice" else "precice_lb.embedded") in ours.stdout
+
+
+@pytest.mark.parametrize(
+    ("module", "message"),
+    [
+        (
+            "raise ImportError('libprecice.so.3: cannot open shared object file')",
+            "ImportError: libprecice.so.3: cannot open shared object file",
+        ),
+        ("import no_such_dependency", "ModuleNotFoundError: No module named 'no_such_dependency'"),
+        ("raise RuntimeError('cannot load MPI library')", "RuntimeError: cannot load MPI library"),
+        ("Interface = object", "has no Participant: expected pyprecice 3.2 or newer"),
+    ],
+)
+@pytest.mark.parametrize("backend", ["", "libprecice"])
+def test_a_pyprecice_that_cannot_be_imported_is_refused_with_what_the_loader_says(
+    tmp_path: Path, module: str, message: str, backend: str
+) -> None:
+    (tmp_path / "precice.py").write_text(module)
+    (tmp_path / "solver.py").write_text("import precice; print(precice.__version__, precice.Participant.__mro__[1])")
+    ours = _ours(tmp_path, "solver.py", PRECICE_LB_BACKEND=backend)
+    assert (ours.returncode, ours.stdout) == (1, "")
+    last = ours.stderr.splitlines()[-1]
+    assert "BackendError: pyprecice is installed but cannot be imported: " in last
+    assert message in last
+    assert "PRECICE_LB_BACKEND=embedded" in last
+    ours = _ours(tmp_path, "solver.py", PRECICE_LB_BACKEND="embedded")
+    assert (ours.returncode, ours.stderr) == (0, "")
+    assert "embedded" in ours.stdout
+
+
+def test_without_pyprecice_the_backend_asked_for_is_not_there(tmp_path: Path) -> None:
+    if importlib.util.find_spec("precice") is not None:
+        pytest.skip("pyprecice is installed")
+    (tmp_path / "solver.py").write_text("import precice")
+    ours = _ours(tmp_path, "solver.py", PRECICE_LB_BACKEND="libprecice")
+    assert ours.returncode == 1
+    last = ours.stderr.splitlines()[-1]
+    assert "BackendError: PRECICE_LB_BACKEND=libprecice: expected an importable pyprecice, found: No module" in last
+
+
+def test_a_directory_called_precice_is_no_pyprecice(tmp_path: Path) -> None:
+    if importlib.util.find_spec("precice") is not None:
+        pytest.skip("pyprecice is installed and comes before an empty namespace package")
+    (tmp_path / "precice").mkdir()
+    (tmp_path / "solver.py").write_text("import precice; print(precice.__version__)")
+    ours = _ours(tmp_path, "solver.py")
+    assert (ours.returncode, ours.stderr) == (0, "")
+    assert "embedded" in ours.stdout
+
+
+def test_an_unknown_backend_is_an_error_that_names_the_choices(tmp_path: Path) -> None:
+    (tmp_path / "solver.py").write_text("import precice")
+    ours = _ours(tmp_path, "solver.py", PRECICE_LB_BACKEND="openmp")
+    assert ours.returncode == 1
+    assert "expected one of libprecice, embedded, found 'openmp'" in ours.stderr.splitlines()[-1]
+
+
+def test_the_package_alone_loads_nothing_and_offers_everything() -> None:
+    code = """
+import sys
+before = set(sys.modules)
+import precice_lb
+loaded = {name.split(".")[0] for name in set(sys.modules) - before} - set(sys.stdlib_module_names)
+assert loaded == {"precice_lb"}, loaded
+from precice_lb import exceptions
+assert "precice_lb.record.api" not in sys.modules
+try:
+    precice_lb.nonsense
+except AttributeError as error:
+    assert "nonsense" in str(error)
+else:
+    raise SystemExit("found nonsense")
+names = dir(precice_lb)
+assert names == sorted(names)
+assert {"Participant", "get_version_information", "__version__", "recommend_split", "optimize_split"} <= set(names)
+for name in names:
+    getattr(precice_lb, name)
+"""
+    result = subprocess.run(
+        [sys.executable, "-c", code], env=environment(), capture_output=True, text=True, timeout=300, check=False
+    )
+    assert (result.returncode, result.stderr) == (0, "")

@@ -1,0 +1,198 @@
+"""The recommendation at the end of a run: written once, by the participant that ends last."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from report_helpers import compute_seconds, configuration, precice_lb, write_campaign, write_run
+from store_helpers import START, metadata, row, rows, write_store
+
+from precice_lb.exceptions import StoreError
+from precice_lb.report.at_end import recommend_at_end
+from precice_lb.store.schema import INITIALIZE_DTYPE
+from precice_lb.store.writer import StoreWriter
+
+MINUTE = 60 * 10**9
+EARLIER = [{"Inner": 2, "Outer": 2}, {"Inner": 4, "Outer": 3}, {"Inner": 6, "Outer": 4}]
+LAST = {"Inner": 5, "Outer": 5}
+FILES = {"recommendation.json", "recommendation.md", "scaling.svg", "scaling.png"}
+
+
+@pytest.fixture
+def case(tmp_path: Path) -> Path:
+    """A case with earlier runs, and a last one in which both participants have their own directory."""
+    directory = tmp_path / "case"
+    write_campaign(directory / "earlier", EARLIER)
+    return directory
+
+
+def write_last(case: Path, split: dict[str, int] = LAST, start: int = START + 10 * MINUTE) -> tuple[Path, Path]:
+    """Stores of the last run, one directory per participant as where each has its own working directory."""
+    scratch = case.parent / "scratch"
+    targets = []
+    for path in write_run(scratch, split, start=start):
+        who = path.name.split("-")[0]
+        target = case / who.lower() / "precice-lb-store" / path.parent.name / path.name
+        while target.exists():
+            target = target.with_name("again-" + target.name)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        path.rename(target)
+        targets.append(target)
+    return case / "inner" / "precice-lb-store", case / "outer" / "precice-lb-store"
+
+
+def written(case: Path) -> set[str]:
+    return {path.name for path in case.iterdir() if path.is_file() and path.name != ".precice-lb-at-end.lock"}
+
+
+def open_store(directory: Path, participant: str) -> StoreWriter:
+    """A store of one rank that is not closed yet."""
+    data = metadata(participant, configuration=configuration(), started_unix_ns=START + 10 * MINUTE)
+    writer = StoreWriter(directory, data, configuration())
+    own = compute_seconds(participant, 1)
+    longest = compute_seconds("Inner", 1)
+    writer.write_initialize(np.array([(500, 1000, 0, 0)], dtype=INITIALIZE_DTYPE))
+    writer.append(rows(row(w, own, longest - own + 1e-4, longest - own + 1e-4) for w in range(1, 5)))
+    return writer
+
+
+def close(writer: StoreWriter, *, finished: bool = True) -> None:
+    writer.close(finished=finished, ended_unix_ns=START + 10 * MINUTE + 5 * 10**9)
+
+
+def test_the_last_participant_writes_for_the_runs_own_total(case: Path) -> None:
+    store, _ = write_last(case)
+    done = precice_lb("at-end", case, "--store", store, "--participant", "Inner")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.count("wrote ") == 4
+    assert written(case) == FILES
+    values = json.loads((case / "recommendation.json").read_text())
+    assert sum(values["split"].values()) == sum(LAST.values())
+    assert values["split"]["Inner"] > values["split"]["Outer"]
+    assert "parallel-explicit" in values["schedule"]
+
+
+def test_the_recommendation_is_for_the_parameters_of_the_run_that_ended(tmp_path: Path) -> None:
+    case = tmp_path / "case"
+    write_campaign(case / "coarse", EARLIER, parameters={"level": 3, "kind": "coarse"})
+    for path in write_run(case / "last", LAST, start=START + 10 * MINUTE, parameters={"level": 4, "kind": "coarse"}):
+        store = path.parent.parent
+    assert recommend_at_end(case, store, "Inner")
+    values = json.loads((case / "recommendation.json").read_text())
+    assert values["parameters"] == {"level": 4.0, "kind": "coarse"}
+    assert len(values["measurements"]["samples"]["Inner"]) == 4
+
+
+def test_two_that_end_at_once_write_one_complete_result(case: Path) -> None:
+    stores = write_last(case)
+    commands = [
+        [sys.executable, "-m", "precice_lb", "at-end", case, "--store", store, "--participant", who]
+        for who, store in zip(("Inner", "Outer"), stores, strict=True)
+    ]
+    processes = [
+        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for command in commands
+    ]
+    outputs = [process.communicate(timeout=300) for process in processes]
+    assert [process.returncode for process in processes] == [0, 0], outputs
+    assert [err for _, err in outputs] == ["", ""]
+    assert sorted(out.count("wrote ") for out, _ in outputs) == [0, 4]
+    assert written(case) == FILES
+    assert json.loads((case / "recommendation.json").read_text())["split"]
+
+
+def test_who_ends_before_the_others_leaves_silently(case: Path) -> None:
+    stores = case / "stores"
+    first, second = open_store(stores, "Inner"), open_store(stores, "Outer")
+    close(first)
+    assert recommend_at_end(case, stores, "Inner") == []
+    assert written(case) == set()
+    close(second)
+    assert {path.name for path in recommend_at_end(case, stores, "Outer")} == FILES
+
+
+def test_a_participant_that_never_started_is_waited_for_by_nobody(case: Path) -> None:
+    stores = case / "stores"
+    close(open_store(stores, "Inner"))
+    done = precice_lb("at-end", case, "--store", stores, "--participant", "Inner")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert written(case) == set()
+
+
+def test_a_participant_that_broke_off_stops_the_recommendation(case: Path) -> None:
+    stores = case / "stores"
+    close(open_store(stores, "Outer"), finished=False)
+    close(open_store(stores, "Inner"))
+    assert recommend_at_end(case, stores, "Inner") == []
+
+
+def test_ranks_that_close_late_are_waited_for(case: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stores = case / "stores"
+    close(open_store(stores, "Outer"))
+    late = open_store(stores, "Inner")
+    pauses: list[float] = []
+
+    def sleep(seconds: float) -> None:
+        """The rank closes its store while it is waited for."""
+        pauses.append(seconds)
+        if len(pauses) == 3:
+            close(late)
+
+    monkeypatch.setattr("precice_lb.report.at_end.time", SimpleNamespace(monotonic=time.monotonic, sleep=sleep))
+    assert {path.name for path in recommend_at_end(case, stores, "Inner")} == FILES
+    assert len(pauses) == 3
+
+
+def test_ranks_that_never_close_are_an_error_that_counts_them(case: Path) -> None:
+    stores = case / "stores"
+    writer = open_store(stores, "Inner")
+    with pytest.raises(StoreError, match=r"expected 1 ranks of participant 'Inner' to close their stores .* found 0"):
+        recommend_at_end(case, stores, "Inner", patience=0.2)
+    with pytest.raises(StoreError, match="expected any ranks of participant 'Nobody'"):
+        recommend_at_end(case, stores, "Nobody", patience=0.2)
+    close(writer)
+
+
+def test_the_same_run_is_written_once_and_the_next_one_anew(case: Path) -> None:
+    store, _ = write_last(case)
+    assert recommend_at_end(case, store, "Inner")
+    assert recommend_at_end(case, store, "Inner") == []
+    (case / "recommendation.json").unlink()
+    assert recommend_at_end(case, store, "Inner")
+    store, _ = write_last(case, {"Inner": 6, "Outer": 8}, START + 20 * MINUTE)
+    assert recommend_at_end(case, store, "Inner")
+    assert sum(json.loads((case / "recommendation.json").read_text())["split"].values()) == 14
+
+
+def test_runs_of_another_case_below_are_left_out(case: Path) -> None:
+    write_campaign(case / "other", EARLIER[:2], text=configuration(window=0.7))
+    store, _ = write_last(case)
+    assert recommend_at_end(case, store, "Inner")
+
+
+def test_a_lock_that_its_holder_left_by_dying_does_no_harm(case: Path) -> None:
+    store, _ = write_last(case)
+    code = "import fcntl, os, sys; f = open(sys.argv[1], 'a'); fcntl.flock(f, fcntl.LOCK_EX); os.kill(os.getpid(), 9)"
+    lock = case / ".precice-lb-at-end.lock"
+    assert subprocess.run([sys.executable, "-c", code, lock], timeout=300).returncode == -9
+    with lock.open("a") as file:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    assert recommend_at_end(case, store, "Inner")
+
+
+def test_too_little_to_recommend_from_is_one_line_in_the_log(tmp_path: Path) -> None:
+    rows_without_waits = [row(w, 0.1, 0.2, None, None) for w in (1, 2, 3)]
+    for who in ("Inner", "Outer"):
+        write_store(tmp_path / "stores", rows_without_waits, who, backend="libprecice", configuration=configuration())
+    done = precice_lb("at-end", tmp_path, "--store", tmp_path / "stores", "--participant", "Inner")
+    assert done.returncode == 2
+    assert done.stderr.startswith("precice-lb: error: ")
+    assert done.stderr.count("\n") == 1
+    assert "recommendation.json" not in written(tmp_path)

@@ -1,0 +1,290 @@
+"""What people see: texts and units, summaries, the recommendation on screen and as files, and the figure."""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+import re
+import xml.etree.ElementTree as ET
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from report_helpers import HOSTILE, falling, write_csv
+
+from precice_lb.dataset import Measurements
+from precice_lb.emulation import CostLaw
+from precice_lb.exceptions import DataError
+from precice_lb.recommend import Recommendation, load_sources, recommend
+from precice_lb.report.documents import json_text, report_markdown, write_documents
+from precice_lb.report.figure import draw_recommendation, figure_bytes
+from precice_lb.report.recommendation import recommendation_blocks
+from precice_lb.report.terminal import console, rendered
+from precice_lb.report.text import listed, markdown, seconds_unit, short_names, visible
+from precice_lb.report.truth import judge
+from precice_lb.schedule import Schedule
+
+
+def recommendation_for(directory: Path, names: list[str], total: int = 24) -> tuple[Recommendation, Schedule]:
+    samples = {name: falling(2.0 / (1 + index)) for index, name in enumerate(names)}
+    measurements = load_sources([write_csv(directory / "times.csv", samples)])
+    schedule = Schedule.parallel(names)
+    return recommend(measurements, total, schedule=schedule), schedule
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory: pytest.TempPathFactory) -> tuple[Recommendation, Schedule]:
+    return recommendation_for(tmp_path_factory.mktemp("plain"), ["Inner", "Outer"])
+
+
+@pytest.fixture(scope="module")
+def hostile(tmp_path_factory: pytest.TempPathFactory) -> tuple[Recommendation, Schedule]:
+    return recommendation_for(tmp_path_factory.mktemp("hostile"), list(HOSTILE), 60)
+
+
+def screen(found: Recommendation, *, evidence: bool = False, **options: Any) -> str:
+    blocks = recommendation_blocks(found, short_names(found.split, 24), evidence=evidence, **options)
+    stream = io.StringIO()
+    console(stream).print(rendered(blocks))
+    return stream.getvalue()
+
+
+# --- texts and numbers ---------------------------------------------------------------------------------------------
+
+
+@given(st.text())
+def test_visible_text_is_one_printable_line(text: str) -> None:
+    assert visible(text).isprintable()
+    if text.isprintable():
+        assert visible(text) == text
+
+
+@given(st.text(alphabet="<>&`*_[]()#!|~$:@\\ab \n\x1b"))
+def test_markdown_leaves_no_unescaped_markup(text: str) -> None:
+    escaped = markdown(text)
+    assert "\n" not in escaped
+    assert "<" not in escaped
+    assert ">" not in escaped
+    # Whatever is left after taking away escapes and entities has no meaning in Markdown.
+    rest = re.sub(r"\\[!-/:-@\[-`{-~]|&(amp|lt|gt);", "", escaped)
+    assert not set(rest) & set("\\`*_[]#!|~$@&")
+    shown = re.sub(r"\\([!-/:-@\[-`{-~])", r"\1", escaped)
+    assert shown.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&") == visible(text)
+
+
+def test_markdown_makes_no_link_of_a_bare_address() -> None:
+    assert markdown("http://a.org www.b.org c@d.org") == r"http\://a.org www\.b.org c\@d.org"
+
+
+@given(st.lists(st.text(max_size=40), unique=True, max_size=6), st.integers(8, 30))
+def test_short_names_stay_different(names: list[str], width: int) -> None:
+    short = short_names(names, width)
+    assert list(short) == names
+    assert len(set(short.values())) == len(names)
+    assert all(len(name) <= width and name.isprintable() for name in short.values())
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(12.3456, "12.35 s"), (0.28514, "0.2851 s"), (0.05, "50.00 ms"), (3.21e-5, "32.10 µs"), (0.0, "0.000 s")],
+)
+def test_seconds_have_a_unit_and_four_digits(seconds: float, text: str) -> None:
+    assert seconds_unit([seconds, math.nan]).text(seconds) == text
+
+
+def test_a_list_reads_as_a_sentence() -> None:
+    assert [listed("abc"[:n]) for n in range(4)] == ["", "a", "a and b", "a, b and c"]
+
+
+# --- recommendation on screen --------------------------------------------------------------------------------------
+
+
+def test_the_screen_begins_with_the_split_and_has_all_its_numbers(plain: tuple[Recommendation, Schedule]) -> None:
+    recommendation, _ = plain
+    shown = screen(recommendation, evidence=True)
+    inner, outer = recommendation.split.values()
+    assert shown.startswith(f"Give Inner {inner} ranks and Outer {outer} ranks: one time window should take ")
+    flat = " ".join(shown.split())
+    for needed in (
+        "solve",
+        "wait",
+        "load imbalance",
+        "equal split",
+        "gain over it",
+        "coupling: ",
+        "learner: ",
+        "model of Inner",
+    ):
+        assert needed in flat
+    assert len(re.findall(r"^Inner +\d+ +\d", shown, re.M)) == 1 + len(recommendation.measurements.samples["Inner"])
+    assert "\x1b" not in shown
+    assert max(map(len, shown.splitlines())) <= 80
+
+
+def test_the_gain_over_the_equal_split_is_the_ratio_of_window_times(plain: tuple[Recommendation, Schedule]) -> None:
+    recommendation, _ = plain
+    equal = recommendation.alternatives["equal"]
+    gain = equal.window_seconds / recommendation.window_seconds - 1.0
+    assert gain > 0.2
+    assert f"The equal split would take {100 * gain:.1f} % longer" in " ".join(screen(recommendation).split())
+
+
+def test_hostile_names_come_out_as_text_on_the_screen(hostile: tuple[Recommendation, Schedule]) -> None:
+    shown = screen(hostile[0], evidence=True)
+    assert "\x1b" not in shown
+    for text in ("[bold red]x[/]", "a|b", r"two\nlines", r"\x1b[31mred", "$x^2$_y_`z`", "nnnn…nnnn"):
+        assert text in shown
+    assert max(map(len, shown.splitlines())) <= 80
+
+
+# --- files ---------------------------------------------------------------------------------------------------------
+
+
+def test_documents_are_complete_and_the_same_every_time(plain: tuple[Recommendation, Schedule], tmp_path: Path) -> None:
+    recommendation, _schedule = plain
+    first = write_documents(recommendation, tmp_path / "a")
+    second = write_documents(recommendation, tmp_path / "b")
+    assert [path.name for path in first] == ["recommendation.json", "recommendation.md", "scaling.svg", "scaling.png"]
+    assert sorted(path.name for path in (tmp_path / "a").iterdir()) == sorted(path.name for path in first)
+    for one, other in zip(first, second, strict=True):
+        assert one.read_bytes() == other.read_bytes()
+    values = json.loads(first[0].read_text())
+    assert values["split"] == recommendation.split
+    assert values["window_seconds"] == pytest.approx(recommendation.window_seconds)
+    report = first[1].read_text()
+    assert report.startswith("# Recommended split\n\nGive Inner ")
+    assert "](scaling.svg)" in report
+
+
+def test_a_report_has_no_markup_out_of_names(hostile: tuple[Recommendation, Schedule], tmp_path: Path) -> None:
+    recommendation, _schedule = hostile
+    written = write_documents(recommendation, tmp_path)
+    report = report_markdown(recommendation)
+    assert "<" not in report
+    assert r"a\|b" in report
+    assert HOSTILE[4] in report
+    # Every row of a table has as many columns as its header, so no "|" of a name got through.
+    for table in re.findall(r"(?:^\|.*\n)+", report, re.M):
+        assert len({len(re.findall(r"(?<!\\)\|", line)) for line in table.splitlines()}) == 1
+    assert set(json.loads(written[0].read_text())["split"]) == set(HOSTILE)
+    texts = {element.text for element in ET.parse(written[2]).iter("{http://www.w3.org/2000/svg}text")}
+    assert any(text and "<script" in text for text in texts)
+    assert not list(ET.parse(written[2]).iter("{http://www.w3.org/2000/svg}script"))
+
+
+def test_a_report_that_cannot_be_written_is_one_clear_error(
+    plain: tuple[Recommendation, Schedule], tmp_path: Path
+) -> None:
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(DataError, match="expected a directory to write the report to"):
+        write_documents(plain[0], tmp_path / "file")
+
+
+def test_json_has_null_where_json_has_no_number() -> None:
+    values = {"a": np.float64("nan"), "b": np.array([1.0, np.inf]), "c": (np.int64(3), "\ud800é")}
+    assert json.loads(json_text(values)) == {"a": None, "b": [1.0, None], "c": [3, "\ud800é"]}
+
+
+# --- figure --------------------------------------------------------------------------------------------------------
+
+
+def test_the_figure_has_units_legends_and_every_point(plain: tuple[Recommendation, Schedule]) -> None:
+    recommendation, _schedule = plain
+    left, right = draw_recommendation(recommendation).axes
+    assert (left.get_xscale(), left.get_yscale()) == ("log", "log")
+    assert left.get_xlabel() == "ranks of the participant (count)"
+    assert re.fullmatch(r"compute time per window \((s|ms|µs)\)", left.get_ylabel())
+    assert re.fullmatch(r"time per window \((s|ms|µs)\)", right.get_ylabel())
+    assert right.get_xlabel() == "ranks of Inner (count)\nthe rest of 24 to Outer"
+    left_labels, right_labels = ([text.get_text() for text in axes.get_legend().get_texts()] for axes in (left, right))
+    inner = recommendation.split["Inner"]
+    assert f"Inner: {inner} ranks" in left_labels
+    assert {"measured", "80 % interval of the model", "recommended"} <= set(left_labels)
+    assert {"window time", "compute time of Inner", "compute time of Outer", "recommended", "equal split"} <= set(
+        right_labels
+    )
+    drawn = {tuple(point) for line in left.get_lines() for point in np.asarray(line.get_xydata(), float).round(6)}
+    unit = seconds_unit(recommendation.measurements.samples["Inner"][:, 1]).per_second
+    for ranks, seconds in recommendation.measurements.samples["Inner"]:
+        assert any(math.isclose(x, ranks) and math.isclose(y, seconds * unit, rel_tol=1e-3) for x, y in drawn)
+    stars = [line for line in right.get_lines() if line.get_marker() == "*"]
+    assert [list(line.get_xdata()) for line in stars] == [[inner]]
+
+
+@pytest.mark.parametrize("which", ["plain", "hostile"])
+def test_no_labels_overlap_or_leave_the_figure(which: str, request: pytest.FixtureRequest) -> None:
+    figure = draw_recommendation(request.getfixturevalue(which)[0])
+    figure.canvas.draw()
+    boxes = []
+    for axes in figure.axes:
+        texts = [axes.xaxis.label, axes.yaxis.label, axes.title, axes._left_title, *axes.get_legend().get_texts()]
+        # Ticks beyond the limits exist but are not drawn.
+        ticks = [
+            tick.label1
+            for axis in (axes.xaxis, axes.yaxis)
+            for tick in axis.get_major_ticks()
+            if min(axis.get_view_interval()) <= tick.get_loc() <= max(axis.get_view_interval())
+        ]
+        boxes += [text.get_window_extent() for text in texts + ticks if text.get_text() and text.get_visible()]
+    for index, box in enumerate(boxes):
+        assert box.x0 >= 0
+        assert box.x1 <= figure.bbox.x1
+        assert box.y0 >= 0
+        assert box.y1 <= figure.bbox.y1
+        assert not any(box.overlaps(other) for other in boxes[index + 1 :])
+
+
+def test_names_are_not_read_as_formulas_or_hidden_in_the_figure(tmp_path: Path) -> None:
+    recommendation, _schedule = recommendation_for(tmp_path, ["_$x^2$", "漢字"])
+    figure = draw_recommendation(recommendation)
+    labels = [text for axes in figure.axes for text in axes.get_legend().get_texts()]
+    assert any(text.get_text().startswith("_$x^2$: ") and not text.get_parse_math() for text in labels)
+    assert "漢字" in figure_bytes(figure, "svg").decode()
+
+
+def test_three_participants_get_their_parts_of_the_window(tmp_path: Path) -> None:
+    recommendation, _schedule = recommendation_for(tmp_path, ["A", "B", "C"])
+    _, right = draw_recommendation(recommendation).axes
+    assert [text.get_text() for text in right.get_yticklabels()] == ["A", "B", "C"]
+    assert re.fullmatch(r"time per window \((s|ms|µs)\)", right.get_xlabel())
+
+
+# --- emulated loads ------------------------------------------------------------------------------------------------
+
+
+def test_regret_is_measured_against_the_laws_own_optimum(plain: tuple[Recommendation, Schedule]) -> None:
+    recommendation, schedule = plain
+    laws = {"Inner": CostLaw(0.01, 2.0, 0.0, 0.0), "Outer": CostLaw(0.01, 1.0, 0.0, 0.0)}
+    truth = judge(recommendation, laws, schedule)
+
+    def true_seconds(inner: int) -> float:
+        return float(max(laws["Inner"].seconds(inner), laws["Outer"].seconds(24 - inner)))
+
+    best = min(range(1, 24), key=true_seconds)
+    assert truth.optimum == {"Inner": best, "Outer": 24 - best}
+    assert truth.optimum_seconds == pytest.approx(true_seconds(best))
+    assert truth.regret["recommended"] == pytest.approx(
+        true_seconds(recommendation.split["Inner"]) / true_seconds(best) - 1
+    )
+    assert truth.regret["equal"] == pytest.approx(true_seconds(12) / true_seconds(best) - 1)
+    shown = " ".join(screen(recommendation, truth=truth).split())
+    assert "no hardware is measured" in shown
+    assert "optimum of the law" in shown
+    assert "no hardware is measured" in report_markdown(recommendation, truth=truth)
+
+
+def test_a_participant_without_a_law_is_named(plain: tuple[Recommendation, Schedule]) -> None:
+    with pytest.raises(DataError, match="no cost law for participant 'Outer'"):
+        judge(plain[0], {"Inner": CostLaw(0.01, 2.0, 0.0, 0.0)}, plain[1])
+
+
+def test_measured_points_alone_do_not_need_a_configuration() -> None:
+    measurements = Measurements(
+        {"A": falling(1.0), "B": falling(2.0)}, {}, None, {"A": 10.0, "B": 40.0}, {}, ("table",)
+    )
+    recommendation = recommend(measurements, 12, schedule=Schedule.parallel(["A", "B"]))
+    assert "DoF-proportional split" in report_markdown(recommendation)

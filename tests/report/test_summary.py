@@ -1,0 +1,221 @@
+"""The summary of recorded runs: planted seconds, shares, waits, losses and iterations, in all formats."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from report_helpers import configuration, write_run
+from store_helpers import row, write_store
+
+from precice_lb.dataset import load_runs
+from precice_lb.report.documents import json_text
+from precice_lb.report.summary import QUANTITIES, summarise
+from precice_lb.report.summary_files import rank_csv, summary_csv, summary_dict
+from precice_lb.report.summary_text import summary_blocks
+from precice_lb.report.terminal import console, rendered
+
+
+def screen(view: object) -> str:
+    stream = io.StringIO()
+    console(stream).print(view)
+    return stream.getvalue()
+
+
+def in_one_line(view: object) -> str:
+    return " ".join(screen(view).split())
+
+
+def plant(directory: Path) -> None:
+    """Inner on three ranks that work for 0.3, 0.1 and 0.2 s, Outer on one that works for 0.1 s, in windows of 0.4 s."""
+    text = configuration()
+    for rank, solve in enumerate((0.3, 0.1, 0.2)):
+        wait = 0.35 - solve
+        rows = [row(1, 9.0, 9.0, 0.0)] + [row(w, solve, wait + 0.05, wait, 0.02) for w in (2, 3)]
+        write_store(directory, rows, "Inner", rank, 3, configuration=text)
+    write_store(directory, [row(w, 0.1, 0.3, 0.29, 0.0) for w in (1, 2, 3)], "Outer", configuration=text)
+
+
+def test_planted_times_ranks_and_imbalances_are_recovered(tmp_path: Path) -> None:
+    plant(tmp_path)
+    (run,) = summarise(load_runs([tmp_path]))
+    inner = run.participants[0]
+    assert (inner.participant, inner.ranks, inner.windows) == ("Inner", 3, 2)
+    solve = inner.quantities["solve"]
+    assert (solve.slowest_rank, solve.fastest_rank) == (0, 1)
+    assert (solve.mean, solve.slowest, solve.fastest) == pytest.approx((0.2, 0.3, 0.1))
+    assert inner.quantities["mapping"].mean == pytest.approx(0.02)
+    assert inner.quantities["overhead"].mean == pytest.approx(0.03)
+    assert solve.share == pytest.approx(0.2 / 0.4)
+    assert inner.imbalance == pytest.approx(0.2 / 0.35)
+    # The least wait of a rank is the transfer; Outer waits 0.29 s, so that with it it works 0.16 s of its 0.4 s.
+    assert run.imbalance == pytest.approx((0.4 - 0.16) / 0.4)
+    shown = screen(rendered(summary_blocks([run])))
+    assert re.search(r"solve +0\.20000 +50\.0 % +0\.30000 \(#0\) +0\.10000 \(#1\)", shown)
+    assert "load imbalance inside Inner: 57.1 %" in shown
+    assert max(map(len, shown.splitlines())) <= 80
+
+
+def test_waiting_for_partners_is_told_apart_from_waiting_for_own_ranks(tmp_path: Path) -> None:
+    plant(tmp_path)
+    (run,) = summarise(load_runs([tmp_path]))
+    inner, outer = run.participants
+    np.testing.assert_allclose(inner.rank_seconds["partner_wait"], 0.05)
+    np.testing.assert_allclose(inner.rank_seconds["own_rank_wait"], [0.0, 0.2, 0.1], atol=1e-12)
+    assert inner.quantities["own_rank_wait"].slowest_rank == 1
+    np.testing.assert_allclose(outer.rank_seconds["partner_wait"], 0.29)
+    for part in run.participants:
+        assert sum(quantity.share for quantity in part.quantities.values()) == pytest.approx(1.0)
+        np.testing.assert_allclose(sum(part.rank_seconds.values()), 0.4)
+    # Without the transfer of 0.05 s, Inner loses nothing to Outer, Outer 0.24 s of 0.4 s, and Inner's ranks 0.3 s.
+    assert inner.lost_to_partners == pytest.approx(0.0, abs=1e-9)
+    assert outer.lost_to_partners == run.lost_to_partners == pytest.approx(0.24 / 0.4)
+    assert run.lost_inside == pytest.approx(0.3 / 0.4)
+    told = in_one_line(rendered(summary_blocks([run])))
+    assert "core-hours lost per hour of run: 0.60 of 4 to waiting for partners (Inner 0.00 and Outer 0.60)" in told
+    assert "0.75 to waiting for slower ranks of the same participant (Inner 0.75 and Outer 0.00)" in told
+
+
+def test_all_formats_say_the_same_of_every_rank(tmp_path: Path) -> None:
+    plant(tmp_path)
+    (run,) = summarise(load_runs([tmp_path]))
+    values = json.loads(json_text(summary_dict(run, per_rank=True)))
+    table = list(csv.DictReader(io.StringIO(rank_csv([run]))))
+    assert [(entry["participant"], entry["rank"]) for entry in table] == [
+        ("Inner", "0"), ("Inner", "1"), ("Inner", "2"), ("Outer", "0")
+    ]  # fmt: skip
+    ranks = [rank for part in values["participants"].values() for rank in part["per_rank"]]
+    for entry, rank in zip(table, ranks, strict=True):
+        for name in QUANTITIES:
+            assert float(entry[f"{name}_seconds"]) == rank[f"{name}_seconds"]
+            assert rank[f"{name}_share"] == pytest.approx(rank[f"{name}_seconds"] / 0.4)
+    assert values["core_hours_lost_per_hour"]["waiting_for_partners"] == pytest.approx(0.6)
+    assert "per_rank" not in summary_dict(run)["participants"]["Inner"]
+    whole = list(csv.DictReader(io.StringIO(summary_csv([run]))))
+    assert {entry["quantity"] for entry in whole} == {*QUANTITIES, "compute", "window"}
+    assert float(whole[0]["mean_seconds"]) == pytest.approx(0.2)
+    shown = screen(rendered(summary_blocks([run], per_rank=True)))
+    assert re.search(r"^ *1 +0\.10000 +0\.02000 +0\.05000 +0\.20000 +0\.03000 +37\.5 % +12\.5 %$", shown, re.MULTILINE)
+    assert max(map(len, shown.splitlines())) <= 80
+
+
+def test_iterations_are_kept_apart(tmp_path: Path) -> None:
+    rows, twin = [], []
+    for window, count in ((1, 2), (2, 3), (3, 2), (4, 3)):
+        for iteration in range(1, count + 1):
+            solve, complete = 0.3 / iteration, iteration == count
+            rows.append(row(window, solve, 0.02, 0.01, iteration=iteration, complete=complete))
+            twin.append(row(window, 0.01, solve + 0.01, solve, iteration=iteration, complete=complete))
+    text = configuration().replace("parallel-explicit", "parallel-implicit")
+    write_store(tmp_path, rows, "Inner", configuration=text)
+    write_store(tmp_path, twin, "Outer", configuration=text)
+    (run,) = summarise(load_runs([tmp_path]))
+    inner = run.participants[0]
+    assert (inner.iterations_mean, inner.iterations_least, inner.iterations_most) == (pytest.approx(8 / 3), 2, 3)
+    assert [one.windows for one in inner.iterations] == [3, 3, 2]
+    assert [one.compute_seconds for one in inner.iterations] == pytest.approx([0.32, 0.17, 0.12])
+    assert [one.wait_seconds for one in inner.iterations] == pytest.approx([0.01] * 3)
+    assert [one.wait_seconds for one in run.participants[1].iterations] == pytest.approx([0.3, 0.15, 0.1])
+    told = in_one_line(rendered(summary_blocks([run])))
+    assert (
+        "coupling iterations of Inner: mean 2.67 per window (2 to 3); mean compute time: #1 0.3200 s, #2 0.1700 s"
+        in told
+    )
+    assert summary_dict(run)["participants"]["Inner"]["iterations"]["each"][2]["windows"] == 2
+
+
+def test_what_was_not_measured_says_why_and_what_to_set(tmp_path: Path) -> None:
+    rows = [row(w, 0.1, 0.2, None, None) for w in (1, 2, 3)]  # type: ignore[arg-type]
+    why = 'expected preCICE\'s profiling file of this rank, found none; set <profiling mode="fundamental"/>'
+    for rank in range(3):
+        problem = {"timing_problem": f"/case/Inner-{rank}-3.txt: {why}"} if rank else {}
+        write_store(tmp_path, rows, "Inner", rank, 3, backend="libprecice", configuration=configuration(), **problem)
+    (run,) = summarise(load_runs([tmp_path]))
+    assert run.participants[0].not_measured == ("mapping", "partner_wait", "own_rank_wait", "overhead")
+    shown = screen(rendered(summary_blocks([run])))
+    assert shown.count("not measured") == 6
+    assert f"/case/Inner-*-3.txt: {why} (2 of 3 ranks)" in " ".join(shown.split())
+    values = summary_dict(run)["participants"]["Inner"]
+    assert values["partner_wait"]["mean_seconds"] is None
+    assert values["timing_problems"] == [{"problem": f"/case/Inner-*-3.txt: {why}", "ranks": 2}]
+    assert values["solve"]["mean_seconds"] == pytest.approx(0.1)
+    assert summary_dict(run)["core_hours_lost_per_hour"]["waiting_for_partners"] is None
+    table = list(csv.DictReader(io.StringIO(summary_csv([run]))))
+    assert next(entry for entry in table if entry["quantity"] == "partner_wait")["mean_seconds"] == ""
+    assert next(csv.DictReader(io.StringIO(rank_csv([run]))))["partner_wait_seconds"] == ""
+
+
+def test_runs_that_were_not_joined_with_profiling_files_are_told_so(tmp_path: Path) -> None:
+    write_store(tmp_path, [row(w, 0.1, 0.2, None, None) for w in (1, 2)], backend="libprecice")  # type: ignore[arg-type]
+    assert "not joined with preCICE's profiling files" in in_one_line(
+        rendered(summary_blocks(summarise(load_runs([tmp_path]))))
+    )
+
+
+def test_waits_measured_in_some_windows_only_are_used_and_said_so(tmp_path: Path) -> None:
+    rows = [row(w, 0.1, 0.2, 0.15, 0.0) for w in (1, 2, 3)] + [row(4, 0.1, 0.2, None, None)]  # type: ignore[arg-type]
+    write_store(tmp_path, rows, "Inner", timing_source="precice-profiling fundamental", configuration=configuration())
+    (run,) = summarise(load_runs([tmp_path]))
+    assert run.participants[0].quantities["partner_wait"].mean == pytest.approx(0.15)
+    told = in_one_line(rendered(summary_blocks([run])))
+    assert "wait of Inner: measured in 2 of 3 time windows" in told
+    assert "mapping and wait of Inner: from precice-profiling fundamental" in told
+
+
+def test_a_run_shorter_than_its_warmup_says_so(tmp_path: Path) -> None:
+    write_run(tmp_path, {"Inner": 1, "Outer": 1}, windows=2)
+    told = in_one_line(rendered(summary_blocks(summarise(load_runs([tmp_path], warmup=5)))))
+    assert "no time window is left after a warm-up of 5" in told
+
+
+def test_ranks_that_receive_nothing_do_not_count_as_busy(tmp_path: Path) -> None:
+    for rank, (solve, wait) in enumerate(((0.1, 0.2), (0.09, 0.21), (0.3, 0.0))):
+        write_store(tmp_path, [row(w, solve, wait, wait) for w in (1, 2, 3)], "Inner", rank, 3)
+    (run,) = summarise(load_runs([tmp_path]))
+    part = run.participants[0]
+    assert part.silent_ranks == (2,)
+    assert part.imbalance == pytest.approx(0.1)
+    assert part.quantities["solve"].slowest_rank == 0
+    assert part.quantities["solve"].mean == pytest.approx(0.095)
+    assert np.isnan(part.rank_seconds["own_rank_wait"][2])
+    told = in_one_line(rendered(summary_blocks([run], per_rank=True)))
+    assert "rank 2 without received data" in told
+    assert "2* 0.30000" in told
+    assert "at least 0.03 to waiting for slower ranks" in told
+
+
+def test_times_are_means_that_add_up_whatever_single_windows_do(tmp_path: Path) -> None:
+    """Nothing is above the window, and work and wait sum to it, also where windows are far from even."""
+    text = configuration()
+    solves = [9.0, *([0.1] * 12), 0.9, *([0.1] * 11)]
+    rows = [row(w, solve, 0.1, 0.05) for w, solve in enumerate(solves, start=1)]
+    twin = [row(w, 0.05, solve + 0.05, solve + 0.02) for w, solve in enumerate(solves, start=1)]
+    write_store(tmp_path, rows, "Inner", configuration=text)
+    write_store(tmp_path, twin, "Outer", configuration=text)
+    (run,) = summarise(load_runs([tmp_path]))
+    inner = run.participants[0]
+    assert inner.quantities["solve"].mean == pytest.approx(np.mean(solves[1:]))
+    assert inner.compute_seconds > inner.quantities["solve"].mean
+    assert inner.usual_window_seconds == pytest.approx(0.2)
+    for part in run.participants:
+        assert sum(each.share for each in part.quantities.values()) == pytest.approx(1.0)
+        # The transfer floor, the least wait, counts as work too.
+        assert part.compute_seconds + part.wait_seconds == pytest.approx(part.window_seconds + 0.05)
+    told = in_one_line(rendered(summary_blocks([run])))
+    assert "mean time per time window, over 24 windows after" in told
+    assert "mean window without outliers: 0.20000 s" in told
+    assert summary_dict(run)["participants"]["Inner"]["window_seconds_without_outliers"] == pytest.approx(0.2)
+
+
+def test_windows_without_a_known_wait_count_nowhere(tmp_path: Path) -> None:
+    """Where the end of a profiling file is lost, a growing solve came to more than the windows that are known."""
+    rows = [row(w, 0.1, 0.2, 0.15, 0.0) for w in (1, 2, 3)] + [row(4, 9.0, 0.2, None, None)]  # type: ignore[arg-type]
+    write_store(tmp_path, rows, "Inner", configuration=configuration())
+    (run,) = summarise(load_runs([tmp_path], warmup=1))
+    solve = run.participants[0].quantities["solve"]
+    assert (solve.mean, solve.share) == (pytest.approx(0.1), pytest.approx(1 / 3))

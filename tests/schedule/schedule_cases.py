@@ -1,0 +1,315 @@
+"""Couplings of participants that sleep: measured with a real preCICE, to be predicted and measured again."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+from clock_helpers import emulated_clock
+
+from precice_lb.precice_xml import parse_configuration
+from precice_lb.schedule import Schedule
+
+SLEEPER = Path(__file__).with_name("schedule_sleeper.py")
+COSTS = {"A": 0.1, "B": 0.05, "C": 0.2, "D": 0.3}
+Link = tuple[str, str]
+
+
+@dataclass(frozen=True)
+class Scheme:
+    """One coupling scheme; ``one_way`` keeps the first participant's data alone."""
+
+    kind: str
+    pair: str
+    size: float = 0.1
+    one_way: bool = False
+    from_first: bool = False
+
+    @property
+    def links(self) -> list[Link]:
+        """Who sends to whom."""
+        first, *others = self.pair
+        back = [] if self.one_way else [(other, first) for other in others]
+        return [*((first, other) for other in others), *back]
+
+
+@dataclass(frozen=True, eq=False)
+class Case:
+    """A coupling with seconds per iteration of each participant, in windows that repeat."""
+
+    name: str
+    schemes: tuple[Scheme, ...]
+    #: Predicted seconds per window.
+    seconds: float
+    changed: dict[str, float] = field(default_factory=dict)
+    varying: dict[str, list[float]] = field(default_factory=dict)
+    #: What the cycle mean predicts, where the load varies.
+    cycle_mean: float | None = None
+
+    @property
+    def names(self) -> str:
+        return "".join(sorted({name for scheme in self.schemes for name in scheme.pair}))
+
+    @property
+    def costs(self) -> dict[str, list[float]]:
+        """Seconds per iteration in windows that repeat."""
+        return {n: self.varying.get(n, [self.changed.get(n, COSTS.get(n, 0.1))]) for n in self.names}
+
+    def configuration(self, max_time: float = 10.0) -> str:
+        """Text of a configuration that both libprecice and the embedded backend may read."""
+        links = sorted({link for scheme in self.schemes for link in scheme.links})
+        lines = ['<?xml version="1.0" encoding="UTF-8" ?>', "<precice-configuration>"]
+        # Nothing to be written to a disk that others keep busy.
+        lines += ['<log enabled="false" />', '<profiling mode="off" />']
+        lines += [f'<data:scalar name="From{n}" />' for n in sorted({source for source, _ in links})]
+        for n in self.names:
+            used = sorted({n for source, _ in links if source == n} | {source for source, to in links if to == n})
+            lines += [
+                f'<mesh name="{n}-Mesh" dimensions="2">',
+                *(f'<use-data name="From{u}" />' for u in used),
+                "</mesh>",
+            ]
+        for n in self.names:
+            lines += [f'<participant name="{n}">', f'<provide-mesh name="{n}-Mesh" />']
+            for source in [source for source, to in links if to == n]:
+                lines.append(f'<receive-mesh name="{source}-Mesh" from="{source}" />')
+            for source in [source for source, to in links if to == n]:
+                lines.append(f'<read-data name="From{source}" mesh="{n}-Mesh" />')
+                lines.append(
+                    f'<mapping:nearest-neighbor direction="read" from="{source}-Mesh" to="{n}-Mesh" '
+                    'constraint="consistent" />'
+                )
+            if any(source == n for source, _ in links):
+                lines.append(f'<write-data name="From{n}" mesh="{n}-Mesh" />')
+            lines.append("</participant>")
+        pairs = sorted({"".join(sorted(link)) for link in links})
+        lines += [f'<m2n:sockets acceptor="{a}" connector="{b}" exchange-directory="." />' for a, b in pairs]
+        for scheme in self.schemes:
+            lines.append(f"<coupling-scheme:{scheme.kind}>")
+            if scheme.kind == "multi":
+                control = ['control="yes" ', *[""] * (len(scheme.pair) - 1)]
+                lines += [f'<participant name="{n}" {c}/>' for n, c in zip(scheme.pair, control, strict=True)]
+            else:
+                lines.append(f'<participants first="{scheme.pair[0]}" second="{scheme.pair[1]}" />')
+            lines.append(f'<max-time value="{max_time:.12g}" />')
+            size = 'method="first-participant"' if scheme.from_first else f'value="{scheme.size}"'
+            lines.append(f"<time-window-size {size} />")
+            if scheme.kind == "multi" or scheme.kind.endswith("implicit"):
+                lines.append('<max-iterations value="2" />')
+            lines += [f'<exchange data="From{a}" mesh="{a}-Mesh" from="{a}" to="{b}" />' for a, b in scheme.links]
+            lines.append(f"</coupling-scheme:{scheme.kind}>")
+        return "\n".join([*lines, "</precice-configuration>", ""])
+
+    def schedule(self) -> Schedule:
+        return Schedule.from_config(parse_configuration(self.configuration()))
+
+    def per_window(self, schedule: Schedule, windows: int) -> dict[str, np.ndarray]:
+        """Compute seconds per window of each participant."""
+        return {n: np.resize(c, windows) * schedule.iterations[n] for n, c in self.costs.items()}
+
+    def steady(self, schedule: Schedule) -> dict[str, float]:
+        return {n: float(np.mean(c)) * schedule.iterations[n] for n, c in self.costs.items()}
+
+    @property
+    def window_size(self) -> float:
+        """Simulated time after which all windows end together; sizes of a case are multiples of 0.1 up to 0.6."""
+        sizes = [round(10 * s.size) for s in self.schemes if not s.from_first] or [1]
+        return float(np.lcm.reduce(sizes)) / 10
+
+
+def _noise(names: str, windows: int = 64) -> dict[str, list[float]]:
+    generator = np.random.default_rng(11)
+    drawn = {n: (1 + 0.1 * generator.standard_normal(windows)).clip(0.5) for n in names}
+    return {n: (0.1 * factors / factors.mean()).tolist() for n, factors in drawn.items()}
+
+
+def _chain(names: str) -> tuple[Scheme, ...]:
+    return tuple(Scheme("parallel-explicit", a + b) for a, b in pairwise(names))
+
+
+SERIAL_AB = Scheme("serial-implicit", "AB")
+
+#: Measured before with preCICE 3.4.1, all of them.
+CASES = [
+    Case("two serial-explicit", (Scheme("serial-explicit", "AB"), Scheme("serial-explicit", "BC")), 0.25),
+    Case("two parallel-explicit", _chain("ABC"), 0.2),
+    Case("serial-implicit, parallel-explicit", (SERIAL_AB, Scheme("parallel-explicit", "BC")), 0.3),
+    Case("the same with C = 0.5", (SERIAL_AB, Scheme("parallel-explicit", "BC")), 0.5, {"C": 0.5}),
+    Case("serial-implicit, serial-explicit", (SERIAL_AB, Scheme("serial-explicit", "BC")), 0.5),
+    Case("multi", (Scheme("multi", "BAC"),), 0.4),
+    Case("one direction", (Scheme("serial-explicit", "AB", one_way=True),), 0.2, {"A": 0.02, "B": 0.2}),
+    Case(
+        "program order matters",
+        (SERIAL_AB, Scheme("serial-explicit", "AD"), Scheme("serial-explicit", "BC")),
+        0.8,
+    ),
+    Case(
+        "the same, parallel-implicit",
+        (Scheme("parallel-implicit", "AB"), Scheme("serial-explicit", "AD"), Scheme("serial-explicit", "BC")),
+        0.5,
+    ),
+    Case("alternating load", _chain("AB"), 0.25, {"B": 0.2}, {"A": [0.1, 0.3]}, cycle_mean=0.2),
+    Case("noise, two participants", _chain("AB"), 0.106, varying=_noise("AB"), cycle_mean=0.1),
+    Case("noise, chain of five", _chain("ABCDE"), 0.111, varying=_noise("ABCDE"), cycle_mean=0.1),
+]
+
+#: Time windows of different size, and sizes told by first participants.
+MIXED = [
+    Case(
+        "windows of 1 and 2",
+        (Scheme("parallel-explicit", "AB"), Scheme("parallel-explicit", "BC", size=0.2)),
+        0.2,
+    ),
+    Case(
+        "windows of 2 and 3",
+        (Scheme("serial-explicit", "AB", size=0.2), Scheme("serial-explicit", "BC", size=0.3)),
+        0.9,
+        {"A": 0.1, "B": 0.075, "C": 0.2},
+    ),
+    Case("implicit windows of 1, explicit of 2", (SERIAL_AB, Scheme("serial-explicit", "BC", size=0.2)), 0.8),
+    Case(
+        "first participant tells its windows",
+        (Scheme("serial-explicit", "AB", from_first=True, one_way=True), Scheme("parallel-explicit", "AC")),
+        0.2,
+    ),
+]
+
+
+Times = dict[str, dict[str, dict[str, np.ndarray]]]
+
+
+def run_sleepers(
+    cases: Sequence[Case],
+    backend: str,
+    directory: Path,
+    *,
+    periods: Callable[[Case], int],
+    scale: float = 1.0,
+    limit: float = 300.0,
+) -> Times:
+    """Run all cases at once: sleeping takes no processor.
+
+    Returns
+    -------
+    By case and participant, seconds at which the work of each time window was done ("worked") and the window ended
+    ("ended"), how long it slept in it ("slept"), and how much longer than asked for each sleep was ("late").
+    """
+    files = _write(cases, backend, directory, periods, scale, emulated=False)
+    runs: dict[tuple[str, str], subprocess.Popen[str]] = {}
+    said: dict[tuple[str, str], list[str]] = {}
+    readers = []
+    try:
+        for case, file in zip(cases, files, strict=True):
+            for n in case.names:
+                command = [sys.executable, str(SLEEPER), n, str(file)]
+                run = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, bufsize=1)
+                lines: list[str] = []
+                runs[case.name, n], said[case.name, n] = run, lines
+                readers.append(threading.Thread(target=_read, args=(run, lines), daemon=True))
+                readers[-1].start()
+        waiting = threading.Event()
+        for _ in range(int(limit / 0.05)):
+            if all(any(line == "ready" for line in lines) or run.poll() is not None for run, lines in _zip(runs, said)):
+                break
+            waiting.wait(0.05)
+        (directory / "go").touch()
+    finally:
+        for reader in readers:
+            reader.join(timeout=limit if (directory / "go").exists() else 0.0)
+        for run in runs.values():
+            run.kill()
+            run.wait()
+            assert run.stdout is not None
+            run.stdout.close()
+    results: Times = {}
+    for (case_name, n), lines in said.items():
+        assert "".join(lines[-1:]).startswith("{"), f"{case_name}, {n}:\n" + "\n".join(lines)
+        results.setdefault(case_name, {})[n] = _scaled(lines[-1], scale)
+    return results
+
+
+def run_on_emulated_clock(cases: Sequence[Case], directory: Path, *, periods: Callable[[Case], int]) -> Times:
+    """Run one case after the other on the embedded backend, in one process for all participants of a name.
+
+    Returns
+    -------
+    As `run_sleepers`.
+    """
+    files = _write(cases, "precice_lb.embedded", directory, periods, 1.0, emulated=True)
+    (directory / "go").touch()
+    names = sorted({n for case in cases for n in case.names})
+    mine = {n: [(case.name, file) for case, file in zip(cases, files, strict=True) if n in case.names] for n in names}
+    runs: dict[str, subprocess.Popen[bytes]] = {}
+    try:
+        for n, tasks in mine.items():
+            command = [sys.executable, str(SLEEPER), n, *(str(file) for _, file in tasks)]
+            # Files: who waits for the others while they fill a pipe waits for ever.
+            with (directory / f"{n}.out").open("wb") as output:
+                runs[n] = subprocess.Popen(command, env=emulated_clock(dict(os.environ)), stdout=output)
+        for run in runs.values():
+            run.wait(timeout=300)
+    finally:
+        for run in runs.values():
+            run.kill()
+            run.wait()
+    results: Times = {}
+    for n, tasks in mine.items():
+        lines = [line for line in (directory / f"{n}.out").read_text().splitlines() if line.startswith("{")]
+        for (case_name, _), line in zip(tasks, lines, strict=True):
+            results.setdefault(case_name, {})[n] = _scaled(line, 1.0)
+    return results
+
+
+def _write(
+    cases: Sequence[Case],
+    backend: str,
+    directory: Path,
+    periods: Callable[[Case], int],
+    scale: float,
+    *,
+    emulated: bool,
+) -> list[Path]:
+    """Write each case into a directory of its own; return the files that tell its participants what to do."""
+    files = []
+    for index, case in enumerate(cases):
+        place = directory / f"case{index}"
+        place.mkdir()
+        (place / "precice-config.xml").write_text(case.configuration(max_time=periods(case) * case.window_size))
+        schedule = case.schedule()
+        links = [link for scheme in case.schemes for link in scheme.links]
+        task = {
+            "backend": backend,
+            "configuration": str(place / "precice-config.xml"),
+            "go": str(directory / "go"),
+            "emulated": emulated,
+            "costs": {n: [scale * c for c in costs] for n, costs in case.costs.items()},
+            "mean_steps": {n: case.window_size / schedule.windows[n] for n in case.names},
+            "steps": dict.fromkeys(case.names, 0.1 if any(s.from_first for s in case.schemes) else 1e9),
+            "writes": {n: any(source == n for source, _ in links) for n in case.names},
+        }
+        files.append(place / "case.json")
+        files[-1].write_text(json.dumps(task))
+    return files
+
+
+def _scaled(line: str, scale: float) -> dict[str, np.ndarray]:
+    return {key: np.array(values) / scale for key, values in json.loads(line).items()}
+
+
+def _read(run: subprocess.Popen[str], lines: list[str]) -> None:
+    assert run.stdout is not None
+    lines.extend(line.rstrip("\n") for line in run.stdout)
+
+
+def _zip(
+    runs: dict[tuple[str, str], subprocess.Popen[str]], said: dict[tuple[str, str], list[str]]
+) -> list[tuple[subprocess.Popen[str], list[str]]]:
+    return [(runs[key], said[key]) for key in runs]

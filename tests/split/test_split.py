@@ -1,0 +1,257 @@
+from __future__ import annotations
+
+from itertools import product
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from precice_xml_helpers import configuration, scheme
+
+from precice_lb.exceptions import InfeasibleError, ModelError
+from precice_lb.precice_xml import parse_configuration
+from precice_lb.schedule import Schedule
+from precice_lb.split import equal_split, optimize_split, proportional_split, relax, solve
+
+NAMES = "ABCD"
+
+
+def _config(names: str, *schemes: tuple[str, str], iterations: int = 1) -> Schedule:
+    text = configuration(names, [scheme(*s) for s in schemes])
+    return Schedule.from_config(parse_configuration(text), dict.fromkeys(names, iterations))
+
+
+SCHEDULES = {
+    "parallel of two": Schedule.parallel("AB"),
+    "serial of two": Schedule.serial("AB"),
+    "parallel of three": Schedule.parallel("ABC"),
+    "serial of three": Schedule.serial("ABC"),
+    "serial chain": _config("ABC", ("serial-explicit", "AB"), ("serial-explicit", "BC")),
+    "implicit and explicit": _config("ABC", ("serial-implicit", "AB"), ("parallel-explicit", "BC"), iterations=3),
+    "parallel of four": Schedule.parallel("ABCD"),
+    "program order": _config(
+        "ABCD", ("serial-implicit", "AB"), ("serial-explicit", "AD"), ("serial-explicit", "BC"), iterations=2
+    ),
+}
+
+
+def best_by_brute_force(times: dict[str, np.ndarray], budget: int, schedule: Schedule, low: int, high: int) -> float:
+    """The shortest window over all splits within the budget."""
+    splits = np.array([s for s in product(range(low, high + 1), repeat=len(times)) if sum(s) <= budget])
+    costs = {name: curve[splits[:, i] - 1] for i, (name, curve) in enumerate(times.items())}
+    return float(schedule.window_seconds(costs).min())
+
+
+@st.composite
+def instances(draw: st.DrawFn) -> tuple[Schedule, dict[str, np.ndarray], int, int]:
+    schedule = SCHEDULES[draw(st.sampled_from(sorted(SCHEDULES)))]
+    count = len(schedule.participants)
+    minimum = draw(st.integers(1, 3))
+    budget = draw(st.integers(minimum * count, minimum * count + 9))
+    times = {}
+    for name in schedule.participants:
+        # Small whole numbers make ties, and nothing makes them fall with the ranks.
+        values = draw(st.lists(st.integers(1, 20), min_size=budget, max_size=budget))
+        times[name] = np.array(values, dtype=float)
+        if draw(st.booleans()):
+            times[name] /= np.arange(1, budget + 1)
+    return schedule, times, budget, minimum
+
+
+@given(instances())
+def test_no_split_is_better_by_brute_force(instance: tuple[Schedule, dict[str, np.ndarray], int, int]) -> None:
+    schedule, times, budget, minimum = instance
+    result = optimize_split(times, budget, schedule=schedule, minimum_ranks=minimum)
+    assert sum(result.split.values()) <= budget
+    assert min(result.split.values()) >= minimum
+    assert list(result.split) == list(schedule.participants)
+    assert result.compute_seconds == {name: times[name][ranks - 1] for name, ranks in result.split.items()}
+    assert result.window_seconds == float(schedule.window_seconds(result.compute_seconds))
+    assert result.window_seconds == pytest.approx(
+        best_by_brute_force(times, budget, schedule, minimum, budget), rel=1e-9
+    )
+    assert result.gap == 0.0
+    assert set(result.critical_cycle) <= set(schedule.participants)
+    # Ranks left over would make nobody faster.
+    left = budget - sum(result.split.values())
+    for name, ranks in result.split.items():
+        assert times[name][minimum - 1 : ranks + left].min() == result.compute_seconds[name]
+
+
+@given(instances())
+def test_the_named_number_of_ranks_is_what_a_shorter_window_needs(
+    instance: tuple[Schedule, dict[str, np.ndarray], int, int],
+) -> None:
+    _, times, budget, minimum = instance
+    schedule = Schedule.parallel(list(times))
+    result = optimize_split(times, budget, schedule=schedule, minimum_ranks=minimum)
+    reachable = {
+        n: [p for p, t in enumerate(v, 1) if p >= minimum and t < result.window_seconds] for n, v in times.items()
+    }
+    admissible = {n: [p for p in ranks if p <= budget - minimum * (len(times) - 1)] for n, ranks in reachable.items()}
+    if all(admissible.values()):
+        assert result.bound == f"a shorter window needs {sum(ranks[0] for ranks in reachable.values())} ranks"
+    else:
+        assert result.bound == "the slowest is as fast as it gets"
+
+
+def test_the_slowest_are_made_as_fast_as_possible_one_after_the_other() -> None:
+    times = {
+        "A": np.full(20, 8.0),
+        "B": 12.0 / np.arange(1, 21),
+        "C": 6.0 / np.arange(1, 21),
+    }
+    result = optimize_split(times, 10, schedule=Schedule.parallel("ABC"))
+    # A gains nothing; B and C share the other nine ranks as if they were alone.
+    assert result.split == {"A": 1, "B": 6, "C": 3}
+    assert result.window_seconds == 8.0
+    assert result.waits == {"A": 0.0, "B": 6.0, "C": 6.0}
+    assert result.critical_cycle == ("A",)
+
+
+def test_falling_curves_use_the_whole_budget() -> None:
+    ranks = np.arange(1, 561)
+    times = {"Inner": 2.0 + 900 / ranks, "Outer": 1.0 + 300 / ranks}
+    for budget in (2, 3, 17, 560):
+        result = optimize_split(times, budget, schedule=Schedule.parallel(["Inner", "Outer"]))
+        assert sum(result.split.values()) == budget
+        slower = np.maximum(times["Inner"][: budget - 1], times["Outer"][budget - 2 :: -1])
+        assert result.split["Inner"] == 1 + int(np.argmin(slower))
+        assert result.window_seconds == slower.min()
+
+
+def test_sums_at_many_ranks_have_the_analytic_optimum() -> None:
+    # Minimal a/p + b/q + c/r with p + q + r = budget: ranks in proportion to the square roots.
+    budget = 60_000
+    weights = {"A": 900.0, "B": 400.0, "C": 100.0}
+    result = optimize_split(
+        {name: (lambda p, w=weight: w / p) for name, weight in weights.items()}, budget, schedule=Schedule.serial("ABC")
+    )
+    assert result.split == {"A": 30_000, "B": 20_000, "C": 10_000}
+    assert result.window_seconds == pytest.approx(0.03 + 0.02 + 0.01)
+    assert result.critical_cycle == ("A", "B", "C")
+    assert "boxes" in result.bound
+
+
+def test_many_participants_and_ranks() -> None:
+    budget = 100_000
+    weights = {f"P{i}": float(i + 1) for i in range(8)}
+    result = optimize_split(
+        {name: (lambda p, w=weight: w / p) for name, weight in weights.items()},
+        budget,
+        schedule=Schedule.parallel(list(weights)),
+    )
+    assert sum(result.split.values()) == budget
+    assert result.window_seconds == pytest.approx(36 / budget, rel=1e-3)
+    assert result.window_seconds >= 36 / budget
+
+
+def test_bounds_and_array_lengths_are_kept() -> None:
+    times = {"A": 8.0 / np.arange(1, 5), "B": lambda ranks: 8.0 / ranks}
+    schedule = Schedule.parallel("AB")
+    assert optimize_split(times, 20, schedule=schedule).split == {"A": 4, "B": 16}
+    bounded = optimize_split(times, 20, schedule=schedule, minimum_ranks={"B": 3}, maximum_ranks={"A": 2, "B": 9})
+    assert bounded.split == {"A": 2, "B": 9}
+    only = optimize_split({"A": times["A"]}, 3, schedule=Schedule.parallel("A"))
+    assert only.split == {"A": 3}
+
+
+def test_infeasible_problems_are_refused() -> None:
+    times = {"A": np.ones(9), "B": np.ones(9)}
+    schedule = Schedule.parallel("AB")
+    with pytest.raises(InfeasibleError, match="at least 2 ranks for 2 participants"):
+        optimize_split(times, 1, schedule=schedule)
+    with pytest.raises(InfeasibleError, match="at least 7 ranks"):
+        optimize_split(times, 6, schedule=schedule, minimum_ranks={"A": 6})
+    with pytest.raises(InfeasibleError, match='as maximum of "B", found 2'):
+        optimize_split(times, 9, schedule=schedule, minimum_ranks=3, maximum_ranks={"B": 2})
+    for bounds in ({"minimum_ranks": {"C": 2}}, {"maximum_ranks": {"C": 2}}):
+        with pytest.raises(InfeasibleError, match="bounds of A, B, found one of 'C'"):
+            optimize_split(times, 9, schedule=schedule, **bounds)
+    for budget in (9.5, float("nan"), True):
+        with pytest.raises(InfeasibleError, match="whole number as budget"):
+            optimize_split(times, budget, schedule=schedule)
+    assert optimize_split(times, np.int64(9), schedule=schedule, minimum_ranks=np.int64(4)).split["A"] == 4
+    with pytest.raises(InfeasibleError, match="at least 1 rank as minimum"):
+        optimize_split(times, 9, schedule=schedule, minimum_ranks=0)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, 0.0, -1.0])
+def test_unusable_times_are_refused(bad: float) -> None:
+    times = {"A": np.array([1.0, 2.0, bad, 1.0]), "B": np.ones(9)}
+    with pytest.raises(ModelError, match=r'of "A", found .* at 3 ranks'):
+        optimize_split(times, 6, schedule=Schedule.parallel("AB"))
+    # Times that no split can use do not matter.
+    assert optimize_split(times, 3, schedule=Schedule.parallel("AB")).window_seconds == 1.0
+
+
+def test_missing_times_are_refused() -> None:
+    schedule = Schedule.parallel("AB")
+    with pytest.raises(ModelError, match="expected times of A, B"):
+        optimize_split({"A": np.ones(3)}, 4, schedule=schedule)
+    with pytest.raises(ModelError, match=r"shape \(0,\)"):
+        optimize_split({"A": np.ones(3), "B": np.ones(0)}, 4, schedule=schedule)
+    with pytest.raises(ModelError, match=r"shape \(\)"):
+        optimize_split({"A": np.ones(3), "B": lambda ranks: np.float64(1.0)}, 4, schedule=schedule)
+
+
+def test_with_too_many_boxes_the_gap_is_stated(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(solve, "MAXIMUM_BOXES", 0)
+    monkeypatch.setattr(solve, "DIRECT_SPLITS", 0)
+    generator = np.random.default_rng(1)
+    times = {name: 100.0 / np.arange(1, 101) * generator.uniform(1.0, 1.5, 100) for name in "ABC"}
+    result = optimize_split(times, 100, schedule=Schedule.serial("ABC"), verify=True)
+    assert "splits is shorter" in result.verified
+    assert "by a linear relaxation" in result.bound
+    monkeypatch.undo()
+    best = optimize_split(times, 100, schedule=Schedule.serial("ABC"))
+    assert best.gap == 0
+    assert 0 < result.gap < 0.05
+    # The best split may be shorter by the gap and no more.
+    assert result.window_seconds / (1 + result.gap) <= best.window_seconds * (1 + 1e-9)
+    assert best.window_seconds <= result.window_seconds * (1 + 1e-9)
+
+
+def test_a_relaxation_that_fails_does_no_harm(monkeypatch: pytest.MonkeyPatch) -> None:
+    generator = np.random.default_rng(2)
+    times = {name: 100.0 / np.arange(1, 101) * generator.uniform(1.0, 1.5, 100) for name in "ABC"}
+    expected = optimize_split(times, 60, schedule=Schedule.serial("ABC"))
+    monkeypatch.setattr(solve, "DIRECT_SPLITS", 0)
+    monkeypatch.setattr(relax, "linprog", lambda *_, **__: SimpleNamespace(status=4))
+    assert optimize_split(times, 60, schedule=Schedule.serial("ABC")).window_seconds == expected.window_seconds
+
+
+def test_numbers_of_very_different_size_are_no_trouble() -> None:
+    generator = np.random.default_rng(3)
+    scales = {"A": 1e-9, "B": 1.0, "C": 1e-3}
+    for factor in (1e-12, 1.0, 1e12):
+        times = {n: factor * s / np.arange(1, 151) ** 2 * generator.uniform(1, 2, 150) for n, s in scales.items()}
+        for schedule in (Schedule.serial("ABC"), SCHEDULES["serial chain"]):
+            assert "splits is shorter" in optimize_split(times, 150, schedule=schedule, verify=True).verified
+
+
+def test_baselines() -> None:
+    assert equal_split(["A", "B", "C"], 11) == {"A": 4, "B": 4, "C": 3}
+    assert equal_split(["A", "B"], 9, {"B": 6}) == {"A": 3, "B": 6}
+    assert proportional_split({"A": 3.0, "B": 1.0}, 16) == {"A": 12, "B": 4}
+    assert proportional_split({"A": 1.0, "B": 1000.0, "C": 1.0}, 10, 2) == {"A": 2, "B": 6, "C": 2}
+    with pytest.raises(InfeasibleError, match="at least 2 ranks"):
+        equal_split(["A", "B"], 1)
+    for weights in ({}, {"A": 0.0}, {"A": float("nan")}):
+        with pytest.raises(InfeasibleError, match="positive weights"):
+            proportional_split(weights, 5)
+
+
+@given(st.lists(st.floats(1e-3, 1e6), min_size=1, max_size=6), st.integers(1, 4), st.integers(0, 200))
+def test_proportional_splits_give_out_everything(weights: list[float], minimum: int, spare: int) -> None:
+    names = [f"P{i}" for i in range(len(weights))]
+    budget = minimum * len(names) + spare
+    split = proportional_split(dict(zip(names, weights, strict=True)), budget, minimum)
+    assert sum(split.values()) == budget
+    assert min(split.values()) >= minimum
+    # Nobody above the minimum is a whole rank away from the share.
+    free = [i for i, name in enumerate(names) if split[name] > minimum]
+    total, left = sum(weights[i] for i in free), sum(split[names[i]] for i in free)
+    for i in free:
+        assert abs(split[names[i]] - weights[i] / total * left) < len(names)

@@ -1,0 +1,231 @@
+"""The pulse tutorial: its numerics, its meshes, and coupled runs that give the same fields however they are started."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from tutorial_helpers import MESSAGES, TUTORIALS, assert_same_fields, copy_tutorial, couple, tutorial_modules
+
+PULSE = TUTORIALS / "pulse"
+
+acoustics, domains, plot = tutorial_modules("pulse", "acoustics", "domains", "plot")
+
+
+def quadrature(mesh):
+    """Return the weights (order^2,) that integrate over one element."""
+    weights = 0.5 * mesh.size * np.polynomial.legendre.leggauss(mesh.order)[1]
+    return np.kron(weights, weights)
+
+
+def plane_wave(nodes, time):
+    """Return an exact solution of period 1 that travels along the diagonal, (3, elements, nodes)."""
+    k = 2.0 * np.pi * np.array([1.0, 1.0])
+    wave = np.sin(nodes @ k - np.linalg.norm(k) * time)
+    return np.stack([wave, k[0] / np.linalg.norm(k) * wave, k[1] / np.linalg.norm(k) * wave])
+
+
+@pytest.mark.parametrize(("order", "cells"), [(2, 8), (3, 8), (4, 5), (6, 3)])
+def test_the_error_falls_with_the_order(order, cells):
+    errors = []
+    for refinement in (1, 2):
+        mesh = acoustics.Mesh.box(0.5, 1.0 / (refinement * cells), order, periodic=True)
+        domain = acoustics.Domain(mesh)
+        domain.state[...] = plane_wave(domain.nodes, 0.0)
+        for _ in range(60):  # steps so small that the error is the mesh's
+            domain.advance(0.2 / 60)
+        square = (domain.state - plane_wave(domain.nodes, 0.2)) ** 2
+        errors.append(np.sqrt((square @ quadrature(mesh)).sum()))
+    assert np.log2(errors[0] / errors[1]) == pytest.approx(order, abs=0.25)
+
+
+def test_a_closed_box_conserves_and_never_gains_energy():
+    mesh = acoustics.Mesh.box(0.5, 1 / 6, 4, periodic=True)
+    domain = acoustics.Domain(mesh)
+    domain.state[...] = np.random.default_rng(1).normal(size=domain.state.shape)
+    weights, integrals, energies = quadrature(mesh), [], []
+    for _ in range(30):
+        integrals.append((domain.state @ weights).sum(axis=1))
+        energies.append(((domain.state**2) @ weights).sum())
+        domain.advance(0.02)
+    np.testing.assert_allclose(integrals, [integrals[0]] * 30, rtol=0.0, atol=1e-13)
+    assert np.all(np.diff(energies) < 0.0)
+
+
+@pytest.mark.parametrize("order", [1, 3, 6])
+def test_the_step_is_inside_the_stability_limit_and_not_far(order):
+    domain = acoustics.Domain(acoustics.Mesh.box(0.5, 0.5, order, periodic=True))
+    size = domain.state.size
+    columns = [domain.rate(unit.reshape(domain.state.shape)).ravel() for unit in np.eye(size)]
+    eigenvalues = np.linalg.eigvals(np.stack(columns, axis=1))
+
+    def growth(step):
+        z = eigenvalues * step
+        return np.abs(1.0 + z + z**2 / 2.0 + z**3 / 6.0 + z**4 / 24.0).max()
+
+    assert growth(domain.mesh.stable_step) < 1.0 + 1e-9
+    assert growth(1.5 * domain.mesh.stable_step) > 1.0 + 1e-6
+
+
+def test_the_outer_boundary_lets_the_pulse_out():
+    mesh = acoustics.Mesh.box(1.0, 0.25, 4)
+    domain = acoustics.Domain(mesh)
+    domain.state[0] = domains.initial_pressure(domain.nodes)
+    before = ((domain.state**2) @ quadrature(mesh)).sum()
+    domain.advance(4.0)
+    assert ((domain.state**2) @ quadrature(mesh)).sum() < 1e-3 * before
+
+
+def test_degrees_of_freedom_of_the_two_meshes():
+    inner, outer = domains.build_mesh("Inner"), domains.build_mesh("Outer")
+    assert (inner.elements, inner.degrees_of_freedom) == (32 * 32, 27_648)
+    assert (outer.elements, outer.degrees_of_freedom) == (20 * 20 - 4 * 4, 41_472)
+
+
+@pytest.mark.parametrize(("emulated", "refine"), [(False, 1), (True, 1), (False, 2), (False, 3)])
+def test_the_nearest_neighbour_is_never_a_tie(emulated, refine):
+    vertices = {
+        name: acoustics.Domain(domains.build_mesh(name, emulated=emulated, refine=refine)).vertices
+        for name in ("Inner", "Outer")
+    }
+    for name, here in vertices.items():
+        there = vertices["Outer" if name == "Inner" else "Inner"]
+        np.testing.assert_allclose(np.abs(here).max(axis=1), 0.5, atol=1e-15)  # on the interface
+        assert len(np.unique(here.round(12), axis=0)) == len(here)  # no vertex twice
+        distance = np.linalg.norm(here[:, None] - there[None], axis=2)
+        nearest, second = np.partition(distance, 1, axis=1)[:, :2].T
+        assert (second - nearest).min() > 1e-4
+
+
+PARTS = """
+import sys
+import numpy as np
+from mpi4py import MPI
+from acoustics import Domain, Mesh
+from domains import build_mesh, initial_pressure
+
+comm = MPI.COMM_WORLD
+mesh = build_mesh("Outer", emulated=True)
+states = []
+for patient in (False, True):
+    domain = Domain(mesh, comm, patient=patient)
+    domain.state[0] = initial_pressure(domain.nodes)
+    domain.partner(np.ones(len(domain.vertices)), np.zeros((len(domain.vertices), 2)))
+    domain.advance(0.3)
+    states.append(domain.gather())
+empty = comm.gather(len(domain.vertices) == 0)
+few = Mesh.box(0.5, 0.5, 2)
+try:
+    Domain(few, comm)
+    message = ""
+except ValueError as error:
+    message = str(error)
+if comm.Get_rank() == 0:
+    np.savez(sys.argv[1], states=states, empty=empty, message=message)
+"""
+
+
+@pytest.mark.mpi
+def test_the_answer_is_the_same_in_seven_parts(mpiexec, tmp_path):
+    command = [mpiexec, "-n", "7", sys.executable, "-c", PARTS, str(tmp_path / "parts.npz")]
+    subprocess.run(command, env={**os.environ, "PYTHONPATH": str(PULSE)}, check=True, timeout=300)
+    parts = np.load(tmp_path / "parts.npz")
+    domain = acoustics.Domain(domains.build_mesh("Outer", emulated=True))
+    domain.state[0] = domains.initial_pressure(domain.nodes)
+    domain.partner(np.ones(len(domain.vertices)), np.zeros((len(domain.vertices), 2)))
+    domain.advance(0.3)
+    assert np.abs(domain.state).max() > 0.1
+    np.testing.assert_allclose(parts["states"], [domain.state, domain.state], rtol=0.0, atol=1e-12)
+    assert parts["empty"].any()
+    assert not parts["empty"].all()
+    assert str(parts["message"]) == "7 ranks for 4 elements: start at most 4 ranks"
+
+
+def couple_pulse(mpiexec, directory, ranks, *, backend, windows=60, arguments=(), record=False):
+    """Run a copy of the tutorial in ``directory`` and return the fields of its two domains."""
+    copy_tutorial("pulse", directory, windows=windows)
+    scripts = dict(zip(("inner.py", "outer.py"), ranks, strict=True))
+    fields = couple(mpiexec, directory, scripts, backend=backend, arguments=arguments, record=record)
+    for field in fields:
+        assert field.keys() >= {"x", "y", "pressure", "velocity", "time"}
+    return fields
+
+
+@pytest.fixture(scope="module")
+def embedded_fields(mpiexec, tmp_path_factory):
+    return couple_pulse(mpiexec, tmp_path_factory.mktemp("embedded") / "1-1", (1, 1), backend="embedded")
+
+
+@pytest.mark.mpi
+def test_coupled_fields_do_not_depend_on_the_ranks(mpiexec, tmp_path, embedded_fields):
+    fields = couple_pulse(mpiexec, tmp_path / "2-3", (2, 3), backend="embedded")
+    assert_same_fields(fields, embedded_fields, 1e-12)
+
+
+@pytest.mark.precice
+@pytest.mark.mpi
+def test_libprecice_gives_the_same_fields(mpiexec, tmp_path, embedded_fields):
+    fields = couple_pulse(mpiexec, tmp_path / "2-3", (2, 3), backend="libprecice")
+    assert_same_fields(fields, embedded_fields, 1e-10)
+
+
+@pytest.mark.mpi
+def test_the_coupled_pulse_stays_symmetric_and_close_to_the_exact_one(embedded_fields):
+    for fields in embedded_fields:
+        assert float(fields["time"]) == pytest.approx(0.6)
+        x, y, p = (fields[key].ravel() for key in ("x", "y", "pressure"))
+        u, v = (component.ravel() for component in fields["velocity"])
+        for mirrored in [(-x, y, p, -u, v), (x, -y, p, u, -v), (y, x, p, v, u)]:
+            order, image = np.lexsort(np.round([x, y], 9)), np.lexsort(np.round(mirrored[:2], 9))
+            for mine, theirs in zip((x, y, p, u, v), mirrored, strict=True):
+                np.testing.assert_allclose(mine[order], theirs[image], rtol=0.0, atol=1e-10)
+        # The pulse was 1 high; the interface is off by a time window and half a vertex distance.
+        error = np.abs(p - plot.exact_pressure(np.hypot(x, y), 0.6)).max()
+        assert error < 0.01 < 0.1 < np.abs(p).max()
+
+
+@pytest.mark.mpi
+def test_the_emulated_load_costs_what_its_law_says(mpiexec, tmp_path):
+    from precice_lb.dataset import load_runs
+    from precice_lb.emulation import read_laws
+    from precice_lb.ingest.profiling import enrich
+
+    entry = {"work": 0.5, "surface": 0.0, "logarithmic": 0.0, "noise": 0.2, "seed": 4}
+    path = tmp_path / "law.json"
+    path.write_text(json.dumps({"Inner": {"serial": 0.05, **entry}, "Outer": {"serial": 0.0, **entry}}))
+    laws = read_laws(path)
+    arguments = ("--load", "emulated", "--law", str(path))
+    couple_pulse(mpiexec, tmp_path / "run", (2, 3), backend="embedded", windows=6, arguments=arguments, record=True)
+    (run,) = load_runs([tmp_path / "run"], complete=enrich)
+    planted = []
+    for name, ranks in (("Inner", 2), ("Outer", 3)):
+        participant = run.participants[name]
+        assert participant.ranks == ranks
+        law = np.array([laws[name].seconds(ranks) * laws[name].factor(window, ranks) for window in range(6)])
+        np.testing.assert_allclose(participant.compute_seconds, law, atol=MESSAGES)
+        planted.append(law)
+    window_seconds = run.participants["Inner"].window_seconds
+    np.testing.assert_allclose(window_seconds[1:-1], np.maximum(*planted)[1:-1], atol=MESSAGES)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--refine", "0"], "--refine must be at least 1, found 0"),
+        (["--load", "emulated", "--law", "none.json"], "none.json: expected a JSON file of cost laws"),
+        (["--load", "emulated", "--law", "other.json"], "other.json: no cost law of Inner"),
+    ],
+)
+def test_bad_arguments_are_refused_before_anything_runs(tmp_path, arguments, message):
+    law = {"serial": 1.0, "work": 0.0, "surface": 0.0, "logarithmic": 0.0}
+    (tmp_path / "other.json").write_text(json.dumps({"Other": law}))
+    command = [sys.executable, "-m", "precice_lb", "run", str(PULSE / "inner.py"), *arguments]
+    environment = {**os.environ, "PRECICE_LB_BACKEND": "embedded"}
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
