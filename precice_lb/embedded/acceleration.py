@@ -76,8 +76,8 @@ class Acceleration(ABC):
         self._primary = [by_name[mesh, name] for mesh, name, _ in settings.data if (mesh, name) in by_name]
 
     @abstractmethod
-    def accelerate(self, window_start: float, window_end: float) -> None:
-        """Change the samples of an iteration that has not converged (times in simulated seconds)."""
+    def accelerate(self, window_start: float) -> None:
+        """Change the samples of an iteration that has not converged, after a time (simulated seconds)."""
 
     def converged(self, window_start: float) -> None:  # noqa: B027
         """Take note of a time window's last iteration."""
@@ -85,6 +85,10 @@ class Acceleration(ABC):
     def log_entries(self) -> dict[str, int]:
         """Further columns of ``precice-<P>-iterations.log`` with their values."""
         return {}
+
+    def _residuals(self) -> Array:
+        """Change of the primary data at the window's end since the last iteration, as one vector."""
+        return np.concatenate([(one.field.waveform.last - one.previous.last).ravel() for one in self._primary])
 
     def _relax(self, factor: float, window_start: float) -> None:
         for one in self._data:
@@ -97,7 +101,7 @@ class Acceleration(ABC):
 class ConstantRelaxation(Acceleration):
     """The same relaxation factor in every iteration."""
 
-    def accelerate(self, window_start: float, window_end: float) -> None:
+    def accelerate(self, window_start: float) -> None:
         """Relax all data."""
         self._relax(self._settings.relaxation, window_start)
 
@@ -116,11 +120,9 @@ class Aitken(Acceleration):
         self._old_residuals = np.zeros(0)
         self._preconditioner: Preconditioner | None = None
 
-    def accelerate(self, window_start: float, window_end: float) -> None:
+    def accelerate(self, window_start: float) -> None:
         """Find the factor and relax all data with it."""
-        residuals = np.concatenate(
-            [(one.field.waveform.at(window_end) - one.previous.at(window_end)).ravel() for one in self._primary]
-        )
+        residuals = self._residuals()
         # Only several data have to be balanced.
         if self._preconditioner is None and len(self._primary) > 1:
             sizes = [one.field.vertices * one.field.components for one in self._primary]

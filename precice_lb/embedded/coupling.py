@@ -227,7 +227,7 @@ class Scheme(ABC):
                 if self.has_converged:
                     self._acceleration.converged(self.window_start)
                 else:
-                    self._acceleration.accelerate(self.window_start, self.time + self._clock.until_window_end)
+                    self._acceleration.accelerate(self.window_start)
 
     def _log_window(self) -> None:
         if self._iterations_log is None:

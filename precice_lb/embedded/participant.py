@@ -135,8 +135,7 @@ class Participant(Access):
         """
         if self._state is not State.CONSTRUCTED:
             raise CouplingError(f"initialize() may only be called once, found a call {self._state.value}")
-        coupling = self._parts.coupling
-        if coupling.is_required(Action.INITIALIZE_DATA) and not coupling.is_fulfilled(Action.INITIALIZE_DATA):
+        if self._parts.coupling.is_open(Action.INITIALIZE_DATA):
             raise CouplingError(
                 "initial data has to be written before initialize(): call requires_initial_data() after the mesh is "
                 "defined, and write_data() if it is true"
