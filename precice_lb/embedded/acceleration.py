@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precice_lb.embedded.clock import TOLERANCE
-from precice_lb.embedded.coupling_data import CouplingData
 from precice_lb.embedded.intracomm import IntraComm
+from precice_lb.embedded.mesh import CouplingData
 from precice_lb.embedded.settings import AccelerationSettings
 
 __all__ = ["Acceleration", "Aitken", "ConstantRelaxation", "Preconditioner"]
@@ -36,7 +36,7 @@ class Preconditioner:
         self._intra = intra
         self._is_first_window = True
         self._sums = self._sums_in_use = np.zeros(len(sizes))
-        self._factors = np.array([scaling for *_, scaling in settings.data]) if self._constant else np.ones(len(sizes))
+        self._factors = np.array([scaling if self._constant else 1.0 for *_, scaling, _ in settings.data])
         self._spread()
 
     def _spread(self) -> None:
@@ -73,7 +73,7 @@ class Acceleration(ABC):
         self._intra = intra
         by_name = {(one.field.mesh, one.field.data): one for one in data}
         #: The data that are looked at, in the order of the configuration.
-        self._primary = [by_name[mesh, name] for mesh, name, _ in settings.data if (mesh, name) in by_name]
+        self._primary = [by_name[mesh, name] for mesh, name, *_ in settings.data if (mesh, name) in by_name]
 
     @abstractmethod
     def accelerate(self, window_start: float) -> None:

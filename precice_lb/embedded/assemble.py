@@ -9,10 +9,9 @@ from precice_lb.embedded.acceleration import Acceleration, Aitken, ConstantRelax
 from precice_lb.embedded.composition import Composition
 from precice_lb.embedded.convergence import Measure
 from precice_lb.embedded.coupling import Scheme
-from precice_lb.embedded.coupling_data import CouplingData
 from precice_lb.embedded.dataflow import mapped_data, schemes_of
 from precice_lb.embedded.mapping import MappedField, Mapping, NearestNeighbour
-from precice_lb.embedded.mesh import Field, Mesh
+from precice_lb.embedded.mesh import CouplingData, Field, Mesh
 from precice_lb.embedded.quasi_newton import QuasiNewton
 from precice_lb.embedded.rbf import RadialBasis
 from precice_lb.embedded.rendezvous import Appointment

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from precice_lb.embedded.coupling import Action, Scheme
-from precice_lb.embedded.coupling_data import CouplingData
 from precice_lb.embedded.m2n import Links
+from precice_lb.embedded.mesh import CouplingData
 
 __all__ = ["Composition"]
 

@@ -14,10 +14,10 @@ import numpy as np
 from precice_lb.embedded.acceleration import Acceleration
 from precice_lb.embedded.clock import TOLERANCE, Clock
 from precice_lb.embedded.convergence import Convergence, Measure
-from precice_lb.embedded.coupling_data import CouplingData
 from precice_lb.embedded.errors import CouplingError
 from precice_lb.embedded.intracomm import IntraComm
 from precice_lb.embedded.m2n import Links
+from precice_lb.embedded.mesh import CouplingData
 from precice_lb.embedded.watch import Table
 from precice_lb.precice_xml import CouplingScheme
 

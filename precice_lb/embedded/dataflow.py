@@ -82,18 +82,19 @@ def _in_scheme(configuration: Configuration, scheme: CouplingScheme) -> Iterator
             )
     exchanged = {(e.mesh, e.data) for e in scheme.exchanges if decides in (e.source, e.target)}
     acceleration = acceleration_settings(configuration, scheme)
-    accelerated = [] if acceleration is None else [(mesh, data) for mesh, data, _ in acceleration.data]
-    for mesh, data in [*((m.mesh, m.data) for m in measure_settings(configuration, scheme)), *accelerated]:
+    accelerated = () if acceleration is None else acceleration.data
+    looked_at = [(each.mesh, each.data, scheme.line) for each in measure_settings(configuration, scheme)]
+    for mesh, data, line in [*looked_at, *((mesh, data, line) for mesh, data, _, line in accelerated)]:
         if (mesh, data) not in exchanged:
             yield _Problem(
-                scheme.line,
+                line,
                 f'looks at data "{data}" on mesh "{mesh}" for convergence or acceleration, which "{decides}" does not '
                 "exchange: add an <exchange> or remove it",
             )
-    for mesh, data in accelerated if scheme.is_serial else ():
+    for mesh, data, _, line in accelerated if scheme.is_serial else ():
         if (mesh, data, decides) not in sent:
             yield _Problem(
-                scheme.line,
+                line,
                 f'accelerates data "{data}" on mesh "{mesh}", but in a serial scheme only what the second participant '
                 f'"{decides}" sends can be accelerated: remove it from the acceleration',
             )

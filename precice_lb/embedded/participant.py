@@ -14,10 +14,10 @@ from precice_lb.embedded.assemble import assemble
 from precice_lb.embedded.channel import Channel
 from precice_lb.embedded.clock import TOLERANCE
 from precice_lb.embedded.coupling import Action
-from precice_lb.embedded.coupling_data import CouplingData
 from precice_lb.embedded.errors import CouplingError, refused
 from precice_lb.embedded.intracomm import IntraComm
 from precice_lb.embedded.m2n import Links
+from precice_lb.embedded.mesh import CouplingData
 from precice_lb.embedded.partition import exchange_meshes
 from precice_lb.embedded.profiling import Profiler
 from precice_lb.embedded.rendezvous import configuration_hash, connect, timeout_seconds
