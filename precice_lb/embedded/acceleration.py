@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precice_lb.embedded.clock import TOLERANCE
-from precice_lb.embedded.coupling_data import CouplingData
 from precice_lb.embedded.intracomm import IntraComm
+from precice_lb.embedded.mesh import CouplingData
 from precice_lb.embedded.settings import AccelerationSettings
 
 __all__ = ["Acceleration", "Aitken", "ConstantRelaxation", "Preconditioner"]
@@ -36,7 +36,7 @@ class Preconditioner:
         self._intra = intra
         self._is_first_window = True
         self._sums = self._sums_in_use = np.zeros(len(sizes))
-        self._factors = np.array([scaling for *_, scaling in settings.data]) if self._constant else np.ones(len(sizes))
+        self._factors = np.array([scaling if self._constant else 1.0 for *_, scaling, _ in settings.data])
         self._spread()
 
     def _spread(self) -> None:
@@ -73,11 +73,11 @@ class Acceleration(ABC):
         self._intra = intra
         by_name = {(one.field.mesh, one.field.data): one for one in data}
         #: The data that are looked at, in the order of the configuration.
-        self._primary = [by_name[mesh, name] for mesh, name, _ in settings.data if (mesh, name) in by_name]
+        self._primary = [by_name[mesh, name] for mesh, name, *_ in settings.data if (mesh, name) in by_name]
 
     @abstractmethod
-    def accelerate(self, window_start: float, window_end: float) -> None:
-        """Change the samples of an iteration that has not converged (times in simulated seconds)."""
+    def accelerate(self, window_start: float) -> None:
+        """Change the samples of an iteration that has not converged, after a time (simulated seconds)."""
 
     def converged(self, window_start: float) -> None:  # noqa: B027
         """Take note of a time window's last iteration."""
@@ -85,6 +85,10 @@ class Acceleration(ABC):
     def log_entries(self) -> dict[str, int]:
         """Further columns of ``precice-<P>-iterations.log`` with their values."""
         return {}
+
+    def _residuals(self) -> Array:
+        """Change of the primary data at the window's end since the last iteration, as one vector."""
+        return np.concatenate([(one.field.waveform.last - one.previous.last).ravel() for one in self._primary])
 
     def _relax(self, factor: float, window_start: float) -> None:
         for one in self._data:
@@ -97,7 +101,7 @@ class Acceleration(ABC):
 class ConstantRelaxation(Acceleration):
     """The same relaxation factor in every iteration."""
 
-    def accelerate(self, window_start: float, window_end: float) -> None:
+    def accelerate(self, window_start: float) -> None:
         """Relax all data."""
         self._relax(self._settings.relaxation, window_start)
 
@@ -116,11 +120,9 @@ class Aitken(Acceleration):
         self._old_residuals = np.zeros(0)
         self._preconditioner: Preconditioner | None = None
 
-    def accelerate(self, window_start: float, window_end: float) -> None:
+    def accelerate(self, window_start: float) -> None:
         """Find the factor and relax all data with it."""
-        residuals = np.concatenate(
-            [(one.field.waveform.at(window_end) - one.previous.at(window_end)).ravel() for one in self._primary]
-        )
+        residuals = self._residuals()
         # Only several data have to be balanced.
         if self._preconditioner is None and len(self._primary) > 1:
             sizes = [one.field.vertices * one.field.components for one in self._primary]

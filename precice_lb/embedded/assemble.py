@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 from precice_lb.embedded.acceleration import Acceleration, Aitken, ConstantRelaxation
-from precice_lb.embedded.clock import Clock
 from precice_lb.embedded.composition import Composition
-from precice_lb.embedded.convergence import Convergence, Measure
-from precice_lb.embedded.coupling import Iterations, Scheme
-from precice_lb.embedded.coupling_data import CouplingData
-from precice_lb.embedded.dataflow import schemes_of
+from precice_lb.embedded.convergence import Measure
+from precice_lb.embedded.coupling import Scheme
+from precice_lb.embedded.dataflow import mapped_data, schemes_of
 from precice_lb.embedded.mapping import MappedField, Mapping, NearestNeighbour
-from precice_lb.embedded.mesh import Field, Mesh
+from precice_lb.embedded.mesh import CouplingData, Field, Mesh
 from precice_lb.embedded.quasi_newton import QuasiNewton
 from precice_lb.embedded.rbf import RadialBasis
 from precice_lb.embedded.rendezvous import Appointment
@@ -65,12 +62,8 @@ def assemble(configuration: Configuration, participant: str) -> Parts:
         source, target = meshes[str(described_mapping.source)], meshes[str(described_mapping.target)]
         mapping = _mapping(configuration, described_mapping, source, target)
         mappings.append(mapping)
-        is_read = described_mapping.direction == "read"
-        here, there = (target, source) if is_read else (source, target)
-        for mesh_name, data in me.reads if is_read else me.writes:
-            if mesh_name == here.name and data in there.fields:
-                mapped = MappedField(mapping, source.fields[data], target.fields[data])
-                maps[described_mapping.direction].append(mapped)
+        for data in mapped_data(configuration, me, described_mapping):
+            maps[described_mapping.direction].append(MappedField(mapping, source.fields[data], target.fields[data]))
 
     watch_points = [
         WatchPoint(participant, watched["name"], meshes[watched["mesh"]], watched_place(configuration, element))
@@ -108,52 +101,21 @@ _ACCELERATIONS: dict[str, type[Acceleration]] = {
 
 def _scheme(configuration: Configuration, scheme: CouplingScheme, participant: str, meshes: dict[str, Mesh]) -> Scheme:
     order = [(mesh.name, data) for mesh in configuration.meshes.values() for data in mesh.data]
-    partners = [name for name in scheme.participants if name != participant]
     data: dict[tuple[str, str], CouplingData] = {}
-    sends: dict[str, list[CouplingData]] = {partner: [] for partner in partners}
-    receives: dict[str, list[CouplingData]] = {partner: [] for partner in partners}
-    for exchange in scheme.exchanges:
-        pair = (exchange.mesh, exchange.data)
-        if participant in (exchange.source, exchange.target) and pair not in data:
-            field = meshes[exchange.mesh].fields[exchange.data]
-            data[pair] = CouplingData(field, order.index(pair), exchange.substeps, exchange.initialize)
-        if participant == exchange.source:
-            sends[exchange.target].append(data[pair])
-        elif participant == exchange.target:
-            receives[exchange.source].append(data[pair])
-    for exchanged in (*sends.values(), *receives.values()):
-        exchanged.sort(key=lambda one: one.number)
-    size = None if scheme.window_size_from_first else scheme.time_window_size
-    controller = scheme.controller or scheme.participants[1]
+    for one in scheme.exchanges:
+        pair = (one.mesh, one.data)
+        if participant in (one.source, one.target):
+            field = meshes[one.mesh].fields[one.data]
+            data.setdefault(pair, CouplingData(field, order.index(pair), one.substeps, one.initialize))
     pairs = [{m2n.acceptor, m2n.connector} for m2n in configuration.m2ns]
-    others: dict[str, Any] = {
-        "participant": participant,
-        "controller": controller,
-        "partners": [name for name in partners if {participant, name} in pairs],
-        "clock": Clock(size, scheme.max_time),
-        "max_windows": scheme.max_time_windows,
-        "sends": sends,
-        "receives": receives,
-        "iterations": _iterations(configuration, scheme, participant == controller, data),
-    }
-    if scheme.is_serial:
-        return SerialScheme(window_from_first=scheme.window_size_from_first, **others)
-    return ParallelScheme(**others)
-
-
-def _iterations(
-    configuration: Configuration, scheme: CouplingScheme, controls: bool, data: dict[tuple[str, str], CouplingData]
-) -> Iterations | None:
-    if not scheme.is_implicit:
-        return None
-    if not controls:
-        return Iterations(Convergence([], scheme.max_iterations), None)
-    measures = [
-        Measure(settings, data[settings.mesh, settings.data]) for settings in measure_settings(configuration, scheme)
-    ]
-    settings = acceleration_settings(configuration, scheme)
-    make = None if settings is None else partial(_ACCELERATIONS[settings.kind], settings)
-    return Iterations(Convergence(measures, scheme.max_iterations), make)
+    partners = [name for name in scheme.participants if {participant, name} in pairs]
+    measures, make_acceleration = [], None
+    if participant == (scheme.controller or scheme.participants[1]):
+        measures = [Measure(each, data[each.mesh, each.data]) for each in measure_settings(configuration, scheme)]
+        settings = acceleration_settings(configuration, scheme)
+        make_acceleration = None if settings is None else partial(_ACCELERATIONS[settings.kind], settings)
+    kind = SerialScheme if scheme.is_serial else ParallelScheme
+    return kind(scheme, participant, partners, data, measures, make_acceleration)
 
 
 def _appointments(configuration: Configuration, participant: str) -> list[Appointment]:

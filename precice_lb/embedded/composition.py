@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from precice_lb.embedded.coupling import Action, Scheme
-from precice_lb.embedded.coupling_data import CouplingData
 from precice_lb.embedded.m2n import Links
+from precice_lb.embedded.mesh import CouplingData
 
 __all__ = ["Composition"]
 
@@ -67,21 +67,16 @@ class Composition:
         """Return the data that comes anew in every iteration, and whether its sample at the window's start stays."""
         return self._implicit.repeated_data() if self._implicit else {}
 
-    def is_required(self, action: Action) -> bool:
-        """Whether the solver has to do something, whether or not it has already asked for it."""
-        return any(action in scheme.required for scheme in self._active)
-
-    def is_fulfilled(self, action: Action) -> bool:
-        """Whether the solver has asked for what it has to do."""
-        return any(action in scheme.fulfilled for scheme in self._active)
+    def is_open(self, action: Action) -> bool:
+        """Whether the solver has to do something that it has not asked for."""
+        return any(action in scheme.required - scheme.fulfilled for scheme in self._active)
 
     def fulfill(self, action: Action) -> bool:
         """Take note that the solver has asked for an action; True if it has to do it."""
-        required = self.is_required(action)
-        for scheme in self._active:
-            if action in scheme.required:
-                scheme.fulfilled.add(action)
-        return required
+        required = [scheme for scheme in self._active if action in scheme.required]
+        for scheme in required:
+            scheme.fulfilled.add(action)
+        return bool(required)
 
     def initialize(self, links: Links) -> None:
         """Exchange initial data in each scheme in turn."""

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from precice_lb.embedded.clock import TOLERANCE
-from precice_lb.embedded.coupling_data import CouplingData
 from precice_lb.embedded.intracomm import IntraComm
+from precice_lb.embedded.mesh import CouplingData
 from precice_lb.embedded.settings import MeasureSettings
 
 __all__ = ["Convergence", "Measure"]

@@ -8,20 +8,20 @@ from __future__ import annotations
 import enum
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from precice_lb.embedded.acceleration import Acceleration
 from precice_lb.embedded.clock import TOLERANCE, Clock
-from precice_lb.embedded.convergence import Convergence
-from precice_lb.embedded.coupling_data import CouplingData
+from precice_lb.embedded.convergence import Convergence, Measure
 from precice_lb.embedded.errors import CouplingError
 from precice_lb.embedded.intracomm import IntraComm
 from precice_lb.embedded.m2n import Links
+from precice_lb.embedded.mesh import CouplingData
 from precice_lb.embedded.watch import Table
+from precice_lb.precice_xml import CouplingScheme
 
-__all__ = ["Action", "Iterations", "Scheme"]
+__all__ = ["Action", "Scheme"]
 
 
 class Action(enum.Enum):
@@ -32,68 +32,52 @@ class Action(enum.Enum):
     READ_CHECKPOINT = "requires_reading_checkpoint"
 
 
-@dataclass
-class Iterations:
-    """What an implicit scheme has and an explicit one has not.
-
-    At the participant that decides, ``convergence`` has measures, and ``make_acceleration`` makes the acceleration, if
-    there is one, of the data to accelerate, once the meshes are known.
-    """
-
-    convergence: Convergence
-    make_acceleration: Callable[[Sequence[CouplingData], IntraComm], Acceleration] | None
-
-
 class Scheme(ABC):
     """One participant's side of a coupling.
 
-    ``controller`` judges the iterations: the second of two participants, or that of a ``multi`` scheme; ``first`` is
-    whether it is another. ``partners`` are those that this one has an m2n with, ``sends`` and ``receives`` what it
-    exchanges with each, data in preCICE's order.
+    ``first`` is whether another one judges the iterations: the second of two participants, or the controller of a
+    ``multi`` scheme. `partners` are those that this one has an m2n with, `data` all that it exchanges, by mesh and
+    name. `measures` and `make_acceleration` are for the one that judges; it accelerates once the meshes are known.
     """
 
     def __init__(
         self,
-        *,
+        described: CouplingScheme,
         participant: str,
-        controller: str,
         partners: Sequence[str],
-        clock: Clock,
-        max_windows: int | None,
-        sends: Mapping[str, Sequence[CouplingData]],
-        receives: Mapping[str, Sequence[CouplingData]],
-        iterations: Iterations | None = None,
+        data: Mapping[tuple[str, str], CouplingData],
+        measures: Sequence[Measure],
+        make_acceleration: Callable[[Sequence[CouplingData], IntraComm], Acceleration] | None,
     ) -> None:
-        self.first = participant != controller
+        self.is_implicit = described.is_implicit
         self.window_complete = False
         self.has_converged = False
         self.required: set[Action] = set()
         self.fulfilled: set[Action] = set()
         self._participant = participant
-        self._controller = controller
+        self._controller = described.controller or described.participants[1]
+        self.first = participant != self._controller
         self._partners = sorted(partners)
-        self._clock = clock
-        self._next_window_seconds = clock.window_seconds
-        self._max_windows = max_windows
+        self._window_from_first = described.window_size_from_first
+        self._next_window_seconds = None if self._window_from_first else described.time_window_size
+        self._clock = Clock(self._next_window_seconds, described.max_time)
+        self._max_windows = described.max_time_windows
         self._window = 1
-        self._sends = sends
-        self._receives = receives
-        self._iterations = iterations
+        # In the order of preCICE, each once.
+        self._data = sorted(data.values(), key=lambda one: one.number)
+        ways = {(e.source, e.target, data[e.mesh, e.data]) for e in described.exchanges if (e.mesh, e.data) in data}
+        self._sends = {to: [one for one in self._data if (participant, to, one) in ways] for to in self._partners}
+        self._receives = {by: [one for one in self._data if (by, participant, one) in ways] for by in self._partners}
+        self._convergence = Convergence(measures, described.max_iterations)
+        self._make_acceleration = make_acceleration
         self._iteration = 1
         self._total_iterations = 1
         self._acceleration: Acceleration | None = None
         self._links: Links
         self._iterations_log: Table | None = None
         self._convergence_log: Table | None = None
-        both = [data for side in (sends, receives) for each in side.values() for data in each]
-        self._data = sorted(dict.fromkeys(both), key=lambda data: data.number)
-        if any(data.initialize for each in sends.values() for data in each):
+        if any(one.initialize for each in self._sends.values() for one in each):
             self.required.add(Action.INITIALIZE_DATA)
-
-    @property
-    def is_implicit(self) -> bool:
-        """Whether time windows are repeated until they have converged."""
-        return self._iterations is not None
 
     @property
     def time(self) -> float:
@@ -153,17 +137,17 @@ class Scheme(ABC):
         for each in self._receives.values():
             for data in each:
                 data.field.waveform.put(self.time, np.zeros((data.field.vertices, data.field.components)))
-        if self._iterations is not None:
+        if self.is_implicit:
             self._store_iteration()
-            if not self.first and self._iterations.make_acceleration is not None:
-                self._acceleration = self._iterations.make_acceleration(self._accelerated_data(), links.intra)
+            if self._make_acceleration is not None:
+                self._acceleration = self._make_acceleration(self._accelerated_data(), links.intra)
             self.required.add(Action.WRITE_CHECKPOINT)
             if links.intra.is_primary:
                 more = [] if self._acceleration is None else list(self._acceleration.log_entries())
                 columns = ["TimeWindow", "TotalIterations", "Iterations", "Convergence", *more]
                 self._iterations_log = Table(f"precice-{self._participant}-iterations.log", columns)
                 if not self.first:
-                    headers = [measure.header for measure in self._iterations.convergence.measures]
+                    headers = [measure.header for measure in self._convergence.measures]
                     columns = ["TimeWindow", "Iteration", *headers]
                     self._convergence_log = Table(f"precice-{self._participant}-convergence.log", columns)
         self._exchange_initial()
@@ -182,7 +166,7 @@ class Scheme(ABC):
         if not self._clock.at_window_end:
             return
         self._exchange_second()
-        if self._iterations is not None:
+        if self.is_implicit:
             if self.has_converged:
                 self._log_window()
                 if self.is_ongoing:
@@ -192,7 +176,7 @@ class Scheme(ABC):
                 self._window -= 1
             self._total_iterations += 1
             self._iteration = 1 if self.has_converged else self._iteration + 1
-        self.window_complete = self._iterations is None or self.has_converged
+        self.window_complete = not self.is_implicit or self.has_converged
         if self.window_complete:
             self._clock.complete_window()
         else:
@@ -212,13 +196,13 @@ class Scheme(ABC):
         return self._data
 
     def _send(self, *, initial: bool = False) -> None:
-        for partner in self._partners:
-            if _of_interest(data := self._sends.get(partner, ()), initial):
+        for partner, data in self._sends.items():
+            if _of_interest(data, initial):
                 self._links.send_data(partner, data)
 
     def _receive(self, time: float, *, initial: bool = False) -> None:
-        for partner in self._partners:
-            if _of_interest(data := self._receives.get(partner, ()), initial):
+        for partner, data in self._receives.items():
+            if _of_interest(data, initial):
                 self._links.receive_data(partner, data, time)
 
     def _finish_iteration(self) -> None:
@@ -234,23 +218,21 @@ class Scheme(ABC):
 
     def _iterate(self) -> None:
         """Judge the iteration, and accelerate or take note (``doImplicitStep``)."""
-        assert self._iterations is not None
-        convergence = self._iterations.convergence
-        self.has_converged = convergence.has_converged(self._iteration, self._links.intra)
+        self.has_converged = self._convergence.has_converged(self._iteration, self._links.intra)
         if self._convergence_log is not None:
-            residuals = [measure.residual for measure in convergence.measures]
+            residuals = [measure.residual for measure in self._convergence.measures]
             self._convergence_log.write([self._window - 1, self._iteration, *residuals])
         if self._acceleration is not None:
             with self._links.profiler.event("accelerate"):
                 if self.has_converged:
                     self._acceleration.converged(self.window_start)
                 else:
-                    self._acceleration.accelerate(self.window_start, self.time + self._clock.until_window_end)
+                    self._acceleration.accelerate(self.window_start)
 
     def _log_window(self) -> None:
-        if self._iterations_log is None or self._iterations is None:
+        if self._iterations_log is None:
             return
-        limit = self._iterations.convergence.max_iterations
+        limit = self._convergence.max_iterations
         converged = limit is None or self._iteration < limit
         more = {} if self._acceleration is None else self._acceleration.log_entries()
         row = [self._window - 1, self._total_iterations, self._iteration, int(converged), *more.values()]

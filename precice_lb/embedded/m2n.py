@@ -11,10 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precice_lb.embedded.channel import Channel
-from precice_lb.embedded.coupling_data import CouplingData
 from precice_lb.embedded.errors import CouplingError
 from precice_lb.embedded.intracomm import IntraComm
-from precice_lb.embedded.mesh import Mesh, Partition, gather
+from precice_lb.embedded.mesh import CouplingData, Mesh, Partition, gather
 from precice_lb.embedded.profiling import Profiler
 
 __all__ = ["Links"]

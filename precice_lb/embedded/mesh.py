@@ -1,7 +1,8 @@
-"""Meshes as one participant sees them, with their fields and where their vertices are among the ranks."""
+"""Meshes as one participant sees them, with their fields, what is exchanged of these, and which rank has what."""
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 
 import numpy as np
@@ -11,7 +12,7 @@ from precice_lb.embedded.errors import CouplingError
 from precice_lb.embedded.intracomm import IntraComm
 from precice_lb.embedded.waveform import Waveform
 
-__all__ = ["Field", "Mesh", "Partition", "gather"]
+__all__ = ["CouplingData", "Field", "Mesh", "Partition", "gather"]
 
 Array = NDArray[np.float64]
 
@@ -19,12 +20,12 @@ Array = NDArray[np.float64]
 class Partition:
     """Which of a mesh's vertices each rank holds.
 
-    ``mine`` are global indices of this rank's vertices, rising; None at the provider, which numbers rank after rank.
+    At the provider, whose vertices are numbered rank after rank, `size` are this rank's; elsewhere `size` are all and
+    `mine` the indices of this rank's, rising.
     """
 
-    def __init__(self, intra: IntraComm, mine: NDArray[np.int64] | None, size: int, whole_size: int = 0) -> None:
-        self.size = size
-        self.whole_size = whole_size
+    def __init__(self, intra: IntraComm, size: int, mine: NDArray[np.int64] | None = None) -> None:
+        self.whole_size = size
         self._ends: list[int] = []
         self._indices: list[NDArray[np.int64]] | None = None
         if mine is not None:
@@ -95,6 +96,32 @@ class Field:
         """Start from zeros again: preCICE resets what was written in every ``advance``."""
         # A new array, since the old one may be the sample of a waveform or on its way to a partner.
         self._written = np.zeros((self.vertices, self.components))
+
+
+@dataclasses.dataclass(eq=False)
+class CouplingData:
+    """A field with how it is exchanged (all samples or the last, also initially) and its last coupling iteration.
+
+    ``number`` is its rank in the order in which preCICE numbers data: that of meshes and their ``<use-data>``.
+    """
+
+    field: Field
+    number: int
+    substeps: bool
+    initialize: bool
+    previous: Waveform = dataclasses.field(init=False)
+
+    def __post_init__(self) -> None:
+        self.store_iteration()
+
+    def store_iteration(self) -> None:
+        """Remember the samples for the next iteration."""
+        self.previous = self.field.waveform.copy()
+
+    def move_to_next_window(self) -> None:
+        """Forget all samples but the one at the end of the time window: the next one starts with it."""
+        self.field.waveform.clear_except_last()
+        self.store_iteration()
 
 
 class Mesh:

@@ -8,17 +8,16 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from precice_lb.embedded.access import Access, State
+from precice_lb.embedded.access import Access, State, as_text
 from precice_lb.embedded.allowed import check_supported
 from precice_lb.embedded.assemble import assemble
-from precice_lb.embedded.calls import as_text
 from precice_lb.embedded.channel import Channel
 from precice_lb.embedded.clock import TOLERANCE
 from precice_lb.embedded.coupling import Action
-from precice_lb.embedded.coupling_data import CouplingData
 from precice_lb.embedded.errors import CouplingError, refused
 from precice_lb.embedded.intracomm import IntraComm
 from precice_lb.embedded.m2n import Links
+from precice_lb.embedded.mesh import CouplingData
 from precice_lb.embedded.partition import exchange_meshes
 from precice_lb.embedded.profiling import Profiler
 from precice_lb.embedded.rendezvous import configuration_hash, connect, timeout_seconds
@@ -136,8 +135,7 @@ class Participant(Access):
         """
         if self._state is not State.CONSTRUCTED:
             raise CouplingError(f"initialize() may only be called once, found a call {self._state.value}")
-        coupling = self._parts.coupling
-        if coupling.is_required(Action.INITIALIZE_DATA) and not coupling.is_fulfilled(Action.INITIALIZE_DATA):
+        if self._parts.coupling.is_open(Action.INITIALIZE_DATA):
             raise CouplingError(
                 "initial data has to be written before initialize(): call requires_initial_data() after the mesh is "
                 "defined, and write_data() if it is true"

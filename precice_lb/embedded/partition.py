@@ -27,7 +27,7 @@ def exchange_meshes(configuration: Configuration, participant: str, links: Links
     meshes = sorted(links.meshes.values(), key=lambda mesh: mesh.name)
     for mesh in meshes:
         if mesh.provided:
-            mesh.partition = Partition(links.intra, None, mesh.size)
+            mesh.partition = Partition(links.intra, mesh.size)
             receivers = [
                 other.name
                 for other in configuration.participants.values()
@@ -58,7 +58,7 @@ def _keep(mesh: Mesh, whole: Array, safety_factor: float | None, mappings: list[
     size = len(whole)
     if not intra.is_parallel:
         mesh.add_vertices(whole)
-        mesh.partition = Partition(intra, np.arange(size), size, size)
+        mesh.partition = Partition(intra, size, np.arange(size))
         return
     candidates = np.arange(size)
     origins = [mapping.origins.coordinates for mapping in mappings]
@@ -77,7 +77,7 @@ def _keep(mesh: Mesh, whole: Array, safety_factor: float | None, mappings: list[
     needed = [candidates[mapping.needed(whole[candidates])] for mapping in mappings]
     mine = np.unique(np.concatenate(needed)) if needed else np.empty(0, dtype=np.int64)
     mesh.add_vertices(whole[mine])
-    mesh.partition = Partition(intra, mine, len(mine), size)
+    mesh.partition = Partition(intra, size, mine)
 
 
 def expanded_box(coordinates: Array, safety_factor: float) -> Array | None:

@@ -1,6 +1,8 @@
 """Interface quasi-Newton acceleration with an inverse least-squares Jacobian (IQN-ILS).
 
-preCICE's ``acceleration/BaseQNAcceleration.cpp``, ``IQNILSAcceleration.cpp`` and ``time/TimeGrids.cpp``; J. Degroote,
+preCICE's ``acceleration/BaseQNAcceleration.cpp``, ``IQNILSAcceleration.cpp`` and ``time/TimeGrids.cpp``. Where its
+``impl/QRFactorization.cpp`` updates Q and R as columns come and go, with one sum over the ranks for each product, every
+iteration factorises anew here: each rank its rows, the primary rank what these leave. J. Degroote,
 K.-J. Bathe and J. Vierendeels, Performance of a new partitioned procedure versus a monolithic procedure in
 fluid-structure interaction, Computers & Structures 87 (2009) 793; for waveforms: B. Rüth et al., Quasi-Newton waveform
 iteration for partitioned surface-coupled multiphysics applications, International Journal for Numerical Methods in
@@ -11,37 +13,70 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from precice_lb.embedded.acceleration import Acceleration, Preconditioner
 from precice_lb.embedded.clock import TOLERANCE
-from precice_lb.embedded.coupling_data import CouplingData
 from precice_lb.embedded.errors import CouplingError
-from precice_lb.embedded.factorization import independent_columns, triangle
 from precice_lb.embedded.intracomm import IntraComm
+from precice_lb.embedded.mesh import CouplingData
 from precice_lb.embedded.settings import AccelerationSettings
 
-__all__ = ["QuasiNewton"]
+__all__ = ["QuasiNewton", "independent_columns", "triangle"]
 
 Array = NDArray[np.float64]
 
 
-class _TimeGrid:
-    """Times of the first time window's samples, all or the last of each data, moved along with the window."""
+def triangle(matrix: Array, intra: IntraComm) -> Array:
+    """Return R of the QR factorisation of a matrix whose rows lie on all ranks, on each of them."""
+    own = _triangle(matrix)
+    if not intra.is_parallel:
+        return own
+    parts = [part for (part,) in intra.gather([own])]
+    return intra.broadcast([_triangle(np.concatenate(parts))] if parts else [])[0]
 
-    def __init__(self, data: Sequence[CouplingData], *, last_only: bool) -> None:
+
+def independent_columns(factor: Array, filtering: str, limit: float) -> list[int]:
+    """Columns of a matrix with factor R of which each brings something new after those before it, which are newer.
+
+    ``QR1`` compares that part with the norm of the matrix, ``QR2`` with that of the column; so does ``QR3``, which only
+    saves preCICE work.
+    """
+    kept = list(range(factor.shape[1]))
+    while len(kept) > 1:
+        new = _triangle(factor[:, kept])
+        norms = np.linalg.norm(new, axis=0)
+        parts = np.zeros(len(kept))
+        parts[: len(new)] = np.abs(np.diag(new))
+        small = np.flatnonzero(parts <= limit * (np.linalg.norm(norms) if filtering == "QR1" else norms))
+        if not len(small):
+            break
+        # Those after it depend on less without it.
+        del kept[small[0]]
+    return kept
+
+
+def _triangle(matrix: Array) -> Array:
+    factor: Any = np.linalg.qr(matrix, mode="r")
+    return np.asarray(factor, dtype=np.float64)
+
+
+class _TimeGrid:
+    """Times of the first time window's samples of each data, moved along with the window."""
+
+    def __init__(self, data: Sequence[CouplingData]) -> None:
         self._data = data
-        times = [np.array(one.field.waveform.times) for one in data]
-        self._times = [grid[-1:] if last_only else grid for grid in times]
+        self._times = [np.array(one.field.waveform.times) for one in data]
 
     def move_to_window(self) -> None:
         """Translate and scale the times to the current time window."""
         for number, (one, old) in enumerate(zip(self._data, self._times, strict=True)):
-            new = np.array(one.field.waveform.times)
+            new = one.field.waveform.times
             if len(old) == 1:
-                self._times[number] = new[-1:]
+                self._times[number] = np.array(new[-1:])
             else:
                 self._times[number] = (old - old[0]) / (old[-1] - old[0]) * (new[-1] - new[0]) + new[0]
 
@@ -50,17 +85,10 @@ class _TimeGrid:
             (one, times[times - window_start > TOLERANCE]) for one, times in zip(self._data, self._times, strict=True)
         ]
 
-    def sizes(self, window_start: float) -> list[int]:
-        """Entries of each data on this rank."""
-        return [len(times) * one.field.vertices * one.field.components for one, times in self._after(window_start)]
-
-    def values(self, window_start: float, *, previous: bool = False) -> Array:
-        """All data at all times after the window's start as one vector; of the previous iteration if asked."""
-        parts = [np.zeros(0)]
-        for one, times in self._after(window_start):
-            waveform = one.previous if previous else one.field.waveform
-            parts += [waveform.at(time).ravel() for time in times]
-        return np.concatenate(parts)
+    def values(self, window_start: float) -> Array:
+        """All data at all times after the window's start as one vector."""
+        samples = [one.field.waveform.at(time) for one, times in self._after(window_start) for time in times]
+        return np.concatenate([np.zeros(0), *(sample.ravel() for sample in samples)])
 
     def store(self, vector: Array, window_start: float) -> None:
         """Put a vector back as the samples of the data."""
@@ -97,29 +125,22 @@ class QuasiNewton(Acceleration):
             "DroppedQNColumns": self._dropped,
         }
 
-    def _start(self, window_start: float) -> None:
-        """Size everything: the times of the samples are known from the first iteration on."""
-        self._grid = _TimeGrid(self._data, last_only=False)
-        self._primary_grid = _TimeGrid(self._primary, last_only=True)
-        primary_sizes = self._primary_grid.sizes(window_start)
-        rows = sum(primary_sizes)
-        self._global_rows = int(self._intra.total(np.array([float(rows)]))[0])
-        self._v, self._w = np.zeros((rows, 0)), np.zeros((sum(self._grid.sizes(window_start)), 0))
-        self._preconditioner = Preconditioner(self._settings, primary_sizes, self._intra)
-
     def _take(self, window_start: float) -> Array:
         """Read the iteration from the coupling data; returns the values of all data."""
+        residuals = self._residuals()
         if self._first_window and self._first_iteration:
-            self._start(window_start)
+            # The times of the samples are known from here on.
+            self._grid = _TimeGrid(self._data)
+            self._global_rows = int(self._intra.total(np.array([float(len(residuals))]))[0])
+            self._v, self._w = np.zeros((len(residuals), 0)), np.zeros((len(self._grid.values(window_start)), 0))
+            sizes = [one.field.vertices * one.field.components for one in self._primary]
+            self._preconditioner = Preconditioner(self._settings, sizes, self._intra)
         if self._first_iteration:
             self._grid.move_to_window()
-            self._primary_grid.move_to_window()
         values = self._grid.values(window_start)
-        primary = self._primary_grid.values(window_start)
-        self._residuals = primary - self._primary_grid.values(window_start, previous=True)
         if not self._first_iteration:
-            self._add_column(self._residuals - self._old_residuals, values - self._old_values)
-        self._old_residuals, self._old_values = self._residuals, values
+            self._add_column(residuals - self._old_residuals, values - self._old_values)
+        self._old_residuals, self._old_values = residuals, values
         return values
 
     def _add_column(self, residuals: Array, values: Array) -> None:
@@ -136,14 +157,14 @@ class QuasiNewton(Acceleration):
                 self._columns.pop()
             self._dropped += 1
 
-    def accelerate(self, window_start: float, window_end: float) -> None:
+    def accelerate(self, window_start: float) -> None:
         """Take a quasi-Newton step, or relax where there is nothing to take it from."""
         values = self._take(window_start)
         if self._first_iteration and self._first_window:
             self._relax(self._settings.relaxation, window_start)
             self._first_iteration = False
             return
-        self._preconditioner.update(False, self._residuals)
+        self._preconditioner.update(False, self._old_residuals)
         if self._first_iteration:
             self._deleted = self._dropped = 0
         solved = self._solve()
@@ -158,7 +179,7 @@ class QuasiNewton(Acceleration):
 
     def _solve(self) -> Array:
         """Remove columns that bring nothing new, and weigh the others so that they cancel the residuals best."""
-        weighted = np.column_stack([self._v, self._residuals]) * self._preconditioner.weights[:, np.newaxis]
+        weighted = np.column_stack([self._v, self._old_residuals]) * self._preconditioner.weights[:, np.newaxis]
         factor = triangle(weighted, self._intra)
         if not np.isfinite(factor).all():
             return np.full(self._w.shape[1], np.nan)
@@ -189,7 +210,7 @@ class QuasiNewton(Acceleration):
                 self._columns.popleft()
         if not self._first_iteration:
             self._first_window = False
-        self._preconditioner.update(True, self._residuals)
+        self._preconditioner.update(True, self._old_residuals)
         if len(self._columns) > self._settings.windows_reused:
             oldest = self._columns.pop()
             self._dropped += oldest

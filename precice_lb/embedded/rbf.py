@@ -57,7 +57,9 @@ KERNELS: dict[str, Callable[[Array], Array]] = {
 class RadialBasis(Mapping):
     """Interpolation with one radial basis function, and a linear polynomial that is fitted before.
 
-    It also stands for preCICE's partition of unity, which is the same as long as one cluster holds all vertices.
+    Both are linear in the values: one matrix maps them, transposed where the mapping is conservative (preCICE's
+    ``solveConsistent`` and ``solveConservative``). It also stands for preCICE's partition of unity, which is the same
+    as long as one cluster holds all vertices.
     """
 
     filters = False
@@ -83,38 +85,46 @@ class RadialBasis(Mapping):
         between = f'the mapping from mesh "{self.source.name}" to mesh "{self.target.name}"'
         if self._one_cluster and (problem := _beyond_one_cluster(centres, points)):
             return f"{between} {problem}; libprecice does it, or take <mapping:rbf-global-direct>"
-        self._evaluation = self._kernel(points, centres)
-        if not self._factorize(self._kernel(centres, centres)):
+        weights = self._solve(self._kernel(centres, centres), self._kernel(centres, points))
+        if weights is None:
             return (
                 f"the interpolation matrix of {between} is not invertible: are vertices duplicated? Otherwise choose "
                 "another basis function or a smaller support-radius"
             )
         axes = list(range(centres.shape[1]))
         while True:
-            self._polynomial = _polynomial(centres, axes)
-            singular = np.linalg.svd(self._polynomial, compute_uv=False)
+            polynomial = _polynomial(centres, axes)
+            singular = np.linalg.svd(polynomial, compute_uv=False)
             if singular[0] / max(singular[-1], TOLERANCE) <= _WORST_CONDITION or not axes:
                 break
             axes.remove(min(axes, key=lambda axis: float(np.ptp(centres[:, axis]))))
-        if len(centres) < self._polynomial.shape[1]:
+        if len(centres) < polynomial.shape[1]:
             return f"{between} has a polynomial of more terms than there are vertices, which only libprecice does"
-        self._inverse, self._at_points = np.linalg.pinv(self._polynomial), _polynomial(points, axes)
+        # The functions interpolate what the polynomial leaves.
+        left = _polynomial(points, axes) - weights.T @ polynomial
+        matrix = weights.T + left @ np.linalg.pinv(polynomial)
+        self._matrix: Array = matrix.T if self.conservative else matrix
         return None
 
-    def _factorize(self, matrix: Array) -> bool:
+    def _solve(self, matrix: Array, right: Array) -> Array | None:
+        """Solve with a symmetric matrix as preCICE does; None if it is singular for it."""
         # scipy costs a tenth of a second and more: only participants that map so pay for it.
-        from scipy.linalg import LinAlgError, cho_factor, qr
+        from scipy.linalg import LinAlgError, cho_factor, cho_solve, qr, solve_triangular
 
+        solved: Array = np.empty_like(right)
         if self._radius:
             try:
-                self._factors = cho_factor(matrix, lower=True)
+                solved = cho_solve(cho_factor(matrix, lower=True), right)
             except LinAlgError:
-                return False
-            return True
-        self._factors = qr(matrix, pivoting=True)
-        diagonal = np.abs(np.diag(self._factors[1]))
+                return None
+            return solved
+        q, r, order = qr(matrix, pivoting=True)
+        diagonal = np.abs(np.diag(r))
         # The rank of Eigen's ColPivHouseholderQR.
-        return bool((diagonal > np.finfo(float).eps * len(matrix) * diagonal.max()).all())
+        if (diagonal <= np.finfo(float).eps * len(matrix) * diagonal.max()).any():
+            return None
+        solved[order] = solve_triangular(r, q.T @ right)
+        return solved
 
     def _kernel(self, points: Array, centres: Array) -> Array:
         from scipy.spatial.distance import cdist
@@ -122,35 +132,10 @@ class RadialBasis(Mapping):
         values: Array = self._function(cdist(points, centres) / (self._radius or 1.0))
         return values
 
-    def _solve(self, right: Array) -> Array:
-        from scipy.linalg import cho_solve, solve_triangular
-
-        if self._radius:
-            solved: Array = cho_solve(self._factors, right)
-            return solved
-        q, r, order = self._factors
-        result = np.empty_like(right)
-        result[order] = solve_triangular(r, q.T @ right)
-        return result
-
     def apply(self, values: Array) -> Array:
         """Map all ranks' values together: every rank has to call it."""
         whole = self._gather(values, received=not self.conservative)
-        mapped = np.zeros((0, values.shape[1]))
-        if self._intra.is_primary:
-            mapped = self._to_centres(whole) if self.conservative else self._to_points(whole)
-        return self._scatter(mapped)
-
-    def _to_points(self, values: Array) -> Array:
-        """RadialBasisFctSolver::solveConsistent."""
-        polynomial: Array = self._inverse @ values
-        return self._evaluation @ self._solve(values - self._polynomial @ polynomial) + self._at_points @ polynomial
-
-    def _to_centres(self, values: Array) -> Array:
-        """RadialBasisFctSolver::solveConservative."""
-        result = self._solve(self._evaluation.T @ values)
-        fitted: Array = result - self._inverse.T @ (self._polynomial.T @ result - self._at_points.T @ values)
-        return fitted
+        return self._scatter(self._matrix @ whole if self._intra.is_primary else whole)
 
     def _gather(self, local: Array, *, received: bool = False) -> Array:
         partition = (self.searched if received else self.origins).partition

@@ -6,11 +6,10 @@ preCICE's ``cplscheme/SerialCouplingScheme.cpp``, ``ParallelCouplingScheme.cpp``
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from precice_lb.embedded.coupling import Scheme
-from precice_lb.embedded.coupling_data import CouplingData
 from precice_lb.embedded.errors import CouplingError
+from precice_lb.embedded.mesh import CouplingData
 
 __all__ = ["ParallelScheme", "SerialScheme"]
 
@@ -53,14 +52,13 @@ class SerialScheme(Scheme):
     """The second participant computes a time window after the first, with the first one's data at its end.
 
     The second participant therefore has the data at both ends of its time window, and reads between them what the
-    waveform makes of it. It judges the iteration, and accelerates what it sends. With ``window_from_first`` the steps
-    of the first participant are the time windows (``method="first-participant"``).
+    waveform makes of it. It judges the iteration, and accelerates what it sends. The steps of the first participant may
+    be the time windows (``method="first-participant"``).
     """
 
-    def __init__(self, *, window_from_first: bool, **others: Any) -> None:
-        super().__init__(**others)
-        self._window_from_first = window_from_first
-        (self._partner,) = self._partners
+    @property
+    def _partner(self) -> str:
+        return self._partners[0]
 
     @property
     def _keeps_window_start(self) -> bool:

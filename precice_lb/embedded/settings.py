@@ -27,17 +27,16 @@ class MeasureSettings:
 
 @dataclass(frozen=True)
 class AccelerationSettings:
-    """One ``<acceleration:…>``; ``data`` are (mesh, data, scaling), the primary data."""
+    """One ``<acceleration:…>``; ``data`` are (mesh, data, scaling, line), the primary data."""
 
     kind: str
-    data: tuple[tuple[str, str, float], ...]
+    data: tuple[tuple[str, str, float, int], ...]
     relaxation: float
     max_columns: int
     windows_reused: int
     filter: str
     filter_limit: float
     preconditioner: str
-    line: int
 
 
 @dataclass(frozen=True)
@@ -83,7 +82,7 @@ def acceleration_settings(configuration: Configuration, scheme: CouplingScheme) 
     return AccelerationSettings(
         kind=kind,
         data=tuple(
-            (*_data(configuration, child, "name"), reader.number(child, "scaling", "1"))
+            (*_data(configuration, child, "name"), reader.number(child, "scaling", "1"), child.line)
             for child in element.children
             if child.tag == "data"
         ),
@@ -93,7 +92,6 @@ def acceleration_settings(configuration: Configuration, scheme: CouplingScheme) 
         filter=value("filter", "QR3", "type"),
         filter_limit=reader.number(parts["filter"], "limit", "1e-16") if "filter" in parts else 1e-2,
         preconditioner=value("preconditioner", "residual-sum", "type"),
-        line=element.line,
     )
 
 

@@ -20,10 +20,10 @@ from hypothesis import strategies as st
 from precice_lb.embedded.channel import Channel, write_frame
 from precice_lb.embedded.clock import Clock
 from precice_lb.embedded.errors import CouplingError
-from precice_lb.embedded.factorization import independent_columns, triangle
 from precice_lb.embedded.intracomm import IntraComm
 from precice_lb.embedded.mapping import nearest_neighbours
 from precice_lb.embedded.partition import expanded_box, inside
+from precice_lb.embedded.quasi_newton import independent_columns, triangle
 from precice_lb.embedded.rendezvous import Appointment, configuration_hash, connect
 from precice_lb.embedded.watch import Table
 from precice_lb.embedded.waveform import Waveform

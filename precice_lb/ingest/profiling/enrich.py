@@ -122,7 +122,10 @@ def _profile_of(store: RankStore, case: ProfiledCase) -> tuple[Profile, int]:
         started = store.metadata["started_unix_ns"]
         first, last = header.unix_us * 1000, (header.unix_us + profile.last_us) * 1000
         if not first - _LARGEST_OFFSET_NS <= started <= last + _LARGEST_OFFSET_NS:
-            problems.append(f"{header.path}: expected the profiling file of this run, found one of another run")
+            problems.append(
+                f"{header.path}: expected the profiling file of this run, found one of another run; give each run a "
+                "directory of its own, or merge its stores before the next one"
+            )
             continue
         return profile, zero_of(store, profile)
     raise DataError(problems[0])

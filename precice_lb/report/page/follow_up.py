@@ -104,7 +104,8 @@ def next_section(evidence: Evidence) -> Iterator[Block]:
             f"What another run is worth is not known: {prospects.intervals_of} gives neither curves nor intervals. "
             "Recommend with another learner, such as bayes, to learn which run would tell most."
         )
-        return Section("next", "What to measure next", (Paragraph(text, "missing"),))
+        yield Paragraph(text, "missing")
+        return
     if not prospects.is_worth_it:
         text = (
             f"Another run is not worth it: the recommended split is expected to be {regret} slower than the best one, "
