@@ -201,7 +201,7 @@ def test_wrong_settings_are_one_warning(tmp_path: Path, variables: dict[str, str
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("[1]", "expected a JSON object, found '[1]'"),
+        ("[1]", "expected a JSON object or a mapping, found '[1]'"),
         ('{"rank": 5}', "rank: expected one of run"),
         ('{"warmup_windows": -1}', "warmup_windows: expected at least 0, found -1"),
     ],
@@ -466,7 +466,7 @@ def test_the_recommendation_is_started_by_the_primary_rank_in_its_own_session(
     assert at_end_action(data | {"rank": 1}, tmp_path) is None
     start = at_end_action(data, tmp_path)
     assert start is not None
-    start(tmp_path / "store.h5")
+    start()
     log = tmp_path / "at-end-Fluid.log"
     printed = capsys.readouterr().out
     assert printed.count("\n") == 1

@@ -16,22 +16,7 @@ __all__ = ["timed_advance"]
 
 
 def timed_advance(base: Any, recorder: Recorder, *, tells_times: bool) -> Callable[[Any, Any], Any]:
-    """Make the ``advance`` of one participant.
-
-    Parameters
-    ----------
-    base : type
-        The backend's ``Participant``.
-    recorder : Recorder
-        Takes the times.
-    tells_times : bool
-        Whether the backend has mapping and wait in ``timing_ns``.
-
-    Returns
-    -------
-    callable
-        A method for that participant only.
-    """
+    """Make ``advance`` for one participant of the backend's class, which may have mapping and wait in ``timing_ns``."""
     base_advance = base.advance
     base_is_complete = base.is_time_window_complete
     clock, real = time.perf_counter_ns, float
@@ -56,5 +41,4 @@ def timed_advance(base: Any, recorder: Recorder, *, tells_times: bool) -> Callab
             recorder.stayed()
         return result
 
-    advance.__doc__ = base_advance.__doc__
     return advance

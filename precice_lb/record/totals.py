@@ -7,79 +7,34 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from precice_lb.store.schema import ADVANCE_DTYPE
+from precice_lb.store.schema import NOT_MEASURED
 
-__all__ = ["Totals", "empty_summary"]
+__all__ = ["NO_SUMS", "summary", "sums"]
 
-_NS = 1e-9
-
-
-class Totals:
-    """Sums over rows of `precice_lb.store.schema.ADVANCE_DTYPE`, in whole ns so that they stay exact."""
-
-    def __init__(self) -> None:
-        self._windows = self._advances = self._solve = self._advance = 0
-        self._mapping: int | None = 0
-        self._wait: int | None = 0
-
-    def add(self, rows: NDArray[np.void]) -> None:
-        """Add rows.
-
-        Parameters
-        ----------
-        rows : ndarray of ADVANCE_DTYPE, shape (n,)
-        """
-        self._windows += int(np.count_nonzero(rows["window_complete"]))
-        self._advances += len(rows)
-        self._solve += int(rows["solve_ns"].sum())
-        self._advance += int(rows["advance_ns"].sum())
-        self._mapping = _added(self._mapping, rows["mapping_ns"])
-        self._wait = _added(self._wait, rows["wait_ns"])
-
-    def summary(self, rows: NDArray[np.void]) -> dict[str, float]:
-        """Return what `timing_summary` of the participant returns.
-
-        Parameters
-        ----------
-        rows : ndarray of ADVANCE_DTYPE, shape (n,)
-            Rows that were not added yet.
-
-        Returns
-        -------
-        dict
-        """
-        sums = Totals()
-        sums.__dict__.update(self.__dict__)
-        sums.add(rows)
-        seconds = {
-            "solve": sums._solve * _NS,
-            "advance": sums._advance * _NS,
-            "mapping": math.nan if sums._mapping is None else sums._mapping * _NS,
-            "wait": math.nan if sums._wait is None else sums._wait * _NS,
-        }
-        seconds["overhead"] = seconds["advance"] - seconds["mapping"] - seconds["wait"]
-        whole = seconds["solve"] + seconds["advance"]
-        result: dict[str, float] = {"windows": sums._windows, "advances": sums._advances}
-        for name, value in seconds.items():
-            known = sums._advances > 0
-            result[f"{name}_seconds"] = value if known else math.nan
-            result[f"{name}_share"] = value / whole if known and whole > 0 else math.nan
-        return result
+NO_SUMS = np.zeros(6)
+"""`sums` of no rows."""
 
 
-def empty_summary() -> dict[str, float]:
-    """Return the summary of a rank that has measured nothing.
+def sums(rows: NDArray[np.void]) -> NDArray[np.float64]:
+    """Sum up rows of `ADVANCE_DTYPE`: time windows, calls, and ns of solve, advance, mapping and wait, NaN if unknown.
 
-    Returns
-    -------
-    dict
-        As `Totals.summary`.
+    Whole numbers of ns are exact here up to a hundred days.
     """
-    return Totals().summary(np.empty(0, dtype=ADVANCE_DTYPE))
+    parts = [rows[name] for name in ("solve_ns", "advance_ns", "mapping_ns", "wait_ns")]
+    unknown = [False, False, *((part == NOT_MEASURED).any() for part in parts[2:])]
+    times = [math.nan if missing else part.sum() for part, missing in zip(parts, unknown, strict=True)]
+    return np.array([np.count_nonzero(rows["window_complete"]), len(rows), *times], dtype=float)
 
 
-def _added(total: int | None, column: NDArray[np.int64]) -> int | None:
-    """Add durations; None from the first one on that was not measured."""
-    if total is None or (len(column) and int(column.min()) < 0):
-        return None
-    return total + int(column.sum())
+def summary(summed: NDArray[np.float64]) -> dict[str, float]:
+    """Return what ``timing_summary`` of the participant returns."""
+    windows, advances, *times = summed.tolist()
+    solve, advance, mapping, wait = (time * 1e-9 if advances else math.nan for time in times)
+    seconds = {"solve": solve, "advance": advance, "mapping": mapping, "wait": wait}
+    seconds["overhead"] = advance - mapping - wait
+    whole = solve + advance
+    result: dict[str, float] = {"windows": int(windows), "advances": int(advances)}
+    for name, value in seconds.items():
+        result[f"{name}_seconds"] = value
+        result[f"{name}_share"] = value / whole if whole > 0 else math.nan
+    return result
