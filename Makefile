@@ -2,19 +2,22 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
+# Most of what the packages have is never imported here: what is, Python compiles then.
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
 # Leave `mpich` out where the machine's own MPI is to be used: make test MPI=
 MPI ?= mpich
 JOBS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help demo docs linkcheck test test-all lint format clean
+.PHONY: help demo docs linkcheck test test-all lint types style format clean
 
 help:
 	@echo "make demo      run the pulse at a few splits and recommend one (about two minutes, emulated load)"
-	@echo "make test      lint, type check and test"
-	@echo "make docs      build the documentation in docs/_build/html, with warnings as errors"
+	@echo "make lint      check types, style, imports, docstrings, Dockerfiles, and code and links in the documentation"
+	@echo "make test      make lint, and the tests"
+	@echo "make docs      build the documentation in docs/_build/html, with warnings as errors, and run its code"
 	@echo "make linkcheck look whether links to other sites hold (needs a network)"
-	@echo "make test-all  the same with full counts (kills, random instances) and comparisons of real times"
+	@echo "make test-all  lint and all tests, with full counts, statistics and comparisons of real times"
 	@echo "make format    let ruff format the tree"
 	@echo "make clean     remove the environment and the demo's results"
 
@@ -22,11 +25,11 @@ $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/run.stamp: pyproject.toml | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[$(MPI)]"
+	$(PIP) -e ".[$(MPI)]"
 	touch $@
 
 $(VENV)/dev.stamp: pyproject.toml | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[dev,$(MPI)]"
+	$(PIP) -e ".[dev,$(MPI)]"
 	touch $@ $(VENV)/run.stamp
 
 demo: $(VENV)/run.stamp
@@ -34,21 +37,27 @@ demo: $(VENV)/run.stamp
 	$(BIN)/precice-lb demo
 
 lint: $(VENV)/dev.stamp
+	@$(MAKE) --no-print-directory -j $(JOBS) types style
+
+types: $(VENV)/dev.stamp
+	$(BIN)/mypy
+
+style: $(VENV)/dev.stamp
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
-	$(BIN)/mypy
-	PYTHONPATH=. $(BIN)/lint-imports --no-cache
 	$(BIN)/codespell --toml pyproject.toml precice_lb tutorials configs docs README.md CHANGELOG.md
+	$(BIN)/python -m pytest -q tests/lint
 
 # Two processes: most tests wait for solvers, and none depends on how fast they are.
 test: lint
-	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile
+	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile --ignore tests/lint --ignore tests/docs
 
-test-all: lint
+test-all: $(VENV)/dev.stamp types style
 	PRECICE_LB_FULL_COUNTS=1 $(BIN)/python -m pytest
 
 docs: $(VENV)/dev.stamp
 	$(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html
+	$(BIN)/python -m pytest -q tests/docs
 
 linkcheck: $(VENV)/dev.stamp
 	$(BIN)/python -m sphinx -b linkcheck docs docs/_build/linkcheck

@@ -43,9 +43,9 @@ def _libprecice_problem() -> str | None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skip tests marked ``full`` outside `make test-all`, and those marked ``precice`` where libprecice is missing."""
+    """Skip tests marked ``slow`` outside `make test-all`, and those marked ``precice`` where libprecice is missing."""
     for item in items:
-        if not FULL_COUNTS and (mark := item.get_closest_marker("full")):
+        if not FULL_COUNTS and (mark := item.get_closest_marker("slow")):
             item.add_marker(pytest.mark.skip(reason=f"in make test-all only: {mark.args[0]}"))
     if not any(item.get_closest_marker("precice") for item in items):
         return

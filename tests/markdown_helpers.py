@@ -11,7 +11,10 @@ from pathlib import Path
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[1]
+SHELLS = ("bash", "sh", "shell", "console")
+# First words of lines that are commands where a block does not name its language.
+PROGRAMS = ("make ", "precice-lb ", "python ", "pip ", "mpiexec ", "srun ", "sbatch ", "export ", "cd ", "PRECICE_LB_")
 # Written by docs/generated.py from other files.
 _MADE = ("docs/api/", "docs/tutorials/", "docs/_build/")
 _MARKER = re.compile(r"<!-- (not run|run in full|run in): (.+?) -->")
@@ -64,6 +67,26 @@ def blocks(path: Path) -> list[Block]:
         elif token.nesting >= 0 and token.type != "inline":
             marker = ("", "")
     return found
+
+
+def command_lines(block: Block) -> list[str]:
+    """Command lines of a block: continued lines joined, prompts and what follows them in a session left out."""
+    lines = block.text.replace("\\\n", " ").splitlines()
+    if block.language == "console":
+        lines = [line.removeprefix("$ ") for line in lines if line.startswith("$ ")]
+    return [line for line in lines if line.strip() and not line.lstrip().startswith("#")]
+
+
+def is_commands(block: Block) -> bool:
+    if block.text.startswith("#!"):
+        return False
+    if block.language in SHELLS:
+        return True
+    return (
+        block.language == ""
+        and bool(command_lines(block))
+        and all(line.startswith(PROGRAMS) for line in command_lines(block))
+    )
 
 
 def links(path: Path) -> list[str]:

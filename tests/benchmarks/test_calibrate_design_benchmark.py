@@ -1,0 +1,66 @@
+"""The campaign benchmark: its truth, its runs, and that it tells a good design from a bad one."""
+
+from __future__ import annotations
+
+import sys
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
+
+from campaign_parts.cases import LEAST, draw_case
+from campaign_parts.report import as_json, as_text
+from campaign_parts.simulate import fixed_splits, simulate
+from regret_parts.families import FAMILIES
+from regret_parts.readings import draw_pair
+
+
+@pytest.mark.parametrize("participants", [2, 3])
+def test_the_best_split_is_that_of_brute_force(participants: int) -> None:
+    for family, index in product(FAMILIES, range(3)):
+        case = draw_case(family, participants, 24, (0.05,), 1, index)
+        ranks = range(LEAST, 25)
+        splits = [dict(zip(case.names, s, strict=True)) for s in product(ranks, repeat=participants) if sum(s) <= 24]
+        windows = [case.window(split) for split in splits]
+        assert case.best == pytest.approx(min(windows))
+        best = splits[int(np.argmin(windows))]
+        assert case.regret(best) == pytest.approx(0.0, abs=1e-12)
+        assert case.cost(best) == pytest.approx(sum(best.values()) / 24)
+
+
+def test_pairs_are_those_of_the_regret_benchmark_and_runs_have_the_stated_noise() -> None:
+    case = draw_case(FAMILIES[1], 2, 64, (0.02, 0.1), 1, 4)
+    assert case.solvers[1].work == draw_pair(FAMILIES[1], 1, 4).solvers[1].work
+    split = {"A": 20, "B": 44}
+    errors = np.array([list(case.run(split, number).values()) for number in range(60)])
+    errors = errors / [float(s(np.array([float(p)]))[0]) for s, p in zip(case.solvers, split.values(), strict=True)] - 1
+    assert np.std(errors, axis=0) == pytest.approx([0.02, 0.1], rel=0.35)
+    assert case.run(split, 3) == case.run(split, 3)
+    assert draw_case(FAMILIES[0], 4, 64, (0.02, 0.1), 1, 0).noise == (0.02, 0.1, 0.02, 0.1)
+
+
+def test_fixed_splits_are_the_stated_ones() -> None:
+    case = draw_case(FAMILIES[0], 2, 128, (0.05,), 1, 0)
+    assert [split["A"] for split in fixed_splits(case, 5)] == [8, 32, 64, 96, 120]
+    three = draw_case(FAMILIES[0], 3, 128, (0.05,), 1, 0)
+    assert all(sum(split.values()) == 128 for split in fixed_splits(three, 5))
+
+
+def test_campaigns_are_told_apart() -> None:
+    result = simulate(2, 32, cases=2, noise=(0.05,), runs=5, equal_cost=True, seed=2, jobs=1)
+    data = as_json(result)
+    assert data["cases"] == 6
+    assert set(data["contestants"]) == {"adaptive", "fixed", "equal cost"}
+    for name, row in data["contestants"].items():
+        assert 0 <= row["regret_percent"]["mean"] < 10
+        assert 0 < row["stated_percent"] < 10
+        assert name in as_text(result)
+    adaptive, fixed, equal = (data["contestants"][name] for name in ("adaptive", "fixed", "equal cost"))
+    assert adaptive["runs"] == fixed["runs"] == 5
+    # Splits far from the best one take long.
+    assert adaptive["core_hours"] < 0.8 * fixed["core_hours"]
+    assert equal["core_hours"] <= fixed["core_hours"]
+    assert equal["runs"] > 5

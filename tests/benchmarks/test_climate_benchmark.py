@@ -1,0 +1,93 @@
+"""The climate benchmark at a small scale: real processes, and the best split by trying all."""
+
+from __future__ import annotations
+
+import sys
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "benchmarks"))
+
+from climate_parts.coupling import HOURS, LOADS, NAMES, REFERENCE, program, seconds_per_day  # noqa: E402
+from climate_parts.run import run_splits  # noqa: E402
+from climate_parts.study import (  # noqa: E402
+    calibration_splits,
+    exhaustive,
+    find_split,
+    law,
+    learned_seconds,
+    predictor_of,
+    random_splits,
+    true_schedule,
+    true_traces,
+)
+
+from precice_lb.schedule import AutomaticPredictor  # noqa: E402
+
+BUDGET = 124
+
+
+def test_the_programs_are_as_published() -> None:
+    for name in NAMES:
+        steps = program(name)
+        assert sum(step.share for step in steps) == pytest.approx(1.0)
+        meetings = [other for step in steps for other in step.partners]
+        if name == "cpl":
+            assert {other: meetings.count(other) for other in NAMES} == {
+                "cpl": 0,
+                "atm": 2 * HOURS,
+                "land": 2 * HOURS,
+                "ice": 2 * HOURS,
+                "ocn": 2,
+            }
+        else:
+            assert meetings == ["cpl"] * (2 if name == "ocn" else 2 * HOURS)
+    assert LOADS == (0.2, 0.6, 0.2)
+    # About the 22 s of the paper's reference split.
+    assert float(true_schedule().window_seconds(law(REFERENCE))) == pytest.approx(22.0, abs=0.1)
+    assert np.all(np.diff(seconds_per_day("atm", np.arange(1, 200))) <= 0)
+
+
+@pytest.mark.parametrize("budget", [20, 124])
+def test_the_search_finds_the_best_of_all_splits(budget: int) -> None:
+    times = {name: seconds_per_day(name, np.arange(1, budget + 1)) for name in NAMES}
+    predictor = AutomaticPredictor(true_traces(), synchronized=False)
+    found = find_split(predictor, times, budget)
+    split, best, tried = exhaustive(budget, found.true)
+    assert found.true == pytest.approx(best, rel=1e-9)
+    assert sum(split.values()) == budget
+    assert tried > 1
+    if budget == 20:
+        counts = [c for c in product(range(1, 17), repeat=5) if sum(c) == budget]
+        costs = {n: seconds_per_day(n, np.array(counts)[:, i]) for i, n in enumerate(NAMES)}
+        assert best == pytest.approx(float(true_schedule().window_seconds(costs).min()))
+
+
+@pytest.mark.parametrize(
+    "clock", ["emulated", pytest.param("real", marks=pytest.mark.slow("compares real times with predicted ones"))]
+)
+def test_predicted_days_are_measured(clock: str) -> None:
+    """All runs at the same time, at a fiftieth of the law's seconds."""
+    splits = calibration_splits(BUDGET)
+    drawn = random_splits(BUDGET, 3, np.random.default_rng(2), least=8)
+    emulated = clock == "emulated"
+    runs = run_splits([*splits, *drawn, REFERENCE], scale=0.02, days=2, jobs=2 if emulated else 9, emulated=emulated)
+    predictor = predictor_of(runs[0])
+    fractions = predictor.fractions["ocn"]
+    np.testing.assert_allclose(fractions, LOADS, atol=0.02)
+    by_law = predictor.calibrated(runs[0].day, law(runs[0].split))
+    off = [float(by_law.predict(law(run.split))) / run.day - 1 for run in runs[1:]]
+    if emulated:
+        assert max(map(abs, off)) < 1e-6
+    else:
+        # A day of half a second shows every moment in which the machine is busy elsewhere; most days are not hit.
+        assert abs(float(np.median(off))) < 0.05
+        assert max(map(abs, off)) < 0.5
+    times = learned_seconds(runs[:5], BUDGET)
+    found = find_split(predictor, times, BUDGET)
+    _, best, _ = exhaustive(BUDGET, found.true)
+    assert found.true < 1.05 * best

@@ -1,0 +1,138 @@
+"""Decisions on published measurements and formulas of large runs."""
+
+from __future__ import annotations
+
+import csv
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from precice_lb.models import make_learner
+from precice_lb.recommend import recommend_split
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "benchmarks"))
+from regret_parts.curves import INSIDE, Placed, draw_curve_pair, load_curves  # noqa: E402
+from regret_parts.settings import SETTINGS, applied  # noqa: E402
+from regret_parts.unseen import PULSE  # noqa: E402
+
+Array = NDArray[np.float64]
+NAMES = ("Fluid", "Structure")
+
+
+def table() -> dict[str, Array]:
+    """Ranks and seconds of A. Totounferoush, PhD thesis, Stuttgart 2022, table 5.3."""
+    with (ROOT / "tests/data/totounferoush2022_table_5_3.csv").open(encoding="utf-8") as file:
+        rows = list(csv.DictReader(line for line in file if not line.startswith("#")))
+    return {
+        name: np.array([(float(row[f"{name.lower()}_ranks"]), float(row[f"{name.lower()}_seconds"])) for row in rows])
+        for name in NAMES
+    }
+
+
+def interpolated(rows: Array) -> Callable[[Array], Array]:
+    rows = rows[np.argsort(rows[:, 0])]
+    return lambda ranks: np.exp(np.interp(np.log(ranks), np.log(rows[:, 0]), np.log(rows[:, 1])))
+
+
+def regret(truth: Mapping[str, Callable[[Array], Array]], first: int, candidates: Array, budget: int) -> float:
+    window = np.maximum(truth["Fluid"](candidates), truth["Structure"](budget - candidates))
+    chosen = max(float(truth["Fluid"](np.array([first]))[0]), float(truth["Structure"](np.array([budget - first]))[0]))
+    return chosen / float(window.min()) - 1
+
+
+def test_windows_of_a_published_table_are_predicted() -> None:
+    measured = table()
+    for (fluid, seconds), (structure, other) in zip(*measured.values(), strict=True):
+        present = {"Fluid": int(fluid), "Structure": int(structure)}
+        found = recommend_split(measured, sum(present.values()), present=present)
+        assert found.alternatives["present"].window_seconds == pytest.approx(max(seconds, other), rel=0.1)
+
+
+@pytest.mark.parametrize("budget", [3840, 7680])
+def test_splits_of_a_published_table_are_near_the_best(budget: int) -> None:
+    measured = table()
+    truth = {name: interpolated(rows) for name, rows in measured.items()}
+    # Where both were measured.
+    low, high = max(1200, budget - 8160), min(6240, budget - 720)
+    found = recommend_split(measured, budget)
+    assert low <= found.split["Fluid"] <= high
+    assert regret(truth, found.split["Fluid"], np.arange(low, high + 1.0), budget) < 0.03
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.03])
+@pytest.mark.parametrize("budget", [5760, 11520])
+def test_published_formulas_are_split_well_after_six_runs(budget: int, noise: float) -> None:
+    # The fitted formulas of figure 3.8 of the same thesis, at the rank counts of table 5.3.
+    ranks = {name: rows[:, 0] for name, rows in table().items()}
+    truth: dict[str, Callable[[Array], Array]] = {
+        name: lambda p, terms=terms: np.sum([c * p**i * np.log(p) ** j for c, i, j in terms], axis=0)
+        for name, terms in zip(NAMES, PULSE, strict=True)
+    }
+    candidates = np.arange(64.0, budget - 63, 8.0)
+    lost = []
+    for each in range(6 if noise else 1):
+        dice = np.random.default_rng(each)
+        first, second = (
+            make_learner("bayes")
+            .fit(ranks[name], truth[name](ranks[name]) * np.exp(noise * dice.standard_normal(6)))
+            .draw(512, seed)
+            for seed, name in enumerate(NAMES)
+        )
+        expected = np.maximum(first(candidates), second(budget - candidates)).mean(axis=0)
+        lost.append(regret(truth, int(candidates[np.argmin(expected)]), candidates, budget))
+    assert np.mean(lost) < 0.02
+
+
+def test_the_curves_of_the_benchmark_are_what_they_are_said_to_be() -> None:
+    curves = load_curves()
+    assert len(curves) >= 40
+    assert len({curve.source for curve in curves}) >= 12
+    for curve in curves:
+        assert len(curve.ranks) >= 5
+        assert curve.range >= 16
+        assert (np.diff(curve.ranks) > 0).all()
+        assert np.isfinite(curve.seconds).all()
+        assert (curve.seconds > 0).all()
+    with (ROOT / "benchmarks/data/curve_sources.csv").open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert {(row["source"], row["curve"]) for row in rows} == {(curve.source, curve.name) for curve in curves}
+    assert all(row["code"] and row["reference"] for row in rows)
+    assert max(curve.ranks[-1] for curve in curves) >= 10_000
+
+
+def test_pairs_of_curves_have_a_truth_wherever_they_are_looked_at() -> None:
+    curves = load_curves()
+    for index in range(60):
+        pair = draw_curve_pair(curves, 3, index, 0.0)
+        assert pair.curves[0].source != pair.curves[1].source
+        for solver, seconds in zip(pair.solvers, pair.seconds, strict=True):
+            np.testing.assert_allclose(solver(pair.ranks), seconds)
+            assert np.isfinite(solver(np.array([pair.start, pair.start * pair.span * INSIDE]))).all()
+        for share in (1, 2, 3):
+            first, windows = pair.splits(int(share * pair.ranks[-1]))
+            assert np.isfinite(windows).all()
+            assert (first >= pair.start).all()
+
+
+def test_a_curve_goes_through_its_points() -> None:
+    curve = load_curves()[0]
+    placed = Placed(curve, 0.0, 2 * curve.ranks[0])
+    np.testing.assert_allclose(placed(2 * curve.ranks), curve.seconds)
+    assert np.isnan(placed(np.array([curve.ranks[0], 3 * curve.ranks[-1]]))).all()
+
+
+def test_a_setting_of_the_prior_holds_for_a_while() -> None:
+    ranks, seconds = np.array([8.0, 16, 32, 64, 128]), np.array([10.0, 5.2, 2.7, 1.5, 0.9])
+    before = make_learner("bayes").fit(ranks, seconds).predict([512])[0]
+    for name, setting in SETTINGS.items():
+        with applied(setting):
+            inside = make_learner("bayes").fit(ranks, seconds).predict([512])[0]
+        assert (inside == before) == (name == "default")
+    assert make_learner("bayes").fit(ranks, seconds).predict([512])[0] == before
+    with pytest.raises(ValueError, match="constants of the prior"), applied({"NO_SUCH": 1.0}):
+        pass

@@ -1,0 +1,401 @@
+"""Campaigns on a real Slurm: steps in an allocation, a job per run, one allocation for all; and what goes wrong."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from calibrate_helpers import SOLVER, write_case, write_study
+from conftest import FULL_COUNTS
+from slurm_helpers import ask, running_slurm, wait_until
+
+from precice_lb.calibrate import CampaignResult, Event, RunResumed, read_study, run_campaign
+from precice_lb.calibrate.state import CampaignState
+from precice_lb.dataset import load_measurements
+from precice_lb.exceptions import CalibrationError
+from precice_lb.report.launch_scripts import write_launch_scripts
+
+pytestmark = [pytest.mark.mpi, pytest.mark.slurm, pytest.mark.usefixtures("slurm")]
+
+PULSE = Path(__file__).parents[2] / "tutorials" / "pulse"
+FULL = pytest.mark.slow("many jobs of a real Slurm")
+DRIVER = (
+    "import sys; from pathlib import Path; from precice_lb.calibrate import read_study, run_campaign; "
+    "run_campaign(read_study(sys.argv[1]), Path(sys.argv[2]))"
+)
+ONE_SPLIT = "splits = [{Left=2, Right=1}]"
+# Says on which virtual node each rank ran, and takes a second when asked to wait.
+PLACED = SOLVER + "os.write(1, f\"node {os.environ['SLURMD_NODENAME']}\\n\".encode())\n"
+WAITS_FIRST = (
+    SOLVER
+    + """
+import time
+if pathlib.Path(__file__).resolve().parents[1].name.startswith("001"):
+    time.sleep(float(os.environ["FIRST_SECONDS"]))
+"""
+)
+# Its store says how many ranks MPI itself has seen.
+RANKS_STORED = (
+    "import os, pathlib, sys\n"
+    "from mpi4py import MPI\n"
+    "store = pathlib.Path(os.environ['PRECICE_LB_DIR'], '00')\n"
+    "store.mkdir(exist_ok=True)\n"
+    "(store / f'{sys.argv[1]}-{MPI.COMM_WORLD.rank}-{MPI.COMM_WORLD.size}.h5').write_bytes(b'')\n"
+)
+RANKS = "import os\nfrom mpi4py import MPI\nos.write(1, f'{MPI.COMM_WORLD.size} '.encode())\n"
+
+
+@pytest.fixture(scope="module")
+def slurm() -> Iterator[Path]:
+    """A Slurm of this test file's own; its directory has a short path because sockets lie in it."""
+    root = Path(tempfile.mkdtemp(prefix="slurm-"))
+    try:
+        with running_slurm(root) as conf:
+            yield conf
+    finally:
+        shutil.rmtree(root)
+
+
+@pytest.fixture(scope="module")
+def mpi(slurm: Path) -> str:
+    """The plugin of srun that this environment's MPI understands."""
+    for plugin in ("pmi2", "pmix"):
+        done = subprocess.run(
+            ["srun", f"--mpi={plugin}", "--ntasks=2", sys.executable, "-c", RANKS],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if done.returncode == 0 and done.stdout.split() == ["2", "2"]:
+            return plugin
+    pytest.skip("srun of this Slurm cannot start ranks of this environment's MPI")
+
+
+def quiet(event: Event) -> None:
+    """Take an event and say nothing."""
+
+
+def write_pulse(directory: Path, *, launcher: str, inner: str = "", outer: str = "") -> Path:
+    """Write the pulse, its law ten times faster, with a study of two short runs."""
+    case = directory / "case"
+    shutil.copytree(PULSE, case, ignore=shutil.ignore_patterns("__pycache__", "*.md"))
+    laws = json.loads((case / "law.json").read_text())
+    for law in laws.values():
+        law |= {key: law[key] / 10 for key in ("serial", "work", "surface", "logarithmic")}
+    (case / "law.json").write_text(json.dumps(laws))
+    study = directory / "study.toml"
+    study.write_text(
+        f"""\
+[case]
+directory = "case"
+network = "lo"
+
+[runs]
+windows = 4
+warmup_windows = 1
+time_limit_seconds = 120
+splits = [{{Inner=2, Outer=1}}, {{Inner=1, Outer=2}}]
+directory = "campaign"
+
+[budget]
+ranks = 3
+
+[launcher]
+{launcher}
+
+[environment]
+PRECICE_LB_BACKEND = "embedded"
+
+[emulation]
+law = "law.json"
+
+[[participants]]
+name = "Inner"
+command = "python -m precice_lb run inner.py --load emulated"
+{inner}
+
+[[participants]]
+name = "Outer"
+command = "python -m precice_lb run outer.py --load emulated"
+{outer}
+"""
+    )
+    return study
+
+
+def check_pulse(directory: Path) -> None:
+    """Both runs of the campaign ended well, at the first go, with the ranks they should have."""
+    state = CampaignState.load(directory)
+    assert state is not None
+    assert [run.outcome for run in state.runs] == ["finished", "finished"], state.runs
+    measured = load_measurements([directory / run.directory / "stores" for run in state.runs])
+    for name in ("Inner", "Outer"):
+        np.testing.assert_array_equal(np.sort(measured.samples[name][:, 0]), [1, 2])
+
+
+def test_a_full_queue_is_waited_for(tmp_path: Path) -> None:
+    # Comes first: jobs that have ended still count for a while.
+    write_case(tmp_path)
+    full = ask("sbatch", "--parsable", "--hold", "--array=0-18", "--output=/dev/null", "--wrap=true").strip()
+    campaign = Watched(write_slurm_study(tmp_path), tmp_path / "campaign")
+    time.sleep(2.0)
+    assert not states(full) - {"PENDING"}
+    assert not list(tmp_path.glob("campaign/runs/*/exits"))
+    ask("scancel", full)
+    assert [run.outcome for run in campaign.end().runs] == ["finished"]
+
+
+def test_steps_in_the_allocation_of_the_campaign(tmp_path: Path, mpi: str) -> None:
+    study = write_pulse(tmp_path, launcher=f'name = "srun"\nmpi = "{mpi}"\nranks_per_node = 2')
+    command = f"-m precice_lb calibrate {study}" if FULL_COUNTS else f"-c '{DRIVER}' {study} {tmp_path}/campaign"
+    script = tmp_path / "job.sh"
+    # What the script says of its own placing must not reach the steps.
+    script.write_text(
+        "#!/bin/bash\n#SBATCH --nodes=2 --ntasks-per-node=2 --ntasks-per-core=1\n"
+        f"#SBATCH --output={tmp_path}/job.log\n{sys.executable} {command}\n"
+    )
+    done = subprocess.run(["sbatch", "--wait", str(script)], capture_output=True, text=True, timeout=300, check=False)
+    log = (tmp_path / "job.log").read_text()
+    assert done.returncode == 0, log
+    if FULL_COUNTS:
+        split = json.loads((tmp_path / "campaign" / "recommendation.json").read_text())["split"]
+        assert sum(split.values()) <= 3
+    check_pulse(tmp_path / "campaign")
+
+
+def test_a_heterogeneous_job_per_run(tmp_path: Path, mpi: str) -> None:
+    tmp_path = tmp_path / "a b"
+    tmp_path.mkdir()
+    launcher = f'name = "slurm"\nmpi = "{mpi}"\noptions = ["--partition=main"]\nranks_per_node = 4'
+    outer = 'options = ["--comment=outer"]\nranks_per_node = 1'
+    run_campaign(read_study(write_pulse(tmp_path, launcher=launcher, outer=outer)), tmp_path / "campaign", report=quiet)
+    check_pulse(tmp_path / "campaign")
+    script = (tmp_path / "campaign" / "runs" / "002-Inner1-Outer2" / "job.sh").read_text()
+    assert script.count("#SBATCH hetjob") == 1
+    assert "#SBATCH --nodes=2\n" in script
+
+
+def test_one_allocation_for_all_runs(tmp_path: Path, mpi: str) -> None:
+    launcher = f'name = "slurm"\nmpi = "{mpi}"\nallocation = "campaign"\noptions = ["--time=10"]'
+    result = run_campaign(read_study(write_pulse(tmp_path, launcher=launcher)), tmp_path / "campaign", report=quiet)
+    check_pulse(tmp_path / "campaign")
+    assert len({run.job for run in result.runs}) == 1
+    job = result.runs[0].job
+    assert job is not None
+    assert_ended(job)
+
+
+def assert_ended(job: str) -> None:
+    """The job is not in the queue any more; a node takes a moment to be cleaned up."""
+    wait_until(lambda: not states(job) - {"COMPLETED", "CANCELLED", "FAILED", "NODE_FAIL"}, 20, f"the end of job {job}")
+
+
+def states(job: str) -> set[str]:
+    done = subprocess.run(
+        ["squeue", "--noheader", f"--jobs={job}", "--states=all", "--format=%T"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return set(done.stdout.split())
+
+
+def placed(run: Path) -> dict[str, list[str]]:
+    """Nodes of each participant's ranks."""
+    logs = {name: (run / f"{name}.log").read_text() for name in ("Left", "Right")}
+    return {name: sorted(line for line in log.splitlines() if line.startswith("node")) for name, log in logs.items()}
+
+
+@pytest.mark.parametrize("allocation", ["run", pytest.param("campaign", marks=FULL), "heterogeneous campaign"])
+def test_participants_have_nodes_of_their_own(tmp_path: Path, allocation: str) -> None:
+    write_case(tmp_path, PLACED)
+    launcher = f'name = "slurm"\nallocation = "{allocation.split()[-1]}"\nranks_per_node = 2'
+    path = write_slurm_study(tmp_path, launcher, runs="splits = [{Left=3, Right=1}]")
+    if "heterogeneous" in allocation:
+        path.write_text(path.read_text() + 'options = ["--comment=right"]\nmaximum_ranks = 2\n')
+    result = run_campaign(read_study(path), tmp_path / "campaign", report=quiet)
+    where = placed(tmp_path / "campaign" / result.runs[0].directory)
+    assert where == {"Left": ["node n0", "node n0", "node n1"], "Right": ["node n2"]}
+
+
+def write_slurm_study(
+    directory: Path, launcher: str = 'name = "slurm"', *, runs: str = ONE_SPLIT, extra: str = ""
+) -> Path:
+    """Write a study of `write_case`'s case for Slurm."""
+    path = write_study(directory, runs=runs, launcher=launcher, extra=extra)
+    path.write_text(path.read_text().replace('directory = "case"', 'directory = "case"\nnetwork = "lo"'))
+    return path
+
+
+class Watched:
+    """A campaign in another thread, with its events."""
+
+    def __init__(self, path: Path, directory: Path) -> None:
+        self.directory = directory
+        self.result: CampaignResult | None = None
+        self.error: BaseException | None = None
+        self._thread = threading.Thread(target=self._run, args=(path,))
+        self._thread.start()
+
+    def _run(self, path: Path) -> None:
+        try:
+            self.result = run_campaign(read_study(path), self.directory, report=quiet)
+        except BaseException as error:
+            self.error = error
+
+    def job(self, number: int = 0) -> str:
+        """Wait until the run of this number is a running job that has begun."""
+        wait_until(lambda: self._begun(number), 60, "a job that has begun")
+        state = CampaignState.load(self.directory)
+        assert state is not None
+        assert state.runs[number].job is not None
+        return state.runs[number].job
+
+    def _begun(self, number: int) -> bool:
+        state = CampaignState.load(self.directory)
+        if state is None or len(state.runs) <= number:
+            return False
+        return bool(list((self.directory / state.runs[number].directory).glob("stores/00/*.h5")))
+
+    def end(self) -> CampaignResult:
+        """Wait for its end."""
+        self._thread.join(timeout=300)
+        assert not self._thread.is_alive()
+        assert self.result is not None, self.error
+        return self.result
+
+
+@pytest.mark.parametrize("loss", ["job cancelled", "node lost"])
+def test_a_run_that_is_lost_is_tried_again(tmp_path: Path, loss: str) -> None:
+    write_case(tmp_path, WAITS_FIRST)
+    path = write_slurm_study(tmp_path, runs=f"{ONE_SPLIT}\nretries = 1", extra="[environment]\nFIRST_SECONDS = '300'")
+    campaign = Watched(path, tmp_path / "campaign")
+    try:
+        job = campaign.job()
+        if loss == "job cancelled":
+            ask("scancel", job)
+        else:
+            ask("scontrol", "update", "nodename=n0", "state=down", "reason=test")
+        result = campaign.end()
+    finally:
+        if loss == "node lost":
+            subprocess.run(["scontrol", "update", "nodename=n0", "state=resume"], capture_output=True, check=False)
+            wait_until(lambda: ask("sinfo", "--noheader", "--format=%T").split() == ["idle"], 30, "the node's return")
+    lost, again = result.runs
+    word = "CANCELLED" if loss == "job cancelled" else "NODE_FAIL"
+    assert (lost.outcome, lost.error) == ("failed", f"Slurm's job {job} ended as {word}")
+    assert again.outcome == "finished"
+    assert not list((tmp_path / "campaign" / lost.directory).glob("stores/**/*.h5"))
+
+
+def test_what_slurm_never_takes_is_a_failed_run_in_its_words(tmp_path: Path) -> None:
+    write_case(tmp_path)
+    study = read_study(write_slurm_study(tmp_path, 'name = "slurm"\noptions = ["--partition=nowhere"]'))
+    with pytest.raises(CalibrationError, match=r"every run failed; .*Slurm refuses the job: .*partition"):
+        run_campaign(study, tmp_path / "campaign", report=quiet)
+
+
+@pytest.mark.parametrize("allocation", ["run", pytest.param("campaign", marks=FULL)])
+def test_what_a_killed_campaign_submitted_is_used_by_the_next(tmp_path: Path, allocation: str) -> None:
+    write_case(tmp_path, WAITS_FIRST)
+    launcher = f'name = "slurm"\nallocation = "{allocation}"'
+    path = write_slurm_study(tmp_path, launcher, extra="[environment]\nFIRST_SECONDS = '2'")
+    directory = tmp_path / "campaign"
+    campaign = subprocess.Popen([sys.executable, "-c", DRIVER, str(path), str(directory)], stderr=subprocess.DEVNULL)
+    run = directory / "runs" / "001-Left2-Right1"
+    try:
+        wait_until(lambda: list(run.glob("stores/00/*.h5")), 60, "a run that has begun")
+    finally:
+        campaign.kill()
+        campaign.wait()
+    events: list[Event] = []
+    result = run_campaign(read_study(path), directory, report=events.append)
+    if allocation == "run":
+        assert [record.outcome for record in result.runs] == ["finished"]
+        assert isinstance(events[0], RunResumed)
+        said = f"waiting for job {result.runs[0].job} of the interrupted campaign: Left 2, Right 1 ranks"
+        assert str(events[0]) == said
+    else:
+        assert [record.outcome for record in result.runs] == ["interrupted", "finished"]
+        assert result.runs[0].job == result.runs[1].job
+
+
+@FULL
+def test_a_run_over_its_time_limit_is_cancelled(tmp_path: Path) -> None:
+    write_case(tmp_path, WAITS_FIRST)
+    path = write_slurm_study(tmp_path, extra="[environment]\nFIRST_SECONDS = '300'")
+    path.write_text(path.read_text().replace("time_limit_seconds = 300", "time_limit_seconds = 2"))
+    with pytest.raises(CalibrationError, match=r"Left and Right still ran at the time limit of 2 s"):
+        run_campaign(read_study(path), tmp_path / "campaign", report=quiet)
+    state = CampaignState.load(tmp_path / "campaign")
+    assert state is not None
+    assert state.runs[0].outcome == "timeout"
+    assert_ended(state.runs[0].job or "")
+
+
+@FULL
+def test_mpiexec_keeps_to_the_one_node_of_an_allocation(tmp_path: Path, mpiexec: str) -> None:
+    write_case(tmp_path, RANKS_STORED)
+    path = write_study(tmp_path, runs=ONE_SPLIT, launcher=f'oversubscribe = true\nprogram = "{mpiexec}"')
+    script = tmp_path / "job.sh"
+    script.write_text(
+        f"#!/bin/bash\n#SBATCH --ntasks=3 --nodes=1 --output={tmp_path}/job.log\n"
+        f"{sys.executable} -c '{DRIVER}' {path} {tmp_path}/campaign\n"
+    )
+    done = subprocess.run(["sbatch", "--wait", str(script)], capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, (tmp_path / "job.log").read_text()
+    state = CampaignState.load(tmp_path / "campaign")
+    assert state is not None
+    assert [run.outcome for run in state.runs] == ["finished"]
+
+
+@FULL
+def test_ranks_that_do_not_find_each_other_are_no_measurement(tmp_path: Path) -> None:
+    study = write_pulse(tmp_path, launcher='name = "slurm"\nmpi = "none"')
+    study.write_text(study.read_text().replace("[environment]", "[environment]\nPRECICE_LB_TIMEOUT = '2'"))
+    with pytest.raises(
+        CalibrationError, match=r"(Inner|Outer) was to run on \d ranks, but its MPI says 1: .*launcher\.mpi"
+    ):
+        run_campaign(read_study(study), tmp_path / "campaign", report=quiet)
+
+
+WHERE = """\
+import os, sys
+from mpi4py import MPI
+world = MPI.COMM_WORLD
+os.write(1, f"rank {world.rank} of {world.size} on {os.environ['SLURMD_NODENAME']}\\n".encode())
+"""
+
+
+@pytest.mark.parametrize("kind", [pytest.param("shared nodes", marks=FULL), "own nodes", "heterogeneous"])
+def test_the_written_job_script_gives_the_ranks_it_promises(tmp_path: Path, mpi: str, kind: str) -> None:
+    write_case(tmp_path, WHERE)
+    launcher = f'name = "slurm"\nmpi = "{mpi}"' + ("" if kind == "shared nodes" else "\nranks_per_node = 2")
+    path = write_slurm_study(tmp_path, launcher)
+    if kind == "heterogeneous":
+        path.write_text(path.read_text() + 'ranks_per_node = 1\noptions = ["--comment=right"]\n')
+    write_launch_scripts(read_study(path), {"Left": 3, "Right": 2}, tmp_path)
+    script = tmp_path / "launch" / "job.sbatch"
+    assert ("#SBATCH hetjob" in script.read_text()) == (kind == "heterogeneous")
+    done = subprocess.run(
+        ["sbatch", "--wait", str(script)], cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False
+    )
+    assert done.returncode == 0, [file.read_text() for file in tmp_path.glob("*.log")]
+    nodes = {
+        "shared nodes": {"Left": ["n0"] * 3, "Right": ["n0"] * 2},
+        "own nodes": {"Left": ["n0", "n0", "n1"], "Right": ["n2", "n2"]},
+        "heterogeneous": {"Left": ["n0", "n0", "n1"], "Right": ["n2", "n3"]},
+    }[kind]
+    for name, ranks in (("Left", 3), ("Right", 2)):
+        log = (tmp_path / "case" / f"{name}.log").read_text().splitlines()
+        lines = sorted(line for line in log if line.startswith("rank"))
+        assert lines == [f"rank {rank} of {ranks} on {nodes[name][rank]}" for rank in range(ranks)]

@@ -1,0 +1,507 @@
+"""The command line as users call it: results on standard output, bad input in one line with exit code 2."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from importlib import metadata
+from pathlib import Path
+
+import numpy as np
+import pytest
+from clock_helpers import study_environment
+from report_helpers import HOSTILE, configuration, falling, own_seconds, precice_lb, write_campaign, write_csv
+from store_helpers import START, row, write_store
+
+from precice_lb.cli import commands, main
+from precice_lb.cli.options import by_participant
+from precice_lb.exceptions import DataError
+from precice_lb.models import LEARNERS
+
+CLONE = Path(__file__).parents[2]
+SPLITS = [{"Inner": 2, "Outer": 2}, {"Inner": 4, "Outer": 2}, {"Inner": 6, "Outer": 3}, {"Inner": 3, "Outer": 5}]
+
+
+@pytest.fixture(scope="module")
+def stores(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    directory = tmp_path_factory.mktemp("stores")
+    write_campaign(directory, SPLITS)
+    return directory
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    return write_csv(tmp_path / "times.csv", {"Inner": falling(2.0), "Outer": falling(1.0)})
+
+
+def refused(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> str:
+    """Run a command that must be refused in one line; return the line."""
+    assert main([str(argument) for argument in arguments]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("precice-lb: error: ")
+    assert err.count("\n") == 1
+    return err
+
+
+# --- results -------------------------------------------------------------------------------------------------------
+
+
+def test_json_is_the_only_thing_on_standard_output(stores: Path, tmp_path: Path) -> None:
+    done = precice_lb("recommend", stores, "--ranks", 12, "--format", "json", "--output", tmp_path)
+    assert done.returncode == 0, done.stderr
+    values = json.loads(done.stdout)
+    assert sum(values["split"].values()) == 12
+
+    def seconds(inner: int) -> float:
+        return max(own_seconds("Inner", inner), own_seconds("Outer", 12 - inner))
+
+    best = min(map(seconds, range(1, 12)))
+    assert seconds(values["split"]["Inner"]) <= 1.02 * best
+    assert json.loads((tmp_path / "recommendation.json").read_text()) == values
+    assert done.stderr.count("wrote ") == 6
+    assert {path.name for path in tmp_path.iterdir()} == {
+        "recommendation.json",
+        "recommendation.md",
+        "scaling.svg",
+        "scaling.png",
+        "budget.svg",
+        "budget.png",
+    }
+
+
+def test_stores_bring_their_own_coupling(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    # Without a moment in which data is already there, a serial scheme's stores show the plain own times.
+    for number, split in enumerate(SPLITS):
+        start = START + number * 60 * 10**9
+        for who, ranks in split.items():
+            other = next(name for name in split if name != who)
+            wait = own_seconds(other, split[other])
+            rows = [row(w, own_seconds(who, ranks), wait, wait) for w in (1, 2, 3)]
+            for rank in range(ranks):
+                write_store(
+                    tmp_path, rows, who, rank, ranks, configuration=configuration("serial"), started_unix_ns=start,
+                    run=f"run-{number}",
+                )  # fmt: skip
+    assert main(["recommend", str(tmp_path), "--ranks", "12", "--format", "json"]) == 0
+    values = json.loads(capsys.readouterr().out)
+    assert "serial-explicit" in values["schedule"]
+    split = values["split"]
+    assert values["window_seconds"] == pytest.approx(sum(own_seconds(who, p) for who, p in split.items()), rel=0.1)
+
+
+def test_table_names_split_and_files(table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    output = tmp_path / "out"
+    arguments = ["--ranks", "24", "--dofs", "Inner=900,Outer=100", "--output", str(output)]
+    assert main(["recommend", str(table), *arguments]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("Give Inner ")
+    assert "DoF-proportional split" in out
+    assert f"wrote {output / 'recommendation.json'}" in out
+
+
+def test_bounds_and_coupling_reach_the_optimiser(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def split(*arguments: str) -> dict[str, int]:
+        assert main(["recommend", str(table), "--ranks", "24", "--format", "json", *arguments]) == 0
+        return dict(json.loads(capsys.readouterr().out)["split"])
+
+    free = split()
+    assert free["Inner"] > free["Outer"]
+    assert split("--minimum-ranks", "Outer=20")["Outer"] >= 20
+    assert split("--maximum-ranks", "Inner=5")["Inner"] <= 5
+    # Serial coupling minimises the sum a/p + b/(24 - p): p is to 24 - p as the roots of a and b.
+    serial = split("--coupling", "serial")
+    assert abs(serial["Inner"] - 24 * np.sqrt(2) / (1 + np.sqrt(2))) <= 1
+
+
+def test_the_present_split_is_judged(table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["recommend", str(table), "--ranks", "24", "--present", "Inner=8,Outer=16"]
+    assert main([*arguments, "--output", str(tmp_path / "out")]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert re.search(
+        r"the present split would take \d+\.\d % longer \(and longer at all with a probability of 100 %\)", shown
+    )
+    assert re.search(r"present split 8 \+ 16 [\d.]+ [\d.]+ % 100 %", shown)
+    assert "80 % of ranks" in shown
+    report = (tmp_path / "out" / "recommendation.md").read_text()
+    assert re.search(r"\| present split \| 8 \+ 16 \| [\d.]+ \| [\d.]+ % \| 100 % \|", report)
+    values = json.loads((tmp_path / "out" / "recommendation.json").read_text())
+    assert values["alternatives"]["present"]["probability"] == 1.0
+    assert (
+        values["rank_intervals"]["Inner"]["low"]
+        <= values["split"]["Inner"]
+        <= values["rank_intervals"]["Inner"]["high"]
+    )
+    assert "--present: expected participant=a whole number" in refused(
+        capsys, *arguments[:4], "--present", "Inner=eight"
+    )
+    assert "Inner, Outer" in refused(capsys, *arguments[:4], "--present", "Inner=8")
+    assert "'Iner'" in refused(capsys, *arguments[:4], "--present", "Iner=8,Outer=16")
+
+
+def test_measurements_of_several_meshes_need_the_one_that_is_meant(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "meshes.csv"
+    rows = [
+        f"{who},{ranks},{level},{work * 4**level / ranks + 0.001:.6f}"
+        for who, work in (("Inner", 2.0), ("Outer", 1.0))
+        for level in (1, 2, 3)
+        for ranks in (2, 4, 8, 16)
+    ]
+    path.write_text("participant,ranks,level,seconds\n" + "\n".join(rows) + "\n")
+    arguments = ["recommend", str(path), "--ranks", "24"]
+    assert "say --parameter level=3" in refused(capsys, *arguments)
+    assert main([*arguments, "--parameter", "level=4", "--output", str(tmp_path / "out")]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "Give Inner 16 ranks and Outer 8 ranks for level = 4: one time window" in shown
+    assert "warning: Inner: level = 4 is outside of the measured range of 1 to 3" in shown
+    assert "12 measurements at 2 to 16 ranks, level 1 to 3" in shown
+    report = (tmp_path / "out" / "recommendation.md").read_text()
+    assert "| Inner | level = 1 | 2 |" in report
+    assert json.loads((tmp_path / "out" / "recommendation.json").read_text())["parameters"] == {"level": 4.0}
+    assert main([*arguments, "--parameter", "level=3", "--learner", "factorized"]) == 0
+    assert re.search(r"seconds, x1 = level; 12 measurements", " ".join(capsys.readouterr().out.split()))
+    assert main([*arguments, "--parameter", "level=3", "--learner", "shape"]) == 0
+    assert "4 measurements at 2 to 16 ranks" in " ".join(capsys.readouterr().out.split())
+    assert main([*arguments, "--parameter", '{"level": "any"}']) == 0
+    assert "count as ones of one case" in " ".join(capsys.readouterr().out.split())
+    for wrong in ("level", "level=", "=3", "[3]", '{"level": [3]}', '{"level": true}'):
+        assert "--parameter: expected name=value" in refused(capsys, *arguments, "--parameter", wrong)
+    assert "found 'size'" in refused(capsys, *arguments, "--parameter", "size=3")
+
+
+@pytest.mark.parametrize("command", ["recommend", "fit"])
+def test_help_names_every_learner(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([command, "--help"]) == 0
+    words = set(re.findall(r"[a-z-]+", capsys.readouterr().out))
+    assert set(LEARNERS) <= words
+
+
+def test_pmnf_takes_its_parameters(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["--learner", "pmnf", "--ridge", "1e-6", "--folds", "2", "--loss", "smape", "--n-terms", "1"]
+    assert main(["recommend", str(table), "--ranks", "24", "--format", "json", *arguments]) == 0
+    values = json.loads(capsys.readouterr().out)
+    assert values["learner"].startswith("pmnf")
+    assert values["window_seconds"] == pytest.approx(0.01 + 2.0 / values["split"]["Inner"], rel=0.02)
+
+
+def test_summary_formats_agree(stores: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["summary", str(stores), "--format", "json"]) == 0
+    runs = json.loads(capsys.readouterr().out)
+    assert [sum(part["ranks"] for part in run["participants"].values()) for run in runs] == [4, 6, 9, 8]
+    assert main(["summary", str(stores), "--format", "csv"]) == 0
+    rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+    own = {(entry["run"], entry["participant"]): entry for entry in rows if entry["quantity"] == "own"}
+    for run in runs:
+        for who, part in run["participants"].items():
+            assert part["own_seconds"] == pytest.approx(own_seconds(who, part["ranks"]), abs=2e-4)
+            assert float(own[run["run"], who]["mean_seconds"]) == part["own_seconds"]
+    assert main(["summary", str(stores)]) == 0
+    assert "load imbalance between participants: " in capsys.readouterr().out
+
+
+def test_hostile_names_reach_the_screen_as_text(tmp_path: Path) -> None:
+    path = write_csv(tmp_path / "times.csv", {name: falling(1.0 + i) for i, name in enumerate(HOSTILE)})
+    done = precice_lb("recommend", path, "--ranks", 60)
+    assert done.returncode == 0, done.stderr
+    assert "\x1b" not in done.stdout
+    assert r"\x1b[31mred" in done.stdout
+    assert "[bold red]x[/]" in done.stdout
+
+
+def test_a_terminal_that_cannot_show_a_name_still_gets_the_table(tmp_path: Path) -> None:
+    path = write_csv(tmp_path / "times.csv", {"内部": falling(1.0), "外部": falling(2.0)})
+    done = precice_lb("recommend", path, "--ranks", 12, PYTHONIOENCODING="ascii")
+    assert done.returncode == 0, done.stderr
+    assert r"\u5185\u90e8" in done.stdout
+
+
+def test_version_is_the_packages(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--version"]) == 0
+    try:
+        expected = metadata.version("precice_lb")
+    except metadata.PackageNotFoundError:
+        expected = "unknown: not installed, imported from its source"
+    assert capsys.readouterr().out.strip() == expected
+
+
+def test_merged_stores_say_what_their_parts_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_campaign(tmp_path, SPLITS[:2])
+    assert main(["summary", str(tmp_path), "--format", "json", "--per-rank"]) == 0
+    before = capsys.readouterr().out
+    assert main(["merge", str(tmp_path)]) == 0
+    assert capsys.readouterr().out.count("wrote ") == 4
+    assert len(list(tmp_path.rglob("*.h5"))) == 4
+    assert main(["summary", str(tmp_path), "--format", "json", "--per-rank"]) == 0
+    assert capsys.readouterr().out == before
+    assert main(["merge", str(tmp_path)]) == 0
+    assert capsys.readouterr().out == f"nothing left to merge in {tmp_path}\n"
+
+
+def test_merge_can_keep_the_parts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_campaign(tmp_path, SPLITS[:1])
+    assert main(["merge", str(tmp_path), "--keep-parts"]) == 0
+    assert len(list(tmp_path.rglob("*.h5"))) == 4 + 2
+    capsys.readouterr()
+    assert "expected a directory" in refused(capsys, "merge", tmp_path / "nowhere")
+
+
+def test_import_writes_a_table_that_recommend_reads_and_replaces_none(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    one = write_csv(tmp_path / "inner.csv", {"Inner": falling(2.0)})
+    two = write_csv(tmp_path / "outer.csv", {"Outer": falling(1.0)})
+    both = tmp_path / "both.csv"
+    assert main(["import", "csv", str(one), str(two), "--output", str(both)]) == 0
+    assert capsys.readouterr().out == f"wrote {both}: 10 samples of Inner, Outer\n"
+    assert main(["recommend", str(both), "--ranks", "24", "--format", "json"]) == 0
+    joined = json.loads(capsys.readouterr().out)
+    assert main(["recommend", str(one), str(two), "--ranks", "24", "--format", "json"]) == 0
+    assert joined["split"] == json.loads(capsys.readouterr().out)["split"]
+    assert "expected the name of a new file" in refused(capsys, "import", "csv", one, "--output", both)
+    assert "at least one file" in refused(capsys, "import", "csv")
+    assert "--participant" in refused(capsys, "import", "ateles-timeinfo", one)
+
+
+@pytest.mark.parametrize(("word", "hint"), [("likwid", ""), ("csw", "; did you mean 'csv'?")])
+def test_a_format_that_there_is_not_is_no_path(word: str, hint: str, capsys: pytest.CaptureFixture[str]) -> None:
+    formats = "precice-profiling, csv, precice-events, ateles-timeinfo, case"
+    said = refused(capsys, "import", word, "measured.txt")
+    assert f"expected a format ({formats}), or a profiling file" in said
+    assert f"found {word!r}{hint}" in said
+    # A path stays one.
+    assert "found nothing there" in refused(capsys, "import", f"nowhere/{word}")
+
+
+IMPORTS = ["precice-profiling", "csv", "precice-events", "ateles-timeinfo", "case"]
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["summary", "merge", "calibrate", "recommend", "demo", "at-end", *(f"import {kind}" for kind in IMPORTS)],
+)
+def test_help_has_an_example(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*command.split(), "--help"]) == 0
+    assert f"Example: precice-lb {command}" in capsys.readouterr().out
+
+
+def test_help_lists_every_command_and_loads_no_heavy_library() -> None:
+    code = (
+        "import sys; from precice_lb.cli import main; main(['--help']);"
+        "heavy = {'matplotlib', 'sklearn', 'scipy', 'mpi4py', 'pandas'} & set(sys.modules);"
+        "sys.exit(str(heavy) if heavy else 0)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    for command in ("run", "summary", "merge", "import", "calibrate", "recommend", "demo"):
+        assert f" {command} " in done.stdout
+
+
+# --- refusals ------------------------------------------------------------------------------------------------------
+
+
+def test_refusals_are_one_line_and_exit_code_2_in_a_process_of_their_own(tmp_path: Path) -> None:
+    done = precice_lb("recommend", tmp_path / "nowhere", "--ranks", 12)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("precice-lb: error: ")
+    assert done.stderr.count("\n") == 1
+
+
+def test_the_traceback_is_there_on_request(tmp_path: Path) -> None:
+    done = precice_lb("recommend", tmp_path / "nowhere", "--ranks", 12, PRECICE_LB_DEBUG="1")
+    assert done.returncode != 0
+    assert "Traceback" in done.stderr
+
+
+def test_an_unknown_command_or_option_is_refused(capsys: pytest.CaptureFixture[str], table: Path) -> None:
+    assert "frobnicate" in refused(capsys, "frobnicate", table)
+    assert "--rank" in refused(capsys, "recommend", table, "--rank", "3")
+    assert "--ranks" in refused(capsys, "recommend", table)
+    assert "xml" in refused(capsys, "recommend", table, "--ranks", "24", "--format", "xml")
+    assert "several" in refused(capsys, "recommend", table, "--ranks", "several")
+    assert "at least one source" in refused(capsys, "recommend", "--ranks", "3")
+    assert "at least one directory" in refused(capsys, "summary")
+
+
+@pytest.mark.parametrize(
+    ("rows", "needed"),
+    [
+        ("Inner,two,0.5", ("line 2", "ranks", "'two'")),
+        ("Inner,2,-0.5", ("line 2", "seconds", "'-0.5'")),
+        ("Inner,2", ("line 2", "3 columns")),
+    ],
+)
+def test_bad_csv_is_refused_with_its_line(
+    rows: str, needed: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "bad.csv"
+    path.write_text(f"participant,ranks,seconds\n{rows}\n")
+    line = refused(capsys, "recommend", path, "--ranks", "12")
+    assert all(text in line for text in (str(path), *needed))
+
+
+def test_a_budget_below_the_participants_is_refused(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert "at least 2 ranks" in refused(capsys, "recommend", table, "--ranks", "1")
+    for ranks in ("0", "-5"):
+        assert f"found {ranks}" in refused(capsys, "recommend", table, "--ranks", ranks)
+
+
+def test_stores_of_two_cases_are_refused(stores: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_campaign(tmp_path, SPLITS[:2], text=configuration(window=0.2))
+    assert "one case" in refused(capsys, "recommend", stores, tmp_path, "--ranks", "12")
+
+
+def test_a_missing_configuration_is_refused(table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    missing = tmp_path / "precice-config.xml"
+    assert str(missing) in refused(capsys, "recommend", table, "--ranks", "12", "--config", missing)
+    other = tmp_path / "other.xml"
+    other.write_text(configuration().replace("Inner", "Left"))
+    assert "Left" in refused(capsys, "recommend", table, "--ranks", "12", "--config", other)
+    assert "both" in refused(capsys, "recommend", table, "--ranks", "12", "--config", other, "--coupling", "serial")
+
+
+def test_bad_studies_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    case = tmp_path / "case"
+    case.mkdir()
+    study = """
+[case]
+directory = "case"
+[budget]
+ranks = 4
+[[participants]]
+name = "Inner"
+command = "python inner.py"
+[[participants]]
+name = "Outer"
+command = "python outer.py"
+"""
+    path = tmp_path / "study.toml"
+    path.write_text(study)
+    assert "precice-config.xml" in refused(capsys, "calibrate", path)
+    (case / "precice-config.xml").write_text(configuration())
+    path.write_text(study.replace("ranks = 4", "rank = 4"))
+    assert "rank" in refused(capsys, "calibrate", path)
+    assert "missing.toml" in refused(capsys, "calibrate", tmp_path / "missing.toml")
+
+
+def test_no_such_learner_or_parameter_is_refused(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert "'oracle'" in refused(capsys, "recommend", table, "--ranks", "12", "--learner", "oracle")
+    assert "folds" in refused(capsys, "recommend", table, "--ranks", "12", "--learner", "shape", "--folds", "2")
+
+
+def test_output_that_cannot_be_written_is_refused(table: Path, tmp_path: Path) -> None:
+    done = precice_lb("recommend", table, "--ranks", 12, "--output", table)
+    assert done.returncode == 2
+    assert "expected a directory to write the report to" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "text", ["Inner", "Inner=", "Inner=0", "Inner=-1", "Inner=1.5", "Inner=nan", "[1]", '{"Inner": []}']
+)
+def test_bad_numbers_by_participant_are_refused(text: str) -> None:
+    with pytest.raises(DataError, match=r"^--minimum-ranks: expected .*found "):
+        by_participant([text], ["Inner", "Outer"], "--minimum-ranks", int)
+
+
+def test_numbers_by_participant_are_read() -> None:
+    names = ["Inner", "a,b=c"]
+    assert by_participant(["Inner=2"], names, "--dofs", float) == {"Inner": 2.0}
+    assert by_participant(["Inner=2", '{"a,b=c": 3}'], names, "--dofs", int) == {"Inner": 2, "a,b=c": 3}
+    with pytest.raises(DataError, match="expected one of the participants Inner, a,b=c, found 'Iner'"):
+        by_participant(["Iner=2"], names, "--dofs", float)
+
+
+def test_an_interrupt_is_exit_code_130(monkeypatch: pytest.MonkeyPatch, table: Path) -> None:
+    def interrupt(*_: object, **__: object) -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+
+    monkeypatch.setattr("precice_lb.recommend.load_sources", interrupt)
+    assert main(["recommend", str(table), "--ranks", "12"]) == 130
+
+
+def test_a_reader_that_stops_early_is_no_error(stores: Path) -> None:
+    command = [sys.executable, "-m", "precice_lb", "summary", *[str(stores)] * 200]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        complaint = process.stderr.read()
+        assert (process.wait(60), complaint) == (0, b"")
+
+
+# --- demo ----------------------------------------------------------------------------------------------------------
+
+
+def test_demo_outside_a_clone_says_where_it_looked(tmp_path: Path) -> None:
+    code = (
+        "import sys; from pathlib import Path; import precice_lb.cli.commands as c;"
+        "c.__file__ = str(Path.cwd() / 'a' / 'b' / 'commands.py');"
+        "from precice_lb.cli import main; sys.exit(main(['demo']))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 2
+    assert "configs/pulse.toml" in done.stderr
+    assert str(tmp_path) in done.stderr
+
+
+def test_the_demo_runs_in_the_current_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With an editable installation the study is found in the source tree, which is no place for results."""
+    given: list[Path] = []
+    monkeypatch.setattr(commands, "run_and_recommend", lambda study, directory, **_: given.append(directory.resolve()))
+    monkeypatch.chdir(tmp_path)
+    assert main(["demo"]) == 0
+    assert main(["demo", "--directory", "there"]) == 0
+    assert given == [tmp_path / "demo", tmp_path / "there"]
+
+
+@pytest.mark.mpi
+def test_calibrate_measures_recommends_and_judges(tmp_path: Path, mpiexec: str) -> None:
+    case = tmp_path / "case"
+    shutil.copytree(
+        CLONE / "tutorials" / "pulse",
+        case,
+        ignore=shutil.ignore_patterns("precice-run", "precice-lb-store", "__pycache__"),
+    )
+    study = tmp_path / "study.toml"
+    study.write_text(
+        f"""
+        case = {{ directory = "case" }}
+        runs = {{ windows = 5, warmup_windows = 1, maximum = 3, time_limit_seconds = 300 }}
+        budget = {{ ranks = 6 }}
+        launcher = {{ name = "mpiexec", oversubscribe = true }}
+        emulation = {{ law = "law.json" }}
+{study_environment()}
+        [[participants]]
+        name = "Inner"
+        command = "python -m precice_lb run inner.py --load emulated"
+        degrees_of_freedom = 27648
+        [[participants]]
+        name = "Outer"
+        command = "python -m precice_lb run outer.py --load emulated"
+        degrees_of_freedom = 41472
+        """
+    )
+    campaign = tmp_path / "campaign"
+    done = precice_lb("calibrate", study, "--directory", campaign)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("Give Inner ")
+    assert "run 3 of 3: finished" in done.stderr
+    assert "\\x1b" not in done.stdout + done.stderr
+    values = json.loads((campaign / "recommendation.json").read_text())
+    assert sum(values["split"].values()) == 6
+    assert values["emulation"]["splits"]["recommended"]["regret"] <= 0.05
+    assert values["emulation"]["splits"]["degrees-of-freedom"]["regret"] >= 0.2
+    assert {"recommendation.md", "scaling.svg", "scaling.png"} <= {path.name for path in campaign.iterdir()}
+    assert done.stdout.splitlines()[-1] == f"report: {campaign / 'report' / 'report.html'}"
+    assert "under the law" in (campaign / "report" / "report.html").read_text().lower()
+    again = precice_lb("calibrate", study, "--directory", campaign)
+    assert again.stdout == done.stdout
+    assert "3 finished before" in again.stderr

@@ -1,0 +1,186 @@
+"""The command line as a whole: an example for every command, exit codes, completion, and the same words in Python."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import re
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from cyclopts import App
+from record_helpers import environment
+from store_helpers import row, write_store
+
+from precice_lb.cli import add_readers, app, main
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "exit-codes.md").read_text(encoding="utf-8")
+
+
+def commands(below: App = app, words: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """All commands, also those that are below another."""
+    for name in below:
+        if not name.startswith("-"):
+            yield (*words, name)
+            yield from commands(below[name], (*words, name))
+
+
+add_readers()
+COMMANDS = [words for words in commands() if words != ("import",)]
+
+
+@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
+def test_help_of_every_command_has_an_example_and_the_exit_codes(
+    words: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*words, "--help"]) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    assert f"Example: precice-lb {' '.join(words)}" in text or f"precice-lb {' '.join(words)} " in text
+    assert "Exit codes: 0 done" in text
+
+
+def test_the_root_and_the_page_tell_the_same_exit_codes(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--help"]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    codes = re.findall(r"^\| (\d+) \| (\w+)", PAGE, flags=re.MULTILINE)
+    assert [code for code, _ in codes] == ["0", "1", "2", "3", "130"]
+    for code in ("0 done", "1 ", "2 refused", "3 ", "130 interrupted"):
+        assert code in said.partition("Exit codes:")[2]
+
+
+def test_exit_codes_are_those(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    stores = tmp_path / "stores"
+    write_store(stores, [row(w, 0.1 * (1 + 0.1 * w), 0.2, 0.1) for w in range(1, 31)])
+    assert main(["summary", str(stores)]) == 0
+    assert main(["check", str(stores)]) == 1
+    assert main(["summary", str(tmp_path / "missing")]) == 2
+    assert main(["no-such-command"]) == 2
+    assert main(["watch", str(stores), "--once", "--threshold", "drift=5"]) == 3
+    capsys.readouterr()
+
+
+def test_an_interrupted_watch_is_exit_code_130(tmp_path: Path) -> None:
+    # At the priority of the tests: it would get no processor where other programs keep all of them.
+    program = (
+        "import os, sys; os.sched_setscheduler = lambda *_: None; from precice_lb.cli import main; sys.exit(main())"
+    )
+    command = [sys.executable, "-c", program, "watch", str(tmp_path)]
+    process = subprocess.Popen(command, env=environment(), stderr=subprocess.PIPE, text=True)
+    try:
+        assert process.stderr is not None
+        assert "no run" in process.stderr.readline()
+        process.send_signal(signal.SIGINT)
+        assert process.wait(30) == 130
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def test_run_passes_on_the_exit_code_of_a_solver(tmp_path: Path) -> None:
+    (tmp_path / "solver.py").write_text("import sys; sys.exit(7)")
+    command = [sys.executable, "-m", "precice_lb", "run", "solver.py"]
+    assert subprocess.run(command, cwd=tmp_path, env=environment(), check=False).returncode == 7
+
+
+# --- completion ----------------------------------------------------------------------------------------------------
+
+
+def complete(script: Path, *words: str) -> list[str]:
+    """Ask bash what it would offer after these words."""
+    line = " ".join(map(shlex.quote, words))
+    asked = f"""
+        source {shlex.quote(str(script))}
+        COMP_WORDS=({line}); COMP_CWORD=$(( ${{#COMP_WORDS[@]}} - 1 )); COMP_LINE="${{COMP_WORDS[*]}}"
+        COMP_POINT=${{#COMP_LINE}}; COMPREPLY=()
+        function_of() {{ complete -p precice-lb | sed -n 's/.*-F \\([^ ]*\\).*/\\1/p'; }}
+        $(function_of) precice-lb "${{COMP_WORDS[COMP_CWORD]}}" "${{COMP_WORDS[COMP_CWORD-1]}}"
+        printf '%s\\n' "${{COMPREPLY[@]}}"
+    """
+    done = subprocess.run(["bash", "-c", asked], capture_output=True, text=True, timeout=300, check=True)
+    return done.stdout.split()
+
+
+def test_bash_completes_commands_options_and_values(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    if shutil.which("bash") is None:
+        pytest.skip("no bash")
+    assert main(["completion", "bash"]) == 0
+    script = tmp_path / "precice-lb"
+    script.write_text(capsys.readouterr().out)
+    assert set(complete(script, "precice-lb", "")) >= {words[0] for words in COMMANDS}
+    assert complete(script, "precice-lb", "wat") == ["watch"]
+    assert "precice-profiling" in complete(script, "precice-lb", "import", "pre")
+    assert "--threshold" in complete(script, "precice-lb", "watch", "--")
+    assert complete(script, "precice-lb", "watch", "--format", "") == ["table", "json"]
+    assert complete(script, "precice-lb", "export", "--once", "--format", "p") == ["perfetto"]
+
+
+@pytest.mark.parametrize("shell", ["zsh", "fish"])
+def test_other_shells_get_scripts_with_every_command(
+    shell: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["completion", shell]) == 0
+    text = capsys.readouterr().out
+    for words in COMMANDS:
+        assert words[-1] in text
+    if shutil.which(shell) is not None:
+        (tmp_path / "script").write_text(text)
+        subprocess.run([shell, "-n", str(tmp_path / "script")], check=True)
+
+
+# --- Python --------------------------------------------------------------------------------------------------------
+
+
+def test_every_command_has_functions_in_python() -> None:
+    table = dict(re.findall(r"^\| `([\w-]+)` \| (`precice_lb\..*) \|$", PAGE, flags=re.MULTILINE))
+    assert set(table) == {words[0] for words in commands()} - {"completion"}
+    for names in table.values():
+        for name in re.findall(r"`(precice_lb\.[\w.]+)`", names):
+            module, _, attribute = name.rpartition(".")
+            if attribute != "Participant":
+                assert callable(getattr(importlib.import_module(module), attribute)), name
+
+
+def test_words_are_the_same_on_the_command_line_and_in_python() -> None:
+    from precice_lb import recommend_split, watch_run
+    from precice_lb.cli.recommend import recommend
+    from precice_lb.cli.watch import watch
+
+    on_the_line = set(inspect.signature(watch).parameters)
+    assert set(inspect.signature(watch_run).parameters) <= on_the_line
+    assert {"coupling", "minimum_ranks", "learner", "prefer", "within", "verify", "present"} <= set(
+        inspect.signature(recommend_split).parameters
+    ) & {*inspect.signature(recommend).parameters, *_fields(recommend)}
+
+
+def _fields(command: object) -> set[str]:
+    """Options that come as one parameter of several fields."""
+    import dataclasses
+    import typing
+
+    found: set[str] = set()
+    for hint in typing.get_type_hints(command).values():
+        for kind in (hint, *typing.get_args(hint)):
+            if dataclasses.is_dataclass(kind):
+                found.update(field.name for field in dataclasses.fields(kind))
+    return found
+
+
+def test_names_of_the_package_are_there_and_load_nothing_before_they_are_asked_for() -> None:
+    code = (
+        "import sys, precice_lb; dir(precice_lb);"
+        "loaded = [name for name in sys.modules if name.startswith('precice_lb.') and 'record' not in name];"
+        "heavy = {'scipy', 'sklearn', 'matplotlib', 'pandas', 'xarray', 'mpi4py', 'cyclopts'} & set(sys.modules);"
+        "assert not heavy, heavy; assert 'precice_lb.watch' not in loaded, loaded;"
+        "precice_lb.to_dataframe, precice_lb.export_trace;"
+        "assert not {'pandas', 'xarray', 'matplotlib', 'sklearn'} & set(sys.modules)"
+    )
+    variables = environment(PRECICE_LB_BACKEND="embedded")
+    done = subprocess.run([sys.executable, "-c", code], env=variables, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

@@ -1,0 +1,346 @@
+"""Every learner through every command that shows what it learned, for two, three and four participants."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import json
+import types
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+from conftest import FULL_COUNTS
+from report_helpers import write_csv
+from store_helpers import START, row, write_store
+
+import precice_lb.calibrate
+from precice_lb.calibrate import read_study
+from precice_lb.calibrate.state import CampaignState
+from precice_lb.cli import main
+from precice_lb.cli.flow import run_and_recommend
+from precice_lb.dataset import CoupledRun, load_runs, measurements_from_runs
+from precice_lb.models import LEARNERS
+from precice_lb.models.neural import NeuralRegressor
+from precice_lb.recommend import Recommendation, recommend
+from precice_lb.report.at_end import recommend_at_end
+from precice_lb.report.page.next_runs import next_runs
+from precice_lb.schedule import Schedule
+from precice_lb.watch.resplit import resplit
+
+every_learner = pytest.mark.parametrize("learner", LEARNERS)
+# Three is where figures are triangles; the others are for full counts.
+every_count = pytest.mark.parametrize("count", [2, 3, 4] if FULL_COUNTS else [3])
+COUNTS = (2, 4, 6, 8)
+WORK = {"Fluid": 3.2, "Solid": 1.6, "Heat": 0.9, "Ground": 0.5}
+STUDY_RUNS = "[runs]\nwindows = 6\nwarmup_windows = 1\ntarget_regret = 0.5\n"
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Small networks: how well they learn is not what this is about."""
+    defaults = NeuralRegressor.__init__.__kwdefaults__
+    assert defaults is not None
+    monkeypatch.setitem(defaults, "members", 2)
+    monkeypatch.setitem(defaults, "hidden_layers", (6,))
+    monkeypatch.setitem(defaults, "max_iter", 200)
+
+
+def seconds(name: str, ranks: int, run: int = 0) -> float:
+    """The planted law, with a percent or two of noise; a formula with free signs is below zero at few ranks."""
+    noise = np.random.default_rng([len(name), ranks, run]).normal(0.0, 0.015)
+    return float((0.02 + WORK[name] / ranks) * (1 + noise))
+
+
+def configuration(names: Sequence[str]) -> str:
+    """The first participant coupled with every other one, all at once."""
+    first, others = names[0], names[1:]
+    data = "".join(f'<data:scalar name="To-{name}"/><data:scalar name="From-{name}"/>' for name in others)
+    fields = {name: f'<use-data name="To-{name}"/><use-data name="From-{name}"/>' for name in others}
+    meshes = "".join(f'<mesh name="{name}-Mesh" dimensions="2">{fields[name]}</mesh>' for name in others)
+    meshes += "".join(f'<mesh name="{first}-{name}-Mesh" dimensions="2">{fields[name]}</mesh>' for name in others)
+    mine = "".join(
+        f'<provide-mesh name="{first}-{name}-Mesh"/><receive-mesh name="{name}-Mesh" from="{name}"/>'
+        f'<write-data name="To-{name}" mesh="{first}-{name}-Mesh"/>'
+        f'<read-data name="From-{name}" mesh="{first}-{name}-Mesh"/>'
+        f'<mapping:nearest-neighbor direction="read" from="{name}-Mesh" to="{first}-{name}-Mesh" '
+        'constraint="consistent"/>'
+        for name in others
+    )
+    theirs = "".join(
+        f'<participant name="{name}"><provide-mesh name="{name}-Mesh"/>'
+        f'<receive-mesh name="{first}-{name}-Mesh" from="{first}"/>'
+        f'<write-data name="From-{name}" mesh="{name}-Mesh"/><read-data name="To-{name}" mesh="{name}-Mesh"/>'
+        f'<mapping:nearest-neighbor direction="read" from="{first}-{name}-Mesh" to="{name}-Mesh" '
+        'constraint="consistent"/></participant>'
+        for name in others
+    )
+    schemes = "".join(
+        f'<m2n:sockets acceptor="{first}" connector="{name}" exchange-directory="."/>'
+        f'<coupling-scheme:parallel-explicit><participants first="{first}" second="{name}"/>'
+        f'<time-window-size value="1"/><max-time-windows value="20"/>'
+        f'<exchange data="To-{name}" mesh="{first}-{name}-Mesh" from="{first}" to="{name}"/>'
+        f'<exchange data="From-{name}" mesh="{name}-Mesh" from="{name}" to="{first}"/>'
+        "</coupling-scheme:parallel-explicit>"
+        for name in others
+    )
+    return (
+        f'<?xml version="1.0"?><precice-configuration>{data}{meshes}<participant name="{first}">{mine}</participant>'
+        f"{theirs}{schemes}</precice-configuration>"
+    )
+
+
+@pytest.fixture(scope="module", params=[2, 3, 4] if FULL_COUNTS else [3])
+def campaign(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Stores of four runs of some participants, and a study of their case."""
+    names = tuple(WORK)[: request.param]
+    directory = tmp_path_factory.mktemp(f"campaign-{len(names)}")
+    text = configuration(names)
+    (directory / "case").mkdir()
+    (directory / "case" / "precice-config.xml").write_text(text)
+    (directory / "case" / "solver.py").touch()
+    participants = "".join(f'[[participants]]\nname = "{name}"\ncommand = "python solver.py"\n' for name in names)
+    budget = f'[case]\ndirectory = "case"\n[budget]\nranks = {4 * len(names)}\n'
+    (directory / "study.toml").write_text(budget + STUDY_RUNS + participants)
+    for number, ranks in enumerate(COUNTS):
+        own = {name: seconds(name, ranks, number) for name in names}
+        longest = max(own.values())
+        for name, rank in itertools.product(names, range(ranks)):
+            wait = longest - own[name] + 1e-4
+            write_store(
+                directory / "stores" / f"run-{number}",
+                [row(w, own[name], wait + 2e-4, wait, 1e-4) for w in range(1, 5)],
+                name, rank, ranks, configuration=text, started_unix_ns=START + number * 60 * 10**9, seconds=5.0,
+                run=f"run-{number}",
+            )  # fmt: skip
+    return directory
+
+
+def table(directory: Path, count: int) -> Path:
+    """A table without the fewest ranks, where formulas with free signs go wrong."""
+    names = tuple(WORK)[:count]
+    return write_csv(
+        directory / "times.csv", {name: np.array([(p, seconds(name, p)) for p in (4, 6, 8, 12)]) for name in names}
+    )
+
+
+def _sound(values: dict[str, object]) -> None:
+    """What no recommendation may contradict itself in."""
+    window, interval = values["window_seconds"], values["interval"]
+    assert isinstance(window, float)
+    assert isinstance(interval, dict)
+    if interval["low"] is not None:
+        assert interval["low"] <= window <= interval["high"]
+    waits, between, split = values["wait_seconds"], values["rank_intervals"], values["split"]
+    assert isinstance(waits, dict)
+    assert isinstance(between, dict)
+    assert isinstance(split, dict)
+    assert all(0 <= wait <= window for wait in waits.values())
+    assert all(each["low"] <= split[name] <= each["high"] for name, each in between.items())
+
+
+# --- commands ---------------------------------------------------------------------------------------------------------
+
+
+@every_learner
+@every_count
+def test_recommend_as_table_and_json(
+    learner: str, count: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["recommend", str(table(tmp_path, count)), "--ranks", str(6 * count), "--learner", learner]
+    assert main(arguments) == 0
+    out, err = capsys.readouterr()
+    assert err == ""
+    assert f"learner: {learner}" in out
+    assert main([*arguments, "--format", "json"]) == 0
+    values = json.loads(capsys.readouterr().out)
+    assert all(model["formula"] and model["text"] for model in values["models"].values())
+    _sound(values)
+
+
+@every_learner
+@every_count
+def test_report_has_every_section(learner: str, count: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["report", str(table(tmp_path, count)), "--ranks", str(6 * count), "--learner", learner]
+    assert main([*arguments, "-o", str(tmp_path / "out")]) == 0
+    # A section that could not be made is a line there.
+    assert capsys.readouterr().err == ""
+    values = json.loads((tmp_path / "out" / "report.json").read_text())
+    assert (tmp_path / "out" / "report.html").stat().st_size > 10_000
+    assert (
+        f"# Recommended split: Fluid {values['recommendation']['split']['Fluid']} ranks"
+        in (tmp_path / "out" / "report.md").read_text()
+    )
+    assert "nan" not in (tmp_path / "out" / "data" / "landscape.csv").read_text()
+    following = next(each for each in values["sections"] if each["name"] == "next")["blocks"][0]["text"]
+    judged = "That is judged by curves of bayes" in following
+    assert judged == (learner not in ("bayes", "shape", "gaussian-process", "interpolation"))
+
+
+def campaign_result(directory: Path, runs: list[CoupledRun]) -> types.SimpleNamespace:
+    """What a campaign leaves, of runs made before."""
+    return types.SimpleNamespace(
+        directory=directory,
+        measurements=lambda: measurements_from_runs(runs),
+        coupled_runs=lambda: runs,
+        existing=(),
+        failed_splits=(),
+        require_runs=lambda study: None,
+    )
+
+
+@every_learner
+def test_calibrate_decides_and_reports(
+    learner: str, campaign: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    runs = load_runs([campaign / "stores"])
+    result = campaign_result(tmp_path, runs)
+    monkeypatch.setattr(precice_lb.calibrate, "run_campaign", lambda *_, **__: result)
+    run_and_recommend(read_study(campaign / "study.toml"), None, learner=learner)
+    out, err = capsys.readouterr()
+    assert "warning" not in err
+    assert f"report: {tmp_path / 'report' / 'report.html'}" in out
+    values = json.loads((tmp_path / "recommendation.json").read_text())
+    assert values["learner"] == learner
+    _sound(values)
+    assert json.loads((tmp_path / "launch" / "split.json").read_text())["split"] == values["split"]
+    assert {path.name for path in tmp_path.iterdir()} == {
+        "recommendation.json", "recommendation.md", "scaling.svg", "scaling.png", "budget.svg", "budget.png", "launch",
+        "report",
+    }  # fmt: skip
+    assert f"**learner:** {learner}\n" in (tmp_path / "recommendation.md").read_text()
+    # The study's own target, and not the usual one.
+    assert "less than the 50.0 % below which" in (tmp_path / "report" / "report.md").read_text()
+
+
+def test_the_report_of_a_campaign_has_the_target_of_its_study(campaign: Path, tmp_path: Path) -> None:
+    study = read_study(campaign / "study.toml")
+    settings = dataclasses.replace(study.settings(), existing=[str(campaign / "stores")])
+    CampaignState(study.identity(), [], settings).save(tmp_path)
+    assert main(["report", str(tmp_path), "--output", str(tmp_path / "report")]) == 0
+    assert "less than the 50.0 % below which" in (tmp_path / "report" / "report.md").read_text()
+
+
+@every_learner
+def test_watch_splits_anew(learner: str, campaign: Path) -> None:
+    measurements = measurements_from_runs(load_runs([campaign / "stores"]))
+    names = list(measurements.samples)
+    found = resplit(
+        (campaign / "case" / "precice-config.xml").read_text(), dict.fromkeys(names, 4),
+        {name: 1.1 * seconds(name, 4) for name in names}, {}, measurements=measurements, learner=learner,
+    )  # fmt: skip
+    assert sum(found.split.values()) <= 4 * len(names)
+    assert 0 < found.window_seconds <= found.present_seconds * (1 + 1e-9)
+
+
+def test_the_end_of_a_run_recommends(campaign: Path) -> None:
+    written = recommend_at_end(campaign, campaign / "stores", "Fluid")
+    assert [path.name for path in written][:2] == ["recommendation.json", "recommendation.md"]
+    _sound(json.loads(written[0].read_text()))
+
+
+@every_learner
+def test_fit_prints_the_formula(learner: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = {"Fluid": np.array([(p, seconds("Fluid", p)) for p in (2, 4, 6, 8, 12, 16)])}
+    assert main(["fit", str(write_csv(tmp_path / "times.csv", rows)), "--learner", learner]) == 0
+    assert f"{learner}: " in capsys.readouterr().out
+
+
+# --- what fails is one warning ----------------------------------------------------------------------------------------
+
+
+def test_results_stand_where_figures_and_sections_fail(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise ValueError("nothing to draw")
+
+    monkeypatch.setattr("precice_lb.report.figure.draw_recommendation", broken)
+    monkeypatch.setattr("precice_lb.report.page.predicted.triangle_chart", broken)
+    path = str(table(tmp_path, 3))
+    assert main(["recommend", path, "--ranks", "18", "--output", str(tmp_path / "out")]) == 0
+    out, err = capsys.readouterr()
+    assert out.startswith("Give Fluid")
+    assert err.splitlines() == [
+        "precice-lb: warning: the figure scaling could not be made: ValueError: nothing to draw; please report this "
+        "defect, PRECICE_LB_DEBUG=1 shows where it is"
+    ]
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [
+        "budget.png", "budget.svg", "recommendation.json", "recommendation.md",
+    ]  # fmt: skip
+    assert main(["report", path, "--ranks", "18", "-o", str(tmp_path / "page")]) == 0
+    assert "the report's section 'landscape' could not be made" in capsys.readouterr().err
+    sections = json.loads((tmp_path / "page" / "report.json").read_text())["sections"]
+    assert len(sections) == 13
+    assert "could not be made" in next(each for each in sections if each["name"] == "landscape")["blocks"][0]["text"]
+    monkeypatch.setenv("PRECICE_LB_DEBUG", "1")
+    with pytest.raises(ValueError, match="nothing to draw"):
+        main(["recommend", path, "--ranks", "18", "--output", str(tmp_path / "out")])
+
+
+def test_a_directory_that_cannot_be_written_to_costs_the_files_alone(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").touch()
+    path = str(table(tmp_path, 2))
+    assert main(["recommend", path, "--ranks", "12", "--output", str(tmp_path / "file")]) == 2
+    out, err = capsys.readouterr()
+    assert out.startswith("Give Fluid")
+    assert err.startswith(f"precice-lb: error: {tmp_path / 'file'}: expected a directory to write the report to")
+    assert err.count("\n") == 1
+
+
+def test_calibrate_has_written_its_result_before_it_draws(
+    campaign: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    runs = load_runs([campaign / "stores"])
+    result = campaign_result(tmp_path, runs)
+    monkeypatch.setattr(precice_lb.calibrate, "run_campaign", lambda *_, **__: result)
+
+    def killed(*_: object, **__: object) -> None:
+        assert (tmp_path / "recommendation.json").is_file()
+        raise MemoryError
+
+    for what in ("recommendation.recommendation_blocks", "figure.draw_recommendation", "page.build_page"):
+        monkeypatch.setattr(f"precice_lb.report.{what}", killed)
+    run_and_recommend(read_study(campaign / "study.toml"), None)
+    assert capsys.readouterr().err.count("could not be made: MemoryError") == 3
+    assert (tmp_path / "launch" / "split.json").is_file()
+
+
+def test_an_estimator_with_a_formula_of_its_own_kind_is_named_only() -> None:
+    from sklearn.linear_model import LinearRegression
+
+    class Odd(LinearRegression):  # type: ignore[misc]
+        def formula(self) -> str:
+            return "y ~ x"
+
+        def predict(self, X: np.ndarray) -> np.ndarray:
+            # As it was measured, so that nothing speaks against the model.
+            return np.array([seconds("Fluid", int(ranks)) for ranks in np.ravel(X)])
+
+    found = _recommended(Odd())
+    assert found.to_dict()["models"]["Fluid"] == {"estimator": "Odd"}
+
+
+def _recommended(learner: object, **options: object) -> Recommendation:
+    from precice_lb.recommend.sources import measurements_from_arrays
+
+    samples = {name: [(p, seconds(name, p)) for p in COUNTS] for name in ("Fluid", "Solid")}
+    return recommend(
+        measurements_from_arrays(samples),
+        12,
+        schedule=Schedule.parallel(["Fluid", "Solid"]),
+        learner=learner,
+        **options,
+    )
+
+
+def test_the_split_that_was_recommended_is_judged_and_not_another(tmp_path: Path) -> None:
+    """A learner whose recommendation others find poor says by how much."""
+    found = _recommended("shape")
+    good = next_runs(found)
+    poor = next_runs(dataclasses.replace(found, split={"Fluid": 2, "Solid": 10}))
+    assert good.regret < 0.05
+    assert poor.regret > 1.0

@@ -1,0 +1,162 @@
+"""A run that is given twice counts once: copied, imported again, merged, recorded and imported, or as a table."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from profiling_helpers import case
+from store_helpers import START, row, write_store
+
+from precice_lb.check import check_runs
+from precice_lb.dataset import distinct, load_measurements, load_runs
+from precice_lb.export.runs import exported_runs
+from precice_lb.ingest.csv import import_files, read_csv, write_csv
+from precice_lb.ingest.profiling import enrich, import_profiling
+from precice_lb.recommend import load_sources
+from precice_lb.store.merge import merge_stores
+from precice_lb.store.reader import read_store, read_stores
+
+SECOND = 1_000_000_000
+
+
+def plant(directory: Path, split: dict[str, int], start: int = START, windows: int = 6, **more: object) -> Path:
+    """One run: each window a little longer than the one before, and each run than another."""
+    noise = np.random.default_rng(start % 1000).uniform(0.1, 0.2, windows)
+    table = [row(window + 1, solve, 0.05, 0.01) for window, solve in enumerate(noise)]
+    for name, ranks in split.items():
+        for rank in range(ranks):
+            write_store(directory, table, name, rank, ranks, started_unix_ns=start, pid=start % 1000 + rank, **more)
+    return directory
+
+
+def counts(*sources: Path) -> tuple[int, int, int, int]:
+    """Runs of a pair, samples, runs in check and in an export."""
+    measured = load_measurements(sources)
+    (samples,) = {len(rows) for rows in measured.samples.values()}
+    assert len(measured.runs) == len(measured.recorded)
+    runs = load_runs(sources)
+    return len(runs), samples, len(check_runs(runs).healths) // 2, len(exported_runs(sources))
+
+
+def test_a_copy_of_a_store_counts_once(tmp_path: Path) -> None:
+    first = plant(tmp_path / "first", {"A": 2, "B": 1})
+    second = plant(tmp_path / "second", {"A": 2, "B": 1}, START + 20 * SECOND + 1)
+    shutil.copytree(first, tmp_path / "copies" / "again")
+    shutil.copytree(second, tmp_path / "copies" / "too")
+    assert counts(first, second) == counts(tmp_path) == counts(first, tmp_path) == (2, 2, 2, 2)
+    np.testing.assert_array_equal(
+        load_measurements([tmp_path]).samples["A"], load_measurements([first, second]).samples["A"]
+    )
+
+
+def test_a_merged_file_and_a_copy_of_its_parts_count_once(tmp_path: Path) -> None:
+    first = plant(tmp_path / "first", {"A": 3, "B": 2})
+    shutil.copytree(first, tmp_path / "parts")
+    merge_stores(first)
+    assert counts(tmp_path) == (1, 1, 1, 1)
+    # The merged one is read: waits may have been filled in there.
+    assert {store.path.name for store in read_stores([tmp_path])} == {"A-3.merged.h5", "B-2.merged.h5"}
+
+
+def test_of_a_copy_made_while_the_run_went_on_the_longer_one_counts(tmp_path: Path) -> None:
+    noise = np.random.default_rng(1).uniform(0.1, 0.2, 8)
+    for place, windows in (("a-copy", 3), ("whole", 8)):
+        write_store(tmp_path / place, [row(w + 1, noise[w], 0.05, 0.01) for w in range(windows)], pid=7)
+    (store,) = read_stores([tmp_path])
+    assert len(store.advances) == 8
+    assert "whole" in store.path.parts
+
+
+@pytest.mark.parametrize("more", [{"pid": 2}, {"hostname": "other"}, {"run": "y"}, {"started_clock_ns": 5}])
+def test_what_only_looks_alike_counts_twice(tmp_path: Path, more: dict[str, object]) -> None:
+    known = {"pid": 1, "hostname": "here", "run": "x"}
+    table = [row(1, 0.1, 0.1, 0.01), row(2, 0.1, 0.1, 0.01)]
+    write_store(tmp_path / "one", table, **known)
+    write_store(tmp_path / "two", table, **(known | more))
+    assert len(read_stores([tmp_path])) == 2
+
+
+def test_profiling_files_that_are_imported_twice_count_once(tmp_path: Path) -> None:
+    source = case(tmp_path / "run", "all-implicit")
+    import_profiling([source], tmp_path / "one")
+    shutil.copytree(source, tmp_path / "moved")
+    import_profiling([tmp_path / "moved"], tmp_path / "two")
+    # Into the same directory again, where the first was merged meanwhile.
+    merge_stores(tmp_path / "one")
+    import_profiling([source], tmp_path / "one", metadata={"run": "named"})
+    assert counts(tmp_path / "one", tmp_path / "two") == (1, 1, 1, 1)
+
+
+def test_a_recorded_run_counts_once_beside_its_imported_profiling_files(tmp_path: Path) -> None:
+    source = case(tmp_path / "run", "all-implicit")
+    imported = [read_store(path) for path in import_profiling([source], tmp_path / "import").stores]
+    solid = next(store for store in imported if store.metadata["participant"] == "B")
+    late = 300_000_000
+    recorded = write_store(
+        tmp_path / "store",
+        [tuple(each) for each in solid.advances.tolist()],
+        "B",
+        configuration=solid.configuration,
+        working_directory=solid.metadata["working_directory"],
+        backend="libprecice",
+        started_unix_ns=solid.metadata["started_unix_ns"] + late,
+        started_clock_ns=late,
+        pid=1,
+    )
+    found = {store.metadata["participant"]: store for store in read_stores([tmp_path / "import", tmp_path / "store"])}
+    assert found.keys() == {"A", "B"}
+    assert found["B"].path == recorded
+    (run,) = load_runs([tmp_path / "import", tmp_path / "store"], complete=enrich)
+    assert sorted(run.participants) == ["A", "B"]
+    # Another run in the same place, a minute later, is not the recorded one.
+    other = write_store(
+        tmp_path / "later", [row(1, 0.1, 0.1, 0.1)], "B", configuration=solid.configuration, backend="libprecice",
+        working_directory=solid.metadata["working_directory"],
+        started_unix_ns=solid.metadata["started_unix_ns"] + 60 * SECOND, pid=2,
+    )  # fmt: skip
+    assert len(read_stores([tmp_path / "import", other])) == 3
+
+
+def test_rows_of_tables_count_once(tmp_path: Path) -> None:
+    table = tmp_path / "table.csv"
+    table.write_text(
+        "participant,ranks,seconds,standard_error,level\n"
+        "A,1,0.25,0.01,8\nA,1,0.25,0.01,8\nA,1,0.25,,8\nA,1,0.25,0.02,8\nA,1,0.25,0.01,9\nA,2,0.25,0.01,8\nB,1,0.25,,8\n"
+    )
+    for found in (read_csv(table), import_files([table, table]), load_sources([table, table])):
+        assert found.samples["A"].tolist() == [[1, 0.25]] * 3 + [[2, 0.25]]
+        assert sorted(found.spread["A"]) == [0.01, 0.01, 0.01, 0.02]
+        assert sorted(found.parameters["A"]["level"]) == [8, 8, 8, 9]
+        assert len(found.samples["B"]) == 1
+
+
+def test_a_table_beside_the_stores_it_was_made_of_counts_once(tmp_path: Path) -> None:
+    stores = plant(tmp_path / "stores", {"A": 2, "B": 1})
+    plant(stores, {"A": 1, "B": 1}, START + 20 * SECOND + 1)
+    alone = load_sources([stores])
+    write_csv(alone, tmp_path / "table.csv")
+    lines = (tmp_path / "table.csv").read_text().splitlines()
+    both = load_sources([stores, tmp_path / "table.csv"])
+    (tmp_path / "table.csv").write_text("\n".join(",".join(line.split(",")[:3]) for line in lines) + "\nA,4,0.1\n")
+    # Without its column of standard errors too; what only the table has counts.
+    more = load_sources([tmp_path / "table.csv", stores])
+    for name in alone.samples:
+        np.testing.assert_array_equal(both.samples[name], alone.samples[name])
+        np.testing.assert_array_equal(both.spread[name], alone.spread[name])
+        np.testing.assert_array_equal(more.samples[name][:2], alone.samples[name])
+        np.testing.assert_array_equal(more.spread[name][:2], alone.spread[name])
+    assert more.samples["A"][2:].tolist() == [[4, 0.1]]
+
+
+def test_which_rows_are_kept() -> None:
+    nan = float("nan")
+    assert distinct([]) == []
+    assert distinct([("a", nan), ("b", 1.0), ("a", 2.0), ("a", nan), ("b", 1.0), ("b", 3.0), ("c", nan)]) == [
+        1,
+        2,
+        5,
+        6,
+    ]

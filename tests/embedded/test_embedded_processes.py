@@ -1,0 +1,203 @@
+"""The embedded backend between real processes: rank counts, fields by brute force, partners that die or never come."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from clock_helpers import emulated_clock
+from embedded_helpers import case, field, finish, points, run, start, write_configuration
+
+pytestmark = pytest.mark.mpi
+
+ROLES: dict[str, dict[str, Any]] = {
+    "A": {"writes": ["Heat"], "reads": ["Force"]},
+    "B": {"writes": ["Force"], "reads": ["Heat"]},
+}
+
+
+def prepare(
+    tmp_path: Path, kind: str, *, dimensions: int = 2, roles: dict[str, dict[str, Any]] | None = None, **others: Any
+) -> tuple[Path, dict[str, dict[str, Any]]]:
+    others.setdefault("exchanges", [(kind, "A", "B", "Heat:A>B Force:B>A")])
+    configuration = write_configuration(
+        tmp_path / "precice-config.xml",
+        participants={"A": [], "B": []},
+        dimensions=dimensions,
+        vector=["Force"],
+        **others,
+    )
+    merged = {
+        name: {"points": points(count, dimensions, count), **ROLES[name], **(roles or {}).get(name, {})}
+        for name, count in (("A", 31), ("B", 19))
+    }
+    return case(tmp_path, configuration, merged), merged
+
+
+def oracle(kind: str, roles: dict[str, dict[str, Any]], windows: int = 3) -> dict[str, list[np.ndarray]]:
+    """What both solvers must read at the ends of their time windows, by brute force."""
+    a, b = np.array(roles["A"]["points"]), np.array(roles["B"]["points"])
+    dimensions = a.shape[1]
+    distances = ((a[:, None, :] - b[None, :, :]) ** 2).sum(axis=2)
+    to_a, to_b = distances.argmin(axis=1), distances.argmin(axis=0)
+    heat, force = np.zeros(len(a)), np.zeros((len(b), dimensions))
+    read: dict[str, list[np.ndarray]] = {"A": [], "B": []}
+    now = 0.0
+    for _ in range(windows):
+        now += 0.1
+        read["A"].append(force[to_a])
+        new_heat = field(a, 1, "Heat", now, force[to_a][:, 0])
+        heat = new_heat if kind == "serial-explicit" else heat
+        read["B"].append(heat[to_b])
+        force = field(b, dimensions, "Force", now, heat[to_b])
+        heat = new_heat
+    return read
+
+
+@pytest.mark.parametrize(
+    ("kind", "dimensions", "ranks"),
+    [
+        ("serial-explicit", 2, {"A": 1, "B": 1}),
+        ("serial-explicit", 3, {"B": 3, "A": 2}),
+        ("parallel-explicit", 2, {"A": 2, "B": 1}),
+        ("parallel-explicit", 3, {"B": 2, "A": 3}),
+    ],
+)
+def test_fields_against_brute_force(
+    kind: str, dimensions: int, ranks: dict[str, int], tmp_path: Path, mpiexec: str
+) -> None:
+    case_file, roles = prepare(tmp_path, kind, dimensions=dimensions)
+    saved = run(mpiexec, case_file, ranks)
+    for name, expected in oracle(kind, roles).items():
+        data = roles[name]["reads"][0]
+        parts = [saved[f"{name}-{rank}"][f"{data}@1.0"] for rank in range(ranks[name])]
+        np.testing.assert_allclose(np.concatenate(parts, axis=1), expected, rtol=1e-13, atol=1e-13)
+        assert np.abs(expected[-1]).max() > 0.1
+
+
+def test_waits_for_a_slow_partner_are_told(tmp_path: Path, mpiexec: str) -> None:
+    case_file, _ = prepare(tmp_path, "parallel-explicit", roles={"B": {"sleep": 1.2}})
+    clock = emulated_clock({"PYTHONPATH": str(Path(__file__).resolve().parents[2])})
+    processes = [start(mpiexec, case_file, name, ranks, clock) for name, ranks in (("A", 2), ("B", 1))]
+    for process in processes:
+        code, output = finish(process)
+        assert code == 0, output
+    for rank in range(2):
+        with np.load(tmp_path / f"{case_file.stem}-A-{rank}.npz") as saved:
+            np.testing.assert_allclose(saved["wait_ns"], 1.2e9, atol=1e5)
+            assert (saved["mapping_ns"] == 0).all()
+    with np.load(tmp_path / f"{case_file.stem}-B-0.npz") as saved:
+        assert (saved["wait_ns"] < 1e5).all()
+
+
+def test_an_upstream_participant_runs_ahead(tmp_path: Path, mpiexec: str) -> None:
+    case_file, _ = prepare(
+        tmp_path,
+        "serial-explicit",
+        exchanges=[("serial-explicit", "A", "B", "Heat:A>B")],
+        roles={"A": {"reads": [], "points": points(200_000, 2, 1)}, "B": {"writes": [], "sleep": 1.0}},
+    )
+    a, b = start(mpiexec, case_file, "A", 2), start(mpiexec, case_file, "B", 1)
+    for process in (a, b):
+        code, output = finish(process)
+        assert code == 0, output
+    with np.load(tmp_path / f"{case_file.stem}-A-0.npz") as saved:
+        assert (saved["wait_ns"] == 0).all()
+
+
+@pytest.mark.parametrize("victim_ranks", [1, 2])
+def test_a_killed_partner_is_an_error_on_all_ranks_soon(victim_ranks: int, tmp_path: Path, mpiexec: str) -> None:
+    case_file, _ = prepare(tmp_path, "parallel-explicit", roles={"B": {"sleep": 600.0}})
+    a = start(mpiexec, case_file, "A", 2)
+    b = start(mpiexec, case_file, "B", victim_ranks)
+    exchange = tmp_path / "precice-lb-run"
+    _wait_until(exchange.exists)
+    _wait_until(lambda: not exchange.exists())
+    # Both have met; A is now waiting for what B computes.
+    time.sleep(1.0)
+    assert a.poll() is None
+    os.killpg(b.pid, signal.SIGKILL)
+    # Long before B would have come to its end.
+    code, output = finish(a, 300)
+    assert code != 0
+    assert output.count('CouplingError: partner "B" is gone: "A" lost its connection') == 2
+    finish(b)
+
+
+def test_a_partner_that_kills_itself_is_an_error_for_a_pure_sender(tmp_path: Path, mpiexec: str) -> None:
+    case_file, _ = prepare(
+        tmp_path,
+        "parallel-explicit",
+        exchanges=[("parallel-explicit", "A", "B", "Heat:A>B")],
+        end='<max-time-windows value="100000" />',
+        roles={"A": {"reads": [], "sleep": 0.05}, "B": {"writes": [], "kill_at": 2}},
+    )
+    a, b = start(mpiexec, case_file, "A", 2), start(mpiexec, case_file, "B", 1)
+    code, output = finish(a)
+    assert code != 0
+    assert output.count('CouplingError: partner "B" is gone') == 2
+    assert finish(b)[0] == -signal.SIGKILL
+
+
+def test_a_partner_that_never_comes_is_an_error_on_all_ranks(tmp_path: Path, mpiexec: str) -> None:
+    case_file, _ = prepare(tmp_path, "serial-explicit")
+    for name in "AB":
+        code, output = finish(start(mpiexec, case_file, name, 2, {"PRECICE_LB_TIMEOUT": "0.5"}))
+        partner = "B" if name == "A" else "A"
+        assert code != 0
+        assert output.count(f'"{name}" waited 0.5 s for its partner "{partner}"') == 2
+        assert str(tmp_path) in output
+
+
+def test_after_a_killed_run_the_next_one_works(tmp_path: Path, mpiexec: str) -> None:
+    case_file, roles = prepare(tmp_path, "parallel-explicit")
+    lonely = start(mpiexec, case_file, "A", 1)
+    published = tmp_path / "precice-lb-run" / "A-B.json"
+    _wait_until(published.exists)
+    os.killpg(lonely.pid, signal.SIGKILL)
+    finish(lonely)
+    assert published.exists()
+    saved = run(mpiexec, case_file, {"B": 1, "A": 1})
+    np.testing.assert_allclose(
+        saved["B-0"]["Heat@1.0"], oracle("parallel-explicit", roles)["B"], rtol=1e-13, atol=1e-13
+    )
+    assert not published.exists()
+
+
+def test_a_rank_whose_part_is_filtered_out_is_an_error_on_all_ranks(tmp_path: Path, mpiexec: str) -> None:
+    case_file, _ = prepare(tmp_path, "parallel-explicit", roles={"B": {"points": [[0, 0], [1, 0], [50, 0], [51, 0]]}})
+    a, b = start(mpiexec, case_file, "A", 1), start(mpiexec, case_file, "B", 2)
+    code, output = finish(b)
+    assert code != 0
+    assert output.count('left nothing of the received mesh "A-Mesh" on rank 1') == 2
+    code, output = finish(a)
+    assert 'partner "B" is gone' in output
+
+
+def test_a_single_rank_loads_neither_mpi_nor_more_than_it_needs(tmp_path: Path) -> None:
+    import subprocess
+    import sys
+
+    case_file, _ = prepare(tmp_path, "parallel-explicit")
+    script = (
+        "import sys; from precice_lb.embedded import Participant; "
+        f"Participant('A', {str(case_file.with_name('precice-config.xml'))!r}, 0, 1); "
+        "print(sorted({m.split('.')[0] for m in sys.modules} & {'mpi4py', 'scipy', 'h5py', 'sklearn', 'matplotlib'}))"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[2])}
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, env=environment, check=True, cwd=tmp_path
+    )
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+def _wait_until(condition: Any, seconds: float = 300.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)

@@ -1,0 +1,253 @@
+"""Exports: traces that keep the rules of the Trace Event Format, tidy tables, pandas and xarray."""
+
+from __future__ import annotations
+
+import csv
+import json
+import subprocess
+import sys
+from collections import defaultdict
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from profiling_helpers import database
+from record_helpers import configuration, environment, run_pair
+from store_helpers import START, row, write_store
+
+from precice_lb.cli import main
+from precice_lb.dataset import load_runs
+from precice_lb.exceptions import DataError, StoreError
+from precice_lb.export import export_csv, export_trace, to_dataframe, to_xarray
+from precice_lb.ingest.profiling import enrich, import_profiling
+from precice_lb.store.merge import merge_stores
+from precice_lb.store.schema import SECTION_DTYPE
+from precice_lb.store.writer import StoreWriter
+
+TEXT = configuration("parallel-explicit")
+
+
+def stores(directory: Path, behind: int = 0, **more: Any) -> Path:
+    """Two participants on two ranks each, 0.5 s per window; the clock of B is behind by so many ns."""
+    for name, solve in (("A", 0.4), ("B", 0.1)):
+        for rank in range(2):
+            table = [
+                (w, 1, 10_000 + round((0.5 * (w - 1) + solve) * 1e9), round(solve * 1e9), round((0.5 - solve) * 1e9),
+                 10_000_000, round((0.48 - solve) * 1e9), 0.1, True)
+                for w in range(1, 11)
+            ]  # fmt: skip
+            shift = behind if name == "B" else 0
+            write_store(
+                directory, table, name, rank, 2, configuration=TEXT, started_unix_ns=START - shift, seconds=5.0, **more
+            )
+    return directory
+
+
+def checked(path: Path) -> dict[tuple[str, str], list[dict[str, Any]]]:
+    """Read a trace by the rules of its format; slices by the names of process and thread."""
+    trace = json.loads(path.read_text(encoding="ascii"), parse_float=Decimal)
+    assert trace["displayTimeUnit"] in ("ms", "ns")
+    processes: dict[int, str] = {}
+    threads: dict[tuple[int, int], str] = {}
+    slices: dict[tuple[int, int], list[dict[str, Any]]] = defaultdict(list)
+    for event in trace["traceEvents"]:
+        assert isinstance(event["name"], str)
+        assert isinstance(event["pid"], int)
+        assert isinstance(event["tid"], int)
+        if event["ph"] == "M":
+            assert event["name"] in ("process_name", "process_sort_index", "thread_name", "thread_sort_index")
+            if event["name"] == "process_name":
+                processes[event["pid"]] = event["args"]["name"]
+            if event["name"] == "thread_name":
+                threads[event["pid"], event["tid"]] = event["args"]["name"]
+            continue
+        assert event["ph"] == "X"
+        assert event["cat"] in ("Solver", "preCICE")
+        assert event["ts"] >= 0
+        assert event["dur"] >= 0
+        slices[event["pid"], event["tid"]].append(event)
+    assert set(slices) <= set(threads)
+    assert len(set(processes.values())) == len(processes)
+    for events in slices.values():
+        open_: list[Decimal] = []
+        for event in sorted(events, key=lambda event: (event["ts"], -event["dur"])):
+            while open_ and open_[-1] <= event["ts"]:
+                open_.pop()
+            # Slices of a thread lie within each other or apart.
+            assert not open_ or event["ts"] + event["dur"] <= open_[-1], event
+            open_.append(event["ts"] + event["dur"])
+    return {(processes[pid], threads[pid, tid]): events for (pid, tid), events in slices.items()}
+
+
+def test_a_trace_has_a_process_per_participant_and_a_thread_per_rank(tmp_path: Path) -> None:
+    count = export_trace([stores(tmp_path / "stores")], tmp_path / "trace.json")
+    found = checked(tmp_path / "trace.json")
+    assert sorted(found) == [(name, rank) for name in "AB" for rank in ("Primary (0)", "Secondary (1)")]
+    assert count == sum(map(len, found.values()))
+    events = found["A", "Primary (0)"]
+    by_name = {name: [e for e in events if e["name"] == name] for name in {e["name"] for e in events}}
+    assert set(by_name) == {"initialize", "mapping", "waitAndReceiveData", "solver.advance", "advance"}
+    assert {e["dur"] for e in by_name["solver.advance"]} == {Decimal("400000")}
+    assert {e["dur"] for e in by_name["advance"]} == {Decimal("100000")}
+    assert {e["dur"] for e in by_name["waitAndReceiveData"]} == {Decimal("80000")}
+    assert {e["cat"] for e in by_name["solver.advance"]} == {"Solver"}
+    assert {e["cat"] for e in by_name["advance"]} == {"preCICE"}
+    assert [e["args"] for e in by_name["advance"]] == [{"window": w, "iteration": 1} for w in range(1, 11)]
+
+
+def test_names_are_those_of_preCICE(tmp_path: Path) -> None:
+    import sqlite3
+
+    with sqlite3.connect(database(tmp_path / "merged", "fundamental")) as connection:
+        names = {name.rpartition("/")[2] for (name,) in connection.execute("SELECT name FROM names")}
+    export_trace([stores(tmp_path / "stores")], tmp_path / "trace.json")
+    found = checked(tmp_path / "trace.json")
+    assert {event["name"] for events in found.values() for event in events} <= names
+
+
+def test_clocks_that_disagree_are_set_by_who_waits_for_whom(tmp_path: Path) -> None:
+    def begins(behind: int, folder: str) -> dict[str, Decimal]:
+        export_trace([stores(tmp_path / folder, behind)], tmp_path / "trace.json")
+        found = checked(tmp_path / "trace.json")
+        return {name: next(e["ts"] for e in found[name, "Primary (0)"] if e["name"] == "advance") for name in "AB"}
+
+    together = begins(0, "together")
+    assert together["A"] - together["B"] == Decimal(300_000)
+    for number, behind in enumerate((-3_000_000_000, 3_000_000_000)):
+        apart = begins(behind, f"apart{number}")
+        # Data of both arrives in the window in which it is sent: to within the time that they wait.
+        assert abs((apart["A"] - apart["B"]) - Decimal(300_000)) <= Decimal(500_000)
+
+
+def test_sections_of_the_solver_lie_in_its_slice(tmp_path: Path) -> None:
+    from store_helpers import PARALLEL, metadata, rows
+
+    writer = StoreWriter(tmp_path / "stores", metadata(), PARALLEL)
+    names = ["outer <b>", "inner", "across"]
+    sections = [(0, 1, 1_000_100, 500_000), (1, 1, 1_000_200, 1000), (2, 1, 1_900_000, 500_000)]
+    writer.append(
+        rows([(1, 1, 2_000_000, 1_000_000, 500_000, 0, 0, 0.1, True)]), np.array(sections, dtype=SECTION_DTYPE), names
+    )
+    writer.close(finished=True, ended_unix_ns=START + 10**9)
+    export_trace([tmp_path / "stores"], tmp_path / "trace.json")
+    found = checked(tmp_path / "trace.json")["A", "Primary (0)"]
+    assert [event["name"] for event in found] == ["solver.advance", "outer <b>", "inner", "advance"]
+
+
+@pytest.mark.parametrize("run", ["all-implicit", "api-just-in-time", "all-parallel"])
+def test_imported_runs_of_libprecice_keep_the_rules(tmp_path: Path, run: str) -> None:
+    import_profiling([database(tmp_path / "merged", run)], tmp_path / "stores")
+    assert export_trace([tmp_path / "stores"], tmp_path / "trace.json") > 20
+    assert checked(tmp_path / "trace.json")
+
+
+@pytest.mark.precice
+def test_recorded_runs_of_libprecice_are_joined_with_its_profiling_files(tmp_path: Path) -> None:
+    run_pair(tmp_path, "serial-implicit", windows=4)
+    export_trace([tmp_path], tmp_path / "trace.json")
+    names = {event["name"] for events in checked(tmp_path / "trace.json").values() for event in events}
+    assert {"waitAndReceiveData", "mapping"} <= names
+    frame = to_dataframe([tmp_path])
+    assert not frame[frame.quantity == "wait"].seconds.isna().any()
+
+
+def test_several_runs_stand_side_by_side(tmp_path: Path) -> None:
+    stores(tmp_path / "one", run="first", pid=1)
+    stores(tmp_path / "two", run="first", pid=2)
+    write_store(tmp_path / "three", [row(1, 1e-7, 0.2, 0.1)], "<b>\nÜ", started_unix_ns=START + 10**13)
+    export_trace([tmp_path], tmp_path / "trace.json")
+    found = checked(tmp_path / "trace.json")
+    assert {name for name, _ in found} == {
+        "first: A", "first: B", "first #2: A", "first #2: B", "<b>\nÜ:1: <b>\nÜ",
+    }  # fmt: skip
+    assert set(to_dataframe([tmp_path]).run) == {"first", "first #2", "<b>\nÜ:1"}
+
+
+def test_tables_are_tidy_and_say_what_summary_says(tmp_path: Path) -> None:
+    directory = stores(tmp_path / "stores")
+    frame = to_dataframe([directory])
+    assert list(frame.columns) == ["run", "participant", "ranks", "rank", "window", "iteration", "quantity", "seconds"]
+    assert len(frame) == 2 * 2 * 10 * 5
+    assert frame.attrs["units"] == {"seconds": "s"}
+    part = load_runs([directory], warmup=0)[0].participants["A"]
+    means = frame[frame.participant == "A"].groupby(["rank", "quantity"], observed=True).seconds.mean().unstack()
+    for name in ("solve", "mapping", "wait", "overhead"):
+        np.testing.assert_allclose(means[name], getattr(part, f"rank_{name}"), atol=1e-12)
+    np.testing.assert_allclose(means[["mapping", "wait", "overhead"]].sum(axis=1), means["advance"])
+    count = export_csv([directory], tmp_path / "runs.csv")
+    with (tmp_path / "runs.csv").open(newline="") as file:
+        table = list(csv.DictReader(file))
+    assert len(table) == count == len(frame)
+    assert [float(line["seconds"]) for line in table] == frame.seconds.tolist()
+    assert [line["quantity"] for line in table] == frame.quantity.tolist()
+
+
+def test_arrays_have_units_and_know_what_is_missing(tmp_path: Path) -> None:
+    stores(tmp_path / "one", run="one")
+    table = [row(w, 0.1, 0.2, None, None, iteration=i, complete=i == 2) for w in (1, 2) for i in (1, 2)]
+    write_store(tmp_path / "two", table, "A", run="two", started_unix_ns=START + 10**13, backend="libprecice")
+    data = to_xarray([tmp_path])
+    assert dict(data.sizes) == {"run": 2, "participant": 2, "rank": 2, "window": 10}
+    assert all(data[name].attrs["units"] in ("s", "1") for name in data.data_vars)
+    assert float(data.solve.sel(run="one", participant="A", rank=1, window=7)) == pytest.approx(0.4)
+    assert float(data.solve.sel(run="two", participant="A", rank=0, window=2)) == pytest.approx(0.2)
+    assert np.isnan(data.wait.sel(run="two")).all()
+    assert np.isnan(data.solve.sel(run="two", participant="B")).all()
+    assert data.iterations.sel(run="two", participant="A").values.tolist() == [2, 2, *[0] * 8]
+    assert data.ranks.sel(run="one").values.tolist() == [2, 2]
+
+
+def test_merged_stores_give_the_same(tmp_path: Path) -> None:
+    directory = stores(tmp_path / "stores")
+    export_trace([directory], tmp_path / "before.json")
+    export_csv([directory], tmp_path / "before.csv")
+    merge_stores(directory, complete=enrich)
+    export_trace([directory], tmp_path / "after.json")
+    export_csv([directory], tmp_path / "after.csv")
+    for name in ("json", "csv"):
+        assert (tmp_path / f"before.{name}").read_bytes() == (tmp_path / f"after.{name}").read_bytes()
+
+
+def test_the_command_writes_either_and_replaces_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    directory = stores(tmp_path / "stores")
+    monkeypatch.chdir(tmp_path)
+    assert main(["export", str(directory)]) == 0
+    assert "wrote trace.json" in capsys.readouterr().out
+    assert main(["export", str(directory), "--format", "csv", "--output", "table.csv"]) == 0
+    assert "200 rows" in capsys.readouterr().out
+    before = (tmp_path / "trace.json").read_bytes()
+    for arguments in (
+        ["export", str(directory)],
+        ["export"],
+        ["export", str(tmp_path / "missing"), "--output", "x.json"],
+        ["export", str(directory), "--output", "no/such/place.json"],
+    ):
+        assert main(arguments) == 2
+        assert len(capsys.readouterr().err.splitlines()) == 1
+    assert (tmp_path / "trace.json").read_bytes() == before
+    assert main(["export", str(directory), "--force"]) == 0
+    with pytest.raises(StoreError):
+        to_dataframe([tmp_path / "missing"])
+
+
+def test_without_the_libraries_the_error_names_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    directory = stores(tmp_path / "stores")
+    for name, function in (("pandas", to_dataframe), ("xarray", to_xarray)):
+        monkeypatch.setitem(sys.modules, name, None)
+        with pytest.raises(DataError, match=rf"expected {name} .*pip install precice_lb\[export\]"):
+            function([directory])
+
+
+def test_the_package_and_the_command_line_load_no_table_library(tmp_path: Path) -> None:
+    directory = stores(tmp_path / "stores")
+    code = (
+        "import sys, precice_lb, precice_lb.cli\n"
+        f"precice_lb.cli.main(['export', {str(directory)!r}, '--output', {str(tmp_path / 'trace.json')!r}])\n"
+        "assert not {'pandas', 'xarray', 'sklearn', 'matplotlib'} & set(sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], env=environment(), capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

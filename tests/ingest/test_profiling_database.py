@@ -1,0 +1,135 @@
+"""Databases of precice-profiling as a source: the same stores as from the files that they were merged from."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import numpy as np
+import pytest
+from profiling_helpers import DATA, database
+
+from precice_lb.cli import main
+from precice_lb.exceptions import DataError
+from precice_lb.ingest.profiling import import_profiling, read_profile
+from precice_lb.ingest.profiling.database import read_database
+from precice_lb.store.reader import RankStore, find_stores, read_store
+
+MERGED = sorted(path.name.removesuffix(".db.gz") for path in (DATA / "databases").glob("*.db.gz"))
+
+
+def imported(directory: Path) -> dict[tuple[str, int], RankStore]:
+    stores = map(read_store, find_stores([directory]))
+    return {(store.metadata["participant"], store.metadata["rank"]): store for store in stores}
+
+
+def test_there_are_real_databases() -> None:
+    assert len(MERGED) == 5
+
+
+@pytest.mark.parametrize("run", MERGED)
+def test_a_database_gives_what_its_files_give(tmp_path: Path, run: str) -> None:
+    files = tmp_path / "run" / "precice-profiling"
+    shutil.copytree(DATA / run, files)
+    for other in files.iterdir():
+        if other.suffix != ".txt":
+            shutil.move(other, files.parent)
+    import_profiling([files], tmp_path / "from-files")
+    result = import_profiling([database(tmp_path / "merged", run)], tmp_path / "from-database")
+    assert result.notes == []
+    expected, found = imported(tmp_path / "from-files"), imported(tmp_path / "from-database")
+    assert sorted(found) == sorted(expected)
+    for key, store in found.items():
+        other = expected[key]
+        assert store.metadata["finished"] is True
+        assert store.metadata["case"] == other.metadata["case"]
+        assert store.metadata.get("receives_data") == other.metadata.get("receives_data")
+        assert store.metadata["timing_source"] == "precice-profiling merged"
+        for table in ("advances", "initialize"):
+            rows, others = getattr(store, table), getattr(other, table)
+            for column in set(rows.dtype.names) - {"begin_ns", "computed_dt"}:
+                np.testing.assert_array_equal(rows[column], others[column], err_msg=f"{key} {column}")
+            # The tool aligns clocks, so that only distances are the same.
+            np.testing.assert_array_equal(np.diff(rows["begin_ns"]), np.diff(others["begin_ns"]))
+
+
+def test_totals_are_those_of_the_files(tmp_path: Path) -> None:
+    from precice_lb.ingest.profiling.times import CALL_DTYPE, CallReader
+
+    for header in read_database(database(tmp_path / "merged", "all-parallel")):
+        reader = CallReader(header)
+        rows = list(reader)
+        assert list(reader) == []
+        profile = reader.profile(np.concatenate(rows) if rows else np.empty(0, dtype=CALL_DTYPE))
+        other = read_profile(DATA / "all-parallel" / f"{header.participant}-{header.rank}-{header.size}.txt")
+        assert profile.totals == other.totals
+        assert profile.mesh_sizes == other.mesh_sizes
+
+
+def test_what_a_kill_left_open_is_left_out(tmp_path: Path) -> None:
+    path = database(tmp_path / "merged", "fundamental")
+    with closing(sqlite3.connect(path)) as connection:
+        # As the tool writes it: the duration is the time since 1970.
+        connection.execute(
+            "UPDATE events SET dur = ts WHERE pid = 1 AND (eid = (SELECT eid FROM names WHERE name = '_GLOBAL') OR ts "
+            "= (SELECT MAX(ts) FROM events e JOIN names n ON e.eid = n.eid WHERE n.name = 'advance' AND pid = 1))"
+        )
+        connection.execute("DELETE FROM events WHERE pid = 1 AND eid = (SELECT eid FROM names WHERE name = 'finalize')")
+        connection.commit()
+    import_profiling([path], tmp_path / "store")
+    stores = imported(tmp_path / "store")
+    cut, whole = (next(s for (name, _), s in stores.items() if name == letter) for letter in "AB")
+    assert len(cut.advances) == len(whole.advances) - 1
+    assert cut.metadata["finished"] is False
+    assert whole.metadata["finished"] is True
+
+
+def test_the_command_line_takes_it_for_every_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = database(tmp_path / "merged", "all-implicit")
+    assert main(["import", str(path), "--output", str(tmp_path / "store")]) == 0
+    assert "wrote 2 stores" in capsys.readouterr().out
+    assert main(["summary", str(tmp_path / "store")]) == 0
+    table = capsys.readouterr().out
+    assert "partner wait" in table
+    assert "not measured" not in table
+    assert main(["recommend", str(tmp_path / "store"), "--ranks", "8", "--format", "json"]) == 0
+    assert '"split"' in capsys.readouterr().out
+
+
+def test_truncated_and_foreign_databases_are_refused_in_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    whole = database(tmp_path / "merged", "fundamental")
+    content = whole.read_bytes()
+    for size in (20, 100, 4096, 20_000, len(content) - 5000):
+        path = whole.with_name(f"cut-{size}.db")
+        path.write_bytes(content[:size])
+        assert main(["import", str(path), "--output", str(tmp_path / "store")]) == 2
+        message = capsys.readouterr().err
+        assert len(message.splitlines()) == 1
+        assert path.name in message
+        assert not list((tmp_path / "store").rglob("*.h5"))
+    foreign = tmp_path / "foreign.db"
+    with closing(sqlite3.connect(foreign)) as connection:
+        connection.execute("CREATE TABLE participants(pid INTEGER)")
+        connection.commit()
+    with pytest.raises(DataError, match=r"foreign\.db: expected a database of precice-profiling with the table"):
+        read_database(foreign)
+    with closing(sqlite3.connect(whole)) as connection:
+        connection.execute("UPDATE participants SET size = 'many'")
+        connection.commit()
+    with pytest.raises(DataError, match="whole numbers"):
+        read_database(whole)
+
+
+def test_names_of_any_script_stay_names(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = database(tmp_path / "merged", "fundamental")
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("UPDATE participants SET name = '<b>\nÜ ' || name")
+        connection.commit()
+    assert [header.participant for header in read_database(path)] == ["<b>\nÜ A", "<b>\nÜ B"]
+    # No configuration knows them.
+    assert main(["import", str(path), "--output", str(tmp_path / "store")]) == 2
+    assert len(capsys.readouterr().err.splitlines()) == 1

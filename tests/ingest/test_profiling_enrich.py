@@ -1,0 +1,302 @@
+"""Recorded runs joined with profiling files: the right file, the right calls, and what is missing says why."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from record_helpers import configuration
+from store_helpers import metadata
+
+from precice_lb.ingest.profiling import Profile, enrich, read_profile
+from precice_lb.ingest.profiling.case import ProfiledCase
+from precice_lb.store.reader import RankStore, read_store
+from precice_lb.store.schema import ADVANCE_DTYPE, INITIALIZE_DTYPE
+from precice_lb.store.writer import StoreWriter
+
+DATA = Path(__file__).parents[1] / "data" / "profiling"
+MORE_NS = 3000
+
+
+def folder_of(directory: Path) -> Path:
+    folder = directory / "precice-profiling"
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def record(
+    directory: Path, profile: Profile, *, later_ns: int = 0, rows: slice = slice(None), **more: Any
+) -> RankStore:
+    """Write and read the store that the recorder would have written beside a profiling file, on its own clock."""
+    header = profile.header
+    text = more.pop("configuration", None) or (DATA / "fundamental" / "precice-config.xml").read_text()
+    data = metadata(header.participant, header.rank, header.size, configuration=text)
+    started = header.unix_us * 1000 + 50_000_000 + later_ns
+    data |= {"backend": "libprecice", "started_unix_ns": started, "started_clock_ns": 10**15}
+    data |= {"working_directory": str(directory), **more}
+    writer = StoreWriter(directory / "precice-lb-store", data, text)
+    zero = 10**15 - 50_000_000
+    if len(profile.initialize):
+        times = profile.initialize[0]
+        begin = zero + 1000 * times["begin_us"] - MORE_NS
+        row = (begin, 1000 * times["initialize_us"] + 2 * MORE_NS, -1, -1)
+        writer.write_initialize(np.array([row], dtype=INITIALIZE_DTYPE))
+    calls = profile.calls[rows]
+    advances = np.zeros(len(calls), dtype=ADVANCE_DTYPE)
+    advances["window"] = np.arange(1, len(calls) + 1)
+    advances["iteration"] = 1
+    advances["window_complete"] = True
+    advances["begin_ns"] = zero + 1000 * calls["begin_us"] - MORE_NS
+    advances["advance_ns"] = 1000 * calls["advance_us"] + 2 * MORE_NS
+    advances["solve_ns"] = 1000 * calls["solve_us"]
+    advances["mapping_ns"] = advances["wait_ns"] = -1
+    writer.append(advances)
+    writer.close(finished=True, ended_unix_ns=started + 10**9)
+    return read_store(writer.path)
+
+
+def joined(store: RankStore) -> RankStore:
+    (result,) = enrich([store])
+    return result
+
+
+def sample(directory: Path, run: str = "fundamental", name: str = "A-0-1") -> Profile:
+    path = folder_of(directory) / f"{name}.txt"
+    shutil.copy(DATA / run / f"{name}.txt", path)
+    return read_profile(path)
+
+
+@pytest.mark.parametrize("run", ["fundamental", "api-just-in-time", "all-implicit", "flush-every-1"])
+@pytest.mark.parametrize("name", ["A-0-1", "B-0-1"])
+def test_every_call_gets_its_own_times(tmp_path: Path, run: str, name: str) -> None:
+    profile = sample(tmp_path, run, name)
+    before = record(tmp_path, profile)
+    store = joined(before)
+    calls = profile.calls
+    assert store.metadata["timing_source"] == f"precice-profiling {profile.header.mode}"
+    assert "timing_problem" not in store.metadata
+    np.testing.assert_array_equal(store.advances["wait_ns"], 1000 * calls["wait_us"])
+    np.testing.assert_array_equal(store.advances["mapping_ns"], 1000 * (calls["mapping_us"] + calls["jit_us"]))
+    np.testing.assert_array_equal(store.advances["solve_ns"], 1000 * (calls["solve_us"] - calls["jit_us"]))
+    wall = before.advances["solve_ns"] + before.advances["advance_ns"]
+    np.testing.assert_array_equal(store.advances["solve_ns"] + store.advances["advance_ns"], wall)
+    assert store.initialize["wait_ns"][0] == 1000 * profile.initialize["wait_us"][0]
+    assert store.initialize["mapping_ns"][0] == 1000 * profile.initialize["mapping_us"][0]
+    assert (before.advances["wait_ns"] == -1).all()
+
+
+def test_a_store_of_another_backend_or_joined_before_stays_as_it_is(tmp_path: Path) -> None:
+    profile = sample(tmp_path)
+    embedded = record(tmp_path, profile, backend="embedded")
+    before = record(tmp_path, profile, timing_source="precice-profiling all")
+    assert enrich([embedded, before]) == [embedded, before]
+
+
+def test_files_of_another_size_and_the_json_format_do_not_disturb(tmp_path: Path) -> None:
+    profile = sample(tmp_path)
+    (folder_of(tmp_path) / "A-0-4.txt").write_text("not this one")
+    (folder_of(tmp_path) / "A-0-1.json").write_text("damaged")
+    assert "timing_problem" not in joined(record(tmp_path, profile)).metadata
+
+
+def test_the_directory_setting_and_a_moved_case_are_followed(tmp_path: Path) -> None:
+    elsewhere = tmp_path / "out"
+    profile = sample(elsewhere)
+    text = (DATA / "fundamental" / "precice-config.xml").read_text()
+    text = text.replace("<log>", '<profiling directory="../out"/><log>')
+    solver = tmp_path / "solver"
+    solver.mkdir()
+    store = record(solver, profile, configuration=text, working_directory="/nowhere/solver")
+    assert "timing_source" in joined(store).metadata
+    store = record(solver, profile, configuration=text)
+    assert "timing_source" in joined(store).metadata
+
+
+@pytest.mark.parametrize("seconds", [-3600.0, -5.0, 5.0, 3600.0])
+def test_a_file_of_the_same_size_from_another_run_is_refused(tmp_path: Path, seconds: float) -> None:
+    profile = sample(tmp_path)
+    store = joined(record(tmp_path, profile, later_ns=round(seconds * 1e9)))
+    assert "timing_source" not in store.metadata
+    assert "run" in store.metadata["timing_problem"] or "others" in store.metadata["timing_problem"]
+    assert (store.advances["wait_ns"] == -1).all()
+
+
+def test_what_was_not_measured_says_why_and_what_to_set(tmp_path: Path) -> None:
+    profile = sample(tmp_path)
+    text = (DATA / "fundamental" / "precice-config.xml").read_text()
+    off = text.replace("<log>", '<profiling mode="off"/><log>')
+    stores = {name: record(tmp_path, profile, configuration=each) for name, each in (("on", text), ("off", off))}
+    path = profile.header.path
+    content = path.read_text()
+    path.unlink()
+    assert "keep preCICE's profiling files" in joined(stores["on"]).metadata["timing_problem"]
+    assert 'mode="fundamental"' in joined(stores["off"]).metadata["timing_problem"]
+    path.write_text(content.splitlines(keepends=True)[0])
+    problem = joined(stores["on"]).metadata["timing_problem"]
+    assert "record more time windows" in problem
+    assert str(path) in problem
+    path.write_text("")
+    assert "an empty file" in joined(stores["on"]).metadata["timing_problem"]
+    for store in map(joined, stores.values()):
+        assert (store.advances["wait_ns"] == -1).all()
+        assert (store.initialize["wait_ns"] == -1).all()
+
+
+@pytest.mark.parametrize("stores", ["runs/001/stores", "runs/001/case/store", "stores", "all/of/it"])
+@pytest.mark.parametrize("again", [False, True])
+def test_what_was_moved_finds_its_profiling_files(tmp_path: Path, stores: str, again: bool) -> None:
+    """Stores name the directory in which the solver ran, wherever they are now."""
+    work = tmp_path / "campaign" / "runs" / "001" / "case" / "fluid"
+    profile = sample(work)
+    made = record(work, profile).path
+    place = tmp_path / "campaign" / stores / made.parent.name
+    place.mkdir(parents=True)
+    made.rename(place / made.name)
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "campaign").rename(tmp_path / "elsewhere" / "renamed")
+    if again:
+        # Another run is where the first one was.
+        head, rest = (DATA / "fundamental" / "A-0-1.txt").read_text().split("\n", 1)
+        later = str(profile.header.unix_us + 3_600_000_000)
+        text = json.dumps(json.loads(head) | {"unix_us": later}) + "\n" + rest
+        (folder_of(work) / "A-0-1.txt").write_text(text)
+    (path,) = (tmp_path / "elsewhere").rglob("*.h5")
+    store = joined(read_store(path))
+    assert "timing_problem" not in store.metadata
+    np.testing.assert_array_equal(store.advances["wait_ns"], 1000 * profile.calls["wait_us"])
+
+
+def test_a_run_that_goes_on_does_not_take_the_files_of_one_beside_it(tmp_path: Path) -> None:
+    """Nothing was moved: the solver's working directory is there, and preCICE has written nothing yet."""
+    profile = sample(tmp_path)
+    work = tmp_path / "fluid"
+    store = record(work, profile)
+    assert "found none; keep preCICE's profiling files" in joined(store).metadata["timing_problem"]
+
+
+@pytest.mark.parametrize(
+    ("given", "remedy"),
+    [
+        ("", 'record more time windows, or set <profiling flush-every="13"/>, found "50"'),
+        ("20", 'record more time windows, or set <profiling flush-every="13"/>, found "20"'),
+        ("7", 'record more time windows, or set <profiling flush-every="13"/>, found "7" (1 to 12 lose'),
+        ("13", 'record more time windows, found flush-every="13"'),
+        ("0", 'set <profiling flush-every="50"/>, found "0"'),
+        ("5000", 'set <profiling flush-every="50"/>, found "5000"'),
+        ("many", 'set <profiling flush-every="50"/>, found "many"'),
+    ],
+)
+def test_no_remedy_is_what_is_already_set(given: str, remedy: str) -> None:
+    attribute = f' flush-every="{given}"' if given else ""
+    text = (DATA / "fundamental" / "precice-config.xml").read_text()
+    case = ProfiledCase.of(text.replace("<log>", f"<profiling{attribute}/><log>"))
+    assert case.flush_remedy.startswith(remedy)
+
+
+def test_a_killed_run_has_the_calls_that_reached_the_file(tmp_path: Path) -> None:
+    profile = sample(tmp_path)
+    content = profile.header.path.read_text()
+    profile.header.path.write_text(content[: content.index("B", len(content) * 2 // 3) + 3])
+    left = read_profile(profile.header.path).calls
+    assert 0 < len(left) < len(profile.calls)
+    store = joined(record(tmp_path, profile))
+    np.testing.assert_array_equal(store.advances["wait_ns"][: len(left)], 1000 * left["wait_us"])
+    assert (store.advances["wait_ns"][len(left) :] == -1).all()
+    assert f"found {len(left)}; " in store.metadata["timing_problem"]
+    # preCICE's own default is no remedy for what the default led to.
+    assert 'set <profiling flush-every="50"/>' not in store.metadata["timing_problem"]
+
+
+@pytest.mark.parametrize("rows", [slice(0, 3), slice(2, None), slice(1, 4)])
+def test_calls_lost_by_the_recorder_are_found_by_the_clock(tmp_path: Path, rows: slice) -> None:
+    profile = sample(tmp_path, "all-implicit")
+    store = joined(record(tmp_path, profile, rows=rows))
+    np.testing.assert_array_equal(store.advances["wait_ns"], 1000 * profile.calls["wait_us"][rows])
+
+
+def test_calls_that_do_not_fit_are_refused(tmp_path: Path) -> None:
+    profile = sample(tmp_path)
+    store = record(tmp_path, profile)
+    advances = store.advances.copy()
+    advances["begin_ns"][3] += 40_000_000
+    moved = RankStore(store.path, store.metadata, store.configuration, advances, store.initialize)
+    assert "found others" in joined(moved).metadata["timing_problem"]
+
+
+def test_ranks_off_the_interface_receive_nothing(tmp_path: Path) -> None:
+    text = (DATA / "all-parallel" / "precice-config.xml").read_text()
+    for name, receives in (("A-0-2", True), ("A-1-2", False), ("B-0-2", True), ("B-1-2", False)):
+        profile = sample(tmp_path, "all-parallel", name)
+        assert joined(record(tmp_path, profile, configuration=text)).metadata["receives_data"] is receives
+
+
+def test_who_receives_data_follows_from_scheme_and_mesh_sizes() -> None:
+    on, off = {"A-Mesh": 3}, {"A-Mesh": 0}
+
+    def receives(kind: str, participant: str, sizes: dict[str, int], *changes: tuple[str, str]) -> bool | None:
+        text = configuration(kind)
+        for old, new in changes:
+            assert old in text
+            text = text.replace(old, new)
+        return ProfiledCase.of(text).receives_data(participant, sizes)
+
+    assert receives("parallel-explicit", "A", on) is True
+    assert receives("parallel-explicit", "A", off) is False
+    assert receives("parallel-explicit", "B", {"B-Mesh": 0}) is False
+    # Convergence is told to all ranks of the first participant; the times of substeps to all that receive data.
+    none_to_a, none_to_b = ((f'to="{name}"/>', f'to="{name}" substeps="false"/>') for name in "AB")
+    assert receives("parallel-implicit", "A", off, none_to_a) is True
+    assert receives("parallel-implicit", "B", {"B-Mesh": 0}) is True
+    assert receives("parallel-implicit", "B", {"B-Mesh": 0}, none_to_b) is False
+    first = ('<time-window-size value="0.1"/>', '<time-window-size method="first-participant"/>')
+    assert receives("serial-explicit", "B", {"B-Mesh": 0}, first) is True
+    assert receives("serial-explicit", "A", off, first) is False
+    substeps = ('from="B" to="A"/>', 'from="B" to="A" substeps="true"/>')
+    assert receives("parallel-explicit", "A", off, substeps) is True
+    nothing = ('    <exchange data="B-Data" mesh="B-Mesh" from="B" to="A"/>', "")
+    assert receives("parallel-explicit", "A", on, nothing) is False
+    assert receives("parallel-explicit", "A", {}) is None
+    assert receives("parallel-explicit", "C", on) is None
+    assert ProfiledCase.of("<broken").receives_data("A", on) is None
+
+
+def test_waits_outside_preCICEs_own_events_are_counted() -> None:
+    text = configuration("serial-explicit")
+    assert ProfiledCase.of(text).waits("B") == ("wait_us",)
+    first = text.replace('<time-window-size value="0.1"/>', '<time-window-size method="first-participant"/>')
+    assert ProfiledCase.of(first).waits("B") == ("wait_us", "steering_us")
+    assert ProfiledCase.of(first).waits("A") == ("wait_us",)
+    synchronised = text.replace("<log ", '<profiling synchronize="true"/><log ')
+    assert ProfiledCase.of(synchronised).waits("A") == ("wait_us", "send_us")
+
+
+def test_with_synchronised_participants_all_ranks_wait_alike() -> None:
+    waits = {}
+    case = ProfiledCase.of((DATA / "synchronize" / "precice-config.xml").read_text())
+    for rank in (0, 1):
+        calls = read_profile(DATA / "synchronize" / f"A-{rank}-2.txt").calls
+        waits[rank] = sum(calls[column] for column in case.waits("A"))
+    np.testing.assert_allclose(waits[0][:-1], waits[1][:-1], atol=5000)
+    assert (waits[0] > 20_000).all()
+
+
+def test_a_header_that_names_another_rank_is_refused(tmp_path: Path) -> None:
+    profile = sample(tmp_path)
+    store = record(tmp_path, profile)
+    head, rest = profile.header.path.read_text().split("\n", 1)
+    meta = json.loads(head) | {"name": "B"}
+    profile.header.path.write_text(json.dumps(meta) + "\n" + rest)
+    assert "another rank" in joined(store).metadata["timing_problem"]
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root reads every file")
+def test_a_file_that_may_not_be_read_is_a_problem_and_no_exception(tmp_path: Path) -> None:
+    profile = sample(tmp_path)
+    store = record(tmp_path, profile)
+    profile.header.path.chmod(0)
+    assert "cannot be read" in joined(store).metadata["timing_problem"].replace("none that can", "cannot")

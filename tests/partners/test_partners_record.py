@@ -1,0 +1,358 @@
+"""Meshes of recorded runs: boxes always, coordinates where asked for, and never in the way of the run."""
+
+from __future__ import annotations
+
+import gc
+import json
+import signal
+import weakref
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from record_helpers import assert_fine, run_pair
+
+from precice_lb import embedded
+from precice_lb.cli import main
+from precice_lb.exceptions import DataError
+from precice_lb.ingest.profiling import import_profiling
+from precice_lb.partners import partners_report, read_store_meshes, run_with_meshes
+from precice_lb.record.backend import Backend
+from precice_lb.record.participant import recording_class
+from precice_lb.report.partners_files import write_partners_beside
+from precice_lb.store.reader import read_runs
+
+CONFIGURATION = """<?xml version="1.0"?>
+<precice-configuration>
+  <data:scalar name="Heat"/>
+  <mesh name="Hot" dimensions="2"><use-data name="Heat"/></mesh>
+  <mesh name="Cold" dimensions="2"><use-data name="Heat"/></mesh>
+  <participant name="Left"><provide-mesh name="Hot"/><write-data name="Heat" mesh="Hot"/></participant>
+  <participant name="Right">
+    <provide-mesh name="Cold"/><receive-mesh name="Hot" from="Left" api-access="true"/>
+    <read-data name="Heat" mesh="Cold"/>
+    <mapping:nearest-neighbor direction="read" from="Hot" to="Cold" constraint="consistent"/>
+  </participant>
+  <m2n:sockets acceptor="Left" connector="Right"/>
+  <coupling-scheme:parallel-explicit>
+    <participants first="Left" second="Right"/><max-time-windows value="1"/><time-window-size value="1"/>
+    <exchange data="Heat" mesh="Hot" from="Left" to="Right"/>
+  </coupling-scheme:parallel-explicit>
+</precice-configuration>
+"""
+
+
+class Solver:
+    """Stands for a backend's participant; it takes vertices as preCICE does."""
+
+    timing_ns = (0, 0)
+
+    def __init__(self, *arguments: Any) -> None:
+        self.taken: list[Any] = []
+
+    def set_mesh_vertex(self, mesh_name: str, position: Any) -> int:
+        self.taken.append(position)
+        return len(self.taken) - 1
+
+    def set_mesh_vertices(self, mesh_name: str, positions: Any) -> Any:
+        self.taken.extend(positions)
+        return np.arange(len(positions))
+
+    def set_mesh_triangle(
+        self, mesh_name: str, first_vertex_id: int, second_vertex_id: int, third_vertex_id: int
+    ) -> None:
+        self.taken.append((first_vertex_id, second_vertex_id, third_vertex_id))
+
+    def set_mesh_quads(self, mesh_name: str, vertices: Any) -> None:
+        self.taken.extend(vertices)
+
+    def set_mesh_access_region(self, mesh_name: str, bounding_box: Any) -> None:
+        self.taken.append(bounding_box)
+
+    def reset_mesh(self, mesh_name: str) -> None:
+        self.taken.clear()
+
+    def initialize(self) -> None:
+        pass
+
+    def advance(self, computed_timestep_length: float) -> None:
+        pass
+
+    def requires_reading_checkpoint(self) -> bool:
+        return False
+
+    def is_time_window_complete(self) -> bool:
+        return True
+
+    def start_profiling_section(self, event_name: str) -> None:
+        pass
+
+    def stop_last_profiling_section(self) -> None:
+        pass
+
+    def is_coupling_ongoing(self) -> bool:
+        return False
+
+    def finalize(self) -> None:
+        pass
+
+
+@pytest.fixture
+def start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    (tmp_path / "precice-config.xml").write_text(CONFIGURATION)
+    monkeypatch.setenv("PRECICE_LB_DIR", str(tmp_path / "store"))
+    backend = Backend(name="embedded", module=embedded, participant=Solver, reason=None)
+
+    def make(who: str, rank: int, size: int) -> Any:
+        return recording_class(backend)(who, str(tmp_path / "precice-config.xml"), rank, size)
+
+    return make
+
+
+def _run(start: Any, ranks: dict[str, int]) -> None:
+    started = [(start(who, rank, size), who, rank) for who, size in ranks.items() for rank in range(size)]
+    for participant, who, rank in started:
+        if who == "Left" and rank != 1:
+            assert participant.set_mesh_vertices("Hot", [[rank, 0.0], [rank + 0.5, 1.0]]).tolist() == [0, 1]
+            assert participant.set_mesh_vertex("Hot", [rank, 2.0]) == 2
+        if who == "Right":
+            participant.set_mesh_vertices(mesh_name="Cold", positions=np.array([[rank, 0.5], [rank, 1.5]]))
+            participant.set_mesh_access_region("Hot", [rank, rank + 1.0, 0.0, 3.0])
+        participant.initialize()
+    for participant, _, _ in started:
+        participant.advance(1.0)
+        participant.finalize()
+
+
+@pytest.mark.mpi
+@pytest.mark.parametrize("backend", ["embedded", pytest.param("libprecice", marks=pytest.mark.precice)])
+def test_real_solvers_keep_their_meshes_and_their_results(tmp_path: Path, backend: str, mpiexec: str) -> None:
+    options: dict[str, Any] = {"launch": [mpiexec, "-n", "2"], "arguments": ["2"], "PRECICE_LB_BACKEND": backend}
+    assert_fine(run_pair(tmp_path / "with", **options, PRECICE_LB_MESHES="coordinates"))
+    assert_fine(run_pair(tmp_path / "without", **options, PRECICE_LB_MESHES="0"))
+    for name in ("A-0.npy", "A-1.npy", "B-0.npy", "B-1.npy"):
+        assert (tmp_path / "with" / name).read_bytes() == (tmp_path / "without" / name).read_bytes()
+    configuration, meshes, _ = read_store_meshes([tmp_path / "with" / "precice-lb-store"])
+    x = np.linspace(0.0, 1.0, 11)
+    for mesh in meshes.values():
+        assert mesh.counts.tolist() == [6, 5]
+        assert mesh.points("")[:, 0].tolist() == [*x[::2], *x[1::2]]
+    report = partners_report(configuration, meshes)
+    # Even points on one rank, odd ones on the other: boxes overlap, but nobody needs what the other parity has.
+    assert [len(found.level_1) for found in report.links] == [4, 4]
+    assert [found.level_2.tolist() for found in report.links if found.level_2 is not None] == [[[0, 0], [1, 1]]] * 2
+    with pytest.raises(DataError, match=r"without PRECICE_LB_MESHES=0$"):
+        read_store_meshes([tmp_path / "without" / "precice-lb-store"])
+
+
+def test_stores_that_were_imported_have_no_meshes_and_that_is_the_reason(tmp_path: Path) -> None:
+    """Nobody set PRECICE_LB_MESHES=0 there."""
+    profiles = Path(__file__).parents[1] / "data" / "profiling" / "fundamental"
+    import_profiling([profiles], tmp_path / "store", configuration=profiles / "precice-config.xml")
+    with pytest.raises(
+        DataError, match="imported from preCICE's profiling files, which hold none; add <export:csv "
+    ) as no:
+        read_store_meshes([tmp_path / "store"])
+    assert "PRECICE_LB_MESHES" not in str(no.value)
+
+
+def test_coordinates_boxes_and_regions_come_back(
+    start: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("PRECICE_LB_MESHES", "coordinates")
+    _run(start, {"Left": 3, "Right": 2})
+    configuration, meshes, regions = read_store_meshes([tmp_path / "store"])
+    assert meshes["Hot"].counts.tolist() == [3, 0, 3]
+    assert np.isnan(meshes["Hot"].boxes[1]).all()
+    assert meshes["Hot"].boxes[2].tolist() == [[2.0, 2.5], [0.0, 2.0]]
+    assert meshes["Hot"].points("").tolist()[:3] == [[0.0, 0.0], [0.5, 1.0], [0.0, 2.0]]
+    assert regions["Hot"].tolist() == [[[0.0, 1.0], [0.0, 3.0]], [[1.0, 2.0], [0.0, 3.0]]]
+    assert partners_report(configuration, meshes, regions).ranks == {"Left": 3, "Right": 2}
+    assert main(["partners", str(tmp_path / "store")]) == 0
+    assert "Hot: Left to Right" in capsys.readouterr().out
+
+
+def test_a_merged_store_keeps_its_meshes_and_leaves_no_small_files(
+    start: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PRECICE_LB_MESHES", "coordinates")
+    _run(start, {"Left": 3, "Right": 2})
+    _, before, _ = read_store_meshes([tmp_path / "store"])
+    assert main(["merge", str(tmp_path / "store")]) == 0
+    _, after, regions = read_store_meshes([tmp_path / "store"])
+    files = [path.name for path in (tmp_path / "store").rglob("*") if path.is_file() and path.suffix != ".lock"]
+    assert sorted(files) == ["Left-3.merged.h5", "Right-2.merged.h5"]
+    assert after["Hot"].points("").tolist() == before["Hot"].points("").tolist()
+    assert list(regions) == ["Hot"]
+
+
+def test_boxes_are_kept_by_default_and_give_level_1(
+    start: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _run(start, {"Left": 3, "Right": 2})
+    configuration, meshes, regions = read_store_meshes([tmp_path / "store"])
+    (found,) = partners_report(configuration, meshes, regions).links
+    assert found.level_2 is None
+    assert len(found.level_1) > 0
+    assert meshes["Hot"].counts.tolist() == [3, 0, 3]
+    with pytest.raises(DataError, match="PRECICE_LB_MESHES=coordinates"):
+        partners_report(configuration, meshes, ranks={"Left": 6})
+    assert main(["partners", str(tmp_path / "store")]) == 0
+    assert "record with PRECICE_LB_MESHES=coordinates" in " ".join(capsys.readouterr().out.split())
+
+
+@pytest.mark.parametrize("off", ["PRECICE_LB_MESHES", "PRECICE_LB_RECORD"])
+def test_nothing_is_overridden_where_it_is_switched_off(
+    start: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, off: str
+) -> None:
+    monkeypatch.setenv(off, "0")
+    participant = start("Left", 0, 1)
+    assert "set_mesh_vertices" not in vars(type(participant))
+    participant.set_mesh_vertices("Hot", [[0.0, 0.0]])
+    participant.initialize()
+    participant.finalize()
+    if off == "PRECICE_LB_MESHES":
+        with pytest.raises(DataError, match="PRECICE_LB_MESHES"):
+            read_store_meshes([tmp_path / "store"])
+        assert write_partners_beside([tmp_path / "store"], {"Left": 1}, tmp_path / "out") == []
+
+
+def test_an_unknown_setting_is_one_warning_and_the_default(
+    start: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("PRECICE_LB_MESHES", "all")
+    _run(start, {"Left": 1, "Right": 1})
+    words = "warning: PRECICE_LB_MESHES is ignored: expected 0 or boxes or coordinates, found 'all'"
+    assert capsys.readouterr().err.count(words) == 1
+    assert read_store_meshes([tmp_path / "store"])[1]["Hot"].counts.tolist() == [3]
+
+
+def test_cells_are_kept_with_coordinates_and_quads_become_triangles(
+    start: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PRECICE_LB_MESHES", "coordinates")
+    started = [start("Left", rank, 2) for rank in range(2)]
+    for rank, participant in enumerate(started):
+        participant.set_mesh_vertices("Hot", np.array([[0, 0], [2, 0], [2, 1], [0.5, 1]]) + rank)
+        participant.set_mesh_triangle("Hot", 0, 1, third_vertex_id=2)
+        participant.set_mesh_quads("Hot", [[0, 1, 2, 3]])
+        participant.initialize()
+    cells = read_store_meshes([tmp_path / "store"])[1]["Hot"].cells
+    assert list(cells) == ["triangles"]
+    triangles = {tuple(sorted(triangle)) for triangle in cells["triangles"].tolist()}
+    # The shorter diagonal is that from 1 to 3.
+    assert triangles == {(0, 1, 2), (4, 5, 6), (0, 1, 3), (1, 2, 3), (4, 5, 7), (5, 6, 7)}
+
+
+def test_many_single_vertices_and_a_reset(start: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PRECICE_LB_MESHES", "coordinates")
+    participant = start("Left", 0, 1)
+    participant.set_mesh_vertices("Hot", [[99.0, 99.0]])
+    participant.set_mesh_vertex("Hot", [98.0, 98.0])
+    participant.reset_mesh(b"Hot")
+    position = np.zeros(2)
+    for number in range(5000):
+        position[:] = number, -number
+        participant.set_mesh_vertex("Hot", position)
+    participant.set_mesh_vertices("Hot", np.full((3, 2), 0.5))
+    participant.set_mesh_vertices("Hot", np.empty((0, 2)))
+    participant.initialize()
+    participant.set_mesh_vertex("Hot", [1e9, 1e9])
+    mesh = read_store_meshes([tmp_path / "store"])[1]["Hot"]
+    assert mesh.counts.tolist() == [5003]
+    assert mesh.boxes.tolist() == [[[0.0, 4999.0], [-4999.0, 0.5]]]
+    assert mesh.points("")[[1, 4999, 5002]].tolist() == [[1.0, -1.0], [4999.0, -4999.0], [0.5, 0.5]]
+
+
+def test_what_cannot_be_understood_is_one_warning_and_the_times_are_recorded(
+    start: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    participant = start("Left", 0, 1)
+    participant.set_mesh_vertices("Hot", [[0.0, 0.0]])
+    participant.set_mesh_vertices("Hot", [["a", "b"]])
+    participant.set_mesh_vertex("Hot", "ab")
+    participant.initialize()
+    participant.advance(1.0)
+    participant.finalize()
+    assert participant.taken == [[0.0, 0.0], ["a", "b"], "ab"]
+    assert capsys.readouterr().err.count("warning: meshes of this run are not recorded") == 1
+    ((group,),) = read_runs([tmp_path / "store"])
+    assert len(group[0].advances) == 1
+    assert len(group[0].meshes().rows) == 0
+
+
+def test_coordinates_that_are_no_numbers_are_refused_when_read(start: Any, tmp_path: Path) -> None:
+    participant = start("Left", 0, 1)
+    participant.set_mesh_vertices("Hot", [[0.0, np.nan]])
+    participant.initialize()
+    with pytest.raises(DataError, match='expected finite coordinates of mesh "Hot" of Left'):
+        read_store_meshes([tmp_path / "store"])
+
+
+def test_an_exception_of_a_signal_handler_is_the_solvers(start: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    participant = start("Left", 0, 1)
+
+    def handler(number: int, frame: Any) -> None:
+        raise RuntimeError("of the solver")
+
+    def interrupted(*arguments: Any, **keywords: Any) -> Any:
+        signal.raise_signal(signal.SIGUSR1)
+        return real(*arguments, **keywords)
+
+    real = np.stack
+    before = signal.signal(signal.SIGUSR1, handler)
+    try:
+        monkeypatch.setattr("precice_lb.record.meshes.np.stack", interrupted)
+        with pytest.raises(RuntimeError, match="of the solver"):
+            participant.set_mesh_vertices("Hot", [[0.0, 0.0]])
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+
+
+def test_a_recorded_participant_ends_with_its_last_name(start: Any) -> None:
+    participant = start("Left", 0, 1)
+    participant.set_mesh_vertices("Hot", [[0.0, 0.0]])
+    participant.reset_mesh("Hot")
+    participant.initialize()
+    weak = weakref.ref(participant)
+    gc.disable()
+    try:
+        del participant
+        assert weak() is None
+    finally:
+        gc.enable()
+
+
+def test_a_missing_rank_is_one_error(start: Any, tmp_path: Path) -> None:
+    _run(start, {"Left": 2, "Right": 1})
+    next((tmp_path / "store").rglob("Left-1-2.h5")).unlink()
+    with pytest.raises(DataError, match="none of rank 1"):
+        read_store_meshes([tmp_path / "store"])
+
+
+def test_the_run_that_tells_most_is_taken(start: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def ranks_of(split: dict[str, int]) -> dict[str, int]:
+        run = run_with_meshes([tmp_path / "store"], split)
+        assert run is not None
+        return {str(group[0].metadata["participant"]): len(group) for group in run}
+
+    for setting, ranks in {"boxes": (1, 1), "coordinates": (2, 1), "0": (3, 1)}.items():
+        monkeypatch.setenv("PRECICE_LB_MESHES", setting)
+        # Runs of one participant each, one after the other.
+        monkeypatch.setenv("PRECICE_LB_METADATA", f'{{"run": "{setting}"}}')
+        _run(start, {"Left": ranks[0], "Right": ranks[1]})
+    assert ranks_of({"Left": 7, "Right": 7}) == {"Left": 2, "Right": 1}
+    assert ranks_of({"Left": 1, "Right": 1}) == {"Left": 1, "Right": 1}
+
+
+def test_a_recommendation_gets_the_partners_of_its_split_beside_it(
+    start: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert write_partners_beside([tmp_path, tmp_path / "table.csv"], {"Left": 2, "Right": 2}, tmp_path / "out") == []
+    _run(start, {"Left": 3, "Right": 2})
+    written = write_partners_beside([tmp_path / "store"], {"Left": 3, "Right": 2}, tmp_path / "out")
+    assert {"partners.json", "partners.h5", "MPICH_RANK_ORDER"} <= {path.name for path in written}
+    assert all(path.is_file() for path in written)
+    assert "record with PRECICE_LB_MESHES=coordinates" in capsys.readouterr().err
+    assert json.loads((tmp_path / "out" / "partners.json").read_text())["missing"]

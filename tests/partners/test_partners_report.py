@@ -1,0 +1,359 @@
+"""The report on partner ranks: sources, forecast, placement, files, and what is refused."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from precice_lb.cli import main
+from precice_lb.exceptions import DataError
+from precice_lb.partners import (
+    STYLES,
+    PartitionedMesh,
+    analysis,
+    connected_ranks,
+    make_mesh,
+    measured_start_up,
+    partners_report,
+    rank_order_text,
+    read_exports,
+    repartition,
+)
+from precice_lb.partners.advice import advise, reason
+from precice_lb.partners.partition import likeness, refined
+from precice_lb.precice_xml import Configuration, read_configuration
+from precice_lb.report.partners import partners_tables
+from precice_lb.report.partners_files import write_partners
+
+CONFIGURATION = """<?xml version="1.0"?>
+<precice-configuration>
+  <data:vector name="Force"/>
+  <mesh name="Fluid-Mesh" dimensions="3"><use-data name="Force"/></mesh>
+  <mesh name="Solid-Mesh" dimensions="3"><use-data name="Force"/></mesh>
+  <participant name="Fluid"><provide-mesh name="Fluid-Mesh"/><write-data name="Force" mesh="Fluid-Mesh"/></participant>
+  <participant name="Solid">
+    <provide-mesh name="Solid-Mesh"/><receive-mesh name="Fluid-Mesh" from="Fluid"/>
+    <read-data name="Force" mesh="Solid-Mesh"/>
+    <mapping:nearest-neighbor direction="read" from="Fluid-Mesh" to="Solid-Mesh" constraint="consistent"/>
+  </participant>
+  <m2n:sockets acceptor="Fluid" connector="Solid"/>
+  <coupling-scheme:parallel-explicit>
+    <participants first="Fluid" second="Solid"/><max-time-windows value="1"/><time-window-size value="1"/>
+    <exchange data="Force" mesh="Fluid-Mesh" from="Fluid" to="Solid" substeps="false"/>
+  </coupling-scheme:parallel-explicit>
+</precice-configuration>
+"""
+
+
+def surface(seed: int, side: int) -> NDArray[np.float64]:
+    """Points on a wavy surface, one in each cell of a grid."""
+    generator = np.random.default_rng(seed)
+    grid = np.stack(np.meshgrid(np.arange(side), np.arange(side), indexing="ij"), -1).reshape(-1, 2)
+    flat = (grid + generator.uniform(-0.3, 0.3, grid.shape)) / side
+    return np.column_stack([flat, 0.2 * np.sin(4 * flat[:, 0]) * np.cos(3 * flat[:, 1])])
+
+
+def partitioned(name: str, participant: str, seed: int, side: int, ranks: int, style: str) -> PartitionedMesh:
+    points = surface(seed, side)
+    return make_mesh(name, participant, points, STYLES[style](points, ranks), ranks)
+
+
+def write_exports(mesh: PartitionedMesh, directory: Path) -> None:
+    directory.mkdir(exist_ok=True)
+    points = mesh.points("to write it")
+    for rank, (begin, end) in enumerate(zip(mesh.offsets[:-1], mesh.offsets[1:], strict=True)):
+        rows = [";".join(f"{value:.6g}" for value in point) + f";{rank};0;0;0" for point in points[begin:end]]
+        text = "\n".join(["PosX;PosY;PosZ;Rank;ForceX;ForceY;ForceZ", *rows]) + "\n"
+        (directory / f"{mesh.name}-{mesh.participant}.{rank}_init.csv").write_text(text)
+
+
+@pytest.fixture
+def meshes() -> dict[str, PartitionedMesh]:
+    return {
+        "Fluid-Mesh": partitioned("Fluid-Mesh", "Fluid", 1, 40, 12, "strips-x"),
+        "Solid-Mesh": partitioned("Solid-Mesh", "Solid", 2, 30, 5, "bisection"),
+    }
+
+
+@pytest.fixture
+def case(tmp_path: Path, meshes: dict[str, PartitionedMesh]) -> Path:
+    (tmp_path / "precice-config.xml").write_text(CONFIGURATION)
+    for mesh in meshes.values():
+        write_exports(mesh, tmp_path / "exports")
+    return tmp_path
+
+
+def _configuration(case: Path) -> Configuration:
+    return read_configuration(case / "precice-config.xml")
+
+
+def test_exports_come_back_as_they_were_set(case: Path, meshes: dict[str, PartitionedMesh]) -> None:
+    found = read_exports([case / "exports"], _configuration(case))
+    for name, mesh in meshes.items():
+        assert np.array_equal(found[name].counts, mesh.counts)
+        assert np.allclose(found[name].points(""), mesh.points(""), rtol=1e-5)
+
+
+def test_the_report_counts_pairs_data_and_empty_pairs(case: Path, meshes: dict[str, PartitionedMesh]) -> None:
+    report = partners_report(_configuration(case), meshes, ranks_per_node=4)
+    (found,) = report.links
+    assert np.array_equal(found.level_1, connected_ranks(meshes["Fluid-Mesh"].boxes, meshes["Solid-Mesh"].boxes))
+    assert found.level_2 is not None
+    assert found.vertices is not None
+    assert {tuple(pair) for pair in found.level_2.tolist()} <= {tuple(pair) for pair in found.level_1.tolist()}
+    assert found.empty_pairs == len(found.level_1) - len(found.level_2) > 0
+    # Three components of eight bytes; one message per pair of the configured, one-level initialisation.
+    assert found.pair_bytes is not None
+    assert found.pair_bytes.sum() == 24 * found.vertices.sum()
+    assert found.messages_per_window == len(found.level_2)
+    assert found.partners(0).sum() == found.partners(1).sum() == len(found.level_1)
+    # With the smallest safety factor that is enough, every rank keeps what it kept.
+    text = CONFIGURATION.replace('from="Fluid"/>', f'from="Fluid" safety-factor="{found.needed_factor * 1.0001}"/>')
+    (case / "tight.xml").write_text(text)
+    (tight,) = partners_report(read_configuration(case / "tight.xml"), meshes).links
+    assert len(tight.level_1) < len(found.level_1)
+    assert np.array_equal(tight.level_2, found.level_2)
+    assert np.array_equal(tight.vertices, found.vertices)
+
+
+def test_thin_strips_and_many_ranks_are_advised_against(case: Path) -> None:
+    fluid = partitioned("Fluid-Mesh", "Fluid", 1, 80, 1200, "strips-x")
+    solid = partitioned("Solid-Mesh", "Solid", 2, 60, 200, "strips-x")
+    empty = make_mesh("Solid-Mesh", "Solid", solid.points(""), solid.rank_of, 210)
+    report = partners_report(_configuration(case), {"Fluid-Mesh": fluid, "Solid-Mesh": empty})
+    text = "\n".join(report.advice)
+    assert "safety-factor 0.05 instead of 0.5" in text
+    assert "compact partitions" in text
+    assert "10 of 210 ranks of Solid hold nothing" in text
+    assert "two-level" not in text
+    (found,) = report.links
+    slow = dataclasses.replace(found.cost[False], seconds=100 * found.cost[True].seconds)
+    cheaper = dataclasses.replace(found, cost={**found.cost, False: slow})
+    assert "switch two-level initialisation on" in advise((cheaper,), report.meshes, report.placement)[0]
+    # There the surface is flat.
+    assert "a long thin box" in reason(report.links[0], 1, 0)
+    assert reason(report.links[0], 1, 205) == "an empty rank meets every empty rank"
+
+
+def test_meshes_apart_are_told_before_precice_stops(case: Path, meshes: dict[str, PartitionedMesh]) -> None:
+    solid = meshes["Solid-Mesh"]
+    apart = make_mesh("Solid-Mesh", "Solid", np.add(solid.points(""), [9, 0, 0]), solid.rank_of, 5)
+    report = partners_report(_configuration(case), {**meshes, "Solid-Mesh": apart})
+    assert "preCICE will stop, as no vertex lies in the boxes of 5 ranks of Solid" in report.advice[0]
+    assert report.links[0].empty_pairs == len(report.links[0].level_1) == 0
+
+
+def test_the_rank_order_names_every_rank_once_and_keeps_more_data_on_nodes(
+    case: Path, meshes: dict[str, PartitionedMesh]
+) -> None:
+    placement = partners_report(_configuration(case), meshes, ranks_per_node=4).placement
+    lines = rank_order_text(placement).splitlines()
+    assert sorted(int(each) for line in lines for each in line.split(",")) == list(range(17))
+    assert max(len(line.split(",")) for line in lines) == 4
+    assert placement.share_after > placement.share_before
+
+
+@pytest.mark.parametrize("style", list(STYLES))
+def test_parts_are_even_and_a_partition_is_recognised(style: str) -> None:
+    points = surface(3, 30)
+    for ranks in (1, 2, 7, 60):
+        rank_of = STYLES[style](points, ranks)
+        counts = np.bincount(rank_of, minlength=ranks)
+        assert len(counts) == ranks
+        assert counts.max() - counts.min() <= 4
+    mesh = partitioned("M", "A", 4, 30, 11, style)
+    scores = likeness(mesh)
+    assert max(scores, key=lambda each: scores[each]) == style
+    assert scores[style] == 1.0
+
+
+def test_more_ranks_than_vertices_leave_ranks_empty() -> None:
+    for partition in STYLES.values():
+        assert np.bincount(partition(surface(3, 3), 40), minlength=40).max() == 1
+
+
+def test_new_points_stay_on_the_surface() -> None:
+    points = refined(surface(5, 40), 5000)
+    assert len(points) == 5000
+    off = points[:, 2] - 0.2 * np.sin(4 * points[:, 0]) * np.cos(3 * points[:, 1])
+    assert np.abs(off).max() < 5e-3
+
+
+@pytest.mark.parametrize("style", ["bisection", "hilbert"])
+def test_a_forecast_from_a_coarse_run_is_near_a_fine_partition(style: str) -> None:
+    coarse = [partitioned("M", "A", 1, 60, 9, style), partitioned("N", "B", 2, 60, 4, style)]
+    fine = [partitioned("M", "A", 3, 200, 150, style), partitioned("N", "B", 4, 200, 50, style)]
+    guess = [repartition(mesh, ranks, style, vertices=40_000) for mesh, ranks in zip(coarse, (150, 50), strict=True)]
+    for side in (0, 1):
+        partners = [np.bincount(connected_ranks(pair[0].boxes, pair[1].boxes)[:, side]) for pair in (fine, guess)]
+        assert partners[1].mean() == pytest.approx(partners[0].mean(), rel=0.1)
+        assert partners[1].max() == pytest.approx(partners[0].max(), rel=0.25)
+
+
+def test_the_command_writes_what_it_shows(case: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["partners", str(case / "exports"), "--config", str(case / "precice-config.xml")]
+    assert main([*arguments, "--output", str(case / "out")]) == 0
+    shown = capsys.readouterr().out
+    assert "Fluid-Mesh: Fluid to Solid" in shown
+    assert "advice:" in shown
+    assert main([*arguments, "--format", "json", "--ranks", "Fluid=30,Solid=8", "--ranks-per-node", "6"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["ranks"] == {"Fluid": 30, "Solid": 8}
+    assert told["forecast"]["styles"] == {"Fluid-Mesh": "strips-x", "Solid-Mesh": "bisection"}
+    assert told["forecast"]["mean_error"] < 0.05
+    written = json.loads((case / "out" / "partners.json").read_text())
+    with h5py.File(case / "out" / "partners.h5") as file:
+        level_2 = file["0/level_2"]
+        assert level_2["indptr"][-1] == len(level_2["indices"]) == written["links"][0]["level_2_pairs"]
+        assert level_2["data"][:].sum() * 24 == written["links"][0]["bytes_per_window"]
+        assert tuple(level_2.attrs["shape"]) == (12, 5)
+    for name in ("partners-Fluid-Mesh-Solid.png", "partners-Fluid-Mesh-Solid.svg", "MPICH_RANK_ORDER"):
+        assert (case / "out" / name).stat().st_size > 10
+    from matplotlib.image import imread
+
+    picture = imread(case / "out" / "partners-Fluid-Mesh-Solid.png")
+    assert picture.shape[:2] == (810, 1575)
+    assert picture[..., :3].std() > 0.05
+
+
+def test_what_is_configured_is_shown_first(case: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """preCICE's default of one level, its pairs and partners, before those of two levels; and the other way round."""
+    two = CONFIGURATION.replace('connector="Solid"/>', 'connector="Solid" use-two-level-initialization="true"/>')
+    (case / "two.xml").write_text(two)
+    titles = []
+    for name in ("precice-config.xml", "two.xml"):
+        assert main(["partners", str(case / "exports"), "--config", str(case / name), "--format", "json"]) == 0
+        told = json.loads(capsys.readouterr().out)["links"][0]
+        report = partners_report(
+            read_configuration(case / name), read_exports([case / "exports"], _configuration(case))
+        )
+        grids = partners_tables(report)
+        titles.append([grid.title.split(",")[0] for grid in grids if not grid.title.startswith("Ranks with")])
+        (row,) = grids[0].rows
+        cells = dict(zip(grids[0].header, row, strict=True))
+        pairs = told["one_level_pairs"] if name == "precice-config.xml" else told["level_1_pairs"]
+        assert list(cells)[2] == ("one level" if name == "precice-config.xml" else "level 1")
+        assert row[2] == str(pairs)
+        empty = float(cells["empty"].removesuffix(" %")) / 100
+        assert empty == pytest.approx(1 - told["level_2_pairs"] / pairs, abs=6e-4)
+        # Means over the ranks are pairs over ranks.
+        assert float(grids[1].rows[0][2]) == pytest.approx(pairs / 12, abs=0.06)
+        configured = [each.rows[0][1] for each in grids if each.title.startswith("Initialisation")]
+        assert configured[0].endswith("(configured)")
+    assert titles == [
+        [
+            "Pairs of ranks with one-level initialisation",
+            "Partners per rank (one level)",
+            "Initialisation",
+            "Partners per rank (level 1",
+        ],
+        ["Pairs of ranks with two-level initialisation", "Partners per rank (level 1)", "Initialisation"],
+    ]
+
+
+def test_measured_start_up_stands_beside_the_estimate(case: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    profiles = Path(__file__).parents[1] / "data" / "profiling"
+    told = measured_start_up([profiles / "all-parallel"])
+    assert all(
+        0 < parts["repartitioning"] + parts["connectSecondaries"] < parts["initialize"] for parts in told.values()
+    )
+    arguments = ["partners", str(case / "exports"), "--config", str(case / "precice-config.xml")]
+    assert main([*arguments, "--profiling", str(profiles / "fundamental"), "--constants", "latency=1e-6"]) == 0
+    shown = capsys.readouterr().out
+    assert "measured start-up of" in shown
+    assert "latency 1e-06" in shown
+
+
+def test_large_unfiltered_meshes_are_not_followed_through_one_level(
+    case: Path, meshes: dict[str, PartitionedMesh], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = CONFIGURATION.replace('from="Fluid"/>', 'from="Fluid" geometric-filter="no-filter"/>')
+    (case / "open.xml").write_text(text)
+    (followed,) = partners_report(read_configuration(case / "open.xml"), meshes).links
+    monkeypatch.setattr(analysis, "_MOST_WORK", 1000)
+    report = partners_report(read_configuration(case / "open.xml"), meshes)
+    (found,) = report.links
+    assert found.one_level is None
+    assert np.array_equal(found.level_2, followed.level_2)
+    written = write_partners(report, case / "open")
+    with h5py.File(next(path for path in written if path.suffix == ".h5")) as file:
+        assert set(file["0"]) == {"level_1", "level_2"}
+
+
+def test_a_partition_of_ones_own_is_taken(case: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    np.savetxt(case / "ranks.txt", np.arange(1600) % 3, fmt="%d")
+    arguments = ["partners", str(case / "exports"), "--config", str(case / "precice-config.xml"), "--format", "json"]
+    assert main([*arguments, "--ranks", "Fluid=3", "--partition", f"Fluid-Mesh={case / 'ranks.txt'}"]) == 0
+    assert json.loads(capsys.readouterr().out)["links"][0]["level_1_pairs"] == 15
+
+
+def _refused(case: Path, capsys: pytest.CaptureFixture[str], *more: str) -> str:
+    code = main(["partners", str(case / "exports"), "--config", str(case / "precice-config.xml"), *more])
+    told = capsys.readouterr()
+    assert code == 2
+    assert told.out == ""
+    assert told.err.startswith("precice-lb: error: ")
+    assert told.err.count("\n") == 1
+    return told.err
+
+
+def test_bad_input_is_one_clear_error(case: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (case / "ranks.txt").write_text("0\n1\n")
+    partition = f"Fluid-Mesh={case / 'ranks.txt'}"
+    assert "one rank for each of 1600 vertices" in _refused(
+        case, capsys, "--ranks", "Fluid=2", "--partition", partition
+    )
+    assert "bisection, hilbert, strips-x" in _refused(case, capsys, "--ranks", "Fluid=2", "--style", "metis")
+    assert "found 'Gas'" in _refused(case, capsys, "--ranks", "Gas=2")
+    assert "one of the participants latency" in _refused(case, capsys, "--constants", "speed=1")
+    assert "--vertices" in _refused(case, capsys, "--vertices", "Fluid-Mesh=many")
+    file = case / "exports" / "Fluid-Mesh-Fluid.3_init.csv"
+    kept = file.read_text()
+    file.write_text(kept.replace("\n0.", "\nnan;", 1))
+    assert "finite coordinates" in _refused(case, capsys)
+    file.write_text(kept.replace("\n0.", "\n0,", 1))
+    assert "line 2" in _refused(case, capsys)
+    file.write_text(kept.replace("PosY;PosZ;", "PosY;"))
+    assert "in 3 dimensions" in _refused(case, capsys)
+    file.unlink()
+    assert "none of rank 3" in _refused(case, capsys)
+    for each in (case / "exports").glob("Fluid*"):
+        each.unlink()
+    assert 'expected mesh "Fluid-Mesh" of Fluid' in _refused(case, capsys)
+    for each in (case / "exports").glob("Solid*"):
+        each.unlink()
+    assert "expected exports of" in _refused(case, capsys)
+
+
+def test_meshes_of_one_participant_have_the_same_ranks(case: Path, meshes: dict[str, PartitionedMesh]) -> None:
+    other = partitioned("Other", "Fluid", 1, 10, 3, "strips-x")
+    with pytest.raises(DataError, match="all meshes of Fluid on the same ranks"):
+        partners_report(_configuration(case), {**meshes, "Other": other})
+
+
+@pytest.mark.mpi
+def test_ranks_of_mpi_give_the_same_answer(case: Path, mpiexec: str, capsys: pytest.CaptureFixture[str]) -> None:
+    text = CONFIGURATION.replace("nearest-neighbor direction", "rbf-global-direct direction").replace(
+        'constraint="consistent"/>',
+        'constraint="consistent"><basis-function:gaussian support-radius="0.05"/></mapping:rbf-global-direct>',
+    )
+    (case / "kernel.xml").write_text(text)
+    for config in ("precice-config.xml", "kernel.xml"):
+        arguments = ["partners", str(case / "exports"), "--config", str(case / config), "--format", "json"]
+        assert main(arguments) == 0
+        alone = capsys.readouterr().out
+        command = [mpiexec, "-n", "3", sys.executable, "-m", "precice_lb", *arguments]
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        assert done.stdout == alone
+    done = subprocess.run(
+        [*command, "--style", "metis", "--ranks", "Fluid=2"], capture_output=True, text=True, check=False
+    )
+    assert done.stderr.count("precice-lb: error: ") == 1

@@ -1,0 +1,96 @@
+"""Partner ranks against libprecice: recorded runs everywhere, fresh ones where libprecice is installed."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from conftest import FULL_COUNTS
+from partners_helpers import judge, meshes_of
+from partners_truth import RANKS, random_case, run_cases
+
+from precice_lb.partners import read_store_meshes
+
+RECORDED = Path(__file__).parents[1] / "data" / "partners" / "truth.json.gz"
+
+
+@pytest.fixture(scope="module")
+def recorded() -> dict[str, Any]:
+    return dict(json.loads(gzip.decompress(RECORDED.read_bytes())))
+
+
+def test_the_recording_covers_what_it_should(recorded: dict[str, Any]) -> None:
+    cases = [case["spec"] for case in recorded["cases"]]
+    links = [link for spec in cases for link in spec["links"]]
+    mappings = [mapping for link in links for mapping in link["mappings"]]
+    assert len(cases) >= 200
+    assert recorded["precice"] == "3.4.1"
+    assert {spec["dimensions"] for spec in cases} == {2, 3}
+    assert {rank for spec in cases for rank in spec["ranks"]} == {1, 2, 3, 4, 5, 6, 7, 8}
+    assert {mapping["kind"] for mapping in mappings} == {
+        "nearest-neighbor", "nearest-projection", "linear-cell-interpolation", "rbf", "rbf-global-direct",
+        "rbf-pum-direct",
+        "nearest-neighbor-gradient",
+    }  # fmt: skip
+    assert {mapping["kind"] for mapping in mappings if mapping["local"] is None} == {
+        "nearest-neighbor",
+        "rbf-pum-direct",
+    }
+    assert any(link["regions"] is not None and not link["mappings"] for link in links)
+    assert len({link["safety"] for link in links}) >= 5
+    assert sum(0 in mesh["counts"] for spec in cases for mesh in spec["meshes"].values()) > 20
+    assert sum(len(spec["links"]) > 1 for spec in cases) > 20
+    assert sum(spec["two_level"] for spec in cases) > 100
+
+
+def test_connections_pairs_and_vertices_equal_those_of_recorded_runs(recorded: dict[str, Any]) -> None:
+    verdicts = [judge(case["spec"], case["truth"]) for case in recorded["cases"]]
+    decided = [verdict for verdict in verdicts if not verdict["open"]]
+    assert len(decided) > 170
+    for what in ("level_1", "level_2", "vertices"):
+        # Where geometry does not decide preCICE's search tree does; the lowest index mostly leads to the same ranks.
+        assert all(verdict[what] for verdict in decided)
+    assert [sum(not verdict[what] for verdict in verdicts) for what in ("level_1", "level_2", "vertices")] == [1, 4, 34]
+    # Two levels connect by boxes alone, whatever is tied.
+    cases = zip(recorded["cases"], verdicts, strict=True)
+    assert all(verdict["level_1"] for case, verdict in cases if case["spec"]["two_level"])
+
+
+@pytest.mark.precice
+@pytest.mark.mpi
+def test_fresh_runs_agree_too_and_their_meshes_are_recorded(mpiexec: str, tmp_path: Path) -> None:
+    # Another seed than the recording's.
+    generator = np.random.default_rng(2026)
+    agreed = 0
+    for number, ranks in enumerate(RANKS if FULL_COUNTS else RANKS[:2]):
+        specs = [random_case(generator, ranks) for _ in range(4)]
+        batch = tmp_path / str(number)
+        batch.mkdir()
+        truths = run_cases(specs, mpiexec, record=batch)
+        for case, (spec, truth) in enumerate(zip(specs, truths, strict=True)):
+            # preCICE refuses a case whose kernel matrix it cannot factorise, and the rest of its batch.
+            if "problem" not in truth:
+                verdict = judge(spec, truth)
+                assert verdict["level_1"] or (verdict["open"] and not spec["two_level"])
+                assert verdict["level_2"] or verdict["open"]
+                agreed += 1
+                _check_recorded(spec, batch / f"{case:04d}" / "store")
+    assert agreed
+
+
+def _check_recorded(spec: dict[str, Any], store: Path) -> None:
+    """The recorded meshes are those that the ranks set, and so is everything that follows from them."""
+    _, meshes, regions = read_store_meshes([store])
+    for name, mesh in meshes_of(spec).items():
+        found = meshes[name]
+        assert found.counts.tolist() == mesh.counts.tolist()
+        np.testing.assert_array_equal(found.points(""), mesh.points(""))
+        np.testing.assert_array_equal(found.boxes, mesh.boxes)
+        for kind, cells in mesh.cells.items():
+            np.testing.assert_array_equal(found.cells.get(kind, cells[:0]), cells)
+    wanted = {link["mesh"]: link["regions"] for link in spec["links"] if link["regions"] is not None}
+    assert {name: boxes.tolist() for name, boxes in regions.items()} == wanted

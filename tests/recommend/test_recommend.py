@@ -1,0 +1,555 @@
+"""From measurements to a split: published results, brute force, honest refusals."""
+
+from __future__ import annotations
+
+import csv
+import itertools
+import json
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from precice_xml_helpers import configuration, scheme
+from report_helpers import write_campaign
+from sklearn.linear_model import LinearRegression
+
+from precice_lb import recommend_split
+from precice_lb.dataset import Measurements
+from precice_lb.exceptions import DataError, InfeasibleError, ModelError, PreciceLBError, ScheduleError
+from precice_lb.models import PMNFRegressor
+from precice_lb.precice_xml import parse_configuration
+from precice_lb.recommend import Recommendation, load_sources, recommend
+from precice_lb.recommend.outlook import Outlook, curves_of
+from precice_lb.schedule import Schedule
+
+Array = NDArray[np.float64]
+DATA = Path(__file__).parents[1] / "data"
+RANKS = np.array([8.0, 16, 32, 64, 128])
+CASE = {
+    "Fluid": np.column_stack([RANKS, 800 / RANKS + 0.05 * RANKS**0.5]),
+    "Solid": np.column_stack([RANKS, 300 / RANKS**0.9 + 0.5]),
+}
+
+
+def splits() -> list[tuple[int, int, int]]:
+    with (DATA / "schroeder2019_splits.csv").open(newline="") as file:
+        return [(int(r["total_ranks"]), int(r["Inner"]), int(r["Outer"])) for r in csv.DictReader(file)]
+
+
+@pytest.fixture(scope="module")
+def schroeder() -> Measurements:
+    return load_sources([DATA / "schroeder2019.csv"])
+
+
+def measurements(samples: dict[str, Array], **fields: Any) -> Measurements:
+    spread = {name: np.full(len(rows), np.nan) for name, rows in samples.items()}
+    return Measurements(
+        **(
+            {
+                "samples": samples,
+                "spread": spread,
+                "configuration": None,
+                "degrees_of_freedom": {},
+                "iterations": {},
+                "sources": ("test",),
+            }
+            | fields
+        )
+    )
+
+
+@pytest.mark.parametrize(("total", "inner"), [(280, 190), (336, 228), (392, 266), (448, 305), (504, 342), (560, 379)])
+def test_pmnf_reproduces_schroeder_within_rounding_of_table_5_3(
+    schroeder: Measurements, total: int, inner: int
+) -> None:
+    found = recommend(
+        schroeder,
+        total,
+        schedule=Schedule.parallel(["Inner", "Outer"]),
+        learner="pmnf",
+        learner_parameters={"ridge": 5e-4, "folds": 2, "loss": "smape"},
+    )
+    assert found.split == {"Inner": inner, "Outer": total - inner}
+    published = {row[0]: row[1] for row in splits()}
+    assert abs(inner - published[total]) <= 2
+
+
+@pytest.mark.parametrize(("total", "inner", "outer"), splits())
+def test_the_default_learner_is_near_table_5_3(schroeder: Measurements, total: int, inner: int, outer: int) -> None:
+    found = recommend(schroeder, total, schedule=Schedule.parallel(["Inner", "Outer"]))
+    assert found.learner == "bayes"
+    assert abs(found.split["Inner"] - inner) <= 8
+    assert sum(found.split.values()) == inner + outer == total
+    low, high = found.interval
+    assert low < found.window_seconds < high
+
+
+@pytest.mark.parametrize("n_terms", [2, 3])
+@pytest.mark.parametrize("constant", [True, False])
+@pytest.mark.parametrize("folds", [None, 2])
+def test_a_formula_that_dives_beyond_its_data_is_not_followed(
+    schroeder: Measurements, n_terms: int, constant: bool, folds: int | None
+) -> None:
+    found = recommend(
+        schroeder,
+        560,
+        schedule=Schedule.parallel(["Inner", "Outer"]),
+        learner=PMNFRegressor(n_terms=n_terms, constant=constant, folds=folds, ridge=1e-6),
+    )
+    assert 300 <= found.split["Inner"] <= 420
+    assert found.window_seconds > 0.1
+    if found.split["Inner"] == 350:
+        assert any("can be believed from" in warning for warning in found.warnings)
+
+
+def test_no_split_within_bounds_is_better_than_the_recommended_one() -> None:
+    for schedule in (Schedule.parallel(["Fluid", "Solid"]), Schedule.serial(["Fluid", "Solid"])):
+        found = recommend(measurements(CASE), 96, schedule=schedule, minimum_ranks={"Solid": 4})
+        curves = [found.models[name].draw(512, np.random.default_rng([0, k])) for k, name in enumerate(found.split)]
+        grid = np.arange(1, 97)
+        fluid, solid = curves[0](grid), curves[1](grid)
+        best = math.inf
+        for p in range(1, 93):
+            q = slice(3, 96 - p)
+            if schedule.is_maximum:
+                window = np.maximum(fluid[:, p - 1 : p], solid[:, q])
+            else:
+                window = fluid[:, p - 1 : p] + solid[:, q]
+            best = min(best, float(window.mean(axis=0).min()))
+        assert found.window_seconds == pytest.approx(best, rel=1e-6)
+        assert found.split["Solid"] >= 4
+        mean = {name: float(curve([found.split[name]]).mean()) for name, curve in zip(CASE, curves, strict=True)}
+        assert found.own_seconds == pytest.approx(mean)
+        for name, wait in found.waits.items():
+            assert wait == pytest.approx(found.window_seconds - mean[name])
+
+
+def test_three_participants_and_a_rise_leave_ranks_unused_that_help_nobody() -> None:
+    p = np.array([1.0, 2, 4, 8, 16, 32, 64])
+    samples = {name: np.column_stack([p, w / p + 0.2 * p]) for name, w in (("A", 20.0), ("B", 40.0), ("C", 5.0))}
+    names = list(samples)
+    found = recommend(measurements(samples), 200, schedule=Schedule.parallel(names))
+    assert sum(found.split.values()) < 60
+    outlook = Outlook(
+        Schedule.parallel(names), {name: curves_of(found.models[name], [0, k]) for k, name in enumerate(names)}
+    )
+    near = [range(max(1, found.split[name] - 3), found.split[name] + 4) for name in names]
+    counts = np.array(list(itertools.product(*near)))
+    assert found.window_seconds == pytest.approx(float(outlook.expected_windows(counts).min()), rel=1e-6)
+
+
+def test_alternatives_state_what_is_gained() -> None:
+    table = measurements(CASE, degrees_of_freedom={"Fluid": 1e6, "Solid": 3e6})
+    found = recommend(table, 64, schedule=Schedule.parallel(["Fluid", "Solid"]))
+    assert found.alternatives["equal"].split == {"Fluid": 32, "Solid": 32}
+    assert found.alternatives["degrees-of-freedom"].split == {"Fluid": 16, "Solid": 48}
+    for other in found.alternatives.values():
+        assert other.gain == pytest.approx(other.window_seconds / found.window_seconds - 1)
+        assert other.gain > 0
+    truth = max(800 / 16 + 0.05 * 4, 300 / 48**0.9 + 0.5)
+    assert found.alternatives["degrees-of-freedom"].window_seconds == pytest.approx(truth, rel=0.1)
+    partly = measurements(CASE, degrees_of_freedom={"Fluid": 1e6})
+    assert set(recommend(partly, 64, schedule=Schedule.parallel(["Fluid", "Solid"])).alternatives) == {"equal"}
+
+
+def test_imbalance_compares_the_same_time_where_windows_differ_in_size() -> None:
+    sizes = [f'    <time-window-size value="{value}" />\n' for value in (1, 24)]
+    schemes = [scheme("serial-explicit", "AB", None, sizes[0]), scheme("parallel-explicit", "BC", None, sizes[1])]
+    schedule = Schedule.from_config(parse_configuration(configuration("ABC", schemes)))
+    assert schedule.windows == {"A": 24, "B": 24, "C": 1}
+    rows = {name: [(p, work / p) for p in (2, 4, 8, 16)] for name, work in (("A", 1.0), ("B", 1.0), ("C", 24.0))}
+    advice = recommend_split(rows, 24, coupling=schedule)
+    busy = {name: advice.own_seconds[name] * schedule.windows[name] for name in advice.split}
+    assert advice.imbalance == pytest.approx(1 - min(busy.values()) / max(busy.values()))
+    assert advice.imbalance < 0.75
+
+
+def test_the_present_split_is_compared_with() -> None:
+    rng = np.random.default_rng(0)
+    noisy = {
+        name: np.column_stack([rows[:, 0], rows[:, 1] * (1 + 0.05 * rng.standard_normal(5))])
+        for name, rows in CASE.items()
+    }
+    found = recommend_split(noisy, 64, learner="bayes", present={"Fluid": 20, "Solid": 44})
+    assert found.alternatives["present"].split == {"Fluid": 20, "Solid": 44}
+    assert found.alternatives["present"].gain > 0.5
+    assert found.alternatives["present"].probability == 1.0
+    near = {"Fluid": found.split["Fluid"] - 1, "Solid": found.split["Solid"] + 1}
+    assert 0.1 < recommend_split(noisy, 64, learner="bayes", present=near).alternatives["present"].probability < 0.95
+    same = recommend_split(noisy, 64, learner="bayes", present=found.split).alternatives["present"]
+    assert same.gain == pytest.approx(0)
+    assert same.probability == 0
+    certain = recommend_split(noisy, 64, learner="pmnf", present=found.split).alternatives["present"]
+    assert math.isnan(certain.probability)
+    assert recommend_split(noisy, 64, learner="pmnf").to_dict()["alternatives"]["equal"]["probability"] is None
+    for wrong in ({"Fluid": 20}, {"Fluid": 20, "Solid": 0}, {"Fluid": 20, "Gas": 44}):
+        with pytest.raises(InfeasibleError, match="present"):
+            recommend_split(noisy, 64, present=wrong)
+
+
+@pytest.mark.parametrize("coupling", ["parallel", "serial"])
+def test_the_interval_of_ranks_is_that_of_the_best_splits_of_drawn_curves(coupling: str) -> None:
+    rng = np.random.default_rng(3)
+    noisy = {
+        name: np.column_stack([rows[:, 0], rows[:, 1] * (1 + 0.05 * rng.standard_normal(5))])
+        for name, rows in CASE.items()
+    }
+    found = recommend_split(noisy, 96, coupling=coupling, learner="bayes")
+    grid = np.arange(1, 96)
+    fluid, solid = (found.models[name].draw(512, np.random.default_rng([0, k]))(grid) for k, name in enumerate(CASE))
+    window = np.maximum(fluid, solid[:, ::-1]) if coupling == "parallel" else fluid + solid[:, ::-1]
+    best = grid[np.argmin(window, axis=1)]
+    low, high = found.rank_intervals["Fluid"]
+    assert low < high
+    assert low <= found.split["Fluid"] <= high
+    assert low == pytest.approx(np.quantile(best, 0.1), abs=2)
+    assert high == pytest.approx(np.quantile(best, 0.9), abs=2)
+    assert found.rank_intervals["Solid"] == pytest.approx((96 - high, 96 - low), abs=1)
+
+
+def test_three_participants_get_intervals_of_ranks_too() -> None:
+    p = np.array([2.0, 4, 8, 16, 32])
+    rng = np.random.default_rng(4)
+    work = {"A": 2, "B": 4, "C": 1}
+    samples = {name: np.column_stack([p, w / p * (1 + 0.03 * rng.standard_normal(5))]) for name, w in work.items()}
+    found = recommend_split(samples, 70, learner="bayes")
+    for name, (low, high) in found.rank_intervals.items():
+        assert low <= found.split[name] <= high
+        assert found.split[name] == pytest.approx({"A": 20, "B": 40, "C": 10}[name], rel=0.15)
+        assert high - low < 0.4 * found.split[name]
+
+
+def test_budgets_without_a_choice_are_no_trouble() -> None:
+    for total in (2, 3):
+        found = recommend_split(CASE, total)
+        assert found.split == {"Fluid": total - 1, "Solid": 1}
+        assert found.rank_intervals["Solid"] == (1, 1)
+
+
+def test_a_huge_budget_is_no_trouble() -> None:
+    found = recommend_split(CASE, 100_000, learner="bayes")
+    assert sum(found.split.values()) <= 100_000
+    assert found.alternatives["equal"].gain > 0
+    assert all("extrapolation" in warning for warning in found.warnings)
+
+
+def test_runs_on_small_meshes_count_for_the_mesh_that_is_asked_for() -> None:
+    rng = np.random.default_rng(6)
+    samples, parameters, truth = {}, {}, {}
+    for name, cost in (("Fluid", 2e-4), ("Solid", 5e-5)):
+        ranks, unknowns = np.tile([8.0, 16, 32, 64], 3), np.repeat([1e5, 2e5, 4e5], 4)
+        seconds = cost * unknowns / ranks + 0.01
+        samples[name] = np.column_stack([ranks, seconds * (1 + 0.02 * rng.standard_normal(12))])
+        parameters[name] = {"unknowns": unknowns, "dimension": np.full(12, 2.0)}
+        truth[name] = cost * 1.6e6
+    table = measurements(samples, parameters=parameters)
+    schedule = Schedule.parallel(["Fluid", "Solid"])
+    found = recommend(table, 100, schedule=schedule, learner="bayes", parameters={"unknowns": 1.6e6})
+    assert found.split["Fluid"] == pytest.approx(80, abs=4)
+    assert found.window_seconds == pytest.approx(truth["Fluid"] / 80, rel=0.15)
+    assert any("unknowns = 1.6e+06 is outside of the measured range of 100000 to 400000" in w for w in found.warnings)
+    assert found.learner == "bayes"
+    assert found.parameters == {"unknowns": 1.6e6}
+    model = found.models["Fluid"]
+    assert model.formula()(np.array([50.0]))[0] == pytest.approx(model.predict([50])[0], rel=0.05)
+    low, high = model.predict_interval([[50]])
+    assert low[0] < truth["Fluid"] / 50 < high[0]
+    data = json.loads(json.dumps(found.to_dict(), allow_nan=False))
+    assert data["parameters"] == {"unknowns": 1.6e6}
+    row = data["measurements"]["samples"]["Fluid"][-1]
+    assert row["parameters"] == {"unknowns": 4e5, "dimension": 2.0}
+    # Each measurement beside the model of its own mesh.
+    np.testing.assert_allclose(found.predicted("Fluid"), samples["Fluid"][:, 1], rtol=0.1)
+    assert not found.measured_here("Fluid").any()
+    there = recommend(table, 100, schedule=schedule, parameters={"unknowns": 2e5})
+    assert there.measured_here("Solid").tolist() == [False] * 4 + [True] * 4 + [False] * 4
+    assert all("measured range of 8 to 64" in warning for warning in there.warnings)
+
+
+def meshes(texts: bool = False) -> Measurements:
+    """Twice the work on the mesh 2, where Solid has no work to share."""
+    kinds = np.array(["coarse", "fine"]) if texts else np.array([1.0, 2.0])
+    ranks = np.array([4.0, 8, 16, 32])
+    work = {"Fluid": (10.0, 20.0), "Solid": (10.0, 5.0)}
+    samples = {
+        name: np.column_stack([np.tile(ranks, 2), np.concatenate([w / ranks for w in pair])])
+        for name, pair in work.items()
+    }
+    return measurements(samples, parameters={name: {"mesh": np.repeat(kinds, 4)} for name in work})
+
+
+@pytest.mark.parametrize(("learner", "texts"), [("shape", False), ("bayes", True), (PMNFRegressor(n_terms=1), False)])
+def test_rows_of_the_case_count_alone_where_a_parameter_cannot_be_learned(learner: Any, texts: bool) -> None:
+    schedule = Schedule.parallel(["Fluid", "Solid"])
+    for value, share in (("coarse", 0.5), ("fine", 0.8)) if texts else ((1, 0.5), (2.0, 0.8)):
+        found = recommend(meshes(texts), 100, schedule=schedule, learner=learner, parameters={"mesh": value})
+        assert found.split["Fluid"] == pytest.approx(100 * share, abs=3)
+        assert {name: len(rows) for name, rows in found.measurements.samples.items()} == {"Fluid": 4, "Solid": 4}
+        assert found.parameters == {"mesh": value}
+        assert all("extrapolation" in warning for warning in found.warnings)
+
+
+def test_a_parameter_that_makes_no_difference_is_left_aside_and_said_so() -> None:
+    schedule = Schedule.parallel(["Fluid", "Solid"])
+    found = recommend(meshes(), 60, schedule=schedule, parameters={"mesh": None})
+    assert len(found.measurements.samples["Fluid"]) == 8
+    assert sum("different mesh (1, 2) count as ones of one case" in warning for warning in found.warnings) == 2
+    assert found.parameters == {}
+
+
+@pytest.mark.parametrize(
+    ("texts", "given", "learner", "words"),
+    [
+        (False, None, None, r"Fluid: expected a value of mesh .* varies .*1, 2.* say --parameter mesh=2"),
+        (True, None, None, r"say --parameter mesh=fine"),
+        (False, {"level": 3}, None, r"\(mesh\), found 'level'"),
+        (False, {"mesh": "fine"}, None, "expected a number for the parameter mesh, found 'fine'"),
+        (False, {"mesh": math.inf}, None, "expected a number for the parameter mesh, found inf"),
+        (False, {"mesh": 3}, "shape", "mesh=3, found 1, 2; shape knows ranks alone: choose one of bayes, epmnf"),
+        (True, {"mesh": "finer"}, None, "mesh=finer, found coarse, fine; measure there"),
+    ],
+)
+def test_cases_that_cannot_be_reached_are_refused(texts: bool, given: Any, learner: Any, words: str) -> None:
+    with pytest.raises(DataError, match=words) as caught:
+        recommend(meshes(texts), 60, schedule=Schedule.parallel(["Fluid", "Solid"]), parameters=given, learner=learner)
+    assert "\n" not in str(caught.value)
+
+
+def test_parameters_of_recorded_runs_are_columns(tmp_path: Path) -> None:
+    splits = [{"Inner": 2, "Outer": 2}, {"Inner": 4, "Outer": 2}, {"Inner": 3, "Outer": 5}]
+    for level, some in ((4, splits), (5, splits[:2])):
+        parameters = {"level": level, "host": f"n{level}", "job": {"a": 1}}
+        write_campaign(tmp_path / str(level), some, parameters=parameters, pid=level)
+    table = load_sources([tmp_path])
+    assert table.parameters["Inner"]["level"].dtype == np.float64
+    for name, rows in table.samples.items():
+        assert table.parameters[name].keys() == {"level", "host", "job"}
+        assert sorted(zip(rows[:, 0], table.parameters[name]["level"], strict=True)) == sorted(
+            (split[name], level) for level, some in ((4, splits), (5, splits[:2])) for split in some
+        )
+        assert [host[1:] for host in table.parameters[name]["host"]] == [
+            f"{x:g}" for x in table.parameters[name]["level"]
+        ]
+    with pytest.raises(DataError, match="expected a value of level"):
+        recommend_split(tmp_path, 8)
+    found = recommend_split(tmp_path, 8, parameters={"level": 4, "host": None})
+    assert found.measured_here("Inner").sum() == 3
+
+
+def test_a_parameter_without_a_choice_needs_no_value() -> None:
+    one = measurements(CASE, parameters={"Fluid": {"level": np.full(5, 3.0)}})
+    schedule = Schedule.parallel(["Fluid", "Solid"])
+    assert recommend(one, 100, schedule=schedule).warnings == ()
+    assert recommend(one, 100, schedule=schedule, parameters={"level": 3}).parameters == {"level": 3}
+    with pytest.raises(DataError, match="level=4, found 3; measure there"):
+        recommend(one, 100, schedule=schedule, parameters={"level": 4})
+    gaps = measurements(CASE, parameters={"Fluid": {"level": np.array([3.0, 3, math.nan, 4, 4])}})
+    with pytest.raises(DataError, match="level"):
+        recommend(gaps, 100, schedule=schedule)
+
+
+def test_files_and_measurements_are_split_too(tmp_path: Path) -> None:
+    path = DATA / "schroeder2019.csv"
+    found = recommend_split(path, 448)
+    assert found.split == recommend_split(load_sources([path]), 448).split == recommend_split(str(path), 448).split
+    with pytest.raises(DataError, match="nothing at"):
+        recommend_split(tmp_path / "gone.csv", 448)
+
+
+def test_a_present_split_beyond_the_budget_is_compared_with() -> None:
+    found = recommend_split(CASE, 64, present={"Fluid": 400, "Solid": 400})
+    assert found.alternatives["present"].gain < 0
+    certain = recommend_split(CASE, 64, learner="pmnf", present={"Fluid": 400, "Solid": 400})
+    assert "present" not in certain.alternatives
+    assert any("present split is not compared" in warning for warning in certain.warnings)
+
+
+def test_the_text_of_a_network_is_not_its_weights() -> None:
+    data = recommend_split(CASE, 100, learner="neural").to_dict()
+    assert data["models"]["Fluid"]["python"] is None
+    assert data["models"]["Fluid"]["estimator"] == "NeuralRegressor"
+    assert len(json.dumps(data)) < 20_000
+
+
+def test_the_result_depends_on_the_seed_alone_and_not_on_the_order_of_rows() -> None:
+    first = recommend_split(CASE, 100, random_state=4)
+    again = recommend_split({name: rows[::-1] for name, rows in CASE.items()}, 100, random_state=4)
+    assert first.to_dict()["split"] == again.to_dict()["split"]
+    assert first.window_seconds == again.window_seconds
+    assert first.interval == again.interval
+    assert recommend_split(CASE, 100, random_state=5).interval != first.interval
+
+
+def test_to_dict_is_plain_json() -> None:
+    found = recommend_split(CASE, 100)
+    data = json.loads(json.dumps(found.to_dict(), allow_nan=False))
+    assert data == found.to_dict()
+    assert data["format"] == "precice-lb-recommendation"
+    assert data["format_version"] == 1
+    assert data["split"] == found.split
+    assert data["interval"] == {"low": found.interval[0], "high": found.interval[1], "level": 0.8}
+    assert [row["ranks"] for row in data["measurements"]["samples"]["Fluid"]] == RANKS.tolist()
+    model = data["models"]["Fluid"]
+    value = eval(model["python"], {"math": math, "p": 40})
+    assert value == pytest.approx(found.models["Fluid"].predict([40])[0], rel=0.02)
+
+
+def test_warnings_say_what_is_not_known() -> None:
+    single = recommend_split({"A": [[8, 1.0]], "B": [[8, 2.0]]}, 24)
+    assert single.split["B"] > single.split["A"]
+    assert sum("8 ranks only" in warning for warning in single.warnings) == 2
+    beyond = recommend_split(CASE, 512)
+    assert any("outside of the measured range of 8 to 128" in warning for warning in beyond.warnings)
+    assert recommend_split(CASE, 100).warnings == ()
+    low, high = beyond.interval
+    near_low, near_high = recommend_split(CASE, 100).interval
+    assert high / low > near_high / near_low
+
+
+def test_any_scikit_learn_regressor_can_be_the_learner() -> None:
+    p = np.array([2.0, 4, 8])
+    falling = {"A": np.column_stack([p, 10 - p]), "B": np.column_stack([p, 10 - p])}
+    found = recommend_split(falling, 10, learner=LinearRegression())
+    assert found.split == {"A": 5, "B": 5}
+    assert found.learner == "LinearRegression"
+    assert found.to_dict()["interval"]["low"] is None
+    # A line that falls below zero is not followed to its end.
+    far = recommend_split(falling, 40, learner=LinearRegression())
+    assert all(found.models[name].predict([[count]])[0] > 0 for name, count in far.split.items())
+    assert any("can be believed" in warning for warning in far.warnings)
+
+
+def test_a_serial_coupling_and_a_configuration_are_understood(tmp_path: Path) -> None:
+    path = tmp_path / "precice-config.xml"
+    path.write_text(
+        """<?xml version="1.0"?>
+<precice-configuration>
+  <data:scalar name="Force"/>
+  <data:scalar name="Shift"/>
+  <mesh name="FluidMesh" dimensions="2"><use-data name="Force"/><use-data name="Shift"/></mesh>
+  <mesh name="SolidMesh" dimensions="2"><use-data name="Force"/><use-data name="Shift"/></mesh>
+  <participant name="Fluid">
+    <provide-mesh name="FluidMesh"/><write-data name="Force" mesh="FluidMesh"/>
+    <read-data name="Shift" mesh="FluidMesh"/>
+  </participant>
+  <participant name="Solid">
+    <provide-mesh name="SolidMesh"/><receive-mesh name="FluidMesh" from="Fluid"/>
+    <write-data name="Shift" mesh="SolidMesh"/><read-data name="Force" mesh="SolidMesh"/>
+    <mapping:nearest-neighbor direction="read" from="FluidMesh" to="SolidMesh" constraint="consistent"/>
+    <mapping:nearest-neighbor direction="write" from="SolidMesh" to="FluidMesh" constraint="consistent"/>
+  </participant>
+  <m2n:sockets acceptor="Fluid" connector="Solid"/>
+  <coupling-scheme:serial-explicit>
+    <participants first="Fluid" second="Solid"/>
+    <max-time-windows value="10"/>
+    <time-window-size value="1"/>
+    <exchange data="Force" mesh="FluidMesh" from="Fluid" to="Solid"/>
+    <exchange data="Shift" mesh="FluidMesh" from="Solid" to="Fluid"/>
+  </coupling-scheme:serial-explicit>
+</precice-configuration>
+"""
+    )
+    read = recommend_split(CASE, 64, coupling=path)
+    said = recommend_split(CASE, 64, coupling="serial")
+    assert read.split == said.split
+    assert read.window_seconds == pytest.approx(said.window_seconds)
+    assert read.window_seconds == pytest.approx(sum(read.own_seconds.values()))
+    assert "serial-explicit" in read.schedule
+    assert recommend_split(CASE, 64, coupling=Schedule.serial(["Fluid", "Solid"])).split == said.split
+    with pytest.raises(DataError, match="found none of Solid"):
+        recommend_split({"Fluid": CASE["Fluid"]}, 64, coupling=str(path))
+
+
+@pytest.mark.parametrize(
+    ("change", "kind", "words"),
+    [
+        ({"measurements": {}}, DataError, "at least one participant"),
+        ({"measurements": [1, 2]}, DataError, "mapping from participant"),
+        ({"measurements": {"A": []}}, DataError, '"A": expected at least one row'),
+        ({"measurements": {"A": [[8, 1.0, 2.0]]}}, DataError, "found shape"),
+        ({"measurements": {"A": [["x", 1.0]]}}, DataError, '"A": expected numbers'),
+        ({"measurements": {"A": [[8, 1.0], [8, math.nan]]}}, DataError, "row 2: expected seconds"),
+        ({"measurements": {"A": [[8, -1.0]]}}, DataError, "above 0, found -1"),
+        ({"measurements": {"A": [[8, 0.0]]}}, DataError, "above 0, found 0"),
+        ({"measurements": {"A": [[8.5, 1.0]]}}, DataError, "whole number of ranks from 1, found 8.5"),
+        ({"measurements": {"A": [[0, 1.0]]}}, DataError, "whole number of ranks from 1, found 0"),
+        ({"measurements": {"A": [[math.inf, 1.0]]}}, DataError, "whole number of ranks from 1, found inf"),
+        ({"total_ranks": 1}, InfeasibleError, "give 2 or more"),
+        ({"total_ranks": 0}, InfeasibleError, "total_ranks as a whole number"),
+        ({"total_ranks": 64.5}, InfeasibleError, "total_ranks as a whole number"),
+        ({"total_ranks": True}, InfeasibleError, "total_ranks as a whole number"),
+        ({"minimum_ranks": 40}, InfeasibleError, "give 80 or more"),
+        ({"minimum_ranks": 0}, InfeasibleError, "minimum ranks of Fluid"),
+        ({"minimum_ranks": {"Gas": 3}}, InfeasibleError, "found one of 'Gas'"),
+        ({"coupling": "paralel"}, ScheduleError, "found 'paralel'"),
+        ({"coupling": Schedule.parallel(["Fluid", "Gas"])}, DataError, "found none of Gas"),
+        ({"coupling": Schedule.parallel(["Fluid"])}, DataError, "some of Solid, not in the coupling"),
+        ({"learner": "magic"}, ModelError, "found 'magic'"),
+        ({"learner": 3}, ModelError, "name of a learner"),
+        ({"learner": PMNFRegressor(n_terms=3, folds=2)}, ModelError, "model of Fluid: .* measure more"),
+        ({"random_state": -1}, InfeasibleError, "random_state"),
+    ],
+)
+def test_bad_input_is_refused_with_one_clear_error(
+    change: dict[str, Any], kind: type[PreciceLBError], words: str
+) -> None:
+    arguments: dict[str, Any] = {"measurements": CASE, "total_ranks": 64} | change
+    with pytest.raises(kind, match=words) as caught:
+        recommend_split(arguments.pop("measurements"), arguments.pop("total_ranks"), **arguments)
+    assert "\n" not in str(caught.value)
+
+
+def test_bounds_are_kept_or_refused() -> None:
+    schedule = Schedule.parallel(["Fluid", "Solid"])
+    found = recommend(measurements(CASE), 64, schedule=schedule, maximum_ranks={"Fluid": 20})
+    assert found.split["Fluid"] == 20
+    assert not any("believed" in warning for warning in found.warnings)
+    with pytest.raises(InfeasibleError, match="maximum of at least 30 ranks for Fluid"):
+        recommend(measurements(CASE), 64, schedule=schedule, minimum_ranks={"Fluid": 30}, maximum_ranks={"Fluid": 20})
+
+
+def test_sources_are_joined_and_missing_ones_named(tmp_path: Path) -> None:
+    fluid, both = tmp_path / "fluid.csv", tmp_path / "both.csv"
+    fluid.write_text("participant,ranks,seconds,mesh\nFluid,16,2.0,fine\nFluid,4,7.0,fine\n")
+    both.write_text("participant,ranks,seconds\nSolid,8,1.0\nFluid,8,4.0\n")
+    table = load_sources([fluid, both])
+    np.testing.assert_array_equal(table.samples["Fluid"], [[4, 7.0], [8, 4.0], [16, 2.0]])
+    np.testing.assert_array_equal(table.samples["Solid"], [[8, 1.0]])
+    assert table.sources == (str(fluid), str(both))
+    assert table.parameters["Fluid"] == {}
+    with pytest.raises(DataError, match=r"nothing at .*gone\.csv"):
+        load_sources([fluid, tmp_path / "gone.csv"])
+    with pytest.raises(DataError, match="at least one directory"):
+        load_sources([])
+
+
+def test_mean_regret_on_noisy_planted_pairs_is_a_few_percent() -> None:
+    """A reduced form of the regret benchmark: five readings at 5 % noise, also far beyond the measured range."""
+    rng = np.random.default_rng(11)
+    regrets: dict[int, list[float]] = {32: [], 128: [], 512: []}
+    for _ in range(40):
+        work = 10 ** rng.uniform(2, 3)
+        pair = [_planted(rng, work), _planted(rng, work * 8 ** rng.uniform(-1, 1))]
+        noise = 1 + 0.05 * rng.standard_normal((2, len(RANKS)))
+        samples = {name: np.column_stack([RANKS, f(RANKS) * n]) for name, f, n in zip("AB", pair, noise, strict=True)}
+        for total, found in regrets.items():
+            split: Recommendation = recommend_split(samples, total, minimum_ranks=2)
+            p = np.arange(2.0, total - 1)
+            best = np.maximum(pair[0](p), pair[1](total - p)).min()
+            chosen = max(float(f(np.array([float(split.split[name])]))[0]) for name, f in zip("AB", pair, strict=True))
+            found.append(chosen / best - 1)
+    means = {total: float(np.mean(values)) for total, values in regrets.items()}
+    assert means[32] < 0.02
+    assert means[128] < 0.02
+    assert means[512] < 0.06
+
+
+def _planted(rng: np.random.Generator, work: float) -> Callable[[Array], Array]:
+    share, alpha, beta = 10 ** rng.uniform(-4, -2), rng.uniform(0.7, 1.05), rng.uniform(0.3, 1)
+    lowest = 2 ** rng.uniform(6, 12)
+    rise = alpha * lowest**-alpha / (beta * lowest**beta)
+    return lambda p: work * (share + (1 - share) * p**-alpha + rise * p**beta)

@@ -1,0 +1,618 @@
+"""Recording: the same results as without, the right windows and iterations, and nothing of ours ever hurts the run."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from record_helpers import (
+    SOLVER,
+    WINDOWS,
+    assert_fine,
+    caller,
+    configuration,
+    environment,
+    rank_stores,
+    run_pair,
+    warnings_of,
+)
+
+from precice_lb.record.at_end import at_end_action
+from precice_lb.record.metadata import user_metadata
+from precice_lb.store.merge import merge_stores
+from precice_lb.store.reader import find_stores, read_store
+
+SCHEMES = ["serial-explicit", "parallel-explicit", "serial-implicit", "parallel-implicit"]
+UNFINALIZED = SOLVER.replace("participant.finalize()", "")
+
+
+def _indented(text: str) -> str:
+    return "".join(f"    {line}\n" for line in text.splitlines())
+
+
+_HEAD, _BODY = UNFINALIZED.split("participant = ")
+IN_FUNCTION = f"{_HEAD}def work():\n{_indented('participant = ' + _BODY)}work()\n"
+
+
+def _results(directory: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in sorted(directory.glob("*.npy"))}
+
+
+@pytest.mark.precice
+@pytest.mark.parametrize("kind", SCHEMES)
+def test_results_are_the_same_and_iterations_are_counted(tmp_path: Path, kind: str) -> None:
+    arguments = ["1", "subcycle"] if kind.startswith("parallel") else []
+    for recorded in (False, True):
+        where = tmp_path / str(recorded)
+        assert_fine(run_pair(where, kind, recorded=recorded, arguments=arguments, PRECICE_LB_BACKEND="libprecice"))
+    assert len(_results(tmp_path / "True")) == 2
+    assert _results(tmp_path / "True") == _results(tmp_path / "False")
+    assert not (tmp_path / "False" / "precice-lb-store").exists()
+    for (name, _), store in rank_stores(tmp_path / "True").items():
+        rows = store.advances
+        assert store.metadata["finished"] is True
+        assert store.metadata["backend"] == "libprecice"
+        assert np.unique(rows["window"]).tolist() == list(range(1, WINDOWS + 1))
+        ends = np.flatnonzero(rows["window_complete"])
+        assert rows["window"][ends].tolist() == list(range(1, WINDOWS + 1))
+        assert (rows["solve_ns"] > 0).all()
+        assert (rows["advance_ns"] > 0).all()
+        assert (rows[["mapping_ns", "wait_ns"]] == np.array((-1, -1), rows[["mapping_ns", "wait_ns"]].dtype)).all()
+        per_window = 2 if arguments else 1
+        if kind.endswith("explicit"):
+            assert (rows["iteration"] == 1).all()
+            assert len(rows) == WINDOWS * per_window
+        else:
+            log = np.loadtxt(tmp_path / "True" / f"precice-{name}-iterations.log", skiprows=1)
+            assert rows["iteration"][ends].tolist() == log[:, 2].astype(int).tolist()
+            assert len(rows) == per_window * log[:, 2].sum()
+
+
+def test_the_embedded_backend_tells_mapping_and_wait_and_gives_the_same_results(tmp_path: Path) -> None:
+    slow = SOLVER.replace(
+        "    participant.advance(dt)", "    if name == 'A': time.sleep(0.05)\n    participant.advance(dt)"
+    )
+    slow = slow.replace("import sys\n", "import sys, time\n")
+    for switch in ("0", "1"):
+        assert_fine(
+            run_pair(
+                tmp_path / switch,
+                "parallel-explicit",
+                solver=slow,
+                emulated=True,
+                PRECICE_LB_RECORD=switch,
+                PRECICE_LB_BACKEND="embedded",
+                PRECICE_LB_METADATA=json.dumps({"run": "first", "degrees_of_freedom": {"A": 11, "B": 11}}),
+            )
+        )
+    assert _results(tmp_path / "0") == _results(tmp_path / "1")
+    assert not (tmp_path / "0" / "precice-lb-store").exists()
+    stores = rank_stores(tmp_path / "1")
+    assert set(stores) == {("A", 0), ("B", 0)}
+    for store in stores.values():
+        rows = store.advances
+        assert rows["window"].tolist() == list(range(1, WINDOWS + 1))
+        assert (rows["mapping_ns"] >= 0).all()
+        assert (rows["wait_ns"] + rows["mapping_ns"] <= rows["advance_ns"]).all()
+        assert store.metadata["run"] == "first"
+        assert store.metadata["degrees_of_freedom"] == {"A": 11, "B": 11}
+        assert store.initialize["initialize_ns"][0] > 0
+        assert store.configuration == configuration("parallel-explicit")
+    a, b = stores["A", 0].advances[1:], stores["B", 0].advances[1:]
+    np.testing.assert_allclose(a["solve_ns"], 50e6, atol=1e4)
+    np.testing.assert_allclose(b["solve_ns"], 0, atol=1e4)
+    np.testing.assert_allclose(b["wait_ns"], 50e6, atol=1e4)
+
+
+@pytest.mark.mpi
+@pytest.mark.parametrize("backend", ["embedded", pytest.param("libprecice", marks=pytest.mark.precice)])
+def test_every_rank_has_a_store(tmp_path: Path, mpiexec: str, backend: str) -> None:
+    launch = [mpiexec, "-n", "2"]
+    results = run_pair(tmp_path, "parallel-explicit", launch=launch, arguments=["2"], PRECICE_LB_BACKEND=backend)
+    for result in results.values():
+        assert result.returncode == 0, result.stderr
+    stores = rank_stores(tmp_path)
+    assert set(stores) == {("A", 0), ("A", 1), ("B", 0), ("B", 1)}
+    for store in stores.values():
+        assert store.metadata["size"] == 2
+        assert store.metadata["finished"] is True
+        assert store.advances["window"].tolist() == list(range(1, WINDOWS + 1))
+
+
+@pytest.mark.mpi
+def test_an_unusable_pyprecice_is_refused_unless_the_embedded_backend_is_asked_for(
+    tmp_path: Path, mpiexec: str
+) -> None:
+    (tmp_path / "precice.py").write_text("raise ImportError('libprecice.so.3: cannot open shared object file')")
+    launch = {"launch": [mpiexec, "-n", "2"], "arguments": ["2"]}
+    for result in run_pair(tmp_path, "parallel-explicit", **launch).values():
+        assert result.returncode != 0
+        assert "libprecice.so.3: cannot open shared object file" in result.stderr
+        assert "PRECICE_LB_BACKEND=embedded" in result.stderr
+    assert_fine(run_pair(tmp_path, "parallel-explicit", PRECICE_LB_BACKEND="embedded", **launch))
+    assert {store.metadata["backend"] for store in rank_stores(tmp_path).values()} == {"embedded"}
+
+
+@pytest.mark.parametrize("backend", ["embedded", pytest.param("libprecice", marks=pytest.mark.precice)])
+@pytest.mark.parametrize("solver", [UNFINALIZED, IN_FUNCTION])
+def test_a_solver_without_finalize_leaves_finishedrank_stores(tmp_path: Path, backend: str, solver: str) -> None:
+    assert "finalize" not in solver
+    assert_fine(run_pair(tmp_path, solver=solver, PRECICE_LB_BACKEND=backend))
+    for store in rank_stores(tmp_path).values():
+        assert store.metadata["finished"] is True
+        assert store.metadata["ended_unix_ns"] > store.metadata["started_unix_ns"]
+        assert len(store.advances) == WINDOWS
+
+
+@pytest.mark.parametrize("ending", ["raise RuntimeError('diverged')", "sys.exit(7)"])
+def test_a_solver_that_dies_leaves_an_unfinished_store_and_its_own_exit_code(tmp_path: Path, ending: str) -> None:
+    solver = SOLVER.replace("    log.append", f"    if len(log) == 4: {ending}\n    log.append")
+    results = run_pair(tmp_path, solver=solver, PRECICE_LB_BACKEND="embedded", PRECICE_LB_TIMEOUT="10")
+    assert results["A"].returncode == (7 if "exit" in ending else 1)
+    assert ("RuntimeError: diverged" in results["A"].stderr) == ("raise" in ending)
+    store = rank_stores(tmp_path)["A", 0]
+    assert store.metadata["finished"] is False
+    assert "ended_unix_ns" in store.metadata
+    assert store.advances["window"].tolist() == [1, 2, 3, 4, 5]
+
+
+def test_a_second_run_into_one_directory_is_a_second_attempt(tmp_path: Path) -> None:
+    for _ in range(2):
+        assert_fine(run_pair(tmp_path, PRECICE_LB_BACKEND="embedded"))
+    stores = [read_store(path) for path in find_stores([tmp_path / "precice-lb-store"])]
+    assert sorted((store.metadata["participant"], store.metadata["attempt"]) for store in stores) == [
+        ("A", 1),
+        ("A", 2),
+        ("B", 1),
+        ("B", 2),
+    ]
+    assert all(len(store.advances) == WINDOWS for store in stores)
+
+
+@pytest.mark.parametrize(
+    ("variables", "words"),
+    [
+        ({"PRECICE_LB_DIR": "solver.py"}, "this run is not recorded"),
+        ({"PRECICE_LB_DIR": "/proc/nowhere"}, "this run is not recorded"),
+        ({"PRECICE_LB_METADATA": "{broken"}, "PRECICE_LB_METADATA is ignored"),
+        ({"PRECICE_LB_RECORD": "maybe"}, "PRECICE_LB_RECORD is ignored: expected 0 or 1"),
+        ({"PRECICE_LB_STORE": "tape"}, "PRECICE_LB_STORE is ignored: expected hdf5 or spool, found 'tape'"),
+        ({"PRECICE_LB_AT_END": "celebrate"}, "PRECICE_LB_AT_END is ignored: expected recommend"),
+    ],
+)
+def test_wrong_settings_are_one_warning(tmp_path: Path, variables: dict[str, str], words: str) -> None:
+    results = run_pair(tmp_path, PRECICE_LB_BACKEND="embedded", PYTHONWARNINGS="error", **variables)
+    assert_fine(results)
+    for result in results.values():
+        assert len(warnings_of(result)) == 1
+        assert words in warnings_of(result)[0]
+    assert len(_results(tmp_path)) == 2
+    if "this run" not in words:
+        assert all(len(store.advances) == WINDOWS for store in rank_stores(tmp_path).values())
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("[1]", "expected a JSON object or a mapping, found '[1]'"),
+        ('{"rank": 5}', "rank: expected one of run"),
+        ('{"warmup_windows": -1}', "warmup_windows: expected at least 0, found -1"),
+    ],
+)
+def test_wrong_metadata_are_left_out_with_one_warning(
+    text: str, words: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("PRECICE_LB_METADATA", text)
+    assert user_metadata(None) == {}
+    assert user_metadata({"run": "r"}) == {"run": "r"}
+    printed = capsys.readouterr().err
+    assert printed.count("\n") == 1
+    assert words in printed
+
+
+# Files may not grow over the limit, which is what a full disk or a quota does to writes.
+FULL_DISK = """import resource
+resource.setrlimit(resource.RLIMIT_FSIZE, (BYTES, BYTES))
+"""
+
+
+@pytest.mark.parametrize("backend", ["embedded", pytest.param("libprecice", marks=pytest.mark.precice)])
+@pytest.mark.parametrize("limit", [2_000, 25_000, 50_000])
+def test_a_full_disk_is_one_warning_and_the_results_are_the_same(tmp_path: Path, backend: str, limit: int) -> None:
+    # preCICE's own files have to fit too.
+    solver = SOLVER.replace("participant.initialize()", "participant.initialize()\n" + FULL_DISK) + "print('end')\n"
+    solver = solver.replace("BYTES", str(limit)).replace('np.save(f"{name}-{rank}.npy", np.array(log))', "")
+    windows = 900
+    config = configuration("parallel-explicit", windows)
+    assert len(config) < 2_000
+    results = {}
+    for switch in ("0", "1"):
+        results[switch] = run_pair(
+            tmp_path / switch,
+            "parallel-explicit",
+            windows=windows,
+            solver=solver,
+            PRECICE_LB_RECORD=switch,
+            PRECICE_LB_BACKEND=backend,
+        )
+        assert_fine(results[switch])
+    for name in "AB":
+        assert results["1"][name].stdout == results["0"][name].stdout
+        assert len(warnings_of(results["1"][name])) == 1
+        assert "File too large" in warnings_of(results["1"][name])[0]
+    for store in rank_stores(tmp_path / "1").values():
+        assert store.metadata["finished"] is False
+        assert len(store.advances) < windows
+        if limit == 50_000:
+            assert len(store.advances) >= 256
+        assert store.advances["window"].tolist() == list(range(1, len(store.advances) + 1))
+
+
+FORKED = """
+import os, sys
+from precice_lb.record.recorder import Recorder
+from precice_lb.store.writer import StoreWriter
+from record_helpers import caller
+from store_helpers import PARALLEL, metadata
+
+recorder = Recorder(StoreWriter(sys.argv[1], metadata(), PARALLEL))
+advance = caller(recorder)
+for window in range(1, 101):
+    advance(1, 2, True)
+    if window == 50:
+        if os.fork() == 0:
+            for _ in range(100):
+                advance(5, 6, True)
+            recorder.close(finished=False)
+            sys.exit(0)
+        os.wait()
+recorder.close(finished=True)
+"""
+
+
+def _python(code: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    variables = {"PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[1]), *sys.path])}
+    command = [sys.executable, "-c", code, *arguments]
+    return subprocess.run(
+        command, env=environment(**variables), capture_output=True, text=True, timeout=300, check=False
+    )
+
+
+def test_a_forked_child_leaves_the_store_alone(tmp_path: Path) -> None:
+    result = _python(FORKED, str(tmp_path))
+    assert (result.returncode, result.stderr) == (0, "")
+    (path,) = find_stores([tmp_path])
+    store = read_store(path)
+    assert store.metadata["finished"] is True
+    assert store.advances["window"].tolist() == list(range(1, 101))
+    assert (store.advances["begin_ns"] == 1).all()
+
+
+SIGNALLED = """
+import signal, sys
+from precice_lb.record.recorder import Recorder
+from precice_lb.store.writer import StoreWriter
+from record_helpers import caller
+from store_helpers import PARALLEL, metadata
+
+class Stop(Exception):
+    pass
+
+def work():
+    while True:
+        advance(1, 2, True)
+        recorder.flush()
+
+def stop(number, frame):
+    # Raise in the solver only; what python calls back from its garbage collection would swallow it.
+    names = set()
+    while frame is not None:
+        names.add(frame.f_code if frame.f_globals["__name__"] != "weakref" else "weakref")
+        frame = frame.f_back
+    if work.__code__ in names and "weakref" not in names:
+        raise Stop
+
+signal.signal(signal.SIGALRM, stop)
+recorder = Recorder(StoreWriter(sys.argv[1], metadata(), PARALLEL))
+advance = caller(recorder)
+caught = 0
+signal.setitimer(signal.ITIMER_REAL, 0.001, 0.0007)
+while caught < 500:
+    try:
+        work()
+    except Stop:
+        caught += 1
+signal.setitimer(signal.ITIMER_REAL, 0)
+recorder.close(finished=False)
+print(caught, recorder._window - 1)
+"""
+
+
+def test_exceptions_of_signal_handlers_reach_the_solver_and_not_a_flush(tmp_path: Path) -> None:
+    result = _python(SIGNALLED, str(tmp_path))
+    assert (result.returncode, result.stderr) == (0, "")
+    caught, windows = map(int, result.stdout.split())
+    store = read_store(find_stores([tmp_path])[0])
+    assert caught == 500
+    # An exception between two lines of our bookkeeping may cost a row, as it costs the solver its step.
+    assert windows - caught <= len(store.advances) <= windows + caught
+    assert np.unique(store.advances["window"]).size >= windows - caught
+    assert "ended_unix_ns" in store.metadata
+
+
+def test_only_what_recording_needs_is_loaded(tmp_path: Path) -> None:
+    solver = SOLVER.replace(
+        "participant.finalize()",
+        """
+heavy = {"h5py", "scipy", "sklearn", "pandas", "matplotlib", "cyclopts", "rich", "pydantic", "lxml"}
+heavy &= set(sys.modules)
+print("loaded", sorted(heavy))
+participant.finalize()
+""",
+    )
+    results = run_pair(tmp_path, solver=solver, PRECICE_LB_BACKEND="embedded")
+    assert_fine(results)
+    for result in results.values():
+        assert result.stdout.splitlines()[1] in ("loaded []", "loaded ['scipy']")
+    try:
+        import precice  # noqa: F401
+    except ImportError:
+        return
+    results = run_pair(tmp_path, solver=solver, PRECICE_LB_BACKEND="libprecice")
+    assert_fine(results)
+    for result in results.values():
+        assert result.stdout.splitlines()[0] == "loaded []"
+
+
+OTHER = {
+    "netCDF4": "import netCDF4\nother = netCDF4.Dataset(f'{name}.nc', 'w')\nother.createDimension('x', 3)\n",
+    "tables": "import tables\nother = tables.open_file(f'{name}.nc', 'w')\nother.create_array('/', 'x', [1, 2, 3])\n",
+    "h5py": "import h5py\nother = h5py.File(f'{name}.nc', 'w')\nother['x'] = [1, 2, 3]\n",
+}
+
+
+@pytest.mark.parametrize("library", list(OTHER))
+def test_a_solver_with_an_hdf5_library_of_its_own(tmp_path: Path, library: str) -> None:
+    """Another HDF5 in the process, with a file open: no second one is loaded there, and every command reads spools."""
+    pytest.importorskip(library)
+    solver = SOLVER.replace("value, log, saved", OTHER[library] + "value, log, saved")
+    solver = solver.replace("np.save(", "other.close()\nnp.save(")
+    for switch in "01":
+        results = run_pair(tmp_path / switch, solver=solver, PRECICE_LB_BACKEND="embedded", PRECICE_LB_RECORD=switch)
+        assert_fine(results)
+        assert [line for each in results.values() for line in warnings_of(each)] == []
+    assert _results(tmp_path / "0") == _results(tmp_path / "1")
+    for name in "AB":
+        assert (tmp_path / "1" / f"{name}.nc").stat().st_size > 0
+    stores = rank_stores(tmp_path / "1")
+    assert {store.path.suffix for store in stores.values()} == {".h5" if library == "h5py" else ".spool"}
+    assert {(store.metadata["finished"], len(store.advances)) for store in stores.values()} == {(True, WINDOWS)}
+    merged = merge_stores(tmp_path / "1" / "precice-lb-store")
+    assert [path.name for path in merged] == ["A-1.merged.h5", "B-1.merged.h5"]
+    assert len(find_stores([tmp_path / "1"])) == 2
+
+
+def test_spools_stay_where_they_are_wanted(tmp_path: Path) -> None:
+    assert_fine(run_pair(tmp_path, PRECICE_LB_BACKEND="embedded", PRECICE_LB_STORE="spool"))
+    files = sorted(path.relative_to(tmp_path).as_posix() for path in find_stores([tmp_path]))
+    assert files == [f"precice-lb-store/{name}-1/{name}-0-1.spool" for name in "AB"]
+    for store in rank_stores(tmp_path).values():
+        assert (store.metadata["finished"], len(store.advances)) == (True, WINDOWS)
+
+
+def test_metadata_can_be_given_by_the_solver(tmp_path: Path) -> None:
+    solver = SOLVER.replace(
+        '"precice-config.xml", rank, ranks)',
+        '"precice-config.xml", rank, ranks, metadata={"parameters": {"order": 3}})',
+    ).replace("import precice\n", "import precice_lb as precice\n")
+    results = run_pair(
+        tmp_path, solver=solver, recorded=False, PRECICE_LB_BACKEND="embedded", PRECICE_LB_METADATA='{"run": "r7"}'
+    )
+    assert_fine(results)
+    for store in rank_stores(tmp_path).values():
+        assert store.metadata["parameters"] == {"order": 3}
+        assert store.metadata["run"] == "r7"
+        assert "metadata" not in store.metadata["command"]
+
+
+@pytest.mark.precice
+def test_a_communicator_is_refused_where_it_would_crash(tmp_path: Path) -> None:
+    solver = SOLVER.replace("rank, ranks)", "rank, ranks, communicator=object())")
+    results = run_pair(tmp_path, solver=solver, PRECICE_LB_BACKEND="libprecice")
+    for result in results.values():
+        assert result.returncode == 1
+        assert (
+            "BackendError: Participant: expected no communicator= with pyprecice 3.4.0, found one"
+            in result.stderr.splitlines()[-1]
+        )
+
+
+@pytest.mark.parametrize("backend", ["embedded", pytest.param("libprecice", marks=pytest.mark.precice)])
+def test_keywords_and_no_communicator_are_passed_on(tmp_path: Path, backend: str) -> None:
+    call = """solver_name=name, configuration_file_name="precice-config.xml", solver_process_index=rank,
+    solver_process_size=ranks, communicator=None)"""
+    solver = SOLVER.replace('name, "precice-config.xml", rank, ranks)', call)
+    assert solver != SOLVER
+    assert_fine(run_pair(tmp_path, solver=solver, PRECICE_LB_BACKEND=backend))
+    assert len(rank_stores(tmp_path)) == 2
+
+
+def test_a_communicator_reaches_the_embedded_backend(tmp_path: Path) -> None:
+    solver = SOLVER.replace("rank, ranks)", "rank, ranks, MPI.COMM_SELF)").replace(
+        "import precice\n", "from mpi4py import MPI\nimport precice\n"
+    )
+    assert_fine(run_pair(tmp_path, solver=solver, PRECICE_LB_BACKEND="embedded"))
+
+
+def test_the_recommendation_is_started_by_the_primary_rank_in_its_own_session(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    python = tmp_path / "python"
+    counted = 'env | grep -c -E "^(PMI_|PRECICE_LB_AT_END)"'
+    python.write_text(f'#!/bin/sh\necho "$@"\necho $(ps -o sid= -p $$) $$\n{counted}\necho done\n')
+    python.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(python))
+    data = {"rank": 0, "participant": "Fluid", "configuration_path": "/case/precice-config.xml"}
+    assert at_end_action(data, tmp_path) is None
+    monkeypatch.setenv("PRECICE_LB_AT_END", "recommend")
+    monkeypatch.setenv("PMI_RANK", "0")
+    assert at_end_action(data | {"rank": 1}, tmp_path) is None
+    start = at_end_action(data, tmp_path)
+    assert start is not None
+    start()
+    log = tmp_path / "at-end-Fluid.log"
+    printed = capsys.readouterr().out
+    assert printed.count("\n") == 1
+    assert "/case/recommendation.json" in printed
+    assert str(log) in printed
+    limit = time.monotonic() + 300
+    while "done" not in (log.read_text() if log.exists() else "") and time.monotonic() < limit:
+        time.sleep(0.02)
+    command, session, count, _ = log.read_text().splitlines()
+    assert command == f"-m precice_lb at-end /case --store {tmp_path} --participant Fluid"
+    assert session.split()[0] == session.split()[-1]
+    assert count == "0"
+
+
+def test_a_flush_takes_no_time_from_the_solver(tmp_path: Path) -> None:
+    from store_helpers import PARALLEL, metadata
+
+    from precice_lb.record.recorder import Recorder
+    from precice_lb.store.writer import StoreWriter
+
+    recorder = Recorder(StoreWriter(tmp_path, metadata(), PARALLEL))
+    advance = caller(recorder)
+    clock = time.perf_counter_ns
+    recorder.initialized(clock(), clock(), -1, -1)
+    flushed = []
+    for window in range(1, 301):
+        before = len(read_store(recorder._writer.path).advances) if window in (2, 3, 16, 17, 65, 129) else None
+        begin = clock()
+        advance(begin, begin + 10, True, 3, 4)
+        if before is not None:
+            flushed.append(before)
+    recorder.close(finished=True)
+    assert flushed == [1, 2, 14, 16, 64, 128]
+    store = read_store(find_stores([tmp_path])[0])
+    assert store.metadata["finished"] is True
+    assert len(store.advances) == 300
+    assert (store.advances["solve_ns"] >= 0).all()
+
+
+def test_all_ranks_flush_after_the_same_windows_unless_these_take_long(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from store_helpers import PARALLEL, metadata
+
+    from precice_lb.record import recorder as module
+    from precice_lb.store.writer import StoreWriter
+
+    now = 10**9
+    monkeypatch.setattr(module, "time", SimpleNamespace(perf_counter_ns=lambda: now))
+    flushed = []
+    # Windows of a rank that shares its core take longer, and by how much differs.
+    for rank, nanoseconds in enumerate((10**3, 10**6, 10**7, 5 * 10**7, 10**9, 10**11)):
+        recorder = module.Recorder(StoreWriter(tmp_path, metadata(rank=rank, size=6), PARALLEL))
+        recorder.initialized(now, now, -1, -1)
+        flushed.append([])
+        window, left = 0, 1
+        while window < 9000:
+            for _ in range(left):
+                window += 1
+                now += nanoseconds * (1 + window % 3)
+                recorder.take((now - 10, now, 0.1, True))
+                recorder.take_parts((3, 4))
+            left = recorder.flush_due()
+            flushed[-1].append(window)
+        recorder.close(finished=True)
+    assert flushed[0] == flushed[1] == flushed[2] == flushed[3]
+    # Of windows of 1 to 3 s no more than 10 s are lost with a process, of longer ones no more than the last.
+    assert np.diff(flushed[4]).max() <= 8
+    assert flushed[5] == list(range(1, 9001))
+    assert flushed[0][:10] == [1, 2, 3, 4, 6, 8, 10, 12, 14, 16]
+    assert {64, 128, 4096, 4160, 8192, 8256} <= set(flushed[0])
+    steps = np.diff(flushed[0])
+    # A file lags behind by an eighth of the run at most, and not by more than 64 windows.
+    assert (steps <= np.maximum(np.array(flushed[0][:-1]) / 2, 1)).all()
+    assert (steps[20:] <= np.array(flushed[0][20:-1]) / 8).all()
+    assert steps.max() == 64
+
+
+def test_a_signal_that_c_code_ignores_stays_ignored(tmp_path: Path) -> None:
+    """Python knows nothing of a handler that C code installed: putting "its" handler back would destroy that."""
+    solver = SOLVER.replace(
+        "participant.initialize()",
+        "import ctypes, os, signal\n"
+        "libc = ctypes.CDLL(None)\n"
+        "libc.signal.restype, libc.signal.argtypes = ctypes.c_void_p, [ctypes.c_int, ctypes.c_void_p]\n"
+        "libc.signal(int(signal.SIGINT), 1)\n"
+        "participant.initialize()",
+    ).replace("    log.append", "    os.kill(os.getpid(), signal.SIGINT)\n    log.append")
+    assert_fine(run_pair(tmp_path, solver=solver, PRECICE_LB_BACKEND="embedded"))
+    for store in rank_stores(tmp_path).values():
+        assert (store.metadata["finished"], len(store.advances)) == (True, WINDOWS)
+
+
+def test_every_handler_of_the_solver_runs(tmp_path: Path) -> None:
+    """Also where the one before has raised an exception, and also in the middle of a flush."""
+    code = (
+        SIGNALLED.split("signal.signal(")[0].replace("advance(1, 2, True)", "pass")
+        + """
+import os
+ran = []
+def first(number, frame):
+    ran.append("first")
+    raise TimeoutError("of the solver")
+signal.signal(signal.SIGUSR1, first)
+signal.signal(signal.SIGUSR2, lambda number, frame: ran.append("second"))
+write, caught = os.pwrite, 0
+def interrupted(*arguments):
+    done = write(*arguments)
+    signal.raise_signal(signal.SIGUSR2)
+    signal.raise_signal(signal.SIGUSR1)
+    return done
+recorder = Recorder(StoreWriter(sys.argv[1], metadata(), PARALLEL))
+advance = caller(recorder)
+os.pwrite = interrupted
+for window in range(4):
+    try:
+        advance(1, 2, True)
+    except TimeoutError:
+        caught += 1
+os.pwrite = write
+recorder.close(finished=True)
+print(caught, ran.count("first"), ran.count("second"))
+"""
+    )
+    result = _python(code, str(tmp_path))
+    assert (result.returncode, result.stderr) == (0, "")
+    assert result.stdout.split() == ["4"] * 3
+    assert read_store(find_stores([tmp_path])[0]).metadata["finished"] is True
+
+
+def test_a_window_of_many_small_steps_is_kept_whole(tmp_path: Path) -> None:
+    from store_helpers import PARALLEL, metadata
+
+    from precice_lb.record.recorder import Recorder
+    from precice_lb.store.writer import StoreWriter
+
+    recorder = Recorder(StoreWriter(tmp_path, metadata(), PARALLEL))
+    advance = caller(recorder)
+    for step in range(1, 10_001):
+        advance(step * 10, step * 10 + 5, step == 10_000)
+        if step % 1000 == 0:
+            recorder.repeated()
+            recorder.repeated()
+    recorder.close(finished=False)
+    store = read_store(find_stores([tmp_path])[0])
+    assert store.metadata["finished"] is False
+    assert store.advances["begin_ns"].tolist() == list(range(10, 100_001, 10))
+    assert store.advances["iteration"].tolist() == np.repeat(np.arange(1, 11), 1000).tolist()
+    assert (store.advances["window"] == 1).all()

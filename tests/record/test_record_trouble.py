@@ -1,0 +1,326 @@
+"""Nothing of ours ever hurts the run: whatever breaks, results and exit code are the solver's, and one line says so."""
+
+from __future__ import annotations
+
+import errno
+import os
+import resource
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from unittest import mock
+
+import pytest
+from conftest import FULL_COUNTS
+from record_helpers import SOLVER, WINDOWS, assert_fine, caller, configuration, rank_stores, run_pair, warnings_of
+from store_helpers import PARALLEL, metadata
+
+from precice_lb.record import notes
+from precice_lb.record.recorder import Recorder
+from precice_lb.store.reader import find_stores, read_store
+from precice_lb.store.writer import StoreWriter
+
+BACKENDS = ["embedded", pytest.param("libprecice", marks=pytest.mark.precice)]
+FIRST = SOLVER.replace("participant.initialize()", "exec(open('trouble.py').read())\nparticipant.initialize()")
+FOURTH = SOLVER.replace("    log.append", "    if len(log) == 3: exec(open('trouble.py').read())\n    log.append")
+
+
+@pytest.fixture(autouse=True)
+def _nothing_said_yet(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(notes, "_said", set())
+
+
+def _compare(directory: Path, solver: str, trouble: str = "", backend: str = "embedded", **variables: str) -> list[str]:
+    """Run without and with recording and find the same; return the warnings of A."""
+    results = {}
+    for switch in "01":
+        where = directory / switch
+        where.mkdir()
+        (where / "trouble.py").write_text(trouble)
+        results[switch] = run_pair(
+            where, solver=solver, PRECICE_LB_BACKEND=backend, PRECICE_LB_RECORD=switch, **variables
+        )
+    for name in "AB":
+        plain, ours = results["0"][name], results["1"][name]
+        assert (ours.returncode, ours.stdout) == (plain.returncode, plain.stdout), ours.stderr
+        assert plain.returncode == 0, plain.stderr
+        assert [line for line in ours.stderr.splitlines() if line not in warnings_of(ours)] == plain.stderr.splitlines()
+        for path in (directory / "0").glob(f"{name}-*.npy"):
+            assert (directory / "1" / path.name).read_bytes() == path.read_bytes()
+    return warnings_of(results["1"]["A"])
+
+
+@pytest.fixture
+def mounted() -> Iterator[Path]:
+    """A directory on which processes of their own mount name space may mount."""
+    # Outside pytest's directories, which the mounting process might not be allowed to enter.
+    directory = Path(tempfile.mkdtemp())
+    probe = ["unshare", "-rm", "mount", "-t", "tmpfs", "none", str(directory)]
+    try:
+        if shutil.which("unshare") is None or subprocess.run(probe, capture_output=True, check=False).returncode != 0:
+            pytest.skip("this user may not mount file systems in a name space")
+        yield directory
+    finally:
+        shutil.rmtree(directory)
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"), [("size=16k", "No space left on device"), ("ro", "Read-only file system")]
+)
+def test_a_full_and_a_read_only_file_system(tmp_path: Path, mounted: Path, options: str, reason: str) -> None:
+    script = f'mount -t tmpfs -o {options} none {mounted} && exec "$@"'
+    results = run_pair(
+        tmp_path,
+        "parallel-explicit",
+        windows=600,
+        launch=["unshare", "-rm", "sh", "-c", script, "sh"],
+        PRECICE_LB_BACKEND="embedded",
+        PRECICE_LB_DIR=str(mounted / "store"),
+    )
+    assert_fine(results)
+    for result in results.values():
+        (warning,) = warnings_of(result)
+        assert reason in warning
+
+
+def _record(directory: Path) -> Recorder:
+    """Record 70 windows."""
+    recorder = Recorder(StoreWriter(directory, metadata(), PARALLEL))
+    advance = caller(recorder)
+    recorder.initialized(1, 2, 3, 4)
+    for window in range(1, 71):
+        advance(window, window + 1, True)
+    assert recorder.timing_summary()["windows"] == 70
+    return recorder
+
+
+def test_a_quota_that_is_met_at_any_byte(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The system takes part of a write, and then none: at every 97th byte (at each of them, if counts are full)."""
+    recorder = _record(tmp_path / "all")
+    size = recorder._writer.path.stat().st_size
+    recorder.close(finished=True)
+    assert capsys.readouterr().err == ""
+    unlimited, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    lengths = []
+    for limit in range(0, size + 98, 1 if FULL_COUNTS else 97):
+        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, hard))
+        try:
+            _record(tmp_path / str(limit)).close(finished=True)
+        except OSError as error:
+            if error.errno != errno.EFBIG:
+                raise
+            assert not [path for path in (tmp_path / str(limit)).rglob("*") if path.is_file()]
+            continue
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (unlimited, hard))
+        printed = capsys.readouterr().err
+        assert printed.count("\n") == 1
+        assert os.strerror(errno.EFBIG) in printed
+        (path,) = (tmp_path / str(limit)).rglob("*.*")
+        store = read_store(path)
+        assert store.advances["window"].tolist() == list(range(1, len(store.advances) + 1))
+        assert store.metadata["finished"] is False
+        lengths.append(len(store.advances))
+    assert sorted(lengths) == lengths
+    assert {0, 1, 2, 4, 8, 16, 32, 64} <= set(lengths)
+
+
+@pytest.mark.parametrize("where", ["image", "publish"])
+def test_an_hdf5_file_that_cannot_be_made_leaves_the_spool(
+    tmp_path: Path, where: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    module = "precice_lb.store.rank_file.hdf5_image" if where == "image" else "precice_lb.store.writer.publish"
+    recorder = _record(tmp_path)
+    monkeypatch.setattr(module, mock.Mock(side_effect=OSError(errno.ENOSPC, "No space left")))
+    recorder.close(finished=True)
+    assert capsys.readouterr().err == ""
+    (path,) = find_stores([tmp_path])
+    assert path.suffix == ".spool"
+    assert not list(tmp_path.rglob(".*"))
+    assert (read_store(path).metadata["finished"], len(read_store(path).advances)) == (True, 70)
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "raise ImportError('libhdf5.so: cannot open shared object file')",
+        "import warnings; warnings.warn('h5py is running against another HDF5')",
+        "",
+    ],
+)
+def test_a_missing_or_broken_hdf5_is_of_no_matter(tmp_path: Path, code: str) -> None:
+    (tmp_path / "library").mkdir()
+    (tmp_path / "library" / "h5py.py").write_text(code)
+    paths = os.pathsep.join([str(tmp_path / "library"), *(path for path in sys.path if path)])
+    assert _compare(tmp_path, SOLVER, PYTHONPATH=paths, PYTHONWARNINGS="error") == []
+    for store in rank_stores(tmp_path / "1").values():
+        assert store.metadata["finished"] is True
+        assert len(store.advances) == WINDOWS
+
+
+@pytest.mark.parametrize("hours", [-1000, 1000])
+def test_a_system_clock_that_jumps(tmp_path: Path, hours: int) -> None:
+    jump = f"import time; now = time.time_ns; time.time_ns = lambda: now() + {hours} * 3_600_000_000_000"
+    assert _compare(tmp_path, FOURTH, jump) == []
+    for store in rank_stores(tmp_path / "1").values():
+        assert store.metadata["finished"] is True
+        seconds = (store.metadata["ended_unix_ns"] - store.metadata["started_unix_ns"]) / 1e9
+        assert 0 < seconds < 100
+        assert (store.advances["solve_ns"] > 0).all()
+        assert len(store.advances) == WINDOWS
+
+
+FORK = """
+import os
+child = os.fork()
+if child == 0:
+    {ending}
+assert os.waitpid(child, 0)[1] == 0
+"""
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("ending", ["os._exit(0)", "os.execv(sys.executable, [sys.executable, '-c', ''])"])
+def test_a_solver_that_forks(tmp_path: Path, backend: str, ending: str) -> None:
+    assert _compare(tmp_path, FOURTH, FORK.format(ending=ending), backend) == []
+    for store in rank_stores(tmp_path / "1").values():
+        assert store.metadata["finished"] is True
+        assert store.advances["window"].tolist() == list(range(1, WINDOWS + 1))
+
+
+def test_a_pool_of_forked_workers(tmp_path: Path) -> None:
+    trouble = """
+import multiprocessing
+with multiprocessing.get_context("fork").Pool(2) as pool:
+    assert pool.map(abs, [-1, -2, -3]) == [1, 2, 3]
+"""
+    assert _compare(tmp_path, FOURTH, trouble) == []
+    for store in rank_stores(tmp_path / "1").values():
+        assert (store.metadata["finished"], len(store.advances)) == (True, WINDOWS)
+
+
+def test_a_store_that_is_removed_during_the_run(tmp_path: Path) -> None:
+    trouble = "import glob, os\nfor path in glob.glob(f'precice-lb-store/*/{name}-0-1.spool'): os.remove(path)"
+    (warning,) = _compare(tmp_path, FOURTH, trouble)
+    assert "is not complete: it was removed during the run" in warning
+    assert not list((tmp_path / "1").rglob("*.h5")) + list((tmp_path / "1").rglob("*.spool"))
+
+
+CLOSE_OURS = """
+import os
+for number in range(3, 200):
+    try:
+        if "precice-lb-store" in os.readlink(f"/proc/self/fd/{number}"): os.close(number)
+    except OSError: pass
+kept = open(f"{name}.txt", "w+")
+kept.write("the solver's own" * 1000)
+"""
+
+
+def test_a_solver_that_closes_what_it_does_not_know(tmp_path: Path) -> None:
+    solver = FOURTH.replace("np.save(", "kept.flush(); kept.seek(0); print(kept.read())\nnp.save(")
+    (warning,) = _compare(tmp_path, solver, CLOSE_OURS)
+    assert "the solver has closed the file" in warning
+    for name in "AB":
+        assert (tmp_path / "1" / f"{name}.txt").read_text() == "the solver's own" * 1000
+    for store in rank_stores(tmp_path / "1").values():
+        assert store.advances["window"].tolist() == [1, 2, 3, 4]
+
+
+def test_no_standard_error_to_warn_on(tmp_path: Path) -> None:
+    results = run_pair(
+        tmp_path,
+        launch=["sh", "-c", 'exec "$@" 2>&-', "sh"],
+        PRECICE_LB_BACKEND="embedded",
+        PRECICE_LB_DIR="/proc/nowhere",
+    )
+    assert_fine(results)
+
+
+@pytest.mark.parametrize("error", [MemoryError("no memory"), RuntimeError("Unable to write"), KeyError("advances")])
+def test_whatever_writing_raises(
+    tmp_path: Path, error: Exception, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    recorder = Recorder(StoreWriter(tmp_path, metadata(), PARALLEL))
+    real = recorder._writer.append
+    # What the solver's own code raises, this file's included, is not caught.
+    broken = mock.Mock(wraps=real, side_effect=[mock.DEFAULT, mock.DEFAULT, error])
+    monkeypatch.setattr(recorder._writer, "append", broken)
+    advance = caller(recorder)
+    for window in range(1, 101):
+        advance(window, window + 1, True)
+    recorder.close(finished=True)
+    assert recorder.timing_summary()["windows"] == 100
+    assert capsys.readouterr().err.count("recording stops before window 3 of") == 1
+    store = read_store(find_stores([tmp_path])[0])
+    assert (store.metadata["finished"], store.advances["window"].tolist()) == (False, [1, 2])
+
+
+UNFINALIZED = SOLVER.replace("participant.finalize()", "")
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize(
+    "ending",
+    [
+        "",
+        "del participant",
+        "participant.finalize(); del participant",
+        "import gc; cycle = [participant]; cycle.append(cycle); del cycle, participant; gc.collect()",
+    ],
+)
+def test_every_ending_is_silent_and_finished(tmp_path: Path, backend: str, ending: str) -> None:
+    # With libprecice's log on: a call after the end would be told there.
+    solver = UNFINALIZED.replace("np.save(", f"{ending}\nnp.save(").replace(
+        'participant = precice.Participant(name, "precice-config.xml"',
+        "text = open('precice-config.xml').read()\n"
+        "open(f'{name}.xml', 'w').write(text.replace('<log enabled=\"false\"/>', ''))\n"
+        'participant = precice.Participant(name, "precice-config.xml"',
+    )
+    assert _compare(tmp_path, solver, backend=backend) == []
+    for store in rank_stores(tmp_path / "1").values():
+        assert (store.metadata["finished"], len(store.advances)) == (True, WINDOWS)
+
+
+def test_a_destructor_of_the_solver_that_forgets_ours(tmp_path: Path) -> None:
+    solver = UNFINALIZED.replace(
+        "participant = precice.Participant(",
+        "class Own(precice.Participant):\n    def __del__(self): pass\nparticipant = Own(",
+    ).replace("np.save(", "del participant\nnp.save(")
+    assert _compare(tmp_path, solver) == []
+    for store in rank_stores(tmp_path / "1").values():
+        assert len(store.advances) == WINDOWS
+        assert "ended_unix_ns" in store.metadata
+
+
+def test_a_solver_that_stops_early_is_not_finished(tmp_path: Path) -> None:
+    solver = UNFINALIZED.replace("    log.append", "    if len(log) == 3: break\n    log.append")
+    results = run_pair(tmp_path, solver=solver, PRECICE_LB_BACKEND="embedded")
+    assert results["A"].returncode == 0
+    store = rank_stores(tmp_path)["A", 0]
+    assert (store.metadata["finished"], len(store.advances)) == (False, 4)
+
+
+def test_two_runs_into_one_directory_at_once(tmp_path: Path) -> None:
+    names = ("one", "two")
+    script = Path(tmp_path / "start.py")
+    script.write_text(
+        "import sys; from pathlib import Path; from record_helpers import run_pair, assert_fine\n"
+        "assert_fine(run_pair(Path(sys.argv[1]), PRECICE_LB_BACKEND='embedded', PRECICE_LB_DIR=sys.argv[2]))\n"
+    )
+    paths = os.pathsep.join([str(Path(__file__).parents[1]), *(path for path in sys.path if path)])
+    started = [
+        subprocess.Popen(
+            [sys.executable, str(script), str(tmp_path / name), str(tmp_path / "store")],
+            env={**os.environ, "PYTHONPATH": paths},
+        )
+        for name in names
+    ]
+    assert [process.wait(timeout=300) for process in started] == [0, 0]
+    stores = [read_store(path) for path in find_stores([tmp_path / "store"])]
+    found = sorted((s.metadata["participant"], s.metadata["attempt"], len(s.advances)) for s in stores)
+    assert found == [(name, attempt, WINDOWS) for name in "AB" for attempt in (1, 2)]
+    assert {s.configuration for s in stores} == {configuration("serial-explicit")}

@@ -1,0 +1,258 @@
+"""Own cost and wait per time window of sleeping solvers are what was planted.
+
+Exactly so on an emulated clock; with real sleep within 2 % or 1 ms per ``advance``. On a busy machine sleeping takes
+longer than planned; then the solvers' own clocks tell what was done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from truth_helpers import Bounds, Role, bounds, configuration, run
+
+from precice_lb.dataset import CoupledRun, load_runs
+from precice_lb.ingest.profiling import enrich
+
+WINDOWS = 8
+ATTEMPTS = 3
+MS = 1e-3
+# A message takes a microsecond on the emulated clock.
+EXACT = 20e-6
+PLAN_TOLERANCE = 20e-3
+REAL_TIME = pytest.mark.slow("compares real times")
+LIBPRECICE = pytest.param("libprecice", marks=[pytest.mark.precice, REAL_TIME])
+BACKENDS = ["emulated", pytest.param("embedded", marks=REAL_TIME), LIBPRECICE]
+
+Seconds = Callable[[NDArray[np.float64]], NDArray[np.float64]]
+
+
+def always(seconds: float) -> Seconds:
+    """Seconds per time window that do not depend on its coupling iterations."""
+    return lambda iterations: np.full(len(iterations), seconds)
+
+
+def planned_iterations(role: Role) -> NDArray[np.float64]:
+    """Iterations of the windows after the first and before the last."""
+    plan = role.iterations
+    return np.array([plan[window % len(plan)] for window in range(2, WINDOWS)], dtype=float)
+
+
+def deviations(
+    found: CoupledRun,
+    done: Mapping[str, Bounds],
+    roles: Mapping[str, Role],
+    own: Mapping[str, float],
+    period: Seconds,
+    implicit: str,
+) -> list[str]:
+    """What is not as planted, in the windows after the first and before the last, after which nobody waits.
+
+    Measured times must be within the bounds of what the solvers did by their own clock, and these must be as planned:
+    ``own`` is seconds per iteration, ``period`` makes seconds per window of the iterations that the participants in
+    ``implicit`` do. Tolerances are per ``advance`` and hold for the quarter of the windows that the machine disturbed
+    least: it delays single windows, while what is counted wrong is wrong in every window.
+    """
+    assert set(found.participants) == set(roles)
+    wrong = []
+    for name, measured in found.participants.items():
+        windows = np.arange(2, WINDOWS)
+        steady = np.isin(measured.windows, windows)
+        assert measured.windows[steady].tolist() == windows.tolist()
+        assert measured.own_measured
+        iterations = planned_iterations(roles[name])
+        repeats = iterations if name in implicit else np.ones(len(windows))
+        assert measured.iterations[steady].tolist() == repeats.tolist()
+        assert done[name].iterations[1:-1].tolist() == repeats.tolist()
+        advances = repeats * roles[name].subcycles
+        planned_own = own[name] * repeats
+        for quantity, seconds, low, high, planned in (
+            ("own", measured.own_seconds, done[name].own_low, done[name].own_high, planned_own),
+            (
+                "wait",
+                measured.wait_seconds,
+                done[name].wait_low,
+                done[name].wait_high,
+                period(iterations) - planned_own,
+            ),
+        ):
+            seconds, low, high = seconds[steady], low[1:-1], high[1:-1]
+            error = np.maximum(low - seconds, seconds - high) / np.maximum(0.02 * low, MS * advances)
+            if not np.quantile(error, 0.25) <= 1.0:
+                wrong.append(f"{name} {quantity}: found {seconds / MS} ms, expected {low / MS} to {high / MS} ms")
+            for bound in (low, high):
+                error = abs(bound - planned) / np.maximum(0.1 * planned, PLAN_TOLERANCE)
+                if not np.quantile(error, 0.25) <= 1.0:
+                    wrong.append(f"{name} {quantity}: done {bound / MS} ms, planned {planned / MS} ms")
+    return wrong
+
+
+def check_exactly(
+    found: CoupledRun, roles: Mapping[str, Role], own: Mapping[str, float], period: Seconds, implicit: str
+) -> None:
+    """All windows are as planned but the first and the last one; arguments as for `deviations`."""
+    assert set(found.participants) == set(roles)
+    for name, measured in found.participants.items():
+        assert measured.windows.tolist() == list(range(1, WINDOWS + 1))
+        iterations = planned_iterations(roles[name])
+        repeats = iterations if name in implicit else np.ones(len(iterations))
+        assert measured.iterations[1:-1].tolist() == repeats.tolist()
+        np.testing.assert_allclose(measured.own_seconds[1:-1], own[name] * repeats, atol=EXACT, err_msg=name)
+        # Chains need another window to find their rhythm.
+        expected = period(iterations) - own[name] * repeats
+        np.testing.assert_allclose(measured.wait_seconds[2:-1], expected[1:], atol=EXACT, err_msg=name)
+
+
+def check(
+    directory: Path,
+    schemes: Sequence[tuple[str, str]],
+    roles: Mapping[str, Role],
+    own: Mapping[str, float],
+    period: Seconds,
+    *,
+    backend: str = "libprecice",
+    implicit: str = "",
+    mpiexec: str | None = None,
+) -> None:
+    """Run a case and compare; again if it deviates: a busy machine does now and then, a wrong time always."""
+    text = configuration("".join(roles), schemes, WINDOWS)
+    if backend == "emulated":
+        (found,) = load_runs([run(directory, text, roles, backend=backend)])
+        check_exactly(found, roles, own, period, implicit)
+        return
+    for attempt in range(ATTEMPTS):
+        place = directory / str(attempt)
+        place.mkdir()
+        (found,) = load_runs([run(place, text, roles, backend=backend, mpiexec=mpiexec)], complete=enrich)
+        wrong = deviations(found, bounds(place, schemes, roles, WINDOWS), roles, own, period, implicit)
+        if not wrong:
+            return
+        print("\n".join(wrong))
+    pytest.fail("\n".join(wrong))
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize(("a", "b"), [(20 * MS, 50 * MS), (50 * MS, 20 * MS)])
+def test_parallel_explicit(tmp_path: Path, backend: str, a: float, b: float) -> None:
+    roles = {"A": Role([a]), "B": Role([b])}
+    check(tmp_path, [("parallel-explicit", "AB")], roles, {"A": a, "B": b}, always(max(a, b)), backend=backend)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_serial_explicit(tmp_path: Path, backend: str) -> None:
+    own = {"A": 20 * MS, "B": 50 * MS}
+    roles = {name: Role([cost]) for name, cost in own.items()}
+    check(tmp_path, [("serial-explicit", "AB")], roles, own, always(70 * MS), backend=backend)
+
+
+@pytest.mark.parametrize("kind", ["serial-explicit", "serial-implicit"])
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_the_wait_inside_initialize_is_for_the_first_window(tmp_path: Path, kind: str, backend: str) -> None:
+    """The second participant of a serial scheme never waits after its last window, yet waited for its data."""
+    roles = {"A": Role([600 * MS], iterations=[2]), "B": Role([20 * MS], iterations=[2])}
+    stores = run(tmp_path, configuration("AB", [(kind, "AB")], 2), roles, backend=backend)
+    (found,) = load_runs([stores], complete=enrich)
+    second = found.participants["B"]
+    assert second.windows.tolist() == [1, 2]
+    expected = 600 * MS * second.iterations
+    if backend == "emulated":
+        np.testing.assert_allclose(second.wait_seconds, expected, atol=EXACT)
+        np.testing.assert_allclose(second.own_seconds, 20 * MS * second.iterations, atol=EXACT)
+        return
+    # The first participant starts before the second one is ready to wait.
+    assert expected[0] - 500 * MS < second.wait_seconds[0] < expected[0] + 100 * MS
+    assert second.wait_seconds[1] == pytest.approx(expected[1], abs=100 * MS)
+    assert second.own_seconds == pytest.approx(20 * MS * second.iterations, abs=100 * MS)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_subcycles_belong_to_their_window(tmp_path: Path, backend: str) -> None:
+    roles = {"A": Role([15 * MS], subcycles=4), "B": Role([90 * MS])}
+    own = {"A": 60 * MS, "B": 90 * MS}
+    check(tmp_path, [("parallel-explicit", "AB")], roles, own, always(90 * MS), backend=backend)
+
+
+@pytest.mark.parametrize("backend", ["emulated", LIBPRECICE])
+@pytest.mark.parametrize(
+    ("kind", "period"), [("serial-implicit", lambda k: 60 * MS * k), ("parallel-implicit", lambda k: 40 * MS * k)]
+)
+def test_implicit(tmp_path: Path, backend: str, kind: str, period: Seconds) -> None:
+    """The number of coupling iterations differs between windows."""
+    own = {"A": 20 * MS, "B": 40 * MS}
+    roles = {name: Role([cost], iterations=[2, 3, 4]) for name, cost in own.items()}
+    check(tmp_path, [(kind, "AB")], roles, own, period, backend=backend, implicit="AB")
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize(("kind", "seconds"), [("serial-explicit", 90 * MS), ("parallel-explicit", 60 * MS)])
+def test_chain_of_three(tmp_path: Path, backend: str, kind: str, seconds: float) -> None:
+    """Serial schemes take B and the slower of A and C, parallel ones the slowest."""
+    own = {"A": 40 * MS, "B": 30 * MS, "C": 60 * MS}
+    roles = {name: Role([cost]) for name, cost in own.items()}
+    check(tmp_path, [(kind, "AB"), (kind, "BC")], roles, own, always(seconds), backend=backend)
+
+
+@pytest.mark.parametrize("backend", ["emulated", LIBPRECICE])
+@pytest.mark.parametrize(
+    ("implicit", "explicit", "seconds"),
+    [
+        ("serial-implicit", "parallel-explicit", 120 * MS),
+        ("serial-implicit", "serial-explicit", 170 * MS),
+        ("parallel-implicit", "parallel-explicit", 80 * MS),
+    ],
+)
+def test_composition_of_implicit_and_explicit(
+    tmp_path: Path, backend: str, implicit: str, explicit: str, seconds: float
+) -> None:
+    """A and B iterate twice, C computes once per window."""
+    roles = {"A": Role([40 * MS], iterations=[2]), "B": Role([20 * MS], iterations=[2]), "C": Role([50 * MS])}
+    own = {"A": 40 * MS, "B": 20 * MS, "C": 50 * MS}
+    schemes = [(implicit, "AB"), (explicit, "BC")]
+    check(tmp_path, schemes, roles, own, always(seconds), backend=backend, implicit="AB")
+
+
+@pytest.mark.parametrize("backend", ["emulated", LIBPRECICE])
+def test_multi_coupling(tmp_path: Path, backend: str) -> None:
+    own = {"A": 20 * MS, "B": 30 * MS, "C": 50 * MS}
+    roles = {name: Role([cost], iterations=[2, 3]) for name, cost in own.items()}
+    check(tmp_path, [("multi", "BAC")], roles, own, lambda k: 50 * MS * k, backend=backend, implicit="ABC")
+
+
+@pytest.mark.precice
+@REAL_TIME
+@pytest.mark.mpi
+@pytest.mark.parametrize(
+    ("kind", "period"),
+    [
+        ("parallel-explicit", always(150 * MS)),
+        ("serial-explicit", always(200 * MS)),
+        ("parallel-implicit", lambda k: 150 * MS * k),
+        ("serial-implicit", lambda k: 200 * MS * k),
+    ],
+)
+@pytest.mark.parametrize("collective", ["before", "after"])
+def test_ranks_off_the_interface_wait_in_a_collective(
+    tmp_path: Path, mpiexec: str, kind: str, period: Seconds, collective: str
+) -> None:
+    """Their wait looks like solve: the participant's wait is that of the one rank that receives data."""
+    own = {"A": 50 * MS, "B": 150 * MS}
+    implicit = "AB" if kind.endswith("implicit") else ""
+    # Ranks that wait for preCICE's word whether the iteration converged keep their processors busy.
+    ranks = 2 if implicit else 3
+    roles = {
+        "A": Role([own["A"]] * ranks, interface=[1], collective=collective, iterations=[2]),
+        "B": Role([own["B"]], iterations=[2]),
+    }
+    check(tmp_path, [(kind, "AB")], roles, own, period, implicit=implicit, mpiexec=mpiexec)
+
+
+@pytest.mark.precice
+@REAL_TIME
+@pytest.mark.mpi
+def test_imbalance_inside_a_participant_is_no_wait_for_the_partner(tmp_path: Path, mpiexec: str) -> None:
+    own = {"A": 50 * MS, "B": 80 * MS}
+    roles = {"A": Role([20 * MS, own["A"]], collective="before after"), "B": Role([own["B"]])}
+    check(tmp_path, [("parallel-explicit", "AB")], roles, own, always(80 * MS), mpiexec=mpiexec)

@@ -1,0 +1,169 @@
+"""The tutorial on adapting a solver: the plate in Python and C++, its profiling files, and what is recommended."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tutorial_helpers import ROOT, TUTORIALS, copy_tutorial, couple, regret_of_campaign, stated_splits, tutorial_modules
+
+from precice_lb.calibrate import read_study
+from precice_lb.dataset import load_runs
+from precice_lb.emulation import read_laws
+from precice_lb.schedule import Schedule
+
+PLATE = TUTORIALS / "adapt-your-solver"
+README = (PLATE / "README.md").read_text(encoding="utf-8")
+(plot,) = tutorial_modules("adapt-your-solver", "plot")
+CELLS, STEP = 32, 2e-4
+
+
+def one_plate(windows):
+    """Solve the whole plate (y, x) at once, without ranks and without coupling."""
+    y = (np.arange(CELLS) + 0.5) / CELLS
+    x = (np.arange(2 * CELLS) + 0.5) / CELLS - 1.0
+    field = plot.exact(x, y, 0.0)
+    for _ in range(windows):
+        wide = np.pad(field, 1, mode="edge")
+        around = wide[2:, 1:-1] + wide[:-2, 1:-1] + wide[1:-1, 2:] + wide[1:-1, :-2]
+        field = field + STEP * CELLS**2 * (around - 4.0 * field)
+    return field, plot.exact(x, y, windows * STEP)
+
+
+def test_one_plate_is_close_to_the_exact_solution():
+    field, exact = one_plate(200)
+    assert np.abs(field - exact).max() < 2e-4 < 0.1 < np.abs(exact).max()
+
+
+@pytest.mark.mpi
+@pytest.mark.parametrize("ranks", [(1, 1), (2, 1)])
+def test_two_halves_are_one_plate_on_any_ranks(mpiexec, tmp_path, ranks):
+    copy_tutorial("adapt-your-solver", tmp_path / "run", windows=40)
+    scripts = dict(zip(("plate.py Left", "plate.py Right"), ranks, strict=True))
+    left, right = couple(mpiexec, tmp_path / "run", scripts, backend="embedded")
+    field, _ = one_plate(40)
+    np.testing.assert_allclose(np.hstack([left["temperature"], right["temperature"]]), field, rtol=0.0, atol=1e-14)
+    assert float(left["time"]) == pytest.approx(40 * STEP)
+
+
+def precice_lb(*arguments, directory):
+    done = subprocess.run(
+        [sys.executable, "-m", "precice_lb", *arguments], cwd=directory, capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_the_recorded_profiling_files_lead_to_the_best_split(tmp_path):
+    precice_lb("import", "precice-profiling", str(PLATE / "recorded"), "--output", "stores", directory=tmp_path)
+    assert "Left, 2 ranks" in precice_lb("summary", "stores", directory=tmp_path)
+    laws = read_laws(PLATE / "law.json")
+    for run in load_runs([tmp_path / "stores"]):
+        for name, part in run.participants.items():
+            law = float(laws[name].seconds(part.ranks))
+            assert law < np.median(part.own_seconds) < 1.2 * law  # recorded on a busy machine
+    for ranks, best in ((8, {"Left": 6, "Right": 2}), (16, {"Left": 12, "Right": 4})):
+        answer = precice_lb("recommend", "stores", "--ranks", str(ranks), "--format", "json", directory=tmp_path)
+        assert json.loads(answer)["split"] == best
+
+
+def test_the_table_of_splits_follows_from_the_laws():
+    laws, schedule = read_laws(PLATE / "law.json"), Schedule.from_config(PLATE / "precice-config.xml")
+    stated = stated_splits("adapt-your-solver")
+    assert len(stated) >= 4
+    for ranks, seconds in stated.items():
+        own = {name: float(law.seconds(count)) for (name, law), count in zip(laws.items(), ranks, strict=True)}
+        np.testing.assert_allclose(seconds, [*own.values(), float(schedule.window_seconds(own))], rtol=0.0, atol=6e-4)
+
+
+@pytest.mark.parametrize("study", ["adapt-your-solver", "adapt-your-solver-cpp"])
+def test_the_commands_of_the_studies_have_the_costs_of_the_laws(tmp_path, study):
+    # A study names programs that must be there.
+    shutil.copytree(TUTORIALS, tmp_path / "tutorials")
+    (tmp_path / "tutorials" / "adapt-your-solver" / "plate").touch(mode=0o755)
+    shutil.copytree(ROOT / "configs", tmp_path / "configs")
+    laws = read_laws(PLATE / "law.json")
+    for participant in read_study(tmp_path / "configs" / f"{study}.toml").participants:
+        *_, serial, work = shlex.split(participant.command)
+        law = laws[participant.name]
+        assert (law.serial, law.work) == (float(serial), float(work))
+        assert law.surface == law.logarithmic == law.noise == 0.0
+
+
+@pytest.fixture(scope="module")
+def compiled(tmp_path_factory):
+    """Build a copy of the tutorial with make, against the libprecice that pyprecice has loaded."""
+    if shutil.which("make") is None or shutil.which("pkg-config") is None:
+        pytest.skip("make or pkg-config is missing")
+    directory = tmp_path_factory.mktemp("compiled") / "case"
+    copy_tutorial("adapt-your-solver", directory, windows=200)
+    code = "import precice; print(next(l.split()[-1] for l in open('/proc/self/maps') if 'libprecice.so' in l))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    environment = dict(os.environ)
+    environment["PKG_CONFIG_PATH"] = str(Path(done.stdout.strip()).parent / "pkgconfig")
+    environment["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), environment["PATH"]])
+    if shutil.which("mpicxx", path=environment["PATH"]) is None:
+        pytest.skip("mpicxx is missing")
+    subprocess.run(["make"], cwd=directory, env=environment, check=True, timeout=300)
+    return directory, environment
+
+
+@pytest.mark.precice
+@pytest.mark.mpi
+def test_the_solver_in_c_plus_plus_does_the_same(mpiexec, tmp_path, compiled):
+    directory, environment = compiled
+    copy_tutorial("adapt-your-solver", tmp_path / "run", windows=40)
+    commands = [
+        [mpiexec, "-n", ranks, str(directory / "plate"), name, "0", "0", f"{name}.txt"]
+        for name, ranks in (("Left", "2"), ("Right", "1"))
+    ]
+    started = [subprocess.Popen(command, cwd=tmp_path / "run", env=environment) for command in commands]
+    try:
+        assert [process.wait(timeout=300) for process in started] == [0, 0]
+    finally:
+        for process in started:
+            process.kill()
+            process.wait()
+    halves = [np.loadtxt(tmp_path / "run" / f"{name}.txt") for name in ("Left", "Right")]
+    np.testing.assert_allclose(np.hstack(halves), one_plate(40)[0], rtol=0.0, atol=1e-14)
+
+
+@pytest.mark.precice
+@pytest.mark.mpi
+def test_what_the_readme_does_with_the_compiled_solver(compiled):
+    directory, environment = compiled
+    build, _ = re.findall(r"<!-- not run: needs libprecice[^>]*-->\n```\w*\n(.*?)```", README, flags=re.DOTALL)
+    subprocess.run(["bash", "-ec", build], cwd=directory, env=environment, check=True, timeout=300)
+    precice_lb("import", "precice-profiling", "runs", "--output", "stores", directory=directory)
+    (run,) = load_runs([directory / "stores"])
+    assert {name: part.ranks for name, part in run.participants.items()} == {"Left": 2, "Right": 6}
+    for name, part in run.participants.items():
+        assert len(part.windows) == 12
+        assert np.median(part.own_seconds) > read_laws(PLATE / "law.json")[name].seconds(part.ranks)
+
+
+@pytest.mark.mpi
+@pytest.mark.slow("a campaign of minutes")
+def test_the_campaign_finds_the_optimum_of_the_laws(tmp_path):
+    assert regret_of_campaign("adapt-your-solver", tmp_path / "campaign") <= 0.02
+
+
+@pytest.mark.precice
+@pytest.mark.mpi
+@pytest.mark.slow("a campaign of minutes")
+def test_the_campaign_of_the_compiled_solver_finds_the_optimum_of_the_laws(compiled, tmp_path):
+    directory, environment = compiled
+    shutil.copytree(directory, tmp_path / "tutorials" / "adapt-your-solver")
+    shutil.copytree(ROOT / "configs", tmp_path / "configs")
+    command = [sys.executable, "-m", "precice_lb", "calibrate", "configs/adapt-your-solver-cpp.toml"]
+    subprocess.run(command, cwd=tmp_path, env=environment, check=True, timeout=600)
+    found = json.loads((tmp_path / "configs" / "adapt-your-solver-cpp-campaign" / "recommendation.json").read_text())
+    assert found["emulation"]["splits"]["recommended"]["regret"] <= 0.02

@@ -1,0 +1,244 @@
+"""The airfoil tutorial: its numerics, its grids, and coupled runs against one domain, other ranks and libprecice."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from tutorial_helpers import (
+    MESSAGES,
+    TUTORIALS,
+    assert_refused,
+    assert_same_fields,
+    assert_stated_splits_follow,
+    copy_tutorial,
+    couple,
+    draw,
+    regret_of_campaign,
+    tutorial_modules,
+)
+
+from precice_lb.dataset import load_runs
+from precice_lb.emulation import read_laws
+
+AIRFOIL = TUTORIALS / "airfoil"
+WINDOWS = 50
+COARSE = ("--coarsen", "2")
+
+blocks, case, flow, reference = tutorial_modules("airfoil", "blocks", "case", "flow", "reference")
+
+
+def periodic(order, cells_per_edge, equations, size=1.0):
+    """Return a scheme on a periodic square of four by four blocks."""
+    grid = blocks.Grid((0.0, 0.0), (4, 4), size / (4 * cells_per_edge), cells_per_edge)
+    return flow.Scheme(blocks.Domain(grid, (order + 1) // 2, periodic=True), equations, order)
+
+
+def march(scheme, seconds, steps):
+    for _ in range(steps):
+        scheme.step(seconds / steps, lambda share: None)
+
+
+@pytest.mark.parametrize("order", [3, 5, 7])
+def test_sound_converges_with_the_order(order):
+    k = 2.0 * np.pi * np.array([1.0, 1.0])
+    errors = []
+    for cells in (2, 4):
+        scheme = periodic(order, cells, flow.LinearisedEuler(np.array([1.0, 0.3, 0.2, 1.0 / flow.GAMMA])))
+
+        def wave(time, centres=scheme.domain.centres):
+            phase = np.sin(centres @ k - (np.linalg.norm(k) + k @ [0.3, 0.2]) * time)
+            return np.stack([phase, phase / np.sqrt(2.0), phase / np.sqrt(2.0), phase])
+
+        scheme.domain.state[...] = wave(0.0)
+        march(scheme, 0.2, 200)  # steps so small that the error is the grid's
+        errors.append(np.abs(scheme.domain.state - wave(0.2)).max())
+    assert np.log2(errors[0] / errors[1]) == pytest.approx(order, abs=0.35)
+
+
+@pytest.mark.parametrize(("order", "cells"), [(3, 8), (5, 8)])
+def test_a_vortex_in_the_nonlinear_equations_converges_with_the_order(order, cells):
+    errors = []
+    for refinement in (1, 2):
+        scheme = periodic(order, cells * refinement, flow.Euler(2.5), size=10.0)
+
+        def vortex(time, scheme=scheme):  # of Shu: isentropic, carried along unchanged
+            x, y = np.moveaxis((scheme.domain.centres - time * np.array([0.5, 0.3])) % 10.0 - 5.0, -1, 0)
+            strength = 0.5 * np.exp(0.5 * (1.0 - x * x - y * y))
+            density = (1.0 - 0.5 * (flow.GAMMA - 1.0) * strength**2) ** (1.0 / (flow.GAMMA - 1.0))
+            u, v = 0.5 - strength * y, 0.3 + strength * x
+            return scheme.equations.from_primitive(np.stack([density, u, v, density**flow.GAMMA / flow.GAMMA]))
+
+        scheme.domain.state[...] = vortex(0.0)
+        march(scheme, 1.0, 40)
+        errors.append(np.sqrt(((scheme.domain.state - vortex(1.0)) ** 2).mean()))
+    assert np.log2(errors[0] / errors[1]) > order - 0.7
+
+
+def test_viscosity_and_conduction_damp_as_they_should():
+    viscosity, seconds, small = 0.02, 0.2, 1e-6
+    scheme = periodic(3, 8, flow.NavierStokes(1.2, viscosity))
+    x, y = np.moveaxis(scheme.domain.centres, -1, 0)
+    k = 2.0 * np.pi
+    # Waves of shear in both directions, and one of temperature at constant pressure.
+    start = [
+        1.0 - small * np.sin(k * x),
+        small * np.cos(k * y),
+        small * np.cos(k * x),
+        np.full_like(x, 1.0 / flow.GAMMA),
+    ]
+    scheme.domain.state[...] = scheme.equations.from_primitive(np.stack(start))
+    march(scheme, seconds, 100)
+    _, u, v, _ = scheme.equations.primitive(scheme.domain.state)
+    shear = np.exp(-viscosity * k**2 * seconds)
+    assert 2.0 * np.mean(u * np.cos(k * y)) / small == pytest.approx(shear, rel=0.02)
+    assert 2.0 * np.mean(v * np.cos(k * x)) / small == pytest.approx(shear, rel=0.02)
+    density, _, _, pressure = scheme.equations.primitive(scheme.domain.state)
+    entropy = flow.GAMMA * pressure - density  # to first order, without the sound that conduction causes
+    conduction = np.exp(-viscosity / flow.PRANDTL * k**2 * seconds)
+    assert 2.0 * np.mean(entropy * np.sin(k * x)) / small == pytest.approx(conduction, rel=0.1)
+
+
+def test_a_periodic_box_conserves_and_a_uniform_flow_stays():
+    scheme = periodic(5, 4, flow.Euler(2.0))
+    noise = np.random.default_rng(1).normal(size=(4, *scheme.domain.centres.shape[:-1]))
+    scheme.domain.state[...] = scheme.equations.from_primitive(case.BACKGROUND[:, None, None, None] + 0.02 * noise)
+    before = scheme.domain.state.sum(axis=(1, 2, 3))
+    march(scheme, 0.2, 20)
+    np.testing.assert_allclose(scheme.domain.state.sum(axis=(1, 2, 3)), before, rtol=0.0, atol=1e-11)
+    for name in case.PARTS:
+        scheme = case.build_scheme(name, coarsen=2)
+        for side, ghosts in scheme.domain.ghosts.items():
+            undisturbed = scheme.equations.from_primitive(case.BACKGROUND[:, None])
+            scheme.domain.set_ghosts(side, np.repeat(undisturbed, len(ghosts), axis=1))
+        assert np.abs(scheme.rate()).max() < 1e-12
+
+
+@pytest.mark.parametrize("order", [3, 5, 7])
+def test_the_step_is_inside_the_stability_limit_and_not_far(order):
+    grid = blocks.Grid((0.0, 0.0), (1, 1), 1.0, 6)
+    domain = blocks.Domain(grid, (order + 1) // 2, periodic=True)
+    scheme = flow.Scheme(domain, flow.LinearisedEuler(case.BACKGROUND), order)
+    columns = []
+    for unit in np.eye(domain.state.size):
+        domain.state[...] = unit.reshape(domain.state.shape)
+        columns.append(scheme.rate().ravel())
+    eigenvalues = np.linalg.eigvals(np.stack(columns, axis=1))
+
+    def growth(step):
+        z = eigenvalues * step
+        return np.abs(1.0 + z + z**2 / 2.0 + z**3 / 6.0).max()
+
+    assert growth(scheme.stable_step) < 1.0 + 1e-9
+    assert growth(2.0 * scheme.stable_step) > 1.0 + 1e-6
+
+
+def test_unknowns_are_those_of_the_study():
+    assert [4 * case.PARTS[name].grid().cells for name in case.PARTS] == [55_296, 53_760, 21_504]
+
+
+@pytest.mark.parametrize("coarsen", [1, 2])
+def test_ghost_cells_lie_where_the_partner_has_cells(coarsen):
+    domains = {name: case.build_scheme(name, coarsen=coarsen).domain for name in case.PARTS}
+    for name, part in case.PARTS.items():
+        for side, partner in part.partners.items():
+            ghosts, there = domains[name].ghosts[side], domains[partner]
+            told = there.centres.reshape(-1, 2)[case.cells_for(name, there, partner, coarsen=coarsen)]
+            distance = np.linalg.norm(ghosts[:, None] - told[None], axis=2).min(axis=1)
+            if there.grid.size < domains[name].grid.size:
+                assert len(told) == len(ghosts)
+                assert distance.max() < 1e-9  # the nearest neighbour is the cell itself
+            else:
+                assert distance.max() < there.grid.size / np.sqrt(2.0)
+                beyond = told[:, None] - ghosts[None]  # cells on all sides: interpolated, never continued
+                for axis in range(2):
+                    assert np.all(beyond[..., axis].min(axis=0) < 0.0)
+                    assert np.all(beyond[..., axis].max(axis=0) > 0.0)
+
+
+def couple_airfoil(mpiexec, directory, ranks, *, backend, windows=WINDOWS, arguments=COARSE, record=False):
+    """Run a copy of the tutorial in ``directory`` and return the fields of its three domains."""
+    copy_tutorial("airfoil", directory, windows=windows)
+    scripts = dict(zip(("inner.py", "middle.py", "outer.py"), ranks, strict=True))
+    return couple(mpiexec, directory, scripts, backend=backend, arguments=arguments, record=record)
+
+
+@pytest.fixture(scope="module")
+def embedded(mpiexec, tmp_path_factory):
+    """The directory of a coupled run on one rank each, and its fields."""
+    directory = tmp_path_factory.mktemp("airfoil") / "1-1-1"
+    return directory, couple_airfoil(mpiexec, directory, (1, 1, 1), backend="embedded")
+
+
+@pytest.mark.mpi
+def test_coupled_fields_do_not_depend_on_the_ranks(mpiexec, tmp_path, embedded):
+    fields = couple_airfoil(mpiexec, tmp_path / "2-3-1", (2, 3, 1), backend="embedded")
+    assert_same_fields(fields, embedded[1], 1e-12)
+
+
+@pytest.mark.precice
+@pytest.mark.mpi
+def test_libprecice_gives_the_same_fields(mpiexec, tmp_path, embedded):
+    fields = couple_airfoil(mpiexec, tmp_path / "2-3-2", (2, 3, 2), backend="libprecice")
+    assert_same_fields(fields, embedded[1], 1e-11)
+
+
+@pytest.mark.mpi
+def test_coupled_fields_are_those_of_one_domain(embedded):
+    fields = dict(zip(case.PARTS, embedded[1], strict=True))
+    scheme = reference.build_reference(coarsen=2, box="Middle")  # sound has not come to its edge yet
+    airfoil = case.Airfoil(scheme.domain, scheme.equations)
+    forces = []
+    for window in range(WINDOWS):
+        case.advance(scheme, [airfoil], 0.02 * window, 0.02)
+        forces.append(airfoil.force / (0.5 * case.MACH**2))
+    drag, lift = np.array(forces).T
+    np.testing.assert_allclose(fields["Inner"]["drag"], drag, rtol=0.0, atol=1e-5)
+    np.testing.assert_allclose(fields["Inner"]["lift"], lift, rtol=0.0, atol=1e-5)
+    own = scheme.equations.primitive(scheme.domain.state).reshape(4, -1)
+    for name in ("Inner", "Middle"):
+        field = fields[name]
+        mine = np.stack([field["x"].ravel(), field["y"].ravel()], axis=1)
+        found = scheme.domain.find(mine)
+        order = np.lexsort(np.round(scheme.domain.centres.reshape(-1, 2)[found].T, 6))
+        error = field["pressure"].ravel()[np.lexsort(np.round(mine.T, 6))] - own[3, found][order]
+        wave = np.abs(field["pressure"] - case.BACKGROUND[3]).max()
+        assert np.abs(error).max() < 0.05 * wave, name
+
+
+@pytest.mark.mpi
+def test_the_plot_shows_the_fields(embedded):
+    assert 10_000 < draw("airfoil", embedded[0], "inner.py.npz", "middle.py.npz", "outer.py.npz") < 300_000
+
+
+@pytest.mark.mpi
+def test_the_emulated_load_costs_what_its_law_says(mpiexec, tmp_path):
+    arguments = ("--load", "emulated")
+    couple_airfoil(
+        mpiexec, tmp_path / "run", (3, 2, 1), backend="embedded", windows=4, arguments=arguments, record=True
+    )
+    (run,) = load_runs([tmp_path / "run"])
+    for name, law in read_laws(AIRFOIL / "law.json").items():
+        participant = run.participants[name]
+        expected = [law.seconds(participant.ranks) * law.factor(window, participant.ranks) for window in range(4)]
+        np.testing.assert_allclose(participant.own_seconds, expected, atol=MESSAGES)
+
+
+def test_the_table_of_splits_follows_from_the_laws():
+    assert_stated_splits_follow("airfoil")
+
+
+@pytest.mark.mpi
+@pytest.mark.slow("a campaign of minutes")
+def test_the_campaign_finds_the_optimum_of_the_laws(tmp_path):
+    assert regret_of_campaign("airfoil", tmp_path / "campaign") <= 0.02
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--coarsen", "3"], "invalid choice: 3"),
+        (["--load", "emulated", "--law", "none.json"], "none.json: expected a JSON file of cost laws"),
+    ],
+)
+def test_bad_arguments_are_refused_before_anything_runs(tmp_path, arguments, message):
+    assert_refused(AIRFOIL / "inner.py", arguments, tmp_path, message)

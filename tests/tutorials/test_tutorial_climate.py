@@ -1,0 +1,176 @@
+"""The climate tutorial: its physics, its account of energy, and coupled runs that are the same on any ranks."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from tutorial_helpers import (
+    MESSAGES,
+    TUTORIALS,
+    copy_tutorial,
+    couple,
+    regret_of_campaign,
+    stated_splits,
+    tutorial_modules,
+)
+
+from precice_lb.dataset import load_runs
+from precice_lb.emulation import read_laws
+from precice_lb.schedule import Schedule
+
+grid, constituents, coupler, plot = tutorial_modules("climate", "grid", "constituents", "coupler", "plot")
+NAMES = ("Coupler", "Atmosphere", "Land", "Ice", "Ocean")
+DAYS = 2
+
+
+def test_cells_cover_the_globe_once():
+    assert grid.AREA.sum() == pytest.approx(4.0 * np.pi * grid.RADIUS**2)
+    assert not (grid.LAND & grid.ICE).any()
+    sizes = {name: int(cover.sum()) for name, cover in grid.COVER.items()}
+    assert sizes == {"Atmosphere": 1152, "Land": 424, "Ice": 174, "Ocean": 728, "Coupler": 1152}
+    beside, conductance = grid.neighbours()
+    for cell, side in zip(*np.nonzero(beside >= 0), strict=True):  # every edge is seen alike from both sides
+        other = beside[cell, side]
+        back = int(np.flatnonzero(beside[other] == cell)[0])
+        assert conductance[other, back] == pytest.approx(conductance[cell, side])
+
+
+def test_diffusion_keeps_heat_and_slows_a_spherical_harmonic_as_it_should():
+    part = grid.Part("Atmosphere")
+    diffusion = grid.Diffusion(part, 1.5e6)
+    values = np.sin(grid.LATITUDE)  # l = 1: decays with 2 D / R^2
+    seconds = 10 * 86400.0
+    later = diffusion.advance(values, seconds)
+    expected = np.exp(-2.0 * 1.5e6 / grid.RADIUS**2 * seconds)
+    assert (grid.AREA * later * values).sum() / (grid.AREA * values**2).sum() == pytest.approx(expected, rel=0.01)
+    random = np.random.default_rng(1).normal(size=len(values))
+    ocean = grid.Diffusion(grid.Part("Ocean"), 1e6)
+    later = ocean.advance(random[ocean.part.cells], 86400.0)
+    areas = grid.AREA[ocean.part.cells]
+    assert areas @ later == pytest.approx(areas @ random[ocean.part.cells], rel=1e-9)
+    assert later.std() < random.std()
+
+
+def test_the_daily_wave_in_the_soil_fades_with_depth_as_in_theory():
+    """Under a flux that swings with a period, amplitudes fall by e over sqrt(2 k / (c omega)); on fine layers."""
+    omega, dt = 2.0 * np.pi / 86400.0, 600.0
+    column = constituents.Column(np.full(120, 0.01), 2.0e6, 1.0)
+    layers, history = np.zeros((120, 1)), []
+    for step in range(1, 12 * 144 + 1):
+        layers = column.advance(layers, dt, np.array([100.0 * np.sin(omega * step * dt)]))
+        if step > 11 * 144:
+            history.append(layers[:, 0])
+    amplitude = np.ptp(history, axis=0) / 2.0
+    depth = np.sqrt(2.0 * 1.0 / (2.0e6 * omega))
+    slope = np.polyfit(0.01 * np.arange(40), np.log(amplitude[:40]), 1)[0]
+    assert -1.0 / slope == pytest.approx(depth, rel=0.03)
+    assert amplitude[0] == pytest.approx(100.0 / np.sqrt(2.0e6 * 1.0 * omega), rel=0.06)
+
+
+def test_the_sun_shines_on_one_half_and_a_quarter_of_it_in_the_mean():
+    light = coupler.sunlight(grid.LATITUDE, grid.LONGITUDE, 80 * 86400.0 + 3 * 3600.0)
+    assert (grid.AREA * light).sum() / grid.AREA.sum() == pytest.approx(coupler.SUN / 4.0, rel=0.01)
+    noon = grid.LONGITUDE[np.argmax(light)]
+    assert np.degrees(noon) == pytest.approx(135.0, abs=7.5)  # at 3 hours after midnight at 0 degrees, noon is there
+    assert np.degrees(grid.LATITUDE[np.argmax(light)]) > 10.0  # in northern summer
+
+
+@pytest.mark.parametrize("name", ["Atmosphere", "Land", "Ice", "Ocean"])
+def test_a_constituent_gains_what_the_fluxes_bring(name):
+    part = grid.Part(name)
+    solver = constituents.CONSTITUENTS[name](part)
+    random = np.random.default_rng(2)
+    before = part.integral(solver.energy())
+    brought = 0.0
+    for _ in range(30):
+        fluxes = random.uniform(-300.0, 500.0, size=(len(solver.fluxes), len(part.own)))
+        solver.advance(3600.0, *fluxes)
+        brought += 3600.0 * part.integral(fluxes[0] + (fluxes[1] if len(fluxes) > 1 else 0.0))
+    assert part.integral(solver.energy()) - before == pytest.approx(brought, rel=1e-9)
+
+
+def couple_climate(mpiexec, directory, ranks, *, backend, days=DAYS, arguments=(), record=False):
+    copy_tutorial("climate", directory, windows=days)
+    scripts = {f"climate.py {name}": count for name, count in zip(NAMES, ranks, strict=True)}
+    return couple(mpiexec, directory, scripts, backend=backend, arguments=arguments, record=record)
+
+
+@pytest.fixture(scope="module")
+def embedded_history(mpiexec, tmp_path_factory):
+    return couple_climate(mpiexec, tmp_path_factory.mktemp("embedded") / "1", (1, 1, 1, 1, 1), backend="embedded")
+
+
+@pytest.mark.mpi
+def test_no_energy_is_lost(embedded_history):
+    history = dict(zip(NAMES, embedded_history, strict=True))
+    assert len(history["Coupler"]["time"]) == 24 * DAYS
+    assert len(history["Ocean"]["time"]) == DAYS + 1
+    lost = plot.imbalance(history)
+    assert lost.shape == (DAYS,)
+    assert np.abs(lost).max() < 1e-10 * np.abs(history["Coupler"]["energy"]).max()
+    land = history["Land"]["temperature"]
+    assert np.ptp(land[24:], axis=0).max() > 10.0  # day and night
+    assert np.ptp(history["Ocean"]["temperature"], axis=0).max() < 1.0
+    assert (history["Ice"]["temperature"] <= 0.0).all()
+    assert all(np.abs(history[name]["temperature"]).max() < 60.0 for name in NAMES[1:])
+
+
+@pytest.mark.mpi
+def test_coupled_histories_do_not_depend_on_the_ranks(mpiexec, tmp_path, embedded_history):
+    history = couple_climate(mpiexec, tmp_path / "2", (2, 2, 1, 2, 2), backend="embedded", days=1)
+    for part, whole in zip(history, embedded_history, strict=True):
+        count = len(part["time"])
+        for key in ("time", "energy", "temperature"):
+            np.testing.assert_allclose(part[key], whole[key][:count], rtol=1e-12, err_msg=key)
+        np.testing.assert_array_equal(part["cells"], whole["cells"])
+
+
+@pytest.mark.precice
+@pytest.mark.mpi
+def test_libprecice_gives_the_same_histories(mpiexec, tmp_path, embedded_history):
+    history = couple_climate(mpiexec, tmp_path / "precice", (1, 2, 1, 1, 1), backend="libprecice")
+    for mine, theirs in zip(history, embedded_history, strict=True):
+        for key in mine:
+            np.testing.assert_allclose(mine[key], theirs[key], rtol=1e-12, err_msg=key)
+
+
+@pytest.mark.mpi
+def test_the_emulated_load_costs_what_its_law_says(mpiexec, tmp_path):
+    costs = {"Coupler": 0.01, "Atmosphere": 0.05, "Land": 0.02, "Ice": 0.03, "Ocean": 1.0}
+    law = {name: {"serial": cost, "work": 0.0, "surface": 0.0, "logarithmic": 0.0} for name, cost in costs.items()}
+    (tmp_path / "law.json").write_text(json.dumps(law))
+    arguments = ("--load", "emulated", "--law", str(tmp_path / "law.json"))
+    couple_climate(
+        mpiexec, tmp_path / "run", (1, 1, 1, 1, 1), backend="embedded", days=1, arguments=arguments, record=True
+    )
+    (run,) = load_runs([tmp_path / "run"])
+    for name, cost in costs.items():
+        own = run.participants[name].own_seconds
+        assert len(own) == (1 if name == "Ocean" else 24)
+        np.testing.assert_allclose(own, cost, atol=MESSAGES)
+
+
+def test_a_day_is_that_of_the_coupler_and_the_slowest_or_that_of_the_ocean():
+    schedule = Schedule.from_config(TUTORIALS / "climate" / "precice-config.xml")
+    own = {"Coupler": 1.0, "Atmosphere": 2.0, "Land": 0.5, "Ice": 1.5, "Ocean": 10.0}
+    assert float(schedule.window_seconds(own)) == pytest.approx(24 * 3.0)
+    assert float(schedule.window_seconds({**own, "Ocean": 100.0})) == pytest.approx(100.0)
+
+
+def test_the_table_of_splits_follows_from_the_laws():
+    directory = TUTORIALS / "climate"
+    laws, schedule = read_laws(directory / "law.json"), Schedule.from_config(directory / "precice-config.xml")
+    assert tuple(laws) == NAMES
+    stated = stated_splits("climate")
+    assert len(stated) >= 4
+    for ranks, (day,) in stated.items():
+        own = {name: float(law.seconds(count)) for (name, law), count in zip(laws.items(), ranks, strict=True)}
+        assert float(schedule.window_seconds(own)) == pytest.approx(day, abs=6e-3)
+
+
+@pytest.mark.mpi
+@pytest.mark.slow("a campaign of minutes")
+def test_the_campaign_finds_the_optimum_of_the_laws(tmp_path):
+    assert regret_of_campaign("climate", tmp_path / "campaign") <= 0.02

@@ -1,0 +1,213 @@
+"""The elastic-tube tutorial: its numerics against theory, and coupled runs that give the same waves on any ranks."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from scipy.special import jn_zeros
+from tutorial_helpers import (
+    MESSAGES,
+    TUTORIALS,
+    assert_stated_splits_follow,
+    copy_tutorial,
+    couple,
+    regret_of_campaign,
+    tutorial_modules,
+)
+
+from precice_lb.dataset import load_runs
+from precice_lb.emulation import read_laws
+
+tube, flow, wall, exact, plot = tutorial_modules("elastic-tube", "tube", "flow", "wall", "exact", "plot")
+TUBE = tube.Tube()
+WINDOWS = 30
+
+
+def test_radial_friction_has_the_modes_of_bessel_functions():
+    friction = flow.Friction(24)
+    np.testing.assert_allclose(friction.rates[:3], jn_zeros(0, 3) ** 2, rtol=0.02)
+    assert (friction.mean**2).sum() == pytest.approx(1.0)
+    # Poiseuille: under a unit force the mean velocity is R^2 / (8 nu).
+    assert (friction.mean**2 / friction.rates).sum() == pytest.approx(1.0 / 8.0, rel=0.01)
+    # Womersley: the flow under an oscillating force.
+    omega = np.array([1e2, 1e3, 1e4])
+    decay = 1j * omega[:, None] + TUBE.viscosity / TUBE.radius**2 * friction.rates
+    np.testing.assert_allclose(
+        1j * omega * (friction.mean**2 / decay).sum(axis=1), exact.mobility(TUBE, omega), rtol=0.01
+    )
+
+
+def test_long_waves_without_friction_have_the_speed_of_korteweg():
+    smooth = dataclasses.replace(TUBE, viscosity=0.0)
+    omega = np.array([1.0, 10.0])
+    np.testing.assert_allclose(omega / exact.wave_numbers(smooth, omega)[0].real, TUBE.wave_speed, rtol=1e-6)
+    stiff = dataclasses.replace(TUBE, modulus=1e6 * TUBE.modulus)
+    assert stiff.wave_speed == pytest.approx(np.sqrt(TUBE.bulk_modulus / TUBE.density), rel=1e-5)
+    soft = dataclasses.replace(TUBE, bulk_modulus=1e6 * TUBE.bulk_modulus)
+    moens = np.sqrt(TUBE.modulus * TUBE.thickness / (2.0 * TUBE.density * TUBE.radius))
+    assert soft.wave_speed == pytest.approx(moens, rel=1e-5)
+
+
+def together(cells, dt, seconds):
+    """Solve flow and wall as one system, by Newton's method: pressure (times, cells) and where the cells are."""
+    stretch = tube.Stretch(TUBE.length, cells)
+    fluid, solid, inverse, history = flow.Flow(TUBE, stretch, 24), wall.Wall(TUBE, stretch), None, []
+    displacement = np.zeros(cells)
+    for step in range(1, round(seconds / dt) + 1):
+        saved = fluid.checkpoint(), solid.checkpoint()
+
+        def miss(guess, saved=saved, step=step):
+            fluid.restore(saved[0])
+            solid.restore(saved[1])
+            fluid.advance(guess, float(TUBE.inflow(step * dt)), dt)
+            solid.advance(fluid.pressure, dt)
+            return solid.displacement - guess
+
+        if inverse is None:  # the system is linear
+            still = miss(displacement)
+            slopes = [miss(displacement + 1e-6 * unit) - still for unit in np.eye(cells)]
+            inverse = np.linalg.inv(np.stack(slopes, axis=1) / 1e-6)
+        displacement = displacement - inverse @ miss(displacement)
+        assert np.abs(miss(displacement)).max() < 1e-14
+        history.append(fluid.pressure)
+    return np.array(history), stretch.x
+
+
+def test_the_error_falls_with_the_square_of_cell_and_step():
+    errors = []
+    for refinement in (1, 2):
+        dt, seconds = 8e-6 / refinement, 7e-4
+        pressure, x = together(75 * refinement, dt, seconds)
+        theory = exact.exact_pressure(TUBE, x, dt * np.arange(1, len(pressure) + 1))
+        errors.append(np.abs(pressure[-1] - theory[-1]).max())
+    assert np.log2(errors[0] / errors[1]) == pytest.approx(2.0, abs=0.35)
+
+
+SOLVE = """
+import sys
+import numpy as np
+from mpi4py import MPI
+from tube import Stretch
+
+comm = MPI.COMM_WORLD
+everything = []
+for cells in (5, 6, 23):
+    for patient in (False, True):
+        stretch = Stretch(1.0, cells, comm, patient=patient)
+        numbers = np.random.default_rng(cells).normal(size=(4, cells))[:, stretch.begin : stretch.end]
+        lower, upper, diagonal, right = numbers
+        lower[: stretch.first] = 0.0
+        upper[len(upper) - stretch.last :] = 0.0
+        everything.append(stretch.gather(stretch.solve(lower, upper, 4.0 + diagonal, right)))
+try:
+    Stretch(1.0, 4, comm)
+    message = ""
+except ValueError as error:
+    message = str(error)
+if comm.Get_rank() == 0:
+    np.savez(sys.argv[1], *everything, message=message)
+"""
+
+
+@pytest.mark.mpi
+def test_ranks_solve_one_tridiagonal_system(mpiexec, tmp_path):
+    (tmp_path / "solve.py").write_text(SOLVE)
+    command = [mpiexec, "-n", "5", sys.executable, "solve.py", "out.npz"]
+    environment = {"PYTHONPATH": os.pathsep.join([str(TUTORIALS / "elastic-tube"), str(TUTORIALS.parent)])}
+
+    subprocess.run(command, cwd=tmp_path, env={**os.environ, **environment}, check=True, timeout=300)
+    with np.load(tmp_path / "out.npz") as parts:
+        assert str(parts["message"]) == "5 ranks for 4 cells: start at most 4 ranks"
+        for index, cells in enumerate((5, 5, 6, 6, 23, 23)):
+            lower, upper, diagonal, right = np.random.default_rng(cells).normal(size=(4, cells))
+            matrix = np.diag(4.0 + diagonal) + np.diag(lower[1:], -1) + np.diag(upper[:-1], 1)
+            np.testing.assert_allclose(parts[f"arr_{index}"], np.linalg.solve(matrix, right), atol=1e-12)
+
+
+def couple_tube(mpiexec, directory, ranks, *, backend, windows=WINDOWS, arguments=(), record=False):
+    copy_tutorial("elastic-tube", directory, windows=windows)
+    scripts = dict(zip(("fluid.py", "solid.py"), ranks, strict=True))
+    return couple(mpiexec, directory, scripts, backend=backend, arguments=arguments, record=record)
+
+
+@pytest.fixture(scope="module")
+def embedded_fields(mpiexec, tmp_path_factory):
+    return couple_tube(mpiexec, tmp_path_factory.mktemp("embedded") / "1-1", (1, 1), backend="embedded")
+
+
+def assert_same_waves(left, right, tolerance):
+    """Compare two runs; ``tolerance`` is the share of the largest value."""
+    for mine, theirs in zip(left, right, strict=True):
+        assert mine.keys() == theirs.keys() >= {"x", "time"}
+        for key, values in mine.items():
+            np.testing.assert_allclose(
+                values, theirs[key], rtol=0.0, atol=tolerance * np.abs(values).max(), err_msg=key
+            )
+
+
+@pytest.mark.mpi
+def test_the_coupled_wave_is_that_of_one_system(embedded_fields):
+    fluid, solid = embedded_fields
+    assert fluid["time"] == pytest.approx(5e-6 * np.arange(1, WINDOWS + 1))
+    pressure, _ = together(200, 5e-6, WINDOWS * 5e-6)
+    # The coupling iterates until successive ones differ by less than 1e-4.
+    np.testing.assert_allclose(fluid["pressure"], pressure, rtol=0.0, atol=2e-3 * pressure.max())
+    theory = exact.exact_pressure(TUBE, fluid["x"], fluid["time"])
+    np.testing.assert_allclose(fluid["pressure"], theory, rtol=0.0, atol=0.04 * theory.max())
+    # What has flowed in is in the wider tube and in the compressed fluid.
+    stored = 2.0 * np.pi * TUBE.radius * solid["displacement"] + TUBE.area / TUBE.bulk_modulus * fluid["pressure"]
+    entered = np.trapezoid(np.append(0.0, TUBE.inflow(fluid["time"])), np.append(0.0, fluid["time"]))
+    assert stored[-1].sum() * TUBE.length / 200 == pytest.approx(entered, rel=0.01)
+
+
+def test_the_crest_travels_at_the_speed_of_theory():
+    pressure, x = together(100, 1e-5, 1.2e-3)
+    time = 1e-5 * np.arange(1, len(pressure) + 1)
+    theory = plot.speed(x, time, exact.exact_pressure(TUBE, x, time), TUBE)
+    assert plot.speed(x, time, pressure, TUBE) == pytest.approx(theory, rel=0.03)
+    assert theory == pytest.approx(TUBE.wave_speed, rel=0.03)
+
+
+@pytest.mark.mpi
+def test_coupled_waves_do_not_depend_on_the_ranks(mpiexec, tmp_path, embedded_fields):
+    fields = couple_tube(mpiexec, tmp_path / "2-1", (2, 1), backend="embedded")
+    assert_same_waves(fields, embedded_fields, 1e-6)
+
+
+@pytest.mark.precice
+@pytest.mark.mpi
+def test_libprecice_gives_the_same_waves(mpiexec, tmp_path, embedded_fields):
+    fields = couple_tube(mpiexec, tmp_path / "2-1", (2, 1), backend="libprecice")
+    assert_same_waves(fields, embedded_fields, 1e-3)
+
+
+@pytest.mark.mpi
+def test_the_emulated_load_costs_what_its_law_says(mpiexec, tmp_path):
+    entry = {"surface": 0.0, "logarithmic": 0.0, "noise": 0.2, "seed": 4}
+    path = tmp_path / "law.json"
+    costs = {"Fluid": {"serial": 0.06, "work": 0.2}, "Solid": {"serial": 0.0, "work": 0.15}}
+    path.write_text(json.dumps({name: {**entry, **cost} for name, cost in costs.items()}))
+    arguments = ("--load", "emulated", "--law", str(path))
+    couple_tube(mpiexec, tmp_path / "run", (2, 3), backend="embedded", windows=4, arguments=arguments, record=True)
+    (run,) = load_runs([tmp_path / "run"])
+    for name, ranks in (("Fluid", 2), ("Solid", 3)):
+        participant, law = run.participants[name], read_laws(path)[name]
+        assert participant.ranks == ranks
+        each = np.array([law.seconds(ranks) * law.factor(window, ranks) for window in range(4)]) / 4
+        np.testing.assert_allclose(participant.own_seconds / participant.iterations, each, atol=MESSAGES)
+
+
+def test_the_table_of_splits_follows_from_the_laws():
+    assert_stated_splits_follow("elastic-tube")
+
+
+@pytest.mark.mpi
+@pytest.mark.slow("a campaign of minutes")
+def test_the_campaign_finds_the_optimum_of_the_laws(tmp_path):
+    assert regret_of_campaign("elastic-tube", tmp_path / "campaign") <= 0.02

@@ -1,0 +1,136 @@
+"""The tutorials of this project: their modules, and coupled runs of copies of them."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+from clock_helpers import emulated_clock
+
+from precice_lb.emulation import read_laws
+from precice_lb.precice_xml import patch_configuration
+from precice_lb.schedule import Schedule
+
+ROOT = Path(__file__).parents[2]
+TUTORIALS = ROOT / "tutorials"
+
+
+def tutorial_modules(name: str, *modules: str) -> list[ModuleType]:
+    """Import modules of a tutorial as its scripts do, and leave their names free for those of other tutorials."""
+    directory = TUTORIALS / name
+    own = {path.stem for path in directory.glob("*.py")}
+    sys.path.insert(0, str(directory))
+    try:
+        return [importlib.import_module(module) for module in modules]
+    finally:
+        sys.path.remove(str(directory))
+        for module in own & sys.modules.keys():
+            del sys.modules[module]
+
+
+def copy_tutorial(name: str, directory: Path, *, windows: int) -> None:
+    """Copy a tutorial without what runs leave behind, its coupling to end after so many time windows."""
+    ignored = shutil.ignore_patterns("__pycache__", "*.npz", "precice-*", "images")
+    shutil.copytree(TUTORIALS / name, directory, ignore=ignored)
+    patch_configuration(
+        TUTORIALS / name / "precice-config.xml", directory / "precice-config.xml", max_time_windows=windows
+    )
+
+
+def couple(
+    mpiexec: str,
+    directory: Path,
+    ranks: Mapping[str, int],
+    *,
+    backend: str,
+    arguments: Sequence[str] = (),
+    record: bool = False,
+) -> list[dict[str, Any]]:
+    """Run the scripts of a tutorial's copy, each on its number of ranks, and return what each wrote as output.
+
+    A script may be followed by arguments of its own. What is recorded on the embedded backend is by the emulated clock.
+    """
+    environment = {**os.environ, "PRECICE_LB_BACKEND": backend, "PRECICE_LB_RECORD": "1" if record else "0"}
+    if record and backend == "embedded":
+        environment = emulated_clock(environment)
+    start = [sys.executable, "-m", "precice_lb", "run"] if backend == "embedded" or record else [sys.executable]
+    processes = []
+    try:
+        for script, count in ranks.items():
+            command = [mpiexec, "-n", str(count), *start, *script.split(), "--output", f"{script}.npz", *arguments]
+            with (directory / f"{script}.log").open("wb") as log:
+                processes.append(
+                    subprocess.Popen(command, cwd=directory, env=environment, stdout=log, stderr=subprocess.STDOUT)
+                )
+        codes = [process.wait(timeout=300) for process in processes]
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
+    assert not any(codes), "\n".join((directory / f"{script}.log").read_text() for script in ranks)
+    return [dict(np.load(directory / f"{script}.npz")) for script in ranks]
+
+
+#: What the messages of a time window take on the emulated clock, in seconds.
+MESSAGES = 1e-4
+
+
+def assert_same_fields(left: list[dict[str, Any]], right: list[dict[str, Any]], tolerance: float) -> None:
+    """Compare all arrays of what :func:`couple` returned of two runs."""
+    for mine, theirs in zip(left, right, strict=True):
+        assert mine.keys() == theirs.keys()
+        for key in mine:
+            np.testing.assert_allclose(mine[key], theirs[key], rtol=0.0, atol=tolerance, err_msg=key)
+
+
+def draw(name: str, directory: Path, *outputs: str) -> int:
+    """Let a tutorial's plot.py draw what a run in ``directory`` has written; return the picture's bytes."""
+    command = [sys.executable, str(TUTORIALS / name / "plot.py"), *outputs, "--output", "picture.png"]
+    subprocess.run(command, cwd=directory, check=True, timeout=300)
+    picture = (directory / "picture.png").read_bytes()
+    assert picture.startswith(b"\x89PNG")
+    return len(picture)
+
+
+def stated_splits(name: str) -> dict[tuple[int, ...], list[float]]:
+    """Rows of the README's table of splits: seconds of each participant and of the time window, by ranks."""
+    rows = re.findall(r"^\| (\d+(?: \+ \d+)+)[^|]*\|(.*)\|[^|]*\|$", (TUTORIALS / name / "README.md").read_text(), re.M)
+    return {tuple(map(int, ranks.split(" + "))): [float(x) for x in re.findall(r"[\d.]+", row)] for ranks, row in rows}
+
+
+def assert_refused(script: Path, arguments: Sequence[str], directory: Path, message: str) -> None:
+    """Start a solver with wrong arguments: it ends at once, says why, and leaves no traceback."""
+    command = [sys.executable, "-m", "precice_lb", "run", str(script), *arguments]
+    done = subprocess.run(command, cwd=directory, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def assert_stated_splits_follow(name: str) -> None:
+    """Compare the table of splits in a tutorial's README with its laws and its coupling."""
+    laws = read_laws(TUTORIALS / name / "law.json")
+    schedule = Schedule.from_config(TUTORIALS / name / "precice-config.xml")
+    stated = stated_splits(name)
+    assert len(stated) >= 4
+    for ranks, seconds in stated.items():
+        own = {who: float(law.seconds(count)) for (who, law), count in zip(laws.items(), ranks, strict=True)}
+        np.testing.assert_allclose(seconds, [*own.values(), float(schedule.window_seconds(own))], rtol=0.0, atol=6e-4)
+
+
+def regret_of_campaign(name: str, directory: Path) -> float:
+    """Run the campaign of a tutorial's study; return what its recommendation loses to the law's optimum, as a share."""
+    command = [sys.executable, "-m", "precice_lb", "calibrate", str(ROOT / "configs" / f"{name}.toml")]
+    subprocess.run([*command, "--directory", str(directory)], check=True, timeout=1800)
+    recommendation = json.loads((directory / "recommendation.json").read_text())
+    return float(recommendation["emulation"]["splits"]["recommended"]["regret"])

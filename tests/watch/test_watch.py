@@ -1,0 +1,504 @@
+"""Watching simulations: live, killed, truncated, on both backends; what a re-split would bring; exit codes."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import math
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from clock_helpers import emulated_clock
+from record_helpers import environment, run_pair
+from store_helpers import PARALLEL, START, metadata, row, rows, write_store
+
+from precice_lb.cli import main
+from precice_lb.dataset import load_runs
+from precice_lb.emulation import CostLaw
+from precice_lb.exceptions import DataError, StoreError
+from precice_lb.export.runs import exported_runs
+from precice_lb.ingest.profiling import enrich, import_profiling
+from precice_lb.ingest.profiling.files import read_header
+from precice_lb.ingest.profiling.follow import ProfileTail, WaitsTail
+from precice_lb.ingest.profiling.ranks import profiled_participant
+from precice_lb.recommend import load_sources
+from precice_lb.record.recorder import flush_after
+from precice_lb.report.watch_view import watch_facts, watch_line
+from precice_lb.store import rank_file
+from precice_lb.store.merge import merge_stores
+from precice_lb.store.reader import find_stores, read_store
+from precice_lb.store.schema import INITIALIZE_DTYPE
+from precice_lb.store.tail import StoreTail
+from precice_lb.store.writer import StoreWriter
+from precice_lb.watch import Observer, Snapshot, watch_run
+from precice_lb.watch.resplit import resplit
+
+ROOT = Path(__file__).parents[2]
+DATA = Path(__file__).parents[1] / "data" / "profiling"
+
+
+@pytest.fixture(autouse=True)
+def _priority_of_the_tests(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave this process's priority alone, which the command would lower for good."""
+    monkeypatch.setattr(os, "sched_setscheduler", lambda *arguments: None)
+
+
+# ----------------------------------------------------------------------------------------------- a run that goes on
+
+PLANTED, GROWTH = 14, 0.06
+DRIFTING = f"""
+import pathlib, time
+import precice_lb.emulation as emulation
+
+before = emulation.CostLaw.factor
+allowed = pathlib.Path("allowed")
+
+def wait_for(window):
+    while not allowed.exists() or int(allowed.read_text() or 0) < window:
+        time.sleep(0.01)
+
+def factor(self, window, ranks):
+    wait_for(window)
+    return before(self, window, ranks) * (1 + {GROWTH} * max(window - {PLANTED - 1}, 0))
+
+emulation.CostLaw.factor = factor
+import pulse
+pulse.main("Inner", ["--load", "emulated"])
+"""
+
+
+@pytest.fixture(scope="module")
+def drifting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, list[subprocess.Popen[bytes]]]]:
+    """Start the pulse, whose inner participant's load grows from a window on, one rank each, on the emulated clock.
+
+    It goes on as far as the file "allowed" says.
+    """
+    case = tmp_path_factory.mktemp("drifting")
+    for path in (ROOT / "tutorials" / "pulse").iterdir():
+        if path.is_file():
+            shutil.copy(path, case)
+    law = {"work": 0.0, "surface": 0.0, "logarithmic": 0.0, "noise": 0.02}
+    laws = {"Inner": {"serial": 0.30, **law}, "Outer": {"serial": 0.15, **law}}
+    (case / "law.json").write_text(json.dumps(laws))
+    (case / "drifting.py").write_text(DRIFTING)
+    with contextlib.ExitStack() as stack:
+        started = []
+        for name, command in {"inner": ["drifting.py"], "outer": ["outer.py", "--load", "emulated"]}.items():
+            log = stack.enter_context((case / f"{name}.log").open("wb"))
+            started.append(
+                subprocess.Popen(
+                    [sys.executable, "-m", "precice_lb", "run", *command],
+                    cwd=case,
+                    env=emulated_clock(environment(PRECICE_LB_BACKEND="embedded")),
+                    stdout=log,
+                    stderr=log,
+                )
+            )
+        yield case, started
+        for process in started:
+            process.kill()
+            process.wait()
+
+
+def wait_for_stores(case: Path) -> None:
+    """Who has no store yet would be followed by its profiling file, which is written more rarely."""
+    (case / "allowed").write_text("1")
+    deadline, found = time.monotonic() + 300, 0
+    while found < 2:
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+        with contextlib.suppress(StoreError, OSError):
+            found = sum(len(read_store(path).advances) > 0 for path in find_stores([case]))
+
+
+def look_until(observer: Observer, case: Path, wanted: str) -> Snapshot:
+    """Let the run go on window by window, seeing each that the recorder has written."""
+    snapshot, deadline = observer.look(), time.monotonic() + 300
+    for window in range(1 if snapshot is None else snapshot.windows, 150):
+        (case / "allowed").write_text(str(window))
+        # The window that is allowed waits for the next one.
+        while snapshot is None or flush_after(snapshot.windows) < window:
+            assert time.monotonic() < deadline, snapshot and watch_line(snapshot)
+            time.sleep(0.01)
+            snapshot = observer.look()
+        if any(getattr(each, wanted) for each in snapshot.participants):
+            return snapshot
+    raise AssertionError(f"nothing seen: {watch_line(snapshot)}")
+
+
+def test_a_planted_drift_is_seen_within_ten_windows_and_a_kill_after_it(
+    drifting: tuple[Path, list[subprocess.Popen[bytes]]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    case, started = drifting
+    wait_for_stores(case)
+    observer = Observer(case, restart_cost=1.0)
+    early = look_until(observer, case, "windows")
+    assert not any(each.is_drifting for each in early.participants)
+    assert early.is_running
+    seen = look_until(observer, case, "is_drifting")
+    inner, outer = seen.participants
+    assert PLANTED < seen.windows <= PLANTED + 10
+    assert inner.is_drifting
+    assert not outer.is_drifting
+    assert inner.change > 0.05
+    # Inner works twice as long as its partner, and more and more so.
+    assert outer.wait_share == pytest.approx(0.5, abs=0.2)
+    assert seen.windows_left == 150 - seen.windows
+    assert "The load of Inner has grown" in watch_facts(seen)[0]
+    # In this process: one of its own would be left without a processor where other programs keep all of them.
+    assert main(["watch", str(case), "--every", "0.2", "--threshold", "drift=5"]) == 3
+    assert "Inner own" in capsys.readouterr().out
+    for process in started:
+        process.kill()
+        process.wait()
+    assert main(["watch", str(case)]) == 0
+    text = capsys.readouterr().out
+    assert "Inner stopped before the coupling ended" in text
+    assert "stopped" in text.splitlines()[0]
+    assert main(["watch", str(case), "--once", "--format", "json", "--threshold", "waiting=10"]) == 3
+    told = json.loads(capsys.readouterr().out)
+    assert [each["state"] for each in told["participants"]] == ["stopped", "stopped"]
+    assert told["format"] == "precice-lb-watch"
+    assert 0.1 < told["measures"]["waiting"] < 0.5
+    assert main(["watch", str(case), "--once", "--threshold", "waiting=99"]) == 0
+    assert "A restart" in capsys.readouterr().out or told["resplit"]["gain"] == 0
+
+
+# -------------------------------------------------------------------------------------------- reading what is new
+
+
+def grow(directory: Path, steps: list[int], ranks: int = 2) -> Iterator[int]:
+    """Write two participants step by step; yields the windows that all ranks have."""
+    generator = np.random.default_rng(3)
+    writers = {
+        (name, rank): StoreWriter(directory, metadata(name, rank, ranks, warmup_windows=2), PARALLEL)
+        for name in "AB"
+        for rank in range(ranks)
+    }
+    for writer in writers.values():
+        writer.write_initialize(np.array([(500, 1000, 0, 0)], dtype=INITIALIZE_DTYPE))
+    done = 0
+    for step in steps:
+        for (name, rank), writer in writers.items():
+            # One rank is ahead of the others.
+            ahead = 1 if (name, rank) == ("A", 1) else 0
+            window = range(done + 1 + (ahead if done else 0), done + step + 1 + ahead)
+            solve = (0.3 if name == "A" else 0.1) * (1 + 0.02 * generator.standard_normal(len(window)))
+            writer.append(rows(row(w, s, 0.42 - s, 0.4 - s + 0.001 * rank) for w, s in zip(window, solve, strict=True)))
+        done += step
+        yield done
+    for writer in writers.values():
+        writer.close(finished=True, ended_unix_ns=START + 10**11)
+    yield done
+
+
+def test_looking_again_and_again_gives_what_reading_the_whole_run_gives(tmp_path: Path) -> None:
+    observer: Observer | None = None
+    for done in grow(tmp_path, [1, 1, 2, 60, 200, 5]):
+        observer = observer or Observer(tmp_path)
+        seen = observer.look()
+        assert seen is not None
+        assert seen.windows == done
+    run = load_runs([tmp_path])[0]
+    assert [each.state for each in seen.participants] == ["ended", "ended"]
+    for each in seen.participants:
+        part = run.participants[each.participant]
+        latest = part.windows > part.windows[-1] - seen.latest
+        assert each.own_seconds == pytest.approx(float(np.median(part.own_seconds[latest])))
+        assert each.wait_seconds == pytest.approx(float(np.median(part.wait_seconds[latest])))
+        steady = run.steady(each.participant)
+        share = part.wait_seconds[steady].sum() / part.window_seconds[steady].sum()
+        assert each.wait_share_so_far == pytest.approx(float(share))
+        assert len(each.history_windows) == 60
+        assert each.history_windows[-1] == 269
+    assert not any(each.is_drifting for each in seen.participants)
+
+
+def test_only_new_rows_are_read_and_few_at_once(tmp_path: Path) -> None:
+    writer = StoreWriter(tmp_path, metadata(), PARALLEL)
+    for first in range(1, 11, 5):
+        writer.append(rows(row(w, 0.1, 0.2, 0.1) for w in range(first, first + 5)))
+    tail = StoreTail(writer.path, most=4)
+    counts = []
+    while not counts or tail.has_more:
+        counts.append(len(tail.read()))
+    assert counts == [5, 5, 0]
+    writer.append(rows(row(w, 0.1, 0.2, 0.1) for w in range(11, 13)))
+    assert tail.read()["window"].tolist() == [11, 12]
+    assert len(tail.read()) == 0
+    writer.close(finished=True, ended_unix_ns=START + 1)
+    assert len(tail.read()) == 0
+    assert tail.head is not None
+    assert tail.head.metadata["finished"] is True
+    assert tail.path.suffix == ".h5"
+    late = StoreTail(tail.path, most=5)
+    counts = []
+    while not counts or late.has_more:
+        counts.append(len(late.read()))
+    assert counts == [5, 5, 2]
+
+
+def test_a_look_at_a_run_without_news_reads_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    paths = [write_store(tmp_path, [row(w, 0.1, 0.2, 0.1) for w in range(1, 30)], name) for name in "AB"]
+    for path in paths:
+        os.utime(path, (time.time() - 60, time.time() - 60))
+    observer = Observer(tmp_path)
+    first = observer.look()
+    opened = []
+    real = rank_file._opened
+    monkeypatch.setattr(rank_file, "_opened", lambda path: opened.append(path) or real(path))
+    second = observer.look()
+    assert opened == []
+    assert first is not None
+    assert second is not None
+    assert watch_line(first) == watch_line(second)
+
+
+def test_nothing_is_locked_and_no_lock_is_waited_for(tmp_path: Path) -> None:
+    path = write_store(tmp_path, [row(w, 0.1, 0.2, 0.1) for w in range(1, 5)])
+    with path.open("rb") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        assert len(StoreTail(path).read()) == 4
+    before = path.read_bytes(), path.stat().st_mtime_ns
+    assert watch_run(tmp_path).windows == 4
+    assert (path.read_bytes(), path.stat().st_mtime_ns) == before
+    assert sorted(tmp_path.rglob("*")) == [path.parent, path]
+
+
+def test_files_that_are_cut_or_foreign_never_stop_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for _ in grow(tmp_path / "whole", [30]):
+        pass
+    paths = find_stores([tmp_path / "whole"])
+    content = paths[0].read_bytes()
+    for size in (0, 10, 600, len(content) // 2, len(content) - 9):
+        paths[0].write_bytes(content[:size])
+        assert main(["watch", str(tmp_path / "whole"), "--once"]) == 0
+        text = " ".join(capsys.readouterr().out.split())
+        assert "1 of 2" in text
+        assert paths[0].name in text.replace(" ", "")
+    for path in paths:
+        path.write_bytes(b"\x89HDF\r\n\x1a\n" + bytes(100))
+    assert main(["watch", str(tmp_path / "whole"), "--once"]) == 2
+    assert len(capsys.readouterr().err.splitlines()) == 1
+    assert Observer(tmp_path / "whole").look() is None
+
+
+def test_merged_runs_are_seen_too(tmp_path: Path) -> None:
+    for _ in grow(tmp_path, [30]):
+        pass
+    before = watch_run(tmp_path)
+    merge_stores(tmp_path)
+    after = watch_run(tmp_path)
+    assert [each.own_seconds for each in after.participants] == [each.own_seconds for each in before.participants]
+    assert after.resplit == before.resplit
+
+
+def test_a_run_beside_its_merged_file_is_seen_once(tmp_path: Path) -> None:
+    """Also where that was made, by force, while the run went on: the longer one counts, as for every other command."""
+    for done in grow(tmp_path, [8, 22]):
+        if done == 8:
+            merge_stores(tmp_path, force=True, remove=False)
+        if done == 30:
+            merged = [path for path in find_stores([tmp_path]) if path.name.endswith(".merged.h5")]
+            assert [path.name for path in merged] == ["A-2.merged.h5", "B-2.merged.h5"]
+            seen = watch_run(tmp_path)
+            assert [(each.ranks_seen, each.windows) for each in seen.participants] == [(2, 30)] * 2
+            assert seen.run == "A:2 B:2"
+            (exported,) = exported_runs([tmp_path])
+            assert {len(store.advances) for _, store in exported.ranks()} <= {30, 31}
+            assert load_runs([tmp_path])[0].participants["A"].windows[-1] == 30
+
+
+# -------------------------------------------------------------------------------------- preCICE's profiling files
+
+
+def profiled(case: Path, run: str) -> Path:
+    """Lay out a sample as a run leaves it that has its profiling files in the usual place."""
+    folder = case / "precice-profiling"
+    folder.mkdir(parents=True)
+    for path in (DATA / run).iterdir():
+        shutil.copy(path, folder if path.suffix == ".txt" else case)
+    text = (case / "precice-config.xml").read_text()
+    (case / "precice-config.xml").write_text(text.replace(' directory="prof"', ""))
+    return folder
+
+
+@pytest.mark.parametrize("run", ["all-implicit", "all-parallel", "fundamental", "synchronize"])
+def test_profiling_files_are_followed_while_they_grow(tmp_path: Path, run: str) -> None:
+    folder = profiled(tmp_path / "case", run)
+    import_profiling([folder.parent], tmp_path / "store")
+    for path in find_stores([tmp_path / "store"]):
+        expected = read_store(path)
+        data = expected.metadata
+        file = folder / f"{data['participant']}-{data['rank']}-{data['size']}.txt"
+        header = read_header(file)
+        content = file.read_bytes()
+        recorded = {key: value for key, value in data.items() if key not in ("timing_source", "receives_data")}
+        bare = expected.advances.copy()
+        bare["wait_ns"] = bare["mapping_ns"] = -1
+        waits = WaitsTail(type(expected)(path, recorded, expected.configuration, bare, expected.initialize))
+        alone = ProfileTail(header, profiled_participant(header, [folder.parent]))
+        found, joined, given = [], [], 0
+        for cut in [header.offset, *range(header.offset + 100, len(content), 333), len(content)]:
+            file.write_bytes(content[:cut])
+            found.append(alone.read())
+            assert alone.problem == ""
+            # The recorder writes in steps of its own.
+            upto = min(given + 2, len(bare)) if cut < len(content) else len(bare)
+            joined.append(waits.fill(bare[given:upto], is_last=cut == len(content)))
+            given = upto
+        assert np.concatenate(found).tobytes() == expected.advances.tobytes()
+        assert alone.head.metadata["finished"] is True
+        np.testing.assert_array_equal(alone.head.initialize, expected.initialize)
+        rows_joined = np.concatenate(joined)
+        for column in ("window", "wait_ns", "mapping_ns"):
+            np.testing.assert_array_equal(rows_joined[column], expected.advances[column])
+        assert waits.metadata["timing_source"].startswith("precice-profiling")
+
+
+def test_solvers_without_a_recorder_are_seen_by_their_profiling_files(tmp_path: Path) -> None:
+    folder = profiled(tmp_path / "case", "all-implicit")
+    import_profiling([folder.parent], tmp_path / "store")
+    seen, run = watch_run(tmp_path / "case"), load_runs([tmp_path / "store"])[0]
+    assert [each.participant for each in seen.participants] == ["A", "B"]
+    for each in seen.participants:
+        part = run.participants[each.participant]
+        assert each.windows == part.windows[-1]
+        assert each.own_seconds == pytest.approx(
+            float(np.median(part.own_seconds[run.steady(each.participant)])), rel=0.01
+        )
+
+
+@pytest.mark.precice
+def test_waits_on_libprecice_come_from_its_profiling_files(tmp_path: Path) -> None:
+    run_pair(tmp_path, "parallel-explicit", windows=40)
+    seen = watch_run(tmp_path)
+    run = load_runs([tmp_path / "precice-lb-store"], complete=enrich)[0]
+    for each in seen.participants:
+        part = run.participants[each.participant]
+        latest = part.windows > part.windows[-1] - seen.latest
+        assert each.wait_seconds == pytest.approx(float(np.median(part.wait_seconds[latest])))
+        assert each.own_seconds == pytest.approx(float(np.median(part.own_seconds[latest])))
+        assert each.problems == {}
+
+
+# ------------------------------------------------------------------------------------------ what a re-split brings
+
+
+def campaign(path: Path) -> dict[str, CostLaw]:
+    laws = {"A": CostLaw(0.01, 4.0, 0.0, 0.0), "B": CostLaw(0.01, 1.0, 0.0, 0.0)}
+    lines = [f"{name},{p},{float(law.seconds(p))}" for name, law in laws.items() for p in (2, 4, 8, 16, 32)]
+    path.write_text("\n".join(["participant,ranks,seconds", *lines]) + "\n")
+    return laws
+
+
+def test_a_restart_pays_when_the_law_says_so_also_for_a_load_that_has_grown(tmp_path: Path) -> None:
+    from record_helpers import configuration
+
+    laws = campaign(tmp_path / "campaign.csv")
+    measurements = load_sources([tmp_path / "campaign.csv"])
+    ranks = {"A": 16, "B": 16}
+    splits = []
+    for growth in (1.0, 4.0):
+        own = {"A": float(laws["A"].seconds(16)), "B": growth * float(laws["B"].seconds(16))}
+        found = resplit(
+            configuration("parallel-explicit"), ranks, own, {"A": 1.0, "B": 1.0},
+            measurements=measurements, restart_seconds=60.0,
+        )  # fmt: skip
+        best = min(max(float(laws["A"].seconds(p)), growth * float(laws["B"].seconds(32 - p))) for p in range(1, 32))
+        assert found.window_seconds == pytest.approx(best, rel=0.05)
+        assert found.present_seconds == pytest.approx(max(own.values()), rel=0.05)
+        splits.append(found)
+    first, second = splits
+    saved = first.present_seconds - first.window_seconds
+    assert first.windows_to_pay == pytest.approx(60.0 / saved, abs=1)
+    assert first.gain == pytest.approx(first.present_seconds / first.window_seconds - 1)
+    assert first.split["A"] > 22
+    # With four times the work B is as slow as A: the present split is all but the best.
+    assert abs(second.split["A"] - 16) <= 1
+    assert second.gain < 0.1 < first.gain
+    assert second.windows_to_pay > 3 * first.windows_to_pay
+
+
+def test_other_runs_of_the_case_in_the_directory_are_learned_from(tmp_path: Path) -> None:
+    from record_helpers import configuration
+
+    text = configuration("parallel-explicit")
+    for number, size in enumerate((1, 4)):
+        for name, work in (("A", 0.4), ("B", 0.2)):
+            for rank in range(size):
+                solve = work / size
+                table = [row(w, solve, 0.6 - solve, 0.58 - solve) for w in range(1, 13)]
+                started = START + number * 10**12
+                more = {"run": f"run-{number}", "started_unix_ns": started, "configuration": text}
+                write_store(tmp_path, table, name, rank, size, **more)
+    seen = watch_run(tmp_path)
+    assert seen.run == "run-1"
+    assert seen.resplit is not None
+    assert seen.resplit.basis.startswith("earlier measurements (1 of A, 1 of B)")
+    with pytest.raises(DataError, match="nothing at"):
+        Observer(tmp_path, measurements=[tmp_path / "missing.csv"])
+
+
+def test_what_is_not_known_is_said(tmp_path: Path) -> None:
+    write_store(tmp_path, [row(w, 0.1, 0.2, None, None) for w in range(1, 21)], backend="libprecice")
+    seen = watch_run(tmp_path)
+    assert math.isnan(seen.waiting)
+    assert seen.resplit is None
+    assert any("expected the own seconds of all participants" in note for note in seen.notes)
+    assert any("profiling file" in fact for fact in watch_facts(seen))
+    json.dumps(seen.to_dict(), allow_nan=False)
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(StoreError, match="found none"):
+        watch_run(tmp_path / "empty")
+
+
+def test_texts_of_files_stay_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    names = ["<script>alert(1)</script>", "[bold]x[/bold]\n\x1b[31m", "名" * 20, "x" * 200]
+    for name in names:
+        write_store(tmp_path, [row(w, 0.1, 0.2, 0.1) for w in range(1, 21)], name, run="[red]\nrun")
+    for arguments in (["--once"], [], ["--once", "--format", "json"]):
+        assert main(["watch", str(tmp_path), *arguments]) == 0
+        text = capsys.readouterr().out
+        assert "\x1b" not in text
+        assert "<script>" in text
+    assert [each["participant"] for each in json.loads(text)["participants"]] == sorted(names)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--threshold", "gain"], "expected gain, waiting or drift and percent above 0"),
+        (["--threshold", "speed=3"], "expected gain, waiting or drift"),
+        (["--every", "0"], "at least 0.1 seconds"),
+        (["--once", "--restart-cost", "-1"], "at least 0"),
+        (["--once", "--warmup", "-1"], "at least 0"),
+        (["--once", "--measurements", "nothing.csv"], "nothing.csv"),
+    ],
+)
+def test_bad_input_is_one_line(
+    tmp_path: Path, arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_store(tmp_path, [row(w, 0.1, 0.2, 0.1) for w in range(1, 21)])
+    assert main(["watch", str(tmp_path), *arguments]) == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert len(error.splitlines()) == 1
+
+
+def test_an_empty_directory_is_waited_for_and_a_missing_one_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert Observer(tmp_path).look() is None
+    assert main(["watch", str(tmp_path), "--once"]) == 2
+    assert "expected a run with at least one store file" in capsys.readouterr().err
+    assert main(["watch", str(tmp_path / "missing")]) == 2
+    assert "expected a directory" in capsys.readouterr().err
