@@ -14,7 +14,8 @@ import pytest
 from record_helpers import configuration, environment, rank_stores
 
 PROBE = """import precice, sys
-print(precice.Participant.__module__, sys.argv[1:], flush=True)
+# In one piece, as several ranks write at once.
+sys.stdout.write(f"{precice.Participant.__module__} {sys.argv[1:]}\\n")
 """
 
 
