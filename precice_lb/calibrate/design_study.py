@@ -137,7 +137,9 @@ class AdaptiveDesign:
                 design.tell(
                     {name: int(rows[0, 0]) for name, rows in run.samples.items()},
                     {name: float(rows[0, 1]) * usual[name] for name, rows in run.samples.items()},
-                    standard_errors={name: float(errors[0]) * usual[name] for name, errors in run.standard_errors.items()},
+                    standard_errors={
+                        name: float(errors[0]) * usual[name] for name, errors in run.standard_errors.items()
+                    },
                     parameter={key: _parameter(run, key, value) for key, value in design.parameter.items()},
                 )
         return design

@@ -16,20 +16,7 @@ __all__ = ["timed_advance"]
 
 
 def timed_advance(base: Any, recorder: Recorder) -> Callable[[Any, Any], Any]:
-    """Make the ``advance`` of one participant.
-
-    Parameters
-    ----------
-    base : type
-        The backend's ``Participant``.
-    recorder : Recorder
-        Takes the times.
-
-    Returns
-    -------
-    callable
-        A method for that participant only.
-    """
+    """Make the ``advance`` of one participant, of the backend's class ``base``."""
     base_advance = base.advance
     base_is_complete = base.is_time_window_complete
     clock, real = time.perf_counter_ns, float
@@ -52,5 +39,4 @@ def timed_advance(base: Any, recorder: Recorder) -> Callable[[Any, Any], Any]:
             recorder.stayed()
         return result
 
-    advance.__doc__ = base_advance.__doc__
     return advance

@@ -17,19 +17,7 @@ _CHOICES = ("libprecice", "embedded")
 
 @dataclass(frozen=True)
 class Backend:
-    """A coupling backend.
-
-    Attributes
-    ----------
-    name : str
-        ``libprecice`` or ``embedded``.
-    module : module
-        Its Python API.
-    participant : type
-        Its own ``Participant``.
-    reason : str or None
-        Why the embedded backend stands in, if nobody asked for it.
-    """
+    """A coupling backend, its Python API, its own ``Participant``, and why it stands in for another, if it does."""
 
     name: str
     module: ModuleType
@@ -37,21 +25,18 @@ class Backend:
     reason: str | None = None
 
 
-class _NotInstalledError(Exception):
-    """There is no pyprecice."""
-
-
-def _libprecice() -> Backend:
+def _libprecice() -> Backend | str:
+    """Load pyprecice, or say why it is not there."""
     try:
         module = importlib.import_module("precice")
     except ModuleNotFoundError as error:
         # Not a module that pyprecice itself lacks.
         if error.name == "precice":
-            raise _NotInstalledError(str(error)) from error
+            return str(error)
         raise
     if getattr(module, "__file__", None) is None:
         # A directory of that name is imported as an empty namespace package.
-        raise _NotInstalledError(f"{', '.join(module.__path__)} is no pyprecice")
+        return f"{', '.join(module.__path__)} is no pyprecice"
     if not hasattr(module, "Participant"):
         raise ImportError(f"{module.__file__} has no Participant: expected pyprecice 3.2 or newer")
     return Backend("libprecice", module, module.Participant)
@@ -59,21 +44,10 @@ def _libprecice() -> Backend:
 
 @functools.lru_cache(maxsize=1)
 def load_backend() -> Backend:
-    """Load the backend that ``PRECICE_LB_BACKEND`` names, else pyprecice, else the embedded one.
+    """Load the backend that ``PRECICE_LB_BACKEND`` names, else pyprecice, else the embedded one, once per process.
 
-    That one stands in where pyprecice is not installed. A pyprecice that is installed and cannot be imported is a
-    broken environment: with another backend in its place the solver would couple with nobody else's.
-
-    Returns
-    -------
-    Backend
-        The same one for the whole process.
-
-    Raises
-    ------
-    BackendError
-        If ``PRECICE_LB_BACKEND`` has an unknown value or asks for libprecice where there is none; if pyprecice is
-        installed but cannot be imported.
+    A pyprecice that is installed and cannot be imported is a broken environment and refused: with another backend in
+    its place the solver would couple with nobody else's.
     """
     choice = os.environ.get("PRECICE_LB_BACKEND", "")
     if choice not in ("", *_CHOICES):
@@ -83,9 +57,7 @@ def load_backend() -> Backend:
     reason = None
     if choice != "embedded":
         try:
-            return _libprecice()
-        except _NotInstalledError as error:
-            reason = str(error)
+            found = _libprecice()
         # Whatever an import may raise: mpi4py raises RuntimeError where it finds no MPI library.
         except Exception as error:
             raise BackendError(
@@ -93,10 +65,13 @@ def load_backend() -> Backend:
                 "environment (libprecice's directory in LD_LIBRARY_PATH, one MPI for libprecice, mpi4py and mpiexec), "
                 "or say PRECICE_LB_BACKEND=embedded to couple without libprecice"
             ) from error
-        if choice == "libprecice":
-            raise BackendError(
-                f"PRECICE_LB_BACKEND=libprecice: expected an importable pyprecice, found: {reason}; install "
-                "libprecice and the extra precice, or use PRECICE_LB_BACKEND=embedded"
-            )
+        if isinstance(found, Backend):
+            return found
+        reason = found
+    if choice == "libprecice":
+        raise BackendError(
+            f"PRECICE_LB_BACKEND=libprecice: expected an importable pyprecice, found: {reason}; install libprecice and "
+            "the extra precice, or use PRECICE_LB_BACKEND=embedded"
+        )
     module = importlib.import_module("precice_lb.embedded")
     return Backend("embedded", module, module.Participant, reason)

@@ -28,31 +28,7 @@ _LONGEST_COMMAND = 4096
 def run_metadata(
     participant: str, configuration: str | Path, rank: int, size: int, backend: Backend
 ) -> tuple[dict[str, Any], str]:
-    """Collect the metadata of this process.
-
-    Parameters
-    ----------
-    participant : str
-        Name of the participant.
-    configuration : path
-        The ``precice-config.xml`` as the solver names it.
-    rank, size : int
-        Rank and number of ranks of the participant.
-    backend : Backend
-        The coupling backend.
-
-    Returns
-    -------
-    metadata : dict
-        Values by key of `precice_lb.store.metadata.METADATA`.
-    text : str
-        The configuration.
-
-    Raises
-    ------
-    OSError
-        If the configuration cannot be read or the working directory is gone.
-    """
+    """Collect the metadata of this process by key of `METADATA`, and the text of its configuration."""
     path = Path(configuration).absolute()
     data = path.read_bytes()
     text = data.decode("utf-8", "replace")
@@ -84,33 +60,23 @@ def run_metadata(
 
 
 def user_metadata(given: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Metadata from whoever starts the run; what is wrong becomes one warning and is left out.
+    """Take metadata of `USER_KEYS` from ``PRECICE_LB_METADATA`` and, before those, from the solver.
 
-    Parameters
-    ----------
-    given : mapping or None
-        Values from the solver, which come before those of ``PRECICE_LB_METADATA``.
-
-    Returns
-    -------
-    dict
-        Values of the keys `precice_lb.store.metadata.USER_KEYS`.
+    What is wrong becomes one warning and is left out.
     """
     result: dict[str, Any] = {}
-    text = os.environ.get("PRECICE_LB_METADATA")
-    if text:
+    text = os.environ.get("PRECICE_LB_METADATA") or "{}"
+    for source, read in (
+        ("PRECICE_LB_METADATA is", lambda: json.loads(text)),
+        ("the metadata given to Participant are", lambda: {} if given is None else given),
+    ):
         try:
-            values = json.loads(text)
-            if not isinstance(values, dict):
-                raise StoreError(f"expected a JSON object, found {text[:80]!r}")
+            values = read()
+            if not isinstance(values, Mapping):
+                raise StoreError(f"expected a JSON object or a mapping, found {str(values)[:80]!r}")
             result.update(validate(values, keys=USER_KEYS))
-        except (ValueError, StoreError) as error:
-            warn_once(f"PRECICE_LB_METADATA is ignored: {error}")
-    if given is not None:
-        try:
-            result.update(validate(given, keys=USER_KEYS))
-        except (AttributeError, TypeError, StoreError) as error:
-            warn_once(f"the metadata given to Participant are ignored: {error}")
+        except (ValueError, TypeError, StoreError) as error:
+            warn_once(f"{source} ignored: {error}")
     return result
 
 

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any
 
 from precice_lb.exceptions import BackendError
 from precice_lb.record.backend import Backend, load_backend
-from precice_lb.record.notes import note, warn_once
+from precice_lb.record.notes import note, setting, warn_once
 
 if TYPE_CHECKING:
-    from precice_lb.record.meshes import MeshCalls, MeshNotes
+    from precice_lb.record.meshes import MeshNotes
     from precice_lb.record.recorder import Recorder
 
 __all__ = ["DEFAULT_DIRECTORY", "participant_class", "recording_class"]
@@ -30,40 +30,17 @@ DEFAULT_DIRECTORY = "precice-lb-store"
 
 @functools.lru_cache(maxsize=1)
 def participant_class() -> type:
-    """Return the recording ``Participant`` of this process.
-
-    Returns
-    -------
-    type
-        A subclass of the backend's ``Participant``.
-
-    Raises
-    ------
-    BackendError
-        If no backend can be loaded.
-    """
+    """Return the recording ``Participant`` of this process."""
     return recording_class(load_backend())
 
 
 def recording_class(backend: Backend) -> type:
-    """Make a recording subclass of a backend's ``Participant``.
+    """Make a recording subclass of a backend's ``Participant``; it also takes ``metadata``, a mapping.
 
     Only the calls that are timed or counted are overridden; all others are the backend's own, at their own cost.
-
-    Parameters
-    ----------
-    backend : Backend
-        The coupling backend.
-
-    Returns
-    -------
-    type
-        Takes the arguments of the backend's ``Participant`` and the keyword ``metadata``, a mapping as in
-        ``PRECICE_LB_METADATA``.
     """
     base: Any = backend.participant
     clock = time.perf_counter_ns
-    mesh_calls = _mesh_calls(base)
 
     class Participant(base):  # type: ignore[misc, unused-ignore]
         _precice_lb_recorder: Recorder | None = None
@@ -87,8 +64,10 @@ def recording_class(backend: Backend) -> type:
                 # The interpreter may end without a call of finalize() and without dropping the participant.
                 weakref.finalize(self, _close, weakref.ref(self), recorder)
                 self._precice_lb_advance = timed_advance(base, recorder)
-                if mesh_calls is not None and recorder.is_open:
-                    self._precice_lb_meshes = mesh_calls.notes()
+                if noting and recorder.is_open:
+                    from precice_lb.record.meshes import mesh_notes
+
+                    self._precice_lb_meshes = mesh_notes()
 
         def __del__(self) -> None:
             if self._precice_lb_recorder is not None:
@@ -141,10 +120,10 @@ def recording_class(backend: Backend) -> type:
                 ``…_share`` of both together. They are NaN where recording is off. How much of `advance` is mapping and
                 wait for partners, preCICE's profiling files tell after the run.
             """
-            from precice_lb.record.totals import empty_summary
+            from precice_lb.record.totals import NO_SUMS, summary
 
             recorder = self._precice_lb_recorder
-            return empty_summary() if recorder is None else recorder.timing_summary()
+            return summary(NO_SUMS) if recorder is None else recorder.timing_summary()
 
         def finalize(self) -> Any:
             # Not to be asked any more whether it is ongoing: libprecice prints an error then.
@@ -168,9 +147,9 @@ def recording_class(backend: Backend) -> type:
                     finished = not base.is_coupling_ongoing(participant)
             recorder.close(finished=finished, keep_spool=True)
 
-    if mesh_calls is not None:
-        for name, method in mesh_calls.methods.items():
-            setattr(Participant, name, method)
+    noting = _mesh_calls(base)
+    for name, method in noting.items():
+        setattr(Participant, name, method)
     for name, method in vars(Participant).items():
         if callable(method) and name[0] != "_" and hasattr(base, name):
             method.__doc__ = getattr(base, name).__doc__
@@ -180,17 +159,17 @@ def recording_class(backend: Backend) -> type:
     return Participant
 
 
-def _mesh_calls(base: Any) -> MeshCalls | None:
-    """Make the calls that take notes of meshes; None where nothing is recorded."""
+def _mesh_calls(base: Any) -> dict[str, Callable[..., Any]]:
+    """Make the calls that take notes of meshes; none where nothing is recorded."""
     if os.environ.get("PRECICE_LB_RECORD") == "0":
-        return None
+        return {}
     try:
-        from precice_lb.record.meshes import MeshCalls
+        from precice_lb.record.meshes import mesh_calls
 
-        return MeshCalls(base)
+        return mesh_calls(base)
     except Exception as error:
         warn_once(f"meshes of this run are not recorded: {error}")
-        return None
+        return {}
 
 
 def _checked(backend: Backend, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
@@ -214,14 +193,6 @@ def _takes_communicator(version: str) -> bool:
     return numbers is not None and tuple(int(number or 0) for number in numbers.groups()) > (3, 4, 0)
 
 
-def _keeps_spool() -> bool:
-    """Whether spools stay as they are when the participant ends, as ``PRECICE_LB_STORE`` says."""
-    kind = os.environ.get("PRECICE_LB_STORE", "")
-    if kind not in ("", "hdf5", "spool"):
-        warn_once(f"PRECICE_LB_STORE is ignored: expected hdf5 or spool, found {kind!r}")
-    return kind == "spool"
-
-
 def _start_recorder(
     backend: Backend, args: tuple[Any, ...], kwargs: dict[str, Any], metadata: Mapping[str, Any] | None
 ) -> Recorder | None:
@@ -236,11 +207,8 @@ def _start_recorder(
             configuration = os.fsdecode(configuration)
         if backend.reason is not None and rank == 0:
             note(f"pyprecice cannot be imported ({backend.reason}); using the embedded coupling backend", sys.stderr)
-        switch = os.environ.get("PRECICE_LB_RECORD", "")
-        if switch == "0":
+        if setting("PRECICE_LB_RECORD", "1", "0") == "0":
             return None
-        if switch not in ("", "1"):
-            warn_once(f"PRECICE_LB_RECORD is ignored: expected 0 or 1, found {switch!r}")
         # Here and not above: HDF5 may be missing or broken, and the run goes on without it.
         from precice_lb.record.metadata import run_metadata, user_metadata
         from precice_lb.store.writer import StoreWriter
@@ -248,7 +216,8 @@ def _start_recorder(
         values, text = run_metadata(participant, configuration, rank, size, backend)
         values.update(user_metadata(metadata))
         directory = Path(os.environ.get("PRECICE_LB_DIR") or DEFAULT_DIRECTORY).absolute()
-        writer = StoreWriter(directory, values, text, keep_spool=_keeps_spool())
+        keep_spool = setting("PRECICE_LB_STORE", "hdf5", "spool") == "spool"
+        writer = StoreWriter(directory, values, text, keep_spool=keep_spool)
         if os.environ.get("PRECICE_LB_AT_END"):
             from precice_lb.record.at_end import at_end_action
 

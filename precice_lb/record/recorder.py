@@ -5,8 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections.abc import Callable
-from pathlib import Path
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,7 +13,7 @@ from numpy.typing import NDArray
 
 from precice_lb.record.notes import warn_once
 from precice_lb.record.sections import Sections
-from precice_lb.record.totals import Totals
+from precice_lb.record.totals import NO_SUMS, summary, sums
 from precice_lb.store.schema import ADVANCE_DTYPE, INITIALIZE_DTYPE, NOT_MEASURED
 from precice_lb.store.writer import raised_elsewhere
 
@@ -28,12 +27,11 @@ _BUFFER_ROWS = 1024
 _FLUSH_EVERY = 64
 # What a killed run may lose at most, but for the window that it was in.
 _LONGEST_NS = 10_000_000_000
-_NO_ROWS: NDArray[np.void] = np.empty(0, dtype=ADVANCE_DTYPE)
 _CALL_DTYPE = np.dtype([("begin", "<i8"), ("end", "<i8"), ("dt", "<f8"), ("complete", "?")])
 
 
 class Recorder:
-    """Takes the times of one participant on one rank.
+    """Takes the times of one participant on one rank, into a store if there is one.
 
     All ranks flush after the same time windows, as `flush_after` says: unaligned flushes of many ranks would delay
     every window. A failure is one warning; after it there are only running sums. No signal handler of the solver is
@@ -43,35 +41,9 @@ class Recorder:
     the clock before and after (ns), the computed time step (simulated s), and whether the time window is complete. It
     calls `flush_due` after the first time window and then after as many as that returns, and `stayed` where no window
     is complete. Mapping and wait within are for preCICE's profiling files to tell, after the run.
-
-    Parameters
-    ----------
-    writer : StoreWriter or None
-        The store file; without one there are only running sums.
-    after_close : callable, optional
-        Called with the path of the store file once it is complete.
-
-    Attributes
-    ----------
-    take : callable
-        Takes the tuple of an ``advance``.
     """
 
-    __slots__ = (
-        "_after_close",
-        "_calls",
-        "_iteration",
-        "_pid",
-        "_previous_end",
-        "_repeats",
-        "_sections",
-        "_totals",
-        "_window",
-        "_writer",
-        "take",
-    )
-
-    def __init__(self, writer: StoreWriter | None, after_close: Callable[[Path], None] | None = None) -> None:
+    def __init__(self, writer: StoreWriter | None, after_close: Callable[[], None] | None = None) -> None:
         self._calls: list[tuple[int, int, float, bool]] = []
         self.take = self._calls.append
         self._repeats: set[int] = set()
@@ -79,7 +51,7 @@ class Recorder:
         self._window = 1
         self._iteration = 1
         self._previous_end = time.perf_counter_ns()
-        self._totals = Totals()
+        self._sums = NO_SUMS
         self._sections = Sections()
         self._writer = writer
         self._after_close = after_close
@@ -92,20 +64,16 @@ class Recorder:
 
     def write_meshes(self, notes: MeshNotes) -> None:
         """Write what the rank said about its meshes."""
-        if self._writer is not None:
-            try:
-                self._writer.write_meshes(notes.recorded(self._writer.metadata["rank"]))
-            except Exception as error:
-                self._fail(error)
+        with self._writing() as writer:
+            if writer is not None:
+                writer.write_meshes(notes.recorded(writer.metadata["rank"]))
 
     def initialized(self, begin: int, end: int) -> None:
         """Take the times of ``initialize``, in ns of the clock."""
         row = np.array([(begin, end - begin, NOT_MEASURED, NOT_MEASURED)], dtype=INITIALIZE_DTYPE)
-        if self._writer is not None:
-            try:
-                self._writer.write_initialize(row)
-            except Exception as error:
-                self._fail(error)
+        with self._writing() as writer:
+            if writer is not None:
+                writer.write_initialize(row)
         self._previous_end = time.perf_counter_ns()
 
     def stayed(self) -> None:
@@ -124,29 +92,15 @@ class Recorder:
     def section_stopped(self, end: int) -> None:
         """Take the end of the profiling section that began last; ``end`` is the clock, in ns."""
         if self._sections.stop(end, len(self._calls)):
-            try:
+            with self._writing():
                 self._write(self._rows(), sections_only=True)
-            except Exception as error:
-                self._fail(error)
 
     def timing_summary(self) -> dict[str, float]:
-        """Return the running sums.
-
-        Returns
-        -------
-        dict
-            As `precice_lb.record.totals.Totals.summary`.
-        """
-        return self._totals.summary(self._rows())
+        """Return the running sums, as the participant's ``timing_summary`` does."""
+        return summary(self._sums + sums(self._rows()))
 
     def flush_due(self) -> int:
-        """Flush.
-
-        Returns
-        -------
-        int
-            Time windows until the next flush.
-        """
+        """Flush, and return the number of time windows until the next flush."""
         before, begin = self._window, self._previous_end
         self.flush()
         done = self._window - 1
@@ -154,13 +108,11 @@ class Recorder:
 
     def flush(self) -> None:
         """Write everything taken so far; our own time on disk is no solver time."""
-        rows = _NO_ROWS
-        try:
+        rows = np.empty(0, ADVANCE_DTYPE)
+        with self._writing():
             rows = self._rows()
-            self._totals.add(rows)
+            self._sums = self._sums + sums(rows)
             self._write(rows)
-        except Exception as error:
-            self._fail(error)
         if len(rows):
             last = rows[-1]
             self._window = int(last["window"]) + int(last["window_complete"])
@@ -173,12 +125,7 @@ class Recorder:
     def close(self, *, finished: bool, keep_spool: bool = False) -> None:
         """Complete and close the store, once; in a forked child do nothing.
 
-        Parameters
-        ----------
-        finished : bool
-            Whether the coupling came to its end.
-        keep_spool : bool
-            Whether no HDF5 store is made, as the backend is still there.
+        While the backend is still there, the spool is kept, and no HDF5 store made of it.
         """
         if not self.is_open:
             return
@@ -188,11 +135,25 @@ class Recorder:
             try:
                 writer.close(finished=finished, ended_unix_ns=_unix_ns(writer), keep_spool=keep_spool)
                 if self._after_close is not None:
-                    self._after_close(writer.path)
+                    self._after_close()
             except Exception as error:
                 if raised_elsewhere(error):
                     raise
                 warn_once(f"the recording {writer.path} is not complete: {error}")
+
+    @contextlib.contextmanager
+    def _writing(self) -> Iterator[StoreWriter | None]:
+        """Stop writing at a failure, with one warning; what a handler of the solver raised goes on to the solver."""
+        try:
+            yield self._writer
+        except Exception as error:
+            if raised_elsewhere(error):
+                raise
+            writer, self._writer = self._writer, None
+            if writer is not None:
+                warn_once(f"recording stops before window {self._window} of {writer.path}: {error}")
+                with contextlib.suppress(Exception):
+                    writer.close(finished=False, ended_unix_ns=_unix_ns(writer), keep_spool=True)
 
     def _rows(self) -> NDArray[np.void]:
         """Rows of `ADVANCE_DTYPE` of the calls taken since the last flush."""
@@ -216,21 +177,11 @@ class Recorder:
 
     def _write(self, rows: NDArray[np.void], *, sections_only: bool = False) -> None:
         following = int(rows["window"][-1]) + int(rows["window_complete"][-1]) if len(rows) else self._window
-        sections, names = self._sections.take(np.append(rows["window"], following))
+        sections = self._sections.take(np.append(rows["window"], following))
         if sections_only:
             rows = rows[:0]
         if self._writer is not None and self.is_open and (len(rows) or len(sections)):
-            self._writer.append(rows, sections, names)
-
-    def _fail(self, error: Exception) -> None:
-        """Stop writing with one warning; what a signal handler of the solver raised meanwhile goes on to the solver."""
-        if raised_elsewhere(error):
-            raise error
-        writer, self._writer = self._writer, None
-        if writer is not None:
-            warn_once(f"recording stops before window {self._window} of {writer.path}: {error}")
-            with contextlib.suppress(Exception):
-                writer.close(finished=False, ended_unix_ns=_unix_ns(writer), keep_spool=True)
+            self._writer.append(rows, sections, self._sections.names)
 
 
 def flush_after(window: int, window_ns: float = 0.0) -> int:

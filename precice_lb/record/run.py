@@ -21,22 +21,10 @@ USAGE = "usage: precice-lb run [SCRIPT | COMMAND | -m MODULE] [ARGUMENT ...]"
 _STARTUP = os.path.join(os.path.dirname(os.path.abspath(__file__)), "startup")
 
 
-class RunError(PreciceLBError):
-    """There is nothing to run."""
-
-
 def run(arguments: Sequence[str]) -> int:
-    """Replace this process by a solver, a launcher, or whatever else starts Python.
+    """Replace this process by what ``arguments`` name: a script, a command, or options of Python such as ``-m MODULE``.
 
-    Parameters
-    ----------
-    arguments : sequence of str
-        ``SCRIPT ARGUMENT…``, ``COMMAND ARGUMENT…``, or options of Python such as ``-m MODULE ARGUMENT…``.
-
-    Returns
-    -------
-    int
-        2 if there is nothing to run; else this does not return.
+    Returns an exit code only where there is nothing to run.
     """
     if not arguments or arguments[0] in ("-h", "--help"):
         print(USAGE, file=sys.stdout if arguments else sys.stderr)
@@ -63,7 +51,7 @@ def _program(name: str) -> list[str]:
     places = [os.path.dirname(sys.executable), os.environ.get("PATH", os.defpath)]
     found = None if os.sep in name else shutil.which(name, path=os.pathsep.join(places))
     if found is None:
-        raise RunError(
+        raise PreciceLBError(
             f"{name}: expected a Python script or a program, found none of that name here, beside {sys.executable} or "
             "on the path; check the path and the spelling"
         )
@@ -73,7 +61,7 @@ def _program(name: str) -> list[str]:
 def _this_python() -> list[str]:
     """Name the Python that runs this, with the options that it was started with."""
     if sys.flags.ignore_environment or sys.flags.no_site:
-        raise RunError(
+        raise PreciceLBError(
             "run: expected a Python without the options -I, -E and -S, found one of them: with it a solver is not "
             "recorded; leave it out"
         )
@@ -88,9 +76,9 @@ def _refuse_other_languages(name: str) -> None:
         with open(name, "rb") as file:
             line = file.readline(4096)
     except OSError as error:
-        raise RunError(f"{name}: expected a Python script, found: {error.strerror}; check the path") from error
+        raise PreciceLBError(f"{name}: expected a Python script, found: {error.strerror}; check the path") from error
     if line.startswith((b"#!", b"\x7fELF")) and b"python" not in line:
-        raise RunError(
+        raise PreciceLBError(
             f"{name}: expected a program that can be executed, found one without the permission; chmod +x it, or put "
             "its interpreter in front"
         )
@@ -108,7 +96,7 @@ def _replace_process(command: list[str]) -> None:
         os.execv(command[0], command)
     except (OSError, ValueError) as error:
         found = getattr(error, "strerror", error)
-        raise RunError(
+        raise PreciceLBError(
             f"{command[0]}: expected a program that can be executed, found: {found}; see whether its first line is the "
             "path of its interpreter (#!) and whether that is there"
         ) from error

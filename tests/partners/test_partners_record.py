@@ -221,7 +221,7 @@ def test_an_unknown_setting_is_one_warning_and_the_default(
 ) -> None:
     monkeypatch.setenv("PRECICE_LB_MESHES", "all")
     _run(start, {"Left": 1, "Right": 1})
-    words = "warning: PRECICE_LB_MESHES is ignored: expected boxes, coordinates, 0, found 'all'"
+    words = "warning: PRECICE_LB_MESHES is ignored: expected 0 or boxes or coordinates, found 'all'"
     assert capsys.readouterr().err.count(words) == 1
     assert read_store_meshes([tmp_path / "store"])[1]["Hot"].counts.tolist() == [3]
 

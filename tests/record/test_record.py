@@ -146,7 +146,7 @@ def test_an_unusable_pyprecice_is_refused_unless_the_embedded_backend_is_asked_f
 
 @pytest.mark.parametrize("backend", ["embedded", pytest.param("libprecice", marks=pytest.mark.precice)])
 @pytest.mark.parametrize("solver", [UNFINALIZED, IN_FUNCTION])
-def test_a_solver_without_finalize_leaves_finishedrank_stores(tmp_path: Path, backend: str, solver: str) -> None:
+def test_a_solver_without_finalize_leaves_finished_stores(tmp_path: Path, backend: str, solver: str) -> None:
     assert "finalize" not in solver
     assert_fine(run_pair(tmp_path, solver=solver, PRECICE_LB_BACKEND=backend))
     for store in rank_stores(tmp_path).values():
@@ -205,7 +205,7 @@ def test_wrong_settings_are_one_warning(tmp_path: Path, variables: dict[str, str
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("[1]", "expected a JSON object, found '[1]'"),
+        ("[1]", "expected a JSON object or a mapping, found '[1]'"),
         ('{"rank": 5}', "rank: expected one of run"),
         ('{"warmup_windows": -1}', "warmup_windows: expected at least 0, found -1"),
     ],
@@ -470,7 +470,7 @@ def test_the_recommendation_is_started_by_the_primary_rank_in_its_own_session(
     assert at_end_action(data | {"rank": 1}, tmp_path) is None
     start = at_end_action(data, tmp_path)
     assert start is not None
-    start(tmp_path / "store.h5")
+    start()
     log = tmp_path / "at-end-Fluid.log"
     printed = capsys.readouterr().out
     assert printed.count("\n") == 1

@@ -27,11 +27,11 @@ def notes(rank: int, *, points: bool = True) -> RecordedMeshes:
     if rank != 2:
         for name in NAMES[:: -1 if rank % 2 else 1]:
             generator = np.random.default_rng([rank, NAMES.index(name)])
-            taken.vertices(name, generator.random((700 * (rank + 1), 2)))
+            taken.take("set_mesh_vertices", name, generator.random((700 * (rank + 1), 2)))
             if points:
-                taken.cells("triangles", name, generator.integers(0, 700, (5, 3)))
-                taken.cell("edges", name, (rank, 1))
-        taken.region("Solid", [0.0, rank, -1.0, 1.0])
+                taken.take("set_mesh_triangles", name, generator.integers(0, 700, (5, 3)))
+                taken.take("set_mesh_edge", name, rank, 1)
+        taken.take("set_mesh_access_region", "Solid", [0.0, rank, -1.0, 1.0])
     return taken.recorded(rank)
 
 

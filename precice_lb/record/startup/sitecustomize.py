@@ -19,8 +19,10 @@ class _Finder:
         if name == "precice_lb":  # wherever `run` was started from
             return PathFinder.find_spec(name, [os.path.dirname(os.path.dirname(os.path.dirname(_HERE)))])
         try:
+            if sys.version_info < (3, 10):  # noqa: UP036
+                raise ImportError("expected Python 3.10 or newer")
             from precice_lb.record.api import recording_spec
-        except Exception as error:  # as in a Python that is too old
+        except Exception as error:
             print(f"precice-lb: warning: {sys.executable} does not record: {error}", file=sys.stderr)
             return None
         return recording_spec(name)
