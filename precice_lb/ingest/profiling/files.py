@@ -12,10 +12,7 @@ from typing import Any, BinaryIO, NoReturn
 
 from precice_lb.exceptions import DataError
 
-__all__ = ["DATABASE", "PADDING", "BlockReader", "Header", "read_header"]
-
-PADDING = 16
-"""Bytes of filling before and after the lines of a block."""
+__all__ = ["DATABASE", "BlockReader", "Header", "read_header"]
 
 DATABASE = "sqlite"
 """Layout of what ``precice-profiling merge`` writes: see `precice_lb.ingest.profiling.database`."""
@@ -116,7 +113,7 @@ class BlockReader:
     Yields
     ------
     bytes
-        Whole lines in the text format, with `PADDING` bytes of filling on both sides.
+        Whole lines in the text format.
 
     Raises
     ------
@@ -131,7 +128,7 @@ class BlockReader:
         self._stream = lzma.LZMADecompressor(format=lzma.FORMAT_ALONE) if header.layout == "lzma" else None
 
     def __iter__(self) -> Iterator[bytes]:
-        header, filling = self._header, bytes(PADDING)
+        header = self._header
         is_json = header.layout == "json"
         try:
             with header.path.open("rb") as file:
@@ -141,7 +138,7 @@ class BlockReader:
                     if cut:
                         text = self._rest + data[:cut]
                         self._rest = data[cut:]
-                        yield b"".join((filling, _json_to_text(text) if is_json else text, filling))
+                        yield _json_to_text(text) if is_json else text
                     else:
                         self._rest += data
         except OSError as error:
