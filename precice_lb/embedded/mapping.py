@@ -33,8 +33,8 @@ def nearest_neighbours(origins: Array, candidates: Array) -> Indices:
         return np.empty(0, dtype=np.int64)
     if len(origins) * len(candidates) <= _FEW_PAIRS:
         distances = np.sqrt(((origins[:, None] - candidates) ** 2).sum(axis=2))
-        near: NDArray[np.bool_] = distances <= distances.min(axis=1, keepdims=True) * (1.0 + _TIE)
-        return near.argmax(axis=1)
+        first: Indices = (distances <= distances.min(axis=1, keepdims=True) * (1.0 + _TIE)).argmax(axis=1)
+        return first
     from scipy.spatial import cKDTree
 
     tree = cKDTree(candidates)
