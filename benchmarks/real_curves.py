@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from regret_parts.curves import INSIDE, CurvePair, MeasuredCurve, draw_curve_pair, load_curves
-from regret_parts.decide import DRAWS, believed_curve
+from regret_parts.decide import DRAWS, valid_curve
 from regret_parts.peers import ExtraP
 from regret_parts.settings import SETTINGS, applied, densities
 from regret_parts.statistics import describe
@@ -137,8 +137,8 @@ def _curves(name: str, pair: CurvePair, seconds: Array, seed: int, options: argp
         drawn: Curves = model.draw(DRAWS, seed)
         return drawn
     at = np.arange(1, highest + 1, dtype=np.float64)
-    believed = believed_curve(np.asarray(model.predict(at[:, None]), dtype=np.float64), pair.ranks)
-    return lambda ranks: believed[:, np.minimum(ranks.astype(int), highest) - 1]
+    valid = valid_curve(np.asarray(model.predict(at[:, None]), dtype=np.float64), pair.ranks)
+    return lambda ranks: valid[:, np.minimum(ranks.astype(int), highest) - 1]
 
 
 @lru_cache(maxsize=1)

@@ -8,8 +8,8 @@ noise, at 3, 5 or 7 rank counts. P ranks are split, at least 2 each; regret is t
 over that of the best split, minus 1. Contestants see the same readings. Besides the learners: the equal split; the one
 proportional to degrees of freedom, W e^(N/2); an oracle that knows families, priors and noise, so that its regret is
 what the readings do not tell; bayes that is told the noise too (bayes-told), so that what not knowing the noise costs
-stands apart from not knowing the families; pmnf as published (pmnf-raw), where the learner pmnf is believed as
-`recommend` does; and Extra-P 4.2.5 with negative exponents.
+stands apart from not knowing the families; pmnf as published (pmnf-raw), where the learner pmnf counts where
+`recommend` takes it; and Extra-P 4.2.5 with negative exponents.
 
 With `--block K` learners see K times as many ranks, readings and budgets: what a learner that knows no scale must not
 notice.

@@ -105,10 +105,9 @@ def caller(recorder: Recorder) -> Callable[..., None]:
     """Give a recorder what an ``advance`` gives it, at chosen times."""
     left = 1
 
-    def advance(begin: int, end: int, complete: bool, mapping: int = 0, wait: int = 0) -> None:
+    def advance(begin: int, end: int, complete: bool) -> None:
         nonlocal left
         recorder.take((begin, end, 0.1, complete))
-        recorder.take_parts((mapping, wait))
         if complete:
             left -= 1
             if left <= 0:

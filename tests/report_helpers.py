@@ -50,7 +50,7 @@ def configuration(scheme: str = "parallel", window: float = 0.1) -> str:
     return CONFIGURATION.format(scheme=scheme, window=window)
 
 
-def own_seconds(participant: str, ranks: int) -> float:
+def compute_seconds(participant: str, ranks: int) -> float:
     """The planted law: Inner has twice the work of Outer."""
     return {"Inner": 0.02 + 3.2 / ranks, "Outer": 0.02 + 1.6 / ranks}[participant]
 
@@ -59,7 +59,7 @@ def write_run(
     directory: Path, split: Mapping[str, int], *, start: int = START, windows: int = 4, **more: Any
 ) -> list[Path]:
     """Stores of one coupled run under parallel coupling: whoever is faster waits for the other."""
-    own = {who: own_seconds(who, ranks) for who, ranks in split.items()}
+    own = {who: compute_seconds(who, ranks) for who, ranks in split.items()}
     longest = max(own.values())
     text = more.pop("text", configuration())
     paths = []

@@ -71,7 +71,7 @@ class Contest:
     ----------
     contestants
         Names of learners; ``equal``, ``dof-proportional``, ``oracle``; ``pmnf-raw`` is pmnf as published, without the
-        guard of `precice_lb.models.believable_ranks`; ``bayes-told`` is bayes that is told the noise, as the oracle
+        guard of `precice_lb.models.valid_range`; ``bayes-told`` is bayes that is told the noise, as the oracle
         is; ``extra-p``.
     budgets
         Ranks in all.

@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precice_lb.exceptions import PreciceLBError
-from precice_lb.models import believable_ranks
+from precice_lb.models import valid_range
 from regret_parts.readings import Pair
 
-__all__ = ["LEAST", "believed_curve", "choose", "learned_curves", "proportional", "regret"]
+__all__ = ["LEAST", "choose", "learned_curves", "proportional", "regret", "valid_curve"]
 
 Array = NDArray[np.float64]
 
@@ -56,11 +56,11 @@ def choose(curves: tuple[Array, Array], budget: int) -> int:
     return LEAST + int(np.argmin(expected)) if np.isfinite(expected).any() else 0
 
 
-def believed_curve(seconds: Array, measured: Array) -> Array:
-    """Give one curve, shape (1, P), not finite outside of the ranks in which `recommend` would believe it."""
+def valid_curve(seconds: Array, measured: Array) -> Array:
+    """Give one curve, shape (1, P), not finite outside of the valid range of `recommend`."""
     curve = np.full((1, len(seconds)), np.inf)
     try:
-        low, high = believable_ranks(seconds, measured)
+        low, high = valid_range(seconds, measured)
     except PreciceLBError:
         return curve
     curve[0, low - 1 : high] = seconds[low - 1 : high]
@@ -68,7 +68,7 @@ def believed_curve(seconds: Array, measured: Array) -> Array:
 
 
 def learned_curves(model: Any, measured: Array, highest: int, seed: tuple[int, ...], block: int = 1) -> Array:
-    """Curves that `recommend` decides by: drawn where the learner can, else the predicted one where it is believed.
+    """Curves that `recommend` decides by: drawn where the learner can, else the predicted one where it is valid.
 
     Parameters
     ----------
@@ -89,11 +89,11 @@ def learned_curves(model: Any, measured: Array, highest: int, seed: tuple[int, .
     """
     ranks = block * np.arange(1, highest + 1, dtype=np.float64)
     draws = hasattr(model, "draw")
-    if draws and model.always_believable:
+    if draws and model.always_valid:
         return np.asarray(model.draw(DRAWS, np.random.default_rng(seed))(ranks), dtype=np.float64)
-    believed = believed_curve(np.asarray(model.predict(ranks[:, None]), dtype=np.float64), measured)
+    valid = valid_curve(np.asarray(model.predict(ranks[:, None]), dtype=np.float64), measured)
     if not draws:
-        return believed
+        return valid
     curves = np.array(model.draw(DRAWS, np.random.default_rng(seed))(ranks), dtype=np.float64)
-    curves[:, ~np.isfinite(believed[0])] = np.inf
+    curves[:, ~np.isfinite(valid[0])] = np.inf
     return curves

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 import numpy as np
 from numpy.typing import NDArray
 
-from precice_lb.models import bayes_likelihood, bayes_misfit, bayes_shapes, make_learner
+from precice_lb.models import bayes_discrepancy, bayes_likelihood, bayes_shapes, make_learner
 from regret_parts.curves import INSIDE, READINGS, MeasuredCurve, Placed
 
 __all__ = ["SETTINGS", "applied", "densities"]
@@ -34,14 +34,14 @@ SETTINGS: dict[str, Setting] = {
     "minima vary more": {"LOWEST_SPREAD": 4.0},
     "flatter rises": {"STEEPEST": 0.7},
     "steeper rises": {"STEEPEST": 1.8},
-    "smaller deviations": {"DEVIATION": 0.01},
-    "larger deviations": {"DEVIATION": 0.08},
+    "smaller discrepancies": {"DISCREPANCY": 0.01},
+    "larger discrepancies": {"DISCREPANCY": 0.08},
     "nearer beyond readings": {"BEYOND": 0.06},
     "farther beyond readings": {"BEYOND": 0.24},
-    "rougher deviations": {"RANKS_ALIKE": 2.5},
-    "smoother deviations": {"RANKS_ALIKE": 8.0},
+    "rougher discrepancies": {"RANKS_ALIKE": 2.5},
+    "smoother discrepancies": {"RANKS_ALIKE": 8.0},
 }
-MODULES = (bayes_shapes, bayes_likelihood, bayes_misfit)
+MODULES = (bayes_shapes, bayes_likelihood, bayes_discrepancy)
 # Cases of each source, and how near a density looks.
 CASES, WIDTH = 10, 0.03
 
@@ -83,7 +83,7 @@ def _density(curve: MeasuredCurve, rng: np.random.Generator, noise: float) -> fl
     seconds = truth(ranks) * np.exp(noise * rng.standard_normal(len(ranks)))
     model = make_learner("bayes").fit(ranks[:, None], seconds)
     at = np.append(np.sqrt(ranks[:-1] * ranks[1:]), 2 * last * INSIDE)
-    drawn = np.log(model.draw(model.members, 0)(at))  # type: ignore[attr-defined]
+    drawn = np.log(model.draw(model.particles, 0)(at))  # type: ignore[attr-defined]
     near = np.exp(-0.5 * ((np.log(truth(at)) - drawn) / WIDTH) ** 2) / WIDTH
     logs = np.log(near.mean(axis=0) + 1e-6)
     return float(logs[:-1].mean() + logs[-1])

@@ -9,7 +9,6 @@ import sys
 from pathlib import Path
 
 from precice_lb.exceptions import StudyError
-from precice_lb.record.programs import is_console_script
 
 __all__ = ["check_command", "command_tokens"]
 
@@ -44,10 +43,15 @@ def _program(name: str, directory: Path, case: Path) -> str:
             raise StudyError(f"{path} is not executable: chmod +x it, or name its interpreter in the command")
         # What lies in the case is started from the run's copy of it.
         return name if _copied(name, directory, case) else str(path.resolve())
-    found = shutil.which(name, path=os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")]))
+    found = _found(name)
     if found is None:
         raise StudyError(f"no program {name!r} beside {sys.executable} or on the path")
     return found
+
+
+def _found(name: str) -> str | None:
+    """Path of the program of that name: the one beside this Python first."""
+    return shutil.which(name, path=os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")]))
 
 
 def _copied(name: str, directory: Path, case: Path) -> bool:
@@ -64,9 +68,9 @@ def check_command(command: str, directory: Path, case: Path) -> None:
         return
     if not (directory / script).exists():
         by_name = by_run and "/" not in script
-        if by_name and is_console_script(script):
+        if by_name and _found(script) is not None:
             return
-        also = f", nor a console script of that name beside {sys.executable} or on the path" if by_name else ""
+        also = f", nor a program of that name beside {sys.executable} or on the path" if by_name else ""
         raise StudyError(f"no such script: {directory / script}{also}")
     if not os.path.isabs(script) and not _copied(script, directory, case):
         raise StudyError(

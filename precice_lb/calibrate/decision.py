@@ -75,7 +75,7 @@ class Beliefs:
     noise : mapping from participant to float
         Relative standard deviation of a run's seconds.
     schedule : Schedule
-        How the coupling turns own seconds into the window time.
+        How the coupling turns compute seconds into the window time.
     budget : int
         Ranks in all.
     lowest, highest : mappings from participant to int

@@ -156,7 +156,7 @@ class CalibrationDesign:
         split : mapping from participant to int
             Its ranks.
         seconds : mapping from participant to float
-            Own seconds per time window, without waiting for partners.
+            Compute seconds per time window, without waiting for partners.
         spread : mapping from participant to float, optional
             Standard errors of these, in seconds, where known.
         parameters : mapping from parameter to float, optional

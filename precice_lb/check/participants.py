@@ -25,11 +25,11 @@ MOST_TIMES = 10
 
 
 def check_participant(run: CoupledRun, name: str) -> tuple[Health, list[Finding]]:
-    """Give the numbers of one participant and what is wrong: nothing is, where its own time is negligible."""
+    """Give the numbers of one participant and what is wrong: nothing is, where its compute time is negligible."""
     part = run.participants[name]
     warmup = warmup_found(part)
     steady = judged_windows(run, part)
-    own, counts = part.own_per_iteration[steady], part.iterations[steady]
+    own, counts = part.compute_per_iteration[steady], part.iterations[steady]
     drift = drift_of(own) if len(own) >= LEAST_WINDOWS else Drift(math.nan, 0.0)
     outliers = outliers_of(own)
     # What drifts is not spread.
@@ -47,10 +47,10 @@ def check_participant(run: CoupledRun, name: str) -> tuple[Health, list[Finding]
         iterations=iterations,
         negligible=part.negligible,
         drift=drift.change,
-        drift_deviations=drift.deviations,
+        drift_z_score=drift.z_score,
         outliers=len(outliers),
         deviation=spread.deviation,
-        error=spread.error,
+        error=spread_of(own).error,
     )
     if part.negligible:
         return health, []
@@ -60,7 +60,7 @@ def check_participant(run: CoupledRun, name: str) -> tuple[Health, list[Finding]
 
 def judged_windows(run: CoupledRun, part: ParticipantRun) -> NDArray[np.bool_]:
     """Tell the windows that were measured and come after the warm-up that is left out or found, shape (W,)."""
-    return np.isfinite(part.own_seconds) & (part.windows > max(run.warmup_windows, warmup_found(part)))
+    return np.isfinite(part.compute_seconds) & (part.windows > max(run.warmup_windows, warmup_found(part)))
 
 
 def percent(share: float) -> str:
@@ -71,9 +71,9 @@ def percent(share: float) -> str:
 def _findings(
     run: CoupledRun, part: ParticipantRun, health: Health, own: Array, outliers: NDArray[np.intp], spread: Spread
 ) -> Iterator[Finding]:
-    if len(part.windows) and not part.own_measured:
+    if len(part.windows) and not part.compute_measured:
         remedy = "; ".join(part.timing_problems) or "record with a backend that tells waits, or with profiling files"
-        text = "its waits were not measured, so that its own seconds are not known"
+        text = "its waits were not measured, so that its compute seconds are not known"
         yield Finding("not measured", run.name, part.participant, text, remedy)
         return
     yield from _of_warmup(run, part, health, own)
@@ -96,7 +96,7 @@ def _of_warmup(run: CoupledRun, part: ParticipantRun, health: Health, own: Array
     if not len(own) or not (unseen or found > run.warmup_windows):
         return
     first = run.warmup_stated + 1 if found > run.warmup_stated else 1
-    early = part.own_per_iteration[(part.windows >= first) & (part.windows <= found)]
+    early = part.compute_per_iteration[(part.windows >= first) & (part.windows <= found)]
     change = float(np.median(early[np.isfinite(early)]) / np.median(own) - 1)
     which = f"window {first} is" if first == found else f"windows {first} to {found} are"
     word = "slower" if change > 0 else "faster"
@@ -127,7 +127,7 @@ def _of_drift(health: Health, windows: int) -> Iterator[Finding]:
             health,
             "drift",
             f"its seconds{health.each or ' per window'} {word} by {percent(abs(health.drift))} over "
-            f"{plural(windows, 'window')} ({abs(health.drift_deviations):.1f} standard deviations)",
+            f"{plural(windows, 'window')} ({abs(health.drift_z_score):.1f} standard deviations)",
             "the load changes (refinement, particles, contact): start calibration runs from a state that production "
             "spends its time in, or record more of it",
             abs(health.drift),
@@ -163,7 +163,7 @@ def _of_hidden_wait(part: ParticipantRun, health: Health, own: Array) -> Iterato
             health,
             "shared cores",
             f"for {part.hidden_wait:.3g} s{health.each or ' per window'} (median) inside of advance, {percent(share)} "
-            "of its own seconds, its partner worked on the same core; they count as waiting",
+            "of its compute seconds, its partner worked on the same core; they count as waiting",
             "pin the ranks of each participant to cores of their own, as calibrate does",
             share,
         )

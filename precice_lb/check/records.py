@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from precice_lb.dataset.series import UNLIKELY
+from precice_lb.plain import plain
 from precice_lb.plural import plural
 
 __all__ = ["DRIFT", "CheckResult", "Finding", "FindingGroup", "Health"]
@@ -92,13 +93,13 @@ class Health:
     warmup_left_out, warmup_found
         Windows left out at the start, and those that are unlike the others.
     seconds
-        Own seconds per window after both: the median per coupling iteration times the mean iterations; NaN where not
-        measured.
+        Compute seconds per window after both: the median per coupling iteration times the mean iterations; NaN where
+        not measured.
     iterations
         Mean coupling iterations per window.
     negligible
-        Whether its own time is less than 1 % of its windows, so that nothing is found about it.
-    drift, drift_deviations
+        Whether its compute time is less than 1 % of its windows, so that nothing is found about it.
+    drift, drift_z_score
         Relative change over the run (NaN where there are too few windows to tell), and how unlikely it is as in
         `precice_lb.dataset.series.Drift`.
     outliers
@@ -117,7 +118,7 @@ class Health:
     iterations: float
     negligible: bool
     drift: float
-    drift_deviations: float
+    drift_z_score: float
     outliers: int
     deviation: float
     error: float
@@ -125,7 +126,7 @@ class Health:
     @property
     def drifts(self) -> bool:
         """Whether the drift is worth a word: neither small nor chance."""
-        return not self.negligible and abs(self.drift_deviations) > UNLIKELY and abs(self.drift) > DRIFT
+        return not self.negligible and abs(self.drift_z_score) > UNLIKELY and abs(self.drift) > DRIFT
 
     @property
     def drift_text(self) -> str:
@@ -136,10 +137,6 @@ class Health:
     def each(self) -> str:
         """The words that tell seconds per iteration, where a window has several of these."""
         return " per coupling iteration" if self.iterations > 1 else ""
-
-    def to_dict(self) -> dict[str, Any]:
-        """Give plain JSON types; null for what is not known."""
-        return {key: _plain(value) for key, value in self.__dict__.items()}
 
 
 @dataclass(frozen=True)
@@ -178,12 +175,8 @@ class CheckResult:
         """Give plain JSON types (seconds; shares of 1)."""
         return {
             "format": "precice-lb-check",
-            "format_version": 1,
+            "format_version": 2,
             "warmup": self.warmup,
-            "participants": [health.to_dict() for health in self.healths],
-            "findings": [dict(finding.__dict__) for finding in self.findings],
+            "participants": plain(self.healths),
+            "findings": plain(self.findings),
         }
-
-
-def _plain(value: Any) -> Any:
-    return None if isinstance(value, float) and not math.isfinite(value) else value

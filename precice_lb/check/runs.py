@@ -74,9 +74,9 @@ def _shared(run: CoupledRun) -> Iterator[Finding]:
         common = np.intersect1d(first.windows[judged_windows(run, first)], second.windows[judged_windows(run, second)])
         for part in (first, second):
             rows = np.isin(part.windows, common)
-            series.append(part.own_per_iteration[rows])
-        correlation, deviations = shared_slowness(series[0], series[1])
-        if correlation > CORRELATION and deviations > UNLIKELY and max(spread_of(s).deviation for s in series) > DRIFT:
+            series.append(part.compute_per_iteration[rows])
+        correlation, z_score = shared_slowness(series[0], series[1])
+        if correlation > CORRELATION and z_score > UNLIKELY and max(spread_of(s).deviation for s in series) > DRIFT:
             yield Finding(
                 "other load",
                 run.name,
@@ -155,5 +155,5 @@ def _time(run: CoupledRun) -> tuple[float, float]:
 
 
 def _seconds(health: Health) -> float:
-    """Give the median own seconds per coupling iteration."""
+    """Give the median compute seconds per coupling iteration."""
     return health.seconds / health.iterations

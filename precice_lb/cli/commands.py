@@ -19,14 +19,14 @@ _DEMO_STUDY = Path("configs", "pulse.toml")
 
 @app.command
 def run(*arguments: Annotated[str, Parameter(allow_leading_hyphen=True)]) -> int:
-    """Run an unchanged Python solver with every time window recorded, also as ranks of mpiexec.
+    """Run an unchanged Python solver, or what starts it, with every time window recorded.
 
     Example: mpiexec -n 4 precice-lb run solver.py --mesh fine
 
     Parameters
     ----------
     arguments
-        The solver's script (or -m and a module) and its own arguments.
+        The solver's script (or -m and a module), or a program that starts it, and its own arguments.
     """
     from precice_lb.record.run import run as run_solver
 

@@ -50,7 +50,7 @@ class Machine:
     share
         Participants that never work at the same time and take turns on the same cores: Fluid/Solid, or ICE+LND/ATM.
     share_overhead
-        By what share own seconds rise because of that: 0.05 is 5 %.
+        By what share compute seconds rise because of that: 0.05 is 5 %.
     """
 
     cores: int | None = None

@@ -44,8 +44,8 @@ def recommend(
     ----------
     sources
         The directory of a campaign, directories of stores, or CSV files with the columns participant, ranks and seconds
-        (own seconds per window). A campaign brings its study's budget, bounds, parameters and learner, where no option
-        says otherwise, and its failed splits.
+        (compute seconds per window). A campaign brings its study's budget, bounds, parameters and learner, where no
+        option says otherwise, and its failed splits.
     ranks
         Total number of ranks to split; or --cores, or --nodes.
     machine

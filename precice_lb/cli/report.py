@@ -43,7 +43,7 @@ def report(
     ----------
     sources
         The directory of a campaign, directories of stores, or CSV files with the columns participant, ranks and
-        seconds (own seconds per window).
+        seconds (compute seconds per window).
     output
         Where to write.
     ranks

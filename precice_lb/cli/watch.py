@@ -23,7 +23,7 @@ REACHED = 3
 """Exit code where a threshold was reached."""
 
 _MEASURES = ("gain", "waiting", "drift")
-# A look must not take more than this share of a core.
+# A poll must not take more than this share of a core.
 _SHARE = 0.02
 
 
@@ -44,7 +44,7 @@ def watch(
 
     It reads the files that the run writes (stores, and preCICE's profiling files for waits on libprecice and for
     solvers without a recorder), locks nothing, and may run on another node. On a terminal the view is live; in a pipe
-    each look is a line. It ends when the run has ended. Exit code 3 says that a threshold was reached.
+    each poll is a line. It ends when the run has ended. Exit code 3 says that a threshold was reached.
 
     Example: precice-lb watch precice-lb-store --measurements demo --restart-cost 600
 
@@ -63,11 +63,11 @@ def watch(
         End with exit code 3 when the gain of another split, the share of core time that waits, or the change of a
         participant's load reaches so many percent: gain=10, waiting=30, drift=20; given again, any one will do.
     once
-        Look once and end.
+        Poll once and end.
     every
-        Seconds between two looks, at least.
+        Seconds between two polls, at least.
     format
-        A table to read, or JSON: one object, and without --once one per look and line.
+        A table to read, or JSON: one object, and without --once one per poll and line.
     warmup
         Time windows to leave out; by default what the run says, else 1.
     learner
@@ -87,7 +87,7 @@ def watch(
         return REACHED if _reached(found, limits) else 0
     observer = Observer(directory, **words)  # type: ignore[arg-type]
     with _screen(format) as show:
-        for snapshot in _looks(observer, every):
+        for snapshot in _polls(observer, every):
             show(snapshot)
             if _reached(snapshot, limits):
                 return REACHED
@@ -103,12 +103,12 @@ def _come_last() -> None:
             os.nice(19)
 
 
-def _looks(observer: Observer, every: float) -> Iterator[Snapshot]:
-    """Look again and again, until the run has ended; less often where looking takes long."""
+def _polls(observer: Observer, every: float) -> Iterator[Snapshot]:
+    """Poll until the run has ended; less often where polling takes long."""
     told = False
     while True:
         begin = time.monotonic()
-        snapshot = observer.look()
+        snapshot = observer.poll()
         if snapshot is not None:
             yield snapshot
             if not snapshot.is_running:
@@ -120,7 +120,7 @@ def _looks(observer: Observer, every: float) -> Iterator[Snapshot]:
 
 
 class _Lines:
-    """Prints a line, or a JSON object, for each look that saw something new."""
+    """Prints a line, or a JSON object, for each poll that found something new."""
 
     def __init__(self, format: str) -> None:
         self._format = format

@@ -1,6 +1,6 @@
 """What coupled runs did: per participant and time window, and as samples for performance models.
 
-A participant's own cost per time window is the window's wall time without the wait for its partners. Ranks without
+A participant's compute time per time window is the window's wall time without the wait for its partners. Ranks without
 interface vertices do not wait in ``advance`` but in their solver's next collective, where waiting looks like
 solving; so the wait is taken from the ranks that receive data and subtracted from the wall time of the window.
 """

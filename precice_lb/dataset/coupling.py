@@ -2,150 +2,66 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from xml.parsers import expat
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
 
-__all__ = ["accelerators", "participant_names", "serial_pair", "serial_second_participants"]
+from precice_lb.precice_xml import Element, is_true
+from precice_lb.precice_xml.reader import root_children
 
-# How preCICE spells true.
-TRUE = ("true", "yes", "on", "1")
+__all__ = ["Roles", "roles_of"]
 
 
-def participant_names(configuration: str) -> tuple[str, ...]:
-    """Names of all participants of a configuration.
+@dataclass(frozen=True)
+class Roles:
+    """What participants do in their coupling schemes (preCICE 3.4.1, ``cplscheme/``).
 
-    Parameters
+    Attributes
     ----------
-    configuration : str
-        Text of ``precice-config.xml``.
-
-    Returns
-    -------
-    tuple of str
-        In the order of the file; empty for text that is not XML.
+    participants : tuple of str
+        All names, in the order of the file.
+    second : frozenset of str or None
+        Who is second in a serial scheme, and so receives the data of its first window (or iteration) inside
+        ``initialize`` and those of every later one at the end of the ``advance`` before; None without a serial scheme.
+    serial_pair : (str, str) or None
+        First and second participant where the only scheme is a serial one.
+    accelerating : mapping of str to str
+        From those that wait in every iteration of an implicit scheme with an acceleration to the one who accelerates
+        meanwhile: the second of two participants, the controller of several.
     """
-    names: dict[str, None] = {}
 
-    def start(tag: str, attributes: dict[str, str]) -> None:
-        if tag == "participant" and "name" in attributes:
-            names[attributes["name"]] = None
-
-    return tuple(names) if _parse(configuration, start, lambda tag: None) else ()
+    participants: tuple[str, ...]
+    second: frozenset[str] | None
+    serial_pair: tuple[str, str] | None
+    accelerating: Mapping[str, str]
 
 
-def serial_second_participants(configuration: str) -> frozenset[str] | None:
-    """Names of the participants that are second in a serial coupling scheme.
-
-    Such a participant receives the data of its first window (or iteration) inside ``initialize`` and those of every
-    later one at the end of the ``advance`` before (preCICE 3.4.1, ``cplscheme/SerialCouplingScheme.cpp``).
-
-    Parameters
-    ----------
-    configuration : str
-        Text of ``precice-config.xml``.
-
-    Returns
-    -------
-    frozenset of str or None
-        None without a serial scheme, and for text that is not XML.
-    """
-    names: set[str] = set()
-    schemes = 0
-    serial = False
-
-    def start(tag: str, attributes: dict[str, str]) -> None:
-        nonlocal schemes, serial
-        if tag.startswith("coupling-scheme:"):
-            serial = tag.startswith("coupling-scheme:serial-")
-            schemes += serial
-        elif serial and tag == "participants" and "second" in attributes:
-            names.add(attributes["second"])
-
-    if not _parse(configuration, start, lambda tag: None):
-        return None
-    return frozenset(names) if schemes else None
+@lru_cache(maxsize=64)
+def roles_of(configuration: str) -> Roles:
+    """Find who does what, of anything that is XML: a run may be older than the rules of today's preCICE."""
+    elements = root_children(configuration)
+    names = [each.attributes["name"] for each in elements if each.tag == "participant" and "name" in each.attributes]
+    schemes = [each for each in elements if each.tag.startswith("coupling-scheme:")]
+    pairs = [_pair(scheme) for scheme in schemes]
+    serial = [
+        pair for scheme, pair in zip(schemes, pairs, strict=True) if scheme.tag.split(":")[1].startswith("serial-")
+    ]
+    accelerating: dict[str, str] = {}
+    for scheme, pair in zip(schemes, pairs, strict=True):
+        members = [each.attributes for each in scheme.children if each.tag == "participant"]
+        controllers = [each.get("name", "") for each in members if is_true(each.get("control", ""))]
+        who = (controllers or pair or [""])[-1]
+        if who and any(each.tag.startswith("acceleration:") for each in scheme.children):
+            accelerating |= dict.fromkeys({*pair, *(each.get("name", "") for each in members)} - {who}, who)
+    return Roles(
+        participants=tuple(dict.fromkeys(names)),
+        second=frozenset(pair[1] for pair in serial if pair) if serial else None,
+        serial_pair=(pairs[0][0], pairs[0][1]) if len(schemes) == len(serial) == 1 and pairs[0] else None,
+        accelerating=accelerating,
+    )
 
 
-def serial_pair(configuration: str) -> tuple[str, str] | None:
-    """First and second participant of a serial scheme that is the only scheme of a configuration.
-
-    Parameters
-    ----------
-    configuration : str
-        Text of ``precice-config.xml``.
-
-    Returns
-    -------
-    (str, str) or None
-        None with other schemes, and for text that is not XML.
-    """
-    schemes: list[str] = []
-    pairs: list[tuple[str, str]] = []
-
-    def start(tag: str, attributes: dict[str, str]) -> None:
-        if tag.startswith("coupling-scheme:"):
-            schemes.append(tag)
-        elif schemes and tag == "participants" and {"first", "second"} <= attributes.keys():
-            pairs.append((attributes["first"], attributes["second"]))
-
-    if not _parse(configuration, start, lambda tag: None):
-        return None
-    only = len(schemes) == len(pairs) == 1 and schemes[0].startswith("coupling-scheme:serial-")
-    return pairs[0] if only else None
-
-
-def accelerators(configuration: str) -> dict[str, str]:
-    """Who accelerates while a participant waits, in every iteration of an implicit scheme with an acceleration.
-
-    That is the second of two participants and the controller of several (preCICE 3.4.1, ``doImplicitStep`` in
-    ``cplscheme/BaseCouplingScheme.cpp``).
-
-    Parameters
-    ----------
-    configuration : str
-        Text of ``precice-config.xml``.
-
-    Returns
-    -------
-    dict of str to str
-        From the participants that wait to the one who accelerates; empty for text that is not XML.
-    """
-    found: dict[str, str] = {}
-    members: list[str] = []
-    accelerating, inside, accelerates = "", False, False
-
-    def start(tag: str, attributes: dict[str, str]) -> None:
-        nonlocal accelerating, inside, accelerates
-        if tag.startswith("coupling-scheme:"):
-            members.clear()
-            accelerating, inside, accelerates = "", True, False
-        elif inside and tag == "participants":
-            accelerating = attributes.get("second", "")
-            members.extend((attributes.get("first", ""), accelerating))
-        elif inside and tag == "participant":
-            members.append(attributes.get("name", ""))
-            accelerating = members[-1] if attributes.get("control", "").lower() in TRUE else accelerating
-        elif inside and tag.startswith("acceleration:"):
-            accelerates = True
-
-    def end(tag: str) -> None:
-        nonlocal inside
-        if tag.startswith("coupling-scheme:"):
-            inside = False
-            if accelerates and accelerating:
-                found.update(dict.fromkeys(set(members) - {accelerating}, accelerating))
-
-    return found if _parse(configuration, start, end) else {}
-
-
-def _parse(configuration: str, start: Callable[[str, dict[str, str]], None], end: Callable[[str], None]) -> bool:
-    """Call back for every element; False for text that is not XML."""
-    # Without a namespace separator expat takes preCICE's undeclared prefixes as plain names.
-    parser = expat.ParserCreate()
-    parser.StartElementHandler = start
-    parser.EndElementHandler = end
-    try:
-        parser.Parse(configuration, True)
-    except (expat.ExpatError, ValueError):
-        return False
-    return True
+def _pair(scheme: Element) -> list[str]:
+    """First and second participant of a scheme of two; empty for one of several."""
+    given = next((each.attributes for each in scheme.children if each.tag == "participants"), {})
+    return [given["first"], given["second"]] if {"first", "second"} <= given.keys() else []

@@ -1,4 +1,4 @@
-"""One participant of a coupled run: from the rows of its ranks to wait and own cost per time window."""
+"""One participant of a coupled run: from the rows of its ranks to wait and compute time per time window."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ class ParticipantTimes:
             ranks=int(self.metadata["size"]),
             windows=layout.windows,
             window_seconds=layout.of_windows(self.busy + wait) if measured else layout.of_windows(self.wall),
-            own_seconds=layout.of_windows(own),
+            compute_seconds=layout.of_windows(own),
             wait_seconds=layout.of_windows(wait),
             iterations=layout.iterations,
             rank_solve=self.rank["solve"],
@@ -118,7 +118,7 @@ class ParticipantTimes:
             metadata=self.metadata,
             receiving=self.receiving,
             iteration_windows=np.array([int(where.sum()) for where in each], dtype=np.int64),
-            iteration_own=np.array([_mean(own[where]) for where in each]),
+            iteration_compute=np.array([_mean(own[where]) for where in each]),
             iteration_wait=np.array([_mean(wait[where]) for where in each]),
             timing_problems=self.problems,
             hidden_wait=self.hidden,

@@ -14,7 +14,7 @@ from precice_lb.dataset.places import Places, crowding
 
 __all__ = ["CoupledRun", "MeasuredRun", "Measurements", "ParticipantRun", "load_imbalance"]
 
-# A participant whose own time is less than this share of its windows sets nothing.
+# A participant whose compute time is less than this share of its windows sets nothing.
 NEGLIGIBLE = 0.01
 
 
@@ -32,7 +32,7 @@ class ParticipantRun:
         Completed time windows that every rank recorded, rising.
     window_seconds : ndarray, shape (W,)
         Wall seconds of each window.
-    own_seconds : ndarray, shape (W,)
+    compute_seconds : ndarray, shape (W,)
         Wall seconds without waiting for partners, all coupling iterations and substeps together; NaN where waits were
         not measured.
     wait_seconds : ndarray, shape (W,)
@@ -48,8 +48,8 @@ class ParticipantRun:
         Ranks that receive data: only their waits are waits for partners. Where none is known to, all False.
     iteration_windows : ndarray of int64, shape (I,)
         Windows after warm-up that had a first, second, … coupling iteration.
-    iteration_own, iteration_wait : ndarray, shape (I,)
-        Mean own seconds and wait of that iteration; NaN where not measured.
+    iteration_compute, iteration_wait : ndarray, shape (I,)
+        Mean compute seconds and wait of that iteration; NaN where not measured.
     timing_problems : dict of str to int
         Why mapping and wait were not measured and what to set, with the number of ranks that say so.
     hidden_wait : float
@@ -63,7 +63,7 @@ class ParticipantRun:
     ranks: int
     windows: NDArray[np.int64]
     window_seconds: NDArray[np.float64]
-    own_seconds: NDArray[np.float64]
+    compute_seconds: NDArray[np.float64]
     wait_seconds: NDArray[np.float64]
     iterations: NDArray[np.float64]
     rank_solve: NDArray[np.float64]
@@ -73,29 +73,29 @@ class ParticipantRun:
     metadata: dict[str, Any]
     receiving: NDArray[np.bool_]
     iteration_windows: NDArray[np.int64]
-    iteration_own: NDArray[np.float64]
+    iteration_compute: NDArray[np.float64]
     iteration_wait: NDArray[np.float64]
     timing_problems: dict[str, int]
     hidden_wait: float = 0.0
     places: Places = field(default_factory=dict)
 
     @property
-    def own_per_iteration(self) -> NDArray[np.float64]:
-        """Own seconds of each window per coupling iteration, shape (W,)."""
-        return self.own_seconds / np.maximum(self.iterations, 1.0)
+    def compute_per_iteration(self) -> NDArray[np.float64]:
+        """Compute seconds of each window per coupling iteration, shape (W,)."""
+        return self.compute_seconds / np.maximum(self.iterations, 1.0)
 
     @property
     def negligible(self) -> bool:
-        """Whether its own time is less than 1 % of its windows (medians): whatever it does decides nothing."""
-        known = np.isfinite(self.own_seconds) & np.isfinite(self.window_seconds)
+        """Whether its compute time is less than 1 % of its windows (medians): whatever it does decides nothing."""
+        known = np.isfinite(self.compute_seconds) & np.isfinite(self.window_seconds)
         if not known.any():
             return False
-        return bool(np.median(self.own_seconds[known]) < NEGLIGIBLE * np.median(self.window_seconds[known]))
+        return bool(np.median(self.compute_seconds[known]) < NEGLIGIBLE * np.median(self.window_seconds[known]))
 
     @property
-    def own_measured(self) -> bool:
-        """Whether waits were measured in some window, so that an own cost is known."""
-        return bool(np.isfinite(self.own_seconds).any())
+    def compute_measured(self) -> bool:
+        """Whether waits were measured in some window, so that a compute time is known."""
+        return bool(np.isfinite(self.compute_seconds).any())
 
     @property
     def imbalance(self) -> float:
@@ -158,8 +158,8 @@ class CoupledRun:
 
     @property
     def imbalance(self) -> float:
-        """Load imbalance (max - min) / max between the participants' mean own seconds; NaN if unknown."""
-        costs = [_mean(run.own_seconds[self.steady(name)]) for name, run in self.participants.items()]
+        """Load imbalance (max - min) / max between the participants' mean compute seconds; NaN if unknown."""
+        costs = [_mean(run.compute_seconds[self.steady(name)]) for name, run in self.participants.items()]
         return load_imbalance(np.array(costs)) if np.isfinite(costs).all() else math.nan
 
 
@@ -176,8 +176,8 @@ class MeasuredRun:
     window_seconds, standard_errors : dict of str to float
         By participant, mean wall seconds of its windows after warm-up without outliers, with as many iterations per
         window as all runs have in the mean; and the standard error.
-    own_seconds : dict of str to float
-        By participant, its sample: own seconds per window, from the median per iteration.
+    compute_seconds : dict of str to float
+        By participant, its sample: compute seconds per window, from the median per iteration.
     parameters : dict of str to dict
         Of the case, by participant.
     crowding : str
@@ -188,7 +188,7 @@ class MeasuredRun:
     split: dict[str, int]
     window_seconds: dict[str, float]
     standard_errors: dict[str, float]
-    own_seconds: dict[str, float]
+    compute_seconds: dict[str, float]
     parameters: dict[str, dict[str, Any]]
     crowding: str = ""
 
@@ -200,8 +200,8 @@ class Measurements:
     Attributes
     ----------
     samples : dict of str to ndarray, shape (n, 2)
-        By participant: ranks and own seconds per time window, one row per run. For recorded runs the median seconds per
-        coupling iteration times the mean iterations per window of all runs.
+        By participant: ranks and compute seconds per time window, one row per run. For recorded runs the median seconds
+        per coupling iteration times the mean iterations per window of all runs.
     spread : dict of str to ndarray, shape (n,)
         Standard error of each row's seconds; NaN where unknown.
     configuration : str or None
@@ -220,8 +220,8 @@ class Measurements:
     runs : tuple of MeasuredRun
         What recorded runs measured as a whole, to compare predictions with.
     overhead : dict of str to float
-        Where measured, the part of its own seconds that a participant spends in ``advance`` without mapping: where it
-        accelerates, most of it is acceleration.
+        Where measured, the part of its compute seconds that a participant spends in ``advance`` without mapping: where
+        it accelerates, most of it is acceleration.
     core_hours : float
         What the recorded runs took, from the start of each participant to its end, one core per rank; NaN if unknown.
     remarks : tuple of str

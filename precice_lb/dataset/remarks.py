@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from precice_lb.dataset.coupling import participant_names
+from precice_lb.dataset.coupling import roles_of
 from precice_lb.dataset.records import CoupledRun
 from precice_lb.plural import plural
 
@@ -24,7 +24,7 @@ def unfinished(run: CoupledRun) -> str:
 
 def missing(run: CoupledRun) -> tuple[str, str]:
     """Say which participants of the configuration have no stores, and what to do; empty where none is missing."""
-    names = [name for name in participant_names(run.configuration) if name not in run.participants]
+    names = [name for name in roles_of(run.configuration).participants if name not in run.participants]
     if not names:
         return "", ""
     where = f" in {run.directory}" if run.directory is not None else ""

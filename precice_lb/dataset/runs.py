@@ -1,4 +1,4 @@
-"""From store files to coupled runs: waits and own cost per participant and time window."""
+"""From store files to coupled runs: waits and compute time per participant and time window."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from precice_lb.dataset.coupling import accelerators, serial_pair, serial_second_participants
+from precice_lb.dataset.coupling import roles_of
 from precice_lb.dataset.names import common_directory, distinct_names
 from precice_lb.dataset.participants import participant_times
 from precice_lb.dataset.records import CoupledRun, ParticipantRun
@@ -89,10 +89,11 @@ def _coupled_run(groups: Sequence[Sequence[RankStore]], warmup: int | None, comp
 
 def _participants(groups: Sequence[Sequence[RankStore]], configuration: str, warmup: int) -> dict[str, ParticipantRun]:
     """Reduce the ranks of all participants of a coupled run."""
-    seconds = serial_second_participants(configuration) or ()
-    tables = [participant_times(group, warmup, second=group[0].metadata["participant"] in seconds) for group in groups]
+    roles = roles_of(configuration)
+    second = roles.second or ()
+    tables = [participant_times(group, warmup, second=group[0].metadata["participant"] in second) for group in groups]
     named = {str(table.metadata["participant"]): table for table in tables}
-    pair = serial_pair(configuration)
+    pair = roles.serial_pair
     if pair is not None and set(pair) == set(named):
         floor = settle_serial_pair(named[pair[0]], named[pair[1]], warmup)
     else:
@@ -116,8 +117,8 @@ def warmup_found(part: ParticipantRun) -> int:
     """
     if part.negligible:
         return 0
-    known = np.isfinite(part.own_seconds)
-    count = warmup_of(part.own_per_iteration[known])
+    known = np.isfinite(part.compute_seconds)
+    count = warmup_of(part.compute_per_iteration[known])
     return int(part.windows[known][count - 1]) if count else 0
 
 
@@ -139,11 +140,12 @@ def transfer_floor(configuration: str, least_waits: Mapping[str, float], least_o
     float
         From 0 on.
     """
-    if serial_second_participants(configuration) is not None:
+    roles = roles_of(configuration)
+    if roles.second is not None:
         return 0.0
-    accelerating = accelerators(configuration)
     waits = []
     for name, wait in least_waits.items():
-        delay = least_overheads.get(accelerating[name], math.nan) if name in accelerating else 0.0
+        accelerating = roles.accelerating.get(name)
+        delay = 0.0 if accelerating is None else least_overheads.get(accelerating, math.nan)
         waits.append(wait - delay)
     return max(min(filter(math.isfinite, waits), default=0.0), 0.0)

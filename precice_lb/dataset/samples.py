@@ -50,7 +50,7 @@ def load_measurements(
 def measurements_from_runs(runs: Sequence[CoupledRun], iterations: Mapping[str, float] | None = None) -> Measurements:
     """Reduce runs to one sample per run and participant.
 
-    A sample is the median of the own seconds per coupling iteration over the windows after warm-up, times the mean
+    A sample is the median of the compute seconds per coupling iteration over the windows after warm-up, times the mean
     iterations per window of all runs: how many iterations the recorded windows happened to need is the same for every
     split, and no noise of its cost.
 
@@ -84,7 +84,7 @@ def measurements_from_runs(runs: Sequence[CoupledRun], iterations: Mapping[str, 
             steady = run.steady(name)
             if not steady.any():
                 continue
-            each = part.own_per_iteration[steady]
+            each = part.compute_per_iteration[steady]
             each = each[np.isfinite(each)]
             if not len(each):
                 raise DataError(f"run {run.name}: {_not_measured(name, part)}")
@@ -155,7 +155,7 @@ def recorded_windows(run: CoupledRun) -> dict[str, NDArray[np.float64]]:
     """
     parts = {name: (part, run.steady(name)) for name, part in run.participants.items()}
     indices = [part.windows[steady] for part, steady in parts.values()]
-    each = {name: part.own_per_iteration[steady] for name, (part, steady) in parts.items()}
+    each = {name: part.compute_per_iteration[steady] for name, (part, steady) in parts.items()}
     counts = {name: part.iterations[steady] for name, (part, steady) in parts.items()}
     if all(np.array_equal(other, indices[0]) for other in indices):
         known = np.isfinite(np.stack(list(each.values()))).all(axis=0)
@@ -177,13 +177,13 @@ def _measured_run(run: CoupledRun, iterations: Mapping[str, float]) -> MeasuredR
     """Mean windows of a run, as its samples count iterations; None where a participant has none after warm-up."""
     windows, errors, own, parameters = {}, {}, {}, {}
     for name, part in run.participants.items():
-        steady = run.steady(name) & np.isfinite(part.own_seconds)
+        steady = run.steady(name) & np.isfinite(part.compute_seconds)
         if not steady.any():
             return None
         counts = np.maximum(part.iterations[steady], 1.0)
         mean, error = mean_of(part.window_seconds[steady] / counts)
         windows[name], errors[name] = mean * iterations[name], error * iterations[name]
-        own[name] = float(np.median(part.own_per_iteration[steady])) * iterations[name]
+        own[name] = float(np.median(part.compute_per_iteration[steady])) * iterations[name]
         parameters[name] = dict(part.metadata.get("parameters") or {})
     split = {name: part.ranks for name, part in run.participants.items()}
     return MeasuredRun(run.name, split, windows, errors, own, parameters, run.crowding)
@@ -213,7 +213,7 @@ def _overhead(runs: Sequence[CoupledRun]) -> dict[str, float]:
     parts: dict[str, list[float]] = {}
     for run in runs:
         for name, part in run.participants.items():
-            own = part.own_seconds[run.steady(name)]
+            own = part.compute_seconds[run.steady(name)]
             spent = part.rank_overhead[part.receiving] if part.receiving.any() else part.rank_overhead
             if np.isfinite(spent).any() and np.isfinite(own).any() and np.nanmean(own) > 0:
                 parts.setdefault(name, []).append(min(float(np.nanmax(spent) / np.nanmean(own)), 0.99))
@@ -237,7 +237,7 @@ def _require_same_case(first: CoupledRun, other: CoupledRun) -> None:
 
 
 def _not_measured(name: str, part: ParticipantRun) -> str:
-    """Say why the own cost of a participant is unknown, and what to do."""
+    """Say why the compute time of a participant is unknown, and what to do."""
     remedy = "; ".join(part.timing_problems) or (
         f"found none from backend {part.metadata['backend']}; record with PRECICE_LB_BACKEND=embedded or give seconds "
         "in a CSV file"

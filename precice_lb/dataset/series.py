@@ -50,18 +50,18 @@ class Drift:
     ----------
     change
         From its begin to its end, relative to its median; the slope is Theil's and Sen's.
-    deviations
+    z_score
         How unlikely it is by chance, as standard deviations of a normal distribution: by Kendall's rank correlation
         with the window, or by the rank sum of Mann and Whitney.
     """
 
     change: float
-    deviations: float
+    z_score: float
 
     @property
     def significant(self) -> bool:
         """Whether chance would give it less than once in a thousand times."""
-        return abs(self.deviations) > UNLIKELY
+        return abs(self.z_score) > UNLIKELY
 
 
 @dataclass(frozen=True)
@@ -73,8 +73,8 @@ class Spread:
     deviation
         Standard deviation of a window relative to the median, from the median absolute deviation.
     error
-        Standard error of the median, relative; windows that follow each other are alike to some extent (lag-1
-        autocorrelation) and count less.
+        Standard error of the median, relative: the one that `check` tells and that models weigh samples by. Windows
+        that follow each other are alike to some extent (lag-1 autocorrelation) and count less.
     windows
         How many there are.
     """
@@ -131,7 +131,7 @@ def drift_of(seconds: Array) -> Drift:
     blocks = np.array([np.median(part) for part in np.array_split(seconds, min(n, BLOCKS))])
     slope = float(scipy.stats.theilslopes(blocks).slope)
     tau, chance = scipy.stats.kendalltau(np.arange(len(blocks)), blocks)
-    return Drift(slope * (len(blocks) - 1) / float(np.median(seconds)), _normal_deviations(tau, chance))
+    return Drift(slope * (len(blocks) - 1) / float(np.median(seconds)), _z_score(tau, chance))
 
 
 def shift_of(earlier: Array, latest: Array) -> Drift:
@@ -150,8 +150,8 @@ def shift_of(earlier: Array, latest: Array) -> Drift:
     if min(len(earlier), len(latest)) < LEAST_WINDOWS:
         return Drift(0.0, 0.0)
     greater, chance = scipy.stats.mannwhitneyu(latest, earlier, method="asymptotic")
-    deviations = _normal_deviations(greater - len(earlier) * len(latest) / 2, chance)
-    return Drift(float(np.median(latest) / np.median(earlier)) - 1, deviations)
+    z_score = _z_score(greater - len(earlier) * len(latest) / 2, chance)
+    return Drift(float(np.median(latest) / np.median(earlier)) - 1, z_score)
 
 
 def outliers_of(seconds: Array) -> NDArray[np.intp]:
@@ -178,10 +178,13 @@ def spread_of(seconds: Array) -> Spread:
         deviation = NORMAL_MEAN * float(np.abs(gaps).mean())
     gaps = np.clip(gaps, -3 * deviation, 3 * deviation)
     gaps -= gaps.mean()
-    power = float(gaps @ gaps)
-    likeness = float(gaps[1:] @ gaps[:-1]) / power if power > 0 and n > 3 else 0.0
-    likeness = min(max(likeness, 0.0), 0.95)
-    effective = max(n * (1 - likeness) / (1 + likeness), 1.0)
+    squares = float(gaps @ gaps)
+    autocorrelation = float(gaps[1:] @ gaps[:-1]) / squares if squares > 0 and n > 3 else 0.0
+    if n >= LEAST_WINDOWS:
+        # Few windows are less alike than they are beside their true mean (Marriott and Pope 1954, Kendall 1954).
+        autocorrelation = (n * autocorrelation + 1) / (n - 3)
+    autocorrelation = min(max(autocorrelation, 0.0), 0.95)
+    effective = max(n * (1 - autocorrelation) / (1 + autocorrelation), 1.0)
     return Spread(deviation / middle, NORMAL_MEAN * deviation / middle / math.sqrt(effective), n)
 
 
@@ -213,7 +216,7 @@ def shared_slowness(one: Array, other: Array) -> tuple[float, float]:
 
     Returns
     -------
-    correlation, deviations
+    correlation, z_score
         Spearman's, and how unlikely it is by chance, as standard deviations of a normal distribution; zeros for less
         than twelve windows, and where one of them does not vary.
     """
@@ -221,7 +224,7 @@ def shared_slowness(one: Array, other: Array) -> tuple[float, float]:
     if len(one) < 12 or not all(np.ptp(s) for s in beside):
         return 0.0, 0.0
     correlation, chance = scipy.stats.spearmanr(*beside)
-    return float(correlation), _normal_deviations(correlation, chance)
+    return float(correlation), _z_score(correlation, chance)
 
 
 def _running_median(seconds: Array) -> Array:
@@ -234,7 +237,7 @@ def _deviation(values: Array) -> float:
     return float(scipy.stats.median_abs_deviation(values, scale="normal"))
 
 
-def _normal_deviations(sign: float, chance: float) -> float:
+def _z_score(sign: float, chance: float) -> float:
     """Return the standard deviations of a normal distribution with this chance, two-sided; 0 where it is unknown."""
     # Of the least chance that a float can tell: 37 standard deviations.
     return math.copysign(float(scipy.stats.norm.isf(max(chance, 1e-300) / 2)), sign) if chance < 1 else 0.0

@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precice_lb.embedded.clock import TOLERANCE
-from precice_lb.embedded.convergence import Total
 from precice_lb.embedded.coupling_data import CouplingData
+from precice_lb.embedded.intracomm import IntraComm
 from precice_lb.embedded.settings import AccelerationSettings
 
 __all__ = ["Acceleration", "Aitken", "ConstantRelaxation", "Preconditioner"]
@@ -30,15 +30,13 @@ class Preconditioner:
     entries of each data on this rank.
     """
 
-    def __init__(self, settings: AccelerationSettings, sizes: Sequence[int], total: Total) -> None:
+    def __init__(self, settings: AccelerationSettings, sizes: Sequence[int], intra: IntraComm) -> None:
         self._constant = settings.preconditioner == "constant"
         self._sizes = sizes
-        self._total = total
+        self._intra = intra
         self._is_first_window = True
         self._sums = self._sums_in_use = np.zeros(len(sizes))
         self._factors = np.array([scaling for *_, scaling in settings.data]) if self._constant else np.ones(len(sizes))
-        #: Whether the weights have changed since it was last set to False.
-        self.needs_new_factorization = False
         self._spread()
 
     def _spread(self) -> None:
@@ -53,7 +51,7 @@ class Preconditioner:
             self._sums = np.zeros(len(self._sizes))
             return
         parts = np.split(residuals, np.cumsum(self._sizes)[:-1])
-        norms = np.sqrt(self._total(np.array([np.vdot(part, part) for part in parts])))
+        norms = np.sqrt(self._intra.total(np.array([np.vdot(part, part) for part in parts])))
         whole = float(np.sqrt((norms**2).sum()))
         if whole > TOLERANCE:
             self._sums = self._sums + norms / whole
@@ -63,17 +61,16 @@ class Preconditioner:
         if self._is_first_window or ((ratios > 10.0) | (ratios < 0.1)).any():
             self._factors = np.where(usable, self._sums, self._factors)
             self._sums_in_use = self._sums
-            self.needs_new_factorization = True
             self._spread()
 
 
 class Acceleration(ABC):
     """What is done to coupling data, all that is changed in preCICE's order, when an iteration has not converged."""
 
-    def __init__(self, settings: AccelerationSettings, data: Sequence[CouplingData], total: Total) -> None:
+    def __init__(self, settings: AccelerationSettings, data: Sequence[CouplingData], intra: IntraComm) -> None:
         self._settings = settings
         self._data = data
-        self._total = total
+        self._intra = intra
         by_name = {(one.field.mesh, one.field.data): one for one in data}
         #: The data that are looked at, in the order of the configuration.
         self._primary = [by_name[mesh, name] for mesh, name, _ in settings.data if (mesh, name) in by_name]
@@ -112,8 +109,8 @@ class Aitken(Acceleration):
     Mechanics 43 (2008) 61, equation 44.
     """
 
-    def __init__(self, settings: AccelerationSettings, data: Sequence[CouplingData], total: Total) -> None:
-        super().__init__(settings, data, total)
+    def __init__(self, settings: AccelerationSettings, data: Sequence[CouplingData], intra: IntraComm) -> None:
+        super().__init__(settings, data, intra)
         self._factor = settings.relaxation
         self._iteration = 0
         self._old_residuals = np.zeros(0)
@@ -127,7 +124,7 @@ class Aitken(Acceleration):
         # Only several data have to be balanced.
         if self._preconditioner is None and len(self._primary) > 1:
             sizes = [one.field.vertices * one.field.components for one in self._primary]
-            self._preconditioner = Preconditioner(self._settings, sizes, self._total)
+            self._preconditioner = Preconditioner(self._settings, sizes, self._intra)
         if self._preconditioner is not None:
             self._preconditioner.update(False, residuals)
         if self._iteration == 0:
@@ -136,7 +133,7 @@ class Aitken(Acceleration):
             weights = 1.0 if self._preconditioner is None else self._preconditioner.weights
             deltas = (residuals - self._old_residuals) * weights
             old = self._old_residuals * weights
-            numerator, denominator = self._total(np.array([np.vdot(old, deltas), np.vdot(deltas, deltas)]))
+            numerator, denominator = self._intra.total(np.array([np.vdot(old, deltas), np.vdot(deltas, deltas)]))
             with np.errstate(divide="ignore", invalid="ignore"):
                 self._factor = float(-self._factor * (numerator / denominator))
         self._relax(self._factor, window_start)

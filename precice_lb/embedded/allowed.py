@@ -14,7 +14,7 @@ from typing import NamedTuple, NoReturn
 from precice_lb.embedded.dataflow import check_data_flow
 from precice_lb.embedded.rbf import KERNELS
 from precice_lb.exceptions import ConfigurationError, UnsupportedConfigurationError
-from precice_lb.precice_xml import Configuration, Element
+from precice_lb.precice_xml import Configuration, Element, is_true
 
 __all__ = ["check_supported"]
 
@@ -65,7 +65,7 @@ def _real(above: float, most: float = math.inf) -> _Kind:
 
 _ANY = _Kind("text", lambda value: True)
 _GIVEN = _ANY._replace(required=True)
-_OFF = _Kind('"false"', lambda value: value.lower() not in {"1", "yes", "true", "on"}, only_libprecice=True)
+_OFF = _Kind('"false"', lambda value: not is_true(value), only_libprecice=True)
 _COUNT = _whole(1)._replace(required=True)
 _POSITIVE = _real(1e-14)._replace(required=True)
 _SHARE = _real(1e-14, 1.0)._replace(required=True)

@@ -18,7 +18,7 @@ from precice_lb.embedded.mesh import Field, Mesh
 from precice_lb.embedded.quasi_newton import QuasiNewton
 from precice_lb.embedded.rbf import RadialBasis
 from precice_lb.embedded.rendezvous import Appointment
-from precice_lb.embedded.schemes import MultiScheme, ParallelScheme, SerialScheme
+from precice_lb.embedded.schemes import ParallelScheme, SerialScheme
 from precice_lb.embedded.settings import acceleration_settings, kernel_settings, measure_settings
 from precice_lb.embedded.watch import WatchPoint, watch_elements, watched_place
 from precice_lb.precice_xml import Configuration, CouplingScheme
@@ -124,31 +124,29 @@ def _scheme(configuration: Configuration, scheme: CouplingScheme, participant: s
     for exchanged in (*sends.values(), *receives.values()):
         exchanged.sort(key=lambda one: one.number)
     size = None if scheme.window_size_from_first else scheme.time_window_size
+    controller = scheme.controller or scheme.participants[1]
+    pairs = [{m2n.acceptor, m2n.connector} for m2n in configuration.m2ns]
     others: dict[str, Any] = {
         "participant": participant,
-        "first": participant != scheme.controller if scheme.kind == "multi" else participant == scheme.participants[0],
+        "controller": controller,
+        "partners": [name for name in partners if {participant, name} in pairs],
         "clock": Clock(size, scheme.max_time),
         "max_windows": scheme.max_time_windows,
         "sends": sends,
         "receives": receives,
-        "iterations": _iterations(configuration, scheme, participant, data) if scheme.is_implicit else None,
+        "iterations": _iterations(configuration, scheme, participant == controller, data),
     }
-    if scheme.kind == "multi":
-        pairs = [{m2n.acceptor, m2n.connector} for m2n in configuration.m2ns]
-        connected = [name for name in partners if {participant, name} in pairs]
-        return MultiScheme(controller=str(scheme.controller), partners=connected, **others)
     if scheme.is_serial:
         return SerialScheme(window_from_first=scheme.window_size_from_first, **others)
     return ParallelScheme(**others)
 
 
 def _iterations(
-    configuration: Configuration,
-    scheme: CouplingScheme,
-    participant: str,
-    data: dict[tuple[str, str], CouplingData],
-) -> Iterations:
-    if participant != (scheme.controller if scheme.kind == "multi" else scheme.participants[1]):
+    configuration: Configuration, scheme: CouplingScheme, controls: bool, data: dict[tuple[str, str], CouplingData]
+) -> Iterations | None:
+    if not scheme.is_implicit:
+        return None
+    if not controls:
         return Iterations(Convergence([], scheme.max_iterations), None)
     measures = [
         Measure(settings, data[settings.mesh, settings.data]) for settings in measure_settings(configuration, scheme)

@@ -5,13 +5,11 @@ preCICE's ``cplscheme/CompositionalCouplingScheme.cpp``.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
-from precice_lb.embedded.convergence import Total
 from precice_lb.embedded.coupling import Action, Scheme
 from precice_lb.embedded.coupling_data import CouplingData
-from precice_lb.embedded.m2n import Link
-from precice_lb.embedded.profiling import Profiler
+from precice_lb.embedded.m2n import Links
 
 __all__ = ["Composition"]
 
@@ -85,10 +83,10 @@ class Composition:
                 scheme.fulfilled.add(action)
         return required
 
-    def initialize(self, links: Mapping[str, Link], total: Total, profiler: Profiler, *, writes_logs: bool) -> None:
-        """Exchange initial data in each scheme in turn; see `Scheme.initialize`."""
+    def initialize(self, links: Links) -> None:
+        """Exchange initial data in each scheme in turn."""
         for scheme in self._schemes:
-            scheme.initialize(links, total, profiler, writes_logs=writes_logs)
+            scheme.initialize(links)
 
     def add_step(self, seconds: float) -> bool:
         """Step forward; True at the end of a time window, a `CouplingError` if the step leaves it."""

@@ -5,19 +5,16 @@ preCICE's ``cplscheme/BaseCouplingScheme.cpp`` (``measureConvergence``) and the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from precice_lb.embedded.clock import TOLERANCE
 from precice_lb.embedded.coupling_data import CouplingData
+from precice_lb.embedded.intracomm import IntraComm
 from precice_lb.embedded.settings import MeasureSettings
 
-__all__ = ["Convergence", "Measure", "Total"]
-
-#: Sums an array over the ranks of a participant.
-Total = Callable[[NDArray[np.float64]], NDArray[np.float64]]
+__all__ = ["Convergence", "Measure"]
 
 
 class Measure:
@@ -48,14 +45,14 @@ class Convergence:
         self.measures = measures
         self.max_iterations = max_iterations
 
-    def has_converged(self, iteration: int, total: Total) -> bool:
+    def has_converged(self, iteration: int, intra: IntraComm) -> bool:
         """Whether iteration `iteration` (from 1) of a time window was its last one."""
         squares = []
         for measure in self.measures:
             now = measure.data.field.waveform.last
             change = now - measure.data.previous.last
             squares += [np.vdot(change, change), np.vdot(now, now)]
-        norms = np.sqrt(total(np.array(squares))) if squares else np.zeros(0)
+        norms = np.sqrt(intra.total(np.array(squares))) if squares else np.zeros(0)
         judged = [
             measure.judge(float(difference), float(norm))
             for measure, difference, norm in zip(self.measures, norms[::2], norms[1::2], strict=True)

@@ -14,11 +14,11 @@ import numpy as np
 
 from precice_lb.embedded.acceleration import Acceleration
 from precice_lb.embedded.clock import TOLERANCE, Clock
-from precice_lb.embedded.convergence import Convergence, Total
+from precice_lb.embedded.convergence import Convergence
 from precice_lb.embedded.coupling_data import CouplingData
 from precice_lb.embedded.errors import CouplingError
-from precice_lb.embedded.m2n import Link
-from precice_lb.embedded.profiling import Profiler
+from precice_lb.embedded.intracomm import IntraComm
+from precice_lb.embedded.m2n import Links
 from precice_lb.embedded.watch import Table
 
 __all__ = ["Action", "Iterations", "Scheme"]
@@ -37,37 +37,41 @@ class Iterations:
     """What an implicit scheme has and an explicit one has not.
 
     At the participant that decides, ``convergence`` has measures, and ``make_acceleration`` makes the acceleration, if
-    there is one, from the data to accelerate and the function that sums over the ranks, once the meshes are known.
+    there is one, of the data to accelerate, once the meshes are known.
     """
 
     convergence: Convergence
-    make_acceleration: Callable[[Sequence[CouplingData], Total], Acceleration] | None
+    make_acceleration: Callable[[Sequence[CouplingData], IntraComm], Acceleration] | None
 
 
 class Scheme(ABC):
     """One participant's side of a coupling.
 
-    ``first`` is whether it is the first of the two; in a ``multi`` scheme, whether it is not the controller. ``sends``
-    and ``receives`` are what is exchanged with each partner, partners and data in preCICE's order.
+    ``controller`` judges the iterations: the second of two participants, or that of a ``multi`` scheme; ``first`` is
+    whether it is another. ``partners`` are those that this one has an m2n with, ``sends`` and ``receives`` what it
+    exchanges with each, data in preCICE's order.
     """
 
     def __init__(
         self,
         *,
         participant: str,
-        first: bool,
+        controller: str,
+        partners: Sequence[str],
         clock: Clock,
         max_windows: int | None,
         sends: Mapping[str, Sequence[CouplingData]],
         receives: Mapping[str, Sequence[CouplingData]],
         iterations: Iterations | None = None,
     ) -> None:
-        self.first = first
+        self.first = participant != controller
         self.window_complete = False
         self.has_converged = False
         self.required: set[Action] = set()
         self.fulfilled: set[Action] = set()
         self._participant = participant
+        self._controller = controller
+        self._partners = sorted(partners)
         self._clock = clock
         self._next_window_seconds = clock.window_seconds
         self._max_windows = max_windows
@@ -78,18 +82,13 @@ class Scheme(ABC):
         self._iteration = 1
         self._total_iterations = 1
         self._acceleration: Acceleration | None = None
-        self._links: Mapping[str, Link] = {}
+        self._links: Links
         self._iterations_log: Table | None = None
         self._convergence_log: Table | None = None
         both = [data for side in (sends, receives) for each in side.values() for data in each]
         self._data = sorted(dict.fromkeys(both), key=lambda data: data.number)
         if any(data.initialize for each in sends.values() for data in each):
             self.required.add(Action.INITIALIZE_DATA)
-
-    @property
-    def partners(self) -> list[str]:
-        """Whom this scheme talks to."""
-        return list(dict.fromkeys([*self._sends, *self._receives]))
 
     @property
     def is_implicit(self) -> bool:
@@ -148,16 +147,18 @@ class Scheme(ABC):
         self._clock.progress_by(seconds)
         return self._clock.at_window_end
 
-    def initialize(self, links: Mapping[str, Link], total: Total, profiler: Profiler, *, writes_logs: bool) -> None:
-        """Exchange what ``initialize`` exchanges; the rank that `writes_logs` starts those of implicit schemes."""
-        self._links, self._total, self._profiler = links, total, profiler
-        self._start_from_zero(self._receives)
+    def initialize(self, links: Links) -> None:
+        """Exchange what ``initialize`` exchanges; the primary rank starts the logs of implicit schemes."""
+        self._links = links
+        for each in self._receives.values():
+            for data in each:
+                data.field.waveform.put(self.time, np.zeros((data.field.vertices, data.field.components)))
         if self._iterations is not None:
             self._store_iteration()
             if not self.first and self._iterations.make_acceleration is not None:
-                self._acceleration = self._iterations.make_acceleration(self._accelerated_data(), total)
+                self._acceleration = self._iterations.make_acceleration(self._accelerated_data(), links.intra)
             self.required.add(Action.WRITE_CHECKPOINT)
-            if writes_logs:
+            if links.intra.is_primary:
                 more = [] if self._acceleration is None else list(self._acceleration.log_entries())
                 columns = ["TimeWindow", "TotalIterations", "Iterations", "Convergence", *more]
                 self._iterations_log = Table(f"precice-{self._participant}-iterations.log", columns)
@@ -210,29 +211,37 @@ class Scheme(ABC):
     def _accelerated_data(self) -> Sequence[CouplingData]:
         return self._data
 
-    def _start_from_zero(self, receives: Mapping[str, Sequence[CouplingData]]) -> None:
-        for each in receives.values():
-            for data in each:
-                data.field.waveform.put(self.time, np.zeros((data.field.vertices, data.field.components)))
+    def _send(self, *, initial: bool = False) -> None:
+        for partner in self._partners:
+            if _of_interest(data := self._sends.get(partner, ()), initial):
+                self._links.send_data(partner, data)
+
+    def _receive(self, time: float, *, initial: bool = False) -> None:
+        for partner in self._partners:
+            if _of_interest(data := self._receives.get(partner, ()), initial):
+                self._links.receive_data(partner, data, time)
+
+    def _finish_iteration(self) -> None:
+        if self.has_converged or not self.is_implicit:
+            for data in self._data:
+                data.move_to_next_window()
+        if self.is_implicit:
+            self._store_iteration()
 
     def _store_iteration(self) -> None:
         for data in self._data:
             data.store_iteration()
 
-    def _move_to_next_window(self) -> None:
-        for data in self._data:
-            data.move_to_next_window()
-
     def _iterate(self) -> None:
         """Judge the iteration, and accelerate or take note (``doImplicitStep``)."""
         assert self._iterations is not None
         convergence = self._iterations.convergence
-        self.has_converged = convergence.has_converged(self._iteration, self._total)
+        self.has_converged = convergence.has_converged(self._iteration, self._links.intra)
         if self._convergence_log is not None:
             residuals = [measure.residual for measure in convergence.measures]
             self._convergence_log.write([self._window - 1, self._iteration, *residuals])
         if self._acceleration is not None:
-            with self._profiler.event("accelerate"):
+            with self._links.profiler.event("accelerate"):
                 if self.has_converged:
                     self._acceleration.converged(self.window_start)
                 else:
@@ -257,3 +266,8 @@ class Scheme(ABC):
                 raise CouplingError(f"{what}: the solver has to call {action.value}() before advance()")
         self.required.clear()
         self.fulfilled.clear()
+
+
+def _of_interest(data: Sequence[CouplingData], initial: bool) -> bool:
+    # One initialized data of a direction takes all of that direction with it.
+    return bool(data) and (not initial or any(one.initialize for one in data))

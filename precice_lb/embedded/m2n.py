@@ -17,7 +17,7 @@ from precice_lb.embedded.intracomm import IntraComm
 from precice_lb.embedded.mesh import Mesh, Partition, gather
 from precice_lb.embedded.profiling import Profiler
 
-__all__ = ["Link", "Links"]
+__all__ = ["Links"]
 
 Arrays = list[NDArray[np.float64]]
 
@@ -34,10 +34,6 @@ class Links:
         self._channels = channels
         self._failure: str | None = None
         self._agreed = False
-
-    def link(self, partner: str) -> Link:
-        """Return the link to one partner."""
-        return Link(self, partner)
 
     def begin(self) -> None:
         """Start a phase (an ``initialize`` or ``advance``) at whose end all ranks know of any failure."""
@@ -75,43 +71,26 @@ class Links:
             self.intra.agree(self._failure)
         return arrays
 
-    def fail(self, failure: str) -> None:
-        """Raise at the primary rank, and at the others, which wait for it."""
-        self._failure = failure
-        self.intra.agree(failure)
-
-
-class Link:
-    """The link to one partner."""
-
-    def __init__(self, links: Links, partner: str) -> None:
-        self._links = links
-        self._partner = partner
-
-    def send(self, data: Sequence[CouplingData]) -> None:
+    def send_data(self, partner: str, data: Sequence[CouplingData]) -> None:
         """Send of each data its times and all samples, or only the latest ones without ``substeps``."""
-        with self._links.profiler.event("waitAndSendData"):
-            if not data:
-                return
+        with self.profiler.event("waitAndSendData"):
             samples = [
                 [sample for _, sample in one.field.waveform.samples()] if one.substeps else [one.field.waveform.last]
                 for one in data
             ]
-            if self._links.intra.is_parallel:
+            if self.intra.is_parallel:
                 partitions = [self._partition(one) for one, own in zip(data, samples, strict=True) for _ in own]
-                wholes = iter(gather(self._links.intra, partitions, [s for own in samples for s in own]))
+                wholes = iter(gather(self.intra, partitions, [s for own in samples for s in own]))
                 samples = [[next(wholes) for _ in own] for own in samples]
             message: Arrays = []
             for one, own in zip(data, samples, strict=True):
                 message += [np.array(one.field.waveform.times[-len(own) :]), *own]
-            self._links.send(self._partner, message)
+            self.send(partner, message)
 
-    def receive(self, data: Sequence[CouplingData], time: float) -> None:
+    def receive_data(self, partner: str, data: Sequence[CouplingData], time: float) -> None:
         """Wait for the samples of each data and store them: at a time (simulated seconds) without ``substeps``."""
-        if not data:
-            return
-        with self._links.profiler.event("waitAndReceiveData"):
-            message = iter(self._links.intra.scatter(self._parts(data)))
+        with self.profiler.event("waitAndReceiveData"):
+            message = iter(self.intra.scatter(self._parts(self.receive(partner), data)))
             for one in data:
                 times = next(message).tolist() if one.substeps else [time] * len(next(message))
                 if one.substeps:
@@ -119,47 +98,36 @@ class Link:
                 for moment in times:
                     one.field.waveform.put(moment, next(message))
 
-    def _parts(self, data: Sequence[CouplingData]) -> Callable[[int], Arrays]:
-        """Receive; what each rank gets of it, at the primary rank."""
-        message = self._links.receive(self._partner)
-        owners: list[Partition | None] = []
-        if self._links.intra.is_primary:
-            for one in data:
-                count = len(message[len(owners)]) if len(owners) < len(message) else 0
-                owners += [None, *[self._partition(one)] * count]
-            sizes = [
-                len(part) if whole is None else whole.whole_size for part, whole in zip(message, owners, strict=False)
-            ]
-            if len(owners) != len(message) or [len(part) for part in message] != sizes:
-                self._links.fail(
-                    f'expected other data from partner "{self._partner}" than it sent: do both solvers run the same '
-                    "version of precice_lb?"
-                )
-        if not self._links.intra.is_parallel:
+    def _parts(self, message: Arrays, data: Sequence[CouplingData]) -> Callable[[int], Arrays]:
+        """Return what each rank gets of a message, for the primary rank, which alone has it."""
+        if not self.intra.is_parallel:
             return lambda rank: message
+        owners: list[Partition | None] = []
+        for one in data if message else ():
+            owners += [None, *[self._partition(one)] * len(message[len(owners)])]
         return lambda rank: [
             part if owner is None else owner.part(part, rank) for part, owner in zip(message, owners, strict=True)
         ]
 
-    def send_number(self, number: float) -> None:
+    def send_number(self, partner: str, number: float) -> None:
         """Send one number that all ranks know."""
-        self._links.send(self._partner, [np.array([number])])
+        self.send(partner, [np.array([number])])
 
-    def receive_number(self) -> float:
+    def receive_number(self, partner: str) -> float:
         """Wait for one number, on all ranks."""
-        return float(self._links.intra.broadcast(self._links.receive(self._partner))[0][0])
+        return float(self.intra.broadcast(self.receive(partner))[0][0])
 
-    def send_convergence(self, converged: bool) -> None:
+    def send_convergence(self, partner: str, converged: bool) -> None:
         """Say whether an iteration has converged."""
-        with self._links.profiler.event("sendConvergence"):
-            self.send_number(float(converged))
+        with self.profiler.event("sendConvergence"):
+            self.send_number(partner, float(converged))
 
-    def receive_convergence(self) -> bool:
+    def receive_convergence(self, partner: str) -> bool:
         """Wait to hear whether an iteration has converged."""
-        with self._links.profiler.event("receiveConvergence"):
-            return bool(self.receive_number())
+        with self.profiler.event("receiveConvergence"):
+            return bool(self.receive_number(partner))
 
     def _partition(self, one: CouplingData) -> Partition:
-        partition = self._links.meshes[one.field.mesh].partition
+        partition = self.meshes[one.field.mesh].partition
         assert partition is not None
         return partition

@@ -169,11 +169,8 @@ class Participant(Access):
         # preCICE computes read mappings later; here partners would wait for the import of scipy then.
         self._map([partial(mapping.compute, self._intra) for mapping in self._parts.mappings])
         self._map([field.run for field in self._parts.write_maps])
-        links = {appointment.partner: self._links.link(appointment.partner) for appointment in self._parts.appointments}
         with self._profiler.event("initalizeCouplingScheme"):
-            self._parts.coupling.initialize(
-                links, self._intra.total, self._profiler, writes_logs=self._intra.is_primary
-            )
+            self._parts.coupling.initialize(self._links)
         self._map([field.run for field in self._parts.read_maps])
         self._write_watch_points()
         self._forget_written()
@@ -214,7 +211,6 @@ class Participant(Access):
 
     def _advance(self, at_window_end: bool) -> None:
         coupling = self._parts.coupling
-        self._profiler.spent_ns.clear()
         stepped_to = coupling.time
         repeated = coupling.repeated_data()
         # Without substeps, what was written before a window's last step is lost, as in preCICE.
@@ -234,16 +230,6 @@ class Participant(Access):
             if coupling.window_complete:
                 self._write_watch_points()
             self._links.end()
-
-    @property
-    def timing_ns(self) -> tuple[int, int]:
-        """Nanoseconds of mapping and of waiting for partners' data in the last ``initialize`` or ``advance``.
-
-        They are those of the profiling events. On a rank other than the primary rank the wait is for the primary rank
-        to have the data.
-        """
-        spent = self._profiler.spent_ns
-        return spent["mapping"], spent["waitAndReceiveData"] + spent["receiveConvergence"]
 
     def _map(self, work: Sequence[Callable[[], None]]) -> None:
         if work:

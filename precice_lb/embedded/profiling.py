@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import json
 import time
-from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TextIO
@@ -22,10 +21,7 @@ _FOLDER = "precice-profiling"
 
 
 class Profiler:
-    """Events of one rank, kept in memory and written in blocks, as the ``<profiling>`` of the configuration says.
-
-    ``spent_ns`` are nanoseconds by event since it was last cleared.
-    """
+    """Events of one rank, kept in memory and written in blocks, as the ``<profiling>`` of the configuration says."""
 
     def __init__(self, configuration: Configuration, participant: str, rank: int, size: int) -> None:
         self._started = time.perf_counter_ns()
@@ -34,7 +30,6 @@ class Profiler:
         said = elements[0] if elements else {}
         mode = said.get("mode", "fundamental")
         self._flush_every = int(said.get("flush-every", "50"))
-        self.spent_ns: Counter[str] = Counter()
         self._records: list[str] = []
         self._names: dict[str, int] = {}
         self._file: TextIO | None = None
@@ -98,11 +93,9 @@ class Profiler:
     def event(self, name: str) -> Iterator[None]:
         """Begin an event, and end it with the block."""
         self.begin(name)
-        begin = time.perf_counter_ns()
         try:
             yield
         finally:
-            self.spent_ns[name] += time.perf_counter_ns() - begin
             self.end(name)
 
     def api_event(self, name: str) -> contextlib.AbstractContextManager[None]:

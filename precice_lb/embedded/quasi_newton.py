@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 
 from precice_lb.embedded.acceleration import Acceleration, Preconditioner
 from precice_lb.embedded.clock import TOLERANCE
-from precice_lb.embedded.convergence import Total
 from precice_lb.embedded.coupling_data import CouplingData
 from precice_lb.embedded.errors import CouplingError
-from precice_lb.embedded.factorization import Factorization
+from precice_lb.embedded.factorization import independent_columns, triangle
+from precice_lb.embedded.intracomm import IntraComm
 from precice_lb.embedded.settings import AccelerationSettings
 
 __all__ = ["QuasiNewton"]
@@ -80,15 +80,14 @@ class QuasiNewton(Acceleration):
     first; ``_columns`` counts how many of them are from each time window, the current one first.
     """
 
-    def __init__(self, settings: AccelerationSettings, data: Sequence[CouplingData], total: Total) -> None:
-        super().__init__(settings, data, total)
+    def __init__(self, settings: AccelerationSettings, data: Sequence[CouplingData], intra: IntraComm) -> None:
+        super().__init__(settings, data, intra)
         self._columns: deque[int] = deque([0])
         self._first_iteration = True
         self._first_window = True
         self._old_residuals = self._old_values = np.zeros(0)
         self._deleted = 0
         self._dropped = 0
-        self._factorization = Factorization(settings.filter, settings.filter_limit, total)
 
     def log_entries(self) -> dict[str, int]:
         """Columns in use, and those that the filter or the limits took away."""
@@ -104,10 +103,9 @@ class QuasiNewton(Acceleration):
         self._primary_grid = _TimeGrid(self._primary, last_only=True)
         primary_sizes = self._primary_grid.sizes(window_start)
         rows = sum(primary_sizes)
-        self._global_rows = int(self._total(np.array([float(rows)]))[0])
+        self._global_rows = int(self._intra.total(np.array([float(rows)]))[0])
         self._v, self._w = np.zeros((rows, 0)), np.zeros((sum(self._grid.sizes(window_start)), 0))
-        self._factorization.clear(rows, self._global_rows)
-        self._preconditioner = Preconditioner(self._settings, primary_sizes, self._total)
+        self._preconditioner = Preconditioner(self._settings, primary_sizes, self._intra)
 
     def _take(self, window_start: float) -> Array:
         """Read the iteration from the coupling data; returns the values of all data."""
@@ -128,13 +126,11 @@ class QuasiNewton(Acceleration):
         count = sum(self._columns)
         shift = count == self._settings.max_columns or count > self._global_rows
         self._v, self._w = np.column_stack([residuals, self._v]), np.column_stack([values, self._w])
-        self._factorization.insert(0, residuals * self._preconditioner.weights)
         if not self._columns:
             self._columns.append(0)
         self._columns[0] += 1
         if shift:
             self._v, self._w = self._v[:, :-1], self._w[:, :-1]
-            self._factorization.delete_last()
             self._columns[-1] -= 1
             if self._columns[-1] == 0:
                 self._columns.pop()
@@ -148,11 +144,11 @@ class QuasiNewton(Acceleration):
             self._first_iteration = False
             return
         self._preconditioner.update(False, self._residuals)
-        self._filter()
-        right = self._total(self._factorization.q.T @ (self._residuals * self._preconditioner.weights))
-        with np.errstate(invalid="ignore", over="ignore"):
-            step = self._w @ self._factorization.solve(-right)
-        if np.isnan(self._total(np.array([np.vdot(step, step)]))[0]):
+        if self._first_iteration:
+            self._deleted = self._dropped = 0
+        solved = self._solve()
+        step = self._w @ solved
+        if np.isnan(self._intra.total(np.array([np.vdot(step, step)]))[0]):
             raise CouplingError(
                 "the quasi-Newton update contains NaN: the acceleration failed to converge; do the solvers write the "
                 "same data in succeeding iterations, or not restore checkpoints? Otherwise raise the filter's limit"
@@ -160,19 +156,17 @@ class QuasiNewton(Acceleration):
         self._grid.store(values + step, window_start)
         self._first_iteration = False
 
-    def _filter(self) -> None:
-        scaled = self._v * self._preconditioner.weights[:, np.newaxis]
-        if self._preconditioner.needs_new_factorization:
-            if self._settings.filter == "QR1":
-                for column in self._factorization.rebuild(scaled, self._global_rows):
-                    self._remove(column)
-            else:
-                self._factorization.require_filter()
-            self._preconditioner.needs_new_factorization = False
-        if self._first_iteration:
-            self._deleted = self._dropped = 0
-        for column in reversed(self._factorization.filter(scaled)):
-            self._remove(column)
+    def _solve(self) -> Array:
+        """Remove columns that bring nothing new, and weigh the others so that they cancel the residuals best."""
+        weighted = np.column_stack([self._v, self._residuals]) * self._preconditioner.weights[:, np.newaxis]
+        factor = triangle(weighted, self._intra)
+        if not np.isfinite(factor).all():
+            return np.full(self._w.shape[1], np.nan)
+        kept = independent_columns(factor[:, :-1], self._settings.filter, self._settings.filter_limit)
+        for column in reversed(range(self._v.shape[1])):
+            if column not in kept:
+                self._remove(column)
+        return np.asarray(np.linalg.lstsq(factor[:, kept], -factor[:, -1])[0], dtype=np.float64)
 
     def _remove(self, column: int) -> None:
         self._deleted += 1
@@ -200,7 +194,5 @@ class QuasiNewton(Acceleration):
             oldest = self._columns.pop()
             self._dropped += oldest
             self._v, self._w = self._v[:, :-oldest], self._w[:, :-oldest]
-            for _ in range(oldest):
-                self._factorization.delete_last()
         self._columns.appendleft(0)
         self._first_iteration = True

@@ -17,18 +17,8 @@ def clock_shifts(run: ExportedRun) -> dict[str, int]:
     """Find by how much the clock of each participant has to be set for the order of sends and receives to hold.
 
     Where data goes from S to T in every time window, T cannot end the window before S begins to send. These are
-    difference constraints, whose solution nearest below zero is that of shortest paths (Bellman and Ford).
-
-    Parameters
-    ----------
-    run : ExportedRun
-        The run; the primary ranks of its participants are looked at.
-
-    Returns
-    -------
-    dict of str to int
-        Nanoseconds to add to each participant's times; all 0 where the clocks agree, or where nothing is known of who
-        sends to whom.
+    difference constraints, whose solution nearest below zero is that of shortest paths (Bellman and Ford). It is in ns
+    to add to a participant's times, 0 where the clocks agree, or where nothing is known of who sends to whom.
     """
     shifts = dict.fromkeys(run.participants, 0)
     try:

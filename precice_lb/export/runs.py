@@ -15,16 +15,9 @@ __all__ = ["ExportedRun", "exported_runs"]
 
 @dataclass(frozen=True, eq=False)
 class ExportedRun:
-    """One coupled run.
+    """One coupled run, with ranks by participant, sorted; their rows are read when asked for."""
 
-    Attributes
-    ----------
-    name : str
-        The metadata ``run``, or one made from participants and ranks; different from those of the other runs.
-    participants : dict of str to sequence of RankStore
-        Ranks by participant, sorted; their rows are read when asked for.
-    """
-
+    # The metadata ``run``, or one made from participants and ranks; different from those of the other runs.
     name: str
     participants: dict[str, Sequence[RankStore]]
 
@@ -41,23 +34,7 @@ class ExportedRun:
 
 
 def exported_runs(sources: Sequence[str | Path]) -> list[ExportedRun]:
-    """Find the runs in stores.
-
-    Parameters
-    ----------
-    sources : sequence of path
-        Store files, or directories that are searched with everything below them.
-
-    Returns
-    -------
-    list of ExportedRun
-        In the order they started.
-
-    Raises
-    ------
-    StoreError
-        If a source holds no store, or a file cannot be read as one.
-    """
+    """Find the runs in stores, in the order they started."""
     runs: list[ExportedRun] = []
     names: set[str] = set()
     for groups in read_runs(sources, rows=False):

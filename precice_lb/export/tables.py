@@ -129,39 +129,26 @@ def to_xarray(sources: Sequence[str | Path]) -> xr.Dataset:
     DataError
         If xarray is not installed.
     """
-    xarray = _required("xarray")
-    runs = exported_runs(sources)
-    names = sorted({name for run in runs for name in run.participants})
-    parts = [(i, names.index(name), store) for i, run in enumerate(runs) for name, store in run.ranks()]
-    tables = [(i, j, int(store.metadata["rank"]), _iterations(store)) for i, j, store in parts]
-    windows = np.unique(np.concatenate([table["window"] for *_, table in tables]))
-    most = 1 + max(rank for _, _, rank, _ in tables)
-    shape = (len(runs), len(names), most, len(windows))
-    values = {name: np.full(shape, np.nan) for name in QUANTITIES}
-    iterations = np.zeros((len(runs), len(names), len(windows)))
-    ranks = np.zeros(shape[:2], dtype=np.int64)
-    for i, j, rank, table in tables:
-        found, starts = np.unique(table["window"], return_index=True)
-        at = np.searchsorted(windows, found)
-        for name in QUANTITIES:
-            values[name][i, j, rank, at] = np.add.reduceat(table[name], starts)
-        iterations[i, j, at] = np.diff(starts, append=len(table["window"]))
-    for i, run in enumerate(runs):
-        for name, group in run.participants.items():
-            ranks[i, names.index(name)] = group[0].metadata["size"]
-    dims = ("run", "participant", "rank", "window")
-    variables = {name: (dims, values[name], {"units": "s", "long_name": text}) for name, text in QUANTITIES.items()}
+    _required("xarray")
+    frame = to_dataframe(sources)
+    keys, runs = ["run", "participant", "rank", "window"], frame["run"].unique().tolist()
+    frame = frame.astype(dict.fromkeys(["run", "participant", "quantity"], object))
+    each = frame.set_index([*keys, "iteration", "quantity"])["seconds"].unstack("quantity").groupby(keys)
+    # What one iteration did not measure is not known of the window.
+    seconds = each.sum().where(each.count().eq(each.size(), axis=0))
+    dataset: xr.Dataset = seconds[list(QUANTITIES)].to_xarray()
     counts = {
-        "iterations": (
-            ("run", "participant", "window"),
-            iterations,
-            {"units": "1", "long_name": "coupling iterations"},
-        ),
-        "ranks": (("run", "participant"), ranks, {"units": "1", "long_name": "number of ranks"}),
+        "iterations": ("coupling iterations", each.size().groupby(["run", "participant", "window"]).max()),
+        "ranks": ("number of ranks", frame.groupby(["run", "participant"])["ranks"].first()),
     }
-    coordinates = {"run": [run.name for run in runs], "participant": names, "rank": np.arange(most), "window": windows}
-    title = {"title": "seconds per time window of coupled preCICE simulations", "source": "precice_lb"}
-    dataset: xr.Dataset = xarray.Dataset({**variables, **counts}, coordinates, title)
+    for name, text in QUANTITIES.items():
+        dataset[name].attrs = {"units": "s", "long_name": text}
+    for name, (text, values) in counts.items():
+        dataset[name] = values.to_xarray().fillna(0)
+        dataset[name].attrs = {"units": "1", "long_name": text}
+    dataset["ranks"] = dataset["ranks"].astype(np.int64)
+    dataset.attrs = {"title": "seconds per time window of coupled preCICE simulations", "source": "precice_lb"}
+    dataset = dataset.reindex(run=runs, rank=np.arange(int(dataset["rank"].max()) + 1))
     return dataset
 
 
@@ -201,13 +188,7 @@ def _iterations(store: RankStore) -> Columns:
 
 
 def _required(name: str) -> Any:
-    """Import an optional library.
-
-    Raises
-    ------
-    DataError
-        If it is not installed.
-    """
+    """Import an optional library."""
     try:
         return importlib.import_module(name)
     except ImportError as error:

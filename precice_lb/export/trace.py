@@ -77,22 +77,16 @@ def _write(file: TextIO, runs: Sequence[ExportedRun], origin: int) -> int:
         numbers: dict[str, int] = {}
         for name, store in run.ranks():
             rank = store.metadata["rank"]
-            heads = []
+            who = f"Secondary ({rank})" if rank else "Primary (0)"
+            heads = [("thread_name", rank, {"name": who}), ("thread_sort_index", rank, {"sort_index": rank})]
             if name not in numbers:
                 pid += 1
                 numbers[name] = pid
                 title = name if len(runs) == 1 else f"{run.name}: {name}"
-                heads.append({"name": "process_name", "ph": "M", "pid": pid, "tid": 0, "args": {"name": title}})
-                heads.append(
-                    {"name": "process_sort_index", "ph": "M", "pid": pid, "tid": 0, "args": {"sort_index": pid}}
-                )
-            who = "Primary (0)" if rank == 0 else f"Secondary ({rank})"
-            heads.append({"name": "thread_name", "ph": "M", "pid": pid, "tid": rank, "args": {"name": who}})
-            heads.append(
-                {"name": "thread_sort_index", "ph": "M", "pid": pid, "tid": rank, "args": {"sort_index": rank}}
-            )
-            for head in heads:
-                file.write(f"{comma}\n{json.dumps(head)}")
+                heads = [("process_name", 0, {"name": title}), ("process_sort_index", 0, {"sort_index": pid}), *heads]
+            for what, thread, arguments in heads:
+                event = {"name": what, "ph": "M", "pid": pid, "tid": thread, "args": arguments}
+                file.write(f"{comma}\n{json.dumps(event)}")
                 comma = ","
             zero = store.metadata["started_unix_ns"] - store.metadata["started_clock_ns"] + shift.get(name, 0) - origin
             for slice_ in _slices(store, zero, pid):

@@ -24,7 +24,7 @@ def read_csv(path: str | Path) -> Measurements:
     ----------
     path : path
         UTF-8 text with a header; cells apart by commas, semicolons or tabs. Columns ``participant`` (name), ``ranks``
-        (whole number from 1) and ``seconds`` (own seconds per time window, above 0) in any order; optionally
+        (whole number from 1) and ``seconds`` (compute seconds per time window, above 0) in any order; optionally
         ``standard_error`` (of the seconds, from 0) and ``iterations`` (coupling iterations per time window, from 1),
         empty where unknown. Every further column is a parameter of the row.
 
@@ -43,7 +43,7 @@ def read_csv(path: str | Path) -> Measurements:
 
 
 def import_files(paths: Sequence[Path]) -> Measurements:
-    """Join tables with the columns participant, ranks and seconds (own seconds per time window) to one.
+    """Join tables with the columns participant, ranks and seconds (compute seconds per time window) to one.
 
     Example: precice-lb import csv fluid.csv solid.csv --output measurements.csv
 

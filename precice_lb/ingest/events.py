@@ -1,4 +1,4 @@
-"""From the event logs of preCICE 1.3 to 2.5 to own seconds per time window.
+"""From the event logs of preCICE 1.3 to 2.5 to compute seconds per time window.
 
 The rule is that of J. L. Schröder, Load-balancing for multi-physics simulations, MSc thesis, Stuttgart 2019, section
 4.2.2: time for solving plus time for mapping, its median over the windows; ranks are the highest rank plus 1. To it

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precice_lb.dataset import Measurements, distinct
+from precice_lb.dataset.series import spread_of
 from precice_lb.exceptions import DataError
 
 __all__ = ["COLUMNS", "OPTIONAL_COLUMNS", "Sample", "join", "steady_cost"]
@@ -33,7 +34,7 @@ class Sample:
     ranks : int
         Ranks it ran on.
     seconds : float
-        Own seconds per time window.
+        Compute seconds per time window.
     source : str
         The file it was read from.
     error : float
@@ -81,8 +82,8 @@ def steady_cost(costs: NDArray[np.float64], resolution: float) -> tuple[float, f
     """Reduce the cost of the windows of a run to its median and the standard error of that."""
     if len(costs) < 2:
         return float(np.median(costs)), math.nan
-    error = 1.2533 * float(np.std(costs, ddof=1)) / math.sqrt(len(costs))
-    return float(np.median(costs)), max(error, resolution / math.sqrt(12))
+    median = float(np.median(costs))
+    return median, float(np.fmax(spread_of(costs).error * median, resolution / math.sqrt(12)))
 
 
 def _check_parameters(name: str, entries: Sequence[Sample]) -> None:

@@ -13,7 +13,7 @@ from precice_lb.models.pmnf import PMNFRegressor
 from precice_lb.models.pmnf_space import EQ_2_7_I, EQ_2_7_J, EQ_5_1_I, EQ_5_1_J
 from precice_lb.models.registry import DEFAULT_LEARNER, LEARNERS, make_learner, model_from_dict, new_learner
 from precice_lb.models.shape import ShapeRegressor
-from precice_lb.models.trust import believable_ranks
+from precice_lb.models.validity import valid_range
 
 __all__ = [
     "DEFAULT_LEARNER",
@@ -30,8 +30,8 @@ __all__ = [
     "PMNFRegressor",
     "ShapeRegressor",
     "Term",
-    "believable_ranks",
     "make_learner",
     "model_from_dict",
     "new_learner",
+    "valid_range",
 ]

@@ -55,8 +55,10 @@ class Learner(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
     #: Name in the registry and in stored models.
     learner_name: ClassVar[str]
+    #: Earlier names of parameters, which studies and stored models may have.
+    former_names: ClassVar[Mapping[str, str]] = {}
     #: Whether every curve is positive, finite and of a shape that run times have, by construction.
-    always_believable: ClassVar[bool] = False
+    always_valid: ClassVar[bool] = False
 
     def fit(self, X: ArrayLike, y: ArrayLike, spread: ArrayLike | None = None) -> Learner:
         """Learn from measurements and return self.
@@ -151,7 +153,7 @@ class Learner(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         if data.get("learner") != cls.learner_name:
             raise ModelError(f"expected a stored {cls.learner_name} model, found {data.get('learner')!r}")
         try:
-            learner = cls(**data["parameters"])
+            learner = cls(**{cls.former_names.get(name, name): value for name, value in data["parameters"].items()})
             learner._restore(data["state"])
         except (KeyError, TypeError, ValueError) as error:
             raise ModelError(f"a stored {cls.learner_name} model is incomplete: {error}") from error

@@ -4,7 +4,7 @@ Three to seven measurements do not determine a curve, and whoever picks the one 
 matters, beyond them. Here no curve is picked: those that explain the measurements are drawn, each as often as it is
 probable, and a decision is made over all of them. The family and its prior are in `precice_lb.models.bayes_shapes`,
 the noise in `precice_lb.models.bayes_likelihood`, the sampler in `precice_lb.models.bayes_sampler`, parameters beside
-ranks in `precice_lb.models.bayes_sizes`, what the family leaves unexplained there in `precice_lb.models.bayes_misfit`.
+ranks in `precice_lb.models.bayes_sizes`, what the family leaves unexplained in `precice_lb.models.bayes_discrepancy`.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from scipy.special import ndtri
 
 from precice_lb.exceptions import ModelError
 from precice_lb.models.base import Learner
+from precice_lb.models.bayes_discrepancy import Discrepancy, SmoothLikelihood, fourier_features, spectrum
 from precice_lb.models.bayes_formula import compact_formula
 from precice_lb.models.bayes_likelihood import Likelihood
-from precice_lb.models.bayes_misfit import Deviations, SmoothLikelihood, spectrum, waves
 from precice_lb.models.bayes_sampler import mix, sample_posterior
-from precice_lb.models.bayes_shapes import Shapes, prior_bank, reference_ranks
+from precice_lb.models.bayes_shapes import Shapes, prior_sample, reference_ranks
 from precice_lb.models.bayes_sizes import Sizes, check_rows, size_choices
 from precice_lb.models.formula import Formula
 from precice_lb.models.inputs import check_level, check_measurements
@@ -31,8 +31,8 @@ __all__ = ["BayesRegressor", "PosteriorCurves"]
 
 Array = NDArray[np.float64]
 
-# The sample of the prior, this many times the members that are drawn from the posterior.
-BANK = 8
+# The sample of the prior, this many times the particles that are drawn from the posterior.
+PRIOR_FACTOR = 8
 # Moves of the sampler after each step and after the last: a curve over ranks is soon found; sizes, with more variables
 # and often many precise measurements, are mixed after that.
 MOVES, MOVES_WITH_SIZES = (2, 8), (8, 8)
@@ -44,33 +44,33 @@ class PosteriorCurves:
     Parameters
     ----------
     z : array of shape (n, D)
-        Members.
+        Their variables.
     log_scale : array of shape (n,)
         Their ln W, W in seconds.
     reference : float
         As of `precice_lb.models.bayes_shapes.reference_ranks`.
     sizes : Sizes
         What parameters do, where there are any.
-    deviations : Deviations
+    discrepancies : Discrepancy
         What members do not explain.
     """
 
-    def __init__(self, z: Array, log_scale: Array, reference: float, sizes: Sizes, deviations: Deviations) -> None:
+    def __init__(self, z: Array, log_scale: Array, reference: float, sizes: Sizes, discrepancies: Discrepancy) -> None:
         self._shapes = Shapes(z, reference)
         self._z, self._scale = z, np.exp(log_scale)[:, None]
-        self._sizes, self._deviations = sizes, deviations
+        self._sizes, self._discrepancy = sizes, discrepancies
 
     def at_reference(self, ranks: Array) -> Array:
         """Seconds of every curve at ranks, shape (m,), for the reference size; shape (curves, m)."""
         here = np.zeros((len(ranks), len(self._sizes.centre)))
         log_size = np.zeros((1, len(ranks))) if len(self._sizes.centre) else None
-        return self._scale * self._shapes(ranks, log_size) * self._deviations(ranks, here)
+        return self._scale * self._shapes(ranks, log_size) * self._discrepancy(ranks, here)
 
     def __call__(self, rows: ArrayLike) -> Array:
         """Seconds of every curve at every row of ranks (and parameters), shape (curves, len(rows))."""
         checked = check_rows(rows, 1 + len(self._sizes.centre))
         values = _shapes(self._shapes, checked, self._sizes, self._z)
-        return self._scale * values * self._deviations(checked[:, 0], self._sizes.steps(checked))
+        return self._scale * values * self._discrepancy(checked[:, 0], self._sizes.steps(checked))
 
 
 class BayesRegressor(Learner):
@@ -78,7 +78,7 @@ class BayesRegressor(Learner):
 
     Parameters
     ----------
-    members : int
+    particles : int
         Curves drawn from the posterior; 8 times as many are drawn from the prior at first.
     noise : float
         Prior median of the relative noise of one measurement, which is between 0.3 and 15 %.
@@ -93,35 +93,36 @@ class BayesRegressor(Learner):
 
     Attributes
     ----------
-    z_ : array of shape (members, D)
+    z_ : array of shape (particles, D)
         The curves' standard normal variables: 4, with parameters 9 and one for each.
-    log_scale_ : array of shape (members,)
+    log_scale_ : array of shape (particles,)
         Natural logarithm of the seconds of what falls, at the reference.
-    noise_ : array of shape (members,)
+    noise_ : array of shape (particles,)
         Relative noise that goes with them.
     reference_ : float
         Rank count to which the prior is relative.
     sizes_ : Sizes
         What parameters do, where there are any.
-    deviations_ : Deviations
+    discrepancy_ : Discrepancy
         What the curves do not explain.
     ranks_ : array of shape (n,)
         Where it was measured.
     """
 
     learner_name: ClassVar[str] = "bayes"
-    always_believable: ClassVar[bool] = True
+    former_names: ClassVar[Mapping[str, str]] = {"members": "particles"}
+    always_valid: ClassVar[bool] = True
 
     def __init__(
         self,
         *,
-        members: int = 512,
+        particles: int = 512,
         noise: float = 0.04,
         noise_spread: float = 1.0,
         straggling: float = 0.02,
         random_state: int = 0,
     ) -> None:
-        self.members = members
+        self.particles = particles
         self.noise = noise
         self.noise_spread = noise_spread
         self.straggling = straggling
@@ -154,8 +155,8 @@ class BayesRegressor(Learner):
         rng = np.random.default_rng(self.random_state)
         self.z_ = mix(z, _after(likelihood, shapes), rng) if len(self.sizes_.centre) else z
         self.log_scale_, self.noise_, weights = likelihood.draw(shapes(self.z_), rng)
-        bends = ndtri((rng.permutation(self.members) + 0.5) / self.members)
-        self.deviations_ = Deviations(frequencies, weights, bends, float(self.ranks_.max()))
+        bends = ndtri((rng.permutation(self.particles) + 0.5) / self.particles)
+        self.discrepancy_ = Discrepancy(frequencies, weights, bends, float(self.ranks_.max()))
         return self
 
     def predict(self, X: ArrayLike) -> Array:
@@ -202,15 +203,15 @@ class BayesRegressor(Learner):
     def _try_sizes(
         self, rows: Array, seconds: Array, errors: Array, choice: tuple[bool, ...]
     ) -> tuple[float, Array, Sizes, Array, Likelihood | SmoothLikelihood]:
-        """Evidence for one way of taking sizes, members, and what makes them up."""
+        """Evidence for one way of taking sizes, particles, and what makes them up."""
         sizes = Sizes.of(rows, seconds, choice)
         frequencies = spectrum(sizes)
         likelihood = self._likelihood(rows, seconds, errors, sizes, frequencies)
         log_likelihood = _after(likelihood, self._members(rows, sizes))
-        bank = prior_bank(BANK * self.members, sizes.dimensions)
+        prior = prior_sample(PRIOR_FACTOR * self.particles, sizes.dimensions)
         moves = MOVES_WITH_SIZES if choice else MOVES
         rng = np.random.default_rng(self.random_state)
-        z, evidence = sample_posterior(log_likelihood, bank, self.members, moves, rng)
+        z, evidence = sample_posterior(log_likelihood, prior, self.particles, moves, rng)
         return evidence, z, sizes, frequencies, likelihood
 
     def _likelihood(
@@ -218,9 +219,9 @@ class BayesRegressor(Learner):
     ) -> Likelihood | SmoothLikelihood:
         ranks, prior = rows[:, 0], (self.noise, self.noise_spread)
         if len(sizes.centre):
-            return SmoothLikelihood(seconds, errors, *prior, waves(frequencies, ranks, sizes.steps(rows)))
+            return SmoothLikelihood(seconds, errors, *prior, fourier_features(frequencies, ranks, sizes.steps(rows)))
         points = np.unique(ranks)
-        features = waves(frequencies, points, np.zeros((len(points), 0)))
+        features = fourier_features(frequencies, points, np.zeros((len(points), 0)))
         return Likelihood(ranks, seconds, errors, *prior, self.straggling, features)
 
     def _members(self, rows: Array, sizes: Sizes) -> Callable[[Array], Array]:
@@ -231,7 +232,7 @@ class BayesRegressor(Learner):
     def _curves(self, chosen: Any = slice(None)) -> PosteriorCurves:
         self._require_fitted()
         parts = self.z_[chosen], self.log_scale_[chosen]
-        return PosteriorCurves(*parts, self.reference_, self.sizes_, self.deviations_[chosen])
+        return PosteriorCurves(*parts, self.reference_, self.sizes_, self.discrepancy_[chosen])
 
     def _check_parameters(self) -> None:
         for name in ("noise", "noise_spread"):
@@ -239,8 +240,8 @@ class BayesRegressor(Learner):
                 raise ModelError(f"expected {name} above 0, found {getattr(self, name)!r}")
         if not 0 <= self.straggling < 1:
             raise ModelError(f"expected straggling from 0 to below 1, found {self.straggling!r}")
-        if not self.members >= 16:
-            raise ModelError(f"expected members from 16, found {self.members!r}")
+        if not self.particles >= 16:
+            raise ModelError(f"expected particles from 16, found {self.particles!r}")
 
     def _require_fitted(self) -> None:
         if not hasattr(self, "z_"):
@@ -253,13 +254,13 @@ class BayesRegressor(Learner):
             "noise": self.noise_.tolist(),
             "reference": self.reference_,
             "sizes": self.sizes_.to_dict(),
-            "deviations": self.deviations_.to_dict(),
+            "deviations": self.discrepancy_.to_dict(),
             "ranks": self.ranks_.tolist(),
         }
 
     def _restore(self, state: Mapping[str, Any]) -> None:
         self.reference_ = float(state["reference"])
-        self.sizes_, self.deviations_ = Sizes(**state["sizes"]), Deviations(**state["deviations"])
+        self.sizes_, self.discrepancy_ = Sizes(**state["sizes"]), Discrepancy(**state["deviations"])
         for name in ("z", "log_scale", "noise", "ranks"):
             setattr(self, f"{name}_", np.asarray(state[name], dtype=np.float64))
 

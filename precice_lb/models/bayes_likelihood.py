@@ -1,9 +1,9 @@
 """How well shapes explain measurements when neither their scale, the noise nor what shapes leave out is known.
 
-In logarithms a measurement is ln y = ln W + ln h(p) + d(p) + σ ε, with a deviation d of which
-`precice_lb.models.bayes_misfit` tells. The scale W is integrated over with a flat prior of ln W, the deviation exactly,
-its size τ and the noise σ on a grid, so that only the shape is left to sample. Any one of a few measurements may be a
-straggler, delayed by something else, and then counts for little.
+In logarithms a measurement is ln y = ln W + ln h(p) + d(p) + σ ε, with a discrepancy d of which
+`precice_lb.models.bayes_discrepancy` tells. The scale W is integrated over with a flat prior of ln W, the discrepancy
+exactly, its size τ and the noise σ on a grid, so that only the shape is left to sample. Any one of a few measurements
+may be a straggler, delayed by something else, and then counts for little.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import itertools
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["LARGEST_NOISE", "LEAST_NOISE", "Likelihood", "deviation_levels", "draw_cells", "log_sum"]
+__all__ = ["LARGEST_NOISE", "LEAST_NOISE", "Likelihood", "discrepancy_levels", "draw_cells", "log_sum"]
 
 Array = NDArray[np.float64]
 
@@ -21,23 +21,23 @@ Array = NDArray[np.float64]
 LEAST_NOISE, LARGEST_NOISE = 0.003, 0.15
 # Levels of noise in between; with many measurements the noise is well known and needs a fine grid.
 FEW, LEVELS, LEVELS_OF_MANY = 40, 7, 24
-# A straggler's deviation is this many times the noise, and at least so large.
+# A straggler differs by this many times the noise, and at least so large.
 STRAGGLER_FACTOR, STRAGGLER_LEAST = 4.0, 0.15
-# Prior of a deviation's standard deviation: its median, the spread of its logarithm, and its grid.
-DEVIATION, DEVIATION_SPREAD = 0.022, 1.8
-LEAST_DEVIATION, LARGEST_DEVIATION, DEVIATION_LEVELS = 0.01, 0.5, 4
+# Prior of a discrepancy's standard deviation: its median, the spread of its logarithm, and its grid.
+DISCREPANCY, DISCREPANCY_SCALE = 0.022, 1.8
+LEAST_DISCREPANCY, LARGEST_DISCREPANCY, DISCREPANCY_LEVELS = 0.01, 0.5, 4
 
 
-def deviation_levels() -> tuple[Array, Array]:
-    """Sizes of deviations, and the logarithms of their prior weights."""
-    logs = np.linspace(np.log(LEAST_DEVIATION), np.log(LARGEST_DEVIATION), DEVIATION_LEVELS)
-    return np.exp(logs), -0.5 * ((logs - np.log(DEVIATION)) / DEVIATION_SPREAD) ** 2
+def discrepancy_levels() -> tuple[Array, Array]:
+    """Sizes of discrepancies, and the logarithms of their prior weights."""
+    logs = np.linspace(np.log(LEAST_DISCREPANCY), np.log(LARGEST_DISCREPANCY), DISCREPANCY_LEVELS)
+    return np.exp(logs), -0.5 * ((logs - np.log(DISCREPANCY)) / DISCREPANCY_SCALE) ** 2
 
 
 class Likelihood:
     """Marginal likelihood of shapes over ranks.
 
-    It is a sum over cells: levels of noise and of the deviation, each without stragglers and with every one of the
+    It is a sum over cells: levels of noise and of the discrepancy, each without stragglers and with every one of the
     measurements as one. In a cell measurements at the same number of ranks come down to their weighted mean.
 
     Parameters
@@ -53,7 +53,7 @@ class Likelihood:
     straggling : float
         Prior probability that a measurement is a straggler; looked at for 3 to 40 measurements.
     features : array of shape (k, J)
-        Waves of the deviation at the k different numbers of ranks, rising.
+        Random Fourier features of the discrepancy at the k different numbers of ranks, rising.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class Likelihood:
             for (level, variance, prior), late in itertools.product(ways[::2], range(m)):
                 delayed = variance + max(STRAGGLER_FACTOR * level, STRAGGLER_LEAST) ** 2 * (np.arange(m) == late)
                 ways.append((level, delayed, prior + np.log(2 * straggling)))
-        sizes, size_prior = deviation_levels()
+        sizes, size_prior = discrepancy_levels()
         variance = np.array([each[1] for each in ways])
         precision = 1.0 / variance
         groups = np.zeros((m, len(points)))
@@ -90,7 +90,7 @@ class Likelihood:
         within = precision * (log_seconds - self.centre - mean @ groups.T) ** 2
         weight = np.array([each[2] for each in ways]) - 0.5 * (within + np.log(variance)).sum(axis=1)
         weight -= 0.5 * np.log(total).sum(axis=1)
-        # Every way with every size of the deviation.
+        # Every way with every size of the discrepancy.
         way, size = (grid.ravel() for grid in np.meshgrid(np.arange(len(ways)), np.arange(len(sizes)), indexing="ij"))
         self.noise, self.size = np.array([each[0] for each in ways])[way], sizes[size]
         self.variance, self.mean = 1.0 / total[way], mean[way]
@@ -111,7 +111,7 @@ class Likelihood:
         return log_sum(self._cells(np.log(shapes)))
 
     def draw(self, shapes: Array, rng: np.random.Generator) -> tuple[Array, Array, Array]:
-        """Draw ln W, σ and the weights of the waves of each shape from what the measurements leave.
+        """Draw ln W, σ and the weights of the features of each shape from what the measurements leave.
 
         Returns
         -------

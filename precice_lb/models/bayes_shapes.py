@@ -18,8 +18,8 @@ A member is f(p) = W [x^-α + s V^η + g V^ζ (p^β - 1) / β], with x = p / (R 
 
 Every member is positive and finite for all p ≥ 1. All parameters are functions of standard normal variables z, with
 tails heavier than normal: no solver is impossible. What no member explains, such as caches, full nodes or one
-kernel that takes over from another one, is left to deviations (`precice_lb.models.bayes_misfit`). The constants were
-chosen by measured curves of other codes, random families and a published table (`benchmarks/README.md`, real curves).
+kernel that takes over from another one, is left to `precice_lb.models.bayes_discrepancy`. The constants were chosen
+by measured curves of other codes, random families and a published table (`benchmarks/README.md`, real curves).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
-__all__ = ["ONE_SIZE", "SIZES", "Shapes", "prior_bank", "reference_ranks"]
+__all__ = ["ONE_SIZE", "SIZES", "Shapes", "prior_sample", "reference_ranks"]
 
 Array = NDArray[np.float64]
 
@@ -117,7 +117,7 @@ class Shapes:
 
 
 @lru_cache(maxsize=4)
-def prior_bank(count: int, dimensions: int) -> Array:
+def prior_sample(count: int, dimensions: int) -> Array:
     """Evenly spread draws of z from its prior, shape (count, dimensions).
 
     An additive recurrence with powers of the root of x^(d+1) = x + 1, a low-discrepancy sequence.
@@ -127,6 +127,6 @@ def prior_bank(count: int, dimensions: int) -> Array:
         root = (1.0 + root) ** (1.0 / (dimensions + 1))
     steps = root ** -np.arange(1.0, dimensions + 1)
     uniform = (0.5 + np.outer(np.arange(1, count + 1), steps)) % 1.0
-    bank = np.asarray(ndtri(np.clip(uniform, 1e-9, 1 - 1e-9)), dtype=np.float64)
-    bank.flags.writeable = False
-    return bank
+    prior = np.asarray(ndtri(np.clip(uniform, 1e-9, 1 - 1e-9)), dtype=np.float64)
+    prior.flags.writeable = False
+    return prior

@@ -72,7 +72,7 @@ class FactorizedRegressor(Learner):
 
     learner_name: ClassVar[str] = "factorized"
     # A sum of two powers falls, then rises, whatever their exponents.
-    always_believable: ClassVar[bool] = True
+    always_valid: ClassVar[bool] = True
 
     formula_: Formula
     log_coefficients_: Array

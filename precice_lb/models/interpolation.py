@@ -36,7 +36,7 @@ class InterpolationRegressor(Learner):
     """
 
     learner_name: ClassVar[str] = "interpolation"
-    always_believable: ClassVar[bool] = True
+    always_valid: ClassVar[bool] = True
     #: Whether nothing may be recommended outside of the measured ranks.
     measured_only: ClassVar[bool] = True
 

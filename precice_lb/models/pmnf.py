@@ -4,7 +4,7 @@ Schröder 2019, section 2.1, and Calotoiu et al. 2013: f(p) = c + Σ c_k p^(i_k)
 the hypothesis with the least cross-validated loss wins and is fitted to all measurements.
 
 The learner repeats the papers' method for comparison. Nothing keeps such a model positive or falling beyond its data:
-see `precice_lb.models.trust` for what is done about that before anything is recommended.
+see `precice_lb.models.validity` for what is done about that before anything is recommended.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from precice_lb.models.inputs import check_level, check_measurements, check_rank
 from precice_lb.models.pmnf_search import Winner, search
 from precice_lb.models.pmnf_space import EQ_5_1_I, EQ_5_1_J, check_hypotheses
 from precice_lb.models.pmnf_validation import CrossValidation, make_folds
-from precice_lb.models.trust import falls_then_rises
+from precice_lb.models.validity import falls_then_rises
 
 __all__ = ["PMNFRegressor"]
 

@@ -36,6 +36,7 @@ def make_learner(name: str, **parameters: Any) -> Learner:
     if name not in LEARNERS:
         raise ModelError(f"expected a learner out of {', '.join(LEARNERS)}, found {name!r}")
     kind: type[Learner] = LEARNERS[name]
+    parameters = {kind.former_names.get(name, name): value for name, value in parameters.items()}
     known = kind._get_param_names()
     for parameter in parameters:
         if parameter not in known:

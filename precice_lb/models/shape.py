@@ -73,7 +73,7 @@ class ShapeRegressor(Learner):
     """
 
     learner_name: ClassVar[str] = "shape"
-    always_believable: ClassVar[bool] = True
+    always_valid: ClassVar[bool] = True
 
     def __init__(
         self,

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 from precice_lb.exceptions import ConfigurationError
-from precice_lb.precice_xml import Configuration, Element, Exchange, ReceivedMesh
+from precice_lb.precice_xml import Configuration, Element, Exchange, ReceivedMesh, is_true
 from precice_lb.precice_xml import Mapping as MeshMapping
 
 __all__ = ["Link", "LinkMapping", "links_of"]
@@ -153,7 +153,7 @@ def _link(configuration: Configuration, receiver: str, received: ReceivedMesh) -
         filtered=received.geometric_filter != "no-filter" and not any(mapping.is_kernel for mapping in mappings),
         api_access=received.api_access,
         two_level=m2n.use_two_level_initialization,
-        gathered=element.attributes.get("enforce-gather-scatter", "false").lower() in ("1", "true", "yes", "on"),
+        gathered=is_true(element.attributes.get("enforce-gather-scatter", "")),
         mappings=mappings,
         exchanges=exchanges,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from precice_lb.precice_xml.fields import is_true
 from precice_lb.precice_xml.patch import patch_configuration
 from precice_lb.precice_xml.reader import parse_configuration, read_configuration
 from precice_lb.precice_xml.records import (
@@ -28,6 +29,7 @@ __all__ = [
     "Mesh",
     "Participant",
     "ReceivedMesh",
+    "is_true",
     "parse_configuration",
     "patch_configuration",
     "read_configuration",

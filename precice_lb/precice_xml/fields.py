@@ -9,9 +9,24 @@ from typing import NoReturn, TypeVar
 from precice_lb.precice_xml import markup
 from precice_lb.precice_xml.records import Element
 
-__all__ = ["Reader"]
+__all__ = ["Reader", "is_true"]
 
 _Named = TypeVar("_Named")
+
+
+def is_true(value: str) -> bool:
+    """Whether preCICE takes an attribute's value for true: 1, yes, true and on in any case, and nothing else.
+
+    Parameters
+    ----------
+    value : str
+        As in the file.
+
+    Returns
+    -------
+    bool
+    """
+    return value.lower() in ("1", "yes", "true", "on")
 
 
 class Reader:
@@ -52,9 +67,9 @@ class Reader:
             self.fail(element, f'a number as "{name}"', f'"{value}"', "correct it")
 
     def boolean(self, element: Element, name: str, default: bool = False) -> bool:
-        """Attribute `name` as a truth value; as in preCICE everything but 1, yes, true and on is false."""
+        """Attribute `name` as a truth value, as of `is_true`."""
         value = element.attributes.get(name)
-        return default if value is None else value.lower() in ("1", "yes", "true", "on")
+        return default if value is None else is_true(value)
 
     def choice(self, element: Element, name: str, options: Iterable[str], default: str | None = None) -> str:
         """Attribute `name`, one of `options`."""

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from pathlib import Path
 
+from precice_lb.exceptions import ConfigurationError
 from precice_lb.precice_xml import markup
 from precice_lb.precice_xml.coupling import read_coupling_scheme
 from precice_lb.precice_xml.fields import Reader
@@ -19,7 +21,7 @@ from precice_lb.precice_xml.records import (
 )
 from precice_lb.precice_xml.records import Mapping as MeshMapping
 
-__all__ = ["parse_configuration", "read_configuration"]
+__all__ = ["parse_configuration", "read_configuration", "root_children"]
 
 _ROOT_TAGS = ("log", "profiling", "data:scalar", "data:vector", "mesh", "participant")
 _ROOT_PREFIXES = ("m2n", "coupling-scheme")
@@ -56,7 +58,7 @@ def read_configuration(path: str | Path) -> Configuration:
 
 
 def parse_configuration(text: str, path: str | Path = "precice-config.xml") -> Configuration:
-    """Read a configuration whose text is at hand, as `read_configuration` does.
+    """Read a configuration whose text is at hand, as `read_configuration` does; the same text is read once.
 
     Parameters
     ----------
@@ -74,7 +76,11 @@ def parse_configuration(text: str, path: str | Path = "precice-config.xml") -> C
     ConfigurationError
         As `read_configuration`.
     """
-    path = Path(path)
+    return _parsed(text, Path(path))
+
+
+@lru_cache(maxsize=64)
+def _parsed(text: str, path: Path) -> Configuration:
     root = markup.parse(path, text)
     reader = Reader(path)
     _check_root(reader, root)
@@ -102,6 +108,14 @@ def parse_configuration(text: str, path: str | Path = "precice-config.xml") -> C
         for element in _children(root, prefix="coupling-scheme")
     )
     return Configuration(path, text, data, meshes, participants, tuple(m2ns), schemes, root)
+
+
+def root_children(text: str) -> tuple[Element, ...]:
+    """Elements of a configuration whatever preCICE thinks of them; none of text that is not XML."""
+    try:
+        return markup.parse(Path("precice-config.xml"), text).children
+    except ConfigurationError:
+        return ()
 
 
 def _children(parent: Element, *tags: str, prefix: str | None = None) -> list[Element]:

@@ -58,8 +58,7 @@ def compared(
         doubtful = [
             name
             for name, model in models.items()
-            if not getattr(model, "always_believable", False)
-            and not believed[name][0] <= other[name] <= believed[name][1]
+            if not getattr(model, "always_valid", False) and not believed[name][0] <= other[name] <= believed[name][1]
         ]
         if doubtful:
             name = doubtful[0]

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precice_lb.exceptions import ModelError
-from precice_lb.models import believable_ranks
+from precice_lb.models import valid_range
 from precice_lb.recommend.bounds import require_room
 from precice_lb.recommend.compare import window_interval
 from precice_lb.recommend.outlook import Curves, Outlook, curves_of
@@ -71,7 +71,7 @@ class Decision:
     found: SplitResult
     # Where asked for, with the chosen point.
     tradeoff: Tradeoff | None
-    # Own seconds of each participant, shape (curves,).
+    # Compute seconds of each participant, shape (curves,).
     own: dict[str, Array]
     # Seconds per window, shape (curves,).
     windows: Array
@@ -137,13 +137,13 @@ def _believed(name: str, model: Any, times: Array, rows: Array) -> tuple[int, in
     if _everywhere(model):
         return 1, len(times)
     try:
-        return believable_ranks(times, rows[:, 0])
+        return valid_range(times, rows[:, 0])
     except ModelError as error:
         raise ModelError(f"model of {name}: {error}") from error
 
 
 def _everywhere(model: Any) -> bool:
-    return bool(getattr(model, "always_believable", False))
+    return bool(getattr(model, "always_valid", False))
 
 
 def _slowed(curves: Mapping[str, Curves], constraints: Constraints | None) -> dict[str, Curves]:

@@ -121,7 +121,7 @@ def recommend(
     (``basis`` is ``"measured"``).
 
     A prediction that is negative, zero, not finite, or of a shape that run times do not have is never considered; see
-    `precice_lb.models.trust`. Where that bound decides the split, a warning says so.
+    `precice_lb.models.validity`. Where that bound decides the split, a warning says so.
 
     Where windows were recorded, noise and changing load count: the window time is that of a replay of the recorded
     windows, resampled in blocks and scaled to the split (`precice_lb.schedule.replay_residuals`). What is learned from
@@ -152,7 +152,7 @@ def recommend(
     decision, task, split = verdict.decision, verdict.decision.task, verdict.split
     own, windows, window = verdict.own, verdict.windows, float(verdict.windows.mean())
     steady = float(schedule.window_seconds(decision.own).mean())
-    own_seconds = {name: float(own[name].mean()) for name in names}
+    compute_seconds = {name: float(own[name].mean()) for name in names}
     limits = Limits(budget, lowest, highest, constraints)
     others, left_out = reference_splits(limits, names, measurements.degrees_of_freedom, present)
     is_model = verdict.basis == "model"
@@ -174,10 +174,10 @@ def recommend(
         interval=verdict.interval,
         level=float(level),
         rank_intervals=rank_intervals(task, decision.tables, split, level, limits) if is_model else {},
-        own_seconds=own_seconds,
+        compute_seconds=compute_seconds,
         waits={name: float(wait.mean()) for name, wait in task.outlook.waits(own, windows).items()},
         # Over one period, in which windows of different size end together.
-        imbalance=load_imbalance(np.array([schedule.windows[name] * own_seconds[name] for name in names])),
+        imbalance=load_imbalance(np.array([schedule.windows[name] * compute_seconds[name] for name in names])),
         total_ranks=budget,
         schedule=schedule.description,
         learner=learner_name(decision.models[names[0]]),
@@ -187,7 +187,7 @@ def recommend(
         parameters=case.values,
         alternatives=alternatives,
         warnings=(*measurements.remarks, *case.warnings, *verdict.warnings, *doubts),
-        critical=explain(schedule, own_seconds),
+        critical=explain(schedule, compute_seconds),
         unit="ranks" if constraints is None else constraints.unit,
         used=used,
         gap=max(steady * (1 + decision.found.gap) / decision.found.window_seconds - 1, 0.0) if is_model else math.nan,

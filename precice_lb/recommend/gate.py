@@ -44,7 +44,7 @@ FALLBACKS = ("shape", "interpolation")
 # A prediction within this share of a measurement is never called wrong.
 LEAST_TOLERANCE = 0.10
 # Without repeats, readings that are farther than this from a model, in the mean square, are not taken for noise.
-LARGEST_MISFIT = 0.09
+LARGEST_DISCREPANCY = 0.09
 # A right model is called wrong this often by any of a participant's points.
 FALSE_ALARM = 0.01
 # One reading may be a straggler, delayed by something else, where so many others agree.
@@ -95,7 +95,7 @@ class Comparison:
     predicted: float
     # The runs that measured it; none where points of single participants were put together.
     runs: tuple[str, ...]
-    # Own seconds of each participant, as they go with the measured window.
+    # Compute seconds of each participant, as they go with the measured window.
     own: dict[str, float] = dataclasses.field(default_factory=dict)
 
     @property
@@ -185,9 +185,9 @@ def _worst(name: str, model: Any, points: Points) -> Rejection | None:
     overall = np.sqrt(chi2.ppf(1 - FALSE_ALARM, len(errors)) / len(errors)) * errors
     if np.sqrt(np.mean((off / errors) ** 2)) > overall[0] / errors[0] and np.abs(off).max() > LEAST_TOLERANCE / 2:
         tolerance = np.minimum(tolerance, overall)
-    if (points.readings[kept] == 1).all() and np.sqrt(np.mean(off**2)) > LARGEST_MISFIT:
+    if (points.readings[kept] == 1).all() and np.sqrt(np.mean(off**2)) > LARGEST_DISCREPANCY:
         # Without repeats a curve that cannot be right looks like noise: so much of it is not believed.
-        tolerance = np.minimum(tolerance, np.log1p(LARGEST_MISFIT))
+        tolerance = np.minimum(tolerance, np.log1p(LARGEST_DISCREPANCY))
     at = int(np.argmax(np.abs(off) / tolerance))
     if abs(off[at]) <= tolerance[at]:
         return None

@@ -27,7 +27,7 @@ class ModelOfCase:
         self.model = model
         self.parameters = dict(parameters)
         self.learner_name = str(getattr(model, "learner_name", type(model).__name__))
-        self.always_believable = bool(getattr(model, "always_believable", False))
+        self.always_valid = bool(getattr(model, "always_valid", False))
         # What the model cannot do, this cannot either.
         for name in ("predict_interval", "draw", "formula"):
             if hasattr(model, name):

@@ -18,7 +18,7 @@ from precice_lb.recommend.gate import Comparison, points_of_case
 from precice_lb.recommend.outlook import Outlook
 from precice_lb.recommend.records import Alternative
 
-__all__ = ["best_measured", "measured_alternatives", "measured_faster", "own_seconds_at"]
+__all__ = ["best_measured", "compute_seconds_at", "measured_alternatives", "measured_faster"]
 
 Array = NDArray[np.float64]
 
@@ -60,17 +60,17 @@ def measured_alternatives(
     return alternatives, warnings
 
 
-def own_seconds_at(measured: Comparison) -> dict[str, Array]:
-    """Own seconds as curves of one."""
+def compute_seconds_at(measured: Comparison) -> dict[str, Array]:
+    """Compute seconds as curves of one."""
     return {name: np.array([seconds]) for name, seconds in measured.own.items()}
 
 
 def _of_runs(question: Question, case: Case, comparisons: Sequence[Comparison]) -> list[Comparison]:
-    """Measured windows, with own seconds that do not sum to more than they leave room for."""
+    """Measured windows, with compute seconds that do not sum to more than they leave room for."""
     found = []
     for each in comparisons:
         group = [run for run in case.measurements.runs if _same(run, each.split)]
-        own = {name: float(np.median([run.own_seconds[name] for run in group])) for name in each.split}
+        own = {name: float(np.median([run.compute_seconds[name] for run in group])) for name in each.split}
         steady = float(question.schedule.window_seconds(own))
         scale = min(1.0, each.measured / steady) if steady > 0 else 1.0
         found.append(dataclasses.replace(each, own={name: seconds * scale for name, seconds in own.items()}))

@@ -64,7 +64,7 @@ class Outlook:
         self.is_uncertain = any(len(curve(one)) > 1 for curve in curves.values())
 
     def own(self, split: Mapping[str, int]) -> dict[str, Array]:
-        """Own seconds per window of each participant, one for each drawn curve."""
+        """Compute seconds per window of each participant, one for each drawn curve."""
         curves = [self.curves[name](np.array([split[name]], dtype=np.int64))[:, 0] for name in self.names]
         return dict(zip(self.names, np.broadcast_arrays(*curves), strict=True))
 
@@ -82,17 +82,17 @@ class Outlook:
         return self.is_uncertain or self.residuals is not None
 
     def mean_own(self, own: Mapping[str, Array]) -> dict[str, Array]:
-        """Mean own seconds per window for typical ones (medians): what windows differ by counts."""
+        """Mean compute seconds per window for typical ones (medians): what windows differ by counts."""
         if self.residuals is None:
             return dict(own)
         return {name: seconds * float(self.residuals[name][SETTLING:].mean()) for name, seconds in own.items()}
 
     def mean_seconds(self, split: Mapping[str, int]) -> dict[str, float]:
-        """Own seconds per window of each participant of a split, means over the drawn curves and windows."""
+        """Compute seconds per window of each participant of a split, means over the drawn curves and windows."""
         return {name: float(seconds.mean()) for name, seconds in self.mean_own(self.own(split)).items()}
 
     def seconds(self, own: Mapping[str, Array]) -> Array:
-        """Seconds per window for own seconds per window of each participant, arrays of one shape."""
+        """Seconds per window for compute seconds per window of each participant, arrays of one shape."""
         if self.residuals is None:
             return self.schedule.window_seconds(own)
         return self.schedule.replay_seconds(own, self.residuals, SETTLING)
@@ -102,7 +102,7 @@ class Outlook:
         return self.seconds(self.own(split))
 
     def waits(self, own: Mapping[str, Array], windows: Array) -> dict[str, Array]:
-        """Seconds that each participant waits per window, for its own seconds and those of the window."""
+        """Seconds that each participant waits per window, for its compute seconds and those of the window."""
         steady = self.schedule.window_seconds(own)
         # What windows last longer for noise, those who are waited for in turn wait themselves.
         more = np.maximum(windows - steady, 0.0)
@@ -132,7 +132,7 @@ class Outlook:
         return np.asarray(self.seconds(costs).mean(axis=0), dtype=np.float64)
 
     def _costs(self, counts: Integers) -> dict[str, Array]:
-        """Own seconds of each participant, shape (curves, k), at ranks of shape (k, participants)."""
+        """Compute seconds of each participant, shape (curves, k), at ranks of shape (k, participants)."""
         costs = {}
         for name, column in zip(self.names, counts.T, strict=True):
             ranks, inverse = np.unique(column, return_inverse=True)

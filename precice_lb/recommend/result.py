@@ -49,11 +49,11 @@ class Recommendation:
     rank_intervals : dict of str to (int, int)
         By participant, bounds that hold with probability ``level`` the ranks that are really best for it within the
         budget; empty for a learner that does not say how sure it is.
-    own_seconds, waits : dict of str to float
+    compute_seconds, waits : dict of str to float
         Predicted seconds per time window that each participant works on its own and waits for others (means again).
     imbalance : float
-        Load imbalance (max - min) / max of the participants' own seconds, in the same time where their windows differ
-        in size.
+        Load imbalance (max - min) / max of the participants' compute seconds, in the same time where their windows
+        differ in size.
     total_ranks : int
         The budget, in ``unit``.
     schedule : str
@@ -109,7 +109,7 @@ class Recommendation:
     interval: tuple[float, float]
     level: float
     rank_intervals: dict[str, tuple[int, int]]
-    own_seconds: dict[str, float]
+    compute_seconds: dict[str, float]
     waits: dict[str, float]
     imbalance: float
     total_ranks: int
@@ -190,7 +190,7 @@ class Recommendation:
             "window_seconds": self.window_seconds,
             "interval": {"low": _known(self.interval[0]), "high": _known(self.interval[1]), "level": self.level},
             "rank_intervals": {name: {"low": low, "high": high} for name, (low, high) in self.rank_intervals.items()},
-            "own_seconds": dict(self.own_seconds),
+            "own_seconds": dict(self.compute_seconds),
             "wait_seconds": dict(self.waits),
             "imbalance": _known(self.imbalance),
             "schedule": self.schedule,

@@ -42,6 +42,6 @@ def _problems(recommendation: Recommendation, schedule: Schedule) -> Iterator[st
     for name, wait in recommendation.waits.items():
         if wait > window * (1 + _EPS):
             yield f"{name} waits {wait:.6g} s in a window of {window:.6g} s"
-    steady = float(schedule.window_seconds(recommendation.own_seconds))
+    steady = float(schedule.window_seconds(recommendation.compute_seconds))
     if steady > window * (1 + _REPLAYED):
-        yield f"own seconds that need a window of {steady:.6g} s, not {window:.6g} s"
+        yield f"compute seconds that need a window of {steady:.6g} s, not {window:.6g} s"

@@ -17,7 +17,7 @@ from precice_lb.recommend.case import Case
 from precice_lb.recommend.decide import Decision, Question, decide
 from precice_lb.recommend.gate import Comparison, Rejection, compared_with_measured, fallbacks, trusted_model
 from precice_lb.recommend.learn import fit_model
-from precice_lb.recommend.measured import best_measured, measured_faster, own_seconds_at
+from precice_lb.recommend.measured import best_measured, compute_seconds_at, measured_faster
 
 __all__ = ["Verdict", "trusted_decision"]
 
@@ -37,7 +37,7 @@ class Verdict:
     basis: str
     # The recommended one.
     split: dict[str, int]
-    # Mean own seconds of each participant there.
+    # Mean compute seconds of each participant there.
     own: dict[str, Array]
     # Seconds per window.
     windows: Array
@@ -123,7 +123,7 @@ def trusted_decision(question: Question, case: Case, prototype: Any) -> Verdict:
             f"{_why(decision, comparisons)} No model is used: recommended is the best measured split. To know more, "
             f"{again}."
         )
-    own, windows = own_seconds_at(best), np.array([best.measured])
+    own, windows = compute_seconds_at(best), np.array([best.measured])
     return Verdict(
         decision, "measured", dict(best.split), own, windows, best.interval(question.level), tuple(comparisons), known,
         rejections, tuple(warnings),

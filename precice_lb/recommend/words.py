@@ -54,8 +54,8 @@ def recommend_split(
     Parameters
     ----------
     data : path, mapping from participant to array of shape (n, 2), Measurements, or pandas DataFrame
-        A CSV file or directory of stores; ranks and seconds per time window (own cost, without waiting) by participant;
-        or a long table with the columns participant, ranks, seconds, and one for each further parameter.
+        A CSV file or directory of stores; ranks and seconds per time window (compute time, without waiting) by
+        participant; or a long table with the columns participant, ranks, seconds, and one for each further parameter.
     budget : int
         Ranks to give out in all; or the machine has ``cores`` or ``nodes`` for that; or what `Constraints` count.
     coupling : {"parallel", "serial"}, path of a ``precice-config.xml``, or Schedule

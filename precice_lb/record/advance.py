@@ -15,7 +15,7 @@ from precice_lb.record.recorder import Recorder
 __all__ = ["timed_advance"]
 
 
-def timed_advance(base: Any, recorder: Recorder, *, tells_times: bool) -> Callable[[Any, Any], Any]:
+def timed_advance(base: Any, recorder: Recorder) -> Callable[[Any, Any], Any]:
     """Make the ``advance`` of one participant.
 
     Parameters
@@ -24,8 +24,6 @@ def timed_advance(base: Any, recorder: Recorder, *, tells_times: bool) -> Callab
         The backend's ``Participant``.
     recorder : Recorder
         Takes the times.
-    tells_times : bool
-        Whether the backend has mapping and wait in ``timing_ns``.
 
     Returns
     -------
@@ -35,7 +33,7 @@ def timed_advance(base: Any, recorder: Recorder, *, tells_times: bool) -> Callab
     base_advance = base.advance
     base_is_complete = base.is_time_window_complete
     clock, real = time.perf_counter_ns, float
-    take, take_parts = recorder.take, recorder.take_parts
+    take = recorder.take
     left = 1
 
     # Nothing is caught here: it would be the exception of a signal handler, which is the solver's.
@@ -46,8 +44,6 @@ def timed_advance(base: Any, recorder: Recorder, *, tells_times: bool) -> Callab
         result = base_advance(self, dt)
         # The clock comes first. What is no float may be changed by the solver before the flush.
         take((begin, clock(), dt if dt.__class__ is real else real(dt), complete := base_is_complete(self)))
-        if tells_times:
-            take_parts(self.timing_ns)
         if complete:
             left -= 1
             if left <= 0:

@@ -63,7 +63,6 @@ def recording_class(backend: Backend) -> type:
     """
     base: Any = backend.participant
     clock = time.perf_counter_ns
-    tells_times = backend.name == "embedded"
     mesh_calls = _mesh_calls(base)
 
     class Participant(base):  # type: ignore[misc, unused-ignore]
@@ -87,7 +86,7 @@ def recording_class(backend: Backend) -> type:
                 self._precice_lb_recorder = recorder
                 # The interpreter may end without a call of finalize() and without dropping the participant.
                 weakref.finalize(self, _close, weakref.ref(self), recorder)
-                self._precice_lb_advance = timed_advance(base, recorder, tells_times=tells_times)
+                self._precice_lb_advance = timed_advance(base, recorder)
                 if mesh_calls is not None and recorder.is_open:
                     self._precice_lb_meshes = mesh_calls.notes()
 
@@ -105,7 +104,7 @@ def recording_class(backend: Backend) -> type:
             result = base.initialize(self)
             end = clock()
             if recorder is not None:
-                recorder.initialized(begin, end, *(self.timing_ns if tells_times else (-1, -1)))
+                recorder.initialized(begin, end)
                 self._precice_lb_coupled = True
             return result
 
@@ -138,11 +137,9 @@ def recording_class(backend: Backend) -> type:
             -------
             dict
                 ``windows`` (complete ones) and ``advances`` are counts. ``solve_seconds`` is the time between
-                `initialize` or `advance` and the next `advance`, ``advance_seconds`` that within `advance`, of which
-                ``mapping_seconds``, ``wait_seconds`` (for partners) and the rest, ``overhead_seconds``, are parts. Each
-                of these has a ``…_share`` of solve and advance together. What is not measured is NaN: mapping, wait
-                and overhead with libprecice, whose profiling files tell them after the run, and everything where
-                recording is off.
+                `initialize` or `advance` and the next `advance`, ``advance_seconds`` that within `advance`; each has a
+                ``…_share`` of both together. They are NaN where recording is off. How much of `advance` is mapping and
+                wait for partners, preCICE's profiling files tell after the run.
             """
             from precice_lb.record.totals import empty_summary
 

@@ -40,9 +40,9 @@ class Recorder:
     touched: what one raises meanwhile is the solver's, and may cost the rows of one flush.
 
     What happens in every ``advance`` is up to the caller (`precice_lb.record.advance`). It gives ``take`` a tuple of
-    the clock before and after (ns), the computed time step (simulated s), and whether the time window is complete, and
-    ``take_parts`` the mapping and wait within (ns) if they are known. It calls `flush_due` after the first time window
-    and then after as many as that returns, and `stayed` where no window is complete.
+    the clock before and after (ns), the computed time step (simulated s), and whether the time window is complete. It
+    calls `flush_due` after the first time window and then after as many as that returns, and `stayed` where no window
+    is complete. Mapping and wait within are for preCICE's profiling files to tell, after the run.
 
     Parameters
     ----------
@@ -55,15 +55,12 @@ class Recorder:
     ----------
     take : callable
         Takes the tuple of an ``advance``.
-    take_parts : callable
-        Takes the mapping and wait of that ``advance``.
     """
 
     __slots__ = (
         "_after_close",
         "_calls",
         "_iteration",
-        "_parts",
         "_pid",
         "_previous_end",
         "_repeats",
@@ -72,14 +69,11 @@ class Recorder:
         "_window",
         "_writer",
         "take",
-        "take_parts",
     )
 
     def __init__(self, writer: StoreWriter | None, after_close: Callable[[Path], None] | None = None) -> None:
         self._calls: list[tuple[int, int, float, bool]] = []
-        self._parts: list[tuple[int, int]] = []
         self.take = self._calls.append
-        self.take_parts = self._parts.append
         self._repeats: set[int] = set()
         # Of the call that will be the first of `_calls`.
         self._window = 1
@@ -104,9 +98,9 @@ class Recorder:
             except Exception as error:
                 self._fail(error)
 
-    def initialized(self, begin: int, end: int, mapping: int, wait: int) -> None:
-        """Take the times of ``initialize``, in ns of the clock; -1 for a duration that is not known."""
-        row = np.array([(begin, end - begin, mapping, wait)], dtype=INITIALIZE_DTYPE)
+    def initialized(self, begin: int, end: int) -> None:
+        """Take the times of ``initialize``, in ns of the clock."""
+        row = np.array([(begin, end - begin, NOT_MEASURED, NOT_MEASURED)], dtype=INITIALIZE_DTYPE)
         if self._writer is not None:
             try:
                 self._writer.write_initialize(row)
@@ -173,7 +167,6 @@ class Recorder:
             self._iteration = 1 if last["window_complete"] else int(last["iteration"])
         self._iteration += len(self._calls) in self._repeats
         self._calls.clear()
-        self._parts.clear()
         self._repeats.clear()
         self._previous_end = time.perf_counter_ns()
 
@@ -216,9 +209,7 @@ class Recorder:
         rows["begin_ns"] = calls["begin"]
         rows["solve_ns"] = calls["begin"] - np.concatenate(([self._previous_end], calls["end"][:-1]))
         rows["advance_ns"] = calls["end"] - calls["begin"]
-        # A signal handler's exception may have come between a call and its parts.
-        known = len(self._parts) == count
-        rows["mapping_ns"], rows["wait_ns"] = np.array(self._parts).T if known else (NOT_MEASURED, NOT_MEASURED)
+        rows["mapping_ns"] = rows["wait_ns"] = NOT_MEASURED
         rows["computed_dt"] = calls["dt"]
         rows["window_complete"] = calls["complete"]
         return rows

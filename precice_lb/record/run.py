@@ -1,78 +1,114 @@
-"""Running an unchanged solver with the recording API in the place of preCICE's.
+"""Starting an unchanged solver so that all of its Python processes, however they are started, record.
 
-Imports the standard library only: everything else is loaded when the solver asks for ``precice``.
+The program takes this process's place: exit code, signals and terminal are its own. What makes Python record is
+``startup/sitecustomize.py``, which the environment names and every Python process below loads.
 """
 
 from __future__ import annotations
 
+import os
+import shutil
+import signal
 import sys
 from collections.abc import Sequence
-from types import CodeType, ModuleType, TracebackType
 
 from precice_lb.exceptions import PreciceLBError
-from precice_lb.record.api import ImportHook
-from precice_lb.record.programs import RunError, find_module, find_program
 
 __all__ = ["USAGE", "run"]
 
-USAGE = "usage: precice-lb run [-m MODULE | SCRIPT | COMMAND] [ARGUMENT ...]"
+USAGE = "usage: precice-lb run [SCRIPT | COMMAND | -m MODULE] [ARGUMENT ...]"
+
+_STARTUP = os.path.join(os.path.dirname(os.path.abspath(__file__)), "startup")
+
+
+class RunError(PreciceLBError):
+    """There is nothing to run."""
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run a solver as ``__main__``, as ``python`` would with the same arguments.
+    """Replace this process by a solver, a launcher, or whatever else starts Python.
 
     Parameters
     ----------
     arguments : sequence of str
-        ``SCRIPT ARGUMENT…``, ``-m MODULE ARGUMENT…``, or ``COMMAND ARGUMENT…`` with the name of a console script.
+        ``SCRIPT ARGUMENT…``, ``COMMAND ARGUMENT…``, or options of Python such as ``-m MODULE ARGUMENT…``.
 
     Returns
     -------
     int
-        0 when the solver has come to its end, 2 if there is nothing to run.
-
-    Raises
-    ------
-    BaseException
-        What the solver raises, its exit included. Its traceback has been shown already, without this module's frames.
+        2 if there is nothing to run; else this does not return.
     """
+    if not arguments or arguments[0] in ("-h", "--help"):
+        print(USAGE, file=sys.stdout if arguments else sys.stderr)
+        return 0 if arguments else 2
     try:
-        if not arguments or arguments[0] in ("-h", "--help"):
-            print(USAGE, file=sys.stdout if arguments else sys.stderr)
-            return 0 if arguments else 2
-        if arguments[0] == "-m":
-            if len(arguments) < 2:
-                raise RunError(f"run: expected the name of a module after -m, found nothing; {USAGE}")
-            (code, module, first), rest = find_module(arguments[1]), arguments[2:]
-        elif arguments[0].startswith("-"):
-            raise RunError(f"run: expected a script, a command or -m, found the option {arguments[0]}; {USAGE}")
-        else:
-            (code, module, first), rest = find_program(arguments[0]), arguments[1:]
-        sys.argv = [first, *rest]
-    except SyntaxError as error:
-        sys.excepthook(type(error), error.with_traceback(None), None)
-        return 1
+        _replace_process([*_program(arguments[0]), *arguments[1:]])
     except PreciceLBError as error:
         print(f"precice-lb: error: {error}", file=sys.stderr)
-        return 2
-    sys.meta_path.insert(0, ImportHook())
-    sys.modules["__main__"] = module
-    _execute(code, module)
-    return 0
+    return 2
 
 
-def _execute(code: CodeType, module: ModuleType) -> None:
+def _program(name: str) -> list[str]:
+    """Find what a shell, or Python where it is a script, would run under a name."""
+    if name.startswith("-"):
+        return [*_this_python(), name]
+    if os.path.isfile(name) or os.path.isfile(os.path.join(name, "__main__.py")):
+        if os.path.isdir(name) or name.endswith(".py"):
+            return [*_this_python(), name]
+        if os.access(name, os.X_OK):
+            return [name if os.sep in name else os.path.join(os.curdir, name)]
+        _refuse_other_languages(name)
+        return [*_this_python(), name]
+    # A package of this environment is meant also where another environment's scripts come first.
+    places = [os.path.dirname(sys.executable), os.environ.get("PATH", os.defpath)]
+    found = None if os.sep in name else shutil.which(name, path=os.pathsep.join(places))
+    if found is None:
+        raise RunError(
+            f"{name}: expected a Python script or a program, found none of that name here, beside {sys.executable} or "
+            "on the path; check the path and the spelling"
+        )
+    return [found]
+
+
+def _this_python() -> list[str]:
+    """Name the Python that runs this, with the options that it was started with."""
+    if sys.flags.ignore_environment or sys.flags.no_site:
+        raise RunError(
+            "run: expected a Python without the options -I, -E and -S, found one of them: with it a solver is not "
+            "recorded; leave it out"
+        )
+    options = sys.orig_argv[1 : -len(sys.argv)]
+    if options and options[-1].startswith("-") and options[-1][-1] in "cm":
+        options[-1] = options[-1][:-1]
+    return [sys.executable, *(option for option in options if option != "-")]
+
+
+def _refuse_other_languages(name: str) -> None:
     try:
-        exec(code, module.__dict__)
-    except SystemExit:
-        raise
-    except BaseException as error:
-        # The frame above this one is the solver's: show what python itself would, then let python exit as it would.
-        error.__traceback__ = error.__traceback__.tb_next if error.__traceback__ is not None else None
-        sys.excepthook(type(error), error, error.__traceback__)
-        sys.excepthook = _silent
-        raise
+        with open(name, "rb") as file:
+            line = file.readline(4096)
+    except OSError as error:
+        raise RunError(f"{name}: expected a Python script, found: {error.strerror}; check the path") from error
+    if line.startswith((b"#!", b"\x7fELF")) and b"python" not in line:
+        raise RunError(
+            f"{name}: expected a program that can be executed, found one without the permission; chmod +x it, or put "
+            "its interpreter in front"
+        )
 
 
-def _silent(kind: type[BaseException], error: BaseException, traceback: TracebackType | None) -> None:
-    """Show nothing: it has been shown."""
+def _replace_process(command: list[str]) -> None:
+    before = os.environ.get("PYTHONPATH")
+    # What it names already comes first for a run within a run.
+    if before is None or before.split(os.pathsep)[0] != _STARTUP:
+        os.environ["PYTHONPATH"] = f"{_STARTUP}{os.pathsep}{before}" if before else _STARTUP
+    # Python ignores these, and what it ignores stays ignored.
+    for ignored in (signal.SIGPIPE, signal.SIGXFSZ):
+        signal.signal(ignored, signal.SIG_DFL)
+    try:
+        os.execv(command[0], command)
+    except (OSError, ValueError) as error:
+        found = getattr(error, "strerror", error)
+        raise RunError(
+            f"{command[0]}: expected a program that can be executed, found: {found}; see whether its first line is the "
+            "path of its interpreter (#!) and whether that is there"
+        ) from error

@@ -19,8 +19,6 @@ class Totals:
 
     def __init__(self) -> None:
         self._windows = self._advances = self._solve = self._advance = 0
-        self._mapping: int | None = 0
-        self._wait: int | None = 0
 
     def add(self, rows: NDArray[np.void]) -> None:
         """Add rows.
@@ -33,8 +31,6 @@ class Totals:
         self._advances += len(rows)
         self._solve += int(rows["solve_ns"].sum())
         self._advance += int(rows["advance_ns"].sum())
-        self._mapping = _added(self._mapping, rows["mapping_ns"])
-        self._wait = _added(self._wait, rows["wait_ns"])
 
     def summary(self, rows: NDArray[np.void]) -> dict[str, float]:
         """Return what `timing_summary` of the participant returns.
@@ -51,14 +47,8 @@ class Totals:
         sums = Totals()
         sums.__dict__.update(self.__dict__)
         sums.add(rows)
-        seconds = {
-            "solve": sums._solve * _NS,
-            "advance": sums._advance * _NS,
-            "mapping": math.nan if sums._mapping is None else sums._mapping * _NS,
-            "wait": math.nan if sums._wait is None else sums._wait * _NS,
-        }
-        seconds["overhead"] = seconds["advance"] - seconds["mapping"] - seconds["wait"]
-        whole = seconds["solve"] + seconds["advance"]
+        seconds = {"solve": sums._solve * _NS, "advance": sums._advance * _NS}
+        whole = sum(seconds.values())
         result: dict[str, float] = {"windows": sums._windows, "advances": sums._advances}
         for name, value in seconds.items():
             known = sums._advances > 0
@@ -76,10 +66,3 @@ def empty_summary() -> dict[str, float]:
         As `Totals.summary`.
     """
     return Totals().summary(np.empty(0, dtype=ADVANCE_DTYPE))
-
-
-def _added(total: int | None, column: NDArray[np.int64]) -> int | None:
-    """Add durations; None from the first one on that was not measured."""
-    if total is None or (len(column) and int(column.min()) < 0):
-        return None
-    return total + int(column.sum())

@@ -28,7 +28,7 @@ def health_blocks(
     runs, names = runs or {}, names or {}
     unit = seconds_unit(each.seconds for each in result.healths if math.isfinite(each.seconds))
     header = (
-        "run", "participant", "ranks", "windows", "warm-up", f"median own ({unit.symbol})", "iterations", "drift",
+        "run", "participant", "ranks", "windows", "warm-up", f"median compute ({unit.symbol})", "iterations", "drift",
         "outliers", "spread", "error",
     )  # fmt: skip
     rows = tuple(
@@ -48,7 +48,7 @@ def health_blocks(
         for each in result.healths
     )
     text = (
-        "median own: per time window, the median per coupling iteration after warm-up times the mean iterations; "
+        "median compute: per time window, the median per coupling iteration after warm-up times the mean iterations; "
         "spread: of one window, error: of that median (standard deviations)"
     )
     numeric = (False, False, *[True] * (len(header) - 2))

@@ -20,7 +20,7 @@ _GRID_POINTS = 200
 
 @dataclass(frozen=True, eq=False)
 class ScalingCurve:
-    """Own seconds per window of a participant over its ranks."""
+    """Compute seconds per window of a participant over its ranks."""
 
     # From the fewest to the most ranks that were measured, are recommended, or in use, shape (k,).
     ranks: Array
@@ -50,7 +50,7 @@ class Landscape:
 
     # Of each participant, shape (k,).
     ranks: dict[str, Array]
-    # Own seconds per window that the models predict, shape (k,).
+    # Compute seconds per window that the models predict, shape (k,).
     own: dict[str, Array]
     # Seconds per window, mean over the drawn curves where the learner draws some, shape (k,).
     window: Array

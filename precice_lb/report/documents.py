@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import json
-import math
 import os
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from precice_lb.exceptions import DataError
+from precice_lb.plain import plain
 from precice_lb.report.attempt import attempted
 from precice_lb.report.markdown import blocks_markdown
 from precice_lb.report.recommendation import recommendation_blocks
@@ -35,19 +33,7 @@ _PLAN_STEM = "budget"
 
 def json_text(value: Any) -> str:
     """Write a value as JSON that every reader takes."""
-    return json.dumps(_plain(value), indent=2, allow_nan=False) + "\n"
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, np.ndarray | np.generic):
-        value = value.tolist()
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, Mapping):
-        return {str(key): _plain(each) for key, each in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(each) for each in value]
-    return value
+    return json.dumps(plain(value), indent=2, allow_nan=False) + "\n"
 
 
 def report_markdown(recommendation: Recommendation, *, truth: Truth | None = None) -> str:

@@ -52,7 +52,7 @@ def figure_bytes(figure: Figure, kind: str) -> bytes:
 
 
 def scaling_panel(axes: Axes, recommendation: Recommendation, names: Mapping[str, str]) -> None:
-    """Draw own time over ranks: models with intervals, measurements, the recommended counts and those in use."""
+    """Draw compute time over ranks: models with intervals, measurements, the recommended counts and those in use."""
     samples = recommendation.measurements.samples
     unit = seconds_unit(float(value) for rows in samples.values() for value in rows[:, 1])
     present = recommendation.alternatives.get("present")
@@ -87,7 +87,7 @@ def scaling_panel(axes: Axes, recommendation: Recommendation, names: Mapping[str
             at = curve[np.searchsorted(ranks, used)]
             axes.plot([used], [at], marker="o", markersize=10, color=colour, markerfacecolor="none", zorder=5)
     axes.set(xscale="log", yscale="log", xlabel="ranks of the participant (count)")
-    axes.set_ylabel(f"own time per window ({unit.symbol})")
+    axes.set_ylabel(f"compute time per window ({unit.symbol})")
     axes.set_title("Scaling of each participant", loc="left")
     axes.set_xlim(low_rank / 1.15, high_rank * 1.15)
     plain_log_ticks(axes)
@@ -130,7 +130,7 @@ def landscape_panel(axes: Axes, recommendation: Recommendation, names: Mapping[s
         axes.plot(ranks, own[who] * unit.per_second, color=look(index)[0], linewidth=1.2)
     axes.plot(ranks, window * unit.per_second, color="black", linewidth=2)
     entries: list[tuple[Any, str]] = [(Line2D([], [], color="black", linewidth=2), "window time")]
-    entries += [(Line2D([], [], color=look(i)[0]), f"own time of {name}") for i, name in enumerate(names.values())]
+    entries += [(Line2D([], [], color=look(i)[0]), f"compute time of {name}") for i, name in enumerate(names.values())]
     if found.low is not None and found.high is not None:
         low, high = found.low * unit.per_second, found.high * unit.per_second
         axes.fill_between(ranks, low, high, color="black", alpha=0.14, linewidth=0)
@@ -170,10 +170,10 @@ def landscape_panel(axes: Axes, recommendation: Recommendation, names: Mapping[s
 
 
 def window_panel(axes: Axes, recommendation: Recommendation, names: Mapping[str, str]) -> None:
-    """Draw own time and wait of each participant at the recommended split; arguments as of `scaling_panel`."""
+    """Draw compute time and wait of each participant at the recommended split; arguments as of `scaling_panel`."""
     unit = seconds_unit([recommendation.window_seconds])
     rows = np.arange(len(names))
-    own = np.array([recommendation.own_seconds[who] for who in names]) * unit.per_second
+    own = np.array([recommendation.compute_seconds[who] for who in names]) * unit.per_second
     waits = np.array([recommendation.waits[who] for who in names]) * unit.per_second
     colours = [look(index)[0] for index in range(len(names))]
     axes.barh(rows, own, color=colours, height=0.6)
@@ -188,7 +188,7 @@ def window_panel(axes: Axes, recommendation: Recommendation, names: Mapping[str,
     legend_below(
         axes,
         [
-            (Patch(color=GREY), "own time (predicted)"),
+            (Patch(color=GREY), "compute time (predicted)"),
             (Patch(facecolor="white", edgecolor=GREY, hatch="////"), "wait (predicted)"),
             (Line2D([], [], color="black", linewidth=1.6), "window time"),
         ],

@@ -94,7 +94,7 @@ def _draw_slice(axes: Axes, fit: ParticipantFit, values: Array, unit: SecondsUni
         names = ", ".join(f"{visible(k)} = {v:g}" for k, v in zip(fit.columns[1:], values, strict=True))
         axes.set_title(names, loc="left", parse_math=False)
     axes.set_xlabel("ranks (count)")
-    axes.set_ylabel(f"own time per window ({unit.symbol})")
+    axes.set_ylabel(f"compute time per window ({unit.symbol})")
 
 
 def _shown(fit: ParticipantFit) -> Sequence[Any]:

@@ -54,7 +54,7 @@ class Iteration:
 
     number: int
     windows: int
-    own_seconds: float
+    compute_seconds: float
     wait_seconds: float
 
 
@@ -68,12 +68,12 @@ class ParticipantSummary:
     windows: int
     # In how many of these the wait was measured.
     measured_windows: int
-    # Mean wall time, own time and wait for partners per window; NaN where not measured.
+    # Mean wall time, compute time and wait for partners per window; NaN where not measured.
     window_seconds: float
     # Mean wall time per window with windows far from their neighbours, per iteration, put back among them: what
     # `recommend` compares predictions with.
     usual_window_seconds: float
-    own_seconds: float
+    compute_seconds: float
     wait_seconds: float
     # Coupling iterations per window.
     iterations_mean: float
@@ -116,7 +116,7 @@ class RunSummary:
     name: str
     warmup_windows: int
     participants: tuple[ParticipantSummary, ...]
-    # (max - min) / max of the participants' mean own seconds, NaN where unknown.
+    # (max - min) / max of the participants' mean compute seconds, NaN where unknown.
     imbalance: float
     # What has to be said of it: key and text.
     remarks: tuple[tuple[str, str], ...] = ()
@@ -180,9 +180,9 @@ def _participant_summary(part: ParticipantRun, steady: NDArray[np.bool_]) -> Par
         rank_seconds["partner_wait"] = rank_seconds["own_rank_wait"] = np.full(part.ranks, np.nan)
     busy = part.rank_solve + np.nan_to_num(part.rank_mapping) + np.nan_to_num(part.rank_overhead)
     iterations = part.iterations[steady]
-    own = part.own_seconds[steady]
+    own = part.compute_seconds[steady]
     known = np.isfinite(own).any()
-    # The transfer floor is part of the own cost: it is no time lost to waiting.
+    # The transfer floor is part of the compute time: it is no time lost to waiting.
     idle = part.window_seconds[steady] - own
     return ParticipantSummary(
         participant=part.participant,
@@ -191,15 +191,15 @@ def _participant_summary(part: ParticipantRun, steady: NDArray[np.bool_]) -> Par
         measured_windows=int(np.isfinite(part.wait_seconds[steady]).sum()),
         window_seconds=window,
         usual_window_seconds=_usual(part.window_seconds[steady], iterations),
-        own_seconds=_mean(own),
+        compute_seconds=_mean(own),
         wait_seconds=wait,
         iterations_mean=_mean(iterations),
         iterations_least=int(iterations.min(initial=np.inf)) if len(iterations) else 0,
         iterations_most=int(iterations.max(initial=0)),
         iterations=tuple(
-            Iteration(number, int(windows), float(own_seconds), float(wait_seconds))
-            for number, (windows, own_seconds, wait_seconds) in enumerate(
-                zip(part.iteration_windows, part.iteration_own, part.iteration_wait, strict=True), start=1
+            Iteration(number, int(windows), float(compute_seconds), float(wait_seconds))
+            for number, (windows, compute_seconds, wait_seconds) in enumerate(
+                zip(part.iteration_windows, part.iteration_compute, part.iteration_wait, strict=True), start=1
             )
         ),
         quantities={name: _quantity(np.where(told, each, np.nan), window) for name, each in rank_seconds.items()},

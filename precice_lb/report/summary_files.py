@@ -41,7 +41,7 @@ def _participant_dict(each: ParticipantSummary, per_rank: bool) -> dict[str, Any
         "timing_problems": [{"problem": text, "ranks": ranks} for text, ranks in each.timing_problems.items()],
         "window_seconds": _known(each.window_seconds),
         "window_seconds_without_outliers": _known(each.usual_window_seconds),
-        "own_seconds": _known(each.own_seconds),
+        "compute_seconds": _known(each.compute_seconds),
         "wait_seconds": _known(each.wait_seconds),
         "imbalance": _known(each.imbalance),
         "core_hours_lost_per_hour": {
@@ -56,7 +56,7 @@ def _participant_dict(each: ParticipantSummary, per_rank: bool) -> dict[str, Any
                 {
                     "iteration": one.number,
                     "windows": one.windows,
-                    "own_seconds": _known(one.own_seconds),
+                    "compute_seconds": _known(one.compute_seconds),
                     "wait_seconds": _known(one.wait_seconds),
                 }
                 for one in each.iterations
@@ -78,7 +78,7 @@ def summary_csv(runs: Sequence[RunSummary]) -> str:
         for each in run.participants:
             head = [run.name, each.participant, each.ranks, each.windows, _known(each.iterations_mean)]
             rows += [[*head, name, *_quantity_dict(quantity).values()] for name, quantity in each.quantities.items()]
-            for name, seconds in (("own", each.own_seconds), ("window", each.window_seconds)):
+            for name, seconds in (("compute", each.compute_seconds), ("window", each.window_seconds)):
                 share = seconds / each.window_seconds
                 rows.append([*head, name, _known(seconds), None, None, None, None, _known(share)])
     return _text(rows)

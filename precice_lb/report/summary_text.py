@@ -90,8 +90,8 @@ def notes(run: RunSummary, names: Mapping[str, str]) -> list[tuple[str, str]]:
     elif math.isnan(run.imbalance):
         between = _NOT_MEASURED
     else:
-        own = ", ".join(f"{names[each.participant]} {unit.text(each.own_seconds)}" for each in run.participants)
-        between = f"{percent(run.imbalance)} (mean own time: {own})"
+        own = ", ".join(f"{names[each.participant]} {unit.text(each.compute_seconds)}" for each in run.participants)
+        between = f"{percent(run.imbalance)} (mean compute time: {own})"
     pairs = [*run.remarks, ("load imbalance between participants", between)]
     pairs += [(f"load imbalance inside {names[each.participant]}", _inside(each)) for each in run.participants]
     pairs.append(("core-hours lost per hour of run", _lost(run, names)))
@@ -151,12 +151,12 @@ def _iterations(each: ParticipantSummary) -> str:
     counts = (
         f"mean {each.iterations_mean:.2f} per window ({least} to {most})" if least < most else f"{most} in each window"
     )
-    unit = seconds_unit(own for one in each.iterations if math.isfinite(own := one.own_seconds))
-    told = [one for one in each.iterations if math.isfinite(one.own_seconds)]
+    unit = seconds_unit(own for one in each.iterations if math.isfinite(own := one.compute_seconds))
+    told = [one for one in each.iterations if math.isfinite(one.compute_seconds)]
     if not told:
-        return f"{counts}; mean own time of each {_NOT_MEASURED}"
-    first = ", ".join(f"#{one.number} {unit.text(one.own_seconds)}" for one in told[:_ITERATIONS_NAMED])
-    return f"{counts}; mean own time: {first}{', …' if len(told) > _ITERATIONS_NAMED else ''}"
+        return f"{counts}; mean compute time of each {_NOT_MEASURED}"
+    first = ", ".join(f"#{one.number} {unit.text(one.compute_seconds)}" for one in told[:_ITERATIONS_NAMED])
+    return f"{counts}; mean compute time: {first}{', …' if len(told) > _ITERATIONS_NAMED else ''}"
 
 
 def _reason(each: ParticipantSummary, warmup: int) -> str:
@@ -164,10 +164,7 @@ def _reason(each: ParticipantSummary, warmup: int) -> str:
         return f"since no time window is left after a warm-up of {warmup}; record more or leave out fewer with --warmup"
     if each.timing_problems:
         return _problems(each)
-    return (
-        f"since backend {each.backend} does not tell how the time inside advance is spent; "
-        "record with PRECICE_LB_BACKEND=embedded to see it"
-    )
+    return "since the stores were not joined with preCICE's profiling files"
 
 
 def _problems(each: ParticipantSummary) -> str:

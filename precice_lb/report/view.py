@@ -89,7 +89,7 @@ def parameters_text(parameters: Mapping[str, Any]) -> str:
 
 
 def split_table(recommendation: Recommendation, names: Mapping[str, str]) -> Table:
-    """Tabulate ranks with mean own time and wait per window of each participant, and the window time below."""
+    """Tabulate ranks with mean compute time and wait per window of each participant, and the window time below."""
     unit = seconds_unit([recommendation.window_seconds])
     window = recommendation.window_seconds
     between = recommendation.rank_intervals
@@ -98,7 +98,7 @@ def split_table(recommendation: Recommendation, names: Mapping[str, str]) -> Tab
             names[who],
             str(count),
             *([f"{between[who][0]}–{between[who][1]}"] if between else []),
-            unit.number(recommendation.own_seconds[who]),
+            unit.number(recommendation.compute_seconds[who]),
             unit.number(recommendation.waits[who]),
             percent(recommendation.waits[who] / window),
         )
@@ -192,7 +192,7 @@ def evidence_table(recommendation: Recommendation, names: Mapping[str, str]) -> 
     extra = ["case"] if any(aimed.values()) else []
     header = ("participant", *extra, "ranks", f"measured ({unit.symbol})", f"model ({unit.symbol})", "model off by")
     numeric = (False, *[False] * len(extra), True, True, True, True)
-    return Table("Measured own time per window (median of each run), and the model", header, tuple(rows), numeric)
+    return Table("Measured compute time per window (median of each run), and the model", header, tuple(rows), numeric)
 
 
 def failed_tables(recommendation: Recommendation, names: Mapping[str, str]) -> list[Table]:

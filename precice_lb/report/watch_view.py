@@ -11,7 +11,7 @@ from precice_lb.report.blocks import Block, Paragraph, Table
 from precice_lb.report.text import SecondsUnit, percent, ranks_text, seconds_unit, short_names, visible
 
 if TYPE_CHECKING:
-    from precice_lb.watch import ParticipantState, Resplit, Snapshot
+    from precice_lb.watch import ParticipantState, Rebalance, Snapshot
 
 __all__ = ["watch_blocks", "watch_facts", "watch_line", "watch_table"]
 
@@ -35,7 +35,7 @@ def watch_table(snapshot: Snapshot, *, ascii_only: bool = False) -> Table:
             names[each.participant] + ("" if each.state == "running" else f" ({each.state})"),
             str(each.ranks) if each.ranks_seen == each.ranks else f"{each.ranks_seen} of {each.ranks}",
             unit.number(each.window_seconds),
-            unit.number(each.own_seconds),
+            unit.number(each.compute_seconds),
             percent(each.wait_share, 0),
             percent(each.wait_share_so_far, 0),
             f"{100 * each.change:+.0f} %" if each.is_drifting else "steady",
@@ -48,7 +48,7 @@ def watch_table(snapshot: Snapshot, *, ascii_only: bool = False) -> Table:
         f"Run {visible(snapshot.run)}: window {snapshot.windows}{of}, {unit.text(snapshot.window_seconds)} each, "
         f"{percent(snapshot.waiting, 0)} of all core time waits for partners"
     )
-    header = ("participant", "ranks", f"wall ({unit.symbol})", f"own ({unit.symbol})")
+    header = ("participant", "ranks", f"wall ({unit.symbol})", f"compute ({unit.symbol})")
     return Table(title, (*header, "waits", "so far", "load", "course"), tuple(rows), (False, *[True] * 7))
 
 
@@ -64,11 +64,13 @@ def watch_line(snapshot: Snapshot) -> str:
     parts = [f"window {snapshot.windows}", f"{unit.text(snapshot.window_seconds)}"]
     parts.append(f"{percent(snapshot.waiting, 0)} of core time waits")
     for each in snapshot.participants:
-        text = f"{names[each.participant]} own {unit.text(each.own_seconds)}, waits {percent(each.wait_share, 0)}"
+        text = (
+            f"{names[each.participant]} computes {unit.text(each.compute_seconds)}, waits {percent(each.wait_share, 0)}"
+        )
         drift = f", load {100 * each.change:+.0f} %" if each.is_drifting else ""
         parts.append(text + drift + ("" if each.state == "running" else f", {each.state}"))
-    if snapshot.resplit is not None:
-        better = snapshot.resplit
+    if snapshot.rebalance is not None:
+        better = snapshot.rebalance
         split = ranks_text({names.get(name, name): count for name, count in better.split.items()})
         same = better.split == better.present
         parts.append("no better split" if same else f"{split}: {_shorter(better)}, {_pays(better, snapshot)}")
@@ -81,8 +83,8 @@ def _facts(snapshot: Snapshot) -> list[Paragraph]:
     found = [
         Paragraph(_drift(each, names, snapshot.latest), "warning") for each in snapshot.participants if each.is_drifting
     ]
-    if snapshot.resplit is not None:
-        found += _better(snapshot.resplit, snapshot, names)
+    if snapshot.rebalance is not None:
+        found += _better(snapshot.rebalance, snapshot, names)
     for each in snapshot.participants:
         if each.state == "stopped":
             text = f"{names[each.participant]} stopped before the coupling ended: killed, or failed."
@@ -95,14 +97,14 @@ def _drift(each: ParticipantState, names: Mapping[str, str], latest: int) -> str
     word = "grown" if each.change > 0 else "fallen"
     recent = each.change == each.shift.change
     where = f"in the latest {plural(latest, 'window')} against those before" if recent else "so far"
-    deviations = each.shift.deviations if recent else each.drift.deviations
+    z_score = each.shift.z_score if recent else each.drift.z_score
     return (
         f"The load of {names[each.participant]} has {word} by {percent(abs(each.change), 0)} {where} "
-        f"({abs(deviations):.1f} standard deviations)."
+        f"({abs(z_score):.1f} standard deviations)."
     )
 
 
-def _better(better: Resplit, snapshot: Snapshot, names: Mapping[str, str]) -> list[Paragraph]:
+def _better(better: Rebalance, snapshot: Snapshot, names: Mapping[str, str]) -> list[Paragraph]:
     unit = seconds_unit([better.present_seconds])
     split = ranks_text({names.get(name, name): count for name, count in better.split.items()}, name=str)
     basis = f"Judged from {better.basis}."
@@ -119,11 +121,11 @@ def _better(better: Resplit, snapshot: Snapshot, names: Mapping[str, str]) -> li
     return [Paragraph(first, "lead"), Paragraph(second, "lead"), Paragraph(basis), *warnings]
 
 
-def _shorter(better: Resplit) -> str:
+def _shorter(better: Rebalance) -> str:
     return f"{percent(1 - better.window_seconds / better.present_seconds, 0)} shorter"
 
 
-def _pays(better: Resplit, snapshot: Snapshot) -> str:
+def _pays(better: Rebalance, snapshot: Snapshot) -> str:
     """Say when a restart has paid for itself, and whether the run lasts so long."""
     if math.isnan(better.windows_to_pay):
         return "costs nobody knows what (say --restart-cost)"

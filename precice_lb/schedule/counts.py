@@ -72,14 +72,14 @@ def acceleration_of(configuration: Configuration, given: Mapping[str, float]) ->
     for name, part in parts.items():
         if not 0.0 <= part < 1.0:
             raise ScheduleError(
-                f'{configuration.path}: expected the part of its own seconds that "{name}" accelerates for as a number '
-                f"from 0 to below 1, found {part:g}"
+                f'{configuration.path}: expected the part of its compute seconds that "{name}" accelerates for as a '
+                f"number from 0 to below 1, found {part:g}"
             )
     return parts
 
 
 def duties_of(configuration: Configuration) -> dict[str, tuple[str, ...]]:
-    """Say in words what each participant does beside solving, at its own cost."""
+    """Say in words what each participant does beside solving, within its compute time."""
     duties = {}
     for name, participant in configuration.participants.items():
         own = [

@@ -17,7 +17,7 @@ def explain(schedule: Schedule, costs: Mapping[str, float]) -> str:
     schedule : Schedule
         The coupling.
     costs : mapping from participant to float
-        Own seconds per window.
+        Compute seconds per window.
 
     Returns
     -------

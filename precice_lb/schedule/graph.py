@@ -167,7 +167,7 @@ class EventGraph:
         Parameters
         ----------
         costs
-            Own seconds of one iteration, shape (batch, participants).
+            Compute seconds of one iteration, shape (batch, participants).
 
         Returns
         -------

@@ -29,7 +29,7 @@ class Channel(NamedTuple):
 class Operation(NamedTuple):
     """One step of a program; sends never wait, receives wait for the message.
 
-    Work takes its share of the participant's own cost of one coupling iteration.
+    Work takes its share of the participant's compute time of one coupling iteration.
     """
 
     kind: Literal["work", "send", "receive"]
@@ -77,8 +77,8 @@ def programs_of(
         Coupling iterations per time window of each implicit scheme, by its index in the file.
 
     acceleration
-        The part of its own cost that a participant spends on accelerating, by name; only between receiving and sending,
-        in parallel-implicit and multi schemes, does it matter where in the iteration this is.
+        The part of its compute time that a participant spends on accelerating, by name; only between receiving and
+        sending, in parallel-implicit and multi schemes, does it matter where in the iteration this is.
 
     Returns
     -------

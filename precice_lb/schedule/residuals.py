@@ -26,7 +26,7 @@ _LEAST_BLOCK = 16
 
 def replay_residuals(
     schedule: Schedule,
-    own_costs: Mapping[str, ArrayLike],
+    compute_seconds: Mapping[str, ArrayLike],
     recorded: Recorded,
     *,
     windows: int = _WINDOWS,
@@ -46,11 +46,11 @@ def replay_residuals(
     ----------
     schedule : Schedule
         The coupling.
-    own_costs : mapping from participant to array
-        Own seconds per window of each participant, the median as predicted by a model; of shapes that
+    compute_seconds : mapping from participant to array
+        Compute seconds per window of each participant, the median as predicted by a model; of shapes that
         are broadcast against each other. All see the same residuals, so that their window times can be compared.
     recorded : sequence of mappings from participant to array of shape (W,)
-        For each run, own seconds of all participants in consecutive windows, in seconds. Where participants count
+        For each run, compute seconds of all participants in consecutive windows, in seconds. Where participants count
         different numbers of windows (``Schedule.windows``), each has its own.
     windows : int
         Windows to replay; their first eighth does not count, since the coupling needs some to find its rhythm.
@@ -74,7 +74,7 @@ def replay_residuals(
         {name: _over_median(np.asarray(own, dtype=np.float64)) for name, own in run.items()} for run in recorded
     ]
     residuals = resampled_residuals(schedule, relative, windows=windows, block=block, seed=seed)
-    return schedule.replay_seconds(own_costs, residuals, skip=windows // 8)
+    return schedule.replay_seconds(compute_seconds, residuals, skip=windows // 8)
 
 
 def resampled_residuals(

@@ -47,7 +47,7 @@ class Schedule:
     windows
         Time windows that each participant counts in one period of the coupling; by default 1.
     duties
-        What each participant does beside solving at its own cost, in words: mappings and acceleration.
+        What each participant does beside solving within its compute time, in words: mappings and acceleration.
     """
 
     def __init__(
@@ -88,9 +88,10 @@ class Schedule:
             ``max-iterations``; one implicit scheme alone does without, since the window time of given costs does not
             depend on it, and several schemes are refused.
         acceleration
-            The part of its own seconds (from 0 to below 1) that a participant spends between receiving its partners'
-            data and sending its own, by name. It counts for the second participant of a parallel-implicit scheme and
-            the controller of a multi scheme, who accelerate while their partners wait; other names are passed over.
+            The part of its compute seconds (from 0 to below 1) that a participant spends between receiving its
+            partners' data and sending its own, by name. It counts for the second participant of a parallel-implicit
+            scheme and the controller of a multi scheme, who accelerate while their partners wait; other names are
+            passed over.
 
         Returns
         -------
@@ -186,7 +187,7 @@ class Schedule:
         Parameters
         ----------
         costs : mapping from participant to array
-            Own seconds per window, of shapes that are broadcast against each other.
+            Compute seconds per window, of shapes that are broadcast against each other.
 
         Returns
         -------
@@ -212,7 +213,7 @@ class Schedule:
         Parameters
         ----------
         costs : mapping from participant to array
-            Own seconds per window, of shapes that are broadcast against each other.
+            Compute seconds per window, of shapes that are broadcast against each other.
 
         Returns
         -------
@@ -228,12 +229,12 @@ class Schedule:
         return {name: self._evaluate(rows, name).reshape(shape) for name in self.participants}
 
     def waits(self, costs: Mapping[str, ArrayLike]) -> dict[str, Floats]:
-        """Seconds that each participant waits per window: its seconds per window less its own cost.
+        """Seconds that each participant waits per window: its seconds per window less its compute time.
 
         Parameters
         ----------
         costs : mapping from participant to array
-            Own seconds per window, of shapes that are broadcast against each other.
+            Compute seconds per window, of shapes that are broadcast against each other.
 
         Returns
         -------
@@ -260,7 +261,7 @@ class Schedule:
         Parameters
         ----------
         costs : mapping from participant to float
-            Own seconds per window.
+            Compute seconds per window.
 
         Returns
         -------
@@ -286,7 +287,7 @@ class Schedule:
         Parameters
         ----------
         costs
-            Own seconds of each participant in each window, shape (windows,), or (..., windows) for several replays
+            Compute seconds of each participant in each window, shape (windows,), or (..., windows) for several replays
             at once.
 
         Returns
@@ -313,7 +314,7 @@ class Schedule:
         Parameters
         ----------
         costs
-            Own seconds per window of each participant, of shapes that are broadcast against each other.
+            Compute seconds per window of each participant, of shapes that are broadcast against each other.
         factors
             Of each participant in each window, shape (windows,).
         skip

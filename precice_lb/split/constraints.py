@@ -26,8 +26,8 @@ class SharedCores:
     turns
         The participants of each turn: ``(("ICE", "LND"), ("ATM",))`` is the layout of CIME's coupled models.
     overhead
-        By what share the own seconds of every member rise because of it (caches gone cold, processes that poll while
-        they wait): 0.05 is 5 %.
+        By what share the compute seconds of every member rise because of it (caches gone cold, processes that poll
+        while they wait): 0.05 is 5 %.
     """
 
     turns: Sequence[Sequence[str]]
@@ -181,7 +181,7 @@ class Constraints:
         return self.whole_nodes if isinstance(self.whole_nodes, bool) else name in self.whole_nodes
 
     def overhead(self, name: str) -> float:
-        """By what share the participant's own seconds rise because it shares its cores.
+        """By what share the participant's compute seconds rise because it shares its cores.
 
         Parameters
         ----------

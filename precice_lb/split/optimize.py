@@ -40,14 +40,14 @@ def optimize_split(
     Parameters
     ----------
     times
-        Own seconds per window of each participant: an array whose entry p - 1 belongs to p ranks, which then bounds the
-        ranks by its length, or a function from an array of rank counts to an array of seconds; times need not fall. A
-        leading axis holds samples, as many for all who have them: then the mean window time over the samples counts.
+        Compute seconds per window of each participant: an array whose entry p - 1 belongs to p ranks, which then bounds
+        the ranks by its length, or a function from an array of rank counts to an array of seconds; times need not fall.
+        A leading axis holds samples, as many for all who have them: then the mean window time over the samples counts.
         A participant that may run as one of several versions (CPU or GPU) has a mapping from version to times.
     budget
         Ranks to give out in all, or cores or nodes where the constraints say so.
     schedule
-        How the coupling turns own seconds into the window time.
+        How the coupling turns compute seconds into the window time.
     minimum_ranks
         Ranks that a participant gets at least, one number for all or one for each.
     maximum_ranks
@@ -112,7 +112,7 @@ def result_of(
         split={name: ranks for name, (_, ranks) in split.items()},
         window_seconds=seconds,
         waits={name: float(wait.mean()) for name, wait in schedule.waits(samples).items()},
-        own_seconds=own,
+        compute_seconds=own,
         critical_cycle=schedule.critical_cycle(own),
         gap=gap,
         bound=proof,

@@ -80,7 +80,7 @@ class Options:
     uses : ndarray of int
         Resources that they take, shape (counts, kinds).
     seconds : ndarray
-        Own seconds per window, shape (samples, counts); one row where the times have no samples.
+        Compute seconds per window, shape (samples, counts); one row where the times have no samples.
     """
 
     name: str

@@ -19,7 +19,7 @@ class SplitResult:
         Steady seconds per time window with it; with samples of the times the mean over them.
     waits
         Seconds per window that each participant waits.
-    own_seconds
+    compute_seconds
         Seconds per window that each participant works.
     critical_cycle
         Participants whose work sets the window time.
@@ -43,7 +43,7 @@ class SplitResult:
     split: dict[str, int]
     window_seconds: float
     waits: dict[str, float]
-    own_seconds: dict[str, float]
+    compute_seconds: dict[str, float]
     critical_cycle: tuple[str, ...]
     gap: float
     bound: str = ""

@@ -18,11 +18,11 @@ _EXACT = 1e-9
 
 
 class Rows:
-    """Window time of own seconds c: max over rows v of v·c, with the rows found as they are asked for.
+    """Window time of compute seconds c: max over rows v of v·c, with the rows found as they are asked for.
 
-    The steady window time is convex and proportional in the own seconds (a maximum, or a mean of maxima, of sums over
-    cycles divided by their windows). So its slope v at any c bounds it from below everywhere by v·c, and finitely many
-    slopes make it up.
+    The steady window time is convex and proportional in the compute seconds (a maximum, or a mean of maxima, of sums
+    over cycles divided by their windows). So its slope v at any c bounds it from below everywhere by v·c, and finitely
+    many slopes make it up.
 
     Parameters
     ----------
@@ -37,17 +37,17 @@ class Rows:
         self.matrix: Floats = np.diag([schedule.weights[name] for name in self._names])
 
     def seconds(self, costs: Floats) -> Floats:
-        """Seconds per window, for own seconds of shape (..., participants)."""
+        """Seconds per window, for compute seconds of shape (..., participants)."""
         if not costs.size:
             return np.zeros(costs.shape[:-1])
         return np.asarray(self._schedule.window_seconds({name: costs[..., i] for i, name in enumerate(self._names)}))
 
     def bound(self, costs: Floats) -> Floats:
-        """Largest of the rows found so far, never above `seconds`, for own seconds of shape (..., participants)."""
+        """Largest of the rows found so far, never above `seconds`, for compute seconds of shape (..., participants)."""
         return np.asarray((costs @ self.matrix.T).max(axis=-1))
 
     def learn(self, costs: Floats) -> bool:
-        """Find the row that sets the window time of own seconds of shape (participants,); whether it is a new one."""
+        """Find the row that sets the window time of compute seconds, shape (participants,); whether it is a new one."""
         window = float(self.seconds(costs))
         if window <= float(self.bound(costs)) * (1 + _EXACT):
             return False

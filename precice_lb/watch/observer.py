@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -13,13 +13,13 @@ from numpy.typing import NDArray
 from precice_lb.dataset import DEFAULT_WARMUP_WINDOWS, Measurements
 from precice_lb.dataset.runs import transfer_floor
 from precice_lb.dataset.series import Drift, drift_of, shift_of, warmup_of
-from precice_lb.exceptions import ConfigurationError, DataError, PreciceLBError, StoreError
-from precice_lb.precice_xml import parse_configuration
+from precice_lb.exceptions import DataError, PreciceLBError, StoreError
+from precice_lb.precice_xml import CouplingScheme
 from precice_lb.recommend import load_sources
-from precice_lb.watch.resplit import resplit
+from precice_lb.watch.rebalance import rebalance
 from precice_lb.watch.run import LiveRun, RunFiles
 from precice_lb.watch.series import Series
-from precice_lb.watch.snapshot import ParticipantState, Resplit, Snapshot
+from precice_lb.watch.snapshot import ParticipantState, Rebalance, Snapshot
 
 __all__ = ["BINS", "LATEST", "Observer", "watch_run"]
 
@@ -31,12 +31,12 @@ LATEST = 8
 BINS = 60
 """Parts into which the course of a run is divided."""
 
-# A split is thought over anew when an own cost has changed by so much, or so many times more windows are there.
+# A split is thought over anew when a compute time has changed by so much, or so many times more windows are there.
 _CHANGED, _MORE = 0.02, 1.5
 
 
 class Observer:
-    """Looks at the latest run in a directory, again and again; each time it reads what is new, and writes nothing.
+    """Polls the latest run in a directory: each time it reads what is new, and writes nothing.
 
     Parameters
     ----------
@@ -84,12 +84,12 @@ class Observer:
         self._learner = learner
         self._files = RunFiles(self.directory)
         self._run: LiveRun | None = None
-        self._resplit: Resplit | None = None
-        self._resplit_for: dict[str, float] = {}
-        self._resplit_windows = 0
-        self._resplit_problem = ""
+        self._rebalance: Rebalance | None = None
+        self._rebalance_for: dict[str, float] = {}
+        self._rebalance_windows = 0
+        self._rebalance_problem = ""
 
-    def look(self) -> Snapshot | None:
+    def poll(self) -> Snapshot | None:
         """Read what is new.
 
         Returns
@@ -101,7 +101,7 @@ class Observer:
         if run is None:
             return None
         if self._run is None or run.key != self._run.key:
-            self._resplit, self._resplit_for, self._resplit_windows, self._resplit_problem = None, {}, 0, ""
+            self._rebalance, self._rebalance_for, self._rebalance_windows, self._rebalance_problem = None, {}, 0, ""
             self._earlier = self._given if self._given is not None else self._found(run)
         self._run = run
         warmup = self._warmup
@@ -131,11 +131,11 @@ class Observer:
         windows = min(each.windows for each in participants)
         cores = np.array([each.ranks for each in participants], dtype=np.float64)
         waiting = np.array([each.wait_share for each in participants])
-        ending = _last_window(run.configuration)
+        ending = None if run.parsed is None else _last_window(run.parsed.coupling_schemes)
         notes = list(run.notes)
         better = self._better(run, participants, windows)
-        if better is None and self._resplit_problem:
-            notes.append(f"no split to compare with: {self._resplit_problem}")
+        if better is None and self._rebalance_problem:
+            notes.append(f"no split to compare with: {self._rebalance_problem}")
         return Snapshot(
             run=run.name,
             unix_seconds=time.time(),
@@ -145,29 +145,29 @@ class Observer:
             window_seconds=max((e.window_seconds for e in participants if e.windows), default=math.nan),
             waiting=float((waiting * cores).sum() / cores.sum()),
             latest=LATEST,
-            resplit=better,
+            rebalance=better,
             notes=tuple(notes),
         )
 
-    def _better(self, run: LiveRun, participants: Sequence[ParticipantState], windows: int) -> Resplit | None:
+    def _better(self, run: LiveRun, participants: Sequence[ParticipantState], windows: int) -> Rebalance | None:
         """Think the split over, where there is reason to."""
-        own = {each.participant: each.own_seconds for each in participants}
-        missing = _missing(run.configuration, own)
-        unknown = [name for name, seconds in own.items() if not (math.isfinite(seconds) and seconds > 0)]
-        if missing or unknown:
-            who = ", ".join([*missing, *unknown])
-            self._resplit_problem = f"expected the own seconds of all participants, found none of {who} yet"
+        own = {each.participant: each.compute_seconds for each in participants}
+        unknown = [
+            *run.missing,
+            *(name for name, seconds in own.items() if not (math.isfinite(seconds) and seconds > 0)),
+        ]
+        if unknown:
+            self._rebalance_problem = (
+                f"expected the compute seconds of all participants, found none of {', '.join(unknown)} yet"
+            )
             return None
-        last = self._resplit_for
+        last = self._rebalance_for
         same = last.keys() == own.keys() and all(abs(own[name] / last[name] - 1) < _CHANGED for name in own)
-        if same and windows < _MORE * self._resplit_windows:
-            return self._resplit
-        cost, is_measured = self._restart_cost, False
-        if cost is None:
-            cost, is_measured = run.start_up_seconds, True
-        self._resplit_for, self._resplit_windows = own, windows
+        if same and windows < _MORE * self._rebalance_windows:
+            return self._rebalance
+        self._rebalance_for, self._rebalance_windows = own, windows
         try:
-            self._resplit = resplit(
+            self._rebalance = rebalance(
                 run.configuration,
                 {each.participant: each.ranks for each in participants},
                 own,
@@ -175,13 +175,13 @@ class Observer:
                 measurements=self._earlier,
                 parameters=run.parameters(self._earlier),
                 learner=self._learner,
-                restart_seconds=cost,
-                restart_measured=is_measured,
+                restart_seconds=run.start_up_seconds if self._restart_cost is None else self._restart_cost,
+                restart_measured=self._restart_cost is None,
             )
-            self._resplit_problem = ""
+            self._rebalance_problem = ""
         except PreciceLBError as error:
-            self._resplit, self._resplit_problem = None, str(error)
-        return self._resplit
+            self._rebalance, self._rebalance_problem = None, str(error)
+        return self._rebalance
 
 
 def _state(
@@ -202,7 +202,7 @@ def _state(
         state=state,
         windows=series.last_window,
         window_seconds=_median(wall[latest]),
-        own_seconds=_median(own[latest]),
+        compute_seconds=_median(own[latest]),
         wait_seconds=_median(wait[latest]),
         wait_share=_share(wait[latest], wall[latest]),
         wait_share_so_far=_share(wait, wall),
@@ -210,7 +210,7 @@ def _state(
         shift=shift_of(known[:-LATEST], known[-LATEST:]),
         history_windows=np.array([series.windows[part[-1]] for part in parts], dtype=np.int64),
         history_wait_share=np.array([_share(series.wait[part], series.wall[part]) for part in parts]),
-        history_own_seconds=np.array([float(np.mean(series.own(floor)[part])) for part in parts]),
+        history_compute_seconds=np.array([float(np.mean(series.own(floor)[part])) for part in parts]),
         problems=series.problems,
     )
 
@@ -226,20 +226,8 @@ def _median(values: Array) -> float:
     return float(np.median(known)) if len(known) else math.nan
 
 
-def _missing(configuration: str, found: Mapping[str, float]) -> list[str]:
-    """Participants of the configuration of which there is nothing."""
-    try:
-        return [name for name in parse_configuration(configuration).participants if name not in found]
-    except ConfigurationError:
-        return []
-
-
-def _last_window(configuration: str) -> int | None:
+def _last_window(schemes: Iterable[CouplingScheme]) -> int | None:
     """Find the window after which the first coupling scheme ends; None where there is no end."""
-    try:
-        schemes = parse_configuration(configuration).coupling_schemes
-    except ConfigurationError:
-        return None
     ends = [float(scheme.max_time_windows) for scheme in schemes if scheme.max_time_windows is not None]
     ends += [scheme.max_time / scheme.time_window_size for scheme in schemes if scheme.max_time is not None]
     known = [math.ceil(end - 1e-9) for end in ends if math.isfinite(end)]
@@ -254,7 +242,7 @@ def watch_run(
     warmup: int | None = None,
     learner: str | None = None,
 ) -> Snapshot:
-    """Look once at a simulation that runs, has ended, or was killed; as ``precice-lb watch --once``.
+    """Poll a simulation once that runs, has ended, or was killed; as ``precice-lb watch --once``.
 
     Parameters
     ----------
@@ -264,7 +252,7 @@ def watch_run(
     Returns
     -------
     Snapshot
-        With ``participants``, ``waiting``, ``resplit`` and ``to_dict()``; seconds, and shares of 1.
+        With ``participants``, ``waiting``, ``rebalance`` and ``to_dict()``; seconds, and shares of 1.
 
     Raises
     ------
@@ -274,7 +262,7 @@ def watch_run(
         As of `Observer`.
     """
     observer = Observer(directory, measurements=measurements, restart_cost=restart_cost, warmup=warmup, learner=learner)
-    found = observer.look()
+    found = observer.poll()
     if found is None:
         raise StoreError(
             f"{directory}: expected a run with at least one store file or profiling file in it, found none; "

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
-from types import MappingProxyType
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,44 +10,16 @@ from numpy.typing import NDArray
 from precice_lb.ingest.profiling.follow import ProfileTail, WaitsTail
 from precice_lb.store.liveness import writing_problem
 from precice_lb.store.records import RankStore
-from precice_lb.store.schema import ADVANCE_DTYPE
+from precice_lb.store.schema import ADVANCE_DTYPE, NOT_MEASURED
 from precice_lb.store.tail import StoreTail
 
-__all__ = ["NO_ROWS", "FixedTail", "LiveRank", "with_rows"]
+__all__ = ["FixedTail", "LiveRank"]
 
-NO_ROWS: NDArray[np.void] = np.empty(0, dtype=ADVANCE_DTYPE)
-"""What a rank recorded that has recorded nothing."""
-
-
-def with_rows(
-    store: RankStore, rows: NDArray[np.void], metadata: Mapping[str, Any] = MappingProxyType({})
-) -> RankStore:
-    """Give a rank other rows and more metadata; nothing is read from its file, and its sections are left out.
-
-    Parameters
-    ----------
-    store : RankStore
-        The rank.
-    rows : ndarray of ADVANCE_DTYPE, shape (n,)
-        Its rows of ``advance``.
-    metadata : mapping
-        What else is known of it.
-
-    Returns
-    -------
-    RankStore
-    """
-    return RankStore(store.path, {**store.metadata, **metadata}, store.configuration, rows, store.initialize)
+_NO_ROWS: NDArray[np.void] = np.empty(0, dtype=ADVANCE_DTYPE)
 
 
 class FixedTail:
-    """A rank whose rows are all there: one of a merged store.
-
-    Parameters
-    ----------
-    store : RankStore
-        The rank.
-    """
+    """A rank whose rows are all there: one of a merged store."""
 
     problem = ""
 
@@ -64,25 +33,14 @@ class FixedTail:
         if not self._is_read and self.head is not None:
             self._is_read = True
             return np.asarray(self.head.advances)
-        return NO_ROWS
+        return _NO_ROWS
 
 
 class LiveRank:
-    """One rank: what its file says by now, with the rows of the latest time windows only.
-
-    Parameters
-    ----------
-    tail : StoreTail, ProfileTail or FixedTail
-        Reads the file. Where a store leaves waits to preCICE's profiling files, these are followed too.
-
-    Attributes
-    ----------
-    rows : ndarray of ADVANCE_DTYPE
-        Of the windows that were not forgotten yet.
-    """
+    """One rank: what its file says by now, with the rows of the windows that were not forgotten."""
 
     def __init__(self, tail: StoreTail | ProfileTail | FixedTail) -> None:
-        self.rows = NO_ROWS
+        self.rows = _NO_ROWS
         self._tail = tail
         self._waits: WaitsTail | None = None
 
@@ -111,7 +69,8 @@ class LiveRank:
         """The rank as a store with the rows that were not forgotten; only where `is_known`."""
         head = self._tail.head
         assert head is not None
-        return with_rows(head, self.rows, {} if self._waits is None else self._waits.metadata)
+        metadata = head.metadata if self._waits is None else {**head.metadata, **self._waits.metadata}
+        return RankStore(head.path, metadata, head.configuration, self.rows, head.initialize)
 
     @property
     def state(self) -> str:
@@ -127,9 +86,9 @@ class LiveRank:
         head = self._tail.head
         if head is None:
             return
-        if head.metadata["backend"] == "libprecice" and "timing_source" not in head.metadata:
-            if self._waits is None:
-                self._waits = WaitsTail(head)
+        if self._waits is None and "timing_source" not in head.metadata and (rows["wait_ns"] == NOT_MEASURED).any():
+            self._waits = WaitsTail(head)
+        if self._waits is not None:
             is_last = not self.has_more and self.state != "running"
             rows = self._waits.fill(rows, is_last=is_last)
         if len(rows):

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from precice_lb.ingest.profiling import find_profiles
 from precice_lb.ingest.profiling.files import Header
 from precice_lb.ingest.profiling.follow import ProfileTail
 from precice_lb.ingest.profiling.ranks import profiled_participant
-from precice_lb.precice_xml import parse_configuration
+from precice_lb.precice_xml import Configuration, parse_configuration
 from precice_lb.store.distinct import distinct_ranks
 from precice_lb.store.groups import group_interval, group_ranks, group_runs
 from precice_lb.store.reader import read_file, stores_below
@@ -30,30 +31,11 @@ _KEPT = 32
 
 
 class LiveRun:
-    """A coupled run, read as it goes on.
-
-    Parameters
-    ----------
-    ranks : sequence of sequence of LiveRank
-        By participant, updated once.
-    notes : sequence of str
-        What could not be read.
-
-    Attributes
-    ----------
-    key : frozenset of Path
-        Its files, without the suffix, which changes when a rank ends.
-    ranks : dict of str to list of LiveRank
-        By participant, sorted.
-    series : dict of str to Series
-        What each participant did.
-    notes : tuple of str
-        What could not be read, and why.
-    """
+    """A coupled run, read as it goes on; its ranks by participant were updated once."""
 
     def __init__(self, ranks: Sequence[Sequence[LiveRank]], notes: Sequence[str]) -> None:
         by_name = {str(group[0].store.metadata["participant"]): list(group) for group in ranks}
-        self.key = frozenset(_key(rank.path) for group in ranks for rank in group)
+        self.key = _key(rank.path for group in ranks for rank in group)
         self.ranks = dict(sorted(by_name.items()))
         self.series = {name: Series() for name in self.ranks}
         self._notes = tuple(notes)
@@ -67,22 +49,27 @@ class LiveRun:
         """Metadata of each participant's first rank."""
         return {name: group[0].store.metadata for name, group in self.ranks.items()}
 
-    @property
-    def is_complete(self) -> bool:
-        """Whether there are files of all participants of the configuration."""
+    @cached_property
+    def parsed(self) -> Configuration | None:
+        """What ``precice-config.xml`` says; None where it cannot be read."""
         try:
-            return set(parse_configuration(self.configuration).participants) <= set(self.ranks)
+            return parse_configuration(self.configuration)
         except ConfigurationError:
-            return True
+            return None
+
+    @property
+    def missing(self) -> list[str]:
+        """Participants of the configuration of which there are no files."""
+        return [] if self.parsed is None else [name for name in self.parsed.participants if name not in self.ranks]
 
     @property
     def notes(self) -> tuple[str, ...]:
         """What could not be read, and why."""
         problems = [rank.problem for group in self.ranks.values() for rank in group if rank.problem]
-        more = (
-            [f"{problems[0]} (and {len(problems) - 1} more)" if len(problems) > 1 else problems[0]] if problems else []
-        )
-        return (*self._notes, *more)
+        if not problems:
+            return self._notes
+        more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
+        return (*self._notes, f"{problems[0]}{more}")
 
     @property
     def start_up_seconds(self) -> float:
@@ -106,13 +93,7 @@ class LiveRun:
         return "stopped" if "stopped" in states else "ended"
 
     def update(self, warmup: int) -> None:
-        """Read what is new.
-
-        Parameters
-        ----------
-        warmup : int
-            Time windows of warm-up.
-        """
+        """Take into the series what the ranks have read, until nothing is left in their files."""
         while True:
             for name, group in self.ranks.items():
                 series = self.series[name]
@@ -150,13 +131,7 @@ class LiveRun:
 
 
 class RunFiles:
-    """Finds the latest run below a directory, and keeps it as long as no newer one is there.
-
-    Parameters
-    ----------
-    directory : Path
-        Searched with everything below it.
-    """
+    """Finds the latest run below a directory, and keeps it as long as no newer one is there."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -164,21 +139,15 @@ class RunFiles:
         self._run: LiveRun | None = None
 
     def latest(self) -> LiveRun | None:
-        """Find the latest run, and read on in its files.
-
-        Returns
-        -------
-        LiveRun or None
-            None as long as there is none.
-        """
+        """Find the latest run, where there is one, and read on in its files."""
         before = frozenset(self._heads)
-        is_complete = self._run is not None and self._run.is_complete
+        is_complete = self._run is not None and not self._run.missing
         problems = self._find(again=not is_complete)
         if self._run is not None and is_complete and before == frozenset(self._heads):
             self._run.read()
             return self._run
         groups = self._groups()
-        key = frozenset(_key(rank.path) for group in groups for rank in group)
+        key = _key(rank.path for group in groups for rank in group)
         if self._run is not None and self._run.key == key:
             self._run.read()
             return self._run
@@ -190,24 +159,14 @@ class RunFiles:
         return self._run
 
     def earlier(self, run: LiveRun) -> list[Path]:
-        """Find the stores of other runs of the same case, that all its participants took part in.
-
-        Parameters
-        ----------
-        run : LiveRun
-            What `latest` found.
-
-        Returns
-        -------
-        list of Path
-        """
+        """Find the stores of other runs of the same case, that all its participants took part in."""
         case = next(iter(run.metadata.values()))["case"]
         stores = [store for store in self._stores() if store.metadata["case"] == case]
         found: dict[Path, None] = {}
         for other in group_runs(group_ranks(stores)):
             paths = [store.path for group in other for store in group]
             whole = {str(group[0].metadata["participant"]) for group in other} >= set(run.ranks)
-            if whole and run.key.isdisjoint(map(_key, paths)):
+            if whole and run.key.isdisjoint(_key(paths)):
                 found.update(dict.fromkeys(paths))
         return list(found)
 
@@ -264,5 +223,6 @@ def _live(store: RankStore) -> LiveRank:
     return LiveRank(FixedTail(store) if store.path.name.endswith(MERGED_SUFFIX) else StoreTail(store.path))
 
 
-def _key(path: Path) -> Path:
-    return path.with_suffix("")
+def _key(paths: Iterable[Path]) -> frozenset[Path]:
+    """Name files without their suffix, which changes when a rank ends."""
+    return frozenset(path.with_suffix("") for path in paths)

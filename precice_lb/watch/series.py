@@ -19,32 +19,21 @@ class Series:
     """What a participant did in each time window, reduced over its ranks; grows as the run goes on.
 
     Every wait counts in the window of the call that waits. So the second participant of a serial scheme, whose wait is
-    for the window after, is one window off what `precice_lb.dataset.load_runs` says; its own seconds are the same.
-
-    Attributes
-    ----------
-    windows : ndarray of int64, shape (W,)
-        Time windows that all ranks have completed, rising.
-    busy, wait, iterations : ndarray, shape (W,)
-        Wall seconds without waiting for partners and without the transfer floor, seconds of waiting, and coupling
-        iterations; NaN where waits were not measured.
-    wall : ndarray, shape (W,)
-        Wall seconds.
-    least_wait : float
-        The shortest wait of an iteration so far, but for the first windows; NaN if there was none.
-    least_overhead : float
-        Likewise the least overhead of an iteration.
-    problems : dict of str to int
-        Why waits were not measured, with the number of ranks.
+    for the window after, is one window off what `precice_lb.dataset.load_runs` says; its compute seconds are the same.
     """
 
     def __init__(self) -> None:
+        # Time windows that all ranks have completed, rising, shape (W,).
         self.windows: NDArray[np.int64] = np.empty(0, dtype=np.int64)
+        # Seconds of each without waiting for partners and without the transfer floor, seconds of waiting, wall seconds,
+        # and coupling iterations; NaN where not measured.
         self.busy: Array = np.empty(0)
         self.wait: Array = np.empty(0)
         self.wall: Array = np.empty(0)
         self.iterations: Array = np.empty(0)
+        # The least of an iteration so far, but for the first windows; NaN if there was none.
         self.least_wait = self.least_overhead = np.nan
+        # Why waits were not measured, with the number of ranks.
         self.problems: dict[str, int] = {}
 
     @property
@@ -53,15 +42,7 @@ class Series:
         return int(self.windows[-1]) if len(self.windows) else 0
 
     def add(self, group: Sequence[RankStore], warmup: int) -> None:
-        """Take the windows that all ranks of the participant have completed since the last call.
-
-        Parameters
-        ----------
-        group : sequence of RankStore
-            Its ranks, each with at least the rows since `last_window`.
-        warmup : int
-            Windows that do not count for `least_wait`.
-        """
+        """Take the windows that all ranks, each with at least its rows since then, have completed after the last."""
         # Nothing is worked out before every rank has completed another window.
         for store in group:
             rows = store.advances
@@ -82,5 +63,5 @@ class Series:
         self.least_overhead = float(np.fmin(self.least_overhead, times.least_overhead))
 
     def own(self, floor: float) -> Array:
-        """Own seconds of each window, shape (W,), with the transfer floor in seconds per iteration."""
+        """Compute seconds of each window, shape (W,), with the transfer floor in seconds per iteration."""
         return self.busy + (floor if np.isfinite(self.least_wait) else 0.0) * self.iterations

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,12 +9,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from precice_lb.dataset.series import UNLIKELY, Drift
+from precice_lb.dataset.series import Drift
+from precice_lb.plain import plain
 
-__all__ = ["DRIFT", "FORMAT_VERSION", "ParticipantState", "Resplit", "Snapshot"]
+__all__ = ["DRIFT", "FORMAT_VERSION", "ParticipantState", "Rebalance", "Snapshot"]
 
 #: Version of what `Snapshot.to_dict` gives.
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 DRIFT = 0.05
 """A load that changed by this share counts as drifting, where chance would hardly give it."""
 
@@ -36,19 +36,19 @@ class ParticipantState:
         ``stopped`` is what ended before the coupling did: killed, or failed.
     windows : int
         The last time window that all its ranks completed.
-    window_seconds, own_seconds, wait_seconds : float
+    window_seconds, compute_seconds, wait_seconds : float
         Medians over the latest windows of their wall time, of the time without waiting for partners, and of that
         waiting; NaN where not measured.
     wait_share, wait_share_so_far : float
         Share of the wall time that it waits for partners, in the latest windows and in all after warm-up; NaN where
         not measured.
     drift : Drift
-        Trend of its own seconds over all windows after warm-up.
+        Trend of its compute seconds over all windows after warm-up.
     shift : Drift
-        Its own seconds in the latest windows beside those before.
-    history_windows, history_wait_share, history_own_seconds : ndarray, shape (k,)
+        Its compute seconds in the latest windows beside those before.
+    history_windows, history_wait_share, history_compute_seconds : ndarray, shape (k,)
         The course so far in at most `precice_lb.watch.observer.BINS` parts: the last window of each, the share of
-        waiting and the mean own seconds in it; NaN where not measured.
+        waiting and the mean compute seconds in it; NaN where not measured.
     problems : dict of str to int
         Why waits were not measured, with the number of ranks.
     """
@@ -59,7 +59,7 @@ class ParticipantState:
     state: str
     windows: int
     window_seconds: float
-    own_seconds: float
+    compute_seconds: float
     wait_seconds: float
     wait_share: float
     wait_share_so_far: float
@@ -67,23 +67,23 @@ class ParticipantState:
     shift: Drift
     history_windows: NDArray[np.int64]
     history_wait_share: NDArray[np.float64]
-    history_own_seconds: NDArray[np.float64]
+    history_compute_seconds: NDArray[np.float64]
     problems: dict[str, int]
 
     @property
     def is_drifting(self) -> bool:
         """Whether its load is not what it was."""
-        return any(abs(each.change) > DRIFT and abs(each.deviations) > UNLIKELY for each in (self.shift, self.drift))
+        return abs(self.change) > DRIFT
 
     @property
     def change(self) -> float:
         """The larger one of `shift` and `drift` among those that chance hardly gives; 0 where there is none."""
-        changes = [each.change for each in (self.shift, self.drift) if abs(each.deviations) > UNLIKELY]
+        changes = [each.change for each in (self.shift, self.drift) if each.significant]
         return max(changes, key=abs, default=0.0)
 
 
 @dataclass(frozen=True)
-class Resplit:
+class Rebalance:
     """What another split would bring, by the measured models at the load of the latest windows.
 
     Attributes
@@ -148,7 +148,7 @@ class Snapshot:
         Share of all core time that was waiting for partners in the latest windows; NaN where not measured.
     latest : int
         How many windows the latest ones are, at most.
-    resplit : Resplit or None
+    rebalance : Rebalance or None
         What another split would bring; None where that cannot be told, which ``notes`` then say.
     notes : tuple of str
         What is missing, and why.
@@ -162,7 +162,7 @@ class Snapshot:
     window_seconds: float
     waiting: float
     latest: int
-    resplit: Resplit | None
+    rebalance: Rebalance | None
     notes: tuple[str, ...] = field(default=())
 
     @property
@@ -174,31 +174,15 @@ class Snapshot:
     def measures(self) -> dict[str, float]:
         """What thresholds may be set on, as shares: gain, waiting, drift; NaN where unknown."""
         return {
-            "gain": self.resplit.gain if self.resplit else math.nan,
+            "gain": self.rebalance.gain if self.rebalance else math.nan,
             "waiting": self.waiting,
             "drift": max((abs(each.change) for each in self.participants if each.is_drifting), default=0.0),
         }
 
     def to_dict(self) -> dict[str, Any]:
         """Give plain JSON types: seconds, shares of 1, null where something is not known."""
-        values = {
-            "format": "precice-lb-watch",
-            "format_version": FORMAT_VERSION,
-            **_plain(self),
-            "measures": _plain(self.measures),
-        }
+        measures = plain(self.measures)
+        values = {"format": "precice-lb-watch", "format_version": FORMAT_VERSION, **plain(self), "measures": measures}
         for each, state in zip(values["participants"], self.participants, strict=True):
             each["is_drifting"] = state.is_drifting
         return values
-
-
-def _plain(value: Any) -> Any:
-    if dataclasses.is_dataclass(value):
-        return {each.name: _plain(getattr(value, each.name)) for each in dataclasses.fields(value)}
-    if isinstance(value, dict):
-        return {key: _plain(each) for key, each in value.items()}
-    if isinstance(value, np.ndarray):
-        return _plain(value.tolist())
-    if isinstance(value, tuple | list):
-        return [_plain(each) for each in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -20,7 +20,7 @@ import regret as benchmark  # noqa: E402
 from regret_parts import oracle as oracle_module  # noqa: E402
 from regret_parts.archive import Archive  # noqa: E402
 from regret_parts.contest import LEVEL, Contest, Outcome  # noqa: E402
-from regret_parts.decide import believed_curve, choose, proportional, regret  # noqa: E402
+from regret_parts.decide import choose, proportional, regret, valid_curve  # noqa: E402
 from regret_parts.families import FAMILIES, Solver  # noqa: E402
 from regret_parts.levels import planted_levels  # noqa: E402
 from regret_parts.oracle import Oracle  # noqa: E402
@@ -170,12 +170,12 @@ def test_choice_is_by_the_mean_over_curves() -> None:
     assert choose((np.full((1, 18), np.inf), curves[1]), 20) == 0
 
 
-def test_unbelievable_parts_of_a_curve_are_out_of_bounds() -> None:
+def test_parts_outside_of_the_valid_range_are_out_of_bounds() -> None:
     seconds = 100 / RANKS[:64] - 3
-    usable = np.isfinite(believed_curve(seconds, np.array([4.0, 8.0, 16.0])))[0]
+    usable = np.isfinite(valid_curve(seconds, np.array([4.0, 8.0, 16.0])))[0]
     assert usable[3:16].all()
     assert not usable[33:].any()
-    assert not np.isfinite(believed_curve(seconds, np.array([4.0, 64.0]))).any()
+    assert not np.isfinite(valid_curve(seconds, np.array([4.0, 64.0]))).any()
 
 
 def test_proportional_split_keeps_the_least() -> None:

@@ -15,6 +15,7 @@ from conftest import FULL_COUNTS
 
 from precice_lb.calibrate import Event, read_study, run_campaign
 from precice_lb.dataset import load_measurements, load_runs
+from precice_lb.ingest.profiling import enrich
 from precice_lb.recommend import recommend
 from precice_lb.schedule import Schedule
 
@@ -59,11 +60,11 @@ def test_a_campaign_measures_the_costs_that_were_planted(tmp_path: Path) -> None
     result = run_campaign(read_study(path), tmp_path / "campaign", report=quiet)
     assert len(result.finished) == 2, result.runs
 
-    runs = load_runs(result.stores)
+    runs = load_runs(result.stores, complete=enrich)
     assert [run.name for run in runs] == [f"{run.name}-{run.token}" for run in result.runs]
     assert {run.warmup_windows for run in runs} == {2}
     assert all(len(run.participants["Left"].windows) == 7 for run in runs)
-    measured = load_measurements(result.stores)
+    measured = load_measurements(result.stores, complete=enrich)
     assert measured.degrees_of_freedom == {"Left": 1000.0}
     for name, work in (("Left", 0.6), ("Right", 0.3)):
         samples = measured.samples[name][np.argsort(measured.samples[name][:, 0])]
@@ -130,9 +131,9 @@ def test_a_compiled_solver_is_calibrated_through_profiling_files_alone(tmp_path:
     path.write_text(text)
     result = run_campaign(read_study(path), tmp_path / "campaign", report=quiet)
     assert len(result.finished) == 2, result.runs
-    runs = load_runs(result.stores)
+    runs = load_runs(result.stores, complete=enrich)
     assert [run.name for run in runs] == [f"{run.name}-{run.token}" for run in result.runs]
-    measured = load_measurements(result.stores)
+    measured = load_measurements(result.stores, complete=enrich)
     assert measured.degrees_of_freedom == {"Left": 1000.0}
     for name, work in (("Left", 0.4), ("Right", 0.2)):
         samples = measured.samples[name][np.argsort(measured.samples[name][:, 0])]

@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from clock_helpers import study_environment
-from report_helpers import HOSTILE, configuration, falling, own_seconds, precice_lb, write_campaign, write_csv
+from report_helpers import HOSTILE, compute_seconds, configuration, falling, precice_lb, write_campaign, write_csv
 from store_helpers import START, row, write_store
 
 from precice_lb.cli import commands, main
@@ -61,7 +61,7 @@ def test_json_is_the_only_thing_on_standard_output(stores: Path, tmp_path: Path)
     assert sum(values["split"].values()) == 12
 
     def seconds(inner: int) -> float:
-        return max(own_seconds("Inner", inner), own_seconds("Outer", 12 - inner))
+        return max(compute_seconds("Inner", inner), compute_seconds("Outer", 12 - inner))
 
     best = min(map(seconds, range(1, 12)))
     assert seconds(values["split"]["Inner"]) <= 1.02 * best
@@ -78,13 +78,13 @@ def test_json_is_the_only_thing_on_standard_output(stores: Path, tmp_path: Path)
 
 
 def test_stores_bring_their_own_coupling(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    # Without a moment in which data is already there, a serial scheme's stores show the plain own times.
+    # Without a moment in which data is already there, a serial scheme's stores show the plain compute times.
     for number, split in enumerate(SPLITS):
         start = START + number * 60 * 10**9
         for who, ranks in split.items():
             other = next(name for name in split if name != who)
-            wait = own_seconds(other, split[other])
-            rows = [row(w, own_seconds(who, ranks), wait, wait) for w in (1, 2, 3)]
+            wait = compute_seconds(other, split[other])
+            rows = [row(w, compute_seconds(who, ranks), wait, wait) for w in (1, 2, 3)]
             for rank in range(ranks):
                 write_store(
                     tmp_path, rows, who, rank, ranks, configuration=configuration("serial"), started_unix_ns=start,
@@ -94,7 +94,7 @@ def test_stores_bring_their_own_coupling(tmp_path: Path, capsys: pytest.CaptureF
     values = json.loads(capsys.readouterr().out)
     assert "serial-explicit" in values["schedule"]
     split = values["split"]
-    assert values["window_seconds"] == pytest.approx(sum(own_seconds(who, p) for who, p in split.items()), rel=0.1)
+    assert values["window_seconds"] == pytest.approx(sum(compute_seconds(who, p) for who, p in split.items()), rel=0.1)
 
 
 def test_table_names_split_and_files(table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -199,11 +199,11 @@ def test_summary_formats_agree(stores: Path, capsys: pytest.CaptureFixture[str])
     assert [sum(part["ranks"] for part in run["participants"].values()) for run in runs] == [4, 6, 9, 8]
     assert main(["summary", str(stores), "--format", "csv"]) == 0
     rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
-    own = {(entry["run"], entry["participant"]): entry for entry in rows if entry["quantity"] == "own"}
+    own = {(entry["run"], entry["participant"]): entry for entry in rows if entry["quantity"] == "compute"}
     for run in runs:
         for who, part in run["participants"].items():
-            assert part["own_seconds"] == pytest.approx(own_seconds(who, part["ranks"]), abs=2e-4)
-            assert float(own[run["run"], who]["mean_seconds"]) == part["own_seconds"]
+            assert part["compute_seconds"] == pytest.approx(compute_seconds(who, part["ranks"]), abs=2e-4)
+            assert float(own[run["run"], who]["mean_seconds"]) == part["compute_seconds"]
     assert main(["summary", str(stores)]) == 0
     assert "load imbalance between participants: " in capsys.readouterr().out
 

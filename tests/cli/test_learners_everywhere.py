@@ -27,7 +27,7 @@ from precice_lb.recommend import Recommendation, recommend
 from precice_lb.report.at_end import recommend_at_end
 from precice_lb.report.page.next_runs import next_runs
 from precice_lb.schedule import Schedule
-from precice_lb.watch.resplit import resplit
+from precice_lb.watch.rebalance import rebalance
 
 every_learner = pytest.mark.parametrize("learner", LEARNERS)
 # Three is where figures are triangles; the others are for full counts.
@@ -227,7 +227,7 @@ def test_the_report_of_a_campaign_has_the_target_of_its_study(campaign: Path, tm
 def test_watch_splits_anew(learner: str, campaign: Path) -> None:
     measurements = measurements_from_runs(load_runs([campaign / "stores"]))
     names = list(measurements.samples)
-    found = resplit(
+    found = rebalance(
         (campaign / "case" / "precice-config.xml").read_text(), dict.fromkeys(names, 4),
         {name: 1.1 * seconds(name, 4) for name in names}, {}, measurements=measurements, learner=learner,
     )  # fmt: skip

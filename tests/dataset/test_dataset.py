@@ -1,4 +1,4 @@
-"""From stores with planted times to coupled runs, waits, own cost and samples."""
+"""From stores with planted times to coupled runs, waits, compute time and samples."""
 
 from __future__ import annotations
 
@@ -9,14 +9,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from coupled_runs import autocorrelated, coupled_run
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from store_helpers import PARALLEL, SERIAL, START, row, write_store
 
 from precice_lb.dataset import load_imbalance, load_measurements, load_runs, measurements_from_runs, rows
-from precice_lb.dataset.coupling import accelerators, serial_second_participants
+from precice_lb.dataset.coupling import roles_of
 from precice_lb.dataset.series import spread_of
 from precice_lb.exceptions import DataError, StoreError
+from precice_lb.recommend.case import case_of
+from precice_lb.recommend.learn import fit_model
 from precice_lb.store.merge import merge_stores
 from precice_lb.store.reader import RankStore
 from precice_lb.watch import Observer
@@ -69,12 +72,12 @@ def test_planted_cost_wait_and_imbalance_are_recovered(tmp_path: Path) -> None:
     for name, cost in (("A", 0.3), ("B", 0.1)):
         part = run.participants[name]
         assert part.ranks == {"A": 2, "B": 3}[name]
-        assert part.own_measured
+        assert part.compute_measured
         assert part.windows.tolist() == [1, 2, 3, 4, 5, 6]
         steady = run.steady(name)
         assert steady.tolist() == [False, True, True, True, True, True]
         # The transfer belongs to the cost: it is there when nobody waits.
-        np.testing.assert_allclose(part.own_seconds[steady], cost + TRANSFER, atol=1e-8)
+        np.testing.assert_allclose(part.compute_seconds[steady], cost + TRANSFER, atol=1e-8)
         np.testing.assert_allclose(part.wait_seconds[steady], 0.3 + TRANSFER - cost, atol=1e-8)
         np.testing.assert_allclose(part.window_seconds[steady], 0.3 + TRANSFER, atol=1e-8)
         np.testing.assert_allclose(part.rank_wait, 0.3 + TRANSFER - cost, atol=1e-8)
@@ -89,7 +92,7 @@ def test_ranks_off_the_interface_do_not_falsify(tmp_path: Path) -> None:
     part = run.participants["A"]
     # Three ranks of four show 0.3 s of "solve" and no wait; the participant still costs 0.1 s.
     np.testing.assert_allclose(part.rank_solve[1:], 0.3 + TRANSFER - 1e-5, atol=1e-8)
-    np.testing.assert_allclose(part.own_seconds, 0.1 + TRANSFER, atol=1e-8)
+    np.testing.assert_allclose(part.compute_seconds, 0.1 + TRANSFER, atol=1e-8)
     np.testing.assert_allclose(part.wait_seconds, 0.2 + TRANSFER, atol=1e-8)
 
 
@@ -97,7 +100,7 @@ def test_ranks_that_arrive_early_wait_for_their_own_participant(tmp_path: Path) 
     _plant(tmp_path, {"A": [0.3] * 5, "B": [0.1] * 5}, {"A": 3, "B": 1}, slower={"A": 0.12})
     part = load_runs([tmp_path], warmup=0)[0].participants["A"]
     np.testing.assert_allclose(part.wait_seconds, TRANSFER, atol=1e-8)
-    np.testing.assert_allclose(part.own_seconds, 0.3 + TRANSFER, atol=1e-8)
+    np.testing.assert_allclose(part.compute_seconds, 0.3 + TRANSFER, atol=1e-8)
     assert part.imbalance == pytest.approx(0.12 / 0.3)
 
 
@@ -107,8 +110,8 @@ def test_a_serial_coupling_shows_no_transfer_floor(tmp_path: Path) -> None:
         table = [row(window, own, other, other) for window in range(1, 6)]
         write_store(tmp_path, table, name, configuration=SERIAL)
     (run,) = load_runs([tmp_path], warmup=0)
-    np.testing.assert_allclose(run.participants["A"].own_seconds, 0.3, atol=1e-8)
-    np.testing.assert_allclose(run.participants["B"].own_seconds, 0.1, atol=1e-8)
+    np.testing.assert_allclose(run.participants["A"].compute_seconds, 0.3, atol=1e-8)
+    np.testing.assert_allclose(run.participants["B"].compute_seconds, 0.1, atol=1e-8)
 
 
 @pytest.mark.parametrize("iterations", [1, 3])
@@ -130,9 +133,9 @@ def test_the_second_of_a_serial_scheme_waits_first_inside_initialize(tmp_path: P
     (run,) = load_runs([tmp_path], warmup=0)
     a, b = run.participants["A"], run.participants["B"]
     planted = 0.1 * np.arange(1, 5) * iterations
-    np.testing.assert_allclose(a.own_seconds, planted)
+    np.testing.assert_allclose(a.compute_seconds, planted)
     np.testing.assert_allclose(a.wait_seconds, 0.2 * iterations)
-    np.testing.assert_allclose(b.own_seconds, 0.2 * iterations)
+    np.testing.assert_allclose(b.compute_seconds, 0.2 * iterations)
     np.testing.assert_allclose(b.wait_seconds, planted)
     np.testing.assert_allclose(b.window_seconds, a.window_seconds)
     np.testing.assert_allclose(b.rank_wait, planted.mean())
@@ -140,11 +143,11 @@ def test_the_second_of_a_serial_scheme_waits_first_inside_initialize(tmp_path: P
 
 
 def test_who_is_second_in_a_serial_scheme() -> None:
-    assert serial_second_participants(PAIR.format(kind="serial-explicit")) == {"B"}
-    assert serial_second_participants(PAIR.format(kind="serial-implicit")) == {"B"}
-    assert serial_second_participants(PAIR.format(kind="parallel-explicit")) is None
-    assert serial_second_participants(SERIAL) == frozenset()
-    assert serial_second_participants("no XML") is None
+    assert roles_of(PAIR.format(kind="serial-explicit")).second == {"B"}
+    assert roles_of(PAIR.format(kind="serial-implicit")).second == {"B"}
+    assert roles_of(PAIR.format(kind="parallel-explicit")).second is None
+    assert roles_of(SERIAL).second == frozenset()
+    assert roles_of("no XML").second is None
 
 
 def test_the_transfer_floor_is_counted_once_per_iteration(tmp_path: Path) -> None:
@@ -157,9 +160,9 @@ def test_the_transfer_floor_is_counted_once_per_iteration(tmp_path: Path) -> Non
                 table.append(row(window, solve / 2, wait, wait, iteration=iteration, complete=iteration == 3))
         write_store(tmp_path, table, name)
     (run,) = load_runs([tmp_path])
-    np.testing.assert_allclose(run.participants["A"].own_seconds, 3 * (0.3 + TRANSFER))
-    np.testing.assert_allclose(run.participants["B"].own_seconds, 3 * (0.1 + TRANSFER))
-    np.testing.assert_allclose(run.participants["B"].iteration_own, [0.1 + TRANSFER] * 3)
+    np.testing.assert_allclose(run.participants["A"].compute_seconds, 3 * (0.3 + TRANSFER))
+    np.testing.assert_allclose(run.participants["B"].compute_seconds, 3 * (0.1 + TRANSFER))
+    np.testing.assert_allclose(run.participants["B"].iteration_compute, [0.1 + TRANSFER] * 3)
     assert run.participants["A"].iteration_windows.tolist() == [3, 3, 3]
 
 
@@ -175,27 +178,27 @@ def test_what_a_partner_accelerates_is_no_transfer(tmp_path: Path) -> None:
     for name, table in tables.items():
         write_store(tmp_path / name, table, name, configuration=ACCELERATED)
     (run,) = load_runs([tmp_path])
-    np.testing.assert_allclose(run.participants["A"].own_seconds, 3 * (0.3 + TRANSFER))
-    np.testing.assert_allclose(run.participants["B"].own_seconds, 3 * (0.1 + TRANSFER) + sum(accelerating))
+    np.testing.assert_allclose(run.participants["A"].compute_seconds, 3 * (0.3 + TRANSFER))
+    np.testing.assert_allclose(run.participants["B"].compute_seconds, 3 * (0.1 + TRANSFER) + sum(accelerating))
     np.testing.assert_allclose(run.participants["A"].window_seconds, 3 * (0.3 + TRANSFER) + sum(accelerating))
     # `watch` says the same.
-    seen = Observer(tmp_path).look()
+    seen = Observer(tmp_path).poll()
     assert seen is not None
     for each in seen.participants:
-        assert each.own_seconds == pytest.approx(run.participants[each.participant].own_seconds[-1])
+        assert each.compute_seconds == pytest.approx(run.participants[each.participant].compute_seconds[-1])
     # Without B's store nobody knows how much of A's wait is a transfer.
     (run,) = load_runs([tmp_path / "A"])
-    np.testing.assert_allclose(run.participants["A"].own_seconds, 3 * 0.3)
+    np.testing.assert_allclose(run.participants["A"].compute_seconds, 3 * 0.3)
 
 
 def test_who_accelerates_while_others_wait() -> None:
     multi = """<x><participant name="Other"/><coupling-scheme:multi><participant name="A"/>
     <participant name="M" control="yes"/><participant name="B"/>{}</coupling-scheme:multi></x>"""
-    assert accelerators(ACCELERATED) == {"A": "B"}
-    assert accelerators(multi.format("<acceleration:aitken/>")) == {"A": "M", "B": "M"}
-    assert accelerators(multi.format("")) == {}
-    assert accelerators(PAIR.format(kind="parallel-implicit")) == {}
-    assert accelerators("no XML") == {}
+    assert roles_of(ACCELERATED).accelerating == {"A": "B"}
+    assert roles_of(multi.format("<acceleration:aitken/>")).accelerating == {"A": "M", "B": "M"}
+    assert roles_of(multi.format("")).accelerating == {}
+    assert roles_of(PAIR.format(kind="parallel-implicit")).accelerating == {}
+    assert roles_of("no XML").accelerating == {}
 
 
 def test_slow_ranks_that_take_turns_do_not_hide_each_other(tmp_path: Path) -> None:
@@ -210,7 +213,7 @@ def test_slow_ranks_that_take_turns_do_not_hide_each_other(tmp_path: Path) -> No
         write_store(tmp_path, table, "A", rank, 2)
     part = load_runs([tmp_path])[0].participants["A"]
     np.testing.assert_allclose(part.wait_seconds, 2 * TRANSFER)
-    np.testing.assert_allclose(part.own_seconds, 0.4 + 2 * TRANSFER)
+    np.testing.assert_allclose(part.compute_seconds, 0.4 + 2 * TRANSFER)
 
 
 def test_ranks_that_the_metadata_say_receive_nothing_are_not_asked(tmp_path: Path) -> None:
@@ -225,7 +228,7 @@ def test_ranks_that_the_metadata_say_receive_nothing_are_not_asked(tmp_path: Pat
     write_store(tmp_path / "told", table, "A", 0, 1, receives_data=False, configuration=SERIAL)
     part = load_runs([tmp_path / "told"])[0].participants["A"]
     assert not part.receiving.any()
-    np.testing.assert_allclose(part.own_seconds, 0.5, rtol=1e-5)
+    np.testing.assert_allclose(part.compute_seconds, 0.5, rtol=1e-5)
 
 
 def test_iterations_and_substeps_belong_to_their_window(tmp_path: Path) -> None:
@@ -254,8 +257,8 @@ def test_what_was_not_measured_is_missing_and_never_zero(tmp_path: Path) -> None
         write_store(tmp_path, table, name, backend="libprecice")
     (run,) = load_runs([tmp_path])
     part = run.participants["A"]
-    assert not part.own_measured
-    assert np.isnan(part.own_seconds).all()
+    assert not part.compute_measured
+    assert np.isnan(part.compute_seconds).all()
     assert np.isnan(part.wait_seconds).all()
     assert np.isnan(part.rank_wait).all()
     assert np.isnan(part.rank_mapping).all()
@@ -283,8 +286,8 @@ def test_windows_without_measured_wait_are_left_out_of_samples(tmp_path: Path) -
     write_store(tmp_path, table, configuration=SERIAL)
     (run,) = load_runs([tmp_path])
     part = run.participants["A"]
-    assert part.own_measured
-    assert np.isnan(part.own_seconds).tolist() == [False] * 3 + [True] * 3
+    assert part.compute_measured
+    assert np.isnan(part.compute_seconds).tolist() == [False] * 3 + [True] * 3
     np.testing.assert_allclose(part.rank_wait, 0.15)
     np.testing.assert_allclose(measurements_from_runs([run]).samples["A"], [[1, 0.15]])
 
@@ -314,8 +317,8 @@ def test_a_participant_that_receives_nothing_costs_all_of_its_window(tmp_path: P
     write_store(tmp_path, [row(window, 0.02, 0.001, 0.0) for window in range(1, 5)], "A")
     write_store(tmp_path, [row(window, 0.2, 0.002, 0.001) for window in range(1, 5)], "B")
     (run,) = load_runs([tmp_path], warmup=0)
-    np.testing.assert_allclose(run.participants["A"].own_seconds, 0.021)
-    np.testing.assert_allclose(run.participants["B"].own_seconds, 0.202)
+    np.testing.assert_allclose(run.participants["A"].compute_seconds, 0.021)
+    np.testing.assert_allclose(run.participants["B"].compute_seconds, 0.202)
 
 
 def test_a_rank_without_a_store_is_unknown(tmp_path: Path) -> None:
@@ -326,13 +329,46 @@ def test_a_rank_without_a_store_is_unknown(tmp_path: Path) -> None:
     assert part.ranks == 3
     np.testing.assert_array_equal(np.isnan(part.rank_solve), [False, True, False])
     # Alone, its least wait counts as the transfer.
-    np.testing.assert_allclose(part.own_seconds, 0.3, atol=1e-8)
+    np.testing.assert_allclose(part.compute_seconds, 0.3, atol=1e-8)
 
 
 def test_windows_that_a_killed_rank_did_not_flush_are_left_out(tmp_path: Path) -> None:
     write_store(tmp_path, [row(window, 0.1, 0.2, 0.15) for window in range(1, 9)], "A", 0, 2)
     write_store(tmp_path, [row(window, 0.1, 0.2, 0.15) for window in range(1, 5)], "A", 1, 2)
     assert load_runs([tmp_path])[0].participants["A"].windows.tolist() == [1, 2, 3, 4]
+
+
+def test_samples_of_windows_that_are_alike_have_larger_errors_and_less_weight() -> None:
+    generator = np.random.default_rng(3)
+    windows, alike = 240, 0.9
+    noise = {name: 0.15 * generator.standard_normal(windows) for name in ("1", "2", "4", "8")}
+    drifting = 0.15 * autocorrelated(generator, windows, alike)
+    # Two runs on 4 ranks: one of independent windows, and one whose windows are alike, and too long by 12 %.
+    noise["4 alike"] = drifting - np.median(drifting) + 0.12
+    runs = [
+        coupled_run(
+            name, {"A": ranks, "B": 1}, {"A": np.exp(part) / ranks, "B": part * 0 + 1}, part * 0 + 1, serial=True
+        )
+        for name, part in noise.items()
+        if (ranks := int(name[0]))
+    ]
+    table = measurements_from_runs(runs)
+    relative = dict(zip(table.samples["A"][:, 1], table.spread["A"] / table.samples["A"][:, 1], strict=True))
+    least, *_, most = (relative[seconds] for seconds in sorted(table.samples["A"][:, 1], key=lambda s: relative[s]))
+    # Independent windows: 1.2533 * 0.15 / sqrt(240), times the root of (1 + 0.9) / (1 - 0.9) for those that are alike.
+    assert least == pytest.approx(0.012, rel=0.4)
+    assert 2.5 * least < most < 8 * least
+    worst = max(range(5), key=lambda at: table.spread["A"][at] / table.samples["A"][at, 1])
+    assert table.samples["A"][worst].tolist() == pytest.approx([4, np.exp(0.12) / 4], rel=2e-3)
+    gaps = []
+    # As they are, and as if both runs on 4 ranks had had the other one's windows.
+    swapped = table.spread["A"].copy()
+    swapped[2:4] = swapped[[3, 2]]
+    for errors in (table.spread["A"], swapped):
+        given = dataclasses.replace(table, spread={**table.spread, "A": errors})
+        model = fit_model(case_of(given, ("A",), None, None), "A", None)
+        gaps.append(abs(float(np.log(model.predict(np.array([[4.0]]))[0] * 4))))
+    assert gaps[0] < 0.7 * gaps[1]
 
 
 def test_samples_are_medians_after_warmup_sorted_by_ranks(tmp_path: Path) -> None:
@@ -481,7 +517,7 @@ def test_blocks_and_merged_files_agree_with_loops_over_single_calls(data: st.Dat
                 busy += np.mean([seconds[rank, indices].sum() for rank in receiving]) - least
             assert part.iterations[position] == len(iterations)
             assert part.wait_seconds[position] == pytest.approx(wait, abs=1e-9)
-            assert part.own_seconds[position] == pytest.approx(busy, abs=1e-9)
+            assert part.compute_seconds[position] == pytest.approx(busy, abs=1e-9)
             assert part.window_seconds[position] == pytest.approx(busy + wait, abs=1e-9)
         for rank in range(size):
             for values, column in (

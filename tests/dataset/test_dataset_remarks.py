@@ -10,7 +10,7 @@ from store_helpers import START, row, write_store
 
 from precice_lb.cli import main
 from precice_lb.dataset import load_runs, measurements_from_runs
-from precice_lb.dataset.coupling import participant_names
+from precice_lb.dataset.coupling import roles_of
 from precice_lb.dataset.names import distinct_names
 from precice_lb.dataset.remarks import missing, remarks, unfinished
 from precice_lb.recommend import recommend_split
@@ -61,8 +61,8 @@ def test_loaded_repeats_have_names_of_their_own(tmp_path: Path) -> None:
 
 
 def test_participants_of_a_configuration() -> None:
-    assert participant_names(configuration()) == ("Inner", "Outer")
-    assert participant_names("<no") == ()
+    assert roles_of(configuration()).participants == ("Inner", "Outer")
+    assert roles_of("<no").participants == ()
 
 
 def test_killed_runs_are_said_to_be(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

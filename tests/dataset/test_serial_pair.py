@@ -35,7 +35,7 @@ def recorded(directory: Path, hidden: float, windows: int = 40) -> CoupledRun:
 def test_work_sums_to_the_window_and_hidden_waits_count_as_waits(tmp_path: Path, hidden: float) -> None:
     run = recorded(tmp_path, hidden)
     parts = {name: (part, run.steady(name)) for name, part in run.participants.items()}
-    own = {name: float(np.median(part.own_seconds[steady])) for name, (part, steady) in parts.items()}
+    own = {name: float(np.median(part.compute_seconds[steady])) for name, (part, steady) in parts.items()}
     window = float(np.median(parts["A"][0].window_seconds[parts["A"][1]]))
     assert sum(own.values()) == pytest.approx(window, rel=0.005)
     assert window == pytest.approx(A + B + 2 * TRANSFER, rel=0.01)
@@ -49,7 +49,7 @@ def test_work_sums_to_the_window_and_hidden_waits_count_as_waits(tmp_path: Path,
     for part in summary.participants:
         assert sum(each.share for each in part.quantities.values()) == pytest.approx(1.0)
         assert part.quantities["overhead"].mean == pytest.approx(0.0, abs=1.1 * TRANSFER)
-        assert part.own_seconds + part.wait_seconds == pytest.approx(part.window_seconds, abs=1.1 * TRANSFER)
+        assert part.compute_seconds + part.wait_seconds == pytest.approx(part.window_seconds, abs=1.1 * TRANSFER)
 
 
 def test_the_wait_for_an_iteration_whose_end_is_lost_is_left_out(tmp_path: Path) -> None:

@@ -267,9 +267,6 @@ def _couple(
         if participant.is_time_window_complete():
             for data in role["reads"]:
                 save(f"{data}@window", participant.read_data(mesh, data, ids, 0.0))
-        if hasattr(participant, "timing_ns"):
-            save("mapping_ns", participant.timing_ns[0])
-            save("wait_ns", participant.timing_ns[1])
         steps += 1
         if steps == role.get("kill_at"):
             os.kill(os.getpid(), signal.SIGKILL)

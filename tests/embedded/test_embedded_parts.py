@@ -22,7 +22,7 @@ from precice_lb.embedded import mapping
 from precice_lb.embedded.channel import Channel, write_frame
 from precice_lb.embedded.clock import Clock
 from precice_lb.embedded.errors import CouplingError
-from precice_lb.embedded.factorization import Factorization
+from precice_lb.embedded.factorization import independent_columns, triangle
 from precice_lb.embedded.intracomm import IntraComm
 from precice_lb.embedded.partition import expanded_box, inside
 from precice_lb.embedded.rendezvous import Appointment, configuration_hash, connect
@@ -82,28 +82,12 @@ def test_waveforms_of_higher_degrees_go_through_polynomials(degree: int, samples
     assert waveform.times == [1.0]
 
 
-@given(st.lists(st.sampled_from(["front", "back", "delete"]), min_size=1, max_size=12), st.integers(0, 10_000))
-def test_the_factorization_follows_its_matrix(changes: list[str], seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    factorization = Factorization("QR2", 1e-2, lambda values: values)
-    factorization.clear(15, 15)
-    matrix = np.zeros((15, 0))
-    for change in changes:
-        if change == "delete" and matrix.shape[1]:
-            column = int(rng.integers(matrix.shape[1]))
-            factorization.delete(column)
-            matrix = np.delete(matrix, column, axis=1)
-        elif change != "delete":
-            new = rng.normal(size=15)
-            position = 0 if change == "front" else matrix.shape[1]
-            assert factorization.insert(position, new)
-            matrix = np.insert(matrix, position, new, axis=1)
-    q, r = factorization.q, factorization.r
-    np.testing.assert_allclose(q @ r, matrix, atol=1e-12)
-    np.testing.assert_allclose(q.T @ q, np.eye(matrix.shape[1]), atol=1e-12)
-    np.testing.assert_array_equal(r, np.triu(r))
-    right = rng.normal(size=matrix.shape[1])
-    np.testing.assert_allclose(r @ factorization.solve(right), right, atol=1e-9)
+@given(st.integers(0, 10), st.integers(1, 20), st.integers(0, 10_000))
+def test_the_factor_has_the_norms_and_angles_of_its_matrix(columns: int, rows: int, seed: int) -> None:
+    matrix = np.random.default_rng(seed).normal(size=(rows, columns))
+    factor = triangle(matrix, IntraComm("A", 0, 1))
+    np.testing.assert_allclose(factor.T @ factor, matrix.T @ matrix, atol=1e-12)
+    np.testing.assert_array_equal(factor, np.triu(factor))
 
 
 @pytest.mark.parametrize("filtering", ["QR1", "QR2", "QR3"])
@@ -111,11 +95,10 @@ def test_filters_take_out_what_depends_on_newer_columns(filtering: str) -> None:
     rng = np.random.default_rng(3)
     matrix = rng.normal(size=(20, 5))
     matrix[:, 3] = matrix[:, 0] + 1e-7 * rng.normal(size=20)
-    factorization = Factorization(filtering, 1e-3, lambda values: values)
-    assert factorization.rebuild(matrix, 20) == []
-    assert factorization.filter(matrix) == [3]
-    kept = np.delete(matrix, 3, axis=1)
-    np.testing.assert_allclose(factorization.q @ factorization.r, kept, atol=1e-6)
+    assert independent_columns(triangle(matrix, IntraComm("A", 0, 1)), filtering, 1e-3) == [0, 1, 2, 4]
+    # Of more columns than rows, and of none but zeros, some depend on others.
+    assert independent_columns(triangle(matrix.T, IntraComm("A", 0, 1)), filtering, 1e-12) == [0, 1, 2, 3, 4]
+    assert independent_columns(np.zeros((3, 3)), filtering, 1e-3) == [2]
 
 
 def test_tables_look_like_those_of_precice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from ingest_helpers import Rank, csv_log, json_log, own_milliseconds, read_or_refusal, refused, steady, write
 
 from precice_lb.dataset import Measurements
+from precice_lb.dataset.series import spread_of
 from precice_lb.exceptions import DataError
 from precice_lb.ingest import import_measurements
 
@@ -39,7 +40,7 @@ def test_planted_costs_are_recovered(tmp_path: Path, suffix: str) -> None:
     found = _import(path)
     windows = np.max([own_milliseconds(rank) for rank in PLANTED], axis=0) / 1000
     np.testing.assert_allclose(found.samples["Inner"], [[2, np.median(windows)]])
-    np.testing.assert_allclose(found.spread["Inner"], 1.2533 * np.std(windows, ddof=1) / math.sqrt(5))
+    np.testing.assert_allclose(found.spread["Inner"], spread_of(windows).error * np.median(windows))
     assert found.iterations == {}
     assert found.sources == (str(path),)
 

@@ -16,10 +16,10 @@ from scipy.stats import multivariate_normal
 from precice_lb.exceptions import ModelError
 from precice_lb.models import DEFAULT_LEARNER, LEARNERS, make_learner, model_from_dict
 from precice_lb.models.bayes import BayesRegressor
-from precice_lb.models.bayes_likelihood import Likelihood, deviation_levels
-from precice_lb.models.bayes_misfit import Deviations, spectrum, waves
+from precice_lb.models.bayes_discrepancy import Discrepancy, fourier_features, spectrum
+from precice_lb.models.bayes_likelihood import Likelihood, discrepancy_levels
 from precice_lb.models.bayes_sampler import mix, sample_posterior
-from precice_lb.models.bayes_shapes import ONE_SIZE, Shapes, prior_bank
+from precice_lb.models.bayes_shapes import ONE_SIZE, Shapes, prior_sample
 from precice_lb.models.bayes_sizes import Sizes
 
 Array = NDArray[np.float64]
@@ -36,11 +36,11 @@ def test_it_is_the_default() -> None:
 
 
 def test_the_prior_is_spread_evenly() -> None:
-    bank = prior_bank(4096, 9)
-    assert bank.shape == (4096, 9)
-    np.testing.assert_allclose(bank.mean(axis=0), 0, atol=0.01)
-    np.testing.assert_allclose(bank.std(axis=0), 1, atol=0.02)
-    assert np.abs(np.corrcoef(bank.T) - np.eye(9)).max() < 0.05
+    prior = prior_sample(4096, 9)
+    assert prior.shape == (4096, 9)
+    np.testing.assert_allclose(prior.mean(axis=0), 0, atol=0.01)
+    np.testing.assert_allclose(prior.std(axis=0), 1, atol=0.02)
+    assert np.abs(np.corrcoef(prior.T) - np.eye(9)).max() < 0.05
 
 
 def test_every_member_is_positive_and_finite() -> None:
@@ -51,13 +51,13 @@ def test_every_member_is_positive_and_finite() -> None:
 
 
 def waved(ranks: Array) -> Array:
-    """Waves of the deviation at some numbers of ranks."""
+    """Random Fourier features of the discrepancy at some numbers of ranks."""
     sizes = Sizes([], [], [], [], [])
-    return waves(spectrum(sizes), ranks, np.zeros((len(ranks), 0)))
+    return fourier_features(spectrum(sizes), ranks, np.zeros((len(ranks), 0)))
 
 
 @pytest.mark.parametrize("straggling", [0.0, 0.1])
-def test_the_marginal_likelihood_is_the_integral_over_scale_noise_and_deviation(straggling: float) -> None:
+def test_the_marginal_likelihood_is_the_integral_over_scale_noise_and_discrepancy(straggling: float) -> None:
     # The second and the third are repeats, of which one is known better.
     ranks, seconds, spread = (
         np.array([8.0, 16, 16, 64]),
@@ -71,7 +71,7 @@ def test_the_marginal_likelihood_is_the_integral_over_scale_noise_and_deviation(
     scales = np.linspace(-1, 3, 4001)
     at = np.array([0, 1, 1, 2])
     total = np.zeros(2)
-    for noise, (size, prior) in itertools.product(noises, zip(*deviation_levels(), strict=True)):
+    for noise, (size, prior) in itertools.product(noises, zip(*discrepancy_levels(), strict=True)):
         usual = noise**2 + (spread / seconds) ** 2
         weight = np.exp(prior - 0.5 * (np.log(noise / 0.04) / 0.6) ** 2)
         for late in range(-1, 4 if straggling else 0):
@@ -87,7 +87,7 @@ def test_the_marginal_likelihood_is_the_integral_over_scale_noise_and_deviation(
     assert exact[0] - exact[1] == pytest.approx(np.log(total[0] / total[1]), abs=0.1 if straggling else 0.05)
 
 
-def test_scale_noise_and_deviation_are_drawn_from_what_is_left() -> None:
+def test_scale_noise_and_discrepancy_are_drawn_from_what_is_left() -> None:
     rng = np.random.default_rng(1)
     ranks = np.tile(RANKS, 40)
     planted = 0.1 * np.sin(np.log(RANKS))
@@ -109,7 +109,7 @@ def test_the_sampler_follows_a_likelihood_however_sharp(width: float) -> None:
     def log_likelihood(z: Array) -> Array:
         return np.asarray(-0.5 * (((z[:, :3] - at) / width) ** 2).sum(axis=1))
 
-    z, evidence = sample_posterior(log_likelihood, prior_bank(4096, 5), 512, moves, np.random.default_rng(0))
+    z, evidence = sample_posterior(log_likelihood, prior_sample(4096, 5), 512, moves, np.random.default_rng(0))
     variance = width**2 / (1 + width**2)
     np.testing.assert_allclose(z[:, :3].mean(axis=0), at / (1 + width**2), atol=0.15 * np.sqrt(variance))
     np.testing.assert_allclose(z[:, :3].std(axis=0), np.sqrt(variance), rtol=0.15)
@@ -127,7 +127,7 @@ def test_mixing_takes_members_wherever_they_belong() -> None:
     def log_likelihood(z: Array) -> Array:
         return np.asarray(-0.5 * np.square((z @ sums.T - 1) / 0.1).sum(axis=1))
 
-    begin = np.repeat(0.2 + 0.3 * prior_bank(32, 10), 16, axis=0)
+    begin = np.repeat(0.2 + 0.3 * prior_sample(32, 10), 16, axis=0)
     z = mix(begin, log_likelihood, np.random.default_rng(0))
     covariance = np.linalg.inv(np.eye(10) + sums.T @ sums / 0.01)
     np.testing.assert_allclose(z.mean(axis=0), covariance @ sums.T @ np.ones(2) / 0.01, atol=0.15)
@@ -139,7 +139,7 @@ def test_mixing_takes_members_wherever_they_belong() -> None:
 def test_the_posterior_is_that_of_a_huge_weighted_sample_of_the_prior(straggling: float) -> None:
     seconds = noisy(800 / RANKS + 0.5 + 0.05 * RANKS**0.5, 0.05, 3)
     at = np.array([12.0, 100.0, 512.0])
-    z = prior_bank(150_000, ONE_SIZE)
+    z = prior_sample(150_000, ONE_SIZE)
     likelihood = Likelihood(RANKS, seconds, np.zeros(5), 0.04, 1.0, straggling, waved(RANKS))
     at_measured = Shapes(z, 128.0)(RANKS)
     log = likelihood(at_measured)
@@ -147,8 +147,8 @@ def test_the_posterior_is_that_of_a_huge_weighted_sample_of_the_prior(straggling
     rng = np.random.default_rng(0)
     chosen = rng.choice(len(z), 4000, p=weights / weights.sum())
     scale, _, weights = likelihood.draw(at_measured[chosen], rng)
-    deviations = Deviations(spectrum(Sizes([], [], [], [], [])), weights, rng.standard_normal(4000), 128.0)
-    curves = np.exp(scale)[:, None] * deviations(at, np.zeros((3, 0))) * Shapes(z[chosen], 128.0)(at)
+    discrepancies = Discrepancy(spectrum(Sizes([], [], [], [], [])), weights, rng.standard_normal(4000), 128.0)
+    curves = np.exp(scale)[:, None] * discrepancies(at, np.zeros((3, 0))) * Shapes(z[chosen], 128.0)(at)
     model = BayesRegressor(straggling=straggling).fit(RANKS, seconds)
     low, high = np.quantile(curves, [0.1, 0.9], axis=0)
     width = high - low
@@ -164,7 +164,7 @@ def test_the_posterior_is_that_of_a_huge_weighted_sample_of_the_prior(straggling
     st.integers(0, 100),
 )
 def test_whatever_was_measured_curves_are_positive_and_finite(rows: list[tuple[int, float]], seed: int) -> None:
-    model = BayesRegressor(members=64).fit([p for p, _ in rows], [y for _, y in rows])
+    model = BayesRegressor(particles=64).fit([p for p, _ in rows], [y for _, y in rows])
     curves = np.vstack([model.predict(FAR), model.sample(FAR, 20, seed), model.formula()(FAR)])
     assert np.isfinite(curves).all()
     assert (curves > 0).all()
@@ -190,7 +190,7 @@ def test_planted_curves_are_found_without_noise_by_many_members(truth: Callable[
     more = np.array([3.0, 48.0, 400.0])
     np.testing.assert_allclose(model.predict(more), truth(more), rtol=0.08)
     # A weighted sample of the prior of the same cost keeps one or two.
-    assert len(np.unique(model.z_[:, 0])) > 0.6 * model.members
+    assert len(np.unique(model.z_[:, 0])) > 0.6 * model.particles
 
 
 @pytest.mark.parametrize("stretch", [16, 1000])
@@ -362,7 +362,7 @@ def test_seconds_or_milliseconds_make_no_difference() -> None:
 def test_json_gives_the_same_model_back() -> None:
     rows = np.array([[8.0, 1e5], [16, 1e5], [32, 1e5], [16, 4e5]])
     for X, at in ((rows[:, :1], FAR[:, None]), (rows, np.array([[24.0, 2e5]]))):
-        model = make_learner("bayes", noise=0.02, members=64).fit(X, [4.0, 2.2, 1.3, 8.0])
+        model = make_learner("bayes", noise=0.02, particles=64).fit(X, [4.0, 2.2, 1.3, 8.0])
         again = model_from_dict(json.loads(json.dumps(model.to_dict(), allow_nan=False)))
         assert isinstance(again, BayesRegressor)
         assert again.noise == 0.02
@@ -376,7 +376,7 @@ def test_json_gives_the_same_model_back() -> None:
         ({"noise": 0.0}, [8, 16], None, "noise above 0"),
         ({"noise_spread": -1.0}, [8, 16], None, "noise_spread above 0"),
         ({"straggling": 1.0}, [8, 16], None, "straggling from 0"),
-        ({"members": 4}, [8, 16], None, "members from 16"),
+        ({"particles": 4}, [8, 16], None, "particles from 16"),
         ({}, [0, 16], None, "ranks of at least 1"),
         ({}, [[8, np.nan], [16, 2]], None, "finite parameters"),
         ({}, np.ones((2, 2, 2)), None, "found shape"),
@@ -394,7 +394,7 @@ def test_what_was_not_learned_is_refused() -> None:
     with pytest.raises(ModelError, match="call fit first"):
         BayesRegressor().predict([8])
     rows = np.array([[8.0, 1e5], [16, 1e5], [32, 4e5], [16, 4e5]])
-    model = BayesRegressor(members=64).fit(rows, [4.0, 2.2, 1.3, 8.0])
+    model = BayesRegressor(particles=64).fit(rows, [4.0, 2.2, 1.3, 8.0])
     with pytest.raises(ModelError, match=r"shape \(n, 2\)"):
         model.predict([[8.0]])
     with pytest.raises(ModelError, match="positive values in column 2"):

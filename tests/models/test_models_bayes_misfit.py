@@ -9,11 +9,11 @@ import pytest
 from numpy.typing import NDArray
 from scipy.stats import multivariate_normal
 
-from precice_lb.models import bayes_misfit as misfit
+from precice_lb.models import bayes_discrepancy as discrepancy
 from precice_lb.models import model_from_dict
 from precice_lb.models.bayes import BayesRegressor
-from precice_lb.models.bayes_likelihood import deviation_levels
-from precice_lb.models.bayes_misfit import SmoothLikelihood, spectrum, waves
+from precice_lb.models.bayes_discrepancy import SmoothLikelihood, fourier_features, spectrum
+from precice_lb.models.bayes_likelihood import discrepancy_levels
 from precice_lb.models.bayes_sizes import Sizes
 
 Array = NDArray[np.float64]
@@ -22,13 +22,13 @@ ROWS = np.array([(p, n) for n in (1e4, 4e4, 16e4) for p in (8.0, 16, 32, 64, 128
 
 def features() -> tuple[Array, Sizes]:
     sizes = Sizes.of(ROWS, ROWS[:, 1] / ROWS[:, 0], (True,))
-    return waves(spectrum(sizes), ROWS[:, 0], sizes.steps(ROWS)), sizes
+    return fourier_features(spectrum(sizes), ROWS[:, 0], sizes.steps(ROWS)), sizes
 
 
-def test_waves_have_the_covariance_that_is_stated() -> None:
+def test_features_have_the_covariance_that_is_stated() -> None:
     sizes = Sizes.of(ROWS, ROWS[:, 1] / ROWS[:, 0], (True,))
-    ranks = 8.0 * misfit.RANKS_ALIKE ** np.array([0.0, 0.3, 1.0, 2.0])
-    found = waves(spectrum(sizes), ranks, np.zeros((4, 1)))
+    ranks = 8.0 * discrepancy.RANKS_ALIKE ** np.array([0.0, 0.3, 1.0, 2.0])
+    found = fourier_features(spectrum(sizes), ranks, np.zeros((4, 1)))
     away = np.sqrt(3.0) * np.array([0.0, 0.3, 1.0, 2.0])
     np.testing.assert_allclose(found @ found[0], (1 + away) * np.exp(-away), atol=0.15)
     np.testing.assert_allclose((found**2).sum(axis=1), 1)
@@ -44,7 +44,7 @@ def test_the_marginal_likelihood_is_that_of_the_covariance() -> None:
     scales = np.linspace(0, 3, 2001)
     total = np.zeros(2)
     relative = 1 + (spread / seconds / 0.05) ** 2
-    priors = dict(zip(*deviation_levels(), strict=True))
+    priors = dict(zip(*discrepancy_levels(), strict=True))
     for noise, size in zip(likelihood.noise, likelihood.size, strict=True):
         covariance = noise**2 * np.diag(relative) + size**2 * waved @ waved.T
         weight = np.exp(priors[size] - 0.5 * np.log(noise / 0.05) ** 2)
@@ -55,7 +55,7 @@ def test_the_marginal_likelihood_is_that_of_the_covariance() -> None:
     assert found[0] - found[1] == pytest.approx(np.log(total[0] / total[1]), abs=0.02)
 
 
-def test_deviations_are_drawn_from_what_the_measurements_leave() -> None:
+def test_discrepancies_are_drawn_from_what_the_measurements_leave() -> None:
     waved, sizes = features()
     rng = np.random.default_rng(1)
     planted = 0.1 * waved @ rng.standard_normal(waved.shape[1])
@@ -64,8 +64,8 @@ def test_deviations_are_drawn_from_what_the_measurements_leave() -> None:
     drawn = scale[:, None] + weights @ waved.T
     np.testing.assert_allclose(drawn.mean(axis=0), np.log(7.0) + planted, atol=0.006)
     assert drawn.std(axis=0).max() < 0.01
-    # Where nothing was measured, a deviation is only known to be as large as elsewhere.
-    far = waves(spectrum(sizes), np.array([32.0]), np.array([[30.0]]))
+    # Where nothing was measured, a discrepancy is only known to be as large as elsewhere.
+    far = fourier_features(spectrum(sizes), np.array([32.0]), np.array([[30.0]]))
     assert (weights @ far.T).std() > 0.04
 
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from precice_lb.exceptions import ModelError
-from precice_lb.models import LEARNERS, Learner, believable_ranks, make_learner, model_from_dict
+from precice_lb.models import LEARNERS, Learner, make_learner, model_from_dict, valid_range
 from precice_lb.models.inputs import SEVERAL_PARAMETERS
 from precice_lb.recommend import recommend_split
 
@@ -126,7 +126,7 @@ def test_formulas_can_be_printed_and_evaluated(name: str) -> None:
 @every_learner
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("shape", ["falls", "turns", "rises", "random"])
-def test_nothing_that_is_not_positive_is_ever_believed(name: str, seed: int, shape: str) -> None:
+def test_nothing_that_is_not_positive_is_ever_valid(name: str, seed: int, shape: str) -> None:
     rng = np.random.default_rng([seed, len(shape)])
     p = np.sort(rng.choice(np.arange(2.0, 200), int(rng.integers(5, 8)), replace=False))
     truth = {
@@ -141,12 +141,12 @@ def test_nothing_that_is_not_positive_is_ever_believed(name: str, seed: int, sha
     if name in POSITIVE:
         assert (np.isfinite(seconds) & (seconds > 0)).all()
     try:
-        first, last = believable_ranks(seconds, p)
+        first, last = valid_range(seconds, p)
     except ModelError:
         assert name not in POSITIVE
         return
-    believed = seconds[first - 1 : last]
-    assert (np.isfinite(believed) & (believed > 0)).all()
+    valid = seconds[first - 1 : last]
+    assert (np.isfinite(valid) & (valid > 0)).all()
     assert first <= p[0]
     assert p[-1] <= last
 
@@ -160,7 +160,7 @@ def test_every_learner_can_be_recommended_with(name: str, seed: int) -> None:
     }
     found = recommend_split(measurements, 256, learner=name, minimum_ranks=2)
     assert sum(found.split.values()) <= 256
-    for seconds in (found.window_seconds, *found.own_seconds.values()):
+    for seconds in (found.window_seconds, *found.compute_seconds.values()):
         assert 0 < seconds < math.inf
     json.dumps(found.to_dict(), allow_nan=False)
 

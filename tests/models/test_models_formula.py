@@ -1,4 +1,4 @@
-"""Formulas and their printers, losses, least squares by the thousand, and where a curve is believed."""
+"""Formulas and their printers, losses, least squares by the thousand, and where a curve is valid."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from scipy.optimize import nnls
 from sklearn.linear_model import Ridge
 
 from precice_lb.exceptions import ModelError
-from precice_lb.models import Formula, Term, believable_ranks
+from precice_lb.models import Formula, Term, valid_range
 from precice_lb.models.least_squares import factorize, solve_nonnegative
 from precice_lb.models.losses import mape, mse, smape
 
@@ -115,17 +115,17 @@ def test_non_negative_least_squares_is_that_of_scipy(seed: int, k: int, rows: in
         (lambda p: 100 / p, [500], (1, 200)),
     ],
 )
-def test_a_curve_is_believed_where_it_is_positive_and_falls_then_rises(
+def test_a_curve_is_valid_where_it_is_positive_and_falls_then_rises(
     curve: object, measured: list[int], expected: tuple[int, int]
 ) -> None:
     p = np.arange(1, 201, dtype=float)
-    assert believable_ranks(curve(p), measured) == expected  # type: ignore[operator]
+    assert valid_range(curve(p), measured) == expected  # type: ignore[operator]
 
 
 def test_a_curve_that_is_not_positive_among_the_measurements_is_refused() -> None:
     curve = np.linspace(1.0, -1.0, 100)
     with pytest.raises(ModelError, match="predicted at 51 ranks"):
-        believable_ranks(curve, [10, 80])
+        valid_range(curve, [10, 80])
 
 
 def test_a_level_is_an_exponent_in_every_printer() -> None:

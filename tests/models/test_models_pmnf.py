@@ -20,7 +20,7 @@ from precice_lb.models import EQ_2_7_I, EQ_2_7_J, EQ_5_1_I, LOSSES, PMNFRegresso
 from precice_lb.models.formula import term_values
 from precice_lb.models.pmnf_search import search
 from precice_lb.models.pmnf_validation import CrossValidation
-from precice_lb.models.trust import falls_then_rises
+from precice_lb.models.validity import falls_then_rises
 
 Array = NDArray[np.float64]
 DATA = Path(__file__).parents[1] / "data"

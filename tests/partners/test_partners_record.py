@@ -46,8 +46,6 @@ CONFIGURATION = """<?xml version="1.0"?>
 class Solver:
     """Stands for a backend's participant; it takes vertices as preCICE does."""
 
-    timing_ns = (0, 0)
-
     def __init__(self, *arguments: Any) -> None:
         self.taken: list[Any] = []
 

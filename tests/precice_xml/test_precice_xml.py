@@ -313,3 +313,8 @@ def test_damaged_text_gives_a_configuration_or_one_line(position: int, length: i
         outcome = str(error)
     assert outcome
     assert "\n" not in str(outcome)
+
+
+def test_a_text_is_read_once() -> None:
+    assert parse_configuration(FULL) is parse_configuration(FULL)
+    assert parse_configuration(FULL, "case/precice-config.xml").path == Path("case/precice-config.xml")

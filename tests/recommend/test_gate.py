@@ -112,7 +112,7 @@ def test_waiting_on_a_shared_core_is_no_work(tmp_path: Path, window: float, clai
     table = measurements_from_runs(load_runs([tmp_path]))
     found = recommend(table, 2, schedule=schedule_of(table))
     assert found.window_seconds == pytest.approx(window, rel=0.1)
-    assert sum(found.own_seconds.values()) <= found.window_seconds * 1.01
+    assert sum(found.compute_seconds.values()) <= found.window_seconds * 1.01
 
 
 # --- random cases -----------------------------------------------------------------------------------------------------
@@ -233,7 +233,7 @@ def test_a_result_that_cannot_be_is_an_error_with_its_case(monkeypatch: pytest.M
     wrong: Sequence[tuple[str, Recommendation]] = [
         ("outside of its interval", dataclasses.replace(good, interval=(0.0, 0.01))),
         ("waits", dataclasses.replace(good, waits={"A": 99.0, "B": 0.0})),
-        ("own seconds that need", good),
+        ("compute seconds that need", good),
     ]
     for message, recommendation in wrong:
         with pytest.raises(InternalError, match=message):

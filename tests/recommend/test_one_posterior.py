@@ -81,9 +81,9 @@ def test_further_runs_are_judged_by_the_curves_that_were_decided_on() -> None:
     assert next_runs(found).regret == pytest.approx(float((own[:, 0] / least - 1).mean()), abs=2e-3)
 
 
-def test_the_comparison_has_the_own_seconds_of_the_table() -> None:
+def test_the_comparison_has_the_compute_seconds_of_the_table() -> None:
     found = recommended(random_state=3)
     page = build_page(Evidence(found, found.outlook.schedule))
     chart = next(chart for chart in page.charts if chart.name == "comparison")
     shown = {row[1]: row[3] for row in chart.rows if row[0] == "recommended split"}
-    assert shown == pytest.approx(found.own_seconds, rel=1e-12)
+    assert shown == pytest.approx(found.compute_seconds, rel=1e-12)

@@ -83,7 +83,7 @@ def test_sharing_cores_costs_what_was_said() -> None:
     assert max(found.split.values()) == found.used["cores"] == 64
     curves = {name: curves_of(model, [0, k]) for k, (name, model) in enumerate(found.models.items())}
     own = {name: 1.1 * float(curves[name](np.array([found.split[name]])).mean()) for name in curves}
-    assert found.own_seconds == pytest.approx(own)
+    assert found.compute_seconds == pytest.approx(own)
     assert found.window_seconds == pytest.approx(sum(own.values()))
     assert found.window_seconds < apart.window_seconds
     # In parallel they cannot share.
@@ -315,7 +315,7 @@ def test_tables_of_splits_have_the_window_time_that_is_predicted() -> None:
     table = Measurements(dict.fromkeys("AB", rows), spread, None, {}, {}, (), {}, recorded)
     found = recommend(table, 40, schedule=Schedule.parallel(["A", "B"]), within=0.05)
     # Whoever is slow is waited for: 1.4 times what either takes.
-    assert found.window_seconds == pytest.approx(1.4 * found.own_seconds["A"], rel=0.05)
+    assert found.window_seconds == pytest.approx(1.4 * found.compute_seconds["A"], rel=0.05)
     assert found.plan is not None
     assert found.plan.chosen.window_seconds == pytest.approx(found.window_seconds, rel=1e-9)
     assert found.plan.near[0].window_seconds >= found.window_seconds * (1 - 1e-3)

@@ -44,7 +44,7 @@ def test_an_alternating_load_counts_in_the_window_time_and_in_the_split() -> Non
     assert constant.window_seconds < 0.85 * float(truth[constant.split["Fluid"] - 1])
     assert found.interval[0] < found.window_seconds < found.interval[1]
     for name, wait in found.waits.items():
-        assert wait == pytest.approx(found.window_seconds - found.own_seconds[name], rel=0.01)
+        assert wait == pytest.approx(found.window_seconds - found.compute_seconds[name], rel=0.01)
     assert all(other.window_seconds >= found.window_seconds for other in found.alternatives.values())
 
 

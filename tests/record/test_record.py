@@ -24,6 +24,7 @@ from record_helpers import (
     warnings_of,
 )
 
+from precice_lb.ingest.profiling import enrich
 from precice_lb.record.at_end import at_end_action
 from precice_lb.record.metadata import user_metadata
 from precice_lb.store.merge import merge_stores
@@ -75,7 +76,7 @@ def test_results_are_the_same_and_iterations_are_counted(tmp_path: Path, kind: s
             assert len(rows) == per_window * log[:, 2].sum()
 
 
-def test_the_embedded_backend_tells_mapping_and_wait_and_gives_the_same_results(tmp_path: Path) -> None:
+def test_the_embedded_backend_writes_mapping_and_wait_and_gives_the_same_results(tmp_path: Path) -> None:
     slow = SOLVER.replace(
         "    participant.advance(dt)", "    if name == 'A': time.sleep(0.05)\n    participant.advance(dt)"
     )
@@ -94,13 +95,16 @@ def test_the_embedded_backend_tells_mapping_and_wait_and_gives_the_same_results(
         )
     assert _results(tmp_path / "0") == _results(tmp_path / "1")
     assert not (tmp_path / "0" / "precice-lb-store").exists()
-    stores = rank_stores(tmp_path / "1")
+    recorded = rank_stores(tmp_path / "1")
+    assert all((store.advances["wait_ns"] == -1).all() for store in recorded.values())
+    stores = dict(zip(recorded, enrich(list(recorded.values())), strict=True))
     assert set(stores) == {("A", 0), ("B", 0)}
     for store in stores.values():
         rows = store.advances
         assert rows["window"].tolist() == list(range(1, WINDOWS + 1))
         assert (rows["mapping_ns"] >= 0).all()
         assert (rows["wait_ns"] + rows["mapping_ns"] <= rows["advance_ns"]).all()
+        assert store.metadata["timing_source"] == "precice-profiling fundamental"
         assert store.metadata["run"] == "first"
         assert store.metadata["degrees_of_freedom"] == {"A": 11, "B": 11}
         assert store.initialize["initialize_ns"][0] > 0
@@ -490,12 +494,12 @@ def test_a_flush_takes_no_time_from_the_solver(tmp_path: Path) -> None:
     recorder = Recorder(StoreWriter(tmp_path, metadata(), PARALLEL))
     advance = caller(recorder)
     clock = time.perf_counter_ns
-    recorder.initialized(clock(), clock(), -1, -1)
+    recorder.initialized(clock(), clock())
     flushed = []
     for window in range(1, 301):
         before = len(read_store(recorder._writer.path).advances) if window in (2, 3, 16, 17, 65, 129) else None
         begin = clock()
-        advance(begin, begin + 10, True, 3, 4)
+        advance(begin, begin + 10, True)
         if before is not None:
             flushed.append(before)
     recorder.close(finished=True)
@@ -520,7 +524,7 @@ def test_all_ranks_flush_after_the_same_windows_unless_these_take_long(
     # Windows of a rank that shares its core take longer, and by how much differs.
     for rank, nanoseconds in enumerate((10**3, 10**6, 10**7, 5 * 10**7, 10**9, 10**11)):
         recorder = module.Recorder(StoreWriter(tmp_path, metadata(rank=rank, size=6), PARALLEL))
-        recorder.initialized(now, now, -1, -1)
+        recorder.initialized(now, now)
         flushed.append([])
         window, left = 0, 1
         while window < 9000:
@@ -528,7 +532,6 @@ def test_all_ranks_flush_after_the_same_windows_unless_these_take_long(
                 window += 1
                 now += nanoseconds * (1 + window % 3)
                 recorder.take((now - 10, now, 0.1, True))
-                recorder.take_parts((3, 4))
             left = recorder.flush_due()
             flushed[-1].append(window)
         recorder.close(finished=True)

@@ -90,7 +90,7 @@ def _record(directory: Path) -> Recorder:
     """Record 70 windows."""
     recorder = Recorder(StoreWriter(directory, metadata(), PARALLEL))
     advance = caller(recorder)
-    recorder.initialized(1, 2, 3, 4)
+    recorder.initialized(1, 2)
     for window in range(1, 71):
         advance(window, window + 1, True)
     assert recorder.timing_summary()["windows"] == 70

@@ -30,7 +30,7 @@ def test_an_mpi_parallel_pair_gives_the_same_bytes(tmp_path: Path, mpiexec: str,
     assert {f"{name}-{rank}.npy" for name in "AB" for rank in range(RANKS)} < set(results[0])
     assert results[1] == results[0]
     (found,) = load_runs([tmp_path / "recorded"], complete=enrich)
-    assert {name: (part.ranks, part.own_measured) for name, part in found.participants.items()} == {
+    assert {name: (part.ranks, part.compute_measured) for name, part in found.participants.items()} == {
         "A": (RANKS, True),
         "B": (RANKS, True),
     }

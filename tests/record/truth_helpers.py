@@ -1,4 +1,4 @@
-"""Coupled solvers whose cost is planted: they sleep, so that own cost and wait of every time window are known.
+"""Coupled solvers whose cost is planted: they sleep, so that compute time and wait of every time window are known.
 
 A busy machine makes sleeps longer and wakes waiting processes late. So each solver also logs, by the clock that all
 processes of a host share, when its steps began and ended, from which `bounds` tells what its waits must have been.

@@ -12,7 +12,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from report_helpers import configuration, own_seconds, precice_lb, write_campaign, write_run
+from report_helpers import compute_seconds, configuration, precice_lb, write_campaign, write_run
 from store_helpers import START, metadata, row, rows, write_store
 
 from precice_lb.exceptions import StoreError
@@ -57,8 +57,8 @@ def open_store(directory: Path, participant: str) -> StoreWriter:
     """A store of one rank that is not closed yet."""
     data = metadata(participant, configuration=configuration(), started_unix_ns=START + 10 * MINUTE)
     writer = StoreWriter(directory, data, configuration())
-    own = own_seconds(participant, 1)
-    longest = own_seconds("Inner", 1)
+    own = compute_seconds(participant, 1)
+    longest = compute_seconds("Inner", 1)
     writer.write_initialize(np.array([(500, 1000, 0, 0)], dtype=INITIALIZE_DTYPE))
     writer.append(rows(row(w, own, longest - own + 1e-4, longest - own + 1e-4) for w in range(1, 5)))
     return writer

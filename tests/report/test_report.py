@@ -197,14 +197,16 @@ def test_the_figure_has_units_legends_and_every_point(plain: tuple[Recommendatio
     left, right = draw_recommendation(recommendation).axes
     assert (left.get_xscale(), left.get_yscale()) == ("log", "log")
     assert left.get_xlabel() == "ranks of the participant (count)"
-    assert re.fullmatch(r"own time per window \((s|ms|µs)\)", left.get_ylabel())
+    assert re.fullmatch(r"compute time per window \((s|ms|µs)\)", left.get_ylabel())
     assert re.fullmatch(r"time per window \((s|ms|µs)\)", right.get_ylabel())
     assert right.get_xlabel() == "ranks of Inner (count)\nthe rest of 24 to Outer"
     left_labels, right_labels = ([text.get_text() for text in axes.get_legend().get_texts()] for axes in (left, right))
     inner = recommendation.split["Inner"]
     assert f"Inner: {inner} ranks" in left_labels
     assert {"measured", "80 % interval of the model", "recommended"} <= set(left_labels)
-    assert {"window time", "own time of Inner", "own time of Outer", "recommended", "equal split"} <= set(right_labels)
+    assert {"window time", "compute time of Inner", "compute time of Outer", "recommended", "equal split"} <= set(
+        right_labels
+    )
     drawn = {tuple(point) for line in left.get_lines() for point in np.asarray(line.get_xydata(), float).round(6)}
     unit = seconds_unit(recommendation.measurements.samples["Inner"][:, 1]).per_second
     for ranks, seconds in recommendation.measurements.samples["Inner"]:

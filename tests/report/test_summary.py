@@ -97,7 +97,7 @@ def test_all_formats_say_the_same_of_every_rank(tmp_path: Path) -> None:
     assert values["core_hours_lost_per_hour"]["waiting_for_partners"] == pytest.approx(0.6)
     assert "per_rank" not in summary_dict(run)["participants"]["Inner"]
     whole = list(csv.DictReader(io.StringIO(summary_csv([run]))))
-    assert {entry["quantity"] for entry in whole} == {*QUANTITIES, "own", "window"}
+    assert {entry["quantity"] for entry in whole} == {*QUANTITIES, "compute", "window"}
     assert float(whole[0]["mean_seconds"]) == pytest.approx(0.2)
     shown = screen(rendered(summary_blocks([run], per_rank=True)))
     assert re.search(r"^ *1 +0\.10000 +0\.02000 +0\.05000 +0\.20000 +0\.03000 +37\.5 % +12\.5 %$", shown, re.MULTILINE)
@@ -118,12 +118,13 @@ def test_iterations_are_kept_apart(tmp_path: Path) -> None:
     inner = run.participants[0]
     assert (inner.iterations_mean, inner.iterations_least, inner.iterations_most) == (pytest.approx(8 / 3), 2, 3)
     assert [one.windows for one in inner.iterations] == [3, 3, 2]
-    assert [one.own_seconds for one in inner.iterations] == pytest.approx([0.32, 0.17, 0.12])
+    assert [one.compute_seconds for one in inner.iterations] == pytest.approx([0.32, 0.17, 0.12])
     assert [one.wait_seconds for one in inner.iterations] == pytest.approx([0.01] * 3)
     assert [one.wait_seconds for one in run.participants[1].iterations] == pytest.approx([0.3, 0.15, 0.1])
     told = in_one_line(rendered(summary_blocks([run])))
     assert (
-        "coupling iterations of Inner: mean 2.67 per window (2 to 3); mean own time: #1 0.3200 s, #2 0.1700 s" in told
+        "coupling iterations of Inner: mean 2.67 per window (2 to 3); mean compute time: #1 0.3200 s, #2 0.1700 s"
+        in told
     )
     assert summary_dict(run)["participants"]["Inner"]["iterations"]["each"][2]["windows"] == 2
 
@@ -149,9 +150,11 @@ def test_what_was_not_measured_says_why_and_what_to_set(tmp_path: Path) -> None:
     assert next(csv.DictReader(io.StringIO(rank_csv([run]))))["partner_wait_seconds"] == ""
 
 
-def test_a_backend_that_tells_no_waits_is_named(tmp_path: Path) -> None:
+def test_runs_that_were_not_joined_with_profiling_files_are_told_so(tmp_path: Path) -> None:
     write_store(tmp_path, [row(w, 0.1, 0.2, None, None) for w in (1, 2)], backend="libprecice")  # type: ignore[arg-type]
-    assert "backend libprecice does not tell" in in_one_line(rendered(summary_blocks(summarise(load_runs([tmp_path])))))
+    assert "not joined with preCICE's profiling files" in in_one_line(
+        rendered(summary_blocks(summarise(load_runs([tmp_path]))))
+    )
 
 
 def test_waits_measured_in_some_windows_only_are_used_and_said_so(tmp_path: Path) -> None:
@@ -197,12 +200,12 @@ def test_times_are_means_that_add_up_whatever_single_windows_do(tmp_path: Path) 
     (run,) = summarise(load_runs([tmp_path]))
     inner = run.participants[0]
     assert inner.quantities["solve"].mean == pytest.approx(np.mean(solves[1:]))
-    assert inner.own_seconds > inner.quantities["solve"].mean
+    assert inner.compute_seconds > inner.quantities["solve"].mean
     assert inner.usual_window_seconds == pytest.approx(0.2)
     for part in run.participants:
         assert sum(each.share for each in part.quantities.values()) == pytest.approx(1.0)
         # The transfer floor, the least wait, counts as work too.
-        assert part.own_seconds + part.wait_seconds == pytest.approx(part.window_seconds + 0.05)
+        assert part.compute_seconds + part.wait_seconds == pytest.approx(part.window_seconds + 0.05)
     told = in_one_line(rendered(summary_blocks([run])))
     assert "mean time per time window, over 24 windows after" in told
     assert "mean window without outliers: 0.20000 s" in told

@@ -112,7 +112,7 @@ class Case:
         return Schedule.from_config(parse_configuration(self.configuration()))
 
     def per_window(self, schedule: Schedule, windows: int) -> dict[str, np.ndarray]:
-        """Own seconds per window of each participant."""
+        """Compute seconds per window of each participant."""
         return {n: np.resize(c, windows) * schedule.iterations[n] for n, c in self.costs.items()}
 
     def steady(self, schedule: Schedule) -> dict[str, float]:

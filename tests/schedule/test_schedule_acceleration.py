@@ -144,11 +144,11 @@ def predicted_and_measured(directory: Path) -> tuple[float, float]:
     measured = load_sources([directory])
     assert measured.iterations == {"A": 4.0, "B": 4.0}
     (run,) = load_runs([directory], complete=enrich)
-    own = {name: float(np.median(part.own_seconds[run.steady(name)])) for name, part in run.participants.items()}
+    own = {name: float(np.median(part.compute_seconds[run.steady(name)])) for name, part in run.participants.items()}
     window = float(np.median(run.participants["A"].window_seconds[run.steady("A")]))
     configuration = parse_configuration(CONFIGURATION)
     schedule = Schedule.from_config(configuration, measured.iterations, measured.overhead)
-    # B spends most of its own time on accelerating, and A waits for that.
+    # B spends most of its compute time on accelerating, and A waits for that.
     assert schedule.duties["B"][-1] == "IQN-ILS acceleration with A"
     assert measured.overhead["B"] > 0.3
     assert "A → B → A" in explain(schedule, own)

@@ -66,8 +66,8 @@ def test_no_split_is_better_by_brute_force(instance: tuple[Schedule, dict[str, n
     assert sum(result.split.values()) <= budget
     assert min(result.split.values()) >= minimum
     assert list(result.split) == list(schedule.participants)
-    assert result.own_seconds == {name: times[name][ranks - 1] for name, ranks in result.split.items()}
-    assert result.window_seconds == float(schedule.window_seconds(result.own_seconds))
+    assert result.compute_seconds == {name: times[name][ranks - 1] for name, ranks in result.split.items()}
+    assert result.window_seconds == float(schedule.window_seconds(result.compute_seconds))
     assert result.window_seconds == pytest.approx(
         best_by_brute_force(times, budget, schedule, minimum, budget), rel=1e-9
     )
@@ -76,7 +76,7 @@ def test_no_split_is_better_by_brute_force(instance: tuple[Schedule, dict[str, n
     # Ranks left over would make nobody faster.
     left = budget - sum(result.split.values())
     for name, ranks in result.split.items():
-        assert times[name][minimum - 1 : ranks + left].min() == result.own_seconds[name]
+        assert times[name][minimum - 1 : ranks + left].min() == result.compute_seconds[name]
 
 
 @given(instances())

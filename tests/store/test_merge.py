@@ -96,7 +96,9 @@ def test_one_file_per_participant_holds_what_the_parts_held(tmp_path: Path) -> N
         assert other.advances.dtype == ADVANCE_DTYPE
     ((new,), (reference,)) = load_runs([tmp_path]), old
     for name in ("A", "B"):
-        np.testing.assert_array_equal(new.participants[name].own_seconds, reference.participants[name].own_seconds)
+        np.testing.assert_array_equal(
+            new.participants[name].compute_seconds, reference.participants[name].compute_seconds
+        )
     assert merge_stores(tmp_path) == []
 
 

@@ -192,6 +192,7 @@ def test_the_coupled_pulse_stays_symmetric_and_close_to_the_exact_one(embedded_f
 def test_the_emulated_load_costs_what_its_law_says(mpiexec, tmp_path):
     from precice_lb.dataset import load_runs
     from precice_lb.emulation import read_laws
+    from precice_lb.ingest.profiling import enrich
 
     entry = {"work": 0.5, "surface": 0.0, "logarithmic": 0.0, "noise": 0.2, "seed": 4}
     path = tmp_path / "law.json"
@@ -199,13 +200,13 @@ def test_the_emulated_load_costs_what_its_law_says(mpiexec, tmp_path):
     laws = read_laws(path)
     arguments = ("--load", "emulated", "--law", str(path))
     couple_pulse(mpiexec, tmp_path / "run", (2, 3), backend="embedded", windows=6, arguments=arguments, record=True)
-    (run,) = load_runs([tmp_path / "run"])
+    (run,) = load_runs([tmp_path / "run"], complete=enrich)
     planted = []
     for name, ranks in (("Inner", 2), ("Outer", 3)):
         participant = run.participants[name]
         assert participant.ranks == ranks
         law = np.array([laws[name].seconds(ranks) * laws[name].factor(window, ranks) for window in range(6)])
-        np.testing.assert_allclose(participant.own_seconds, law, atol=MESSAGES)
+        np.testing.assert_allclose(participant.compute_seconds, law, atol=MESSAGES)
         planted.append(law)
     window_seconds = run.participants["Inner"].window_seconds
     np.testing.assert_allclose(window_seconds[1:-1], np.maximum(*planted)[1:-1], atol=MESSAGES)

@@ -18,6 +18,7 @@ from tutorial_helpers import (
 
 from precice_lb.dataset import load_runs
 from precice_lb.emulation import read_laws
+from precice_lb.ingest.profiling import enrich
 from precice_lb.schedule import Schedule
 
 grid, constituents, coupler, plot = tutorial_modules("climate", "grid", "constituents", "coupler", "plot")
@@ -145,9 +146,9 @@ def test_the_emulated_load_costs_what_its_law_says(mpiexec, tmp_path):
     couple_climate(
         mpiexec, tmp_path / "run", (1, 1, 1, 1, 1), backend="embedded", days=1, arguments=arguments, record=True
     )
-    (run,) = load_runs([tmp_path / "run"])
+    (run,) = load_runs([tmp_path / "run"], complete=enrich)
     for name, cost in costs.items():
-        own = run.participants[name].own_seconds
+        own = run.participants[name].compute_seconds
         assert len(own) == (1 if name == "Ocean" else 24)
         np.testing.assert_allclose(own, cost, atol=MESSAGES)
 

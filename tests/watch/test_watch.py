@@ -1,4 +1,4 @@
-"""Watching simulations: live, killed, truncated, on both backends; what a re-split would bring; exit codes."""
+"""Watching simulations: live, killed, truncated, on both backends; what rebalancing would bring; exit codes."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from precice_lb.store.schema import INITIALIZE_DTYPE
 from precice_lb.store.tail import StoreTail
 from precice_lb.store.writer import StoreWriter
 from precice_lb.watch import Observer, Snapshot, watch_run
-from precice_lb.watch.resplit import resplit
+from precice_lb.watch.rebalance import rebalance
 
 ROOT = Path(__file__).parents[2]
 DATA = Path(__file__).parents[1] / "data" / "profiling"
@@ -85,6 +85,10 @@ def drifting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, l
     for path in (ROOT / "tutorials" / "pulse").iterdir():
         if path.is_file():
             shutil.copy(path, case)
+    # Each window is seen before the next one is allowed.
+    configuration = case / "precice-config.xml"
+    often = '<precice-configuration>\n  <profiling flush-every="1" />'
+    configuration.write_text(configuration.read_text().replace("<precice-configuration>", often))
     law = {"work": 0.0, "surface": 0.0, "logarithmic": 0.0, "noise": 0.02}
     laws = {"Inner": {"serial": 0.30, **law}, "Outer": {"serial": 0.15, **law}}
     (case / "law.json").write_text(json.dumps(laws))
@@ -121,14 +125,14 @@ def wait_for_stores(case: Path) -> None:
 
 def look_until(observer: Observer, case: Path, wanted: str) -> Snapshot:
     """Let the run go on window by window, seeing each that the recorder has written."""
-    snapshot, deadline = observer.look(), time.monotonic() + 300
+    snapshot, deadline = observer.poll(), time.monotonic() + 300
     for window in range(1 if snapshot is None else snapshot.windows, 150):
         (case / "allowed").write_text(str(window))
         # The window that is allowed waits for the next one.
         while snapshot is None or flush_after(snapshot.windows) < window:
             assert time.monotonic() < deadline, snapshot and watch_line(snapshot)
             time.sleep(0.01)
-            snapshot = observer.look()
+            snapshot = observer.poll()
         if any(getattr(each, wanted) for each in snapshot.participants):
             return snapshot
     raise AssertionError(f"nothing seen: {watch_line(snapshot)}")
@@ -155,7 +159,7 @@ def test_a_planted_drift_is_seen_within_ten_windows_and_a_kill_after_it(
     assert "The load of Inner has grown" in watch_facts(seen)[0]
     # In this process: one of its own would be left without a processor where other programs keep all of them.
     assert main(["watch", str(case), "--every", "0.2", "--threshold", "drift=5"]) == 3
-    assert "Inner own" in capsys.readouterr().out
+    assert "Inner computes" in capsys.readouterr().out
     for process in started:
         process.kill()
         process.wait()
@@ -169,7 +173,7 @@ def test_a_planted_drift_is_seen_within_ten_windows_and_a_kill_after_it(
     assert told["format"] == "precice-lb-watch"
     assert 0.1 < told["measures"]["waiting"] < 0.5
     assert main(["watch", str(case), "--once", "--threshold", "waiting=99"]) == 0
-    assert "A restart" in capsys.readouterr().out or told["resplit"]["gain"] == 0
+    assert "A restart" in capsys.readouterr().out or told["rebalance"]["gain"] == 0
 
 
 # -------------------------------------------------------------------------------------------- reading what is new
@@ -204,7 +208,7 @@ def test_looking_again_and_again_gives_what_reading_the_whole_run_gives(tmp_path
     observer: Observer | None = None
     for done in grow(tmp_path, [1, 1, 2, 60, 200, 5]):
         observer = observer or Observer(tmp_path)
-        seen = observer.look()
+        seen = observer.poll()
         assert seen is not None
         assert seen.windows == done
     run = load_runs([tmp_path])[0]
@@ -212,7 +216,7 @@ def test_looking_again_and_again_gives_what_reading_the_whole_run_gives(tmp_path
     for each in seen.participants:
         part = run.participants[each.participant]
         latest = part.windows > part.windows[-1] - seen.latest
-        assert each.own_seconds == pytest.approx(float(np.median(part.own_seconds[latest])))
+        assert each.compute_seconds == pytest.approx(float(np.median(part.compute_seconds[latest])))
         assert each.wait_seconds == pytest.approx(float(np.median(part.wait_seconds[latest])))
         steady = run.steady(each.participant)
         share = part.wait_seconds[steady].sum() / part.window_seconds[steady].sum()
@@ -251,11 +255,11 @@ def test_a_look_at_a_run_without_news_reads_no_file(tmp_path: Path, monkeypatch:
     for path in paths:
         os.utime(path, (time.time() - 60, time.time() - 60))
     observer = Observer(tmp_path)
-    first = observer.look()
+    first = observer.poll()
     opened = []
     real = rank_file._opened
     monkeypatch.setattr(rank_file, "_opened", lambda path: opened.append(path) or real(path))
-    second = observer.look()
+    second = observer.poll()
     assert opened == []
     assert first is not None
     assert second is not None
@@ -288,7 +292,7 @@ def test_files_that_are_cut_or_foreign_never_stop_it(tmp_path: Path, capsys: pyt
         path.write_bytes(b"\x89HDF\r\n\x1a\n" + bytes(100))
     assert main(["watch", str(tmp_path / "whole"), "--once"]) == 2
     assert len(capsys.readouterr().err.splitlines()) == 1
-    assert Observer(tmp_path / "whole").look() is None
+    assert Observer(tmp_path / "whole").poll() is None
 
 
 def test_merged_runs_are_seen_too(tmp_path: Path) -> None:
@@ -297,8 +301,10 @@ def test_merged_runs_are_seen_too(tmp_path: Path) -> None:
     before = watch_run(tmp_path)
     merge_stores(tmp_path)
     after = watch_run(tmp_path)
-    assert [each.own_seconds for each in after.participants] == [each.own_seconds for each in before.participants]
-    assert after.resplit == before.resplit
+    assert [each.compute_seconds for each in after.participants] == [
+        each.compute_seconds for each in before.participants
+    ]
+    assert after.rebalance == before.rebalance
 
 
 def test_a_run_beside_its_merged_file_is_seen_once(tmp_path: Path) -> None:
@@ -372,8 +378,8 @@ def test_solvers_without_a_recorder_are_seen_by_their_profiling_files(tmp_path: 
     for each in seen.participants:
         part = run.participants[each.participant]
         assert each.windows == part.windows[-1]
-        assert each.own_seconds == pytest.approx(
-            float(np.median(part.own_seconds[run.steady(each.participant)])), rel=0.01
+        assert each.compute_seconds == pytest.approx(
+            float(np.median(part.compute_seconds[run.steady(each.participant)])), rel=0.01
         )
 
 
@@ -386,11 +392,11 @@ def test_waits_on_libprecice_come_from_its_profiling_files(tmp_path: Path) -> No
         part = run.participants[each.participant]
         latest = part.windows > part.windows[-1] - seen.latest
         assert each.wait_seconds == pytest.approx(float(np.median(part.wait_seconds[latest])))
-        assert each.own_seconds == pytest.approx(float(np.median(part.own_seconds[latest])))
+        assert each.compute_seconds == pytest.approx(float(np.median(part.compute_seconds[latest])))
         assert each.problems == {}
 
 
-# ------------------------------------------------------------------------------------------ what a re-split brings
+# ------------------------------------------------------------------------------------------ what rebalancing brings
 
 
 def campaign(path: Path) -> dict[str, CostLaw]:
@@ -409,7 +415,7 @@ def test_a_restart_pays_when_the_law_says_so_also_for_a_load_that_has_grown(tmp_
     splits = []
     for growth in (1.0, 4.0):
         own = {"A": float(laws["A"].seconds(16)), "B": growth * float(laws["B"].seconds(16))}
-        found = resplit(
+        found = rebalance(
             configuration("parallel-explicit"), ranks, own, {"A": 1.0, "B": 1.0},
             measurements=measurements, restart_seconds=60.0,
         )  # fmt: skip
@@ -442,8 +448,8 @@ def test_other_runs_of_the_case_in_the_directory_are_learned_from(tmp_path: Path
                 write_store(tmp_path, table, name, rank, size, **more)
     seen = watch_run(tmp_path)
     assert seen.run == "run-1"
-    assert seen.resplit is not None
-    assert seen.resplit.basis.startswith("earlier measurements (1 of A, 1 of B)")
+    assert seen.rebalance is not None
+    assert seen.rebalance.basis.startswith("earlier measurements (1 of A, 1 of B)")
     with pytest.raises(DataError, match="nothing at"):
         Observer(tmp_path, measurements=[tmp_path / "missing.csv"])
 
@@ -452,8 +458,8 @@ def test_what_is_not_known_is_said(tmp_path: Path) -> None:
     write_store(tmp_path, [row(w, 0.1, 0.2, None, None) for w in range(1, 21)], backend="libprecice")
     seen = watch_run(tmp_path)
     assert math.isnan(seen.waiting)
-    assert seen.resplit is None
-    assert any("expected the own seconds of all participants" in note for note in seen.notes)
+    assert seen.rebalance is None
+    assert any("expected the compute seconds of all participants" in note for note in seen.notes)
     assert any("profiling file" in fact for fact in watch_facts(seen))
     json.dumps(seen.to_dict(), allow_nan=False)
     (tmp_path / "empty").mkdir()
@@ -497,7 +503,7 @@ def test_bad_input_is_one_line(
 def test_an_empty_directory_is_waited_for_and_a_missing_one_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert Observer(tmp_path).look() is None
+    assert Observer(tmp_path).poll() is None
     assert main(["watch", str(tmp_path), "--once"]) == 2
     assert "expected a run with at least one store file" in capsys.readouterr().err
     assert main(["watch", str(tmp_path / "missing")]) == 2

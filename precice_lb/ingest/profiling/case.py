@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from precice_lb.exceptions import ConfigurationError
-from precice_lb.precice_xml import Configuration, CouplingScheme, Exchange, parse_configuration
+from precice_lb.precice_xml import Configuration, CouplingScheme, Exchange, is_true, parse_configuration
 
 __all__ = ["ProfiledCase"]
 
@@ -45,7 +45,7 @@ class ProfiledCase:
                     given.get("directory", cls.directory),
                     given.get("mode", cls.mode),
                     given.get("flush-every", cls.flush_every),
-                    given.get("synchronize", "").lower() in ("true", "yes", "on", "1"),
+                    is_true(given.get("synchronize", "")),
                 )
         return cls(configuration)
 

@@ -41,13 +41,13 @@ def enrich(stores: Sequence[RankStore]) -> list[RankStore]:
     -------
     list of RankStore
         In the same order. Metadata ``timing_source`` says what was joined, ``timing_problem`` what is missing, why,
-        and what to set; ``receives_data`` whether the rank waits for data. Ranks whose backend tells these times, and
-        ranks already joined, are returned as they are.
+        and what to set; ``receives_data`` whether the rank waits for data. Ranks already joined are returned as they
+        are, and so are those of the embedded backend of before, which told the recorder itself.
     """
     cases: dict[str, ProfiledCase] = {}
     result = []
     for store in stores:
-        if store.metadata["backend"] != "libprecice" or "timing_source" in store.metadata:
+        if "timing_source" in store.metadata or _tells_waits(store):
             result.append(store)
             continue
         if store.configuration not in cases:
@@ -102,6 +102,13 @@ def zero_of(store: RankStore, profile: Profile) -> int:
     """Zero of a profiling file on the recorder's clock, in ns."""
     data = store.metadata
     return int(profile.header.unix_us * 1000 - data["started_unix_ns"] + data["started_clock_ns"])
+
+
+def _tells_waits(store: RankStore) -> bool:
+    """Whether the backend has told the recorder, as the embedded one did up to format 1."""
+    if store.metadata["backend"] == "libprecice":
+        return False
+    return bool(len(store.advances)) and bool((store.advances["wait_ns"] != NOT_MEASURED).all())
 
 
 def _fill(rows: NDArray[np.void], column: str, nanoseconds: NDArray[np.int64]) -> None:

@@ -84,8 +84,8 @@ def _chart(evidence: Evidence) -> Chart:
     splits |= {kind: (other.split, other.window_seconds) for kind, other in recommendation.alternatives.items()}
     rows = []
     for kind, (split, window) in splits.items():
-        # Where the recommended split is the best measured one, its own seconds were measured too.
-        own = recommendation.own_seconds if kind == "recommended" else outlook.mean_seconds(split)
+        # Where the recommended split is the best measured one, its compute seconds were measured too.
+        own = recommendation.compute_seconds if kind == "recommended" else outlook.mean_seconds(split)
         for who, count in split.items():
             per_window = own[who] * outlook.schedule.windows[who]
             rows.append((view.label(kind), who, count, per_window, max(window - per_window, 0.0), window))
@@ -116,7 +116,8 @@ def _chart(evidence: Evidence) -> Chart:
         axes.set_ylabel("splits")
         axes.set_title("One window under each split", loc="left")
         entries: list[tuple[Any, str]] = [
-            (Patch(color=look(index)[0]), f"own time of {name}") for index, name in enumerate(evidence.labels.values())
+            (Patch(color=look(index)[0]), f"compute time of {name}")
+            for index, name in enumerate(evidence.labels.values())
         ]
         entries.append((Patch(facecolor="none", edgecolor=GREY, hatch="////", linewidth=0.6), "waiting"))
         legend_below(axes, entries)
@@ -125,10 +126,10 @@ def _chart(evidence: Evidence) -> Chart:
     figure = one_panel(draw, 0.9 + 0.17 * bars + 0.26 * len(splits))
     return Chart(
         "comparison",
-        "Predicted own time of every participant and, hatched, the rest of the window, in which it waits; the black "
-        "line ends the window.",
+        "Predicted compute time of every participant and, hatched, the rest of the window, in which it waits; the "
+        "black line ends the window.",
         figure,
-        ("split", "participant", "ranks", "own_seconds", "waiting_seconds", "window_seconds"),
+        ("split", "participant", "ranks", "compute_seconds", "waiting_seconds", "window_seconds"),
         tuple(rows),
     )
 

@@ -87,7 +87,7 @@ def quality_section(evidence: Evidence) -> Section:
         text = f"Warm-up, drift and outliers are not known. {NO_RUNS}"
         return Section("quality", title, (Paragraph(text, "missing"),))
     blocks = finding_blocks(checked)
-    if any(part.own_measured for part in run.participants.values()):
+    if any(part.compute_measured for part in run.participants.values()):
         blocks.append(windows_chart(run, evidence.labels))
     runs = short_names(dict.fromkeys(health.run for health in checked.healths), 40)
     return Section("quality", title, (*blocks, *health_blocks(checked, runs, evidence.names)))

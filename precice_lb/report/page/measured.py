@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from precice_lb.dataset.coupling import serial_second_participants
+from precice_lb.dataset.coupling import roles_of
 from precice_lb.report.blocks import Block, Paragraph, Section
 from precice_lb.report.page.measured_charts import imbalance_chart, iterations_chart, timeline_chart
 from precice_lb.report.summary_text import run_blocks
@@ -41,7 +41,7 @@ def window_section(evidence: Evidence) -> Section:
     blocks.append(Paragraph(f"Measured in run {visible(run.name)} on {split} ranks, {where}."))
     known = [each for each in summary.participants if each.quantities["solve"].measured]
     if known:
-        seconds = serial_second_participants(run.configuration) or frozenset()
+        seconds = roles_of(run.configuration).second or frozenset()
         blocks.append(timeline_chart(summary, known, evidence.labels, seconds))
     else:
         text = "Times of ranks were not measured; the table below says why and what to set."

@@ -194,11 +194,13 @@ def imbalance_chart(shown: Sequence[ParticipantSummary], names: Mapping[str, str
 
 
 def windows_chart(run: CoupledRun, names: Mapping[str, str]) -> Chart:
-    """Draw own seconds over the windows of a run: warm-up, drift and outliers are to be seen there."""
+    """Draw compute seconds over the windows of a run: warm-up, drift and outliers are to be seen there."""
     unit = seconds_unit(
-        [float(np.nanmedian(part.own_seconds)) for part in run.participants.values() if part.own_measured]
+        [float(np.nanmedian(part.compute_seconds)) for part in run.participants.values() if part.compute_measured]
     )
-    series = {who: (part.windows, part.own_seconds) for who, part in run.participants.items() if part.own_measured}
+    series = {
+        who: (part.windows, part.compute_seconds) for who, part in run.participants.items() if part.compute_measured
+    }
 
     def draw(axes: Axes) -> None:
         entries: list[tuple[Any, str]] = []
@@ -206,7 +208,7 @@ def windows_chart(run: CoupledRun, names: Mapping[str, str]) -> Chart:
             if who not in series:
                 continue
             colour, marker = look(index)
-            windows, seconds = _thinned(part.windows, part.own_seconds)
+            windows, seconds = _thinned(part.windows, part.compute_seconds)
             axes.plot(windows, seconds * unit.per_second, color=colour, marker=marker, markersize=3, linewidth=1)
             entries.append(
                 (Line2D([], [], color=colour, marker=marker, markersize=4), names.get(who, visible(who)[:16]))
@@ -214,9 +216,9 @@ def windows_chart(run: CoupledRun, names: Mapping[str, str]) -> Chart:
         axes.axvspan(0.5, run.warmup_windows + 0.5, color=GREY, alpha=0.15, linewidth=0)
         entries.append((Patch(color=GREY, alpha=0.25, linewidth=0), "warm-up, left out"))
         axes.set_xlabel("time window (number)")
-        axes.set_ylabel(f"own time per window ({unit.symbol})")
+        axes.set_ylabel(f"compute time per window ({unit.symbol})")
         axes.set_ylim(bottom=0)
-        axes.set_title("Own time in every window", loc="left")
+        axes.set_title("Compute time in every window", loc="left")
         axes.xaxis.set_major_locator(MaxNLocator(nbins=7, integer=True))
         legend_below(axes, entries)
 
@@ -226,9 +228,9 @@ def windows_chart(run: CoupledRun, names: Mapping[str, str]) -> Chart:
         for window, seconds in zip(windows, values, strict=True)
     )
     caption = (
-        f"Own time of each participant in the windows of run {visible(run.name)}: what is even can be learned from."
+        f"Compute time of each participant in the windows of run {visible(run.name)}: what is even can be learned from."
     )
-    return Chart("windows", caption, one_panel(draw, 2.7), ("participant", "window", "own_seconds"), rows)
+    return Chart("windows", caption, one_panel(draw, 2.7), ("participant", "window", "compute_seconds"), rows)
 
 
 def _thinned(windows: NDArray[np.int64], seconds: Array) -> tuple[Array, Array]:

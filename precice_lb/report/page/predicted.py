@@ -34,11 +34,11 @@ def scaling_section(evidence: Evidence) -> Section:
         rows += [("measured", who, ranks, seconds, "", "") for ranks, seconds in samples[who]]
     chart = Chart(
         "scaling",
-        "Own time per window of each participant over its ranks, without waiting: points are measured, curves are the "
-        f"models with their {percent(recommendation.level, 0)} intervals, dashed beyond the measurements; stars stand "
-        "at the recommended counts.",
+        "Compute time per window of each participant over its ranks, without waiting: points are measured, curves are "
+        f"the models with their {percent(recommendation.level, 0)} intervals, dashed beyond the measurements; stars "
+        "stand at the recommended counts.",
         one_panel(lambda axes: scaling_panel(axes, recommendation, evidence.labels), 3.2),
-        ("kind", "participant", "ranks", "own_seconds", "low_seconds", "high_seconds"),
+        ("kind", "participant", "ranks", "compute_seconds", "low_seconds", "high_seconds"),
         tuple(rows),
     )
     blocks: list[Block] = [chart, view.evidence_table(recommendation, names)]
@@ -73,10 +73,10 @@ def _curve(evidence: Evidence) -> Chart:
     if found.low is not None and found.high is not None:
         columns += [found.low, found.high]
     names = list(found.ranks)
-    header = (*(f"ranks of {who}" for who in names), *(f"own_seconds of {who}" for who in names), "window_seconds")
+    header = (*(f"ranks of {who}" for who in names), *(f"compute_seconds of {who}" for who in names), "window_seconds")
     return Chart(
         "landscape",
-        "Window time and own times if the ranks are divided otherwise; the window time is the mean over what the "
+        "Window time and compute times if the ranks are divided otherwise; the window time is the mean over what the "
         "measurements leave possible, without the noise from window to window.",
         one_panel(lambda axes: landscape_panel(axes, recommendation, evidence.labels), 3.2),
         (*header, "low_seconds", "high_seconds")[: len(columns)],

@@ -1,12 +1,12 @@
-"""What no member of the family explains: deviations of the run times from every curve, alike for like cases.
+"""What no member of the family explains: discrepancies of the run times from every curve, alike for like cases.
 
 With many measurements over ranks and sizes of a case, every parameter of a curve is known to a fraction of a percent,
 if solvers are what the family says. They are not quite, and an interval that forgets this is far too narrow where
-nothing was measured. So the logarithm of a time is a member's, plus a deviation, plus noise (Kennedy and O'Hagan 2001
-call the deviation the model's inadequacy). It is a Gaussian process with a Matérn covariance (ν = 3/2: smooth, but not
-so smooth that it could be continued far beyond the measurements), written as a sum of waves whose frequencies are drawn
-from its spectrum (Rahimi and Recht 2007), so that a drawn deviation is a function that can be told anywhere. Its
-standard deviation is integrated over on a grid like the noise's: the measurements tell how far the family is wrong.
+nothing was measured. So the logarithm of a time is a member's, plus a discrepancy (Kennedy and O'Hagan 2001), plus
+noise. The discrepancy is a Gaussian process with a Matérn covariance (ν = 3/2: smooth, but not so smooth that it could
+be continued far beyond the measurements), written as a sum of random Fourier features, whose frequencies are drawn from
+its spectrum (Rahimi and Recht 2007), so that a drawn discrepancy is a function that can be told anywhere. Its standard
+deviation is integrated over on a grid like the noise's: the measurements tell how far the family is wrong.
 Beyond the largest measured number of ranks, where real codes break down or go on better than their measurements say,
 each drawn curve bends up or down.
 """
@@ -18,17 +18,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from precice_lb.models.bayes_likelihood import LARGEST_NOISE, LEAST_NOISE, deviation_levels, draw_cells, log_sum
-from precice_lb.models.bayes_shapes import prior_bank
+from precice_lb.models.bayes_likelihood import LARGEST_NOISE, LEAST_NOISE, discrepancy_levels, draw_cells, log_sum
+from precice_lb.models.bayes_shapes import prior_sample
 from precice_lb.models.bayes_sizes import Sizes
 
-__all__ = ["Deviations", "SmoothLikelihood", "spectrum", "waves"]
+__all__ = ["Discrepancy", "SmoothLikelihood", "fourier_features", "spectrum"]
 
 Array = NDArray[np.float64]
 
-# Waves, each with a cosine and a sine.
-WAVES = 32
-# Deviations are alike where ranks and sizes differ by less than these factors.
+# Random frequencies, each with a cosine and a sine.
+FREQUENCIES = 32
+# Discrepancy are alike where ranks and sizes differ by less than these factors.
 RANKS_ALIKE, SIZES_ALIKE = 4.0, 4.0
 # Degrees of freedom of the spectrum, 2 ν.
 FREEDOM = 3
@@ -41,29 +41,29 @@ BEYOND, FARTHEST = 0.12, 2.0
 
 
 def spectrum(sizes: Sizes) -> Array:
-    """Frequencies of the waves over ln p and the parameters' steps, shape (WAVES, 1 + k)."""
+    """Frequencies of the features over ln p and the parameters' steps, shape (FREQUENCIES, 1 + k)."""
     growth = np.maximum(np.abs(sizes.centre), np.log(2.0))
-    drawn = prior_bank(WAVES, 1 + len(growth) + FREEDOM)
+    drawn = prior_sample(FREQUENCIES, 1 + len(growth) + FREEDOM)
     # Student's t: the spectrum of the Matérn covariance.
     drawn = drawn[:, :-FREEDOM] / np.sqrt(np.mean(drawn[:, -FREEDOM:] ** 2, axis=1, keepdims=True))
     return np.asarray(drawn * np.append(1.0 / np.log(RANKS_ALIKE), growth / np.log(SIZES_ALIKE)), dtype=np.float64)
 
 
-def waves(frequencies: Array, ranks: Array, steps: Array) -> Array:
-    """Give all waves, with mean square 1 in sum, at ranks, shape (m,), and steps, shape (m, k); shape (m, 2 WAVES)."""
+def fourier_features(frequencies: Array, ranks: Array, steps: Array) -> Array:
+    """Give random Fourier features, mean square 1 in sum, at ranks (m,) and steps (m, k); shape (m, 2 FREQUENCIES)."""
     phase = np.column_stack([np.log(ranks), steps]) @ frequencies.T
     return np.asarray(np.hstack([np.cos(phase), np.sin(phase)]) / np.sqrt(len(frequencies)), dtype=np.float64)
 
 
-class Deviations:
-    """Drawn deviations.
+class Discrepancy:
+    """Drawn discrepancies.
 
     Parameters
     ----------
-    frequencies : array of shape (WAVES, 1 + k)
+    frequencies : array of shape (FREQUENCIES, 1 + k)
         As of `spectrum`.
-    weights : array of shape (n, 2 WAVES)
-        Of the waves of each.
+    weights : array of shape (n, 2 FREQUENCIES)
+        Of the features of each.
     bends : array of shape (n,)
         Standard normal: how far each bends up beyond the measurements.
     last : float
@@ -78,13 +78,13 @@ class Deviations:
 
     def __call__(self, ranks: Array, steps: Array) -> Array:
         """Factors on the seconds at ranks, shape (m,), and steps of the parameters, shape (m, k); shape (n, m)."""
-        logs = self.weights @ waves(self.frequencies, ranks, steps).T
+        logs = self.weights @ fourier_features(self.frequencies, ranks, steps).T
         octaves = np.log2(np.maximum(ranks / self.last, 1.0))
         logs += BEYOND * FARTHEST * self.bends[:, None] * -np.expm1(-octaves / FARTHEST)
         return np.asarray(np.exp(logs), dtype=np.float64)
 
-    def __getitem__(self, chosen: Any) -> Deviations:
-        return Deviations(self.frequencies, self.weights[chosen], self.bends[chosen], self.last)
+    def __getitem__(self, chosen: Any) -> Discrepancy:
+        return Discrepancy(self.frequencies, self.weights[chosen], self.bends[chosen], self.last)
 
     def to_dict(self) -> dict[str, Any]:
         """Give plain JSON types, the arguments of the constructor."""
@@ -93,11 +93,11 @@ class Deviations:
 
 
 class SmoothLikelihood:
-    """Marginal likelihood of shapes beside a deviation.
+    """Marginal likelihood of shapes beside a discrepancy.
 
-    Like `precice_lb.models.bayes_likelihood.Likelihood` a sum over cells, here levels of noise and of the deviation.
-    The covariance σ² 1 + τ² Φ Φᵀ of the measurements, with the waves Φ, has the same eigenvectors for all of them, in
-    whose directions a cell is a product again.
+    Like `precice_lb.models.bayes_likelihood.Likelihood` a sum over cells, here levels of noise and of the discrepancy.
+    The covariance σ² 1 + τ² Φ Φᵀ of the measurements, with the features Φ, has the same eigenvectors for all of them,
+    in whose directions a cell is a product again.
 
     Parameters
     ----------
@@ -109,7 +109,7 @@ class SmoothLikelihood:
     noise, noise_spread : float
         Median and spread of the logarithm of the prior of σ.
     features : array of shape (m, J)
-        Waves at the measurements.
+        Features at the measurements.
     """
 
     def __init__(self, seconds: Array, spread: Array, noise: float, noise_spread: float, features: Array) -> None:
@@ -119,11 +119,11 @@ class SmoothLikelihood:
         seen = singular > NEGLIGIBLE * singular[0]
         self.left, self.singular, self.right = left[:, seen], singular[seen], right[seen]
         levels = np.linspace(np.log(LEAST_NOISE), np.log(LARGEST_NOISE), NOISE_LEVELS)
-        sizes, size_prior = deviation_levels()
+        sizes, size_prior = discrepancy_levels()
         log_noise, self.size = (grid.ravel() for grid in np.meshgrid(levels, sizes))
         prior = np.repeat(size_prior, len(levels)) - 0.5 * ((log_noise - np.log(noise)) / noise_spread) ** 2
         self.noise = np.exp(log_noise)
-        # All directions without a deviation come last, as one.
+        # All directions without a discrepancy come last, as one.
         variance = self.noise**2 + np.vstack([(self.size * self.singular[:, None]) ** 2, np.zeros(len(self.size))])
         count = np.append(np.ones(len(self.singular)), len(seconds) - len(self.singular))
         #: The scale's share in each direction.
@@ -138,7 +138,7 @@ class SmoothLikelihood:
         return log_sum(self._cells(shapes)[0])
 
     def draw(self, shapes: Array, rng: np.random.Generator) -> tuple[Array, Array, Array]:
-        """Draw ln W, σ and the weights of the waves of each shape from what the measurements leave.
+        """Draw ln W, σ and the weights of the features of each shape from what the measurements leave.
 
         Returns
         -------
@@ -151,7 +151,7 @@ class SmoothLikelihood:
         scale = means[np.arange(n), chosen] + rng.standard_normal(n) / np.sqrt(self.total[chosen])
         noise, size = self.noise[chosen], self.size[chosen, None]
         variance = noise[:, None] ** 2 + (size * self.singular) ** 2
-        # In each direction the deviation is the part of what is left that it has in the variance.
+        # In each direction the discrepancy is the part of what is left that it has in the variance.
         known = size**2 * self.singular / variance * (inside - scale[:, None] * self.along)
         known += size * noise[:, None] / np.sqrt(variance) * rng.standard_normal(known.shape)
         free = size * rng.standard_normal((n, self.right.shape[1]))

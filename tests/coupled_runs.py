@@ -16,10 +16,18 @@ SERIAL = configuration("AB", [scheme("serial-implicit", "AB", [("A", "B"), ("B",
 PARALLEL = configuration("AB", [scheme("parallel-implicit", "AB", [("A", "B"), ("B", "A")])])
 
 
+def autocorrelated(generator: np.random.Generator, windows: int, autocorrelation: float) -> Array:
+    """Normal noise of deviation 1, of which each window carries on a share of the one before, shape (W,)."""
+    noise = generator.standard_normal(windows)
+    for at in range(1, windows):
+        noise[at] = autocorrelation * noise[at - 1] + np.sqrt(1 - autocorrelation**2) * noise[at]
+    return noise
+
+
 def coupled_run(
     name: str, split: Mapping[str, int], own: Mapping[str, Array], iterations: Array, *, serial: bool, warmup: int = 1
 ) -> CoupledRun:
-    """A run of A and B, whose own seconds per iteration are given, by window, shape (W,) each."""
+    """A run of A and B, whose compute seconds per iteration are given, by window, shape (W,) each."""
     longest = own["A"] + own["B"] if serial else np.maximum(own["A"], own["B"])
     parts = {}
     for participant, seconds in own.items():
@@ -31,7 +39,7 @@ def coupled_run(
             ranks=split[participant],
             windows=windows,
             window_seconds=longest * iterations,
-            own_seconds=seconds * iterations,
+            compute_seconds=seconds * iterations,
             wait_seconds=wait,
             iterations=iterations,
             rank_solve=nothing,
@@ -41,7 +49,7 @@ def coupled_run(
             metadata={},
             receiving=one,
             iteration_windows=np.array([], dtype=np.int64),
-            iteration_own=np.array([]),
+            iteration_compute=np.array([]),
             iteration_wait=np.array([]),
             timing_problems={},
         )

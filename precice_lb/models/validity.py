@@ -1,4 +1,4 @@
-"""Where a fitted curve can be believed: the rank counts a recommendation may use.
+"""The valid range of a fitted curve: the rank counts a recommendation may use.
 
 Unconstrained formulas bend as they like beyond their data. On Schröder's seven points a search over three terms
 without a constant recommends 2 ranks, because its curve dives there. Whoever made the prediction, it counts only where
@@ -13,11 +13,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from precice_lb.exceptions import ModelError
 
-__all__ = ["believable_ranks", "falls_then_rises"]
+__all__ = ["falls_then_rises", "valid_range"]
 
 
-def believable_ranks(seconds: ArrayLike, measured: ArrayLike) -> tuple[int, int]:
-    """Find the range of rank counts, around the measured ones, in which a curve can be believed.
+def valid_range(seconds: ArrayLike, measured: ArrayLike) -> tuple[int, int]:
+    """Find the range of rank counts, around the measured ones, in which a curve is valid.
 
     Parameters
     ----------

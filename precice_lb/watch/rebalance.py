@@ -13,15 +13,15 @@ from precice_lb.exceptions import ModelError
 from precice_lb.precice_xml import parse_configuration
 from precice_lb.recommend import Recommendation, recommend
 from precice_lb.schedule import Schedule
-from precice_lb.watch.snapshot import Resplit
+from precice_lb.watch.snapshot import Rebalance
 
-__all__ = ["resplit"]
+__all__ = ["rebalance"]
 
 
-def resplit(
+def rebalance(
     configuration: str,
     ranks: Mapping[str, int],
-    own_seconds: Mapping[str, float],
+    compute_seconds: Mapping[str, float],
     iterations: Mapping[str, float],
     *,
     measurements: Measurements | None = None,
@@ -29,45 +29,12 @@ def resplit(
     learner: str | None = None,
     restart_seconds: float = math.nan,
     restart_measured: bool = False,
-    random_state: int = 0,
-) -> Resplit:
+) -> Rebalance:
     """Recommend for the load that a run has now.
 
     Curves come from earlier measurements, and each is scaled so that it gives, at the ranks the participant runs on,
     what it takes now: a load that has drifted since counts. Without earlier measurements there is one point per
     participant, and how it scales is what the learner assumes.
-
-    Parameters
-    ----------
-    configuration : str
-        Text of ``precice-config.xml``.
-    ranks : mapping from participant to int
-        The split that runs.
-    own_seconds : mapping from participant to float
-        Own seconds per time window now.
-    iterations : mapping from participant to float
-        Coupling iterations per time window now.
-    measurements : Measurements, optional
-        Of earlier runs of the same participants.
-    parameters : mapping, optional
-        The case, where the measurements are of several, as of `precice_lb.recommend.recommend`.
-    learner : str, optional
-        As of `precice_lb.recommend.recommend`.
-    restart_seconds : float
-        What a restart costs; NaN where unknown.
-    restart_measured : bool
-        Whether that is this run's own start-up.
-    random_state : int
-        Seed of the drawn curves.
-
-    Returns
-    -------
-    Resplit
-
-    Raises
-    ------
-    PreciceLBError
-        Measurements that are of other participants or cannot be learned from.
     """
     parsed = parse_configuration(configuration)
     total = sum(ranks.values())
@@ -75,12 +42,12 @@ def resplit(
     def recommended(what: Measurements, parameters: Mapping[str, float | str | None] | None) -> Recommendation:
         return recommend(
             what, total, schedule=Schedule.from_config(parsed, dict(iterations), what.overhead),
-            learner=learner, random_state=random_state, parameters=parameters, present=ranks,
+            learner=learner, parameters=parameters, present=ranks,
             spent_core_hours=None if math.isnan(restart_seconds) else restart_seconds * total / 3600,
         )  # fmt: skip
 
     if measurements is None:
-        now = {name: np.array([[float(ranks[name]), own_seconds[name]]]) for name in ranks}
+        now = {name: np.array([[float(ranks[name]), compute_seconds[name]]]) for name in ranks}
         result = recommended(Measurements(now, {}, configuration, {}, dict(iterations), ()), None)
         basis = "this run alone, at one split"
     else:
@@ -88,7 +55,7 @@ def resplit(
         scaled, spread = {}, {}
         for name, samples in measurements.samples.items():
             model = before.models[name]
-            factor = own_seconds[name] / float(np.asarray(model.predict(np.array([[float(ranks[name])]])))[0])
+            factor = compute_seconds[name] / float(np.asarray(model.predict(np.array([[float(ranks[name])]])))[0])
             scaled[name] = samples * np.array([1.0, factor])
             spread[name] = np.asarray(measurements.spread.get(name, np.full(len(samples), np.nan))) * factor
         # What windows of other runs differed by belongs to another load.
@@ -99,14 +66,13 @@ def resplit(
     present = result.alternatives.get("present")
     if present is None:
         raise ModelError(" ".join(result.warnings) or "what is known says nothing about the present split")
-    gain = present.gain
-    return Resplit(
+    return Rebalance(
         split=dict(result.split),
         present=dict(ranks),
         window_seconds=result.window_seconds,
         present_seconds=present.window_seconds,
         interval=result.interval,
-        gain=gain,
+        gain=present.gain,
         probability=present.probability,
         restart_seconds=restart_seconds,
         restart_measured=restart_measured,

@@ -1,0 +1,193 @@
+"""Whatever starts Python below ``run``, and however late: it records, and nothing else of it changes."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import venv
+from pathlib import Path
+
+import pytest
+from record_helpers import configuration, environment, rank_stores
+
+PROBE = """import precice, sys
+print(precice.Participant.__module__, sys.argv[1:], flush=True)
+"""
+
+
+def _run(
+    directory: Path, *command: str, options: tuple[str, ...] = (), **variables: str
+) -> subprocess.CompletedProcess[str]:
+    (directory / "solver.py").write_text(PROBE)
+    return subprocess.run(
+        [sys.executable, *options, "-m", "precice_lb", "run", *command],
+        cwd=directory,
+        env=environment(PRECICE_LB_BACKEND="embedded", **variables),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+
+
+def _script(path: Path, text: str) -> None:
+    path.write_text(text)
+    path.chmod(0o755)
+
+
+@pytest.mark.parametrize(
+    ("command", "arguments"),
+    [
+        (["solver.py", "-m", "--flag=1", "-h"], ["-m", "--flag=1", "-h"]),
+        (["-c", PROBE, "-x"], ["-x"]),
+        (["-u", "-W", "error", "-m", "solver", "-m"], ["-m"]),
+        (["python", "solver.py", "--", "run"], ["--", "run"]),
+        (["env", "VARIABLE=1", "python3", "solver.py", ""], [""]),
+        (["sh", "-c", 'python3 solver.py "$@"', "sh", "a b"], ["a b"]),
+    ],
+)
+def test_python_is_recorded_however_it_is_started(tmp_path: Path, command: list[str], arguments: list[str]) -> None:
+    ours = _run(tmp_path, *command)
+    assert (ours.returncode, ours.stderr, ours.stdout) == (0, "", f"precice_lb {arguments}\n")
+
+
+def test_a_shell_script_that_starts_python_twice_records_twice_and_ends_as_it_would(tmp_path: Path) -> None:
+    _script(tmp_path / "run.sh", '#!/bin/sh\npython3 solver.py "$0" "$@"\npython3 -m solver\nexit 7\n')
+    ours = _run(tmp_path, "./run.sh", "-n", "4")
+    assert (ours.returncode, ours.stderr) == (7, "")
+    assert ours.stdout == "precice_lb ['./run.sh', '-n', '4']\nprecice_lb []\n"
+    (tmp_path / "run.sh").rename(tmp_path / "run")
+    assert _run(tmp_path, "run").stdout.startswith("precice_lb ['./run']")
+
+
+def test_both_participants_of_a_shell_script_are_recorded(tmp_path: Path) -> None:
+    (tmp_path / "precice-config.xml").write_text(configuration("serial-explicit", 3))
+    code = (
+        "import sys, precice\np = precice.Participant(sys.argv[1], 'precice-config.xml', 0, 1)\n"
+        "p.set_mesh_vertices(sys.argv[1] + '-Mesh', [[0.0, 0.0]])\np.initialize()\n"
+        "while p.is_coupling_ongoing():\n    p.advance(p.get_max_time_step_size())\np.finalize()\n"
+    )
+    (tmp_path / "couple.py").write_text(code)
+    _script(tmp_path / "run.sh", "#!/bin/sh\npython3 couple.py A & python3 couple.py B; wait\n")
+    ours = _run(tmp_path, "./run.sh")
+    assert (ours.returncode, ours.stderr) == (0, "")
+    stores = rank_stores(tmp_path)
+    assert {name for name, _ in stores} == {"A", "B"}
+    assert all(len(store.advances) == 3 and store.metadata["finished"] for store in stores.values())
+
+
+@pytest.mark.mpi
+@pytest.mark.parametrize("mpiexec", ["mpiexec", "mpiexec.openmpi"])
+def test_a_launcher_s_ranks_are_recorded(tmp_path: Path, mpiexec: str) -> None:
+    if shutil.which(mpiexec) is None:
+        pytest.skip(f"no {mpiexec} here")
+    allowed = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+    more = ["--oversubscribe"] if "openmpi" in mpiexec else []
+    ours = _run(tmp_path, mpiexec, *more, "-n", "3", "python3", "solver.py", **allowed)
+    assert (ours.returncode, ours.stdout) == (0, "precice_lb []\n" * 3), ours.stderr
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL, signal.SIGPIPE, signal.SIGXFSZ])
+def test_signals_end_a_program_as_without_us(tmp_path: Path, number: signal.Signals) -> None:
+    assert _run(tmp_path, "sh", "-c", f"kill -{number.value} $$").returncode == -number
+
+
+def test_a_run_within_a_run_and_a_path_of_the_user_s_change_nothing_more(tmp_path: Path) -> None:
+    (tmp_path / "theirs").mkdir()
+    (tmp_path / "theirs" / "helper.py").write_text("")
+    paths = os.pathsep.join([str(tmp_path / "theirs"), *filter(None, sys.path)])
+    show = "import helper, os, precice, sys; print(sys.path, os.environ['PYTHONPATH'].split(':'), precice.Participant)"
+    plain = subprocess.run(
+        [sys.executable, "-c", "import sys; print(sys.path)"],
+        cwd=tmp_path,
+        env={**environment(), "PYTHONPATH": paths},
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.strip()
+    once = _run(tmp_path, "-c", show, PYTHONPATH=paths)
+    twice = _run(tmp_path, sys.executable, "-m", "precice_lb", "run", "-c", show, PYTHONPATH=paths)
+    assert once.stderr == ""
+    assert once.stdout == twice.stdout
+    ours, *rest = once.stdout.removeprefix(f"{plain} [").split("]")[0].split(", ")
+    assert ours.endswith("startup'")
+    assert rest == [repr(path) for path in paths.split(os.pathsep)]
+
+
+@pytest.mark.parametrize(
+    "text", ["print('theirs', __file__[-8:])", "raise ValueError('broken')", "import nowhere", None]
+)
+@pytest.mark.parametrize("where", ["path", "environment"])
+def test_another_sitecustomize_is_loaded_as_without_us(tmp_path: Path, text: str | None, where: str) -> None:
+    directory, python, paths = tmp_path / "theirs", sys.executable, list(filter(None, sys.path))
+    if where == "environment":
+        venv.create(tmp_path / "environment", symlinks=True)
+        (directory,) = tmp_path.glob("environment/lib/python3*/site-packages")
+        python = str(tmp_path / "environment" / "bin" / "python")
+    else:
+        directory.mkdir()
+        paths.insert(0, str(directory))
+    if text is not None:
+        # The process that is replaced loads it as well.
+        (directory / "sitecustomize.py").write_text(f"import sys\nif 'run' not in sys.orig_argv:\n    {text}\n")
+    command = [python, "-c", "import sys, sitecustomize; print(sitecustomize.__file__)"]
+    plain, ours = (
+        subprocess.run(
+            [*before, *command],
+            cwd=tmp_path,
+            env={**environment(), "PYTHONPATH": os.pathsep.join(paths)},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        for before in ([], [sys.executable, "-m", "precice_lb", "run"])
+    )
+    assert (ours.returncode, ours.stdout) == (plain.returncode, plain.stdout)
+    assert ours.stderr == plain.stderr
+    assert ("theirs" in ours.stdout) == (text is not None and text.startswith("print"))
+
+
+def test_options_of_this_python_are_the_solver_s(tmp_path: Path) -> None:
+    show = "import sys; print(sys.flags.optimize, sys.flags.dev_mode, sys.warnoptions[-1:], sys.stdout.write_through)"
+    (tmp_path / "show.py").write_text(show)
+    ours = _run(tmp_path, "show.py", options=("-O", "-X", "dev", "-u", "-W", "error"), PYTHONUNBUFFERED="")
+    assert (ours.stdout, ours.stderr) == ("1 True ['error'] True\n", "")
+
+
+def test_processes_that_never_import_precice_load_nothing(tmp_path: Path) -> None:
+    show = "import sys; print(sorted(sys.modules))"
+    plain = subprocess.run(
+        [sys.executable, "-c", show], cwd=tmp_path, env=environment(), capture_output=True, text=True, check=True
+    )
+    ours = _run(tmp_path, "-c", show)
+    assert set(eval(ours.stdout)) - set(eval(plain.stdout)) <= {"sitecustomize"}
+
+
+def test_processes_that_the_solver_starts_record_too(tmp_path: Path) -> None:
+    (tmp_path / "parent.py").write_text(
+        "import multiprocessing, subprocess, sys\n"
+        "def child():\n    import precice; print(precice.Participant.__module__, flush=True)\n"
+        "if __name__ == '__main__':\n"
+        "    process = multiprocessing.get_context('spawn').Process(target=child)\n"
+        "    process.start(); process.join()\n"
+        "    subprocess.run([sys.executable, 'solver.py'], check=True)\n"
+        "    subprocess.run([sys.executable, '-E', '-c', 'import sys; print(\"sitecustomize\" in sys.modules)'])\n"
+    )
+    ours = _run(tmp_path, "parent.py")
+    # Python that is told to ignore the environment is not recorded.
+    assert (ours.stdout, ours.stderr) == ("precice_lb\nprecice_lb []\nFalse\n", "")
+
+
+def test_a_python_that_cannot_load_the_recorder_goes_on_without_it(tmp_path: Path) -> None:
+    (tmp_path / "precice.py").write_text("here = 'real'")
+    (tmp_path / "show.py").write_text(
+        "import sys; sys.modules['dataclasses'] = None\nimport precice; print(precice.here)"
+    )
+    ours = _run(tmp_path, "show.py")
+    assert (ours.returncode, ours.stdout) == (0, "real\n")
+    assert ours.stderr.startswith(f"precice-lb: warning: {sys.executable} does not record: ")
+    assert ours.stderr.count("\n") == 1
