@@ -30,7 +30,7 @@ def folder_of(directory: Path) -> Path:
 
 
 def record(
-    directory: Path, profile: Profile, *, later_ns: int = 0, rows: slice = slice(None), **more: Any
+    directory: Path, profile: Profile, *, later_ns: int = 0, rows: slice = slice(None), told_ns: int = -1, **more: Any
 ) -> RankStore:
     """Write and read the store that the recorder would have written beside a profiling file, on its own clock."""
     header = profile.header
@@ -54,7 +54,7 @@ def record(
     advances["begin_ns"] = zero + 1000 * calls["begin_us"] - MORE_NS
     advances["advance_ns"] = 1000 * calls["advance_us"] + 2 * MORE_NS
     advances["solve_ns"] = 1000 * calls["solve_us"]
-    advances["mapping_ns"] = advances["wait_ns"] = -1
+    advances["mapping_ns"] = advances["wait_ns"] = told_ns
     writer.append(advances)
     writer.close(finished=True, ended_unix_ns=started + 10**9)
     return read_store(writer.path)
@@ -90,9 +90,9 @@ def test_every_call_gets_its_own_times(tmp_path: Path, run: str, name: str) -> N
     assert (before.advances["wait_ns"] == -1).all()
 
 
-def test_a_store_of_another_backend_or_joined_before_stays_as_it_is(tmp_path: Path) -> None:
+def test_a_store_whose_backend_told_its_waits_or_joined_before_stays_as_it_is(tmp_path: Path) -> None:
     profile = sample(tmp_path)
-    embedded = record(tmp_path, profile, backend="embedded")
+    embedded = record(tmp_path, profile, backend="embedded", told_ns=0)
     before = record(tmp_path, profile, timing_source="precice-profiling all")
     assert enrich([embedded, before]) == [embedded, before]
 
