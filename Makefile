@@ -40,7 +40,7 @@ lint: $(VENV)/dev.stamp
 	@$(MAKE) --no-print-directory -j $(JOBS) types style
 
 types: $(VENV)/dev.stamp
-	$(BIN)/mypy
+	$(BIN)/mypy --num-workers $(JOBS)
 
 style: $(VENV)/dev.stamp
 	$(BIN)/ruff format --check .
@@ -48,9 +48,9 @@ style: $(VENV)/dev.stamp
 	$(BIN)/codespell --toml pyproject.toml precice_lb tutorials configs docs README.md CHANGELOG.md
 	$(BIN)/python -m pytest -q tests/lint
 
-# Two processes: most tests wait for solvers, and none depends on how fast they are.
+# More processes than processors: most tests wait for solvers, and none depends on how fast they are.
 test: lint
-	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile --ignore tests/lint --ignore tests/docs
+	$(BIN)/python -m pytest -n $(shell expr $(JOBS) + 1) --dist loadfile --ignore tests/lint --ignore tests/docs
 
 test-all: $(VENV)/dev.stamp types style
 	PRECICE_LB_FULL_COUNTS=1 $(BIN)/python -m pytest

@@ -26,16 +26,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from precice_lb.partners import (
-    STYLES,
-    Link,
-    LinkMapping,
-    PartitionedMesh,
-    connected_ranks,
-    make_mesh,
-    needed_vertices,
-    repartition,
-)
+from precice_lb.partners import STYLES, Link, LinkMapping, PartitionedMesh, connected_ranks, make_mesh
+from precice_lb.partners.level2 import needed_vertices
+from precice_lb.partners.partition import repartition
 
 ALL_PAIRS = 30_000
 FINE, FINE_RANKS = 2_962_176, (9216, 3072)

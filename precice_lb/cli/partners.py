@@ -82,7 +82,8 @@ def partners(
     output
         Also write partners.json, partners.h5 (all pairs, sparse), pictures and a rank order into this directory.
     """
-    from precice_lb.partners import CostModel, launched_spread, measured_start_up, partners_report
+    from precice_lb.partners import CostModel, measured_start_up, partners_report
+    from precice_lb.partners.spread import launched_spread
     from precice_lb.report.partners import partners_blocks
 
     spread = launched_spread()

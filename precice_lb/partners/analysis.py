@@ -53,7 +53,7 @@ class LinkPartners:
     needed_factor : float
         Smallest safety factor with which every rank keeps what it keeps now; NaN where not known.
     open_choices : int
-        Vertices for which geometry does not decide; see `precice_lb.partners.level2.Needs`.
+        Vertices for which geometry does not decide between vertices or cells of the provider.
     approximated : tuple of str
         Mappings whose projections were replaced by nearest vertices.
     """
@@ -135,32 +135,8 @@ def analyse_link(
 ) -> LinkPartners:
     """Find the partners over one received mesh, and what they cost.
 
-    Parameters
-    ----------
-    link : Link
-        The received mesh.
-    meshes : mapping of str to PartitionedMesh
-        All provided meshes by name.
-    region : ndarray, shape (receiver ranks, dimensions, 2), optional
-        Access regions.
-    steps : int
-        Time steps of a solver per time window: an exchange with ``substeps`` sends the data at all of them and at the
-        window's start.
-    iterations : float
-        Coupling iterations per time window.
-    model : CostModel, optional
-        Constants of the start-up model.
-    spread : Spread, optional
-        Processes that share the work; all get the same answer.
-
-    Returns
-    -------
-    LinkPartners
-
-    Raises
-    ------
-    DataError
-        If meshes or access regions are missing or do not belong together.
+    Steps of a solver per time window count for exchanges with ``substeps``: these send the data at all of them and
+    at the window's start. The region has shape (receiver ranks, dimensions, 2).
     """
     provider = meshes[link.mesh]
     names = [mapping.local for mapping in link.mappings if mapping.local is not None]

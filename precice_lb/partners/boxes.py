@@ -18,30 +18,10 @@ __all__ = ["receiver_boxes"]
 def receiver_boxes(
     link: Link, local: Mapping[str, PartitionedMesh], region: NDArray[np.float64] | None = None
 ) -> NDArray[np.float64]:
-    """Boxes that the receiver's ranks compare with those of the provider's.
+    """Boxes of the receiver's ranks, shape (ranks, dimensions, 2), that are compared with those of the provider's.
 
-    Parameters
-    ----------
-    link : Link
-        The received mesh.
-    local : mapping of str to PartitionedMesh
-        The receiver's own meshes by name.
-    region : ndarray, shape (receiver ranks, dimensions, 2), optional
-        Access regions; NaN for a rank that set none.
-
-    Returns
-    -------
-    ndarray, shape (receiver ranks, dimensions, 2)
-        The union over the mappings of the local mesh's box, enlarged by the safety factor times its own longest edge,
-        and of the access region, enlarged likewise only where there is a just-in-time mapping. NaN for an empty rank.
-
-    Raises
-    ------
-    DataError
-        If a local mesh is missing, meshes differ in dimensions or number of ranks, or nothing says where a rank is.
-
-    Notes
-    -----
+    The union over the mappings of the local mesh's box, enlarged by the safety factor times its own longest edge, and
+    of the access region, enlarged likewise only where there is a just-in-time mapping; NaN for an empty rank.
     preCICE 3.4, ``ReceivedPartition::prepareBoundingBox``.
     """
     parts: list[NDArray[np.float64]] = []

@@ -17,27 +17,7 @@ __all__ = ["check_meshes"]
 def check_meshes(
     links: tuple[Link, ...], meshes: Mapping[str, PartitionedMesh], regions: Mapping[str, NDArray[np.float64]]
 ) -> dict[str, int]:
-    """Check that the meshes are those of the case, and count each participant's ranks.
-
-    Parameters
-    ----------
-    links : tuple of Link
-        The received meshes of the case.
-    meshes : mapping of str to PartitionedMesh
-        All provided meshes by name.
-    regions : mapping
-        Access regions by received mesh, shape (receiver ranks, dimensions, 2).
-
-    Returns
-    -------
-    dict of str to int
-        Ranks by participant.
-
-    Raises
-    ------
-    DataError
-        If a mesh is missing, has other dimensions, or meshes of one participant have different numbers of ranks.
-    """
+    """Check that the meshes are those of the case, and count each participant's ranks."""
     ranks: dict[str, int] = {}
     sizes = {mesh.name: (mesh.participant, mesh.ranks) for mesh in meshes.values()}
     sizes |= {

@@ -11,36 +11,13 @@ _BITS = 20
 
 
 def morton_order(points: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Order points along the Morton (Z) curve.
-
-    Parameters
-    ----------
-    points : ndarray, shape (points, dimensions)
-        Finite coordinates, in 1 to 3 dimensions.
-
-    Returns
-    -------
-    ndarray of int64, shape (points,)
-        Positions in the order of the curve; points of one cell keep their order.
-    """
+    """Order points, shape (points, 1 to 3), along the Morton (Z) curve; points of one cell keep their order."""
     return np.argsort(_interleaved(_cells(points)), kind="stable")
 
 
 def hilbert_order(points: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Order points along the Hilbert curve.
+    """Order points, shape (points, 1 to 3), along the Hilbert curve; points of one cell keep their order.
 
-    Parameters
-    ----------
-    points : ndarray, shape (points, dimensions)
-        Finite coordinates, in 1 to 3 dimensions.
-
-    Returns
-    -------
-    ndarray of int64, shape (points,)
-        Positions in the order of the curve; points of one cell keep their order.
-
-    Notes
-    -----
     Skilling, Programming the Hilbert curve, AIP Conf. Proc. 707 (2004): the coordinates' bits are transformed in place
     from the most to the least significant one; interleaved, they are the position on the curve.
     """

@@ -145,8 +145,15 @@ def partners_report(
         Vertices of the meshes to come, where they are finer.
     ranks_per_node : int
         For the placement.
-    steps, iterations, model, spread
-        As of `precice_lb.partners.analysis.analyse_link`.
+    steps : int
+        Time steps of a solver per time window: an exchange with ``substeps`` sends the data at all of them and at the
+        window's start.
+    iterations : float
+        Coupling iterations per time window.
+    model : CostModel, optional
+        Constants of the start-up model.
+    spread : Spread, optional
+        Processes that share the work; all get the same answer.
     measured : mapping, optional
         What `precice_lb.partners.measured.measured_start_up` gives, to stand beside the estimate.
 

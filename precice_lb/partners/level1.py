@@ -38,7 +38,7 @@ def connected_ranks(
         The same for the receiver's mesh that is mapped from or to the received one.
     safety_factor : float
         ``safety-factor`` of ``<receive-mesh>``. With 0 the receiver's boxes are taken as they stand, as for an access
-        region or boxes that `scaled_boxes` has enlarged.
+        region.
 
     Returns
     -------
@@ -66,24 +66,7 @@ def connected_ranks(
 
 
 def check_boxes(boxes: ArrayLike, name: str) -> NDArray[np.float64]:
-    """Check bounding boxes and return them as an array.
-
-    Parameters
-    ----------
-    boxes : array_like, shape (ranks, dimensions, 2)
-        Lower and upper bounds; NaN for an empty rank.
-    name : str
-        What they are called in messages.
-
-    Returns
-    -------
-    ndarray, shape (ranks, dimensions, 2)
-
-    Raises
-    ------
-    DataError
-        If the shape is another, or a box is NaN only in part, infinite or inside out.
-    """
+    """Check bounding boxes, shape (ranks, dimensions, 2), NaN for an empty rank; the name is for messages."""
     try:
         values = np.asarray(boxes, dtype=float)
     except (TypeError, ValueError):
@@ -106,28 +89,7 @@ def check_boxes(boxes: ArrayLike, name: str) -> NDArray[np.float64]:
 
 
 def scaled_boxes(boxes: NDArray[np.float64], safety_factor: float) -> NDArray[np.float64]:
-    """Move every side of each box out by the safety factor times the box's longest edge.
-
-    Parameters
-    ----------
-    boxes : ndarray, shape (ranks, dimensions, 2)
-        Bounding boxes; NaN for an empty rank, which stays empty.
-    safety_factor : float
-        Factor, at least 0.
-
-    Returns
-    -------
-    ndarray, shape (ranks, dimensions, 2)
-
-    Raises
-    ------
-    DataError
-        If the factor is negative or not finite.
-
-    Notes
-    -----
-    preCICE 3.4, ``BoundingBox::scaleBy``.
-    """
+    """Move every side of each box out by the factor times the box's longest edge (``BoundingBox::scaleBy``)."""
     if not (np.isfinite(safety_factor) and safety_factor >= 0):
         raise DataError(f"safety_factor: expected a number of at least 0, found {safety_factor!r}")
     margin = safety_factor * (boxes[:, :, 1] - boxes[:, :, 0]).max(axis=1, keepdims=True)
@@ -136,18 +98,7 @@ def scaled_boxes(boxes: NDArray[np.float64], safety_factor: float) -> NDArray[np
 
 
 def overlapping_pairs(first: NDArray[np.float64], second: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Pairs of boxes that overlap as preCICE's do: closed intervals, empty with empty.
-
-    Parameters
-    ----------
-    first, second : ndarray, shape (ranks, dimensions, 2)
-        Bounding boxes; NaN for an empty rank.
-
-    Returns
-    -------
-    ndarray of int64, shape (pairs, 2)
-        Positions in ``first`` and ``second``, sorted.
-    """
+    """Sorted pairs of boxes, shape (ranks, dimensions, 2), that overlap as in preCICE: closed, and empty with empty."""
     filled = [~np.isnan(boxes[:, 0, 0]) for boxes in (first, second)]
     keys: list[NDArray[np.int64]] = []
     inside = [np.flatnonzero(each) for each in filled]

@@ -57,20 +57,7 @@ class Needs:
     approximated: tuple[str, ...] = ()
 
     def pairs(self, provider: PartitionedMesh) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Rank pairs that exchange data, and over how many vertices.
-
-        Parameters
-        ----------
-        provider : PartitionedMesh
-            The received mesh.
-
-        Returns
-        -------
-        pairs : ndarray of int64, shape (pairs, 2)
-            Provider and receiver rank, sorted.
-        vertices : ndarray of int64, shape (pairs,)
-            Vertices of the provider that the receiver's rank keeps.
-        """
+        """Pairs of provider and receiver rank that exchange data, sorted, and how many vertices each of them does."""
         if not len(self.vertices):
             return np.empty((0, 2), np.int64), np.empty(0, np.int64)
         width = int(self.ranks.max()) + 1
@@ -89,33 +76,8 @@ def needed_vertices(
 ) -> Needs:
     """Find what each rank of the receiver keeps of a received mesh.
 
-    Parameters
-    ----------
-    link : Link
-        The received mesh and its mappings.
-    provider : PartitionedMesh
-        The mesh, with coordinates.
-    local : mapping of str to PartitionedMesh
-        The receiver's own meshes by name, with coordinates.
-    region : ndarray, shape (receiver ranks, dimensions, 2), optional
-        Access regions; NaN for a rank that set none.
-    two_level : bool, optional
-        Which initialisation; by default the configured one.
-    spread : Spread, optional
-        Processes that share the work; all get the same answer.
-
-    Returns
-    -------
-    Needs
-
-    Raises
-    ------
-    DataError
-        If coordinates or meshes are missing, dimensions differ, or a mapping is of a kind for which this is not known.
-
-    Notes
-    -----
-    preCICE 3.4: ``partition/ReceivedPartition.cpp``, ``mapping/*Mapping*``, ``query/Index.cpp``.
+    The region, shape (receiver ranks, dimensions, 2), has NaN for a rank that set none. preCICE 3.4:
+    ``partition/ReceivedPartition.cpp``, ``mapping/*Mapping*``, ``query/Index.cpp``.
     """
     if provider.dimensions != link.dimensions:
         raise DataError(

@@ -100,23 +100,7 @@ class Link:
 
 
 def links_of(configuration: Configuration) -> tuple[Link, ...]:
-    """List the received meshes of all participants with what decides about partners.
-
-    Parameters
-    ----------
-    configuration : Configuration
-        The parsed ``precice-config.xml``.
-
-    Returns
-    -------
-    tuple of Link
-        In the order of participants and ``<receive-mesh>`` in the file.
-
-    Raises
-    ------
-    ConfigurationError
-        If a mesh is received without an m2n between the two, no mesh is received, or a basis function is missing.
-    """
+    """List the received meshes of all participants, in the order of the file, with what decides about partners."""
     links = []
     for participant in configuration.participants.values():
         for received in participant.receives:

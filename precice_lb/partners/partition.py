@@ -78,28 +78,9 @@ STYLES: dict[str, Callable[[NDArray[np.float64], int], NDArray[np.int64]]] = {
 
 
 def repartition(mesh: PartitionedMesh, ranks: int, style: str, *, vertices: int | None = None) -> PartitionedMesh:
-    """Partition a mesh for another number of ranks.
+    """Partition a mesh for another number of ranks; ranks that have vertices now keep their share of all ranks.
 
-    Parameters
-    ----------
-    mesh : PartitionedMesh
-        With coordinates.
-    ranks : int
-        Number of ranks; those that have vertices now keep their share of all ranks.
-    style : str
-        A key of `STYLES`.
-    vertices : int, optional
-        Vertices of the mesh to come, if it is finer: points are then put between the known ones.
-
-    Returns
-    -------
-    PartitionedMesh
-        Without cells.
-
-    Raises
-    ------
-    DataError
-        If the style is unknown, ranks are below 1, or coordinates are not known.
+    If the mesh to come is finer, points are put between the known ones until there are so many vertices.
     """
     if style not in STYLES:
         raise DataError(f"expected a partition of style {', '.join(STYLES)}, found {style!r}")
@@ -132,23 +113,10 @@ def refined(points: NDArray[np.float64], vertices: int, *, seed: int = 0) -> NDA
 
 
 def likeness(mesh: PartitionedMesh) -> dict[str, float]:
-    """How far a partition is one of the known styles.
+    """How far a partition is one of the known styles, as a share of its vertices; 1 is the same partition.
 
-    Parameters
-    ----------
-    mesh : PartitionedMesh
-        With coordinates.
-
-    Returns
-    -------
-    dict of str to float
-        By style, the share of vertices that stay together: for each rank those that one rank of the style holds, or
-        for each rank of the style those that one rank holds, whichever is less. 1 is the same partition.
-
-    Raises
-    ------
-    DataError
-        If coordinates are not known.
+    It is the share of vertices that stay together: for each rank those that one rank of the style holds, or for each
+    rank of the style those that one rank holds, whichever is less.
     """
     points = mesh.points("to tell its style")
     rank_of = mesh.rank_of

@@ -33,8 +33,12 @@ def read_store_meshes(
 
     Returns
     -------
-    configuration, meshes, regions
-        See `meshes_of_run`.
+    configuration : Configuration
+        What the stores kept of ``precice-config.xml``.
+    meshes : dict of str to PartitionedMesh
+        Provided meshes by name.
+    regions : dict of str to ndarray, shape (ranks, dimensions, 2)
+        Access regions by received mesh; NaN for a rank that set none.
 
     Raises
     ------
@@ -47,25 +51,10 @@ def read_store_meshes(
 
 
 def run_with_meshes(sources: Iterable[str | Path], ranks: Mapping[str, int]) -> Run | None:
-    """Find the recorded run that tells most about some numbers of ranks.
+    """Find the recorded run that tells most about some numbers of ranks; None if no run has kept any meshes.
 
-    Parameters
-    ----------
-    sources : iterable of path
-        Store files, or directories of stores.
-    ranks : mapping of str to int
-        Ranks of all participants.
-
-    Returns
-    -------
-    sequence of sequence of RankStore, or None
-        Of the runs with all participants, the last one with these ranks, or else the last one that kept coordinates, or
-        else the last one with boxes; None where no run has kept any meshes.
-
-    Raises
-    ------
-    StoreError
-        If there is no store, or one is damaged.
+    Of the runs with all participants it is the last one with these ranks, or else the last one that kept coordinates,
+    or else the last one with boxes.
     """
     best: Run | None = None
     best_score = (False, False, False)
@@ -83,28 +72,9 @@ def run_with_meshes(sources: Iterable[str | Path], ranks: Mapping[str, int]) -> 
 
 
 def meshes_of_run(run: Run) -> tuple[Configuration, dict[str, PartitionedMesh], dict[str, NDArray[np.float64]]]:
-    """Read the meshes of a recorded run.
+    """Read the configuration, the provided meshes by name, and the access regions by received mesh of a recorded run.
 
-    Parameters
-    ----------
-    run : sequence of sequence of RankStore
-        By participant, then by rank, as from `precice_lb.store.reader.read_runs`.
-
-    Returns
-    -------
-    configuration : Configuration
-        What the stores kept of ``precice-config.xml``.
-    meshes : dict of str to PartitionedMesh
-        Provided meshes by name.
-    regions : dict of str to ndarray, shape (ranks, dimensions, 2)
-        Access regions by received mesh; NaN for a rank that set none.
-
-    Raises
-    ------
-    StoreError
-        If a store is damaged.
-    DataError
-        If a rank is missing, or a participant has no meshes recorded.
+    A region has shape (ranks, dimensions, 2), NaN for a rank that set none.
     """
     configuration = parse_configuration(run[0][0].configuration)
     providers = {mesh: who.name for who in configuration.participants.values() for mesh in who.provides}

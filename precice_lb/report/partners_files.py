@@ -8,7 +8,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from precice_lb.partners import meshes_of_run, partners_report, rank_order_text, run_with_meshes, write_pairs
+from precice_lb.partners import partners_report, rank_order_text, write_pairs
+from precice_lb.partners.stores import meshes_of_run, run_with_meshes
 from precice_lb.report.attempt import attempted
 from precice_lb.report.documents import json_text, write_files
 from precice_lb.report.text import file_stem, ranks_text, visible

@@ -49,6 +49,7 @@ def test_fixed_splits_are_the_stated_ones() -> None:
     assert all(sum(split.values()) == 128 for split in fixed_splits(three, 5))
 
 
+@pytest.mark.slow("statistics")
 def test_campaigns_are_told_apart() -> None:
     result = simulate(2, 32, cases=2, noise=(0.05,), runs=5, equal_cost=True, seed=2, jobs=1)
     data = as_json(result)

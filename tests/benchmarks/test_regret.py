@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from conftest import FULL_COUNTS
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "benchmarks"))
@@ -34,6 +35,7 @@ from precice_lb.models.evaluate import evaluate  # noqa: E402
 
 DIFFUSIVE, GRANULAR, STEPPED = FAMILIES
 RANKS = np.arange(1.0, 513.0)
+PAIRS = 12 if FULL_COUNTS else 2
 
 
 def uniform_in(values: np.ndarray, low: float, high: float) -> bool:
@@ -212,9 +214,10 @@ def test_tempering_gives_the_posterior_that_the_prior_sample_gives(monkeypatch: 
 @pytest.fixture(scope="module")
 def small() -> Result:
     contestants = ("shape", "pmnf-raw", "equal", "dof-proportional", "oracle")
-    return simulate(FAMILIES, contestants, pairs=12, points=5, noise=0.05, budgets=(128, 512), seed=1)
+    return simulate(FAMILIES, contestants, pairs=PAIRS, points=5, noise=0.05, budgets=(128, 512), seed=1)
 
 
+@pytest.mark.slow("statistics")
 def test_nobody_beats_the_oracle(small: Result) -> None:
     outcomes = [outcome for each in small.outcomes.values() for outcome in each]
     means = {name: np.mean([outcome.regrets[name] for outcome in outcomes]) for name in small.contestants}
@@ -225,6 +228,7 @@ def test_nobody_beats_the_oracle(small: Result) -> None:
     assert means["equal"] > 0.05
 
 
+@pytest.mark.slow("statistics")
 def test_the_oracle_covers_what_it_claims(small: Result) -> None:
     covered = np.array([outcome.covered["oracle"] for each in small.outcomes.values() for outcome in each])
     # 72 solvers, places of one solver hang together.
@@ -232,8 +236,8 @@ def test_the_oracle_covers_what_it_claims(small: Result) -> None:
 
 
 def test_processes_and_company_change_nothing(small: Result) -> None:
-    alone = simulate(FAMILIES[:1], ("shape",), pairs=6, points=5, noise=0.05, budgets=(128, 512), seed=1, jobs=2)
-    for mine, other in zip(alone.outcomes["diffusive"], small.outcomes["diffusive"][:6], strict=True):
+    alone = simulate(FAMILIES[:1], ("shape",), pairs=2, points=5, noise=0.05, budgets=(128, 512), seed=1, jobs=2)
+    for mine, other in zip(alone.outcomes["diffusive"], small.outcomes["diffusive"][:2], strict=True):
         np.testing.assert_array_equal(mine.regrets["shape"], other.regrets["shape"])
 
 
@@ -339,6 +343,7 @@ def test_planted_levels_are_those_of_the_thesis() -> None:
     assert np.log(y / truth).std() == pytest.approx(0.03, rel=0.15)
 
 
+@pytest.mark.slow("statistics")
 def test_an_unseen_level_is_predicted_better_than_by_the_neural_network() -> None:
     X, y, _ = planted_levels()
     bayes, neural = (evaluate(name, X, y, X[:, 1] == 8) for name in ("bayes", "neural"))
@@ -347,6 +352,7 @@ def test_an_unseen_level_is_predicted_better_than_by_the_neural_network() -> Non
     assert bayes.smape < neural.smape
 
 
+@pytest.mark.slow("statistics")
 def test_intervals_for_a_mesh_that_never_ran_hold_the_truth_mostly(capsys: pytest.CaptureFixture[str]) -> None:
     inside, _ = mesh_sizes.cover(10, 1)
     assert inside.mean() >= 0.6

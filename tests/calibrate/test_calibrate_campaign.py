@@ -318,7 +318,7 @@ def test_campaigns_killed_at_random_moments_lose_and_repeat_nothing(tmp_path: Pa
     listed = ", ".join(f"{{Left={split['Left']}, Right={split['Right']}}}" for split in splits)
     path = with_marker(write_study(tmp_path, runs=f"splits = [{listed}]"), marker)
     random = Random(0)
-    for number in range(20 if FULL_COUNTS else 4):
+    for number in range(20 if FULL_COUNTS else 2):
         directory = tmp_path / f"campaign-{number}"
         campaign = start_campaign(path, directory)
         time.sleep(random.uniform(0.1, 0.9))

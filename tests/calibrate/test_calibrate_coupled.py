@@ -83,7 +83,7 @@ cells = 1
 parameters = {{ cells = 0.25 }}
 environment = {{ CELLS = "0.25" }}
 """
-    path = write_study(tmp_path, runs="maximum = 4\ntarget_regret = 0", extra=extra)
+    path = write_study(tmp_path, runs="maximum = 3\ntarget_regret = 0", extra=extra)
     text = path.read_text()
     for name, work in (("Left", 1.2), ("Right", 0.4)):
         text = text.replace(f"python solver.py {name}", f"python -m precice_lb run solver.py {name} {work}")

@@ -5,7 +5,8 @@ from __future__ import annotations
 from itertools import pairwise, product
 
 import pytest
-from hypothesis import given
+from conftest import FULL_COUNTS
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from precice_lb.calibrate.design import FixedDesign
@@ -25,6 +26,7 @@ def problems(draw: st.DrawFn) -> tuple[dict[str, tuple[int, int]], int, int]:
 
 
 @given(problems())
+@settings(max_examples=1000 if FULL_COUNTS else 15)
 def test_splits_are_distinct_and_feasible(problem: tuple[dict[str, tuple[int, int]], int, int]) -> None:
     bounds, budget, count = problem
     splits = space_filling_splits(bounds, budget, count)

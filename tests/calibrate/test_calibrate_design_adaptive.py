@@ -203,7 +203,7 @@ def test_bounds_hold() -> None:
 
 
 @given(st.integers(1, 4), st.integers(0, 12), st.integers(0, 100), st.sampled_from(["parallel", "serial"]))
-@settings(max_examples=100 if FULL_COUNTS else 5)
+@settings(max_examples=100 if FULL_COUNTS else 3)
 def test_any_small_budget_is_asked_about(number: int, spare: int, seed: int, coupling: str) -> None:
     names = tuple(LAWS)[:number]
     budget = number + spare

@@ -478,7 +478,7 @@ def test_calibrate_measures_recommends_and_judges(tmp_path: Path, mpiexec: str) 
         f"""
         case = {{ directory = "case" }}
         runs = {{ windows = 5, warmup_windows = 1, maximum = 3, time_limit_seconds = 300 }}
-        budget = {{ ranks = 6 }}
+        budget = {{ ranks = 4 }}
         launcher = {{ name = "mpiexec", oversubscribe = true }}
         emulation = {{ law = "law.json" }}
 {study_environment()}
@@ -499,7 +499,7 @@ def test_calibrate_measures_recommends_and_judges(tmp_path: Path, mpiexec: str) 
     assert "run 3 of 3: finished" in done.stderr
     assert "\\x1b" not in done.stdout + done.stderr
     values = json.loads((campaign / "recommendation.json").read_text())
-    assert sum(values["split"].values()) == 6
+    assert sum(values["split"].values()) == 4
     assert values["emulation"]["splits"]["recommended"]["regret"] <= 0.05
     assert values["emulation"]["splits"]["degrees-of-freedom"]["regret"] >= 0.2
     assert {"recommendation.md", "scaling.svg", "scaling.png"} <= {path.name for path in campaign.iterdir()}

@@ -190,7 +190,8 @@ def campaign_result(directory: Path, runs: list[CoupledRun]) -> types.SimpleName
     )
 
 
-@every_learner
+# Of each kind of curve one: drawn from a posterior, not a formula of terms, a network.
+@pytest.mark.parametrize("learner", LEARNERS if FULL_COUNTS else ["bayes", "piecewise", "neural"])
 def test_calibrate_decides_and_reports(
     learner: str, campaign: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -11,17 +11,18 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from precice_lb.embedded import mapping
 from precice_lb.embedded.channel import Channel, write_frame
 from precice_lb.embedded.clock import Clock
 from precice_lb.embedded.errors import CouplingError
 from precice_lb.embedded.intracomm import IntraComm
-from precice_lb.embedded.mapping import nearest_neighbours
 from precice_lb.embedded.partition import expanded_box, inside
 from precice_lb.embedded.quasi_newton import independent_columns, triangle
 from precice_lb.embedded.rendezvous import Appointment, configuration_hash, connect
@@ -120,7 +121,9 @@ def test_nearest_neighbours_against_brute_force(n: int, m: int, dimensions: int,
         origins, candidates = np.round(origins * 2) / 2, np.round(candidates)
     squares = ((origins[:, None, :] - candidates[None, :, :]) ** 2).sum(axis=2)
     expected = squares.argmin(axis=1) if n else []
-    np.testing.assert_array_equal(nearest_neighbours(origins, candidates), expected)
+    for few_pairs in (mapping._FEW_PAIRS, 0):
+        with mock.patch.object(mapping, "_FEW_PAIRS", few_pairs):
+            np.testing.assert_array_equal(mapping.nearest_neighbours(origins, candidates), expected)
 
 
 def test_box_moves_out_by_the_longest_edge() -> None:

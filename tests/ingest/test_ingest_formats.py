@@ -14,6 +14,7 @@ from ingest_helpers import read_or_refusal, refused, write
 
 from precice_lb.exceptions import DataError
 from precice_lb.ingest import READERS, import_measurements
+from precice_lb.ingest.files import whole_number
 from precice_lb.ingest.parameters import read_mesh_elements, read_parameters
 
 TIMEINFO = """\
@@ -184,3 +185,10 @@ def test_different_parameters_or_names_of_columns_are_refused(tmp_path: Path) ->
     ini = write(tmp_path / "params.ini", "[DEFAULT]\nRanks=4\n")
     with pytest.raises(DataError, match="name of another column"):
         import_measurements("ateles-timeinfo", [table], participant="A", parameters=ini)
+
+
+def test_whole_numbers_are_those_that_a_float_holds() -> None:
+    assert whole_number(str(2**53)) == 2**53
+    assert whole_number(str(-(2**53))) == -(2**53)
+    assert whole_number(str(2**53 + 1)) is None
+    assert whole_number("3.0") is None

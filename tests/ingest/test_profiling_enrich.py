@@ -31,7 +31,7 @@ def folder_of(directory: Path) -> Path:
 
 
 def record(
-    directory: Path, profile: Profile, *, later_ns: int = 0, rows: slice = slice(None), **more: Any
+    directory: Path, profile: Profile, *, later_ns: int = 0, rows: slice = slice(None), told_ns: int = -1, **more: Any
 ) -> RankStore:
     """Write and read the store that the recorder would have written beside a profiling file, on its own clock."""
     header = profile.header
@@ -55,7 +55,7 @@ def record(
     advances["begin_ns"] = zero + 1000 * calls["begin_us"] - MORE_NS
     advances["advance_ns"] = 1000 * calls["advance_us"] + 2 * MORE_NS
     advances["solve_ns"] = 1000 * calls["solve_us"]
-    advances["mapping_ns"] = advances["wait_ns"] = -1
+    advances["mapping_ns"] = advances["wait_ns"] = told_ns
     writer.append(advances)
     writer.close(finished=True, ended_unix_ns=started + 10**9)
     return read_store(writer.path)

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from precice_lb.exceptions import DataError
 from precice_lb.ingest.profiling import files, read_profile
-from precice_lb.ingest.profiling.files import PADDING, read_header
+from precice_lb.ingest.profiling.files import read_header
 from precice_lb.ingest.profiling.records import parse_block
 
 DATA = Path(__file__).parents[1] / "data" / "profiling"
@@ -171,14 +171,14 @@ def test_a_truncated_file_is_a_valid_prefix_or_one_error(
 @given(st.lists(st.tuples(st.integers(0, 999_999), st.integers(0, 10**16 - 1)), min_size=1, max_size=30))
 def test_numbers_of_any_length_are_read(records: list[tuple[int, int]]) -> None:
     lines = "".join(f"{'BE'[index % 2]}{event}:{time}\n" for index, (event, time) in enumerate(records))
-    found = parse_block(bytes(PADDING) + lines.encode() + bytes(PADDING))
+    found = parse_block(lines.encode())
     assert list(zip(found.events.tolist(), found.times.tolist(), strict=True)) == records
     assert found.begins.tolist() == [index % 2 == 0 for index in range(len(records))]
 
 
 @given(st.binary(max_size=25).filter(lambda line: b"\n" not in line))
 def test_a_line_that_is_no_record_is_refused_and_shown(line: bytes) -> None:
-    block = bytes(PADDING) + b"B1:5\n" + line + b"\nE1:7\n" + bytes(PADDING)
+    block = b"B1:5\n" + line + b"\nE1:7\n"
     if re.fullmatch(rb"[BE]\d{1,6}:\d{1,16}|N\s*\d+\s*:.*|D[^:]*:[^:]*:\s*[+-]?\d+\s*:\s*[+-]?\d+\s*", line, re.DOTALL):
         return
     with pytest.raises(DataError, match="expected a record"):

@@ -235,7 +235,14 @@ def test_the_iterations_log_is_read_up_to_its_last_whole_line(tmp_path: Path, te
 
 
 @pytest.mark.parametrize(
-    "text", ["\n", "hello\n", "TimeWindow Iterations\n 1 3\n 3 2\n", "TimeWindow Iterations\n 1 x\n"]
+    "text",
+    [
+        "\n",
+        "hello\n",
+        "TimeWindow Iterations\n 1 3\n 3 2\n",
+        "TimeWindow Iterations\n 1 x\n",
+        "TimeWindow Iterations\n 1 0\n",
+    ],
 )
 def test_another_log_is_refused(tmp_path: Path, text: str) -> None:
     path = tmp_path / "precice-A-iterations.log"

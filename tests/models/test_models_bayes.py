@@ -225,6 +225,7 @@ def test_a_single_measurement_means_nearly_ideal_scaling_with_a_wide_interval() 
     assert high[0] > 1.3 * low[0]
 
 
+@pytest.mark.slow("statistics")
 def test_intervals_hold_the_truth_about_as_often_as_they_say() -> None:
     """Curves from outside of the family, at three noise levels.
 

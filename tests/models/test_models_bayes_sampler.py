@@ -8,7 +8,7 @@ import pytest
 from precice_lb.models.bayes_sampler import mix
 
 
-@pytest.mark.parametrize("particles", [16, 32, 64])
+@pytest.mark.parametrize("particles", [16, *(pytest.param(n, marks=pytest.mark.slow("statistics")) for n in (32, 64))])
 def test_a_small_sample_stays_as_wide_as_the_posterior(particles: int) -> None:
     # Of the prior alone, which is standard normal.
     squares = []

@@ -8,7 +8,8 @@ from conftest import FULL_COUNTS
 from numpy.typing import NDArray
 
 from precice_lb.exceptions import DataError
-from precice_lb.partners import connected_ranks, hilbert_order, morton_order
+from precice_lb.partners import connected_ranks
+from precice_lb.partners.curves import hilbert_order, morton_order
 
 CASES = 2000
 

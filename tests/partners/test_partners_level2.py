@@ -8,8 +8,11 @@ import numpy as np
 import pytest
 
 from precice_lb.exceptions import ConfigurationError, DataError
-from precice_lb.partners import Link, LinkMapping, PartitionedMesh, links_of, make_mesh, needed_vertices, receiver_boxes
+from precice_lb.partners import Link, LinkMapping, PartitionedMesh, make_mesh
+from precice_lb.partners.boxes import receiver_boxes
 from precice_lb.partners.cell_search import CellSearch
+from precice_lb.partners.level2 import needed_vertices
+from precice_lb.partners.links import links_of
 from precice_lb.precice_xml import parse_configuration
 
 NEAREST = LinkMapping("nearest-neighbor", "N")

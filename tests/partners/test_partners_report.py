@@ -25,10 +25,9 @@ from precice_lb.partners import (
     partners_report,
     rank_order_text,
     read_exports,
-    repartition,
 )
 from precice_lb.partners.advice import advise, reason
-from precice_lb.partners.partition import likeness, refined
+from precice_lb.partners.partition import likeness, refined, repartition
 from precice_lb.precice_xml import Configuration, read_configuration
 from precice_lb.report.partners import partners_tables
 from precice_lb.report.partners_files import write_partners

@@ -527,6 +527,7 @@ def test_sources_are_joined_and_missing_ones_named(tmp_path: Path) -> None:
         load_sources([])
 
 
+@pytest.mark.slow("statistics")
 def test_mean_regret_on_noisy_planted_pairs_is_a_few_percent() -> None:
     """A reduced form of the regret benchmark: five readings at 5 % noise, also far beyond the measured range."""
     rng = np.random.default_rng(11)

@@ -12,10 +12,7 @@ from typing import Any, BinaryIO, NoReturn
 
 from precice_lb.exceptions import DataError
 
-__all__ = ["DATABASE", "PADDING", "BlockReader", "Header", "read_header"]
-
-PADDING = 16
-"""Bytes of filling before and after the lines of a block."""
+__all__ = ["DATABASE", "BlockReader", "Header", "read_header"]
 
 DATABASE = "sqlite"
 """Layout of what ``precice-profiling merge`` writes: see `precice_lb.ingest.profiling.database`."""
@@ -104,25 +101,7 @@ def read_header(path: str | Path) -> Header:
 
 
 class BlockReader:
-    """Reads the records in blocks; iterated again, it goes on with what a running participant has written meanwhile.
-
-    A partial record at the end, as a kill leaves it or a write that goes on, is left out until it is whole.
-
-    Parameters
-    ----------
-    header : Header
-        What `read_header` returned.
-
-    Yields
-    ------
-    bytes
-        Whole lines in the text format, with `PADDING` bytes of filling on both sides.
-
-    Raises
-    ------
-    DataError
-        While iterating: the file cannot be read, or its compression is damaged.
-    """
+    """Reads blocks of whole lines in the text format; iterated again, it goes on with what was written meanwhile."""
 
     def __init__(self, header: Header) -> None:
         self._header = header
@@ -131,17 +110,18 @@ class BlockReader:
         self._stream = lzma.LZMADecompressor(format=lzma.FORMAT_ALONE) if header.layout == "lzma" else None
 
     def __iter__(self) -> Iterator[bytes]:
-        header, filling = self._header, bytes(PADDING)
+        header = self._header
         is_json = header.layout == "json"
         try:
             with header.path.open("rb") as file:
                 file.seek(self._position)
                 while data := self._read(file):
+                    # A partial record, as a kill leaves it or a write that goes on, waits until it is whole.
                     cut = data.rfind(b"}" if is_json else b"\n") + 1
                     if cut:
                         text = self._rest + data[:cut]
                         self._rest = data[cut:]
-                        yield b"".join((filling, _json_to_text(text) if is_json else text, filling))
+                        yield _json_to_text(text) if is_json else text
                     else:
                         self._rest += data
         except OSError as error:
@@ -150,7 +130,7 @@ class BlockReader:
             _refuse(header.path, "an LZMA stream", f"damaged data ({error})")
 
     def _read(self, file: BinaryIO) -> bytes:
-        """Read on; decompressed, and nothing at the present end."""
+        """Read on, decompressed; nothing at the present end."""
         stream = self._stream
         if stream is None:
             data = file.read(_BLOCK)

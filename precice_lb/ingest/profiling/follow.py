@@ -25,20 +25,10 @@ _PATIENCE = 128
 
 
 class WaitsTail:
-    """Fills mapping and wait into the rows of a recorded rank while preCICE writes its profiling file.
-
-    Parameters
-    ----------
-    store : RankStore
-        The rank; its rows are not looked at.
-
-    Attributes
-    ----------
-    metadata : dict
-        What the file says of the rank, for its store: ``timing_source``, ``receives_data``, or ``timing_problem``.
-    """
+    """Fills mapping and wait into the rows of a recorded rank while preCICE writes its profiling file."""
 
     def __init__(self, store: RankStore) -> None:
+        #: What the file says of the rank, for its store: ``timing_source``, ``receives_data``, or ``timing_problem``.
         self.metadata: dict[str, Any] = {}
         self._store = store
         self._case = ProfiledCase.of(store.configuration)
@@ -96,27 +86,11 @@ class WaitsTail:
 
 
 class ProfileTail:
-    """Reads the rows of ``advance`` of a rank without a recorder out of its profiling file, as they appear.
-
-    Parameters
-    ----------
-    header : Header
-        Of the rank's file.
-    participant : ProfiledParticipant
-        What all ranks have in common.
-
-    Attributes
-    ----------
-    path : Path
-        The file.
-    head : RankStore
-        Everything but the rows.
-    problem : str
-        Why the last `read` failed; empty if it did not.
-    """
+    """Reads the rows of ``advance`` of a rank without a recorder out of its profiling file, as they appear."""
 
     def __init__(self, header: Header, participant: ProfiledParticipant) -> None:
         self.path: Path = header.path
+        #: Why the last `read` failed; empty if it did not.
         self.problem = ""
         self._participant = participant
         self._waits = participant.case.waits(header.participant)
@@ -124,6 +98,7 @@ class ProfileTail:
         self._calls: NDArray[np.void] = np.empty(0, dtype=CALL_DTYPE)
         self._counted = 0
         empty: NDArray[np.void] = np.empty(0, dtype=ADVANCE_DTYPE)
+        #: Everything but the rows.
         self.head = RankStore(
             path=header.path,
             metadata={**participant.metadata(header), "attempt": 1, "finished": False},

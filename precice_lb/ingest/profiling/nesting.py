@@ -34,25 +34,17 @@ class Events:
 
 
 class EventSource:
-    """Where the events of one rank come from: iterated, it gives them in blocks, in the order they ended.
-
-    Attributes
-    ----------
-    paths : list of tuple of str
-        Names from the outermost event inwards; the first is empty.
-    mesh_sizes : dict of str to int
-        Local vertices of the meshes that the rank provides.
-    global_begin_us, global_end_us : int or None
-        When ``_GLOBAL`` began and ended (the participant was finalised), in microseconds of the header's clock.
-    last_us : int
-        Largest time seen.
-    """
+    """Where the events of one rank come from: iterated, it gives them in blocks, in the order they ended."""
 
     def __init__(self) -> None:
+        #: Names from the outermost event inwards; the first is empty.
         self.paths: list[tuple[str, ...]] = [()]
+        #: Local vertices of the meshes that the rank provides.
         self.mesh_sizes: dict[str, int] = {}
+        #: When ``_GLOBAL`` began and ended (the participant was finalised), in microseconds of the header's clock.
         self.global_begin_us: int | None = None
         self.global_end_us: int | None = None
+        #: Largest time seen.
         self.last_us = 0
 
     def __iter__(self) -> Iterator[Events]:

@@ -108,21 +108,7 @@ def read_profile(path: str | Path) -> Profile:
 
 
 class CallReader:
-    """Reads a profiling file block by block, never the whole file at once.
-
-    Iterating yields arrays of `CALL_DTYPE`; after it `profile` tells the rest. Iterating again goes on with what a
-    running participant has written meanwhile.
-
-    Parameters
-    ----------
-    header : Header
-        The file's header.
-
-    Raises
-    ------
-    DataError
-        While iterating, as `read_profile`.
-    """
+    """Yields arrays of `CALL_DTYPE` block by block, then `profile` tells the rest; iterated again, what is new."""
 
     def __init__(self, header: Header) -> None:
         self.header = header

@@ -65,19 +65,15 @@ class WindowCounter:
 
     A call that exchanges nothing ends before its window does: a solver with smaller steps than the coupling. Every
     other call ends an iteration, and a window if the log says so; without a log every iteration is a window.
-
-    Parameters
-    ----------
-    iterations : ndarray of int64, shape (W,), optional
-        Iterations of each window.
     """
 
     def __init__(self, iterations: NDArray[np.int64] | None = None) -> None:
+        # Of each window, shape (W,).
         self._ends = None if iterations is None else np.cumsum(iterations)
         self.counted = 0
 
     def count(self, exchanges: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
-        """Count on."""
+        """Count on: window and iteration of each call, and whether it ends its window, each of shape (calls,)."""
         ends = exchanges > 0
         before = self.counted + np.cumsum(ends) - ends
         self.counted += int(ends.sum())
