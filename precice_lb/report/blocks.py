@@ -46,13 +46,18 @@ class Paragraph:
 
 @dataclass(frozen=True)
 class Table:
-    """A table under its title. ``numeric`` columns are set flush right."""
+    """A table under its title. All columns but those of ``text``, by their places, are numbers and set flush right."""
 
     title: str
     header: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
-    numeric: tuple[bool, ...]
+    text: tuple[int, ...] = (0,)
     kind: ClassVar[str] = "table"
+
+    @property
+    def numeric(self) -> tuple[bool, ...]:
+        """Whether a column is set flush right."""
+        return tuple(place not in self.text for place in range(len(self.header)))
 
 
 @dataclass(frozen=True)
@@ -100,7 +105,7 @@ class Chart:
     @cached_property
     def svg(self) -> bytes:
         """The figure as SVG: rendered once, for the page and as a file."""
-        from precice_lb.report.figure import figure_bytes
+        from precice_lb.report.style import figure_bytes
 
         return figure_bytes(self.figure, "svg")
 

@@ -51,8 +51,7 @@ def health_blocks(
         "median compute: per time window, the median per coupling iteration after warm-up times the mean iterations; "
         "spread: of one window, error: of that median (standard deviations)"
     )
-    numeric = (False, False, *[True] * (len(header) - 2))
-    table = Table("Recorded runs: what their windows say of them", header, rows, numeric)
+    table = Table("Recorded runs: what their windows say of them", header, rows, (0, 1))
     return [table, Paragraph(text), *_not_judged(result)]
 
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     from precice_lb.recommend import Recommendation
 
-__all__ = ["Landscape", "ScalingCurve", "landscape_of", "scaling_curve"]
+__all__ = ["Landscape", "ScalingCurve", "landscape_of", "scaling_curves"]
 
 Array = NDArray[np.float64]
 
@@ -32,16 +32,18 @@ class ScalingCurve:
     measured: tuple[float, float]
 
 
-def scaling_curve(recommendation: Recommendation, who: str) -> ScalingCurve:
-    """Evaluate the model of a participant over its ranks."""
-    counts = np.asarray(recommendation.measurements.samples[who], dtype=float)[:, 0]
-    first, last = float(counts.min()), float(counts.max())
-    shown = [first, last, float(recommendation.split[who])]
-    if "present" in recommendation.alternatives:
-        shown.append(float(recommendation.alternatives["present"].split[who]))
-    ranks = np.unique(np.concatenate([np.geomspace(min(shown), max(shown), _GRID_POINTS), shown]))
-    low, high = _interval(recommendation, who, ranks) or (None, None)
-    return ScalingCurve(ranks, _predict(recommendation.models[who], ranks), low, high, (first, last))
+def scaling_curves(recommendation: Recommendation) -> dict[str, ScalingCurve]:
+    """Evaluate the model of each participant over its ranks."""
+    present = recommendation.alternatives.get("present")
+    curves = {}
+    for who, chosen in recommendation.split.items():
+        counts = np.asarray(recommendation.measurements.samples[who], dtype=float)[:, 0]
+        first, last = float(counts.min()), float(counts.max())
+        shown = [first, last, float(chosen), *([float(present.split[who])] if present is not None else [])]
+        ranks = np.unique(np.concatenate([np.geomspace(min(shown), max(shown), _GRID_POINTS), shown]))
+        low, high = _interval(recommendation, who, ranks) or (None, None)
+        curves[who] = ScalingCurve(ranks, _predict(recommendation.models[who], ranks), low, high, (first, last))
+    return curves
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,8 +16,6 @@ from precice_lb.report.markdown import blocks_markdown
 from precice_lb.report.recommendation import recommendation_blocks
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
     from precice_lb.recommend import Recommendation
     from precice_lb.report.truth import Truth
 
@@ -64,34 +62,22 @@ def write_documents(
     text = attempted(_MARKDOWN_NAME, lambda: report_markdown(recommendation, truth=truth).encode())
     if text is not None:
         written += write_files(directory, {_MARKDOWN_NAME: text}, "the report")
-    figures: dict[str, Callable[[], Figure]] = {_FIGURE_STEM: lambda: _scaling(recommendation)}
-    if recommendation.plan is not None:
-        figures[_PLAN_STEM] = lambda: _budget(recommendation)
-    for stem, draw in figures.items():
-        drawn = attempted(f"the figure {stem}", partial(_rendered, draw))
+    figures = (_FIGURE_STEM, _PLAN_STEM) if recommendation.plan is not None else (_FIGURE_STEM,)
+    for stem in figures:
+        drawn = attempted(f"the figure {stem}", partial(_drawn, recommendation, stem))
         if drawn is not None:
-            written += write_files(directory, {f"{stem}.{kind}": each for kind, each in drawn.items()}, "the report")
+            written += write_files(directory, drawn, "the report")
     return written
 
 
-# Drawing loads matplotlib, which takes longer than everything else here.
-def _scaling(recommendation: Recommendation) -> Figure:
+def _drawn(recommendation: Recommendation, stem: str) -> dict[str, bytes]:
+    # Drawing loads matplotlib, which takes longer than everything else here.
     from precice_lb.report.figure import draw_recommendation
-
-    return draw_recommendation(recommendation)
-
-
-def _budget(recommendation: Recommendation) -> Figure:
     from precice_lb.report.plan_figure import draw_plan
+    from precice_lb.report.style import figure_files
 
-    return draw_plan(recommendation)
-
-
-def _rendered(draw: Callable[[], Figure]) -> dict[str, bytes]:
-    from precice_lb.report.figure import figure_bytes
-
-    figure = draw()
-    return {kind: figure_bytes(figure, kind) for kind in ("svg", "png")}
+    draw = draw_plan if stem == _PLAN_STEM else draw_recommendation
+    return figure_files(stem, draw(recommendation))
 
 
 def write_files(directory: str | Path, contents: Mapping[str, bytes], what: str) -> list[Path]:

@@ -167,7 +167,7 @@ def fit_table(fit: ParticipantFit, name: str, level: float) -> Table:
         else:
             row += [f"{judged.mse:.3g}", percent(judged.coverage), str(judged.not_positive)]
         rows.append(tuple(row))
-    return Table(title, tuple(header), tuple(rows), (False, *[True] * (len(header) - 1)))
+    return Table(title, tuple(header), tuple(rows))
 
 
 def fit_blocks(fits: Sequence[ParticipantFit], level: float) -> list[Block]:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from precice_lb.exceptions import PreciceLBError
 from precice_lb.report.fit import ParticipantFit
-from precice_lb.report.style import GREY, look, new_figure, plain_log_ticks
+from precice_lb.report.style import GREY, colour_of, new_figure, plain_log_ticks
 from precice_lb.report.text import SecondsUnit, seconds_unit, visible
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def _draw_slice(axes: Axes, fit: ParticipantFit, values: Array, unit: SecondsUni
     points = np.column_stack([ranks, np.tile(values, (len(ranks), 1))])
     low, high = fit.seconds[here].min(), fit.seconds[here].max()
     for index, each in enumerate(_shown(fit)):
-        colour, _ = look(index)
+        colour = colour_of(index)
         curve = np.asarray(each.model.predict(points), dtype=np.float64)
         curve = np.where(np.isfinite(curve) & (curve > 0), curve, np.nan)
         bounds = _interval(each.model, points, level)
@@ -90,11 +90,9 @@ def _draw_slice(axes: Axes, fit: ParticipantFit, values: Array, unit: SecondsUni
     low, high = max(low, fit.seconds[here].min() / 8), min(high, fit.seconds[here].max() * 8)
     axes.set_ylim(low / 1.25 * unit.per_second, high * 1.25 * unit.per_second)
     plain_log_ticks(axes)
-    if len(values):
-        names = ", ".join(f"{visible(k)} = {v:g}" for k, v in zip(fit.columns[1:], values, strict=True))
-        axes.set_title(names, loc="left", parse_math=False)
-    axes.set_xlabel("ranks (count)")
-    axes.set_ylabel(f"compute time per window ({unit.symbol})")
+    case = ", ".join(f"{visible(k)} = {v:g}" for k, v in zip(fit.columns[1:], values, strict=True))
+    axes.set_title(case, loc="left", parse_math=False)
+    axes.set(xlabel="ranks (count)", ylabel=f"compute time per window ({unit.symbol})")
 
 
 def _shown(fit: ParticipantFit) -> Sequence[Any]:
@@ -120,7 +118,7 @@ def _interval(model: Any, points: Array, level: float) -> tuple[Array, Array] | 
 
 def _legend(figure: Figure, fit: ParticipantFit, level: float) -> None:
     entries: list[tuple[Any, str]] = [
-        (Line2D([], [], color=look(i)[0], linestyle=_line(i), linewidth=1.6), each.learner)
+        (Line2D([], [], color=colour_of(i), linestyle=_line(i), linewidth=1.6), each.learner)
         for i, each in enumerate(_shown(fit))
     ]
     entries.append((Patch(color=GREY, alpha=0.25, linewidth=0), f"{100 * level:.0f} % interval"))
@@ -128,4 +126,4 @@ def _legend(figure: Figure, fit: ParticipantFit, level: float) -> None:
     if fit.tested.any():
         mark = Line2D([], [], color="black", marker="o", linestyle="none", markersize=4, markerfacecolor="white")
         entries.append((mark, "measured, kept for the test"))
-    figure.legend([handle for handle, _ in entries], [text for _, text in entries], loc="outside lower left", ncols=4)
+    figure.legend(*zip(*entries, strict=True), loc="outside lower left", ncols=4)

@@ -16,8 +16,8 @@ def write_fits(
     fits: Sequence[ParticipantFit], directory: str | Path, conditions: Sequence[str] = (), level: float = 0.8
 ) -> list[Path]:
     """Write fit.json, and per participant its models and figure, into a directory."""
-    from precice_lb.report.figure import figure_bytes
     from precice_lb.report.fit_figure import draw_fit
+    from precice_lb.report.style import figure_files
 
     contents = {"fit.json": json_text(fit_dict(fits, conditions)).encode()}
     for fit in fits:
@@ -28,7 +28,5 @@ def write_fits(
                 stored = {**each.model.to_dict(), "participant": fit.participant, "columns": list(fit.columns)}
                 contents[f"{stem}-{each.learner}.json"] = json_text(stored).encode()
         if any(each.model is not None for each in fit.fits):
-            figure = draw_fit(fit, level)
-            contents[f"{stem}.svg"] = figure_bytes(figure, "svg")
-            contents[f"{stem}.png"] = figure_bytes(figure, "png")
+            contents |= figure_files(stem, draw_fit(fit, level))
     return write_files(directory, contents, "models")

@@ -69,7 +69,7 @@ def _pairs(links: Sequence[LinkPartners], *, two_level: bool) -> Table:
     header = ("mesh", "ranks", names[0], "level 2", "empty", f"instead: {names[1]}", "messages", "data")
     how = "two-level" if two_level else "one-level"
     title = f"Pairs of ranks with {how} initialisation, as configured, and what they exchange per time window"
-    return Table(title, header, tuple(rows), (False, *(True,) * 7))
+    return Table(title, header, tuple(rows))
 
 
 def _partners(links: Sequence[LinkPartners], *, two_level: bool, instead: bool = False) -> Table:
@@ -86,7 +86,7 @@ def _partners(links: Sequence[LinkPartners], *, two_level: bool, instead: bool =
     header = ("mesh", "ranks of", "mean", "maximum", "without", "mean with data")
     how = "level 1" if two_level else "one level"
     title = f"Partners per rank ({how}{', with two-level initialisation instead' if instead else ''})"
-    return Table(title, header, tuple(rows), (False, False, True, True, True, True))
+    return Table(title, header, tuple(rows), (0, 1))
 
 
 def _initialisation(links: Sequence[LinkPartners]) -> Table:
@@ -100,7 +100,7 @@ def _initialisation(links: Sequence[LinkPartners]) -> Table:
             memory = (bytes_text(cost.primary_bytes), bytes_text(cost.rank_bytes))
             rows.append((found.link.title, name, *memory, f"{cost.seconds:.2g} s"))
     header = ("mesh", "initialisation", "memory, primary", "memory, each rank", "start-up")
-    return Table("Initialisation, by the stated cost model", header, tuple(rows), (False, False, True, True, True))
+    return Table("Initialisation, by the stated cost model", header, tuple(rows), (0, 1))
 
 
 def _most(links: Sequence[LinkPartners]) -> list[Table]:
@@ -115,7 +115,7 @@ def _most(links: Sequence[LinkPartners]) -> list[Table]:
         if rows:
             where = "level 1" if found.link.two_level else "level 1, with two-level initialisation instead"
             title = f"Ranks with the most partners ({where}), {found.link.title}"
-            tables.append(Table(title, ("rank", "partners", "why"), tuple(rows), (False, True, False)))
+            tables.append(Table(title, ("rank", "partners", "why"), tuple(rows), (0, 2)))
     return tables
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,12 +12,10 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
-from precice_lb.report.style import GREY, legend_below, look, new_figure
+from precice_lb.report.style import Panel, colour_of, two_panels
 from precice_lb.report.text import short_names
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
     from precice_lb.partners import LinkPartners
 
 __all__ = ["draw_partners", "histogram_panel", "matrix_panel"]
@@ -26,11 +25,7 @@ _CELLS = 400
 
 def draw_partners(found: LinkPartners) -> Figure:
     """Draw one received mesh: which ranks are connected and how much they exchange, and partners per rank."""
-    with new_figure(10.5, 5.4) as figure:
-        left, right = figure.subplots(1, 2)
-        matrix_panel(left, found)
-        histogram_panel(right, found)
-    return figure
+    return two_panels(partial(matrix_panel, found=found), partial(histogram_panel, found=found), 5.4)
 
 
 def _names(found: LinkPartners) -> list[str]:
@@ -50,51 +45,43 @@ def _binned(
     return np.asarray(image.T)
 
 
-def matrix_panel(axes: Axes, found: LinkPartners) -> None:
+def matrix_panel(panel: Panel, found: LinkPartners) -> None:
     """Draw which pairs of ranks are connected, and how much they exchange."""
-    figure, names = axes.get_figure(root=True), _names(found)
-    assert figure is not None
+    axes, names = panel.axes, _names(found)
     extent = (-0.5, found.ranks[0] - 0.5, found.ranks[1] - 0.5, -0.5)
     connected = _binned(found.connected, found.ranks) > 0
     shade = np.where(connected, 0.82, 1.0)
     axes.imshow(shade, extent=extent, cmap="gray", vmin=0, vmax=1, aspect="auto", interpolation="nearest")
-    entries: list[tuple[Patch, str]] = [(Patch(color="#D1D1D1"), f"connected{_how(found)}")]
+    panel.name(Patch(color="#D1D1D1"), f"connected{_how(found)}")
     if found.level_2 is not None and found.vertices is not None and len(found.level_2):
         image = _binned(found.level_2, found.ranks, found.vertices.astype(float))
         shown = np.ma.masked_equal(image, 0)
         norm = LogNorm(max(float(shown.min()), 1), max(float(shown.max()), 10))
         drawn = axes.imshow(shown, extent=extent, cmap="viridis_r", norm=norm, aspect="auto", interpolation="nearest")
-        figure.colorbar(drawn, ax=axes, label="vertices exchanged (count)", shrink=0.85)
-        entries.append((Patch(color="#2A788E"), "exchanges data (level 2)"))
+        axes.figure.colorbar(drawn, ax=axes, label="vertices exchanged (count)", shrink=0.85)
+        panel.name(Patch(color="#2A788E"), "exchanges data (level 2)")
     axes.grid(False)
-    axes.set_xlabel(f"rank of {names[0]}, the provider", parse_math=False)
-    axes.set_ylabel(f"rank of {names[1]}, the receiver", parse_math=False)
-    mesh = short_names([found.link.mesh], 20)[found.link.mesh]
-    axes.set_title(f"Pairs of ranks over mesh {mesh}", loc="left", parse_math=False)
+    title = f"Pairs of ranks over mesh {short_names([found.link.mesh], 20)[found.link.mesh]}"
+    panel.label(title, f"rank of {names[0]}, the provider", f"rank of {names[1]}, the receiver")
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_major_locator(MaxNLocator(integer=True))
-    legend_below(axes, entries)
 
 
-def histogram_panel(axes: Axes, found: LinkPartners) -> None:
+def histogram_panel(panel: Panel, found: LinkPartners) -> None:
     """Draw how many partners the ranks of both sides have."""
-    names = _names(found)
+    axes, names = panel.axes, _names(found)
     sides = [found.partners(side, found.connected) for side in (0, 1)]
     most = max(int(each.max()) for each in sides)
     step = max(-(-(most + 1) // 40), 1)
     edges = np.arange(0, most + step + 1, step)
-    entries = []
     for side, partners in enumerate(sides):
         share = np.histogram(partners, edges)[0] / len(partners) * 100
-        colour = look(side)[0]
+        colour = colour_of(side)
         axes.stairs(share, edges - 0.5, fill=True, color=colour, alpha=0.35)
         axes.stairs(share, edges - 0.5, color=colour, linewidth=1.4)
         axes.axvline(float(partners.mean()), color=colour, linestyle="--", linewidth=1.2)
-        entries.append((Patch(color=colour), f"{names[side]}: mean {partners.mean():.1f}, at most {partners.max()}"))
-    axes.plot([], [], color=GREY, linestyle="--")
-    axes.set_xlabel(f"partners of a rank{_how(found)} (count)")
-    axes.set_ylabel("share of the participant's ranks (%)")
-    axes.set_title("Partners per rank (dashed: mean)", loc="left")
+        panel.name(Patch(color=colour), f"{names[side]}: mean {partners.mean():.1f}, at most {partners.max()}")
+    xlabel = f"partners of a rank{_how(found)} (count)"
+    panel.label("Partners per rank (dashed: mean)", xlabel, "share of the participant's ranks (%)")
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.set_ylim(bottom=0)
-    legend_below(axes, entries)

@@ -22,18 +22,16 @@ __all__ = ["partners_of_split", "write_partners", "write_partners_beside"]
 
 def write_partners(report: PartnersReport, directory: str | Path) -> list[Path]:
     """Write partners.json, partners.h5, a rank order and one picture per received mesh into a directory."""
-    from precice_lb.report.figure import figure_bytes
     from precice_lb.report.partners_figure import draw_partners
+    from precice_lb.report.style import figure_files
 
     contents = {
         "partners.json": json_text(report.to_dict()).encode(),
         "MPICH_RANK_ORDER": rank_order_text(report.placement).encode(),
     }
     for found in report.links:
-        figure = draw_partners(found)
         stem = file_stem(f"partners-{found.link.mesh}-{found.link.receiver}")
-        contents[f"{stem}.svg"] = figure_bytes(figure, "svg")
-        contents[f"{stem}.png"] = figure_bytes(figure, "png")
+        contents |= figure_files(stem, draw_partners(found))
     written = write_files(directory, contents, "partners")
     pairs = Path(directory) / "partners.h5"
     write_pairs(report, pairs)

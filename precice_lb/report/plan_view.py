@@ -45,7 +45,7 @@ def near_table(recommendation: Recommendation) -> Table:
     if not rows:
         title += ": none other"
     header = ("ranks as above", *extra, f"window ({unit.symbol})", "longer")
-    return Table(title, header, tuple(rows), (False, *[True] * (len(extra) + 2)))
+    return Table(title, header, tuple(rows))
 
 
 def tradeoff_table(recommendation: Recommendation) -> Table:
@@ -66,7 +66,7 @@ def tradeoff_table(recommendation: Recommendation) -> Table:
         )  # fmt: skip
     what = recommendation.unit
     header = (what, "ranks as above", f"window ({unit.symbol})", "core-h/1000 windows", "efficiency", "")
-    return Table("Time against cost", header, tuple(rows), (True, False, True, True, True, False))
+    return Table("Time against cost", header, tuple(rows), (1, 5))
 
 
 def plan_facts(recommendation: Recommendation, names: Mapping[str, str]) -> list[tuple[str, str]]:

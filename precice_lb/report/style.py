@@ -1,18 +1,26 @@
-"""The look of our figures: palette, markers, legends below the axes, and round numbers on logarithmic axes."""
+"""How our figures look: palette, markers, legends below the axes, and round numbers on logarithmic axes.
+
+They are drawn with matplotlib's objects alone (no pyplot, no global figure), in a palette that colour-blind readers can
+tell apart (Okabe and Ito), with a marker of its own per participant. Importing this module loads matplotlib.
+"""
 
 from __future__ import annotations
 
+import io
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from matplotlib import style
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
 from matplotlib.ticker import FixedLocator, NullFormatter, NullLocator, StrMethodFormatter
 from matplotlib.transforms import ScaledTranslation
+from numpy.typing import ArrayLike
 
 from precice_lb.report.text import cells
 
@@ -25,20 +33,30 @@ __all__ = [
     "COLOURS",
     "GREY",
     "GRID",
-    "drawing",
-    "legend_below",
-    "look",
+    "HATCHED",
+    "MARKS",
+    "Bars",
+    "Panel",
+    "colour_of",
+    "figure_bytes",
+    "figure_files",
+    "marker_of",
     "new_figure",
     "one_panel",
     "panels",
     "plain_log_ticks",
     "strips",
+    "two_panels",
 ]
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 GREY = "#5A5A5A"
 GRID = "#E4E4E4"
+HATCHED: dict[str, Any] = {"facecolor": "none", "edgecolor": GREY, "hatch": "////", "linewidth": 0.6}
+"""How waiting for partners looks."""
+MARKS = {"equal": "D", "degrees-of-freedom": "s", "present": "^"}
+"""Markers of the splits beside the recommended one."""
 # Of a figure of one panel, in inches: about a telephone's screen, so that its letters can be read there.
 _WIDTH = 4.2
 # What ticks and the label of the vertical axis take beside a legend, in inches.
@@ -86,19 +104,142 @@ def new_figure(width: float, height: float) -> Iterator[Figure]:
         figure.set_layout_engine("none")
 
 
-def look(index: int) -> tuple[str, str]:
-    """Colour and marker of the participant at a position; the colours repeat after six, pairs after 42."""
-    return COLOURS[index % len(COLOURS)], _MARKERS[index % len(_MARKERS)]
+def figure_bytes(figure: Figure, kind: str) -> bytes:
+    """Render a figure, the same bytes every time for the same figure."""
+    metadata = {"Date": None, "Creator": "precice-lb"} if kind == "svg" else {"Software": "precice-lb"}
+    buffer = io.BytesIO()
+    with drawing():
+        figure.savefig(buffer, format=kind, metadata=metadata)
+    return buffer.getvalue()
 
 
-def one_panel(draw: Callable[[Axes], None], height: float = 2.9) -> Figure:
+def figure_files(stem: str, figure: Figure) -> dict[str, bytes]:
+    """Render a figure as files: SVG and PNG by name."""
+    return {f"{stem}.{kind}": figure_bytes(figure, kind) for kind in ("svg", "png")}
+
+
+def colour_of(index: int) -> str:
+    """Colour of the participant at a position; it repeats after six."""
+    return COLOURS[index % len(COLOURS)]
+
+
+def marker_of(index: int) -> str:
+    """Its marker: pairs of both repeat after 42."""
+    return _MARKERS[index % len(_MARKERS)]
+
+
+class Bars(NamedTuple):
+    """Horizontal bars below a heading, each with its tick's label and stacked parts: lengths and how they look."""
+
+    heading: str
+    bars: Sequence[tuple[str, Sequence[tuple[float, dict[str, Any]]]]]
+    # Where a black line ends them.
+    end: float | None = None
+
+
+class Panel:
+    """An axes with the entries of its legend."""
+
+    def __init__(self, axes: Axes) -> None:
+        self.axes = axes
+        self._entries: list[tuple[Any, str]] = []
+
+    def name(self, handle: Any, text: str) -> None:
+        """Say in the legend what something is."""
+        self._entries.append((handle, text))
+
+    def name_area(self, colour: str, text: str) -> None:
+        """Say in the legend what is shaded."""
+        self.name(Patch(color=colour, alpha=0.25, linewidth=0), text)
+
+    def line(self, x: ArrayLike, y: ArrayLike, text: str, **style: Any) -> None:
+        """Draw a line and name it."""
+        (line,) = self.axes.plot(x, y, **style)
+        self.name(line, text)
+
+    def mark(self, text: str, x: float, y: float, marker: str = "*", **style: Any) -> None:
+        """Mark a split, the recommended one by a star, and name the mark."""
+        size = 15 if marker == "*" else 7
+        style = {"color": "#F0E442", "markeredgecolor": "black", "linestyle": "none", "marker": marker, **style}
+        self.axes.plot([x], [y], markersize=size, zorder=6 if marker == "*" else 5, **style)
+        self.name(Line2D([], [], markersize=min(size, 11), **style), text)
+
+    def bars(self, groups: Iterable[Bars], **heading: Any) -> None:
+        """Draw groups of horizontal bars below each other."""
+        axes, place, ticks = self.axes, 0.0, []
+        for group in groups:
+            if group.heading:
+                place += 1.1
+                at = axes.get_yaxis_transform()
+                axes.text(0.008, place - 0.06, group.heading, transform=at, va="bottom", parse_math=False, **heading)
+            top = place
+            for label, parts in group.bars:
+                begin = 0.0
+                for length, shape in parts:
+                    axes.barh(place + 0.45, length, 0.8, left=begin, **shape)
+                    begin += length
+                ticks.append((place + 0.45, label))
+                place += 1.0
+            if group.end is not None:
+                axes.plot([group.end] * 2, [top, place], color="black", linewidth=2)
+        axes.set_ylim(place + 0.2, 0.0)
+        axes.set_xlim(left=0.0)
+        axes.set_yticks([at for at, label in ticks if label], [label for _, label in ticks if label], parse_math=False)
+        axes.tick_params(axis="y", length=0)
+        axes.spines["left"].set_visible(False)
+        axes.grid(axis="y", visible=False)
+
+    def label(self, title: str, xlabel: str, ylabel: str) -> None:
+        """Set title and labels, in which no name is read as a formula."""
+        self.axes.set_title(title, loc="left", parse_math=False)
+        self.axes.set_xlabel(xlabel, parse_math=False)
+        self.axes.set_ylabel(ylabel, parse_math=False)
+
+    def legend(self) -> Legend:
+        """Put a legend below the axes and its label: of two columns, or of one where labels are too long for two."""
+        axes, figure = self.axes, self.axes.get_figure(root=True)
+        assert figure is not None
+        below = -(38.0 + 12.0 * axes.get_xlabel().count("\n")) / 72.0
+        spec = axes.get_subplotspec()
+        columns = 1 if spec is None else spec.get_gridspec().ncols
+        width = (figure.get_figwidth() / columns - _BESIDE) * figure.dpi
+        # A script that the font lacks is drawn by another one, whose width is not known.
+        known = all(cells(label) == len(label) for _, label in self._entries)
+        for ncols in (2, 1) if known else (1,):
+            # Labels are set afterwards: one that begins with "_" would be left out.
+            legend = axes.legend(
+                [handle for handle, _ in self._entries],
+                [str(index) for index in range(len(self._entries))],
+                loc="upper left",
+                bbox_to_anchor=(0.0, 0.0),
+                bbox_transform=axes.transAxes + ScaledTranslation(0.0, below, figure.dpi_scale_trans),
+                ncols=ncols,
+                borderaxespad=0.0,
+            )
+            for text, (_, label) in zip(legend.get_texts(), self._entries, strict=True):
+                text.set_parse_math(False)
+                text.set_text(label)
+            if legend.get_window_extent().width <= width:
+                break
+        return legend
+
+
+def one_panel(draw: Callable[[Panel], None], height: float = 2.9) -> Figure:
     """Make a figure of one panel, narrow enough for a telephone."""
     with new_figure(_WIDTH, height) as figure:
-        axes = figure.subplots()
-        draw(axes)
-        legend = axes.get_legend()
-        if legend is not None:
-            figure.set_figheight(height + legend.get_window_extent().height / figure.dpi)
+        panel = Panel(figure.subplots())
+        draw(panel)
+        figure.set_figheight(height + panel.legend().get_window_extent().height / figure.dpi)
+    return figure
+
+
+def two_panels(left: Callable[[Panel], None], right: Callable[[Panel], None], height: float) -> Figure:
+    """Make a figure of two panels side by side."""
+    with new_figure(10.5, height) as figure:
+        for axes, draw in zip(figure.subplots(1, 2), (left, right), strict=True):
+            panel = Panel(axes)
+            draw(panel)
+            panel.legend()
     return figure
 
 
@@ -140,35 +281,6 @@ def strips(
         figure.supylabel(ylabel, fontsize="medium")
         figure.colorbar(colours, ax=list(grid), orientation="horizontal", label=bar, aspect=40, fraction=0.06)
     return figure
-
-
-def legend_below(axes: Axes, entries: Sequence[tuple[Any, str]]) -> Legend:
-    """Put a legend below an axes and its label: of two columns, or of one where labels are too long for two."""
-    figure = axes.get_figure(root=True)
-    assert figure is not None
-    below = -(38.0 + 12.0 * axes.get_xlabel().count("\n")) / 72.0
-    spec = axes.get_subplotspec()
-    columns = 1 if spec is None else spec.get_gridspec().ncols
-    room = (figure.get_figwidth() / columns - _BESIDE) * figure.dpi
-    # A script that the font lacks is drawn by another one, whose width is not known.
-    known = all(cells(label) == len(label) for _, label in entries)
-    for ncols in (2, 1) if known else (1,):
-        # Labels are set afterwards: one that begins with "_" would be left out.
-        legend = axes.legend(
-            [handle for handle, _ in entries],
-            [str(index) for index in range(len(entries))],
-            loc="upper left",
-            bbox_to_anchor=(0.0, 0.0),
-            bbox_transform=axes.transAxes + ScaledTranslation(0.0, below, figure.dpi_scale_trans),
-            ncols=ncols,
-            borderaxespad=0.0,
-        )
-        for text, (_, label) in zip(legend.get_texts(), entries, strict=True):
-            text.set_parse_math(False)
-            text.set_text(label)
-        if legend.get_window_extent().width <= room:
-            break
-    return legend
 
 
 def plain_log_ticks(axes: Axes, x: bool = True, whole: bool = True) -> None:

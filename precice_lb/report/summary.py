@@ -32,27 +32,27 @@ class Quantity:
     """Mean seconds per time window of one quantity over the ranks of a participant; NaN where not measured."""
 
     # Mean over the ranks that can tell.
-    mean: float
+    mean_seconds: float
     # The rank with the most seconds, and these.
     slowest_rank: int | None
-    slowest: float
+    slowest_seconds: float
     # The rank with the fewest seconds, and these.
     fastest_rank: int | None
-    fastest: float
+    fastest_seconds: float
     # The mean over the participant's mean window time; that of all quantities is 1.
     share: float
 
     @property
     def measured(self) -> bool:
         """Whether some rank measured it."""
-        return not math.isnan(self.mean)
+        return not math.isnan(self.mean_seconds)
 
 
 @dataclass(frozen=True)
 class Iteration:
     """One coupling iteration, by its number in the window: in how many windows, mean own and wait seconds."""
 
-    number: int
+    iteration: int
     windows: int
     compute_seconds: float
     wait_seconds: float

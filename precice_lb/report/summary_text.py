@@ -54,7 +54,7 @@ def run_table(run: RunSummary, names: Mapping[str, str]) -> Table:
     over = f"over {plural(windows, 'window')} after a warm-up of {run.warmup_windows}"
     title = f"Run {run.name}: mean time per time window, {over}"
     header = ("participant", "time", f"mean ({unit.symbol})", "share", "slowest rank", "fastest rank")
-    return Table(title, header, tuple(rows), (False, False, True, True, True, True))
+    return Table(title, header, tuple(rows), (0, 1))
 
 
 def rank_table(run: RunSummary, each: ParticipantSummary, names: Mapping[str, str]) -> Table:
@@ -79,7 +79,7 @@ def rank_table(run: RunSummary, each: ParticipantSummary, names: Mapping[str, st
     header = ("rank", f"solve ({symbol})", "mapping", "partners", "own ranks", "overhead", "busy", "partners")
     star = "; *: receives no data, its waiting looks like solve" if each.silent_ranks else ""
     title = f"{names[each.participant]}: mean time per time window and rank, waits for partners and for own ranks{star}"
-    return Table(title, header, tuple(rows), (True,) * len(header))
+    return Table(title, header, tuple(rows), ())
 
 
 def notes(run: RunSummary, names: Mapping[str, str]) -> list[tuple[str, str]]:
@@ -123,11 +123,11 @@ def _unit(run: RunSummary) -> SecondsUnit:
 def _cells(unit: SecondsUnit, quantity: Quantity, ranks: int) -> tuple[str, ...]:
     if not quantity.measured:
         return _NOT_MEASURED, "", "", ""
-    cells = unit.number(quantity.mean), percent(quantity.share)
+    cells = unit.number(quantity.mean_seconds), percent(quantity.share)
     if ranks == 1:
         return *cells, "", ""
-    slowest = f"{unit.number(quantity.slowest)} (#{quantity.slowest_rank})"
-    return *cells, slowest, f"{unit.number(quantity.fastest)} (#{quantity.fastest_rank})"
+    slowest = f"{unit.number(quantity.slowest_seconds)} (#{quantity.slowest_rank})"
+    return *cells, slowest, f"{unit.number(quantity.fastest_seconds)} (#{quantity.fastest_rank})"
 
 
 def _lost(run: RunSummary, names: Mapping[str, str]) -> str:
@@ -155,7 +155,7 @@ def _iterations(each: ParticipantSummary) -> str:
     told = [one for one in each.iterations if math.isfinite(one.compute_seconds)]
     if not told:
         return f"{counts}; mean compute time of each {_NOT_MEASURED}"
-    first = ", ".join(f"#{one.number} {unit.text(one.compute_seconds)}" for one in told[:_ITERATIONS_NAMED])
+    first = ", ".join(f"#{one.iteration} {unit.text(one.compute_seconds)}" for one in told[:_ITERATIONS_NAMED])
     return f"{counts}; mean compute time: {first}{', …' if len(told) > _ITERATIONS_NAMED else ''}"
 
 

@@ -113,7 +113,6 @@ def split_table(recommendation: Recommendation, names: Mapping[str, str]) -> Tab
         f"{said} means per time window (solve with own mapping and overhead)",
         header,
         tuple(rows),
-        (False, *[True] * (len(header) - 1)),
     )
 
 
@@ -139,8 +138,8 @@ def comparison_table(recommendation: Recommendation) -> Table:
     if known:
         sure = ["", *(percent(other.probability, 0) for other in others.values())]
         table = tuple((*row, probability) for row, probability in zip(rows, sure, strict=True))
-        return Table("Compared with", (*header, "faster with"), table, (False, False, True, True, True))
-    return Table("Compared with", header, tuple(rows), (False, False, True, True))
+        return Table("Compared with", (*header, "faster with"), table, (0, 1))
+    return Table("Compared with", header, tuple(rows), (0, 1))
 
 
 def measured_table(recommendation: Recommendation) -> Table:
@@ -163,7 +162,7 @@ def measured_table(recommendation: Recommendation) -> Table:
         "ranks as above", "runs", f"measured ({unit.symbol})", f"predicted ({unit.symbol})", "off by",
         "noise explains", "",
     )  # fmt: skip
-    return Table("Mean windows of measured splits, and what is predicted", header, rows, (False, *[True] * 5, False))
+    return Table("Mean windows of measured splits, and what is predicted", header, rows, (0, 6))
 
 
 def split_text(split: Mapping[str, int]) -> str:
@@ -191,8 +190,12 @@ def evidence_table(recommendation: Recommendation, names: Mapping[str, str]) -> 
             )  # fmt: skip
     extra = ["case"] if any(aimed.values()) else []
     header = ("participant", *extra, "ranks", f"measured ({unit.symbol})", f"model ({unit.symbol})", "model off by")
-    numeric = (False, *[False] * len(extra), True, True, True, True)
-    return Table("Measured compute time per window (median of each run), and the model", header, tuple(rows), numeric)
+    return Table(
+        "Measured compute time per window (median of each run), and the model",
+        header,
+        tuple(rows),
+        (0, 1) if extra else (0,),
+    )
 
 
 def failed_tables(recommendation: Recommendation, names: Mapping[str, str]) -> list[Table]:
@@ -207,7 +210,7 @@ def failed_tables(recommendation: Recommendation, names: Mapping[str, str]) -> l
         for failed in recommendation.failed_splits
     ]
     title = "Failed, and so not recommended"
-    return [Table(title, ("ranks", "runs", "why"), tuple(rows), (False, True, False))] if rows else []
+    return [Table(title, ("ranks", "runs", "why"), tuple(rows), (0, 2))] if rows else []
 
 
 def facts(recommendation: Recommendation, names: Mapping[str, str], *, brief: bool = False) -> list[tuple[str, str]]:
@@ -278,7 +281,7 @@ def truth_table(truth: Truth) -> Table:
         for kind in truth.splits
     ]
     header = ("split", "ranks in the order above", f"true window ({unit.symbol})", "regret")
-    return Table("Under the law of the emulated load", header, tuple(rows), (False, False, True, True))
+    return Table("Under the law of the emulated load", header, tuple(rows), (0, 1))
 
 
 def _true(unit: SecondsUnit, truth: Truth, kind: str) -> str:

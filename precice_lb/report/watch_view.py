@@ -49,7 +49,7 @@ def watch_table(snapshot: Snapshot, *, ascii_only: bool = False) -> Table:
         f"{percent(snapshot.waiting, 0)} of all core time waits for partners"
     )
     header = ("participant", "ranks", f"wall ({unit.symbol})", f"compute ({unit.symbol})")
-    return Table(title, (*header, "waits", "so far", "load", "course"), tuple(rows), (False, *[True] * 7))
+    return Table(title, (*header, "waits", "so far", "load", "course"), tuple(rows))
 
 
 def watch_facts(snapshot: Snapshot) -> list[str]:

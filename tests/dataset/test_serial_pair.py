@@ -48,7 +48,7 @@ def test_work_sums_to_the_window_and_hidden_waits_count_as_waits(tmp_path: Path,
     (summary,) = summarise([run])
     for part in summary.participants:
         assert sum(each.share for each in part.quantities.values()) == pytest.approx(1.0)
-        assert part.quantities["overhead"].mean == pytest.approx(0.0, abs=1.1 * TRANSFER)
+        assert part.quantities["overhead"].mean_seconds == pytest.approx(0.0, abs=1.1 * TRANSFER)
         assert part.compute_seconds + part.wait_seconds == pytest.approx(part.window_seconds, abs=1.1 * TRANSFER)
 
 

@@ -189,9 +189,7 @@ def test_the_page_is_self_contained_and_labelled(page: Page) -> None:
 
 
 def test_tables_of_long_texts_get_the_width_of_the_page() -> None:
-    short, long = (
-        Table(name, ("a", "b"), ((text, "1"),), (False, True)) for name, text in (("s", "x"), ("l", "x" * 60))
-    )
+    short, long = (Table(name, ("a", "b"), ((text, "1"),)) for name, text in (("s", "x"), ("l", "x" * 60)))
     text = page_html(Page("title", "", (Section("one", "One", (short, long)),)))
     assert re.findall(r'class="(scroll[^"]*)"', text) == ["scroll", "scroll wide"]
 

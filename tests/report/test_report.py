@@ -21,8 +21,9 @@ from precice_lb.emulation import CostLaw
 from precice_lb.exceptions import DataError
 from precice_lb.recommend import Recommendation, load_sources, recommend
 from precice_lb.report.documents import json_text, report_markdown, write_documents
-from precice_lb.report.figure import draw_recommendation, figure_bytes
+from precice_lb.report.figure import draw_recommendation
 from precice_lb.report.recommendation import recommendation_blocks
+from precice_lb.report.style import figure_bytes
 from precice_lb.report.terminal import console, rendered
 from precice_lb.report.text import listed, markdown, seconds_unit, short_names, visible
 from precice_lb.report.truth import judge

@@ -48,9 +48,9 @@ def test_planted_times_ranks_and_imbalances_are_recovered(tmp_path: Path) -> Non
     assert (inner.participant, inner.ranks, inner.windows) == ("Inner", 3, 2)
     solve = inner.quantities["solve"]
     assert (solve.slowest_rank, solve.fastest_rank) == (0, 1)
-    assert (solve.mean, solve.slowest, solve.fastest) == pytest.approx((0.2, 0.3, 0.1))
-    assert inner.quantities["mapping"].mean == pytest.approx(0.02)
-    assert inner.quantities["overhead"].mean == pytest.approx(0.03)
+    assert (solve.mean_seconds, solve.slowest_seconds, solve.fastest_seconds) == pytest.approx((0.2, 0.3, 0.1))
+    assert inner.quantities["mapping"].mean_seconds == pytest.approx(0.02)
+    assert inner.quantities["overhead"].mean_seconds == pytest.approx(0.03)
     assert solve.share == pytest.approx(0.2 / 0.4)
     assert inner.imbalance == pytest.approx(0.2 / 0.35)
     # The least wait of a rank is the transfer; Outer waits 0.29 s, so that with it it works 0.16 s of its 0.4 s.
@@ -161,7 +161,7 @@ def test_waits_measured_in_some_windows_only_are_used_and_said_so(tmp_path: Path
     rows = [row(w, 0.1, 0.2, 0.15, 0.0) for w in (1, 2, 3)] + [row(4, 0.1, 0.2, None, None)]  # type: ignore[arg-type]
     write_store(tmp_path, rows, "Inner", timing_source="precice-profiling fundamental", configuration=configuration())
     (run,) = summarise(load_runs([tmp_path]))
-    assert run.participants[0].quantities["partner_wait"].mean == pytest.approx(0.15)
+    assert run.participants[0].quantities["partner_wait"].mean_seconds == pytest.approx(0.15)
     told = in_one_line(rendered(summary_blocks([run])))
     assert "wait of Inner: measured in 2 of 3 time windows" in told
     assert "mapping and wait of Inner: from precice-profiling fundamental" in told
@@ -181,7 +181,7 @@ def test_ranks_that_receive_nothing_do_not_count_as_busy(tmp_path: Path) -> None
     assert part.silent_ranks == (2,)
     assert part.imbalance == pytest.approx(0.1)
     assert part.quantities["solve"].slowest_rank == 0
-    assert part.quantities["solve"].mean == pytest.approx(0.095)
+    assert part.quantities["solve"].mean_seconds == pytest.approx(0.095)
     assert np.isnan(part.rank_seconds["own_rank_wait"][2])
     told = in_one_line(rendered(summary_blocks([run], per_rank=True)))
     assert "rank 2 without received data" in told
@@ -199,8 +199,8 @@ def test_times_are_means_that_add_up_whatever_single_windows_do(tmp_path: Path) 
     write_store(tmp_path, twin, "Outer", configuration=text)
     (run,) = summarise(load_runs([tmp_path]))
     inner = run.participants[0]
-    assert inner.quantities["solve"].mean == pytest.approx(np.mean(solves[1:]))
-    assert inner.compute_seconds > inner.quantities["solve"].mean
+    assert inner.quantities["solve"].mean_seconds == pytest.approx(np.mean(solves[1:]))
+    assert inner.compute_seconds > inner.quantities["solve"].mean_seconds
     assert inner.usual_window_seconds == pytest.approx(0.2)
     for part in run.participants:
         assert sum(each.share for each in part.quantities.values()) == pytest.approx(1.0)
@@ -218,4 +218,4 @@ def test_windows_without_a_known_wait_count_nowhere(tmp_path: Path) -> None:
     write_store(tmp_path, rows, "Inner", configuration=configuration())
     (run,) = summarise(load_runs([tmp_path], warmup=1))
     solve = run.participants[0].quantities["solve"]
-    assert (solve.mean, solve.share) == (pytest.approx(0.1), pytest.approx(1 / 3))
+    assert (solve.mean_seconds, solve.share) == (pytest.approx(0.1), pytest.approx(1 / 3))

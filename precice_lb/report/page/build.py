@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from precice_lb.report.attempt import attempted
-from precice_lb.report.blocks import Page, Paragraph, Section
+from precice_lb.report.blocks import Block, Page, Paragraph, Section
 from precice_lb.report.page.decision import comparison_section, recommendation_section
 from precice_lb.report.page.evidence import Evidence, provenance
 from precice_lb.report.page.follow_up import (
@@ -22,21 +22,22 @@ from precice_lb.report.view import parameters_text
 
 __all__ = ["build_page"]
 
-_SECTIONS = (
-    recommendation_section,
-    comparison_section,
-    window_section,
-    scaling_section,
-    landscape_section,
-    budget_section,
-    iterations_section,
-    imbalance_section,
-    partners_section,
-    quality_section,
-    next_section,
-    launch_section,
-    provenance_section,
-)
+# By name, which is its anchor and its name in report.json: the title, and what says it.
+_SECTIONS: dict[str, tuple[str, Callable[[Evidence], Iterable[Block]]]] = {
+    "recommendation": ("Recommendation", recommendation_section),
+    "comparison": ("Beside other splits", comparison_section),
+    "window": ("A typical window", window_section),
+    "scaling": ("Scaling curves", scaling_section),
+    "landscape": ("Window time over the split", landscape_section),
+    "budget": ("Time against core-hours", budget_section),
+    "iterations": ("Coupling iterations", iterations_section),
+    "imbalance": ("Imbalance inside participants", imbalance_section),
+    "partners": ("Partner ranks", partners_section),
+    "quality": ("Data quality", quality_section),
+    "next": ("What to measure next", next_section),
+    "launch": ("How to launch", launch_section),
+    "provenance": ("Provenance", provenance_section),
+}
 
 
 def build_page(evidence: Evidence) -> Page:
@@ -44,20 +45,18 @@ def build_page(evidence: Evidence) -> Page:
     recommendation = evidence.recommendation
     split = ranks_text({evidence.names[who]: count for who, count in recommendation.split.items()})
     case = f", {parameters_text(recommendation.parameters)}" if recommendation.parameters else ""
-    sections = tuple(_section(make, evidence) for make in _SECTIONS)
     values = {"recommendation": recommendation.to_dict(), "provenance": dict(provenance(evidence))}
     if evidence.truth is not None:
         values["emulation"] = evidence.truth.to_dict()
     return Page(
         title=f"Recommended split: {split}",
         subtitle=f"{visible(recommendation.schedule)}, {recommendation.total_ranks} {recommendation.unit}{case}",
-        sections=sections,
+        sections=tuple(_section(name, *each, evidence) for name, each in _SECTIONS.items()),
         values=values,
     )
 
 
-def _section(make: Callable[[Evidence], Section], evidence: Evidence) -> Section:
-    name = make.__name__.removesuffix("_section")
-    section = attempted(f"the report's section {name!r}", lambda: make(evidence))
+def _section(name: str, title: str, make: Callable[[Evidence], Iterable[Block]], evidence: Evidence) -> Section:
+    blocks = attempted(f"the report's section {name!r}", lambda: tuple(make(evidence)))
     text = "This section could not be made; the command that wrote the report says why."
-    return section or Section(name, name.capitalize(), (Paragraph(text, "missing"),))
+    return Section(name, title, blocks or (Paragraph(text, "missing"),))

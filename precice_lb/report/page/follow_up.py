@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Iterator
+from functools import partial
 from typing import TYPE_CHECKING
 
 from precice_lb.exceptions import PreciceLBError
 from precice_lb.report import partners, view
-from precice_lb.report.blocks import Block, Chart, CodeBlock, DefinitionList, Paragraph, Section, Table
+from precice_lb.report.blocks import Block, Chart, CodeBlock, DefinitionList, Paragraph, Table
 from precice_lb.report.check_view import finding_blocks, health_blocks
 from precice_lb.report.page.evidence import provenance
 from precice_lb.report.page.measured import NO_RUNS
@@ -29,25 +31,24 @@ __all__ = ["launch_section", "next_section", "partners_section", "provenance_sec
 _DRAWN, _MOST_PAIRS = 4, 20_000
 
 
-def partners_section(evidence: Evidence) -> Section:
+def partners_section(evidence: Evidence) -> Iterator[Block]:
     """Show which ranks talk to each other at the recommended split, where a run kept its meshes."""
-    title = "Partner ranks"
     try:
         report = partners_of_split(evidence.sources, evidence.recommendation.split)
     except PreciceLBError as error:
-        return Section("partners", title, (Paragraph(f"Not reported: {error}.", "missing"),))
+        yield Paragraph(f"Not reported: {error}.", "missing")
+        return
     if report is None:
         text = (
             "No run among the sources kept its meshes: record one with PRECICE_LB_MESHES=coordinates to see which "
             "ranks will talk to each other. Compiled solvers leave none in stores: add <export:csv> to their "
             "participants, and name that directory to precice-lb partners."
         )
-        return Section("partners", title, (Paragraph(text, "missing"),))
-    blocks: list[Block] = []
+        yield Paragraph(text, "missing")
+        return
     for number, found in enumerate(report.links[:_DRAWN], start=1):
-        blocks += _link_charts(found, number)
-    blocks += partners.partners_blocks(report)
-    return Section("partners", title, tuple(blocks))
+        yield from _link_charts(found, number)
+    yield from partners.partners_blocks(report)
 
 
 def _link_charts(found: LinkPartners, number: int) -> list[Chart]:
@@ -66,35 +67,34 @@ def _link_charts(found: LinkPartners, number: int) -> list[Chart]:
             f"partners-{number}-pairs",
             f"Each cell is a pair of ranks of {visible(provider)} and {visible(receiver)}: grey pairs only open a "
             "connection, coloured ones exchange data.",
-            one_panel(lambda axes: matrix_panel(axes, found), 3.8),
+            one_panel(partial(matrix_panel, found=found), 3.8),
             ("provider rank", "receiver rank", "what", "vertices"),
             tuple(pairs[:_MOST_PAIRS]),
         ),
         Chart(
             f"partners-{number}-counts",
             "How many ranks have how many partners: a long tail to the right means ranks that talk to everyone.",
-            one_panel(lambda axes: histogram_panel(axes, found), 2.8),
+            one_panel(partial(histogram_panel, found=found), 2.8),
             ("participant", "rank", "partners"),
             tuple(counts),
         ),
     ]
 
 
-def quality_section(evidence: Evidence) -> Section:
+def quality_section(evidence: Evidence) -> Iterator[Block]:
     """Say whether the recorded runs are fit to learn from."""
-    title = "Data quality"
     checked, run = evidence.checked, evidence.shown_run
     if checked is None or run is None:
-        text = f"Warm-up, drift and outliers are not known. {NO_RUNS}"
-        return Section("quality", title, (Paragraph(text, "missing"),))
-    blocks = finding_blocks(checked)
+        yield Paragraph(f"Warm-up, drift and outliers are not known. {NO_RUNS.text}", "missing")
+        return
+    yield from finding_blocks(checked)
     if any(part.compute_measured for part in run.participants.values()):
-        blocks.append(windows_chart(run, evidence.labels))
+        yield windows_chart(run, evidence.labels)
     runs = short_names(dict.fromkeys(health.run for health in checked.healths), 40)
-    return Section("quality", title, (*blocks, *health_blocks(checked, runs, evidence.names)))
+    yield from health_blocks(checked, runs, evidence.names)
 
 
-def next_section(evidence: Evidence) -> Section:
+def next_section(evidence: Evidence) -> Iterator[Block]:
     """Say whether another run is worth it, and which."""
     recommendation = evidence.recommendation
     prospects = next_runs(recommendation, evidence.target_regret)
@@ -104,7 +104,8 @@ def next_section(evidence: Evidence) -> Section:
             f"What another run is worth is not known: {prospects.intervals_of} gives neither curves nor intervals. "
             "Recommend with another learner, such as bayes, to learn which run would tell most."
         )
-        return Section("next", "What to measure next", (Paragraph(text, "missing"),))
+        yield Paragraph(text, "missing")
+        return
     if not prospects.is_worth_it:
         text = (
             f"Another run is not worth it: the recommended split is expected to be {regret} slower than the best one, "
@@ -123,33 +124,30 @@ def next_section(evidence: Evidence) -> Section:
         )
     if prospects.intervals_of:
         text += f" That is judged by the intervals of {prospects.intervals_of}, which draws no curves."
-    blocks: list[Block] = [Paragraph(text)]
+    yield Paragraph(text)
     if prospects.runs:
         rows = tuple(
             (view.split_text(run.split), percent(run.regret, 2), f"{run.core_seconds / 3.6:.3g}")
             for run in prospects.runs
         )
         header = ("ranks as above", "expected regret after it", "core-h/1000 windows")
-        blocks.append(Table("Runs that would tell most", header, rows, (False, True, True)))
-    return Section("next", "What to measure next", tuple(blocks))
+        yield Table("Runs that would tell most", header, rows)
 
 
-def launch_section(evidence: Evidence) -> Section:
+def launch_section(evidence: Evidence) -> Iterator[Block]:
     """Say how to start the recommended split."""
     split, names = evidence.recommendation.split, evidence.names
     option = ",".join(f"{who}={count}" for who, count in split.items())
-    blocks: list[Block] = []
     scripts = [] if evidence.launch is None else [evidence.launch / name for name in ("run.sh", "job.sbatch")]
     found = [path for path in scripts if path.is_file()]
     if found:
-        blocks.append(
-            Paragraph(
-                f"{visible(str(evidence.launch))} holds the split ready to use: "
-                "run.sh for this machine or an allocation, job.sbatch for Slurm."
-            )
+        yield Paragraph(
+            f"{visible(str(evidence.launch))} holds the split ready to use: "
+            "run.sh for this machine or an allocation, job.sbatch for Slurm."
         )
-        blocks += [CodeBlock(path.name, _lines(path.read_text(encoding="utf-8", errors="replace"))) for path in found]
-        return Section("launch", "How to launch", tuple(blocks))
+        for path in found:
+            yield CodeBlock(path.name, _lines(path.read_text(encoding="utf-8", errors="replace")))
+        return
     commands = {}
     if evidence.shown_run is not None:
         commands = {who: str(part.metadata.get("command", "")) for who, part in evidence.shown_run.participants.items()}
@@ -157,22 +155,18 @@ def launch_section(evidence: Evidence) -> Section:
         f"mpiexec -n {count} {visible(commands.get(who) or f'<solver of {names[who]}>')} &"
         for who, count in split.items()
     ]
-    text = (
+    yield Paragraph(
         "Start every participant in its directory with its ranks, as below. For pinned cores, job scripts and other "
         f"launchers describe the case in a study file: precice-lb scripts study.toml --split {visible(option)}."
     )
-    return Section(
-        "launch",
-        "How to launch",
-        (Paragraph(text), CodeBlock("each participant with its ranks", "\n".join([*lines, "wait"]))),
-    )
+    yield CodeBlock("each participant with its ranks", "\n".join([*lines, "wait"]))
 
 
 def _lines(text: str) -> str:
     return "\n".join(visible(line) for line in re.split(r"\r\n|\r|\n", text.expandtabs(4))).rstrip("\n")
 
 
-def provenance_section(evidence: Evidence) -> Section:
+def provenance_section(evidence: Evidence) -> Iterator[Block]:
     """Say with what and from what the report was made."""
-    text = "The command below makes this report again from the same sources."
-    return Section("provenance", "Provenance", (Paragraph(text), DefinitionList(tuple(provenance(evidence)))))
+    yield Paragraph("The command below makes this report again from the same sources.")
+    yield DefinitionList(tuple(provenance(evidence)))

@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from matplotlib.cm import ScalarMappable
 from matplotlib.colors import Normalize
-from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
 from precice_lb.plural import plural
 from precice_lb.report.blocks import Chart
-from precice_lb.report.style import COLOURS, GREY, legend_below, look, one_panel, strips
+from precice_lb.report.style import COLOURS, GREY, HATCHED, Bars, Panel, colour_of, marker_of, one_panel, strips
 from precice_lb.report.summary import ParticipantSummary, RunSummary
 from precice_lb.report.summary_text import LABELS
 from precice_lb.report.text import seconds_unit, visible
@@ -35,7 +34,7 @@ _PARTS: dict[str, dict[str, Any]] = {
     "mapping": {"color": COLOURS[2]},
     "overhead": {"color": COLOURS[4]},
     "own_rank_wait": {"facecolor": "none", "edgecolor": COLOURS[3], "hatch": "\\\\\\\\", "linewidth": 0.6},
-    "partner_wait": {"facecolor": "none", "edgecolor": GREY, "hatch": "////", "linewidth": 0.6},
+    "partner_wait": HATCHED,
 }
 # Windows of a chart at most; more are averaged in groups.
 _MOST_POINTS = 400
@@ -52,7 +51,7 @@ def timeline_chart(
 ) -> Chart:
     """Draw a typical window: what the slowest and the fastest rank of each participant do, one after the other."""
     unit = seconds_unit([each.window_seconds for each in shown])
-    bars: list[tuple[ParticipantSummary, list[tuple[str, int]]]] = []
+    shown_ranks: list[tuple[ParticipantSummary, list[tuple[str, int]]]] = []
     for each in shown:
         busy = _busy(each)
         told = np.isfinite(busy)
@@ -62,49 +61,43 @@ def timeline_chart(
             continue
         most, least = int(np.nanargmax(busy)), int(np.nanargmin(busy))
         ranks = [("slowest rank", most), ("fastest rank", least)] if told.sum() > 1 else [("rank", most)]
-        bars.append((each, ranks))
+        shown_ranks.append((each, ranks))
     rows = [
         (each.participant, word, rank, part, float(each.rank_seconds[part][rank]))
-        for each, ranks in bars
+        for each, ranks in shown_ranks
         for word, rank in ranks
         for part in _order(each.participant, second)
         if np.isfinite(each.rank_seconds[part][rank])
     ]
 
-    def draw(axes: Axes) -> None:
-        place, ticks, labels = 0.0, [], []
-        for each, ranks in bars:
-            name = names.get(each.participant, visible(each.participant)[:16])
-            count = plural(each.ranks, "rank")
-            place += 1.15
-            axes.text(
-                0.008, place - 0.1, f"{name}, {count}", transform=axes.get_yaxis_transform(), va="bottom",
-                weight="bold", parse_math=False,
-            )  # fmt: skip
-            for word, rank in ranks:
-                begin = 0.0
-                for part in _order(each.participant, second):
-                    seconds = float(each.rank_seconds[part][rank])
-                    if not np.isfinite(seconds) or seconds <= 0:
-                        continue
-                    axes.barh(place + 0.45, seconds * unit.per_second, 0.8, left=begin, **_PARTS[part])
-                    begin += seconds * unit.per_second
-                ticks.append(place + 0.45)
-                labels.append(f"{word} {rank}")
-                place += 1.0
-        axes.set_ylim(place + 0.2, 0.0)
-        axes.set_xlim(left=0.0)
-        axes.set_yticks(ticks, labels)
-        axes.tick_params(axis="y", length=0)
-        axes.spines["left"].set_visible(False)
-        axes.grid(axis="y", visible=False)
-        axes.set_xlabel(f"time in the window ({unit.symbol})")
-        axes.set_ylabel("ranks")
-        axes.set_title("A typical window", loc="left")
-        used = {part for _, _, _, part, _ in rows}
-        legend_below(axes, [(Patch(**look), LABELS[part]) for part, look in _PARTS.items() if part in used])
+    used = {part for _, _, _, part, _ in rows}
+    seconds = {(who, rank, part): value * unit.per_second for who, _, rank, part, value in rows if value > 0}
+    groups = [
+        Bars(
+            f"{names.get(each.participant, visible(each.participant)[:16])}, {plural(each.ranks, 'rank')}",
+            [
+                (
+                    f"{word} {rank}",
+                    [
+                        (seconds[each.participant, rank, part], _PARTS[part])
+                        for part in _order(each.participant, second)
+                        if (each.participant, rank, part) in seconds
+                    ],
+                )
+                for word, rank in ranks
+            ],
+        )
+        for each, ranks in shown_ranks
+    ]
 
-    lines = sum(1.15 + len(ranks) for _, ranks in bars)
+    def draw(panel: Panel) -> None:
+        panel.bars(groups, weight="bold")
+        panel.label("A typical window", f"time in the window ({unit.symbol})", "ranks")
+        for part, shape in _PARTS.items():
+            if part in used:
+                panel.name(Patch(**shape), LABELS[part])
+
+    lines = sum(1.15 + len(ranks) for _, ranks in shown_ranks)
     windows = max(each.windows for each in shown)
     return Chart(
         "window",
@@ -129,26 +122,26 @@ def iterations_chart(run: CoupledRun, names: Mapping[str, str]) -> Chart:
         for window, count in zip(part.windows, part.iterations, strict=True)
     )
 
-    def draw(axes: Axes) -> None:
-        entries: list[tuple[Any, str]] = []
+    def draw(panel: Panel) -> None:
         for index, (who, part) in enumerate(run.participants.items()):
-            colour, _ = look(index)
             # Who iterates together has the same line: the later ones are drawn thinner.
             width = 1.2 + 1.2 * (len(run.participants) - 1 - index)
-            axes.step(part.windows, part.iterations, where="mid", color=colour, linewidth=width)
-            entries.append((Line2D([], [], color=colour, linewidth=width), names.get(who, visible(who)[:16])))
-        axes.axvspan(0.5, run.warmup_windows + 0.5, color=GREY, alpha=0.15, linewidth=0)
-        entries.append((Patch(color=GREY, alpha=0.25, linewidth=0), "warm-up, left out"))
-        axes.set_xlabel("time window (number)")
-        axes.set_ylabel("coupling iterations (count)")
-        axes.set_ylim(bottom=0)
-        axes.set_title("Coupling iterations per time window", loc="left")
-        for axis in (axes.xaxis, axes.yaxis):
-            axis.set_major_locator(MaxNLocator(nbins=7, integer=True))
-        legend_below(axes, entries)
+            style = {"drawstyle": "steps-mid", "color": colour_of(index), "linewidth": width}
+            panel.line(part.windows, part.iterations, names.get(who, visible(who)[:16]), **style)
+        _over_windows(panel, run, "Coupling iterations per time window", "coupling iterations (count)")
+        panel.axes.yaxis.set_major_locator(MaxNLocator(nbins=7, integer=True))
 
     caption = "Coupling iterations that each time window took until it converged, or until the limit was reached."
     return Chart("iterations", caption, one_panel(draw, 2.6), ("participant", "window", "iterations"), rows)
+
+
+def _over_windows(panel: Panel, run: CoupledRun, title: str, ylabel: str) -> None:
+    """Finish a panel over the windows of a run: warm-up, limits and labels."""
+    panel.axes.axvspan(0.5, run.warmup_windows + 0.5, color=GREY, alpha=0.15, linewidth=0)
+    panel.name_area(GREY, "warm-up, left out")
+    panel.label(title, "time window (number)", ylabel)
+    panel.axes.set_ylim(bottom=0)
+    panel.axes.xaxis.set_major_locator(MaxNLocator(nbins=7, integer=True))
 
 
 def imbalance_chart(shown: Sequence[ParticipantSummary], names: Mapping[str, str]) -> Chart:
@@ -165,9 +158,8 @@ def imbalance_chart(shown: Sequence[ParticipantSummary], names: Mapping[str, str
             share[index][None], aspect="auto", interpolation="nearest", cmap="viridis_r", norm=norm,
             extent=(-0.5, each.ranks - 0.5, 0, 1),
         )  # fmt: skip
-        axes.set_title(
-            names.get(each.participant, visible(each.participant)[:16]), loc="left", fontsize=9, parse_math=False
-        )
+        name = names.get(each.participant, visible(each.participant)[:16])
+        axes.set_title(name, loc="left", fontsize=9, parse_math=False)
         axes.set_yticks([])
         axes.grid(visible=False)
         axes.xaxis.set_major_locator(MaxNLocator(nbins=6, integer=True))
@@ -195,32 +187,19 @@ def imbalance_chart(shown: Sequence[ParticipantSummary], names: Mapping[str, str
 
 def windows_chart(run: CoupledRun, names: Mapping[str, str]) -> Chart:
     """Draw compute seconds over the windows of a run: warm-up, drift and outliers are to be seen there."""
-    unit = seconds_unit(
-        [float(np.nanmedian(part.compute_seconds)) for part in run.participants.values() if part.compute_measured]
-    )
     series = {
         who: (part.windows, part.compute_seconds) for who, part in run.participants.items() if part.compute_measured
     }
+    unit = seconds_unit([float(np.nanmedian(seconds)) for _, seconds in series.values()])
+    looks = {who: (colour_of(index), marker_of(index)) for index, who in enumerate(run.participants)}
 
-    def draw(axes: Axes) -> None:
-        entries: list[tuple[Any, str]] = []
-        for index, (who, part) in enumerate(run.participants.items()):
-            if who not in series:
-                continue
-            colour, marker = look(index)
-            windows, seconds = _thinned(part.windows, part.compute_seconds)
-            axes.plot(windows, seconds * unit.per_second, color=colour, marker=marker, markersize=3, linewidth=1)
-            entries.append(
-                (Line2D([], [], color=colour, marker=marker, markersize=4), names.get(who, visible(who)[:16]))
-            )
-        axes.axvspan(0.5, run.warmup_windows + 0.5, color=GREY, alpha=0.15, linewidth=0)
-        entries.append((Patch(color=GREY, alpha=0.25, linewidth=0), "warm-up, left out"))
-        axes.set_xlabel("time window (number)")
-        axes.set_ylabel(f"compute time per window ({unit.symbol})")
-        axes.set_ylim(bottom=0)
-        axes.set_title("Compute time in every window", loc="left")
-        axes.xaxis.set_major_locator(MaxNLocator(nbins=7, integer=True))
-        legend_below(axes, entries)
+    def draw(panel: Panel) -> None:
+        for who, (windows, seconds) in series.items():
+            x, y = _thinned(windows, seconds)
+            colour, marker = looks[who]
+            style = {"color": colour, "marker": marker, "markersize": 3, "linewidth": 1}
+            panel.line(x, y * unit.per_second, names.get(who, visible(who)[:16]), **style)
+        _over_windows(panel, run, "Compute time in every window", f"compute time per window ({unit.symbol})")
 
     rows = tuple(
         (who, int(window), float(seconds))

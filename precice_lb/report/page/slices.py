@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from matplotlib.colors import LogNorm
@@ -13,7 +13,7 @@ from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
 from precice_lb.report.blocks import Chart
-from precice_lb.report.style import legend_below, one_panel, panels
+from precice_lb.report.style import MARKS, Panel, one_panel, panels
 from precice_lb.report.text import seconds_unit, short_names
 from precice_lb.report.view import label
 
@@ -30,7 +30,6 @@ Array = NDArray[np.float64]
 _CELLS, _POINTS, _PANELS, _SHOWN = 48, 49, 15, 4.0
 # Of marks on a map, whose colours are those of the map on a dark page too: nearly black, so that it is not exchanged.
 _EDGE = "#010101"
-_MARKERS = {"equal": "D", "degrees-of-freedom": "s", "present": "^"}
 
 
 def _expected(evidence: Evidence, counts: NDArray[np.int64]) -> Array:
@@ -55,7 +54,8 @@ def triangle_chart(evidence: Evidence) -> Chart:
     unit = seconds_unit([recommendation.window_seconds])
     image = (seconds * unit.per_second).reshape(len(axis), len(axis))
 
-    def draw(axes: Axes) -> None:
+    def draw(panel: Panel) -> None:
+        axes = panel.axes
         best = float(np.nanmin(image))
         edge = (axis[0] - 0.5, axis[-1] + 0.5)
         shown = np.ma.masked_invalid(image)
@@ -67,28 +67,17 @@ def triangle_chart(evidence: Evidence) -> Chart:
         ticks = best * np.geomspace(1, _SHOWN, 4)
         bar.set_ticks(ticks.tolist(), labels=[f"{tick:.3g}" for tick in ticks])
         bar.minorticks_off()
-        marks = {"recommended": (recommendation.split, "*", 15)}
-        marks |= {k: (o.split, _MARKERS[k], 7) for k, o in recommendation.alternatives.items()}
-        entries: list[tuple[Any, str]] = []
-        for kind, (split, marker, size) in marks.items():
-            shape: dict[str, Any] = {
-                "marker": marker,
-                "color": "#FEFEFE",
-                "markeredgecolor": _EDGE,
-                "linestyle": "none",
-            }
-            axes.plot([split[names[0]]], [split[names[1]]], markersize=size, **shape)
-            entries.append((Line2D([], [], markersize=min(size, 11), **shape), label(kind)))
+        splits = {"recommended": recommendation.split, **{k: o.split for k, o in recommendation.alternatives.items()}}
+        for kind, split in splits.items():
+            x, y = split[names[0]], split[names[1]]
+            style = {"color": "#FEFEFE", "markeredgecolor": _EDGE}
+            panel.mark(label(kind), x, y, MARKS.get(kind, "*"), **style)
         axes.set(xlim=edge, ylim=edge)
         axes.grid(visible=False)
-        axes.set_xlabel(
-            f"ranks of {labels[names[0]]} (count)\nthe rest of {total} to {labels[names[2]]}", parse_math=False
-        )
-        axes.set_ylabel(f"ranks of {labels[names[1]]} (count)", parse_math=False)
-        axes.set_title(f"Window time over the split of {total} ranks", loc="left")
+        xlabel = f"ranks of {labels[names[0]]} (count)\nthe rest of {total} to {labels[names[2]]}"
+        panel.label(f"Window time over the split of {total} ranks", xlabel, f"ranks of {labels[names[1]]} (count)")
         for which in (axes.xaxis, axes.yaxis):
             which.set_major_locator(MaxNLocator(nbins=6, integer=True))
-        legend_below(axes, entries)
 
     return Chart(
         "landscape",
@@ -144,13 +133,8 @@ def slice_chart(evidence: Evidence) -> Chart:
             f"{labels[pair[0]]}\n{labels[pair[1]]}, rest of {both}", fontsize=7.5, loc="left", parse_math=False
         )
 
-    entries: list[tuple[Any, str]] = [
-        (Line2D([], [], color="black", linewidth=1.6), "window time"),
-        (
-            Line2D([], [], marker="*", color="#F0E442", markeredgecolor="black", linestyle="none", markersize=10),
-            "recommended",
-        ),
-    ]
+    star = Line2D([], [], marker="*", color="#F0E442", markeredgecolor="black", linestyle="none", markersize=10)
+    entries = [(Line2D([], [], color="black", linewidth=1.6), "window time"), (star, "recommended")]
     figure = panels(
         [partial(draw, pair=pair) for pair in found],
         xlabel="ranks of the participant named first (count)",
