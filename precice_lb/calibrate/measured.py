@@ -10,7 +10,7 @@ from precice_lb.dataset import CoupledRun, Measurements, load_runs, measurements
 from precice_lb.exceptions import PreciceLBError
 from precice_lb.ingest.profiling import enrich
 
-__all__ = ["MeasuredRuns", "mean_iterations", "measured_runs", "read_measurements", "read_runs"]
+__all__ = ["MeasuredRuns", "mean_iterations", "measured_runs", "measurements_of", "read_runs"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,21 +35,13 @@ def measured_runs(sources: Sequence[Path]) -> MeasuredRuns:
     tables, problems = [], []
     for source in sources:
         try:
-            tables += [_with_parameters([run]) for run in read_runs([source])]
+            tables += [measurements_of([run]) for run in read_runs([source])]
         except PreciceLBError as error:
             problems.append(str(error))
     return MeasuredRuns(tuple(tables), tuple(problems))
 
 
-def read_measurements(sources: Sequence[Path], warmup: int | None = None) -> Measurements:
-    """Read all runs of one case from directories of stores, with the parameters of each.
-
-    ``warmup`` is as of `read_runs`.
-    """
-    return _with_parameters(read_runs(sources, warmup))
-
-
-def _with_parameters(runs: Sequence[CoupledRun]) -> Measurements:
+def measurements_of(runs: Sequence[CoupledRun]) -> Measurements:
     """Reduce runs to samples; only numbers that all of them state as parameters become columns."""
     table = measurements_from_runs(runs)
     numbers = {

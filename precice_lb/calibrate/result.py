@@ -8,7 +8,7 @@ from pathlib import Path
 from precice_lb.calibrate.design import split_key
 from precice_lb.calibrate.design_fixed import space_filling_splits
 from precice_lb.calibrate.failures import failed_splits
-from precice_lb.calibrate.measured import measured_runs, read_measurements, read_runs
+from precice_lb.calibrate.measured import measured_runs, measurements_of, read_runs
 from precice_lb.calibrate.state import CampaignState, RunRecord, Settings
 from precice_lb.calibrate.study import Study
 from precice_lb.dataset import CoupledRun, Measurements
@@ -100,7 +100,7 @@ class CampaignResult:
         StoreError, DataError
             What cannot be read.
         """
-        return read_measurements([*self.existing, *self.stores], warmup)
+        return measurements_of(self.coupled_runs(warmup))
 
     def coupled_runs(self, warmup: int | None = None) -> list[CoupledRun]:
         """Read the runs themselves, as `measurements` counts them.

@@ -23,13 +23,14 @@ from precice_lb.cli.options import (
 )
 
 if TYPE_CHECKING:
+    from precice_lb.calibrate import CampaignResult
     from precice_lb.calibrate.state import Settings
     from precice_lb.dataset import CoupledRun, Measurements
     from precice_lb.recommend import Recommendation
     from precice_lb.recommend.failed import FailedSplit
     from precice_lb.schedule import Schedule
 
-__all__ = ["Case", "Measured", "read_measured", "recommend_case"]
+__all__ = ["Case", "Measured", "measured_by", "read_measured", "recommend_case"]
 
 
 @Parameter(name="*", group="Case")
@@ -115,7 +116,7 @@ class Measured:
     """What a recommendation is made from."""
 
     measurements: Measurements
-    #: Recorded runs, where asked for.
+    #: Recorded runs; of stores beside tables only where asked for.
     runs: Sequence[CoupledRun] = ()
     #: Of a campaign: splits whose runs failed, and what its study asks for, where that was kept.
     failed: tuple[FailedSplit, ...] = ()
@@ -132,9 +133,7 @@ def read_measured(sources: Sequence[Path], warmup: int | None, *, runs: bool = F
     required(sources, "source")
     campaign = load_campaign(sources[0]) if len(sources) == 1 and sources[0].is_dir() else None
     if campaign is not None:
-        result, settings = campaign
-        recorded = result.coupled_runs(warmup) if runs else []
-        return Measured(result.measurements(warmup), recorded, result.failed_splits, settings)
+        return measured_by(*campaign, warmup)
     stores = [path for path in sources if path.is_dir() or path.suffix in (".h5", ".spool")]
     if not runs or len(stores) < len(sources):
         # Whatever is not there is refused here, too.
@@ -142,6 +141,14 @@ def read_measured(sources: Sequence[Path], warmup: int | None, *, runs: bool = F
         return Measured(measurements, load_runs(stores, warmup=warmup, complete=enrich) if runs and stores else [])
     recorded = load_runs(stores, warmup=warmup, complete=enrich)
     return Measured(measurements_from_runs(recorded), recorded)
+
+
+def measured_by(result: CampaignResult, settings: Settings | None, warmup: int | None = None) -> Measured:
+    """Read what the runs of a campaign measured."""
+    from precice_lb.calibrate.measured import measurements_of
+
+    runs = result.coupled_runs(warmup)
+    return Measured(measurements_of(runs), runs, result.failed_splits, settings)
 
 
 def recommend_case(

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from precice_lb.cli.case import Case, Measured, recommend_case
+from precice_lb.cli.case import Case, measured_by, recommend_case
 
 if TYPE_CHECKING:
     from precice_lb.calibrate import Study
@@ -45,7 +45,7 @@ def run_and_recommend(
         result = run_campaign(study, directory or study.campaign_directory, report=progress, learner=learner)
     result.require_runs(study)
     settings = study.settings(learner)
-    measured = Measured(result.measurements(), failed=result.failed_splits, settings=settings)
+    measured = measured_by(result, settings)
     recommendation, schedule = recommend_case(measured, None, None, Case(seed=seed))
     truth = None
     if study.law_path is not None:
@@ -73,7 +73,7 @@ def run_and_recommend(
             Evidence(
                 recommendation,
                 schedule,
-                result.coupled_runs(),
+                measured.runs,
                 (result.directory, *result.existing),
                 seed=seed,
                 command=command_line(),

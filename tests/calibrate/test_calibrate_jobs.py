@@ -336,7 +336,7 @@ def test_participants_that_do_not_listen_are_killed(tmp_path: Path) -> None:
         Task("A", (sys.executable, "-c", deaf), 1, Path(), Path("A.log")),
         Task("B", ("sh", "-c", "sleep 0.5; exit 3"), 1, Path(), Path("B.log")),
     ]
-    text = body(lines, exit_file=tmp_path / "exits", grace=1, patience=2) + 'echo "status $status" >>exits\n'
+    text = body(lines, exit_file=tmp_path / "exits", grace=1, kill_after=2) + 'echo "status $status" >>exits\n'
     # It does not wait for the 300 seconds of A.
     run_script(tmp_path, text)
     assert (tmp_path / "exits").read_text().splitlines() == ["exit 3 B", "exit 137 A", "status 3"]

@@ -19,9 +19,10 @@ from conftest import FULL_COUNTS
 from slurm_helpers import ask, running_slurm, wait_until
 
 from precice_lb.calibrate import CampaignResult, Event, RunResumed, read_study, run_campaign
-from precice_lb.calibrate.measured import read_measurements
 from precice_lb.calibrate.state import CampaignState
+from precice_lb.dataset import load_measurements
 from precice_lb.exceptions import CalibrationError
+from precice_lb.ingest.profiling import enrich
 from precice_lb.report.launch_scripts import write_launch_scripts
 
 pytestmark = [pytest.mark.mpi, pytest.mark.slurm, pytest.mark.usefixtures("slurm")]
@@ -137,7 +138,7 @@ def check_pulse(directory: Path) -> None:
     state = CampaignState.load(directory)
     assert state is not None
     assert [run.outcome for run in state.runs] == ["finished", "finished"], state.runs
-    measured = read_measurements([directory / run.directory / "stores" for run in state.runs])
+    measured = load_measurements([directory / run.directory / "stores" for run in state.runs], complete=enrich)
     for name in ("Inner", "Outer"):
         np.testing.assert_array_equal(np.sort(measured.samples[name][:, 0]), [1, 2])
 

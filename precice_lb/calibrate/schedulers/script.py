@@ -40,7 +40,7 @@ while [ "${{#names[@]}}" -gt 0 ]; do
   done
   if [ "$status" -ne 0 ] && [ "${{#names[@]}}" -gt 0 ]; then
     [ $((SECONDS - failed)) -lt {grace} ] || kill "${{!names[@]}}" 2>/dev/null
-    [ $((SECONDS - failed)) -lt {patience} ] || kill -KILL "${{!names[@]}}" 2>/dev/null
+    [ $((SECONDS - failed)) -lt {kill_after} ] || kill -KILL "${{!names[@]}}" 2>/dev/null
   fi
   sleep 0.2
 done
@@ -57,7 +57,7 @@ def here_document(path: str, text: str) -> str:
     return f"cat >{path} <<'END'\n{text}END\n"
 
 
-def body(tasks: Sequence[Task], *, exit_file: Path | None = None, grace: int = 2, patience: int = 12) -> str:
+def body(tasks: Sequence[Task], *, exit_file: Path | None = None, grace: int = 2, kill_after: int = 12) -> str:
     """Return the lines (bash 4.3 or newer) that run all tasks and set ``status``.
 
     ``status`` is the exit code of the first participant that failed, else 0. Paths may be relative to the script's.
@@ -68,7 +68,7 @@ def body(tasks: Sequence[Task], *, exit_file: Path | None = None, grace: int = 2
         for task in tasks
     )
     exits = "" if exit_file is None else f" >>{shlex.quote(str(exit_file))}"
-    return _BODY.format(starts=starts, exits=exits, grace=grace, patience=patience)
+    return _BODY.format(starts=starts, exits=exits, grace=grace, kill_after=kill_after)
 
 
 def job_lines(plan: RunPlan, tasks: Sequence[Task], setup: Sequence[str] = ()) -> str:

@@ -110,12 +110,12 @@ def _ask(tokens: Sequence[str], environment: Mapping[str, str] | None = None) ->
 
 
 class SlurmScheduler(Scheduler):
-    """``sbatch``, ``squeue`` and ``scancel``; a refusal that may pass is tried again for ``patience`` seconds."""
+    """``sbatch``, ``squeue`` and ``scancel``; a refusal that may pass is tried again for ``retry_seconds``."""
 
     live = _LIVE_STATES
 
-    def __init__(self, patience: float = 3600.0) -> None:
-        self._patience = patience
+    def __init__(self, retry_seconds: float = 3600.0) -> None:
+        self._retry_seconds = retry_seconds
         self._sbatch, self._squeue, self._scancel = map(find_slurm, ("sbatch", "squeue", "scancel"))
 
     def submission(self, script: Path) -> list[str]:
@@ -136,7 +136,7 @@ class SlurmScheduler(Scheduler):
         return job
 
     def _accepted(self, script: Path) -> str:
-        end = time.monotonic() + self._patience
+        end = time.monotonic() + self._retry_seconds
         pause, longest = _RETRY_SECONDS
         while True:
             done = _ask(self.submission(script), outside_of_jobs(os.environ))
@@ -146,7 +146,7 @@ class SlurmScheduler(Scheduler):
             if not any(mark.lower() in words.lower() for mark in _TEMPORARY):
                 raise CalibrationError(f"Slurm refuses the job: {words}")
             if time.monotonic() + pause > end:
-                raise CalibrationError(f"Slurm still refuses the job after {self._patience:g} s: {words}")
+                raise CalibrationError(f"Slurm still refuses the job after {self._retry_seconds:g} s: {words}")
             time.sleep(pause)
             pause = min(1.5 * pause, longest)
 
