@@ -137,6 +137,11 @@ class CalibrationDesign:
         return len(self._told)
 
     @property
+    def own_runs(self) -> int:
+        """Runs told so far that were of the case itself, with its own parameters."""
+        return self._told.of_case
+
+    @property
     def expected_regret(self) -> float:
         """Window time of the recommended split over that of the best one, minus 1, as expected after what was told.
 

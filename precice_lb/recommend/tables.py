@@ -36,7 +36,6 @@ class Table:
 
     def __init__(self, grid: Integers, seconds: Array) -> None:
         self.grid = grid
-        self.log_grid = np.log(grid)
         self.log_mean = np.log(seconds.mean(axis=0))
         envelope = np.minimum.accumulate(seconds, axis=1)
         self.log_seconds = np.log(envelope)
@@ -45,7 +44,7 @@ class Table:
 
     def mean(self, highest: int) -> Array:
         """Mean seconds at 1 … highest ranks."""
-        return np.asarray(np.exp(np.interp(np.log(np.arange(1, highest + 1)), self.log_grid, self.log_mean)))
+        return np.asarray(np.exp(interpolated(np.arange(1.0, highest + 1), self.grid, self.log_mean[None])[0]))
 
     def __call__(self, ranks: Array) -> Array:
         """Least seconds of each curve with up to so many ranks, for ranks of shape (curves, k)."""
