@@ -60,7 +60,7 @@ def fit(
     from precice_lb.models import DEFAULT_LEARNER, LEARNERS
     from precice_lb.recommend import load_sources
     from precice_lb.report.documents import json_text
-    from precice_lb.report.fit import compare_learners, fit_blocks, fit_dict
+    from precice_lb.report.fit import compare_learners, fit_blocks, fit_dict, write_fits
     from precice_lb.report.terminal import console, rendered
     from precice_lb.report.text import visible
 
@@ -85,7 +85,5 @@ def fit(
     else:
         console().print(rendered(fit_blocks(fits, level)))
     if output is not None:
-        from precice_lb.report.fit_files import write_fits
-
         written = write_fits(fits, output, conditions, level)
         name_files(written, sys.stderr if format == "json" else sys.stdout)
