@@ -13,7 +13,17 @@ __all__ = ["plain"]
 
 
 def plain(value: Any) -> Any:
-    """Give dataclasses and mappings as dicts, arrays and tuples as lists, and null for what is not a finite number."""
+    """Give dataclasses and mappings as dicts, arrays and tuples as lists, and None for floats that are not finite.
+
+    Parameters
+    ----------
+    value
+        Whatever consists of these and of texts, numbers and None.
+
+    Returns
+    -------
+    dict, list, str, int, float, bool or None
+    """
     if isinstance(value, np.ndarray | np.generic):
         value = value.tolist()
     if isinstance(value, float):
