@@ -13,17 +13,16 @@ __all__ = ["plain"]
 
 
 def plain(value: Any) -> Any:
-    """Give dataclasses and mappings as dicts, arrays and tuples as lists, and null for what is not a finite number.
+    """Give dataclasses and mappings as dicts, arrays and tuples as lists, and None for floats that are not finite.
 
     Parameters
     ----------
-    value : object
-        Anything that is made of these.
+    value
+        Whatever consists of these and of texts, numbers and None.
 
     Returns
     -------
-    object
-        What `json.dumps` takes.
+    dict, list, str, int, float, bool or None
     """
     if isinstance(value, np.ndarray | np.generic):
         value = value.tolist()

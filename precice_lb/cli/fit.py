@@ -59,7 +59,7 @@ def fit(
     from precice_lb.exceptions import ModelError
     from precice_lb.models import DEFAULT_LEARNER, LEARNERS
     from precice_lb.recommend import load_sources
-    from precice_lb.report.fit import compare_learners, fit_blocks, fit_dict
+    from precice_lb.report.fit import compare_learners, fit_blocks, fit_dict, write_fits
     from precice_lb.report.terminal import console
     from precice_lb.report.text import visible
 
@@ -81,7 +81,5 @@ def fit(
         raise ModelError(f"{visible(name)}, {first.learner}: {first.problem}")
     print_result(format, lambda: fit_blocks(fits, level), lambda: fit_dict(fits, conditions))
     if output is not None:
-        from precice_lb.report.fit_files import write_fits
-
         written = write_fits(fits, output, conditions, level)
         name_files(written, format)

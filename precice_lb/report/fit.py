@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,9 +18,10 @@ from precice_lb.models.evaluate import Evaluation, cross_validate, evaluate, fit
 from precice_lb.plural import plural
 from precice_lb.recommend.result import printed
 from precice_lb.report.blocks import Block, DefinitionList, Paragraph, Table
-from precice_lb.report.text import listed, percent, short_names, visible
+from precice_lb.report.documents import json_text, write_files
+from precice_lb.report.text import file_stem, listed, percent, short_names, visible
 
-__all__ = ["LearnerFit", "ParticipantFit", "compare_learners", "fit_blocks", "fit_dict"]
+__all__ = ["LearnerFit", "ParticipantFit", "compare_learners", "fit_blocks", "fit_dict", "write_fits"]
 
 Array = NDArray[np.float64]
 
@@ -93,9 +95,8 @@ def _compare(
     varying = [key for key, values in parameters.items() if len(np.unique(values)) > 1]
     numeric = [key for key in varying if _is_numeric(parameters[key])]
     rows = np.column_stack([samples[:, 0], *(np.asarray(parameters[key], dtype=np.float64) for key in numeric)])
-    seconds = samples[:, 1]
-    spread = np.asarray(measurements.standard_errors.get(name, np.full(len(seconds), np.nan)), dtype=np.float64)
-    tested = np.zeros(len(seconds), dtype=np.bool_)
+    spread = np.asarray(measurements.standard_errors.get(name, np.full(len(rows), np.nan)), dtype=np.float64)
+    tested = np.zeros(len(rows), dtype=np.bool_)
     if conditions:
         try:
             tested = meeting(conditions, {"ranks": samples[:, 0], **parameters})
@@ -106,38 +107,30 @@ def _compare(
                 f"--test {' '.join(conditions)}: expected measurements of {name} that do not meet it, to learn from, "
                 f"found that all {len(tested)} do"
             )
+    left_aside = tuple(key for key in varying if key not in numeric)
+    found = ParticipantFit(name, ("ranks", *numeric), rows, samples[:, 1], spread, tested, (), left_aside)
     fits = []
     for number, learner in enumerate(learners, 1):
         tell(f"{visible(name)}: {learner} ({number} of {len(learners)})")
-        fits.append(_fit(learner, rows, seconds, spread, tested, folds, level))
-    fits.sort(key=_error)
-    left_aside = tuple(key for key in varying if key not in numeric)
-    return ParticipantFit(name, ("ranks", *numeric), rows, seconds, spread, tested, tuple(fits), left_aside)
+        fits.append(_fit(learner, found, folds, level))
+    return replace(found, fits=tuple(sorted(fits, key=_error)))
 
 
 def _is_numeric(values: NDArray[Any]) -> bool:
     return bool(np.issubdtype(values.dtype, np.number) and np.isfinite(values.astype(np.float64)).all())
 
 
-def _fit(
-    learner: str,
-    rows: Array,
-    seconds: Array,
-    spread: Array,
-    tested: NDArray[np.bool_],
-    folds: int | None,
-    level: float,
-) -> LearnerFit:
-    kept = ~tested
-    model, validation, test = None, None, None
+def _fit(learner: str, found: ParticipantFit, folds: int | None, level: float) -> LearnerFit:
+    rows, seconds, spread = (each[~found.tested] for each in (found.rows, found.seconds, found.spread))
+    model, validation, test, problem = None, None, None, ""
     try:
-        model = fit_quietly(learner, rows[kept], seconds[kept], spread[kept])
-        if tested.any():
-            test = evaluate(learner, rows, seconds, tested, spread, level=level)
-        validation = cross_validate(learner, rows[kept], seconds[kept], spread[kept], folds=folds, level=level)
+        model = fit_quietly(learner, rows, seconds, spread)
+        if found.tested.any():
+            test = evaluate(learner, found.rows, found.seconds, found.tested, found.spread, level=level)
+        validation = cross_validate(learner, rows, seconds, spread, folds=folds, level=level)
     except PreciceLBError as error:
-        return LearnerFit(learner, model, validation, test, str(error))
-    return LearnerFit(learner, model, validation, test)
+        problem = str(error)
+    return LearnerFit(learner, model, validation, test, problem)
 
 
 def _error(fit: LearnerFit) -> tuple[float, float]:
@@ -151,11 +144,8 @@ def fit_table(fit: ParticipantFit, name: str, level: float) -> Table:
     With a test, its errors come first, MSE and intervals are of it, and SMAPE is of the cross-validation.
     """
     kept, tested = int((~fit.tested).sum()), int(fit.tested.sum())
-    title = f"{name}: {plural(kept, 'measurement')} over {', '.join(fit.columns)}, each predicted from the others"
-    if tested:
-        title = (
-            f"{name}: {plural(kept, 'measurement')} over {', '.join(fit.columns)} to learn from, {tested} to test by"
-        )
+    how = f" to learn from, {tested} to test by" if tested else ", each predicted from the others"
+    title = f"{name}: {plural(kept, 'measurement')} over {', '.join(fit.columns)}{how}"
     header = ["learner", *(["SMAPE test"] if tested else []), "SMAPE", "MSE (s²)", f"in {percent(level, 0)}", "not > 0"]
     rows = []
     for each in fit.fits:
@@ -184,15 +174,13 @@ def fit_blocks(fits: Sequence[ParticipantFit], level: float) -> list[Block]:
     return blocks
 
 
-def formulas(fit: ParticipantFit) -> list[tuple[str, str]]:
+def formulas(fit: ParticipantFit) -> Iterator[tuple[str, str]]:
     """Give each learner's formula, or why there is none."""
-    lines = []
     for each in fit.fits:
         if each.problem:
-            lines.append((each.learner, each.problem))
+            yield each.learner, each.problem
         if each.model is not None:
-            lines.append((each.learner, _formula_text(each.model, fit)))
-    return lines
+            yield each.learner, _formula_text(each.model, fit)
 
 
 def variables(fit: ParticipantFit) -> dict[str, str]:
@@ -262,3 +250,23 @@ def _evaluation_dict(judged: Evaluation | None) -> Mapping[str, Any] | None:
         "level": judged.level,
         "not_positive": judged.not_positive,
     }
+
+
+def write_fits(
+    fits: Sequence[ParticipantFit], directory: str | Path, conditions: Sequence[str] = (), level: float = 0.8
+) -> list[Path]:
+    """Write fit.json, and per participant its models and figure, into a directory."""
+    from precice_lb.report.fit_figure import draw_fit
+    from precice_lb.report.style import figure_files
+
+    contents = {"fit.json": json_text(fit_dict(fits, conditions)).encode()}
+    for fit in fits:
+        stem = file_stem(fit.participant)
+        for each in fit.fits:
+            if each.model is not None:
+                # What the columns of X are, in their order, is not the model's to know.
+                stored = {**each.model.to_dict(), "participant": fit.participant, "columns": list(fit.columns)}
+                contents[f"{stem}-{each.learner}.json"] = json_text(stored).encode()
+        if any(each.model is not None for each in fit.fits):
+            contents |= figure_files(stem, draw_fit(fit, level))
+    return write_files(directory, contents, "models")

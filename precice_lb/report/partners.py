@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from precice_lb.partners.advice import reason
 from precice_lb.plural import plural
@@ -25,11 +26,8 @@ def bytes_text(size: float) -> str:
     """Write a number of bytes with a binary unit."""
     if not math.isfinite(size):
         return "–"
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if abs(size) < 1024 or unit == "GiB":
-            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.3g} {unit}"
-        size /= 1024
-    raise AssertionError("unreachable")
+    power = next((power for power in range(3) if abs(size) < 1024 ** (power + 1)), 3)
+    return f"{size:.0f} B" if power == 0 else f"{size / 1024**power:.3g} {('KiB', 'MiB', 'GiB')[power - 1]}"
 
 
 def partners_tables(report: PartnersReport) -> list[Table]:
@@ -47,29 +45,26 @@ def partners_tables(report: PartnersReport) -> list[Table]:
 def _pairs(links: Sequence[LinkPartners], *, two_level: bool) -> Table:
     rows = []
     for found in links:
-        size = float("nan") if found.pair_bytes is None else float(found.pair_bytes.sum())
+        size = math.nan if found.pair_bytes is None else float(found.pair_bytes.sum())
+        one, level_1 = _count(found.one_level), _count(found.level_1)
         pairs = found.level_1 if two_level else found.one_level
-        busy = None if found.level_2 is None else len(found.level_2)
-        empty = None if pairs is None or busy is None else (len(pairs) - busy) / max(len(pairs), 1)
-        one = "–" if found.one_level is None else str(len(found.one_level))
-        level_1 = str(len(found.level_1))
+        empty = math.nan
+        if pairs is not None and found.level_2 is not None:
+            empty = (len(pairs) - len(found.level_2)) / max(len(pairs), 1)
         rows.append(
-            (
-                found.link.title,
-                f"{found.ranks[0]} × {found.ranks[1]}",
-                level_1 if two_level else one,
-                "–" if busy is None else str(busy),
-                "–" if empty is None else percent(empty),
-                one if two_level else level_1,
-                f"{found.messages_per_window:.0f}",
-                bytes_text(size),
-            )
-        )
+            (found.link.title, f"{found.ranks[0]} × {found.ranks[1]}", level_1 if two_level else one,
+             _count(found.level_2), percent(empty), one if two_level else level_1, f"{found.messages_per_window:.0f}",
+             bytes_text(size))
+        )  # fmt: skip
     names = ("level 1", "one level") if two_level else ("one level", "level 1")
     header = ("mesh", "ranks", names[0], "level 2", "empty", f"instead: {names[1]}", "messages", "data")
     how = "two-level" if two_level else "one-level"
     title = f"Pairs of ranks with {how} initialisation, as configured, and what they exchange per time window"
     return Table(title, header, tuple(rows))
+
+
+def _count(pairs: NDArray[np.int64] | None) -> str:
+    return "–" if pairs is None else str(len(pairs))
 
 
 def _partners(links: Sequence[LinkPartners], *, two_level: bool, instead: bool = False) -> Table:
@@ -94,9 +89,8 @@ def _initialisation(links: Sequence[LinkPartners]) -> Table:
     for found in links:
         # What is configured first.
         for two_level, cost in sorted(found.cost.items(), key=lambda each: each[0] != found.link.two_level):
-            name = ("one level", "two levels")[two_level] + (
-                " (configured)" if two_level == found.link.two_level else ""
-            )
+            configured = " (configured)" if two_level == found.link.two_level else ""
+            name = f"{'two levels' if two_level else 'one level'}{configured}"
             memory = (bytes_text(cost.primary_bytes), bytes_text(cost.rank_bytes))
             rows.append((found.link.title, name, *memory, f"{cost.seconds:.2g} s"))
     header = ("mesh", "initialisation", "memory, primary", "memory, each rank", "start-up")
@@ -119,47 +113,32 @@ def _most(links: Sequence[LinkPartners]) -> list[Table]:
     return tables
 
 
-def partners_notes(report: PartnersReport) -> list[tuple[str, str]]:
+def partners_notes(report: PartnersReport) -> Iterator[tuple[str, str]]:
     """Say what the tables leave out: forecast, what geometry leaves open, placement."""
-    notes = []
-    if report.forecast is not None:
-        told = report.forecast
-        styles = ", ".join(
-            f"{mesh} as {style}"
-            + ("" if math.isnan(told.likeness[mesh]) else f" ({percent(told.likeness[mesh], 0)} alike)")
-            for mesh, style in told.styles.items()
-        )
-        notes.append(
-            (
-                "forecast",
-                f"{styles}; for the measured ranks the same forecast misses the mean by {percent(told.mean_error)} and "
-                f"the maximum by {percent(told.max_error)}"
-                + ("; a single leap of the curve may decide the maximum" if "hilbert" in told.styles.values() else ""),
-            )
+    told = report.forecast
+    if told is not None:
+        known = {mesh: share for mesh, share in told.likeness.items() if not math.isnan(share)}
+        alike = {mesh: f" ({percent(share, 0)} alike)" for mesh, share in known.items()}
+        styles = ", ".join(f"{mesh} as {style}{alike.get(mesh, '')}" for mesh, style in told.styles.items())
+        leap = "; a single leap of the curve may decide the maximum" if "hilbert" in told.styles.values() else ""
+        yield (
+            "forecast",
+            f"{styles}; for the measured ranks the same forecast misses the mean by {percent(told.mean_error)} and "
+            f"the maximum by {percent(told.max_error)}{leap}",
         )
     for found in report.links:
         if found.approximated:
-            notes.append(
-                (
-                    found.link.title,
-                    f"no connectivity is known, so that nearest vertices stand for {', '.join(found.approximated)}",
-                )
-            )
+            text = f"no connectivity is known, so that nearest vertices stand for {', '.join(found.approximated)}"
+            yield found.link.title, text
         if found.open_choices:
-            notes.append(
-                (
-                    found.link.title,
-                    f"for {found.open_choices} vertices several of the provider are equally near: preCICE may "
-                    "pick others",
-                )
-            )
+            near = "several of the provider are equally near: preCICE may pick others"
+            yield found.link.title, f"for {found.open_choices} vertices {near}"
     for name, parts in report.measured.items():
         took = ", ".join(f"{event} {seconds:.3g} s" for event, seconds in parts.items() if event != "ranks")
         slowest = f"the slowest of {plural(parts['ranks'], 'rank', '.0f')}, with waits for the partner"
-        notes.append((f"measured start-up of {name}", f"{took or 'nothing recorded'} ({slowest})"))
+        yield f"measured start-up of {name}", f"{took or 'nothing recorded'} ({slowest})"
     constants = ", ".join(f"{name} {value:g}" for name, value in report.model.to_dict().items())
-    notes.append(("cost model", f"{constants} (seconds, bytes)"))
-    return notes
+    yield "cost model", f"{constants} (seconds, bytes)"
 
 
 def partners_blocks(report: PartnersReport) -> list[Block]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from precice_lb.report.view import label, split_text
 
 if TYPE_CHECKING:
     from precice_lb.recommend import Recommendation
+    from precice_lb.recommend.records import Instead
 
 __all__ = ["near_table", "plan_facts", "plan_tables", "tradeoff_table"]
 
@@ -69,34 +70,30 @@ def tradeoff_table(recommendation: Recommendation) -> Table:
     return Table("Time against cost", header, tuple(rows), (1, 5))
 
 
-def plan_facts(recommendation: Recommendation, names: Mapping[str, str]) -> list[tuple[str, str]]:
+def plan_facts(recommendation: Recommendation, names: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """List what sets the window time, how sure the optimum is, and what else would be possible."""
-    pairs = []
     if recommendation.critical:
-        pairs.append(("critical", recommendation.critical))
+        yield "critical", recommendation.critical
     if recommendation.proof and not math.isnan(recommendation.gap):
         text = f"at most {percent(recommendation.gap)} above the least possible mean window time"
         if recommendation.gap < 5e-4:
             text = "no split has a shorter mean window time"
-        pairs.append(("optimum", f"{text} ({recommendation.proof})"))
+        yield "optimum", f"{text} ({recommendation.proof})"
     if recommendation.verified:
-        pairs.append(("verified", f"for the mean curves, {recommendation.verified}"))
+        yield "verified", f"for the mean curves, {recommendation.verified}"
     if recommendation.plan is not None:
         curve, unit = recommendation.plan.tradeoff, recommendation.unit
         text = f"beyond {curve.knee.budget} {unit} more of them begin to pay less"
         if curve.knee == curve.points[-1]:
             text = f"none up to {curve.knee.budget} {unit}"
-        pairs.append(("knee", text))
+        yield "knee", text
     if recommendation.instead is not None:
-        pairs.append(("another scheme", _instead_text(recommendation, names)))
+        yield "another scheme", _instead_text(recommendation.instead, names)
     if recommendation.payback is not None:
-        pairs.append(("measuring", _payback_text(recommendation.payback)))
-    return pairs
+        yield "measuring", _payback_text(recommendation.payback)
 
 
-def _instead_text(recommendation: Recommendation, names: Mapping[str, str]) -> str:
-    other = recommendation.instead
-    assert other is not None
+def _instead_text(other: Instead, names: Mapping[str, str]) -> str:
     unit = seconds_unit([other.window_seconds])
     split = ranks_text({names[who]: count for who, count in other.split.items()})
     change = "as long" if abs(other.gain) < 5e-4 else percent(abs(1 / (1 + other.gain) - 1))

@@ -166,7 +166,7 @@ class Panel:
 
     def bars(self, groups: Iterable[Bars], **heading: Any) -> None:
         """Draw groups of horizontal bars below each other."""
-        axes, place, ticks = self.axes, 0.0, []
+        axes, place, longest, ticks = self.axes, 0.0, 0.0, []
         for group in groups:
             if group.heading:
                 place += 1.1
@@ -178,12 +178,13 @@ class Panel:
                 for length, shape in parts:
                     axes.barh(place + 0.45, length, 0.8, left=begin, **shape)
                     begin += length
+                longest = max(longest, begin, group.end or 0.0)
                 ticks.append((place + 0.45, label))
                 place += 1.0
             if group.end is not None:
                 axes.plot([group.end] * 2, [top, place], color="black", linewidth=2)
         axes.set_ylim(place + 0.2, 0.0)
-        axes.set_xlim(left=0.0)
+        axes.set_xlim(0.0, 1.04 * longest)
         axes.set_yticks([at for at, label in ticks if label], [label for _, label in ticks if label], parse_math=False)
         axes.tick_params(axis="y", length=0)
         axes.spines["left"].set_visible(False)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from precice_lb.plural import plural
 from precice_lb.report.blocks import Block, DefinitionList, Table
@@ -82,7 +82,7 @@ def rank_table(run: RunSummary, each: ParticipantSummary, names: Mapping[str, st
     return Table(title, header, tuple(rows), ())
 
 
-def notes(run: RunSummary, names: Mapping[str, str]) -> list[tuple[str, str]]:
+def notes(run: RunSummary, names: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """Say what follows from a run."""
     unit = _unit(run)
     if len(run.participants) == 1:
@@ -92,28 +92,28 @@ def notes(run: RunSummary, names: Mapping[str, str]) -> list[tuple[str, str]]:
     else:
         own = ", ".join(f"{names[each.participant]} {unit.text(each.compute_seconds)}" for each in run.participants)
         between = f"{percent(run.imbalance)} (mean compute time: {own})"
-    pairs = [*run.remarks, ("load imbalance between participants", between)]
-    pairs += [(f"load imbalance inside {names[each.participant]}", _inside(each)) for each in run.participants]
-    pairs.append(("core-hours lost per hour of run", _lost(run, names)))
+    yield from run.remarks
+    yield "load imbalance between participants", between
+    for each in run.participants:
+        yield f"load imbalance inside {names[each.participant]}", _inside(each)
+    yield "core-hours lost per hour of run", _lost(run, names)
     longest = max(run.participants, key=lambda each: each.window_seconds)
     if abs(longest.usual_window_seconds / longest.window_seconds - 1) > _NOTICEABLE:
-        pairs.append(("mean window without outliers", unit.text(longest.usual_window_seconds)))
+        yield "mean window without outliers", unit.text(longest.usual_window_seconds)
     for each in run.participants:
         who = names[each.participant]
         if each.iterations_most > 1:
-            pairs.append((f"coupling iterations of {who}", _iterations(each)))
+            yield f"coupling iterations of {who}", _iterations(each)
         if each.timing_source:
-            pairs.append((f"mapping and wait of {who}", f"from {each.timing_source}"))
+            yield f"mapping and wait of {who}", f"from {each.timing_source}"
         missing = each.not_measured
         if missing:
-            key = f"{', '.join(LABELS[name] for name in missing)} of {who}"
-            pairs.append((key, f"{_NOT_MEASURED}, {_reason(each, run.warmup_windows)}"))
+            labels = ", ".join(LABELS[name] for name in missing)
+            yield f"{labels} of {who}", f"{_NOT_MEASURED}, {_reason(each, run.warmup_windows)}"
         elif each.measured_windows < each.windows:
-            text = f"measured in {each.measured_windows} of {each.windows} time windows"
-            pairs.append((f"wait of {who}", text))
+            yield f"wait of {who}", f"measured in {each.measured_windows} of {each.windows} time windows"
         if not missing and each.timing_problems:
-            pairs.append((f"ranks of {who} without measured wait", _problems(each)))
-    return pairs
+            yield f"ranks of {who} without measured wait", _problems(each)
 
 
 def _unit(run: RunSummary) -> SecondsUnit:

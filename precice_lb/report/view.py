@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,7 +11,7 @@ import numpy as np
 from precice_lb.models.formula import formula_of
 from precice_lb.plural import plural
 from precice_lb.report.blocks import Table
-from precice_lb.report.text import SecondsUnit, listed, percent, ranks_text, seconds_unit, visible
+from precice_lb.report.text import listed, percent, ranks_text, seconds_unit, visible
 
 if TYPE_CHECKING:
     from precice_lb.recommend import Alternative, Recommendation
@@ -123,23 +123,21 @@ def comparison_table(recommendation: Recommendation) -> Table:
     """
     unit = seconds_unit([recommendation.window_seconds])
     others = recommendation.alternatives
-    known = any(not math.isnan(other.probability) for other in others.values())
-    rows = [(label("recommended"), split_text(recommendation.split), unit.number(recommendation.window_seconds), "")]
+    window = unit.number(recommendation.window_seconds)
+    rows = [(label("recommended"), split_text(recommendation.split), window, "", "")]
     rows += [
         (
             f"{label(kind, other)}{f', not {split_text(other.meant)}' if other.meant else ''}",
             split_text(other.split),
             unit.number(other.window_seconds),
             percent(other.gain),
+            percent(other.probability, 0),
         )
         for kind, other in others.items()
     ]
-    header = ("split", "ranks as above", f"window ({unit.symbol})", "gain over it")
-    if known:
-        sure = ["", *(percent(other.probability, 0) for other in others.values())]
-        table = tuple((*row, probability) for row, probability in zip(rows, sure, strict=True))
-        return Table("Compared with", (*header, "faster with"), table, (0, 1))
-    return Table("Compared with", header, tuple(rows), (0, 1))
+    header = ("split", "ranks as above", f"window ({unit.symbol})", "gain over it", "faster with")
+    columns = 4 if all(math.isnan(other.probability) for other in others.values()) else 5
+    return Table("Compared with", header[:columns], tuple(row[:columns] for row in rows), (0, 1))
 
 
 def measured_table(recommendation: Recommendation) -> Table:
@@ -213,16 +211,16 @@ def failed_tables(recommendation: Recommendation, names: Mapping[str, str]) -> l
     return [Table(title, ("ranks", "runs", "why"), tuple(rows), (0, 2))] if rows else []
 
 
-def facts(recommendation: Recommendation, names: Mapping[str, str], *, brief: bool = False) -> list[tuple[str, str]]:
+def facts(
+    recommendation: Recommendation, names: Mapping[str, str], *, brief: bool = False
+) -> Iterator[tuple[str, str]]:
     """List what the recommendation rests on, as (key, text) pairs; ``brief`` counts the terms of a long formula."""
-    pairs = [
-        ("coupling", recommendation.schedule),
-        ("budget", _budget(recommendation)),
-        ("load imbalance", f"{percent(recommendation.imbalance)} between the participants"),
-        ("learner", recommendation.learner),
-    ]
     if recommendation.parameters:
-        pairs.insert(0, ("case", parameters_text(recommendation.parameters)))
+        yield "case", parameters_text(recommendation.parameters)
+    yield "coupling", recommendation.schedule
+    yield "budget", _budget(recommendation)
+    yield "load imbalance", f"{percent(recommendation.imbalance)} between the participants"
+    yield "learner", recommendation.learner
     for who in recommendation.split:
         measured = recommendation.measurements.samples[who][:, 0]
         count, low, high = len(measured), measured.min(), measured.max()
@@ -235,8 +233,7 @@ def facts(recommendation: Recommendation, names: Mapping[str, str], *, brief: bo
         if "x1" in text:
             letters = (f"x{place} = {visible(name)}" for place, name in enumerate(recommendation.modelled(who), 1))
             text += f", {', '.join(letters)}"
-        pairs.append((f"model of {names[who]}", f"{text}; {plural(count, 'measurement')} {where}"))
-    return pairs
+        yield f"model of {names[who]}", f"{text}; {plural(count, 'measurement')} {where}"
 
 
 def _budget(recommendation: Recommendation) -> str:
@@ -277,12 +274,8 @@ def truth_table(truth: Truth) -> Table:
     unit = seconds_unit([truth.optimum_seconds])
     rows = [("optimum of the law", split_text(truth.optimum), unit.number(truth.optimum_seconds), percent(0.0))]
     rows += [
-        (label(kind), split_text(truth.splits[kind]), _true(unit, truth, kind), percent(truth.regret[kind]))
-        for kind in truth.splits
+        (label(kind), split_text(split), unit.number(truth.window_seconds[kind]), percent(truth.regret[kind]))
+        for kind, split in truth.splits.items()
     ]
     header = ("split", "ranks in the order above", f"true window ({unit.symbol})", "regret")
     return Table("Under the law of the emulated load", header, tuple(rows), (0, 1))
-
-
-def _true(unit: SecondsUnit, truth: Truth, kind: str) -> str:
-    return unit.number(truth.window_seconds[kind])

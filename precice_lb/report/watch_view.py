@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
 __all__ = ["watch_blocks", "watch_facts", "watch_line", "watch_table"]
 
-_NAME_WIDTH = 24
 _LEVELS = "▁▂▃▄▅▆▇█"
 _ASCII_LEVELS = "_.-=+*#@"
 _COURSE = 12
@@ -28,7 +27,7 @@ def watch_blocks(snapshot: Snapshot, *, ascii_only: bool = False) -> list[Block]
 
 def watch_table(snapshot: Snapshot, *, ascii_only: bool = False) -> Table:
     """Tabulate the participants: seconds per window, shares of waiting, change of load, course of the waiting."""
-    names = short_names([each.participant for each in snapshot.participants], _NAME_WIDTH)
+    names = _names(snapshot)
     unit = _unit(snapshot)
     rows = [
         (
@@ -59,7 +58,7 @@ def watch_facts(snapshot: Snapshot) -> list[str]:
 
 def watch_line(snapshot: Snapshot) -> str:
     """Write everything that changes in one line, for a pipe or a log."""
-    names = short_names([each.participant for each in snapshot.participants], _NAME_WIDTH)
+    names = _names(snapshot)
     unit = _unit(snapshot)
     parts = [f"window {snapshot.windows}", f"{unit.text(snapshot.window_seconds)}"]
     parts.append(f"{percent(snapshot.waiting, 0)} of core time waits")
@@ -79,7 +78,7 @@ def watch_line(snapshot: Snapshot) -> str:
 
 def _facts(snapshot: Snapshot) -> list[Paragraph]:
     """Say what follows from a snapshot."""
-    names = short_names([each.participant for each in snapshot.participants], _NAME_WIDTH)
+    names = _names(snapshot)
     found = [
         Paragraph(_drift(each, names, snapshot.latest), "warning") for each in snapshot.participants if each.is_drifting
     ]
@@ -146,6 +145,10 @@ def _course(shares: Sequence[float], levels: str) -> str:
     step = max(len(shares) / _COURSE, 1.0)
     picked = [shares[int(at * step)] for at in range(min(len(shares), _COURSE))]
     return "".join(" " if math.isnan(s) else levels[min(int(s * len(levels)), len(levels) - 1)] for s in picked)
+
+
+def _names(snapshot: Snapshot) -> dict[str, str]:
+    return short_names([each.participant for each in snapshot.participants], 24)
 
 
 def _unit(snapshot: Snapshot) -> SecondsUnit:
