@@ -139,6 +139,10 @@ def test_thin_strips_and_many_ranks_are_advised_against(case: Path) -> None:
     slow = dataclasses.replace(found.cost[False], seconds=100 * found.cost[True].seconds)
     cheaper = dataclasses.replace(found, cost={**found.cost, False: slow})
     assert "switch two-level initialisation on" in advise((cheaper,), report.meshes, report.placement)[0]
+    # Two levels are for one receiver only.
+    two = dataclasses.replace(found, link=dataclasses.replace(found.link, two_level=True))
+    advised = advise((two, two), report.meshes, report.placement)
+    assert sum("preCICE refuses it for a mesh with several receivers" in each for each in advised) == 2
     # There the surface is flat.
     assert "a long thin box" in reason(report.links[0], 1, 0)
     assert reason(report.links[0], 1, 205) == "an empty rank meets every empty rank"
