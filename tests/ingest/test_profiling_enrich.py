@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import shutil
@@ -119,13 +120,23 @@ def test_the_directory_setting_and_a_moved_case_are_followed(tmp_path: Path) -> 
     assert "timing_source" in joined(store).metadata
 
 
-@pytest.mark.parametrize("seconds", [-3600.0, -5.0, 5.0, 3600.0])
+@pytest.mark.parametrize("seconds", [-3600.0, -5.0, -0.5, 5.0, 3600.0])
 def test_a_file_of_the_same_size_from_another_run_is_refused(tmp_path: Path, seconds: float) -> None:
     profile = sample(tmp_path)
     store = joined(record(tmp_path, profile, later_ns=round(seconds * 1e9)))
     assert "timing_source" not in store.metadata
     assert "run" in store.metadata["timing_problem"] or "others" in store.metadata["timing_problem"]
     assert (store.advances["wait_ns"] == -1).all()
+
+
+def test_calls_that_are_not_within_the_recorded_ones_are_of_another_run(tmp_path: Path) -> None:
+    store = record(tmp_path, sample(tmp_path))
+    for late_ns, is_joined in ((20_000, True), (200_000, False)):
+        advances = store.advances.copy()
+        advances["begin_ns"][1] += late_ns
+        found = joined(dataclasses.replace(store, advances=advances)).metadata
+        assert ("timing_source" in found) == is_joined
+        assert ("others" in found.get("timing_problem", "")) != is_joined
 
 
 def test_what_was_not_measured_says_why_and_what_to_set(tmp_path: Path) -> None:

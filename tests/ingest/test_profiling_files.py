@@ -185,6 +185,12 @@ def test_a_line_that_is_no_record_is_refused_and_shown(line: bytes) -> None:
         parse_block(block)
 
 
+@pytest.mark.parametrize("line", [b"B1:12345678901234567", b"E1234567:1", b"B1:", b"B:1", b"E1:-1", b""])
+def test_numbers_that_preCICE_does_not_write_are_refused(line: bytes) -> None:
+    with pytest.raises(DataError, match="expected a record"):
+        parse_block(b"B1:5\n" + line + b"\nE1:7\n")
+
+
 def test_random_nesting_agrees_with_a_stack_also_where_records_are_lost(tmp_path: Path) -> None:
     random.seed(3)
     header = (SAMPLES[0].read_text().splitlines()[0]) + "\n"
