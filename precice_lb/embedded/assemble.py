@@ -16,7 +16,7 @@ from precice_lb.embedded.quasi_newton import QuasiNewton
 from precice_lb.embedded.rbf import RadialBasis
 from precice_lb.embedded.rendezvous import Appointment
 from precice_lb.embedded.schemes import ParallelScheme, SerialScheme
-from precice_lb.embedded.settings import acceleration_settings, kernel_settings, measure_settings
+from precice_lb.embedded.settings import acceleration_settings, kernel_of, measure_settings
 from precice_lb.embedded.watch import WatchPoint, watch_elements, watched_place
 from precice_lb.precice_xml import Configuration, CouplingScheme
 from precice_lb.precice_xml import Mapping as MeshMapping
@@ -88,8 +88,9 @@ def _mapping(configuration: Configuration, described: MeshMapping, source: Mesh,
     conservative = described.constraint == "conservative"
     if described.kind == "nearest-neighbor":
         return NearestNeighbour(source, target, conservative=conservative)
-    settings = kernel_settings(configuration, described)
-    return RadialBasis(source, target, conservative=conservative, settings=settings)
+    kernel, radius = kernel_of(configuration, described)
+    one_cluster = described.kind == "rbf"
+    return RadialBasis(source, target, kernel, radius, conservative=conservative, one_cluster=one_cluster)
 
 
 _ACCELERATIONS: dict[str, type[Acceleration]] = {

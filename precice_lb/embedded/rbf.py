@@ -17,7 +17,6 @@ from precice_lb.embedded.clock import TOLERANCE
 from precice_lb.embedded.intracomm import IntraComm
 from precice_lb.embedded.mapping import Mapping
 from precice_lb.embedded.mesh import Mesh, gather
-from precice_lb.embedded.settings import KernelSettings
 
 __all__ = ["KERNELS", "RadialBasis"]
 
@@ -64,11 +63,13 @@ class RadialBasis(Mapping):
 
     filters = False
 
-    def __init__(self, source: Mesh, target: Mesh, *, conservative: bool, settings: KernelSettings) -> None:
+    def __init__(
+        self, source: Mesh, target: Mesh, kernel: str, radius: float, *, conservative: bool, one_cluster: bool
+    ) -> None:
         super().__init__(source, target, conservative=conservative)
-        self._function = KERNELS[settings.name]
-        self._radius = settings.support_radius
-        self._one_cluster = settings.one_cluster
+        self._function = KERNELS[kernel]
+        self._radius = radius
+        self._one_cluster = one_cluster
 
     def needed(self, vertices: Array) -> NDArray[np.int64]:
         """Return all vertices, or none on a rank without origins."""

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from precice_lb.precice_xml import Configuration, CouplingScheme, Element, Mapping
 from precice_lb.precice_xml.fields import Reader
 
-__all__ = ["AccelerationSettings", "KernelSettings", "MeasureSettings"]
-__all__ += ["acceleration_settings", "kernel_settings", "measure_settings"]
+__all__ = ["AccelerationSettings", "MeasureSettings", "acceleration_settings", "kernel_of", "measure_settings"]
 
 
 @dataclass(frozen=True)
@@ -37,15 +36,6 @@ class AccelerationSettings:
     filter: str
     filter_limit: float
     preconditioner: str
-
-
-@dataclass(frozen=True)
-class KernelSettings:
-    """How a radial-basis-function mapping interpolates; with ``one_cluster``, only where preCICE has a single one."""
-
-    name: str
-    support_radius: float
-    one_cluster: bool
 
 
 def _scheme_element(configuration: Configuration, scheme: CouplingScheme) -> Element:
@@ -95,8 +85,8 @@ def acceleration_settings(configuration: Configuration, scheme: CouplingScheme) 
     )
 
 
-def kernel_settings(configuration: Configuration, mapping: Mapping) -> KernelSettings:
-    """Read how an RBF mapping interpolates."""
+def kernel_of(configuration: Configuration, mapping: Mapping) -> tuple[str, float]:
+    """Read the function of an RBF mapping and its support radius, 0 for none."""
     wanted = (f"mapping:{mapping.kind}", mapping.line, mapping.source, mapping.target)
     (function,) = next(
         child.children
@@ -104,8 +94,7 @@ def kernel_settings(configuration: Configuration, mapping: Mapping) -> KernelSet
         for child in owner.children
         if (child.tag, child.line, child.attributes.get("from"), child.attributes.get("to")) == wanted
     )
-    radius = Reader(configuration.path).number(function, "support-radius", "0")
-    return KernelSettings(function.tag.partition(":")[2], radius, mapping.kind == "rbf")
+    return function.tag.partition(":")[2], Reader(configuration.path).number(function, "support-radius", "0")
 
 
 def _data(configuration: Configuration, element: Element, name: str) -> tuple[str, str]:

@@ -104,7 +104,7 @@ def zero_of(store: RankStore, profile: Profile) -> int:
 
 
 def _tells_waits(store: RankStore) -> bool:
-    """Whether the backend has told the recorder, as the embedded one did up to format 1."""
+    """Whether the backend has told the recorder, as the embedded one did before it left that to its profiling files."""
     if store.metadata["backend"] == "libprecice":
         return False
     return bool(len(store.advances)) and bool((store.advances["wait_ns"] != NOT_MEASURED).all())
