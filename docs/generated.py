@@ -254,7 +254,7 @@ def _type(values: dict[str, Any]) -> str:
 
 def _store_columns() -> str:
     """Columns of a store's tables with type and unit, and its metadata."""
-    from precice_lb.store import schema
+    from precice_lb.store import metadata, schema
 
     lines = [f"Format `{schema.FORMAT}`, version {schema.FORMAT_VERSION}.", ""]
     tables = {"advances": schema.ADVANCE_DTYPE, "initialize": schema.INITIALIZE_DTYPE, "sections": schema.SECTION_DTYPE}
@@ -270,7 +270,7 @@ def _store_columns() -> str:
         "| attribute | type | unit | meaning | |",
         "|---|---|---|---|---|",
     ]
-    for key in schema.METADATA.values():
+    for key in metadata.METADATA.values():
         lines.append(
             f"| `{key.name}` | {key.kind} | {key.unit} | {key.description} | {'required' if key.required else ''} |"
         )

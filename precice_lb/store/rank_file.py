@@ -30,6 +30,7 @@ __all__ = ["hdf5_image", "read_rank_file", "told_damage"]
 
 _TYPES = {name: h5t.py_create(dtype, logical=True) for name, dtype in TABLES.items()}
 _ALWAYS = ("advances", "initialize")
+_TIMES = (*_ALWAYS, "sections", "section_names")
 
 
 def hdf5_image(store: RankStore) -> bytes:
@@ -57,7 +58,7 @@ def open_read_only(path: Path) -> h5f.FileID:
     return h5f.open(os.fsencode(path), h5f.ACC_RDONLY, access)
 
 
-def read_rank_file(path: Path, names: Sequence[str] = ("advances", "initialize", "sections")) -> RankStore:
+def read_rank_file(path: Path, names: Sequence[str] = _TIMES) -> RankStore:
     """Read the file of one rank with some tables, as `reader.read_store` does; others when asked for."""
     store = _read(path, names)
     # A spool is read whole: nobody has to ask for its rows to know when a killed rank ended.
