@@ -13,7 +13,13 @@ __all__ = ["plain"]
 
 
 def plain(value: Any) -> Any:
-    """Give dataclasses and mappings as dicts, arrays and tuples as lists, and null for what is not a finite number."""
+    """Give dataclasses and mappings as dicts, arrays and tuples as lists, and null for what is not a finite number.
+
+    Parameters
+    ----------
+    value : object
+        Anything.
+    """
     if isinstance(value, np.ndarray | np.generic):
         value = value.tolist()
     if isinstance(value, float):
