@@ -13,8 +13,9 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 from precice_lb.exceptions import ModelError
-from precice_lb.models.formula import Expression, plain
+from precice_lb.models.formula import Expression
 from precice_lb.models.inputs import check_level, check_measurements, check_points
+from precice_lb.plain import plain
 from precice_lb.plugins import LEARNERS
 
 __all__ = ["CurveLearner", "Curves", "Learner", "array", "learners_of_parameters", "quantiles"]
@@ -58,7 +59,7 @@ class Learner(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     formula_: Any
 
     def fit(self: Self, X: ArrayLike, y: ArrayLike, standard_error: ArrayLike | None = None) -> Self:
-        """Learn from measurements and return self.
+        """Return itself, having learned from measurements.
 
         Parameters
         ----------
@@ -69,11 +70,6 @@ class Learner(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         standard_error : array of shape (n,), optional
             Of each row of ``y`` in seconds, NaN where unknown. A learner that weighs every measurement alike leaves it
             aside.
-
-        Returns
-        -------
-        Learner
-            Itself.
 
         Raises
         ------
@@ -137,16 +133,12 @@ class Learner(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Learner:
-        """Make a fitted learner of what `to_dict` gave.
+        """Give a fitted learner of what `to_dict` gave.
 
         Parameters
         ----------
         data : mapping
             JSON types.
-
-        Returns
-        -------
-        Learner
 
         Raises
         ------

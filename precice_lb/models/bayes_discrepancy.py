@@ -14,10 +14,11 @@ each drawn curve bends up or down.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from precice_lb.models.bayes_prior import Prior, prior_sample
 from precice_lb.models.bayes_sizes import Sizes
@@ -48,20 +49,12 @@ def fourier_features(frequencies: Array, points: Array, sizes: Sizes) -> Array:
     return np.asarray(np.hstack([np.cos(phase), np.sin(phase)]) / np.sqrt(len(frequencies)), dtype=np.float64)
 
 
+@dataclass(frozen=True, eq=False)
 class Discrepancy:
-    """Drawn discrepancies, as logarithms.
+    """Drawn discrepancies, as logarithms: frequencies as of `spectrum`, and weights (n, 2 FREQUENCIES)."""
 
-    Parameters
-    ----------
-    frequencies : array of shape (FREQUENCIES, 1 + k)
-        As of `spectrum`.
-    weights : array of shape (n, 2 FREQUENCIES)
-        Of the features, for each.
-    """
-
-    def __init__(self, frequencies: ArrayLike, weights: ArrayLike) -> None:
-        self.frequencies = np.asarray(frequencies, dtype=np.float64)
-        self.weights = np.asarray(weights, dtype=np.float64)
+    frequencies: Array
+    weights: Array
 
     def __call__(self, points: Array, sizes: Sizes, chosen: Any = slice(None)) -> Array:
         """Logarithms at points (m, 1 + k) of all or of some, shape (n, m)."""
@@ -70,12 +63,8 @@ class Discrepancy:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Discrepancy:
-        """Read what `to_dict` gave."""
-        return cls(data["frequencies"], data["weights"])
-
-    def to_dict(self) -> dict[str, Any]:
-        """Give plain JSON types."""
-        return {name: value.tolist() for name, value in vars(self).items()}
+        """Read what was stored."""
+        return cls(*(np.asarray(data[name], dtype=np.float64) for name in ("frequencies", "weights")))
 
 
 def bend(bends: Array, octaves: Array, prior: Prior) -> Array:

@@ -65,25 +65,11 @@ class Likelihood(ABC):
 
 
 class RankLikelihood(Likelihood):
-    """Likelihood of shapes over ranks, at the k different numbers of them.
+    """Likelihood of shapes over ranks, at the k different numbers of them, of which ``features`` (k, J) are.
 
-    Cells are told apart by stragglers too: none, or every one of the measurements. In a cell measurements at the same
-    number of ranks come down to their weighted mean.
-
-    Parameters
-    ----------
-    ranks, seconds : arrays of shape (m,)
-        Measured.
-    errors : array of shape (m,)
-        Standard errors in seconds, 0 where unknown; they add to the noise between runs.
-    noise, noise_scale : float
-        Median of the prior of σ, and standard deviation of ln σ.
-    straggling : float
-        Prior probability that a measurement is a straggler; looked at for 3 to 40 measurements.
-    features : array of shape (k, J)
-        Random Fourier features of the discrepancy, at rising numbers of ranks.
-    prior : Prior
-        Of the discrepancy.
+    Cells are told apart by stragglers too: none, or, for 3 to 40 measurements, every one of them. In a cell
+    measurements at the same number of ranks come down to their weighted mean. Standard errors in seconds, 0 where
+    unknown, add to the noise between runs, whose prior has a median and a scale, the standard deviation of ln σ.
     """
 
     def __init__(
@@ -159,24 +145,11 @@ class RankLikelihood(Likelihood):
 
 
 class SizeLikelihood(Likelihood):
-    """Likelihood of shapes over ranks and sizes, at the m measurements.
+    """Likelihood of shapes over ranks and sizes, at the m measurements, of which ``features`` (m, J) are.
 
     The covariance σ² 1 + τ² Φ Φᵀ of the measurements, with the features Φ, has the same eigenvectors in all cells, in
-    whose directions a cell is a product again.
-
-    Parameters
-    ----------
-    seconds : array of shape (m,)
-        Measured.
-    errors : array of shape (m,)
-        Standard errors in seconds, 0 where unknown. They count relative to the prior's noise: a measurement with such
-        an error beside that noise counts less than others in the same proportion at every level of noise.
-    noise, noise_scale : float
-        Median of the prior of σ, and standard deviation of ln σ.
-    features : array of shape (m, J)
-        Random Fourier features of the discrepancy.
-    prior : Prior
-        Of the discrepancy.
+    whose directions a cell is a product again. Standard errors count relative to the prior's noise: a measurement with
+    such an error beside that noise counts less than others in the same proportion at every level of noise.
     """
 
     def __init__(

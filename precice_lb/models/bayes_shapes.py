@@ -49,19 +49,7 @@ def reference_ranks(ranks: Array) -> float:
 
 
 class Shapes:
-    """Members of the family without their scale W.
-
-    Parameters
-    ----------
-    z : array of shape (n, sizes.dimensions)
-        Standard normal variables.
-    reference : float
-        As of `reference_ranks`.
-    sizes : Sizes
-        What parameters do.
-    prior : Prior
-        What is likely.
-    """
+    """Members of the family without their scale W, for standard normal variables z (n, sizes.dimensions)."""
 
     def __init__(self, z: Array, reference: float, sizes: Sizes, prior: Prior) -> None:
         self.sizes, self.z, self.prior = sizes, z, prior

@@ -9,10 +9,11 @@ section 3.4, scales a model by the ratio of mesh sizes and then corrects it by a
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from precice_lb.exceptions import ModelError
 
@@ -26,45 +27,38 @@ ONE_SIZE, SIZES = 4, 9
 LARGEST_LEVEL_RANGE = 20.0
 
 
+@dataclass(frozen=True, eq=False)
 class Sizes:
     """ln V of points for given members; false where there is no parameter.
 
-    Parameters
-    ----------
-    logarithmic : sequence of bool
-        Of each parameter, whether t is its logarithm.
-    reference, width, centre, scale : arrays of shape (k,)
-        Of each parameter: t where V = 1, the unit of t - reference, and the normal prior of γ in that unit.
+    Of each parameter, all of shape (k,): whether t is its logarithm, t where V = 1, the unit of t - reference, and the
+    normal prior of γ in that unit.
     """
 
-    def __init__(
-        self, logarithmic: ArrayLike, reference: ArrayLike, width: ArrayLike, centre: ArrayLike, scale: ArrayLike
-    ) -> None:
-        self.logarithmic = np.asarray(logarithmic, dtype=np.bool_)
-        self.reference = np.asarray(reference, dtype=np.float64)
-        self.width = np.asarray(width, dtype=np.float64)
-        self.centre = np.asarray(centre, dtype=np.float64)
-        self.scale = np.asarray(scale, dtype=np.float64)
+    logarithmic: NDArray[np.bool_]
+    reference: Array
+    width: Array
+    centre: Array
+    scale: Array
 
     @classmethod
     def of(cls, points: Array, seconds: Array, logarithmic: tuple[bool, ...]) -> Sizes:
         """Find the prior of γ from a plane through the logarithms of the times; it is kept wide."""
-        t = _taken(points, np.asarray(logarithmic, dtype=np.bool_))
+        chosen = np.asarray(logarithmic, dtype=np.bool_)
+        t = _taken(points, chosen)
         reference, width = t.max(axis=0), np.ptp(t, axis=0)
         width = np.where(width > 0, width, 1.0)
         plane = np.column_stack([np.ones(len(t)), np.log(points[:, 0]), (t - reference) / width])
         centre = np.linalg.lstsq(plane, np.log(seconds), rcond=None)[0][2:]
         # What does not grow with the size flattens the plane, by up to half where small cases hardly scale.
-        return cls(logarithmic, reference, width, centre, 0.5 + 0.5 * np.abs(centre))
+        return cls(chosen, reference, width, centre, 0.5 + 0.5 * np.abs(centre))
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Sizes:
-        """Read what `to_dict` gave; the scale was called spread."""
-        return cls(**{"scale" if name == "spread" else name: value for name, value in data.items()})
-
-    def to_dict(self) -> dict[str, Any]:
-        """Give plain JSON types."""
-        return {name: value.tolist() for name, value in vars(self).items()}
+        """Read what was stored; the scale was called spread."""
+        data = {"scale": data.get("spread"), **data}
+        values = (np.asarray(data[name], dtype=np.float64) for name in ("reference", "width", "centre", "scale"))
+        return cls(np.asarray(data["logarithmic"], dtype=np.bool_), *values)
 
     def __len__(self) -> int:
         return len(self.centre)

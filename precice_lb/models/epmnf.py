@@ -22,9 +22,8 @@ from precice_lb.exceptions import ModelError
 from precice_lb.models.epmnf_project import LEAST_VALUES, merge_repeats, project
 from precice_lb.models.formula import term_values
 from precice_lb.models.golden import golden_section, slope_order
+from precice_lb.models.hypotheses import MAXIMUM_HYPOTHESES, CrossValidation, make_folds, search
 from precice_lb.models.normal_form import EQ_5_1_I, EQ_5_1_J, NormalFormLearner
-from precice_lb.models.pmnf_search import MAXIMUM_HYPOTHESES, search
-from precice_lb.models.pmnf_validation import CrossValidation, make_folds
 
 __all__ = ["EPMNFRegressor"]
 
@@ -46,7 +45,7 @@ class EPMNFRegressor(NormalFormLearner):
     exponents, log_exponents : sequences of float
         I and J, for every parameter.
     search : {"hierarchical", "exhaustive"}
-        Section IV-B of the paper, or all sets of product terms (at most `pmnf_search.MAXIMUM_HYPOTHESES`).
+        Section IV-B of the paper, or all sets of product terms (at most `hypotheses.MAXIMUM_HYPOTHESES`).
     single : {"golden", "exhaustive"}
         How the hierarchical search finds a parameter's next term: section IV-A, or by trying all.
     folds : int or None
@@ -63,23 +62,13 @@ class EPMNFRegressor(NormalFormLearner):
         equally well the smallest is kept.
     log_base : float
         Base of the logarithm.
-
-    Attributes
-    ----------
-    formula_ : Formula
-        The winner in ``p``, ``x1``, ``x2``, …; the constant first.
-    loss_ : float
-        The winner's cross-validated loss.
-    n_hypotheses_ : int
-        Hypotheses that were evaluated.
-    single_terms_ : tuple of tuples of (float, float)
-        Exponents of the terms found for each parameter alone; empty after an exhaustive search.
     """
 
     learner_name: ClassVar[str] = "epmnf"
     several_parameters: ClassVar[bool] = True
     learned: ClassVar[Mapping[str, Callable[[Any], Any]]] = {
         **NormalFormLearner.learned,
+        # Exponents of the terms found for each parameter alone; empty after an exhaustive search.
         "single_terms": lambda stored: tuple(tuple((float(i), float(j)) for i, j in own) for own in stored),
     }
 
@@ -124,11 +113,10 @@ class EPMNFRegressor(NormalFormLearner):
         chosen = np.zeros(0, dtype=np.intp)
         self.loss_ = math.inf
         for size, validation in self._validations(points, seconds, len(features)):
-            found = search(features * self._weights(seconds), size, validation) if size else None
-            loss = found.loss if found else float(validation.losses(np.zeros((0, len(seconds), 1)))[0])
+            found = search(features * self._weights(seconds), size, validation)
             self.n_hypotheses_ += found.n_hypotheses if found else 1
-            if self._better(loss, self.loss_):
-                self.loss_, chosen = loss, found.terms if found else chosen
+            if found and self._better(found.loss, self.loss_):
+                self.loss_, chosen = found.loss, found.terms
             if self.loss_ <= NO_LOSS:
                 break
         with np.errstate(all="ignore"):

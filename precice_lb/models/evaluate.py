@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import ConvergenceWarning
 
 from precice_lb.exceptions import ModelError
-from precice_lb.models.inputs import check_level
+from precice_lb.models.inputs import check_level, check_measurements
 from precice_lb.models.losses import mse, smape
 from precice_lb.models.registry import new_learner
 
@@ -72,7 +72,7 @@ def cross_validate(
     Measurements of the same ranks and parameters are left out together: a repeat would tell the answer. The different
     points are dealt out to folds in turn, in the order of their rows; by default one for each, but at most 10.
     """
-    points, seconds, errors = _table(X, y, standard_error)
+    points, seconds, errors = _checked(X, y, standard_error)
     _, first, group = np.unique(points, axis=0, return_index=True, return_inverse=True)
     count = len(first)
     parts = min(count, MOST_FOLDS) if folds is None else folds
@@ -99,7 +99,7 @@ def evaluate(
     level: float = 0.8,
 ) -> Evaluation:
     """Fit a learner to some measurements and predict the others, where ``test``, shape (n,), is true."""
-    points, seconds, errors = _table(X, y, standard_error)
+    points, seconds, errors = _checked(X, y, standard_error)
     mask = np.asarray(test, dtype=np.bool_)
     if mask.shape != seconds.shape or mask.all() or not mask.any():
         raise ModelError(
@@ -109,14 +109,15 @@ def evaluate(
     return _judged(seconds[mask], _predict(learner, points, seconds, errors, ~mask, mask, level), level)
 
 
-def fit_quietly(learner: Any, X: Array, y: Array, standard_error: Array | None = None) -> Any:
+def fit_quietly(learner: Any, X: Array, y: Array, standard_error: Array) -> Any:
     """Fit a new learner of a kind; an optimiser that stops early shows in the errors, not in warnings."""
     model = new_learner(learner)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         try:
-            known = standard_error is not None and bool(np.isfinite(standard_error).any())
-            return model.fit(X, y, standard_error=standard_error) if known else model.fit(X, y)
+            if np.isfinite(standard_error).any():
+                return model.fit(X, y, standard_error=standard_error)
+            return model.fit(X, y)
         except ValueError as error:
             raise ModelError(f"{type(model).__name__} cannot be fitted: {error}") from error
 
@@ -144,30 +145,25 @@ def meeting(conditions: Iterable[str], columns: Mapping[str, NDArray[Any]]) -> M
     return mask
 
 
-def _table(X: ArrayLike, y: ArrayLike, standard_error: ArrayLike | None) -> tuple[Array, Array, Array | None]:
-    points = np.asarray(X, dtype=np.float64)
-    points = points[:, None] if points.ndim == 1 else points
-    seconds = np.asarray(y, dtype=np.float64)
-    errors = None if standard_error is None else np.asarray(standard_error, dtype=np.float64)
-    if points.ndim != 2 or seconds.shape != points.shape[:1] or (errors is not None and errors.shape != seconds.shape):
-        raise ModelError(f"expected one time per measurement, found X of {points.shape} and y of {seconds.shape}")
-    return points, seconds, errors
+def _checked(X: ArrayLike, y: ArrayLike, standard_error: ArrayLike | None) -> tuple[Array, Array, Array]:
+    """Points (n, d), seconds (n,) and their errors (n,), NaN where unknown."""
+    points, seconds, _ = check_measurements(X, y, standard_error)
+    return points, seconds, np.asarray(np.full(len(seconds), np.nan) if standard_error is None else standard_error)
 
 
 def _predict(
-    learner: Any, points: Array, seconds: Array, errors: Array | None, train: Mask, test: Mask, level: float
+    learner: Any, points: Array, seconds: Array, errors: Array, train: Mask, test: Mask, level: float
 ) -> Array:
     """Prediction, low and high for the rows of a test, shape (3, rows)."""
     check_level(level)
-    model = fit_quietly(learner, points[train], seconds[train], None if errors is None else errors[train])
+    model = fit_quietly(learner, points[train], seconds[train], errors[train])
     prediction = np.asarray(model.predict(points[test]), dtype=np.float64)
     if not hasattr(model, "predict_interval"):
         return np.vstack([prediction, np.full((2, len(prediction)), np.nan)])
     low, high = (np.asarray(bound, dtype=np.float64) for bound in model.predict_interval(points[test], level))
     scatter = np.full(len(prediction), _scatter(seconds[train], np.asarray(model.predict(points[train]))))
-    if errors is not None:
-        known = np.isfinite(errors[test])
-        scatter[known] = errors[test][known] / seconds[test][known]
+    known = np.isfinite(errors[test])
+    scatter[known] = errors[test][known] / seconds[test][known]
     half = NormalDist().inv_cdf((1 + level) / 2) * scatter * np.abs(prediction)
     # Independent errors add up in squares.
     return np.vstack(

@@ -57,25 +57,14 @@ class FactorizedRegressor(Learner):
         Prior standard deviation of the exponents by which W and C deviate from constants; 0 for constants.
     noise : float
         Prior guess of the relative noise of one measurement, worth two measurements.
-
-    Attributes
-    ----------
-    formula_ : Formula
-        Two product terms: computation and communication.
-    log_coefficients_ : array of shape (2, 1 + d)
-        Rows for ln W and ln C: the constant, then the slope for each column of X in ln(x) about ``centre_``.
-    centre_ : array of shape (d,)
-        Mean of ln(x) of each column over the measurements; where the size is a level, of ln N.
-    level_ : bool
-        Whether the size is a level.
-    covariance_ : array
-        Of the free coefficients (those of columns that were varied), row after row.
     """
 
     learner_name: ClassVar[str] = "factorized"
     former_names: ClassVar[Mapping[str, str]] = {"slope_spread": "slope_scale"}
     several_parameters: ClassVar[bool] = True
     learned: ClassVar[Mapping[str, Callable[[Any], Any]]] = {
+        # Rows for ln W and ln C: the constant, then the slope for each column of X in ln(x) about the centre, its mean
+        # (where the size is a level, of ln N); and the covariance of the free ones, of columns that were varied.
         **dict.fromkeys(("log_coefficients", "centre", "covariance"), array),
         "free": partial(np.asarray, dtype=np.bool_),
         "level": bool,

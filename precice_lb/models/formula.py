@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, is_dataclass
+from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from precice_lb.exceptions import ModelError
+from precice_lb.plain import plain
 
-__all__ = ["Expression", "Formula", "Term", "formula_of", "latex_number", "names_of", "plain", "term_of", "term_values"]
+__all__ = ["Expression", "Formula", "Term", "formula_of", "latex_number", "names_of", "term_of", "term_values"]
 
 Array = NDArray[np.float64]
 
@@ -51,7 +52,8 @@ class Expression(Protocol):
 
     def to_dict(self) -> dict[str, Any]:
         """Give plain JSON types."""
-        return {name: plain(value) for name, value in vars(self).items()}
+        values: dict[str, Any] = plain(self)
+        return values
 
 
 @dataclass(frozen=True)
@@ -103,17 +105,7 @@ class Formula(Expression):
     bases: tuple[float, ...] = ()
 
     def __call__(self, points: ArrayLike) -> Array:
-        """Seconds; not finite where log(1) is divided by.
-
-        Parameters
-        ----------
-        points : array of any shape, or of shape (n, d)
-            Numbers of ranks; with d - 1 further parameters one row for each point.
-
-        Returns
-        -------
-        array of the shape of ``points``, or of shape (n,)
-        """
+        """Seconds at numbers of ranks, in their shape, or at rows (n, d); not finite where log(1) is divided by."""
         p = np.asarray(points, dtype=np.float64)
         shape = p.shape if len(self.names) == 1 else p.shape[:-1]
         rows = p.reshape(-1, len(self.names))
@@ -135,45 +127,33 @@ class Formula(Expression):
         return found
 
     def text(self, digits: int = 4) -> str:
-        """Plain text, such as ``0.0121 + 45.31·p^-0.95 + 3e-05·log2(p)``.
+        """Give plain text, such as ``0.0121 + 45.31·p^-0.95 + 3e-05·log2(p)``.
 
         Parameters
         ----------
         digits : int
             Significant digits of the coefficients.
-
-        Returns
-        -------
-        str
         """
         log = {2.0: "log2({})", 10.0: "log10({})", math.e: "ln({})"}.get(self.log_base, f"log_{self.log_base:g}({{}})")
         return self._join("·", [f"{abs(t.coefficient):.{digits}g}" for t in self.terms], log, "^{}")
 
     def brief(self, digits: int = 4) -> str:
-        """Plain text for a screen: of many terms only their number.
+        """Give plain text for a screen: of many terms only their number.
 
         Parameters
         ----------
         digits : int
             Significant digits of the coefficients.
-
-        Returns
-        -------
-        str
         """
         return self.text(digits) if len(self.terms) <= TERMS_ON_SCREEN else f"{len(self.terms)} terms"
 
     def latex(self, digits: int = 4) -> str:
-        r"""LaTeX for math mode, such as ``0.0121 + 45.31\,p^{-0.95}``.
+        r"""Give LaTeX for math mode, such as ``0.0121 + 45.31\,p^{-0.95}``.
 
         Parameters
         ----------
         digits : int
             Significant digits of the coefficients.
-
-        Returns
-        -------
-        str
         """
         log = r"\ln({})" if self.log_base == math.e else rf"\log_{{{{{self.log_base:g}}}}}({{}})"
         return self._join(r"\,", [latex_number(abs(t.coefficient), digits) for t in self.terms], log, "^{{{}}}")
@@ -187,16 +167,12 @@ class Formula(Expression):
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Formula:
-        """Read what ``to_dict`` gave.
+        """Give a formula of what ``to_dict`` gave.
 
         Parameters
         ----------
         data : mapping
             JSON types.
-
-        Returns
-        -------
-        Formula
 
         Raises
         ------
@@ -222,8 +198,8 @@ class Formula(Expression):
         joined = ""
         for term, coefficient, pairs in zip(self.terms, coefficients, self.exponents().tolist(), strict=True):
             parts = [coefficient]
-            for plain, base, (exponent, log_exponent) in zip(self.names, self._bases(), pairs, strict=True):
-                name = f"({base:g}{power.format(plain)})" if base else plain
+            for symbol, base, (exponent, log_exponent) in zip(self.names, self._bases(), pairs, strict=True):
+                name = f"({base:g}{power.format(symbol)})" if base else symbol
                 if exponent:
                     parts.append(_power(name, exponent, power))
                 if log_exponent:
@@ -283,18 +259,3 @@ def latex_number(value: float, digits: int = 4) -> str:
     """Write a number for math mode, with a power of ten instead of an exponent."""
     mantissa, _, power = f"{value:.{digits}g}".partition("e")
     return rf"{mantissa} \cdot 10^{{{int(power)}}}" if power else mantissa
-
-
-def plain(value: Any) -> Any:
-    """JSON types; null for what is not finite."""
-    if hasattr(value, "to_dict"):
-        return value.to_dict()
-    if is_dataclass(value):
-        return plain(vars(value))
-    if isinstance(value, np.generic | np.ndarray):
-        return plain(value.tolist())
-    if isinstance(value, tuple | list):
-        return [plain(item) for item in value]
-    if isinstance(value, Mapping):
-        return {key: plain(item) for key, item in value.items()}
-    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -25,18 +25,12 @@ class InterpolationRegressor(CurveLearner):
 
     It claims nothing beyond the measured ranks: there `predict` takes fewer of them to scale ideally and more of them
     to gain nothing, and `measured_only` says that a recommendation must not go there.
-
-    Attributes
-    ----------
-    formula_ : PiecewiseFormula
-        The curve.
-    ranks_, seconds_, errors_ : array of shape (k,)
-        Measured rank counts, ascending; the median seconds there, and their relative standard errors.
     """
 
     learner_name: ClassVar[str] = "interpolation"
     learned: ClassVar[Mapping[str, Callable[[Any], Any]]] = {
         "formula": PiecewiseFormula.from_dict,
+        # Measured rank counts, rising, the median seconds there, and their relative standard errors.
         **dict.fromkeys(("ranks", "seconds", "errors"), array),
     }
     always_valid: ClassVar[bool] = True

@@ -13,8 +13,8 @@ from scipy.stats import t as student
 from precice_lb.exceptions import ModelError
 from precice_lb.models.base import Learner, array
 from precice_lb.models.formula import Formula, Term, names_of, term_of, term_values
+from precice_lb.models.hypotheses import CrossValidation
 from precice_lb.models.losses import get_loss
-from precice_lb.models.pmnf_validation import CrossValidation
 
 __all__ = ["EQ_2_7_I", "EQ_2_7_J", "EQ_5_1_I", "EQ_5_1_J", "NormalFormLearner"]
 
@@ -44,9 +44,11 @@ class NormalFormLearner(Learner):
     """
 
     learned: ClassVar[Mapping[str, Callable[[Any], Any]]] = {
+        # The winner, the constant first; its cross-validated loss; and how many were compared.
         "formula": Formula.from_dict,
         "loss": float,
         "n_hypotheses": int,
+        # Of its fit: the centre holds the constant's share of each term.
         "degrees_of_freedom": float,
         "variance": float,
         "level_variance": float,

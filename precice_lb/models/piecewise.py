@@ -46,22 +46,14 @@ class PiecewiseRegressor(Learner):
         more ranks never to below zero.
     total_ranks : int or None
         CIME's total. Without it, and beyond it, the curve above the last point is cost(p) itself.
-
-    Attributes
-    ----------
-    formula_ : PiecewiseFormula
-        The curve.
-    ranks_ : array of shape (n,)
-        Measured rank counts, ascending.
-    error_ : float
-        Relative error (of the logarithm): the largest of what leaving an inner point out, repeats and standard errors
-        tell, 5 % where nothing does.
     """
 
     learner_name: ClassVar[str] = "piecewise"
     learned: ClassVar[Mapping[str, Callable[[Any], Any]]] = {
         "formula": PiecewiseFormula.from_dict,
         "ranks": array,
+        # Relative error (of the logarithm): the largest of what leaving an inner point out, repeats and standard errors
+        # tell, 5 % where nothing does.
         "error": float,
     }
 

@@ -51,13 +51,7 @@ def piece_through(until: float, first: tuple[float, float], second: tuple[float,
 
 @dataclass(frozen=True)
 class PiecewiseFormula(Expression):
-    """Pieces in ascending order; the last one has no end.
-
-    Attributes
-    ----------
-    pieces : tuple of Piece
-        The first holds from 1 rank on.
-    """
+    """Pieces in ascending order; the first holds from 1 rank on, the last one has no end."""
 
     pieces: tuple[Piece, ...]
     names: ClassVar[tuple[str, ...]] = ("p",)
@@ -66,10 +60,8 @@ class PiecewiseFormula(Expression):
         """Seconds at each number of ranks, in the shape of ``points``."""
         p = np.asarray(points, dtype=np.float64)
         at = np.searchsorted([piece.until for piece in self.pieces[:-1]], p)
-        constant = np.array([piece.constant for piece in self.pieces])[at]
-        slope = np.array([piece.slope for piece in self.pieces])[at]
-        exponent = np.array([piece.exponent for piece in self.pieces])[at]
-        unit = np.array([piece.unit for piece in self.pieces])[at]
+        table = np.array([(piece.constant, piece.slope, piece.exponent, piece.unit) for piece in self.pieces])
+        constant, slope, exponent, unit = table.T[:, at]
         return np.asarray(constant + slope * (p / unit) ** exponent, dtype=np.float64)
 
     def text(self, digits: int = 4) -> str:
@@ -105,13 +97,7 @@ class PiecewiseFormula(Expression):
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> PiecewiseFormula:
-        """Read what ``to_dict`` gave; null is no end.
-
-        Raises
-        ------
-        ModelError
-            Not such a formula.
-        """
+        """Read what ``to_dict`` gave; null is no end."""
         try:
             return cls(
                 tuple(

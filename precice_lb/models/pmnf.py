@@ -20,9 +20,8 @@ from numpy.typing import NDArray
 
 from precice_lb.exceptions import ModelError
 from precice_lb.models.formula import term_values
+from precice_lb.models.hypotheses import CrossValidation, make_folds, search
 from precice_lb.models.normal_form import EQ_5_1_I, EQ_5_1_J, NormalFormLearner
-from precice_lb.models.pmnf_search import search
-from precice_lb.models.pmnf_validation import CrossValidation, make_folds
 from precice_lb.models.validity import falls_then_rises
 
 __all__ = ["PMNFRegressor"]
@@ -62,18 +61,6 @@ class PMNFRegressor(NormalFormLearner):
         Begin with one term and add terms as long as that raises the adjusted R² of the winner (Calotoiu et al. 2016,
         section II-B), or until the measurements do not suffice.
 
-    Attributes
-    ----------
-    formula_ : Formula
-        The winner, fitted to all measurements; the constant first.
-    loss_ : float
-        The winner's cross-validated loss.
-    n_hypotheses_ : int
-        Hypotheses compared. Terms that are infinite at a measurement (log(1) with a negative exponent) are left out.
-    adjusted_r2_ : float
-        Share of the variance that the winner explains, less what as many terms explain by chance; NaN where no
-        measurement is left over.
-
     Notes
     -----
     Of hypotheses with the same loss the first wins. Least squares is done by orthogonalisation, so terms that differ by
@@ -84,6 +71,8 @@ class PMNFRegressor(NormalFormLearner):
     learner_name: ClassVar[str] = "pmnf"
     learned: ClassVar[Mapping[str, Callable[[Any], Any]]] = {
         **NormalFormLearner.learned,
+        # Share of the variance that the winner explains, less what as many terms explain by chance; NaN where no
+        # measurement is left over.
         "adjusted_r2": lambda stored: math.nan if stored is None else float(stored),
     }
 

@@ -15,7 +15,7 @@ __all__ = ["DEFAULT_LEARNER", "LEARNERS", "make_learner", "model_from_dict", "ne
 
 
 def make_learner(name: str, **parameters: Any) -> Learner:
-    """Make an unfitted learner by its name.
+    """Give an unfitted learner by its name.
 
     Parameters
     ----------
@@ -23,10 +23,6 @@ def make_learner(name: str, **parameters: Any) -> Learner:
         One of `LEARNERS`.
     **parameters
         Of that learner.
-
-    Returns
-    -------
-    Learner
 
     Raises
     ------
@@ -45,7 +41,7 @@ def make_learner(name: str, **parameters: Any) -> Learner:
 
 
 def new_learner(learner: str | RegressorMixin | None, parameters: Mapping[str, Any] | None = None) -> RegressorMixin:
-    """Make an unfitted learner of whatever a caller may give: a name, an estimator, or nothing for the default.
+    """Give an unfitted learner of whatever a caller may give: a name, an estimator, or nothing for the default.
 
     Parameters
     ----------
@@ -53,10 +49,6 @@ def new_learner(learner: str | RegressorMixin | None, parameters: Mapping[str, A
         An estimator is cloned and not changed.
     parameters : mapping, optional
         Parameters of a learner given by name.
-
-    Returns
-    -------
-    estimator
 
     Raises
     ------
@@ -73,16 +65,12 @@ def new_learner(learner: str | RegressorMixin | None, parameters: Mapping[str, A
 
 
 def model_from_dict(data: Mapping[str, Any]) -> Learner:
-    """Make a fitted model of what a learner's ``to_dict`` gave.
+    """Give a fitted model of what a learner's ``to_dict`` gave.
 
     Parameters
     ----------
     data : mapping
         JSON types.
-
-    Returns
-    -------
-    Learner
 
     Raises
     ------

@@ -9,6 +9,7 @@ convex in log p, it falls, then rises, and never turns again.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -21,7 +22,6 @@ from precice_lb.exceptions import ModelError
 from precice_lb.models.base import CurveLearner, array, quantiles
 from precice_lb.models.formula import Formula, term_of, term_values
 from precice_lb.models.least_squares import solve_nonnegative
-from precice_lb.models.shape_family import FALLS, RISES, check_terms, family
 
 __all__ = ["ShapeRegressor"]
 
@@ -33,6 +33,13 @@ INTERVAL_CURVES, INTERVAL_SEED = 1000, 20190
 NEGLIGIBLE = 1e-3
 # A drawn noise level above this (a factor of e) says no more than that nothing is known.
 LARGEST_NOISE = 1.0
+#: α of the falling terms p^-α: from poor scaling over ideal (1) to superlinear (caches); with a constant beside them.
+FALLS: tuple[float, ...] = tuple(k / 8 for k in range(3, 17))
+#: (exponent, log_exponent) of the rising terms: collectives in log p, and communication that grows with p.
+RISES: tuple[tuple[float, float], ...] = ((0.0, 1.0), (0.5, 0.0), (1.0, 0.0))
+
+# Share of prior probability for curves without a falling part: a solver that does not scale at all.
+NEVER_FALLS = 0.02
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -53,32 +60,16 @@ class ShapeRegressor(CurveLearner):
         How many measurements that guess is worth (degrees of freedom of its scaled inverse χ² distribution).
     complexity : float
         Weight of the price of each further term, ½ log(n + 1) as in the Bayesian information criterion.
-
-    Attributes
-    ----------
-    formula_ : Formula
-        The mean curve.
-    exponents_ : array of shape (T, 2)
-        Exponents i, j of the T terms of the family.
-    mixing_ : array of shape (T, T)
-        Row k holds the terms that part k of the family is made of.
-    members_ : array of shape (M, 3)
-        Indices of the parts of each member (falling, constant, rising), -1 for none.
-    weights_ : array of shape (M,)
-        Probability of each member, adding up to 1.
-    coefficients_ : array of shape (M, 3)
-        Non-negative coefficients of each member, in seconds.
-    residuals_ : array of shape (M,)
-        Sum of squared relative residuals of each member.
-    ranks_, seconds_ : arrays of shape (n,)
-        The measurements.
     """
 
     learner_name: ClassVar[str] = "shape"
     former_names: ClassVar[Mapping[str, str]] = {"fall_spread": "fall_scale"}
     learned: ClassVar[Mapping[str, Callable[[Any], Any]]] = {
         "formula": Formula.from_dict,
+        # Indices of the parts of each member (falling, constant, rising), -1 for none, shape (M, 3).
         "members": partial(np.asarray, dtype=np.intp),
+        # Exponents (T, 2), mixing (T, T) and members as of `family`; non-negative coefficients of each member in
+        # seconds (M, 3), its probability and the sum of its squared relative residuals (M,).
         **dict.fromkeys(("exponents", "mixing", "coefficients", "weights", "residuals", "ranks", "seconds"), array),
     }
     always_valid: ClassVar[bool] = True
@@ -168,3 +159,40 @@ class ShapeRegressor(CurveLearner):
         for name in ("fall_scale", "noise", "noise_measurements"):
             if not getattr(self, name) > 0:
                 raise ModelError(f"expected {name} above 0, found {getattr(self, name)!r}")
+
+
+def family(
+    falls: Sequence[float], rises: Sequence[tuple[float, float]], fall_mean: float, fall_scale: float
+) -> tuple[Array, Array, NDArray[np.intp], Array]:
+    """Make the members of the family out of a normal prior of α.
+
+    Exponents (T, 2) of the terms; a mixing matrix (T, T), whose row k holds the terms that part k is made of; members
+    (M, 3), indices of the parts of each (falling, constant, rising), -1 for none; their log prior (M,).
+    """
+    exponents = np.array([(-a, 0.0) for a in falls] + [(0.0, 0.0)] + [tuple(r) for r in rises], dtype=np.float64)
+    constant, first_rise = len(falls), len(falls) + 1
+    mixing = np.eye(len(exponents))
+    # log(1) = 0: a rise in the logarithm is one of 1 + log(p), so that every curve is positive at 1 rank too.
+    mixing[first_rise:, constant] = exponents[first_rise:, 1] > 0
+    log_fall = -0.5 * ((np.asarray(falls) - fall_mean) / fall_scale) ** 2
+    log_fall += np.log1p(-NEVER_FALLS) - np.log(np.exp(log_fall).sum())
+    members, prior = [], []
+    options = itertools.product([*range(len(falls)), -1], [-1, constant], [-1, *range(first_rise, len(exponents))])
+    for fall, flat, rise in options:
+        if fall == flat == rise:
+            continue
+        members.append((fall, flat, rise))
+        prior.append(
+            (log_fall[fall] if fall >= 0 else np.log(NEVER_FALLS)) - (np.log(len(rises)) if rise >= 0 else 0.0)
+        )
+    return exponents, mixing, np.array(members, dtype=np.intp), np.array(prior)
+
+
+def check_terms(falls_given: Sequence[float], rises_given: Sequence[tuple[float, float]]) -> None:
+    """Refuse a falling term that does not fall, or a rising one that falls."""
+    falls = np.asarray(falls_given, dtype=np.float64)
+    if falls.ndim != 1 or not falls.size or not (np.isfinite(falls) & (falls > 0)).all():
+        raise ModelError(f"expected falls as positive numbers, found {falls_given!r:.60}")
+    rises = np.asarray(rises_given, dtype=np.float64).reshape(-1, 2)
+    if not (np.isfinite(rises) & (rises >= 0)).all() or not rises.any(axis=1).all():
+        raise ModelError(f"expected rises as pairs of exponents of which one is positive, found {rises_given!r:.60}")

@@ -26,7 +26,7 @@ from precice_lb.models.bayes_sizes import ONE_SIZE, Sizes
 Array = NDArray[np.float64]
 FAR = np.unique(np.geomspace(1, 1e6, 60).astype(int)).astype(float)
 RANKS = np.array([8.0, 16, 32, 64, 128])
-NO_SIZES = Sizes([], [], [], [], [])
+NO_SIZES = Sizes(np.zeros(0, dtype=bool), *np.zeros((4, 0)))
 
 
 def noisy(values: Array, noise: float, seed: int) -> Array:
@@ -401,3 +401,19 @@ def test_what_was_not_learned_is_refused() -> None:
         model.predict([[8.0]])
     with pytest.raises(ModelError, match="positive values in column 2"):
         model.predict([[8.0, -1.0]])
+
+
+@pytest.mark.parametrize("columns", [1, 2])
+def test_models_stored_under_earlier_names_are_read(columns: int) -> None:
+    rows = np.array([[8.0, 1e5], [16, 1e5], [32, 1e5], [16, 4e5]])[:, :columns]
+    model = make_learner("bayes", members=64, noise_spread=0.8).fit(rows, [4.0, 2.2, 1.3, 8.0])
+    assert (model.particles, model.noise_scale) == (64, 0.8)
+    stored = model.to_dict()
+    stored["parameters"]["members"] = stored["parameters"].pop("particles")
+    stored["parameters"]["noise_spread"] = stored["parameters"].pop("noise_scale")
+    state = stored["state"]
+    state["deviations"] = {**state.pop("discrepancy"), "bends": state.pop("bends"), "last": 32.0}
+    state["sizes"]["spread"] = state["sizes"].pop("scale")
+    again = model_from_dict(json.loads(json.dumps(stored)))
+    np.testing.assert_array_equal(again.predict(4 * rows), model.predict(4 * rows))
+    assert again.get_params() == model.get_params()

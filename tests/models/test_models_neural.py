@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 
 from precice_lb.exceptions import ModelError
 from precice_lb.models.losses import smape
-from precice_lb.models.neural import NeuralRegressor
-from precice_lb.models.neural_formula import NetworkFormula
+from precice_lb.models.neural import NetworkFormula, NeuralRegressor
 
 Array = NDArray[np.float64]
 RANKS = np.array([28.0, 56, 84, 112, 140, 196, 224, 294, 350, 420, 504])

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from precice_lb.exceptions import ModelError
+from precice_lb.models.interpolation import InterpolationRegressor, interpolated
 from precice_lb.models.piecewise import RULES, PiecewiseRegressor
 from precice_lb.models.piecewise_formula import PiecewiseFormula
 
@@ -102,3 +103,24 @@ def test_bad_parameters_are_refused() -> None:
         PiecewiseRegressor(rule="spline").fit([8], [1.0])
     with pytest.raises(ModelError, match="total_ranks"):
         PiecewiseRegressor(total_ranks=0).fit([8], [1.0])
+
+
+def test_interpolation_is_that_of_numpy_at_common_or_own_ranks() -> None:
+    rng = np.random.default_rng(0)
+    known = np.array([4.0, 8, 30, 200])
+    values = rng.standard_normal((3, 4))
+    ranks = np.array([1.0, 4, 7, 30, 31, 199, 200, 900])
+    expected = [np.interp(np.log(ranks), np.log(known), row) for row in values]
+    np.testing.assert_allclose(interpolated(ranks, known, values), expected, atol=1e-14)
+    own = np.array([rng.permutation(ranks) for _ in values])
+    expected = [np.interp(np.log(row), np.log(known), each) for row, each in zip(own, values, strict=True)]
+    np.testing.assert_allclose(interpolated(own, known, values), expected, atol=1e-14)
+    np.testing.assert_array_equal(interpolated(own, known[:1], values[:, :1]), np.repeat(values[:, :1], 8, axis=1))
+
+
+def test_interpolated_measurements_are_straight_in_logarithms() -> None:
+    model = InterpolationRegressor().fit([8, 8, 8, 32], [4.0, 4.0, 9.0, 1.0])
+    np.testing.assert_allclose(model.predict([4, 8, 16, 32, 64]), [8.0, 4.0, 2.0, 1.0, 1.0])
+    curves = model.sample([4, 8, 16, 32, 64], 2000, 1) / model.predict([4, 8, 16, 32, 64])
+    np.testing.assert_allclose(np.log(curves).std(axis=0)[[0, 1, 3, 4]], model.errors_[[0, 0, 1, 1]], rtol=0.1)
+    np.testing.assert_allclose(curves[:, 2] ** 2, curves[:, 1] * curves[:, 3])

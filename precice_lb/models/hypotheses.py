@@ -1,7 +1,10 @@
-"""Cross-validated losses of many hypotheses, by orthogonalisation."""
+"""Searching hypotheses of a few terms for the least cross-validated loss, block by block, by orthogonalisation."""
 
 from __future__ import annotations
 
+import itertools
+import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,12 +14,18 @@ from precice_lb.exceptions import ModelError
 from precice_lb.models.least_squares import DEPENDENT, Factors, factorize
 from precice_lb.models.losses import get_loss
 
-__all__ = ["CrossValidation", "make_folds"]
+__all__ = ["MAXIMUM_HYPOTHESES", "CrossValidation", "Winner", "make_folds", "search"]
 
 Array = NDArray[np.float64]
+Integers = NDArray[np.intp]
 
 # A measurement with more leverage alone determines a coefficient: nothing predicts it from the others.
 FULL_LEVERAGE = 1 - 1e-10
+#: Hypotheses that are searched at most: some minutes.
+MAXIMUM_HYPOTHESES = 50_000_000
+
+# Numbers in one array of a block: several of them stay in the second-level cache.
+BLOCK = 8192
 
 
 @dataclass(frozen=True)
@@ -25,7 +34,7 @@ class CrossValidation:
 
     seconds: Array
     # Test rows of each fold; None for leave-one-out.
-    folds: list[NDArray[np.intp]] | None
+    folds: list[Integers] | None
     # Out of `precice_lb.models.losses.LOSSES`.
     loss: str
     # Penalty on the squared coefficients but for the constant's, if each hypothesis has one.
@@ -59,7 +68,7 @@ class CrossValidation:
         rest = self.seconds[:, None] - np.einsum("krh,kh->rh", columns, coefficients)
         return (base @ rest) / (base @ base), coefficients, factors
 
-    def without_constant(self, columns: Array, train: NDArray[np.intp]) -> tuple[Array, Array, Array]:
+    def without_constant(self, columns: Array, train: Integers) -> tuple[Array, Array, Array]:
         """Take the constant's share in a training set out of columns (…, m, h) and seconds; and its leverage."""
         if not self.constant:
             return columns, self.seconds, np.zeros(len(self.seconds))
@@ -89,7 +98,7 @@ class CrossValidation:
         free[leverage >= FULL_LEVERAGE] = np.nan
         return np.asarray(self.seconds[:, None] - (right[:, None] - fitted) / free, dtype=np.float64)
 
-    def _predict_fold(self, columns: Array, test: NDArray[np.intp]) -> Array:
+    def _predict_fold(self, columns: Array, test: Integers) -> Array:
         train = np.setdiff1d(np.arange(len(self.seconds)), test)
         columns, right, _ = self.without_constant(columns, train)
         factors = factorize(columns[:, train], self.ridge)
@@ -98,7 +107,7 @@ class CrossValidation:
         return np.asarray(self.seconds[test, None] - missed, dtype=np.float64)
 
 
-def make_folds(points: Array, folds: int | None, needed: int, terms: str) -> list[NDArray[np.intp]] | None:
+def make_folds(points: Array, folds: int | None, needed: int, terms: str) -> list[Integers] | None:
     """Test rows of folds of measurements that follow each other, None for leave-one-out.
 
     ``needed`` different points have to be in every training set, for what ``terms`` says.
@@ -117,3 +126,44 @@ def make_folds(points: Array, folds: int | None, needed: int, terms: str) -> lis
             "measure more, ask for fewer terms or give a ridge"
         )
     return None if folds is None else tests
+
+
+@dataclass(frozen=True)
+class Winner:
+    """The best hypothesis: indices of its terms, its loss, and how many were compared."""
+
+    terms: Integers
+    loss: float
+    n_hypotheses: int
+
+
+def search(
+    features: Array,
+    n_terms: int,
+    validation: CrossValidation,
+    accept: Callable[[Integers], NDArray[np.bool_]] | None = None,
+) -> Winner | None:
+    """Find the hypothesis with the least cross-validated loss; of equal ones the first in lexicographic order.
+
+    Of hypotheses of 1 to 3 terms out of finite features, shape (T, m); ``accept`` says of sets of terms, shape
+    (h, n_terms), whether each may win. None where no hypothesis can be validated or accepted.
+    """
+    count = math.comb(len(features), n_terms)
+    if count > MAXIMUM_HYPOTHESES:
+        raise ModelError(
+            f"expected at most {MAXIMUM_HYPOTHESES:,} hypotheses, found {count:,}; give fewer exponents or terms"
+        )
+    best: Winner | None = None
+    every = itertools.combinations(range(len(features)), n_terms)
+    size = max(BLOCK // features.shape[1], 1)
+    while block := list(itertools.islice(every, size)):
+        sets = np.array(block, dtype=np.intp)
+        # The hypotheses last: see `least_squares`.
+        losses = validation.losses(features.T[:, sets.T].transpose(1, 0, 2))
+        if accept is not None:
+            better = np.flatnonzero(losses < (best.loss if best else math.inf))
+            losses[better[~accept(sets[better])]] = math.inf
+        least = int(losses.argmin())
+        if losses[least] < (best.loss if best else math.inf):
+            best = Winner(sets[least], float(losses[least]), count)
+    return best
