@@ -14,7 +14,7 @@ from precice_lb.report.view import label, split_text
 
 if TYPE_CHECKING:
     from precice_lb.recommend import Recommendation
-    from precice_lb.recommend.records import Instead
+    from precice_lb.recommend.records import Alternative
 
 __all__ = ["near_table", "plan_facts", "plan_tables", "tradeoff_table"]
 
@@ -93,7 +93,7 @@ def plan_facts(recommendation: Recommendation, names: Mapping[str, str]) -> Iter
         yield "measuring", _payback_text(recommendation.payback)
 
 
-def _instead_text(other: Instead, names: Mapping[str, str]) -> str:
+def _instead_text(other: Alternative, names: Mapping[str, str]) -> str:
     unit = seconds_unit([other.window_seconds])
     split = ranks_text({names[who]: count for who, count in other.split.items()})
     change = "as long" if abs(other.gain) < 5e-4 else percent(abs(1 / (1 + other.gain) - 1))
