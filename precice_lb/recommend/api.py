@@ -18,8 +18,7 @@ from precice_lb.recommend.compare import caveats, compared, rank_intervals, refe
 from precice_lb.recommend.decide import Question
 from precice_lb.recommend.failed import known_bounds
 from precice_lb.recommend.gate import learner_name
-from precice_lb.recommend.limits import limits_of, whole_number
-from precice_lb.recommend.machine import Machine
+from precice_lb.recommend.limits import limits_of
 from precice_lb.recommend.plan import instead_of, paid_back, plan_of
 from precice_lb.recommend.records import Prefer
 from precice_lb.recommend.result import Recommendation
@@ -32,7 +31,8 @@ from precice_lb.recommend.sources import (
 from precice_lb.recommend.verdict import measured_alternatives, trusted_decision
 from precice_lb.schedule import Schedule, explain
 from precice_lb.schedule.named import parallel_of, schedule_of
-from precice_lb.split import Constraints
+from precice_lb.split import Machine
+from precice_lb.split.constraints import whole_number
 
 __all__ = ["recommend", "recommend_split"]
 
@@ -49,7 +49,7 @@ def recommend_split(
     budget: int | None = None,
     *,
     coupling: str | Path | Schedule = "parallel",
-    machine: Machine | Constraints | None = None,
+    machine: Machine | None = None,
     minimum_ranks: int | Mapping[str, int] = 1,
     maximum_ranks: Mapping[str, int] | None = None,
     learner: Any = None,
@@ -74,10 +74,10 @@ def recommend_split(
         A CSV file or directory of stores; ranks and seconds per time window (compute time, without waiting) by
         participant; or a long table with the columns participant, ranks, seconds, and one for each further parameter.
     budget : int
-        Ranks to give out in all; or the machine has ``cores`` or ``nodes`` for that; or what `Constraints` count.
+        Ranks to give out in all; or the machine has ``cores`` or ``nodes`` for that; or its ``unit`` counts others.
     coupling : {"parallel", "serial"}, path of a ``precice-config.xml``, or Schedule
         How the participants wait for each other.
-    machine : Machine or Constraints, optional
+    machine : Machine, optional
         What the machine has and demands. The fields of `Machine` may also be given directly, as words of their own.
     minimum_ranks, maximum_ranks : int or mapping from participant to int; mapping
         Ranks that a participant gets at least, and at most.
@@ -163,12 +163,13 @@ def recommend_split(
             f"expected the machine as a whole or in words, found both: machine and {', '.join(words)}; name one"
         )
     measurements = _measurements(before.get("data", data))
-    total, constraints = _budget(before.get("budget", budget), machine or Machine(**words))
+    total, constraints = (machine or Machine(**words)).constraints(before.get("budget", budget))
     schedule = schedule_of(coupling, tuple(measurements.samples))
     if instead is None and (prefer is not None or within is not None):
         instead = parallel_of(coupling, schedule.participants)
     if failed:
-        constraints = dataclasses.replace(constraints or Constraints(), excluded=tuple(failed))
+        constraints = constraints or Machine()
+        constraints = dataclasses.replace(constraints, excluded=(*constraints.excluded, *failed))
     names = schedule.participants
     check_participants(measurements, names)
     present = _present(present, names)
@@ -247,12 +248,6 @@ def _measurements(given: Any) -> Measurements:
     if hasattr(given, "columns") and hasattr(given, "itertuples"):
         return read_frame(given)
     return measurements_from_arrays(given)
-
-
-def _budget(budget: int | None, machine: Machine | Constraints) -> tuple[int, Constraints | None]:
-    if isinstance(machine, Machine):
-        return machine.constraints(budget)
-    return whole_number(budget, f"a budget in {machine.unit}", 1), machine
 
 
 def _present(split: Mapping[str, int] | None, names: tuple[str, ...]) -> dict[str, int] | None:

@@ -35,7 +35,7 @@ def _near_splits(
         raise ModelError(f"expected splits within 0 to 100 % of the best one, found {100 * within:g} %")
     given = problem.limits.constraints
     constraints = given or Constraints()
-    is_free = constraints.multiples == 1 and not (constraints.allowed or constraints.fixed or constraints.whole_nodes)
+    is_free = constraints.multiple == 1 and not (constraints.allow or constraints.fixed or constraints.whole_nodes)
     step = (
         1 << max(dataclasses.replace(problem.limits, budget=budget).cores // PARTS, 1).bit_length() - 1
         if is_free
@@ -43,7 +43,7 @@ def _near_splits(
     )
     found = None
     while found is None:
-        stepped = dataclasses.replace(constraints, multiples=step) if step > 1 else given
+        stepped = dataclasses.replace(constraints, multiple=step) if step > 1 else given
         words = problem.words | {"constraints": stepped, "within": 2 * within + 0.02, "count": LOOKED_AT}
         try:
             found = near_optimal_splits(problem.times, budget, **words)

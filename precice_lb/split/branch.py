@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precice_lb.split.cuts import Cuts
-from precice_lb.split.layout import Layout
 from precice_lb.split.problem import Curve, uses_at
+from precice_lb.split.resources import Layout
 
 __all__ = ["MAXIMUM_BOXES", "Best", "Multipliers", "branch_and_bound"]
 

@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 from precice_lb.exceptions import InfeasibleError
 from precice_lb.plural import plural
 from precice_lb.split.constraints import Constraints
-from precice_lb.split.layout import Layout
-from precice_lb.split.machine import Machine
+from precice_lb.split.resources import Layout, Resources
 
 __all__ = ["Candidates", "admitted_counts", "candidates_of", "lower_bounds", "minima_of"]
 
@@ -95,8 +94,8 @@ def candidates_of(
             f'expected at least {plural(low, "rank")}, {asked}, as maximum of "{name}", found {high} '
             f"({limit}); correct the bounds"
         )
-    multiple = int(constraints.of("multiples", name, version) or 1)
-    fixed, allowed = constraints.of("fixed", name, version), constraints.of("allowed", name, version)
+    multiple = int(constraints.of("multiple", name, version) or 1)
+    fixed, allowed = constraints.of("fixed", name, version), constraints.of("allow", name, version)
     rules = {"minimum": f"{low} at least ({why})", "maximum": f"{high} at most ({limit})" if high is not None else ""}
     rules["multiple"] = f"multiples of {multiple}" if multiple > 1 else ""
     listed = None
@@ -124,7 +123,7 @@ def candidates_of(
 
 
 def admitted_counts(
-    candidates: Mapping[str, list[Candidates]], machine: Machine, layout: Layout
+    candidates: Mapping[str, list[Candidates]], machine: Resources, layout: Layout
 ) -> dict[tuple[str, str], Integers]:
     """List the counts of each version that the budget admits while everyone else gets the least."""
     least = {
@@ -147,7 +146,7 @@ def admitted_counts(
 def _require_budget(
     candidates: Mapping[str, list[Candidates]],
     least: Mapping[str, Integers],
-    machine: Machine,
+    machine: Resources,
     layout: Layout,
 ) -> None:
     best: tuple[int, tuple[int, ...]] | None = None
@@ -174,7 +173,7 @@ def _require_budget(
     )
 
 
-def _reasons(candidates: Candidates, machine: Machine) -> str:
+def _reasons(candidates: Candidates, machine: Resources) -> str:
     """Say what makes the least count so large, and the nodes it takes if nobody else may use them."""
     reasons = [] if candidates.why == "minimum" else [candidates.why]
     nodes = machine.whole_nodes_of(candidates.first, candidates.name, candidates.version)

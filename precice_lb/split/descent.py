@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from precice_lb.split.layout import Layout
 from precice_lb.split.problem import Curve, uses_at
+from precice_lb.split.resources import Layout
 
 __all__ = ["descend"]
 

@@ -15,8 +15,8 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
-from precice_lb.split.layout import Layout
 from precice_lb.split.problem import Choice, Curve, Curves, uses_of
+from precice_lb.split.resources import Layout
 
 __all__ = ["minimax_split"]
 

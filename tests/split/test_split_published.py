@@ -39,7 +39,7 @@ def cime_measurements() -> dict[str, tuple[list[int], list[float]]]:
     return dict(found)
 
 
-CIME_LAYOUT = Constraints(multiples=8, shared=[SharedCores((("ICE", "LND"), ("ATM",)))])
+CIME_LAYOUT = Constraints(multiple=8, shared=[SharedCores((("ICE", "LND"), ("ATM",)))])
 
 
 def test_cime_layout_is_that_of_its_tool() -> None:
