@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from precice_lb.calibrate.state import Settings
     from precice_lb.dataset import CoupledRun, Measurements
     from precice_lb.recommend import Recommendation
-    from precice_lb.recommend.failed import FailedSplit
+    from precice_lb.recommend.records import FailedSplit
     from precice_lb.schedule import Schedule
 
 __all__ = ["Case", "Measured", "measured_by", "read_measured", "recommend_case"]
@@ -157,7 +157,6 @@ def recommend_case(
     """Recommend for what the options say, else a campaign's study, else (of ``parameters``) what is given here."""
     from precice_lb.recommend import Machine as Demands
     from precice_lb.recommend import recommend
-    from precice_lb.recommend.failed import with_failed
 
     measurements, settings, failed = measured.measurements, measured.settings, measured.failed
     names = list(measurements.samples)
@@ -184,10 +183,10 @@ def recommend_case(
         schedule=schedule,
         constraints=constraints,
         instead=instead,
-        failed=[each.ranks for each in failed],
+        failed=failed,
         **words,
     )
-    return (with_failed(recommendation, failed) if failed else recommendation), schedule
+    return recommendation, schedule
 
 
 def study_words(settings: Settings, measurements: Measurements) -> dict[str, Any]:

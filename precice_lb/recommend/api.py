@@ -14,13 +14,12 @@ from precice_lb.exceptions import DataError, InfeasibleError, ModelError
 from precice_lb.ingest.csv import read_frame
 from precice_lb.models import new_learner
 from precice_lb.recommend.case import case_of
-from precice_lb.recommend.compare import caveats, compared, rank_intervals, reference_splits
+from precice_lb.recommend.compare import beyond_failed, caveats, compared, rank_intervals, reference_splits
 from precice_lb.recommend.decide import Question
-from precice_lb.recommend.failed import known_bounds
 from precice_lb.recommend.gate import learner_name
-from precice_lb.recommend.limits import limits_of
+from precice_lb.recommend.limits import known_bounds, limits_of
 from precice_lb.recommend.plan import instead_of, paid_back, plan_of
-from precice_lb.recommend.records import Prefer
+from precice_lb.recommend.records import FailedSplit, Prefer
 from precice_lb.recommend.result import Recommendation
 from precice_lb.recommend.sound import require_sound
 from precice_lb.recommend.sources import (
@@ -63,7 +62,7 @@ def recommend_split(
     verify: bool = False,
     instead: Schedule | None = None,
     spent_core_hours: float | None = None,
-    failed: Sequence[Mapping[str, int]] = (),
+    failed: Sequence[Mapping[str, int] | FailedSplit] = (),
     **words: Any,
 ) -> Recommendation:
     """Learn a model for each participant and recommend the split with the shortest expected time window.
@@ -106,7 +105,7 @@ def recommend_split(
         Another coupling of the same participants, to say what it would give.
     spent_core_hours : float, optional
         What measuring took; by default what recorded runs say.
-    failed : sequence of mapping from participant to int
+    failed : sequence of mapping from participant to int, or of FailedSplit
         Splits that must not be chosen; with some participants alone, all in which these have so many ranks. A
         participant that failed beside any others gets no ranks beyond those with which it did, either.
     **words
@@ -167,9 +166,11 @@ def recommend_split(
     schedule = schedule_of(coupling, tuple(measurements.samples))
     if instead is None and (prefer is not None or within is not None):
         instead = parallel_of(coupling, schedule.participants)
-    if failed:
+    told = tuple(each for each in failed if isinstance(each, FailedSplit))
+    unwanted = [each.ranks if isinstance(each, FailedSplit) else each for each in failed]
+    if unwanted:
         constraints = constraints or Machine()
-        constraints = dataclasses.replace(constraints, excluded=(*constraints.excluded, *failed))
+        constraints = dataclasses.replace(constraints, excluded=(*constraints.excluded, *unwanted))
     names = schedule.participants
     check_participants(measurements, names)
     present = _present(present, names)
@@ -180,18 +181,22 @@ def recommend_split(
     prototype = new_learner(learner, learner_parameters)
     case = case_of(measurements, names, before.get("parameter", parameter), prototype)
     samples = check_participants(case.measurements, names)
-    limits = known_bounds(failed, samples, limits)
+    limits = known_bounds(unwanted, samples, limits)
     question = Question(schedule, case, samples, limits, reach, seed, level, prefer, within, verify)
     decision = trusted_decision(question, prototype)
     problem, split, window = decision.problem, decision.split, decision.window
     compute_seconds = {name: float(seconds.mean()) for name, seconds in decision.own.items()}
     others, left_out = reference_splits(limits, names, measurements.degrees_of_freedom, present)
+    gone = [kind for kind, (other, _) in others.items() if any(e.ranks.items() <= other.items() for e in told)]
+    others = {kind: other for kind, other in others.items() if kind not in gone}
     is_model = decision.basis == "model"
     if is_model:
         alternatives, doubts = compared(problem, decision.windows, others, decision.models, decision.valid)
         doubts = [*caveats(samples, split, limits, decision.valid), *left_out, *doubts]
     else:
         alternatives, doubts = measured_alternatives(decision.known, others, window)
+    doubts += [f"The {kind} split is not compared: its runs failed." for kind in gone]
+    doubts += beyond_failed(split, told, samples)
     used = problem.used(split)
     core_hours = measurements.core_hours if spent_core_hours is None else spent_core_hours
     recommendation = Recommendation(
@@ -226,6 +231,7 @@ def recommend_split(
         basis=decision.basis,
         comparisons=decision.comparisons,
         rejections=decision.rejections,
+        failed_splits=told,
     )
     require_sound(recommendation, schedule)
     return recommendation

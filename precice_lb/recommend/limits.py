@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 
 import numpy as np
@@ -15,7 +15,7 @@ from precice_lb.split import Constraints, optimize_split, proportional_split
 from precice_lb.split.candidates import candidates_of, lower_bounds
 from precice_lb.split.constraints import whole_number
 
-__all__ = ["Limits", "limits_of", "outside", "rank_bounds"]
+__all__ = ["Limits", "known_bounds", "limits_of", "outside", "rank_bounds"]
 
 Integers = NDArray[np.int64]
 
@@ -116,6 +116,24 @@ def limits_of(
     lowest = {name: min(max(lowest[name], needed[name]), most[name]) for name in names}
     highest = {name: max(min(highest[name], most[name]), lowest[name]) for name in names}
     return dataclasses.replace(limits, lowest=lowest, highest=highest), most
+
+
+def known_bounds(
+    failed: Sequence[Mapping[str, int]],
+    samples: Mapping[str, NDArray[np.float64]],
+    limits: Limits,
+) -> Limits:
+    """Keep a participant that failed with some ranks, beside any others, on the side of them where it worked."""
+    low, high = dict(limits.lowest), dict(limits.highest)
+    for split in failed:
+        if len(split) != 1:
+            continue
+        ((name, ranks),) = split.items()
+        if name in samples and samples[name][:, 0].max() < ranks:
+            high[name] = min(high[name], ranks - 1)
+        elif name in samples and samples[name][:, 0].min() > ranks:
+            low[name] = max(low[name], ranks + 1)
+    return dataclasses.replace(limits, lowest=low, highest=high)
 
 
 def rank_bounds(

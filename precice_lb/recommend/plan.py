@@ -9,8 +9,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from precice_lb.exceptions import InfeasibleError, ModelError
-from precice_lb.recommend.posterior import ExpectedWindowTime
-from precice_lb.recommend.problem import SplitProblem
+from precice_lb.recommend.posterior import ExpectedWindowTime, SplitProblem
 from precice_lb.recommend.records import Alternative, Payback, Plan, Prefer
 from precice_lb.schedule import Schedule
 from precice_lb.split import Constraints, TradeoffCurve, TradeoffPoint, near_optimal_splits, tradeoff_curve

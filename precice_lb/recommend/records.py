@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from precice_lb.split import TradeoffCurve, TradeoffPoint
 
-__all__ = ["Alternative", "Payback", "Plan", "Prefer"]
+__all__ = ["Alternative", "FailedSplit", "Payback", "Plan", "Prefer"]
 
 Prefer = Literal["time", "cost"] | float
 
@@ -96,3 +96,19 @@ class Plan:
             "knee": dataclasses.asdict(curve.knee),
             "tradeoff": [dataclasses.asdict(point) for point in curve.points],
         }
+
+
+@dataclass(frozen=True)
+class FailedSplit:
+    """A split all of whose runs failed, or a participant's number of ranks."""
+
+    # Ranks by participant; of one participant alone where it failed beside any others.
+    ranks: dict[str, int]
+    # Names of the runs.
+    runs: tuple[str, ...]
+    # Lines of their logs that say why, each after its participant's name.
+    reasons: tuple[str, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give plain JSON types."""
+        return {"ranks": dict(self.ranks), "runs": list(self.runs), "reasons": list(self.reasons)}

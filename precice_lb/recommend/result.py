@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,10 +17,7 @@ from precice_lb.recommend.gate import Comparison, Rejection
 from precice_lb.recommend.learn import ModelOfCase, predicted
 from precice_lb.recommend.limits import Limits
 from precice_lb.recommend.posterior import ExpectedWindowTime
-from precice_lb.recommend.records import Alternative, Payback, Plan
-
-if TYPE_CHECKING:
-    from precice_lb.recommend.failed import FailedSplit
+from precice_lb.recommend.records import Alternative, FailedSplit, Payback, Plan
 
 __all__ = ["FORMAT_VERSION", "Alternative", "Recommendation", "printed"]
 

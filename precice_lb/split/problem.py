@@ -194,7 +194,8 @@ def problem_of(
     if constraints.cores is not None or constraints.nodes is not None:
         unit = "cores" if constraints.nodes is None else "nodes"
         raise InfeasibleError(
-            f'expected the budget once, found {budget} and {unit} in the constraints; say unit="{unit}" instead of these'
+            f"expected the budget once, found {budget} and {unit} in the constraints; say "
+            f'unit="{unit}" instead of these'
         )
     versions = {name: _versions(times[name]) for name in names}
     check_names(constraints, versions)
