@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from precice_lb.calibrate.state import Settings
     from precice_lb.dataset import CoupledRun, Measurements
     from precice_lb.recommend import Recommendation
-    from precice_lb.recommend.records import FailedSplit
+    from precice_lb.recommend.plan import FailedSplit
     from precice_lb.schedule import Schedule
 
 __all__ = ["Case", "Measured", "measured_by", "read_measured", "recommend_case"]

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+import json
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from precice_lb.dataset import Measurements, load_imbalance
-from precice_lb.exceptions import DataError, InfeasibleError, ModelError
+from precice_lb.exceptions import DataError, InfeasibleError, InternalError, ModelError
 from precice_lb.ingest.csv import read_frame
 from precice_lb.models import new_learner
 from precice_lb.recommend.case import case_of
@@ -18,10 +20,8 @@ from precice_lb.recommend.compare import beyond_failed, caveats, compared, rank_
 from precice_lb.recommend.decide import Question
 from precice_lb.recommend.gate import learner_name
 from precice_lb.recommend.limits import known_bounds, limits_of
-from precice_lb.recommend.plan import instead_of, paid_back, plan_of
-from precice_lb.recommend.records import FailedSplit, Prefer
+from precice_lb.recommend.plan import FailedSplit, Prefer, instead_of, paid_back, plan_of
 from precice_lb.recommend.result import Recommendation
-from precice_lb.recommend.sound import require_sound
 from precice_lb.recommend.sources import (
     check_participants,
     load_sources,
@@ -33,7 +33,41 @@ from precice_lb.schedule.named import parallel_of, schedule_of
 from precice_lb.split import Machine
 from precice_lb.split.constraints import whole_number
 
-__all__ = ["recommend", "recommend_split"]
+__all__ = ["recommend", "recommend_split", "require_sound"]
+
+# Rounding.
+_EPS = 1e-6
+# What the mean of a finite replay may be below the window of the mean costs.
+_REPLAYED = 0.01
+
+
+def require_sound(recommendation: Recommendation, schedule: Schedule) -> None:
+    """Refuse a result that cannot be."""
+    problems = list(_problems(recommendation, schedule))
+    if not problems:
+        return
+    try:
+        with tempfile.NamedTemporaryFile(
+            "w", prefix="precice-lb-error-", suffix=".json", delete=False, encoding="utf-8"
+        ) as file:
+            json.dump({"problems": problems, "recommendation": recommendation.to_dict()}, file, default=str)
+        where = f"the case is in {Path(file.name)}; please report it with that file"
+    except OSError as error:
+        where = f"the case could not be written ({error})"
+    raise InternalError(f"precice_lb made a recommendation that cannot be ({'; '.join(problems)}); {where}")
+
+
+def _problems(recommendation: Recommendation, schedule: Schedule) -> Iterator[str]:
+    window, (low, high) = recommendation.window_seconds, recommendation.interval
+    if window < low * (1 - _EPS) or window > high * (1 + _EPS):
+        yield f"a window of {window:.6g} s outside of its interval of {low:.6g} to {high:.6g} s"
+    for name, wait in recommendation.waits.items():
+        if wait > window * (1 + _EPS):
+            yield f"{name} waits {wait:.6g} s in a window of {window:.6g} s"
+    steady = float(schedule.window_seconds(recommendation.compute_seconds))
+    if steady > window * (1 + _REPLAYED):
+        yield f"compute seconds that need a window of {steady:.6g} s, not {window:.6g} s"
+
 
 # What some arguments were called before.
 _BEFORE = {

@@ -12,8 +12,8 @@ from precice_lb.exceptions import InfeasibleError
 from precice_lb.models.interpolation import interpolated
 from precice_lb.plural import plural
 from precice_lb.recommend.limits import Limits, outside
+from precice_lb.recommend.plan import Alternative, FailedSplit
 from precice_lb.recommend.posterior import SplitProblem
-from precice_lb.recommend.records import Alternative, FailedSplit
 from precice_lb.schedule import Schedule
 
 __all__ = [

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from precice_lb.exceptions import InfeasibleError
 from precice_lb.plural import plural
-from precice_lb.split import Constraints, optimize_split, proportional_split
-from precice_lb.split.candidates import candidates_of, lower_bounds
+from precice_lb.split import Constraints, optimize_split
+from precice_lb.split.candidates import candidates_of, lower_bounds, proportional_split
 from precice_lb.split.constraints import whole_number
 
 __all__ = ["Limits", "known_bounds", "limits_of", "outside", "rank_bounds"]

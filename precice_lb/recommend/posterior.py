@@ -22,8 +22,8 @@ from precice_lb.recommend.limits import Limits
 from precice_lb.schedule import Schedule
 from precice_lb.schedule.residuals import LEAST_WINDOWS, recorded_windows, resampled_residuals
 from precice_lb.split import Constraints, SplitResult, optimize_split
-from precice_lb.split.descent import descend
 from precice_lb.split.problem import problem_of
+from precice_lb.split.solve import descend
 
 __all__ = ["ExpectedWindowTime", "SplitProblem", "curves_of", "curves_within_interval"]
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from precice_lb.exceptions import ScheduleError
 from precice_lb.schedule.program import Program
 
-__all__ = ["EventGraph", "find_cycle", "maximum_cycle_mean"]
+__all__ = ["EventGraph", "maximum_cycle_mean"]
 
 Floats = NDArray[np.float64]
 
@@ -37,29 +37,6 @@ def maximum_cycle_mean(matrix: Floats) -> Floats:
     difference = np.where(reached, final, 0.0) - np.where(reached, walks[:-1], 0.0)
     means = np.where(reached, (difference / steps).min(axis=0), -np.inf)
     return np.asarray(means.max(axis=1))
-
-
-def find_cycle(followers: Mapping[int, Sequence[int]], size: int) -> list[int]:
-    """Find any cycle of a graph that has one, by depth-first search."""
-    done = [False] * size
-    for root in range(size):
-        if done[root]:
-            continue
-        path, position = [root], {root: 0}
-        pending = [iter(followers.get(root, ()))]
-        while pending:
-            follower = next(pending[-1], None)
-            if follower is None:
-                done[path[-1]] = True
-                del position[path.pop()]
-                pending.pop()
-            elif follower in position:
-                return path[position[follower] :]
-            elif not done[follower]:
-                position[follower] = len(path)
-                path.append(follower)
-                pending.append(iter(followers.get(follower, ())))
-    return []
 
 
 class _Edge(NamedTuple):
@@ -234,8 +211,12 @@ class EventGraph:
         tight: dict[int, list[int]] = defaultdict(list)
         for source, target, delay in self._edges:
             if potential[source] + weights[target] - mean * delay >= potential[target] - slack:
-                tight[source].append(target)
-        nodes = find_cycle(tight, len(self._work))
+                tight[target].append(source)
+        nodes: list[int] = []
+        try:
+            TopologicalSorter(tight).prepare()
+        except CycleError as error:
+            nodes = error.args[1][1:]
         return _canonical([self._work[n] for n in nodes if self._work[n] >= 0], self.names)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from precice_lb.split.baselines import equal_split, proportional_split
 from precice_lb.split.constraints import Constraints, Machine, SharedCores
 from precice_lb.split.optimize import SplitResult, near_optimal_splits, optimize_split
 from precice_lb.split.tradeoff import TradeoffCurve, TradeoffPoint, tradeoff_curve
@@ -14,9 +13,7 @@ __all__ = [
     "SplitResult",
     "TradeoffCurve",
     "TradeoffPoint",
-    "equal_split",
     "near_optimal_splits",
     "optimize_split",
-    "proportional_split",
     "tradeoff_curve",
 ]

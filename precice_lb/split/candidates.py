@@ -15,7 +15,7 @@ from precice_lb.plural import plural
 from precice_lb.split.constraints import Constraints
 from precice_lb.split.resources import Layout, Resources
 
-__all__ = ["Candidates", "admitted_counts", "candidates_of", "lower_bounds", "minima_of"]
+__all__ = ["Candidates", "admitted_counts", "candidates_of", "lower_bounds", "minima_of", "proportional_split"]
 
 Integers = NDArray[np.int64]
 
@@ -180,3 +180,42 @@ def _reasons(candidates: Candidates, machine: Resources) -> str:
     if nodes:
         reasons.append(plural(nodes, "whole node"))
     return f" ({', '.join(reasons)})" if reasons else ""
+
+
+def proportional_split(
+    weights: Mapping[str, float],
+    budget: int,
+    minimum: int | Mapping[str, int] = 1,
+    maximum: Mapping[str, int] | None = None,
+) -> dict[str, int]:
+    """Give ranks in proportion to positive weights, such as degrees of freedom, within bounds; by largest remainder."""
+    wrong = [name for name, weight in weights.items() if not (weight > 0 and math.isfinite(weight))]
+    if wrong or not weights:
+        found = f'{weights[wrong[0]]} for "{wrong[0]}"' if wrong else "no participants"
+        raise InfeasibleError(f"expected positive weights, found {found}")
+    minima = minima_of(list(weights), minimum, budget)
+    maxima = {name: int((maximum or {}).get(name, budget)) for name in weights}
+    if clash := [name for name in weights if maxima[name] < minima[name]]:
+        name = clash[0]
+        raise InfeasibleError(f'expected at most {minima[name]} ranks as minimum of "{name}", found {maxima[name]}')
+    free, left = dict(weights), budget
+    split = {}
+    while free:
+        shares = {name: weight / sum(free.values()) * left for name, weight in free.items()}
+        bound = {name: min(max(share, minima[name]), maxima[name]) for name, share in shares.items()}
+        # Whoever is bound on the side that weighs more leaves the sharing, which may bring the next to a bound.
+        more = sum(bound.values()) - left
+        leaving = [n for n in free if bound[n] > shares[n]] if more >= 0 else []
+        leaving = leaving or [n for n in free if bound[n] < shares[n]]
+        if not leaving:
+            break
+        for name in leaving:
+            split[name] = int(bound[name])
+            left -= split[name]
+            del free[name]
+    if free:
+        split |= {name: math.floor(shares[name]) for name in free}
+        by_remainder = sorted(free, key=lambda name: math.floor(shares[name]) - shares[name])
+        for name in by_remainder[: left - sum(split[name] for name in free)]:
+            split[name] += 1
+    return {name: split[name] for name in weights}

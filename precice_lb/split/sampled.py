@@ -14,9 +14,8 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
-from precice_lb.split.descent import descend
 from precice_lb.split.problem import Curve, Options, Problem, Split, split_of, uses_at
-from precice_lb.split.solve import Solver
+from precice_lb.split.solve import Solver, descend
 
 __all__ = ["MAXIMUM_SPLITS", "best_of_all", "count_splits", "solve_samples"]
 

@@ -16,7 +16,7 @@ from precice_lb.calibrate.state import RunRecord
 from precice_lb.cli import main
 from precice_lb.recommend import recommend
 from precice_lb.recommend.compare import beyond_failed
-from precice_lb.recommend.records import FailedSplit
+from precice_lb.recommend.plan import FailedSplit
 from precice_lb.recommend.sources import measurements_from_arrays
 from precice_lb.report.documents import report_markdown
 from precice_lb.report.page import Evidence, build_page

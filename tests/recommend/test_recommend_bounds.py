@@ -21,7 +21,8 @@ from precice_lb.recommend.sources import measurements_from_arrays
 from precice_lb.report.page.next_runs import next_runs
 from precice_lb.report.view import comparison_table
 from precice_lb.schedule import Schedule
-from precice_lb.split import Constraints, SharedCores, proportional_split
+from precice_lb.split import Constraints, SharedCores
+from precice_lb.split.candidates import proportional_split
 
 NAMES = ("Fluid", "Solid", "Heat")
 WORK = {"Fluid": 3.2, "Solid": 1.6, "Heat": 0.9}
