@@ -19,7 +19,7 @@ from precice_lb.calibrate.design import Allow, allowed_splits
 from precice_lb.models import make_learner
 from precice_lb.models.interpolation import interpolated
 from precice_lb.models.repeats import widened_errors
-from precice_lb.recommend.tables import Table, best_ranks, grid_of_ranks
+from precice_lb.recommend.compare import Table, best_ranks, grid_of_ranks
 from precice_lb.schedule import Schedule
 
 __all__ = ["Beliefs", "learned"]

@@ -17,10 +17,11 @@ from precice_lb.dataset import Measurements
 from precice_lb.exceptions import CalibrationError, ScheduleError
 from precice_lb.plural import plural
 from precice_lb.recommend import Recommendation, recommend
-from precice_lb.recommend.limits import rank_bounds, whole_number
+from precice_lb.recommend.limits import rank_bounds
 from precice_lb.schedule import Schedule
 from precice_lb.schedule.named import schedule_of
 from precice_lb.split import Constraints
+from precice_lb.split.constraints import whole_number
 
 __all__ = ["CalibrationDesign"]
 
@@ -113,7 +114,7 @@ class CalibrationDesign:
         self.lowest, self.highest = rank_bounds(self.names, self.budget, minimum_ranks, maximum_ranks)
         self.allow: dict[str, list[int]] = {}
         if allow:
-            demands = Constraints(allowed=allow)
+            demands = Constraints(allow=allow)
             self.allow = allowed_counts(demands, self.names, self.budget, self.lowest, self.highest)
             self.lowest = {name: counts[0] for name, counts in self.allow.items()}
             self.highest = {name: counts[-1] for name, counts in self.allow.items()}
@@ -223,7 +224,7 @@ class CalibrationDesign:
             maximum_ranks=self.highest,
             random_state=self.seed,
             parameters=self.parameter or None,
-            constraints=Constraints(allowed=self.allow) if self.allow else None,
+            constraints=Constraints(allow=self.allow) if self.allow else None,
             failed=self._skipped,
         )
 

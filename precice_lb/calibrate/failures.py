@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from precice_lb.calibrate.design import split_key
 from precice_lb.calibrate.state import FAILURES, RunRecord
-from precice_lb.recommend.failed import FailedSplit
+from precice_lb.recommend.plan import FailedSplit
 
 __all__ = ["failed_splits"]
 

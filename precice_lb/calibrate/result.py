@@ -14,7 +14,7 @@ from precice_lb.calibrate.study import Study
 from precice_lb.dataset import CoupledRun, Measurements
 from precice_lb.exceptions import TooFewRunsError
 from precice_lb.plural import plural
-from precice_lb.recommend.failed import FailedSplit
+from precice_lb.recommend.plan import FailedSplit
 
 __all__ = ["CampaignResult", "load_campaign"]
 

@@ -128,7 +128,7 @@ class MachineSection(Section):
 
     def machine(self) -> Machine:
         """Return it as what `precice_lb.recommend_split` takes."""
-        shared = None if self.shared is None else [SharedCores(each.turns, each.overhead) for each in self.shared]
+        shared = [SharedCores(each.turns, each.overhead) for each in self.shared] if self.shared else ()
         return Machine(**self.model_dump(exclude={"shared"}), shared=shared)
 
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from precice_lb.calibrate.state import Settings
     from precice_lb.dataset import CoupledRun, Measurements
     from precice_lb.recommend import Recommendation
-    from precice_lb.recommend.failed import FailedSplit
+    from precice_lb.recommend.plan import FailedSplit
     from precice_lb.schedule import Schedule
 
 __all__ = ["Case", "Measured", "measured_by", "read_measured", "recommend_case"]
@@ -155,8 +155,8 @@ def recommend_case(
     measured: Measured, ranks: int | None, machine: Machine | None, case: Case, parameters: dict[str, Any] | None = None
 ) -> tuple[Recommendation, Schedule]:
     """Recommend for what the options say, else a campaign's study, else (of ``parameters``) what is given here."""
+    from precice_lb.recommend import Machine as Demands
     from precice_lb.recommend import recommend
-    from precice_lb.recommend.failed import with_failed
 
     measurements, settings, failed = measured.measurements, measured.settings, measured.failed
     names = list(measurements.samples)
@@ -164,19 +164,18 @@ def recommend_case(
         dofs = by_participant(case.degrees_of_freedom, names, "--degrees-of-freedom", float)
         measurements = dataclasses.replace(measurements, degrees_of_freedom=measurements.degrees_of_freedom | dofs)
     options = machine or Machine()
-    demands, words = options.read(names), case.read(names)
+    said, words = options.words(names), case.read(names)
+    demands = Demands()
     if settings is not None:
         words = study_words(settings, measurements) | words
-        theirs = settings.demands()
+        demands = settings.demands()
         if ranks is not None or options.has_budget:
-            theirs = dataclasses.replace(theirs, cores=None, nodes=None)
-        elif theirs.cores is None and theirs.nodes is None:
+            demands = dataclasses.replace(demands, cores=None, nodes=None)
+        elif demands.cores is None and demands.nodes is None:
             ranks = settings.total_ranks
-        given = {key: value for key, value in vars(demands).items() if value is not None}
-        demands = dataclasses.replace(theirs, **given)
     if parameters:
         words.setdefault("parameters", parameters)
-    budget, constraints = demands.constraints(ranks)
+    budget, constraints = dataclasses.replace(demands, **said).constraints(ranks)
     schedule, instead = couplings(measurements, case.coupling)
     recommendation = recommend(
         measurements,
@@ -184,10 +183,10 @@ def recommend_case(
         schedule=schedule,
         constraints=constraints,
         instead=instead,
-        failed=[each.ranks for each in failed],
+        failed=failed,
         **words,
     )
-    return (with_failed(recommendation, failed) if failed else recommendation), schedule
+    return recommendation, schedule
 
 
 def study_words(settings: Settings, measurements: Measurements) -> dict[str, Any]:

@@ -13,7 +13,6 @@ from precice_lb.cli.options import by_participant
 from precice_lb.exceptions import DataError
 
 if TYPE_CHECKING:
-    import precice_lb.recommend
     from precice_lb.split import SharedCores
 
 __all__ = ["Machine"]
@@ -93,10 +92,8 @@ class Machine:
         """Whether it says how much there is to split."""
         return self.cores is not None or self.nodes is not None
 
-    def read(self, names: Sequence[str]) -> precice_lb.recommend.Machine:
-        """Read the texts for these participants."""
-        from precice_lb.recommend import Machine as ReadMachine
-
+    def words(self, names: Sequence[str]) -> dict[str, Any]:
+        """Read the texts for these participants: what is said, as words of `precice_lb.recommend.Machine`."""
         words: dict[str, Any] = {key: getattr(self, key) for key in _PLAIN}
         words["whole_nodes"] = self.whole_nodes or None
         for key, (kind, for_all) in _BY_PARTICIPANT.items():
@@ -104,7 +101,7 @@ class Machine:
                 words[key] = by_participant(texts, names, f"--{key.replace('_', '-')}", kind, for_all=for_all)
         words["allow"] = _allowed(self.allow, names) if self.allow else None
         words["shared"] = _shared(self.shared, names, self.shared_overhead) if self.shared else None
-        return ReadMachine(**words)
+        return {key: value for key, value in words.items() if value is not None}
 
 
 def _allowed(texts: Sequence[str], names: Sequence[str]) -> dict[str, list[int]]:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from precice_lb.recommend.api import recommend, recommend_split
-from precice_lb.recommend.machine import Machine
-from precice_lb.recommend.records import Alternative
+from precice_lb.recommend.plan import Alternative
 from precice_lb.recommend.result import Recommendation
 from precice_lb.recommend.sources import load_sources
 from precice_lb.schedule.named import parallel_instead
+from precice_lb.split import Machine
 
 __all__ = [
     "Alternative",

@@ -3,27 +3,25 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+import json
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from precice_lb.dataset import Measurements, load_imbalance
-from precice_lb.exceptions import DataError, InfeasibleError, ModelError
+from precice_lb.exceptions import DataError, InfeasibleError, InternalError, ModelError
 from precice_lb.ingest.csv import read_frame
 from precice_lb.models import new_learner
 from precice_lb.recommend.case import case_of
-from precice_lb.recommend.compare import caveats, compared, rank_intervals, reference_splits
+from precice_lb.recommend.compare import beyond_failed, caveats, compared, rank_intervals, reference_splits
 from precice_lb.recommend.decide import Question
-from precice_lb.recommend.failed import known_bounds
 from precice_lb.recommend.gate import learner_name
-from precice_lb.recommend.limits import limits_of, whole_number
-from precice_lb.recommend.machine import Machine
-from precice_lb.recommend.plan import instead_of, paid_back, plan_of
-from precice_lb.recommend.records import Prefer
+from precice_lb.recommend.limits import known_bounds, limits_of
+from precice_lb.recommend.plan import FailedSplit, Prefer, instead_of, paid_back, plan_of
 from precice_lb.recommend.result import Recommendation
-from precice_lb.recommend.sound import require_sound
 from precice_lb.recommend.sources import (
     check_participants,
     load_sources,
@@ -32,9 +30,44 @@ from precice_lb.recommend.sources import (
 from precice_lb.recommend.verdict import measured_alternatives, trusted_decision
 from precice_lb.schedule import Schedule, explain
 from precice_lb.schedule.named import parallel_of, schedule_of
-from precice_lb.split import Constraints
+from precice_lb.split import Machine
+from precice_lb.split.constraints import whole_number
 
-__all__ = ["recommend", "recommend_split"]
+__all__ = ["recommend", "recommend_split", "require_sound"]
+
+# Rounding.
+_EPS = 1e-6
+# What the mean of a finite replay may be below the window of the mean costs.
+_REPLAYED = 0.01
+
+
+def require_sound(recommendation: Recommendation, schedule: Schedule) -> None:
+    """Refuse a result that cannot be."""
+    problems = list(_problems(recommendation, schedule))
+    if not problems:
+        return
+    try:
+        with tempfile.NamedTemporaryFile(
+            "w", prefix="precice-lb-error-", suffix=".json", delete=False, encoding="utf-8"
+        ) as file:
+            json.dump({"problems": problems, "recommendation": recommendation.to_dict()}, file, default=str)
+        where = f"the case is in {Path(file.name)}; please report it with that file"
+    except OSError as error:
+        where = f"the case could not be written ({error})"
+    raise InternalError(f"precice_lb made a recommendation that cannot be ({'; '.join(problems)}); {where}")
+
+
+def _problems(recommendation: Recommendation, schedule: Schedule) -> Iterator[str]:
+    window, (low, high) = recommendation.window_seconds, recommendation.interval
+    if window < low * (1 - _EPS) or window > high * (1 + _EPS):
+        yield f"a window of {window:.6g} s outside of its interval of {low:.6g} to {high:.6g} s"
+    for name, wait in recommendation.waits.items():
+        if wait > window * (1 + _EPS):
+            yield f"{name} waits {wait:.6g} s in a window of {window:.6g} s"
+    steady = float(schedule.window_seconds(recommendation.compute_seconds))
+    if steady > window * (1 + _REPLAYED):
+        yield f"compute seconds that need a window of {steady:.6g} s, not {window:.6g} s"
+
 
 # What some arguments were called before.
 _BEFORE = {
@@ -49,7 +82,7 @@ def recommend_split(
     budget: int | None = None,
     *,
     coupling: str | Path | Schedule = "parallel",
-    machine: Machine | Constraints | None = None,
+    machine: Machine | None = None,
     minimum_ranks: int | Mapping[str, int] = 1,
     maximum_ranks: Mapping[str, int] | None = None,
     learner: Any = None,
@@ -63,7 +96,7 @@ def recommend_split(
     verify: bool = False,
     instead: Schedule | None = None,
     spent_core_hours: float | None = None,
-    failed: Sequence[Mapping[str, int]] = (),
+    failed: Sequence[Mapping[str, int] | FailedSplit] = (),
     **words: Any,
 ) -> Recommendation:
     """Learn a model for each participant and recommend the split with the shortest expected time window.
@@ -74,10 +107,10 @@ def recommend_split(
         A CSV file or directory of stores; ranks and seconds per time window (compute time, without waiting) by
         participant; or a long table with the columns participant, ranks, seconds, and one for each further parameter.
     budget : int
-        Ranks to give out in all; or the machine has ``cores`` or ``nodes`` for that; or what `Constraints` count.
+        Ranks to give out in all; or the machine has ``cores`` or ``nodes`` for that; or its ``unit`` counts others.
     coupling : {"parallel", "serial"}, path of a ``precice-config.xml``, or Schedule
         How the participants wait for each other.
-    machine : Machine or Constraints, optional
+    machine : Machine, optional
         What the machine has and demands. The fields of `Machine` may also be given directly, as words of their own.
     minimum_ranks, maximum_ranks : int or mapping from participant to int; mapping
         Ranks that a participant gets at least, and at most.
@@ -106,7 +139,7 @@ def recommend_split(
         Another coupling of the same participants, to say what it would give.
     spent_core_hours : float, optional
         What measuring took; by default what recorded runs say.
-    failed : sequence of mapping from participant to int
+    failed : sequence of mapping from participant to int, or of FailedSplit
         Splits that must not be chosen; with some participants alone, all in which these have so many ranks. A
         participant that failed beside any others gets no ranks beyond those with which it did, either.
     **words
@@ -163,12 +196,15 @@ def recommend_split(
             f"expected the machine as a whole or in words, found both: machine and {', '.join(words)}; name one"
         )
     measurements = _measurements(before.get("data", data))
-    total, constraints = _budget(before.get("budget", budget), machine or Machine(**words))
+    total, constraints = (machine or Machine(**words)).constraints(before.get("budget", budget))
     schedule = schedule_of(coupling, tuple(measurements.samples))
     if instead is None and (prefer is not None or within is not None):
         instead = parallel_of(coupling, schedule.participants)
-    if failed:
-        constraints = dataclasses.replace(constraints or Constraints(), excluded=tuple(failed))
+    told = tuple(each for each in failed if isinstance(each, FailedSplit))
+    unwanted = [each.ranks if isinstance(each, FailedSplit) else each for each in failed]
+    if unwanted:
+        constraints = constraints or Machine()
+        constraints = dataclasses.replace(constraints, excluded=(*constraints.excluded, *unwanted))
     names = schedule.participants
     check_participants(measurements, names)
     present = _present(present, names)
@@ -179,18 +215,22 @@ def recommend_split(
     prototype = new_learner(learner, learner_parameters)
     case = case_of(measurements, names, before.get("parameter", parameter), prototype)
     samples = check_participants(case.measurements, names)
-    limits = known_bounds(failed, samples, limits)
+    limits = known_bounds(unwanted, samples, limits)
     question = Question(schedule, case, samples, limits, reach, seed, level, prefer, within, verify)
     decision = trusted_decision(question, prototype)
     problem, split, window = decision.problem, decision.split, decision.window
     compute_seconds = {name: float(seconds.mean()) for name, seconds in decision.own.items()}
     others, left_out = reference_splits(limits, names, measurements.degrees_of_freedom, present)
+    gone = [kind for kind, (other, _) in others.items() if any(e.ranks.items() <= other.items() for e in told)]
+    others = {kind: other for kind, other in others.items() if kind not in gone}
     is_model = decision.basis == "model"
     if is_model:
         alternatives, doubts = compared(problem, decision.windows, others, decision.models, decision.valid)
         doubts = [*caveats(samples, split, limits, decision.valid), *left_out, *doubts]
     else:
         alternatives, doubts = measured_alternatives(decision.known, others, window)
+    doubts += [f"The {kind} split is not compared: its runs failed." for kind in gone]
+    doubts += beyond_failed(split, told, samples)
     used = problem.used(split)
     core_hours = measurements.core_hours if spent_core_hours is None else spent_core_hours
     recommendation = Recommendation(
@@ -225,6 +265,7 @@ def recommend_split(
         basis=decision.basis,
         comparisons=decision.comparisons,
         rejections=decision.rejections,
+        failed_splits=told,
     )
     require_sound(recommendation, schedule)
     return recommendation
@@ -247,12 +288,6 @@ def _measurements(given: Any) -> Measurements:
     if hasattr(given, "columns") and hasattr(given, "itertuples"):
         return read_frame(given)
     return measurements_from_arrays(given)
-
-
-def _budget(budget: int | None, machine: Machine | Constraints) -> tuple[int, Constraints | None]:
-    if isinstance(machine, Machine):
-        return machine.constraints(budget)
-    return whole_number(budget, f"a budget in {machine.unit}", 1), machine
 
 
 def _present(split: Mapping[str, int] | None, names: tuple[str, ...]) -> dict[str, int] | None:

@@ -12,14 +12,11 @@ from numpy.typing import NDArray
 from precice_lb.exceptions import ModelError
 from precice_lb.models import valid_range
 from precice_lb.recommend.case import Case
-from precice_lb.recommend.compare import window_interval
+from precice_lb.recommend.compare import Table, grid_of_ranks, window_interval
 from precice_lb.recommend.gate import Comparison, Rejection
 from precice_lb.recommend.limits import Limits
-from precice_lb.recommend.plan import Tradeoff, tradeoff_of
-from precice_lb.recommend.posterior import Curves, ExpectedWindowTime, curves_of
-from precice_lb.recommend.problem import SplitProblem
-from precice_lb.recommend.records import Prefer
-from precice_lb.recommend.tables import Table, grid_of_ranks
+from precice_lb.recommend.plan import Prefer, Tradeoff, tradeoff_of
+from precice_lb.recommend.posterior import Curves, ExpectedWindowTime, SplitProblem, curves_of
 from precice_lb.schedule import Schedule
 from precice_lb.split import Constraints, SplitResult
 

@@ -21,8 +21,7 @@ from precice_lb.exceptions import PreciceLBError
 from precice_lb.models import make_learner
 from precice_lb.models.repeats import Points, measured_points
 from precice_lb.plural import plural
-from precice_lb.recommend.case import Case, rows_of_case
-from precice_lb.recommend.learn import fit_model
+from precice_lb.recommend.case import Case, fit_model, rows_of_case
 from precice_lb.recommend.posterior import ExpectedWindowTime
 from precice_lb.schedule import Schedule
 

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
-import operator
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from precice_lb.exceptions import InfeasibleError
 from precice_lb.plural import plural
-from precice_lb.split import Constraints, optimize_split, proportional_split
-from precice_lb.split.candidates import candidates_of, lower_bounds
+from precice_lb.split import Constraints, optimize_split
+from precice_lb.split.candidates import candidates_of, lower_bounds, proportional_split
+from precice_lb.split.constraints import whole_number
 
-__all__ = ["Limits", "limits_of", "outside", "rank_bounds", "whole_number"]
+__all__ = ["Limits", "known_bounds", "limits_of", "outside", "rank_bounds"]
 
 Integers = NDArray[np.int64]
 
@@ -79,8 +78,8 @@ class Limits:
             {name: count * part // self.threads(name) for name, count in given.items()}
             for given in (proportional_split(weights, parts), proportional_split(weights, parts, least, most))
         )
-        multiples = {name: int(constraints.of("multiples", name) or 1) for name in weights}
-        return meant, self.nearest({n: max(ranks - ranks % multiples[n], 1) for n, ranks in bounded.items()})
+        steps = {name: int(constraints.of("multiple", name) or 1) for name in weights}
+        return meant, self.nearest({n: max(ranks - ranks % steps[n], 1) for n, ranks in bounded.items()})
 
     def nearest(self, wanted: Mapping[str, int]) -> dict[str, int]:
         """Find the split nearest to a wanted one, by the logarithms of the ranks' ratios."""
@@ -119,6 +118,24 @@ def limits_of(
     return dataclasses.replace(limits, lowest=lowest, highest=highest), most
 
 
+def known_bounds(
+    failed: Sequence[Mapping[str, int]],
+    samples: Mapping[str, NDArray[np.float64]],
+    limits: Limits,
+) -> Limits:
+    """Keep a participant that failed with some ranks, beside any others, on the side of them where it worked."""
+    low, high = dict(limits.lowest), dict(limits.highest)
+    for split in failed:
+        if len(split) != 1:
+            continue
+        ((name, ranks),) = split.items()
+        if name in samples and samples[name][:, 0].max() < ranks:
+            high[name] = min(high[name], ranks - 1)
+        elif name in samples and samples[name][:, 0].min() > ranks:
+            low[name] = max(low[name], ranks + 1)
+    return dataclasses.replace(limits, lowest=low, highest=high)
+
+
 def rank_bounds(
     names: tuple[str, ...], budget: int, minimum: int | Mapping[str, int], maximum: Mapping[str, int] | None
 ) -> tuple[dict[str, int], dict[str, int]]:
@@ -144,17 +161,6 @@ def rank_bounds(
                 f"{highest[name]}"
             )
     return lowest, highest
-
-
-def whole_number(value: Any, what: str, least: int) -> int:
-    """Check a number that may be of any integer type."""
-    try:
-        number = operator.index(value)
-    except TypeError:
-        number = least - 1
-    if isinstance(value, bool) or number < least:
-        raise InfeasibleError(f"expected {what} as a whole number of at least {least}, found {value!r}")
-    return number
 
 
 def outside(ranks: int, measured: Iterable[float]) -> tuple[int, int] | None:

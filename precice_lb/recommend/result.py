@@ -5,22 +5,18 @@ from __future__ import annotations
 import dataclasses
 import math
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from precice_lb.dataset import Measurements
 from precice_lb.models.formula import Expression, formula_of
-from precice_lb.recommend.case import rows_of_case
+from precice_lb.recommend.case import ModelOfCase, predicted, rows_of_case
 from precice_lb.recommend.gate import Comparison, Rejection
-from precice_lb.recommend.learn import ModelOfCase, predicted
 from precice_lb.recommend.limits import Limits
+from precice_lb.recommend.plan import Alternative, FailedSplit, Payback, Plan
 from precice_lb.recommend.posterior import ExpectedWindowTime
-from precice_lb.recommend.records import Alternative, Payback, Plan
-
-if TYPE_CHECKING:
-    from precice_lb.recommend.failed import FailedSplit
 
 __all__ = ["FORMAT_VERSION", "Alternative", "Recommendation", "printed"]
 

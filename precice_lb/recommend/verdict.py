@@ -13,14 +13,13 @@ import numpy as np
 from precice_lb.exceptions import InfeasibleError, ModelError, PreciceLBError
 from precice_lb.models import make_learner
 from precice_lb.plural import plural
-from precice_lb.recommend.case import Case
+from precice_lb.recommend.case import Case, fit_model
 from precice_lb.recommend.compare import Reference
 from precice_lb.recommend.decide import Decision, Question, decide
 from precice_lb.recommend.gate import Comparison, compared_with_measured, fallbacks, points_of_case, trusted_model
-from precice_lb.recommend.learn import fit_model
 from precice_lb.recommend.limits import outside
+from precice_lb.recommend.plan import Alternative
 from precice_lb.recommend.posterior import ExpectedWindowTime
-from precice_lb.recommend.records import Alternative
 
 __all__ = ["measured_alternatives", "trusted_decision"]
 

@@ -14,7 +14,7 @@ from precice_lb.report.view import label, split_text
 
 if TYPE_CHECKING:
     from precice_lb.recommend import Recommendation
-    from precice_lb.recommend.records import Alternative
+    from precice_lb.recommend.plan import Alternative
 
 __all__ = ["near_table", "plan_facts", "plan_tables", "tradeoff_table"]
 

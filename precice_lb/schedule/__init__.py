@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from precice_lb.schedule.explain import explain
-from precice_lb.schedule.predictor import AutomaticPredictor
+from precice_lb.schedule.named import explain
 from precice_lb.schedule.residuals import replay_residuals
 from precice_lb.schedule.schedule import Schedule
-from precice_lb.schedule.traces import Point, Trace, schedule_of_traces
+from precice_lb.schedule.traces import AutomaticPredictor, Point, Trace, schedule_of_traces
 
 __all__ = [
     "AutomaticPredictor",

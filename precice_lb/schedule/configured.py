@@ -8,8 +8,7 @@ from itertools import product
 
 from precice_lb.exceptions import ScheduleError
 from precice_lb.precice_xml import Configuration, CouplingScheme
-from precice_lb.schedule.periods import period_of
-from precice_lb.schedule.program import Program, check_supported, programs_of
+from precice_lb.schedule.program import Program, check_supported, period_of, programs_of
 
 __all__ = ["program_variants"]
 
@@ -18,8 +17,8 @@ Variants = list[tuple[float, dict[str, Program]]]
 
 def program_variants(
     configuration: Configuration, iterations: Mapping[str, float], acceleration: Mapping[str, float]
-) -> tuple[Variants, str, dict[str, float], dict[str, int], dict[str, tuple[str, ...]]]:
-    """Give what `precice_lb.schedule.Schedule` is made of: programs, description, iterations, windows and duties."""
+) -> tuple[Variants, str, dict[str, float], dict[str, int]]:
+    """Give what `precice_lb.schedule.Schedule` is made of: programs, description, iterations and windows."""
     schemes = configuration.coupling_schemes
     check_supported(configuration)
     counts, parts = _iterations(configuration, iterations), _acceleration(configuration, acceleration)
@@ -30,7 +29,7 @@ def program_variants(
     }
     windows = {name: len(steps) for name, steps in period_of(configuration).steps.items()}
     text = "; ".join(_describe(scheme, counts.get(index)) for index, scheme in enumerate(schemes))
-    return variants, text, each, windows, _duties(configuration)
+    return variants, text, each, windows
 
 
 def _iterations(configuration: Configuration, given: Mapping[str, float]) -> dict[int, float]:
@@ -85,22 +84,6 @@ def _acceleration(configuration: Configuration, given: Mapping[str, float]) -> d
                 f"number from 0 to below 1, found {part:g}"
             )
     return parts
-
-
-def _duties(configuration: Configuration) -> dict[str, tuple[str, ...]]:
-    """Say in words what each participant does beside solving, within its compute time."""
-    duties = {}
-    for name, participant in configuration.participants.items():
-        own = [
-            f"{mapping.kind} mapping, {mapping.direction}, {mapping.source or name} to {mapping.target or name}"
-            for mapping in participant.mappings
-        ]
-        for scheme in configuration.coupling_schemes:
-            if _accelerates(scheme) == name:
-                partners = ", ".join(other for other in scheme.participants if other != name)
-                own.append(f"{scheme.acceleration} acceleration with {partners}")
-        duties[name] = tuple(own)
-    return duties
 
 
 def _accelerates(scheme: CouplingScheme) -> str | None:

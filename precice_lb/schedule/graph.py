@@ -16,12 +16,27 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precice_lb.exceptions import ScheduleError
-from precice_lb.schedule.cycles import find_cycle, maximum_cycle_mean
 from precice_lb.schedule.program import Program
 
-__all__ = ["EventGraph"]
+__all__ = ["EventGraph", "maximum_cycle_mean"]
 
 Floats = NDArray[np.float64]
+
+
+def maximum_cycle_mean(matrix: Floats) -> Floats:
+    """Largest mean weight of a cycle in each of a batch of max-plus matrices."""
+    batch, size, _ = matrix.shape
+    walks = np.empty((size + 1, batch, size))
+    walks[0] = 0.0
+    for k in range(size):
+        walks[k + 1] = (matrix + walks[k][:, None, :]).max(axis=2)
+    steps = np.arange(size, 0, -1.0)[:, None, None]
+    final = walks[-1]
+    reached = np.isfinite(final)
+    # A walk of n edges ends in a walk of k edges: where the former exists, so do all of the latter.
+    difference = np.where(reached, final, 0.0) - np.where(reached, walks[:-1], 0.0)
+    means = np.where(reached, (difference / steps).min(axis=0), -np.inf)
+    return np.asarray(means.max(axis=1))
 
 
 class _Edge(NamedTuple):
@@ -196,8 +211,12 @@ class EventGraph:
         tight: dict[int, list[int]] = defaultdict(list)
         for source, target, delay in self._edges:
             if potential[source] + weights[target] - mean * delay >= potential[target] - slack:
-                tight[source].append(target)
-        nodes = find_cycle(tight, len(self._work))
+                tight[target].append(source)
+        nodes: list[int] = []
+        try:
+            TopologicalSorter(tight).prepare()
+        except CycleError as error:
+            nodes = error.args[1][1:]
         return _canonical([self._work[n] for n in nodes if self._work[n] >= 0], self.names)
 
 

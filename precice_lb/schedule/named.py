@@ -1,4 +1,4 @@
-"""Couplings as callers name them, and the same ones with their serial schemes made parallel."""
+"""Couplings as callers name them, the same ones made parallel, and what sets the window time, in words."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from precice_lb.exceptions import ScheduleError
 from precice_lb.precice_xml import Configuration, read_configuration
 from precice_lb.schedule.schedule import Schedule
 
-__all__ = ["Coupling", "parallel_instead", "parallel_of", "schedule_of"]
+__all__ = ["Coupling", "explain", "parallel_instead", "parallel_of", "schedule_of"]
 
 Coupling = str | Path | Schedule
 
@@ -63,3 +63,32 @@ def parallel_of(coupling: Coupling, names: Sequence[str]) -> Schedule | None:
     if coupling == "serial":
         return Schedule.parallel(names)
     return parallel_instead(read_configuration(coupling))
+
+
+def explain(schedule: Schedule, costs: Mapping[str, float]) -> str:
+    """Say in one line what sets the window time and who waits for how long.
+
+    Parameters
+    ----------
+    schedule : Schedule
+        The coupling.
+    costs : mapping from participant to float
+        Compute seconds per window.
+
+    Returns
+    -------
+    str
+        Such as "Fluid → Solid → Fluid, 0.41 s; Solid waits 0.09 s per window": the critical cycle with the steady
+        window time, then waits of more than a thousandth of it, the longest first.
+
+    Raises
+    ------
+    ScheduleError
+        As `Schedule.critical_cycle`.
+    """
+    cycle = schedule.critical_cycle(costs)
+    seconds = float(schedule.window_seconds(costs))
+    path = " → ".join([*cycle, cycle[0]] if len(cycle) > 1 else [f"{name} alone" for name in cycle])
+    waits = sorted(((float(wait), name) for name, wait in schedule.waits(costs).items()), reverse=True)
+    waiting = [f"{name} waits {wait:.3g} s" for wait, name in waits if wait > 1e-3 * seconds]
+    return f"{path}, {seconds:.3g} s; {', '.join(waiting) or 'nobody waits'} per window"

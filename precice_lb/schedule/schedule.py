@@ -13,7 +13,7 @@ from precice_lb.exceptions import ScheduleError
 from precice_lb.precice_xml import Configuration, read_configuration
 from precice_lb.schedule.configured import program_variants
 from precice_lb.schedule.program import Program, parallel_programs, serial_programs
-from precice_lb.schedule.variants import Variants, rows_of
+from precice_lb.schedule.replay import Variants, rows_of
 
 __all__ = ["Schedule"]
 
@@ -25,7 +25,7 @@ class Schedule:
 
     A cost is what one participant needs on its own for one time window, in seconds: solve, own mapping and overhead of
     all its coupling iterations, without waiting. The iterations of a window are taken to cost the same; mapping and
-    acceleration are part of the cost of the participant that does them (`duties`).
+    acceleration are part of the cost of the participant that does them.
 
     Make one by `from_config`, `parallel` or `serial`. The maximum and the sum by which Schröder (2019, table 1.1) and
     Totounferoush (2022, equations 3.10 and 3.12) stand for parallel and serial schemes are special cases.
@@ -41,8 +41,6 @@ class Schedule:
         Coupling iterations per time window of each participant.
     windows
         Time windows that each participant counts in one period of the coupling; by default 1.
-    duties
-        What each participant does beside solving within its compute time, in words: mappings and acceleration.
     """
 
     def __init__(
@@ -51,13 +49,11 @@ class Schedule:
         description: str,
         iterations: Mapping[str, float],
         windows: Mapping[str, int] | None = None,
-        duties: Mapping[str, tuple[str, ...]] | None = None,
     ) -> None:
         self.participants: tuple[str, ...] = tuple(variants[0][1])
         self.description = description
         self.iterations: dict[str, float] = {name: float(iterations[name]) for name in self.participants}
         self.windows: dict[str, int] = {name: int((windows or {}).get(name, 1)) for name in self.participants}
-        self.duties: dict[str, tuple[str, ...]] = {name: (duties or {}).get(name, ()) for name in self.participants}
         self._variants = Variants(variants, self.iterations)
 
     def __repr__(self) -> str:

@@ -13,10 +13,9 @@ from numpy.typing import NDArray
 from precice_lb.exceptions import InfeasibleError
 from precice_lb.plural import plural
 from precice_lb.split.constraints import Constraints
-from precice_lb.split.layout import Layout
-from precice_lb.split.machine import Machine
+from precice_lb.split.resources import Layout, Resources
 
-__all__ = ["Candidates", "admitted_counts", "candidates_of", "lower_bounds", "minima_of"]
+__all__ = ["Candidates", "admitted_counts", "candidates_of", "lower_bounds", "minima_of", "proportional_split"]
 
 Integers = NDArray[np.int64]
 
@@ -95,8 +94,8 @@ def candidates_of(
             f'expected at least {plural(low, "rank")}, {asked}, as maximum of "{name}", found {high} '
             f"({limit}); correct the bounds"
         )
-    multiple = int(constraints.of("multiples", name, version) or 1)
-    fixed, allowed = constraints.of("fixed", name, version), constraints.of("allowed", name, version)
+    multiple = int(constraints.of("multiple", name, version) or 1)
+    fixed, allowed = constraints.of("fixed", name, version), constraints.of("allow", name, version)
     rules = {"minimum": f"{low} at least ({why})", "maximum": f"{high} at most ({limit})" if high is not None else ""}
     rules["multiple"] = f"multiples of {multiple}" if multiple > 1 else ""
     listed = None
@@ -124,7 +123,7 @@ def candidates_of(
 
 
 def admitted_counts(
-    candidates: Mapping[str, list[Candidates]], machine: Machine, layout: Layout
+    candidates: Mapping[str, list[Candidates]], machine: Resources, layout: Layout
 ) -> dict[tuple[str, str], Integers]:
     """List the counts of each version that the budget admits while everyone else gets the least."""
     least = {
@@ -147,7 +146,7 @@ def admitted_counts(
 def _require_budget(
     candidates: Mapping[str, list[Candidates]],
     least: Mapping[str, Integers],
-    machine: Machine,
+    machine: Resources,
     layout: Layout,
 ) -> None:
     best: tuple[int, tuple[int, ...]] | None = None
@@ -174,10 +173,49 @@ def _require_budget(
     )
 
 
-def _reasons(candidates: Candidates, machine: Machine) -> str:
+def _reasons(candidates: Candidates, machine: Resources) -> str:
     """Say what makes the least count so large, and the nodes it takes if nobody else may use them."""
     reasons = [] if candidates.why == "minimum" else [candidates.why]
     nodes = machine.whole_nodes_of(candidates.first, candidates.name, candidates.version)
     if nodes:
         reasons.append(plural(nodes, "whole node"))
     return f" ({', '.join(reasons)})" if reasons else ""
+
+
+def proportional_split(
+    weights: Mapping[str, float],
+    budget: int,
+    minimum: int | Mapping[str, int] = 1,
+    maximum: Mapping[str, int] | None = None,
+) -> dict[str, int]:
+    """Give ranks in proportion to positive weights, such as degrees of freedom, within bounds; by largest remainder."""
+    wrong = [name for name, weight in weights.items() if not (weight > 0 and math.isfinite(weight))]
+    if wrong or not weights:
+        found = f'{weights[wrong[0]]} for "{wrong[0]}"' if wrong else "no participants"
+        raise InfeasibleError(f"expected positive weights, found {found}")
+    minima = minima_of(list(weights), minimum, budget)
+    maxima = {name: int((maximum or {}).get(name, budget)) for name in weights}
+    if clash := [name for name in weights if maxima[name] < minima[name]]:
+        name = clash[0]
+        raise InfeasibleError(f'expected at most {minima[name]} ranks as minimum of "{name}", found {maxima[name]}')
+    free, left = dict(weights), budget
+    split = {}
+    while free:
+        shares = {name: weight / sum(free.values()) * left for name, weight in free.items()}
+        bound = {name: min(max(share, minima[name]), maxima[name]) for name, share in shares.items()}
+        # Whoever is bound on the side that weighs more leaves the sharing, which may bring the next to a bound.
+        more = sum(bound.values()) - left
+        leaving = [n for n in free if bound[n] > shares[n]] if more >= 0 else []
+        leaving = leaving or [n for n in free if bound[n] < shares[n]]
+        if not leaving:
+            break
+        for name in leaving:
+            split[name] = int(bound[name])
+            left -= split[name]
+            del free[name]
+    if free:
+        split |= {name: math.floor(shares[name]) for name in free}
+        by_remainder = sorted(free, key=lambda name: math.floor(shares[name]) - shares[name])
+        for name in by_remainder[: left - sum(split[name] for name in free)]:
+            split[name] += 1
+    return {name: split[name] for name in weights}

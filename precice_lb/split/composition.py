@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precice_lb.schedule import Schedule
-from precice_lb.split.cuts import Cuts
+from precice_lb.split.branch import Cuts
 from precice_lb.split.problem import Choice, Curve, Curves
 
 __all__ = ["Composition", "best_of_every_budget", "composition_of"]

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Literal, TypeVar
+from dataclasses import MISSING, InitVar, dataclass, field, fields, replace
+from typing import Any, Literal
 
 from precice_lb.exceptions import InfeasibleError
 
-__all__ = ["Constraints", "SharedCores", "check_names"]
-
-Number = TypeVar("Number", int, float)
+__all__ = ["Constraints", "Machine", "SharedCores", "check_names", "whole_number"]
 
 
 @dataclass(frozen=True)
@@ -39,17 +38,21 @@ class SharedCores:
         return tuple(name for turn in self.turns for name in turn)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Constraints:
-    """What a machine and its users demand of a split; everything is optional.
+    """What a machine has, and what it and its users demand of a split; everything is optional, as None is.
 
-    Wherever a mapping goes from participant to value, a key ``participant:version`` speaks of one version of the
-    participant alone (see `optimize_split`), before the key of the participant.
+    The words are those of the command line and of a study's ``[machine]``. Wherever a mapping goes from participant to
+    value, a key ``participant:version`` speaks of one version of the participant alone (see `optimize_split`), before
+    the key of the participant.
 
     Attributes
     ----------
+    cores, nodes
+        What there is to give out, where that is not counted in ranks; for `recommend_split`.
     unit
-        What the budget counts. Cores are ranks times threads; nodes have `cores_per_node` and `gpus_per_node`.
+        What a budget that is given beside this counts. Cores are ranks times threads; nodes have `cores_per_node` and
+        `gpus_per_node`.
     cores_per_node, gpus_per_node
         What one node has.
     gpus
@@ -60,25 +63,27 @@ class Constraints:
         Cores per rank.
     gpus_per_rank
         GPUs that each rank takes, 0 where not named.
-    multiples
-        Ranks come in multiples of this.
-    allowed
-        The only rank counts that are possible.
-    minimum, maximum
-        Least and most ranks; the most may be a scalability limit, or what a model was measured for.
+    multiple
+        Ranks come in multiples of this; its earlier name is ``multiples``.
+    allow
+        The only rank counts that are possible; its earlier name is ``allowed``.
+    fixed
+        Participants whose ranks are given.
     memory, memory_per_rank
         Bytes that a participant needs in all, and bytes that one of its ranks may use: bounds its ranks from below.
     elements, elements_per_rank
         Elements of a participant's mesh, and the most that one of its ranks may have: bounds its ranks from below.
-    fixed
-        Participants whose ranks are given.
     shared
         Groups of participants that take turns on the same cores.
+    minimum, maximum
+        Least and most ranks; the most may be a scalability limit, or what a model was measured for.
     excluded
         Splits that must not be chosen, such as those that failed: ``{"Fluid": 12, "Solid": 4}``, or with some
         participants alone all splits in which these have so many ranks.
     """
 
+    cores: int | None = None
+    nodes: int | None = None
     unit: Literal["ranks", "cores", "nodes"] = "ranks"
     cores_per_node: int | None = None
     gpus_per_node: int = 0
@@ -86,26 +91,37 @@ class Constraints:
     whole_nodes: bool | Collection[str] = False
     threads: int | Mapping[str, int] = 1
     gpus_per_rank: Mapping[str, int] = field(default_factory=dict)
-    multiples: int | Mapping[str, int] = 1
-    allowed: Mapping[str, Sequence[int]] = field(default_factory=dict)
-    minimum: int | Mapping[str, int] = 1
-    maximum: Mapping[str, int] = field(default_factory=dict)
+    multiple: int | Mapping[str, int] = 1
+    allow: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    fixed: Mapping[str, int] = field(default_factory=dict)
     memory: Mapping[str, float] = field(default_factory=dict)
     memory_per_rank: float | Mapping[str, float] | None = None
     elements: Mapping[str, float] = field(default_factory=dict)
     elements_per_rank: float | Mapping[str, float] | None = None
-    fixed: Mapping[str, int] = field(default_factory=dict)
     shared: Sequence[SharedCores] = ()
+    minimum: int | Mapping[str, int] = 1
+    maximum: Mapping[str, int] = field(default_factory=dict)
     excluded: Sequence[Mapping[str, int]] = ()
+    multiples: InitVar[int | Mapping[str, int] | None] = None
+    allowed: InitVar[Mapping[str, Sequence[int]] | None] = None
 
-    def __post_init__(self) -> None:
+    def __post_init__(
+        self, multiples: int | Mapping[str, int] | None, allowed: Mapping[str, Sequence[int]] | None
+    ) -> None:
+        earlier = {"multiple": multiples, "allow": allowed}
+        for each in fields(self):
+            if earlier.get(each.name) is not None:
+                object.__setattr__(self, each.name, earlier[each.name])
+            elif getattr(self, each.name) is None and each.default is not None:
+                unsaid = each.default if each.default_factory is MISSING else each.default_factory()
+                object.__setattr__(self, each.name, unsaid)
         if self.unit not in ("ranks", "cores", "nodes"):
             raise InfeasibleError(f'expected a budget in "ranks", "cores" or "nodes", found {self.unit!r}')
         if self.cores_per_node is None and (self.unit == "nodes" or self.whole_nodes):
             raise InfeasibleError("expected cores_per_node for a budget in nodes or whole nodes, found none")
         whole = {"cores_per_node": (self.cores_per_node, 1), "gpus_per_node": (self.gpus_per_node, 0)}
-        whole["gpus"] = (self.gpus, 0)
-        for key in ("threads", "gpus_per_rank", "multiples", "minimum", "maximum", "fixed"):
+        whole |= {"gpus": (self.gpus, 0), "cores": (self.cores, 1), "nodes": (self.nodes, 1)}
+        for key in ("threads", "gpus_per_rank", "multiple", "minimum", "maximum", "fixed"):
             value = getattr(self, key)
             least = 0 if key == "gpus_per_rank" else 1
             entries = value.items() if isinstance(value, Mapping) else [("", value)]
@@ -131,8 +147,43 @@ class Constraints:
                     if not 0 < amount < math.inf:
                         raise InfeasibleError(f"expected positive {key} for {name}, found {amount!r}")
 
+    def constraints(self, budget: int | None = None) -> tuple[int, Constraints | None]:
+        """Give the budget apart from the demands.
+
+        Parameters
+        ----------
+        budget : int or None
+            Where it is not among ``cores`` and ``nodes``: as many of the `unit`.
+
+        Returns
+        -------
+        budget : int
+        constraints : Constraints or None
+            With the unit of the budget; None for ranks without further demands.
+
+        Raises
+        ------
+        InfeasibleError
+            Not exactly one budget; constraints that contradict themselves.
+        """
+        counts: list[tuple[Any, Any]] = [(self.unit, budget), ("cores", self.cores), ("nodes", self.nodes)]
+        given = [(unit, count) for unit, count in counts if count is not None]
+        if not given and self.unit != "ranks":
+            given = [(self.unit, None)]
+        if len(given) != 1:
+            raise InfeasibleError(
+                f"expected the budget as one of ranks, cores or nodes (--ranks, --cores, --nodes), found "
+                f"{' and '.join(unit for unit, _ in given) or 'none of them'}"
+            )
+        ((unit, count),) = given
+        number = whole_number(count, "total_ranks" if unit == "ranks" else f"a budget in {unit}", 1)
+        found = replace(self, unit=unit, cores=None, nodes=None)
+        if unit == "ranks" and found.threads != 1:
+            raise InfeasibleError("expected a budget in cores or nodes beside threads per rank, found one in ranks")
+        return number, None if found == Constraints() else found
+
     def overhead(self, name: str) -> float:
-        """By what share the participant's compute seconds rise because it shares its cores.
+        """By what share a participant's compute seconds rise because it shares its cores: 0.05 is 5 %.
 
         Parameters
         ----------
@@ -142,7 +193,6 @@ class Constraints:
         Returns
         -------
         float
-            0.05 is 5 %.
         """
         return next((group.overhead for group in self.shared if name in group.members), 0.0)
 
@@ -151,12 +201,8 @@ class Constraints:
 
         Parameters
         ----------
-        key : str
-            The field.
-        name : str
-            The participant.
-        version : str
-            One of its versions; empty where there is one.
+        key, name, version : str
+            The field, the participant, and one of its versions where there are several.
 
         Returns
         -------
@@ -166,6 +212,21 @@ class Constraints:
         if isinstance(value, Mapping):
             return value.get(f"{name}:{version}", value.get(name))
         return value
+
+
+#: The same, where it says what there is.
+Machine = Constraints
+
+
+def whole_number(value: Any, what: str, least: int) -> int:
+    """Check a number that may be of any integer type."""
+    try:
+        number = operator.index(value)
+    except TypeError:
+        number = least - 1
+    if isinstance(value, bool) or number < least:
+        raise InfeasibleError(f"expected {what} as a whole number of at least {least}, found {value!r}")
+    return number
 
 
 def check_names(constraints: Constraints, versions: Mapping[str, Collection[str]]) -> None:

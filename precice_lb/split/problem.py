@@ -21,8 +21,7 @@ from precice_lb.schedule import Schedule
 from precice_lb.schedule.named import Coupling, schedule_of
 from precice_lb.split.candidates import admitted_counts, candidates_of, minima_of
 from precice_lb.split.constraints import Constraints, check_names
-from precice_lb.split.layout import Layout
-from precice_lb.split.machine import Machine
+from precice_lb.split.resources import Layout, Resources
 
 __all__ = [
     "Choice",
@@ -112,7 +111,7 @@ class Problem:
 
     schedule: Schedule
     constraints: Constraints
-    machine: Machine
+    machine: Resources
     layout: Layout
     # By participant, in the schedule's order, one entry for each version.
     options: dict[str, tuple[Options, ...]]
@@ -192,11 +191,17 @@ def problem_of(
         if isinstance(bounds, Mapping) and (unknown := [name for name in bounds if name not in names]):
             raise InfeasibleError(f"expected bounds of {', '.join(names)}, found one of {unknown[0]!r}")
     constraints = constraints or Constraints()
+    if constraints.cores is not None or constraints.nodes is not None:
+        unit = "cores" if constraints.nodes is None else "nodes"
+        raise InfeasibleError(
+            f"expected the budget once, found {budget} and {unit} in the constraints; say "
+            f'unit="{unit}" instead of these'
+        )
     versions = {name: _versions(times[name]) for name in names}
     check_names(constraints, versions)
     _require_turns(constraints, schedule)
     pairs = [(name, version) for name in names for version in versions[name]]
-    machine = Machine(constraints, int(budget), pairs)
+    machine = Resources(constraints, int(budget), pairs)
     minima = minima_of(names, minimum_ranks, 10**18)
     candidates = {}
     for name in names:

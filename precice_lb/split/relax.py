@@ -15,10 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import linprog
 
-from precice_lb.split.branch import Multipliers
-from precice_lb.split.cuts import Cuts
-from precice_lb.split.layout import Layout
+from precice_lb.split.branch import Cuts, Multipliers
 from precice_lb.split.problem import Choice, Curves
+from precice_lb.split.resources import Layout
 
 __all__ = ["Relaxation", "relax"]
 

@@ -1,26 +1,153 @@
-"""One set of curves, one best split: which method, in which order."""
+"""One set of curves, one best split: which method, in which order.
+
+`minimax_split` is exact where the slowest participant sets the window time: problem 1.6 of Schröder (2019) with the
+parallel entries of his table 1.1 (problem 3.10 of Totounferoush, 2022), which both solve by trying all splits. Here by
+bisection: for a makespan T every participant needs a smallest number of ranks, which never rises with T; the optimum is
+the shortest T whose needs fit on the machine, and it is one of the times on the curves. Neither falling times nor a
+spent budget (their equation 3.13) are assumed. Cores that are shared in turns change only what fits; where there are
+several kinds of resource, so that there is no smallest need among the versions of a participant, all combinations of
+versions are tried.
+
+`descend` finds good splits by moving counts between participants: to begin with, or where nothing exact is at hand. A
+move takes one participant a step up or down, alone, or with another one that goes the opposite way or takes all that is
+left. The best of all counts; steps halve from a part of the curves, by default an eighth, to one.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import product
 
 import numpy as np
 from numpy.typing import NDArray
 
-from precice_lb.split.branch import MAXIMUM_BOXES, Best, branch_and_bound
-from precice_lb.split.cuts import Cuts
-from precice_lb.split.descent import descend
-from precice_lb.split.minimax import minimax_split
-from precice_lb.split.problem import Choice, Curve, Curves, Problem, uses_of
+from precice_lb.split.branch import MAXIMUM_BOXES, Best, Cuts, branch_and_bound
+from precice_lb.split.problem import Choice, Curve, Curves, Problem, uses_at, uses_of
 from precice_lb.split.relax import relax
+from precice_lb.split.resources import Layout
 
-__all__ = ["Solution", "Solver"]
+__all__ = ["Solution", "Solver", "descend", "minimax_split"]
+
+Integers = NDArray[np.int64]
+
+
+def minimax_split(curves: Curves, layout: Layout, only_slowest: bool = False) -> tuple[Choice, list[Integers]]:
+    """Minimise the slowest participant's seconds, then the next slowest's; prove it by what less needs."""
+    choice: Choice = {}
+    # Any shorter makespan needs one entry at least; none if nothing can make the slowest participant faster.
+    proof: list[Integers] = []
+    while len(choice) < len(curves):
+        search = _Search(curves, layout, choice)
+        makespan, needed = search.shortest()
+        if not choice:
+            proof = needed
+        found = search.fitting(makespan)
+        assert found is not None
+        if only_slowest:
+            return found, proof
+        # At equal times the one whose next step costs most stays behind.
+        open_names = [name for name in curves if name not in choice]
+        slowest = max(
+            (name for name in open_names if _seconds(curves, found, name) == makespan),
+            key=lambda name: _next_step(curves[name][found[name][0]], found[name][1]),
+        )
+        choice = {name: found[name] for name in curves if name in choice or name == slowest}
+    return choice, proof
+
+
+def _seconds(curves: Curves, choice: Choice, name: str) -> float:
+    version, index = choice[name]
+    return float(curves[name][version].seconds[index])
+
+
+def _next_step(curve: Curve, index: int) -> float:
+    return float(curve.uses[index + 1, 0] - curve.uses[index, 0]) if index + 1 < len(curve.ranks) else np.inf
+
+
+class _Search:
+    """Shortest makespan of the participants that have nothing yet."""
+
+    def __init__(self, curves: Curves, layout: Layout, given: Choice) -> None:
+        self._curves = curves
+        self._layout = layout
+        self._given = given
+        self._open = [name for name in curves if name not in given]
+
+    def needs(self, makespan: float) -> list[Choice]:
+        """Smallest counts with which everyone is that fast, one entry for each combination of versions that counts."""
+        reaching: dict[str, list[tuple[int, int]]] = {}
+        for name, own in self._curves.items():
+            if name in self._given:
+                reaching[name] = [self._given[name]]
+                continue
+            found = [(v, curve.index_reaching(makespan)) for v, curve in enumerate(own)]
+            found = [(v, index) for v, index in found if index < len(own[v].ranks)]
+            if len(self._layout.capacity) == 1 and found:
+                found = [min(found, key=lambda at, own=own: int(own[at[0]].uses[at[1], 0]))]  # type: ignore[misc]
+            reaching[name] = found
+        return [dict(zip(reaching, choice, strict=True)) for choice in product(*reaching.values())]
+
+    def _total(self, choice: Choice) -> Integers:
+        return self._layout.total(uses_of(self._curves, choice))
+
+    def fitting(self, makespan: float) -> Choice | None:
+        """Find a choice that is that fast and fits, the one that takes the least cores; None where there is none."""
+        fitting = [c for c in self.needs(makespan) if self._layout.fits(uses_of(self._curves, c))]
+        return min(fitting, key=lambda choice: int(self._total(choice)[0])) if fitting else None
+
+    def shortest(self) -> tuple[float, list[Integers]]:
+        """Shortest makespan that fits, and what the next shorter one needs."""
+        own = [self._curves[name] for name in self._open]
+        # Nobody can be faster than at the end of its curve.
+        low = max(min(float(curve.seconds[-1]) for curve in versions) for versions in own)
+        if self.fitting(low) is not None:
+            return low, []
+        high = max(max(float(curve.seconds[0]) for curve in versions) for versions in own)
+        while low < (middle := 0.5 * (low + high)) < high:
+            found = self.fitting(middle)
+            if found is not None:
+                # Always a time on one of the curves.
+                high = max(_seconds(self._curves, found, name) for name in self._open)
+            else:
+                low = middle
+        return high, [self._total(choice) for choice in self.needs(low)]
+
 
 Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
+
+
+def descend(
+    curves: Sequence[Curve], layout: Layout, objective: Callable[[Integers], Floats], start: Integers, part: int = 8
+) -> tuple[Integers, float]:
+    """Descend from a split, given as indices on the curves; give its indices and objective."""
+    sizes = np.array([len(curve.ranks) for curve in curves])
+    units = np.vstack([np.zeros((1, len(curves)), dtype=np.int64), np.eye(len(curves), dtype=np.int64)])
+    # From every one to every other one; the first stands for nobody.
+    moves = np.unique((units[:, None] - units[None]).reshape(-1, len(curves)), axis=0)
+    alone = moves[np.abs(moves).sum(axis=1) < 2]
+    best, least = start, float(objective(start[None])[0])
+    step = 1 << max(int(sizes.max()) // part, 1).bit_length() - 1
+    while step:
+        moved = np.clip(best + step * alone, 0, sizes - 1)
+        room = layout.allowance(uses_at(curves, moved))
+        tried = [best + step * moves, moved]
+        for taker, curve in enumerate(curves):
+            with_rest = moved.copy()
+            with_rest[:, taker] = curve.index_within(room[:, taker])
+            tried.append(with_rest)
+        splits = np.unique(np.concatenate(tried), axis=0)
+        splits = splits[((splits >= 0) & (splits < sizes)).all(axis=1)]
+        splits = splits[layout.fits(uses_at(curves, splits))]
+        seconds = objective(splits)
+        at = int(np.argmin(seconds))
+        if seconds[at] < least * (1 - 1e-9):
+            best, least = splits[at], float(seconds[at])
+        else:
+            step //= 2
+    return best, least
+
 
 #: With no more splits than this the relaxation is not worth its time.
 DIRECT_SPLITS = 4096

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 from calibrate_helpers import SOLVER, write_case, write_study
 
@@ -15,7 +15,8 @@ from precice_lb.calibrate.failures import failed_splits
 from precice_lb.calibrate.state import RunRecord
 from precice_lb.cli import main
 from precice_lb.recommend import recommend
-from precice_lb.recommend.failed import FailedSplit, beyond_failed, with_failed
+from precice_lb.recommend.compare import beyond_failed
+from precice_lb.recommend.plan import FailedSplit
 from precice_lb.recommend.sources import measurements_from_arrays
 from precice_lb.report.documents import report_markdown
 from precice_lb.report.page import Evidence, build_page
@@ -86,7 +87,8 @@ def test_a_later_success_smaller_meshes_and_old_studies_leave_no_failure() -> No
 def test_what_lies_beyond_a_failure_is_said(
     failed: dict[str, int], worked: dict[str, set[int]], expected: list[str]
 ) -> None:
-    said = beyond_failed({"A": 2, "B": 3}, [FailedSplit(failed, ("001", "002"))], worked)
+    samples = {name: np.array([(count, 1.0) for count in counts]) for name, counts in worked.items()}
+    said = beyond_failed({"A": 2, "B": 3}, [FailedSplit(failed, ("001", "002"))], samples)
     assert [text.partition(",")[0] for text in said] == expected
 
 
@@ -100,17 +102,19 @@ def test_a_failed_split_is_not_recommended_but_shown_everywhere(capsys: pytest.C
     free = recommend(measured, 4, schedule=schedule)
     failed = FailedSplit({"Solid": 2}, ("003", "004"), ("Solid: --> FOAM FATAL ERROR: in <parallel>",))
     assert free.split == {"Fluid": 2, "Solid": 2}
-    found = with_failed(recommend(measured, 4, schedule=schedule, failed=[failed.ranks]), [failed])
+    found = recommend(measured, 4, schedule=schedule, failed=[failed])
     # Not 1 + 3 either: nothing is known about more than 2 of Solid.
     assert found.split == {"Fluid": 3, "Solid": 1}
     beyond = "Solid failed with 2 ranks in both runs: nothing is known about more, and this split has 3; measure it"
     assert not any(warning.startswith(beyond) for warning in found.warnings)
-    further = with_failed(dataclasses.replace(found, split={"Fluid": 1, "Solid": 3}), [failed])
-    assert any(warning.startswith(beyond) for warning in further.warnings)
+    samples = found.measurements.samples
+    assert beyond_failed({"Fluid": 1, "Solid": 3}, [failed], samples)[0].startswith(beyond)
     assert free.split == free.alternatives["equal"].split
     # The equal split failed: what is compared is the nearest to it that may be.
     assert found.alternatives["equal"].meant == {"Fluid": 2, "Solid": 2}
-    assert "equal" not in further.alternatives or further.alternatives["equal"].split != {"Fluid": 2, "Solid": 2}
+    present = recommend(measured, 4, schedule=schedule, failed=[failed], present={"Fluid": 2, "Solid": 2})
+    assert set(present.alternatives) == {"equal"}
+    assert "The present split is not compared: its runs failed." in present.warnings
     assert found.to_dict()["failed_splits"] == [
         {"ranks": {"Solid": 2}, "runs": ["003", "004"], "reasons": ["Solid: --> FOAM FATAL ERROR: in <parallel>"]}
     ]

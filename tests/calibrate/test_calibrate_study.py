@@ -60,8 +60,8 @@ def test_a_machine_has_the_words_of_recommend_split(tmp_path: Path) -> None:
             unit="nodes",
             cores_per_node=4,
             whole_nodes=("Left",),
-            multiples={"Left": 2},
-            allowed={"Right": (1, 2, 8)},
+            multiple={"Left": 2},
+            allow={"Right": (1, 2, 8)},
             shared=shared,
         ),
     )
@@ -202,7 +202,7 @@ LEFT = '"python solver.py Left"'
             r"machine\.multiple: expected a valid integer, found '4'",
         ),
         (("[budget]", "[machine]\nmultiple = { Left = 0 }\n[budget]"), r"machine\.multiple.*: expected .*, found "),
-        (("[budget]", "[machine]\nmultiple = { Lft = 2 }\n[budget]"), r"machine: expected multiples of .*'Lft'"),
+        (("[budget]", "[machine]\nmultiple = { Lft = 2 }\n[budget]"), r"machine: expected multiple of .*'Lft'"),
         (
             ("[budget]", "[machine]\nmultiple = 4\n[budget]"),
             r"machine: expected a budget of 8 ranks or more",

@@ -18,8 +18,7 @@ from precice_lb.dataset import load_imbalance, load_measurements, load_runs, mea
 from precice_lb.dataset.coupling import roles_of
 from precice_lb.dataset.series import spread_of
 from precice_lb.exceptions import DataError, StoreError
-from precice_lb.recommend.case import case_of
-from precice_lb.recommend.learn import fit_model
+from precice_lb.recommend.case import case_of, fit_model
 from precice_lb.store.merge import merge_stores
 from precice_lb.store.reader import RankStore
 from precice_lb.watch import Observer

@@ -19,7 +19,7 @@ from precice_lb.exceptions import InternalError, ModelError
 from precice_lb.models.repeats import measured_points, widened_errors
 from precice_lb.precice_xml import parse_configuration
 from precice_lb.recommend import Recommendation, recommend, recommend_split
-from precice_lb.recommend.sound import require_sound
+from precice_lb.recommend.api import require_sound
 from precice_lb.schedule import Schedule
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -21,7 +21,8 @@ from precice_lb.recommend.sources import measurements_from_arrays
 from precice_lb.report.page.next_runs import next_runs
 from precice_lb.report.view import comparison_table
 from precice_lb.schedule import Schedule
-from precice_lb.split import Constraints, SharedCores, proportional_split
+from precice_lb.split import Constraints, SharedCores
+from precice_lb.split.candidates import proportional_split
 
 NAMES = ("Fluid", "Solid", "Heat")
 WORK = {"Fluid": 3.2, "Solid": 1.6, "Heat": 0.9}
@@ -48,8 +49,8 @@ def allowed(split: Mapping[str, int], limits: Limits) -> bool:
         cores = {name: -(-count // size) * size for name, count in cores.items()}
     return sum(cores.values()) <= capacity and all(
         limits.lowest[name] <= count <= limits.highest[name]
-        and count % int(constraints.of("multiples", name) or 1) == 0
-        and count in (constraints.of("allowed", name) or [count])
+        and count % int(constraints.of("multiple", name) or 1) == 0
+        and count in (constraints.of("allow", name) or [count])
         and constraints.of("fixed", name) in (None, count)
         for name, count in split.items()
     )
@@ -59,14 +60,14 @@ CASES: dict[str, tuple[int, dict[str, Any]]] = {
     "most": (24, {"maximum_ranks": {"Fluid": 5}}),
     "least": (24, {"minimum_ranks": {"Heat": 9}}),
     "both": (24, {"minimum_ranks": {"Heat": 7}, "maximum_ranks": {"Fluid": 6, "Solid": 8}}),
-    "multiples": (26, {"constraints": Constraints(multiples={"Fluid": 4, "Solid": 2})}),
-    "allowed": (24, {"constraints": Constraints(allowed={"Fluid": [3, 6, 12], "Heat": [4, 10]})}),
+    "multiples": (26, {"constraints": Constraints(multiple={"Fluid": 4, "Solid": 2})}),
+    "allowed": (24, {"constraints": Constraints(allow={"Fluid": [3, 6, 12], "Heat": [4, 10]})}),
     "fixed": (24, {"constraints": Constraints(fixed={"Solid": 3})}),
     "threads": (24, {"constraints": Constraints(unit="cores", threads={"Fluid": 2, "Solid": 1, "Heat": 1})}),
     "nodes": (4, {"constraints": Constraints(unit="nodes", cores_per_node=6, whole_nodes=True)}),
     "bounded multiples": (
         26,
-        {"maximum_ranks": {"Fluid": 9}, "constraints": Constraints(multiples=2, allowed={"Solid": [2, 12]})},
+        {"maximum_ranks": {"Fluid": 9}, "constraints": Constraints(multiple=2, allow={"Solid": [2, 12]})},
     ),
 }
 
@@ -133,7 +134,7 @@ def test_the_nearest_split_is_the_nearest_of_all(
     wanted: list[int], budget: int, multiple: int, most: int, listed: set[int]
 ) -> None:
     names = NAMES[: len(wanted)]
-    constraints = Constraints(multiples={names[0]: multiple}, allowed={names[1]: sorted(listed)})
+    constraints = Constraints(multiple={names[0]: multiple}, allow={names[1]: sorted(listed)})
     limits = Limits(budget, dict.fromkeys(names, 1), {**dict.fromkeys(names, budget), names[0]: most}, constraints)
     target = dict(zip(names, wanted, strict=True))
 

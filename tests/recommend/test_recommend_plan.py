@@ -116,10 +116,9 @@ def test_demands_that_cannot_be_met_are_one_error(words: dict[str, Any], message
 
 def test_words_become_constraints() -> None:
     assert Machine().constraints(64) == (64, None)
-    assert Machine(multiple=4, allow={"Fluid": [8]}).constraints(64) == (
-        64,
-        Constraints(multiples=4, allowed={"Fluid": [8]}),
-    )
+    earlier = Constraints(multiples=4, allowed={"Fluid": [8]})
+    assert Machine(multiple=4, allow={"Fluid": [8]}).constraints(64) == (64, earlier)
+    assert earlier.constraints(64) == (64, earlier)
     nodes = Machine(nodes=3, cores_per_node=8, whole_nodes=("Fluid",), threads=None)
     assert nodes.constraints() == (3, Constraints(unit="nodes", cores_per_node=8, whole_nodes=("Fluid",)))
 
@@ -358,21 +357,21 @@ def test_options_reach_the_machine() -> None:
     from precice_lb.cli.machine import Machine
 
     def machine_constraints(ranks: int | None, given: Machine, names: list[str]) -> tuple[int, Constraints | None]:
-        return given.read(names).constraints(ranks)
+        return Constraints(**given.words(names)).constraints(ranks)
 
     names = ["Inner", "Outer"]
     given = Machine(nodes=4, cores_per_node=8, whole_nodes=True, threads=["2"], multiple=["Inner=4", "Outer=2"])
     budget, constraints = machine_constraints(None, given, names)
     assert budget == 4
     assert constraints == Constraints(
-        unit="nodes", cores_per_node=8, whole_nodes=True, threads=2, multiples={"Inner": 4, "Outer": 2}
+        unit="nodes", cores_per_node=8, whole_nodes=True, threads=2, multiple={"Inner": 4, "Outer": 2}
     )
     listed = Machine(
         allow=["Inner=8,16", '{"Outer": [4, 2]}'], fixed=None, shared=["Inner/Outer"], shared_overhead=0.05
     )
     budget, constraints = machine_constraints(24, listed, names)
     assert constraints is not None
-    assert constraints.allowed == {"Inner": [8, 16], "Outer": [4, 2]}
+    assert constraints.allow == {"Inner": [8, 16], "Outer": [4, 2]}
     assert constraints.shared == [SharedCores([["Inner"], ["Outer"]], 0.05)]
     assert machine_constraints(24, Machine(), names) == (24, None)
     with pytest.raises(DataError, match="--shared"):

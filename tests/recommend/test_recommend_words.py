@@ -100,9 +100,6 @@ def test_every_option_can_be_reached() -> None:
     words |= {"random_state": "seed", "parameters": "parameter"}
     options = {words.get(name, name) for name in inspect.signature(recommend).parameters}
     assert options <= set(inspect.signature(recommend_split).parameters)
-    fields = set(inspect.signature(Constraints).parameters) - {"unit", "minimum", "maximum", "excluded"}
-    named = {{"multiples": "multiple", "allowed": "allow"}.get(name, name) for name in fields}
-    assert named <= set(inspect.signature(Machine).parameters)
     found = recommend_split(DATA, 96, learner="shape", maximum_ranks={"Fluid": 40}, level=0.5, failed=[{"Solid": 20}])
     assert found.split["Fluid"] <= 40
     assert found.level == 0.5

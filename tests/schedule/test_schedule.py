@@ -12,7 +12,7 @@ from precice_xml_helpers import configuration, scheme
 from precice_lb.exceptions import ConfigurationError, ScheduleError
 from precice_lb.precice_xml import parse_configuration
 from precice_lb.schedule import Schedule
-from precice_lb.schedule.cycles import maximum_cycle_mean
+from precice_lb.schedule.graph import maximum_cycle_mean
 
 COSTS = {"A": 0.1, "B": 0.05, "C": 0.2, "D": 0.3}
 

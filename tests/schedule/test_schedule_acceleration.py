@@ -149,7 +149,6 @@ def predicted_and_measured(directory: Path) -> tuple[float, float]:
     configuration = parse_configuration(CONFIGURATION)
     schedule = Schedule.from_config(configuration, measured.iterations, measured.overhead)
     # B spends most of its compute time on accelerating, and A waits for that.
-    assert schedule.duties["B"][-1] == "IQN-ILS acceleration with A"
     assert measured.overhead["B"] > 0.3
     assert "A → B → A" in explain(schedule, own)
     predicted = float(replay_residuals(schedule, own, measured.recorded))

@@ -128,18 +128,6 @@ def test_partners_wait_for_acceleration_where_it_comes_after_receiving() -> None
         make("AB", scheme("parallel-implicit", "AB", None, ACCELERATE), acceleration={"B": 1.5})
 
 
-def test_duties_name_who_pays_for_mapping_and_acceleration() -> None:
-    text = configuration("AB", [scheme("parallel-implicit", "AB", None, ACCELERATE)])
-    mapping = '<mapping:nearest-neighbor direction="read" from="A-Mesh" to="B-Mesh" constraint="consistent" />'
-    at = text.index("</participant>", text.index('<participant name="B">'))
-    schedule = Schedule.from_config(parse_configuration(text[:at] + mapping + text[at:]))
-    assert schedule.duties["A"] == ()
-    assert schedule.duties["B"] == (
-        "nearest-neighbor mapping, read, A-Mesh to B-Mesh",
-        "aitken acceleration with A",
-    )
-
-
 def test_the_critical_cycle_is_named() -> None:
     names = ["Fluid", "Solid"]
     assert explain(Schedule.serial(names), {"Fluid": 0.32, "Solid": 0.09}) == (

@@ -13,15 +13,8 @@ from precice_xml_helpers import configuration, scheme
 from precice_lb.exceptions import InfeasibleError, ModelError, ScheduleError
 from precice_lb.precice_xml import parse_configuration
 from precice_lb.schedule import Schedule
-from precice_lb.split import (
-    equal_split,
-    near_optimal_splits,
-    optimize_split,
-    proportional_split,
-    relax,
-    solve,
-    tradeoff_curve,
-)
+from precice_lb.split import near_optimal_splits, optimize_split, relax, solve, tradeoff_curve
+from precice_lb.split.candidates import proportional_split
 
 NAMES = "ABCD"
 
@@ -259,12 +252,12 @@ def test_another_coupling_is_refused() -> None:
 
 
 def test_baselines() -> None:
-    assert equal_split(["A", "B", "C"], 11) == {"A": 4, "B": 4, "C": 3}
-    assert equal_split(["A", "B"], 9, {"B": 6}) == {"A": 3, "B": 6}
+    assert proportional_split(dict.fromkeys("ABC", 1.0), 11) == {"A": 4, "B": 4, "C": 3}
+    assert proportional_split(dict.fromkeys("AB", 1.0), 9, {"B": 6}) == {"A": 3, "B": 6}
     assert proportional_split({"A": 3.0, "B": 1.0}, 16) == {"A": 12, "B": 4}
     assert proportional_split({"A": 1.0, "B": 1000.0, "C": 1.0}, 10, 2) == {"A": 2, "B": 6, "C": 2}
     with pytest.raises(InfeasibleError, match="at least 2 ranks"):
-        equal_split(["A", "B"], 1)
+        proportional_split(dict.fromkeys("AB", 1.0), 1)
     for weights in ({}, {"A": 0.0}, {"A": float("nan")}):
         with pytest.raises(InfeasibleError, match="positive weights"):
             proportional_split(weights, 5)

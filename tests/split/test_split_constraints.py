@@ -45,8 +45,8 @@ def test_whole_nodes_and_shared_nodes() -> None:
 
 
 def test_bounds_of_all_kinds() -> None:
-    assert split_of(100, multiples=8) == {"A": 72, "B": 24}
-    assert split_of(100, allowed={"A": [64, 80, 100]}) == {"A": 64, "B": 36}
+    assert split_of(100, multiple=8) == {"A": 72, "B": 24}
+    assert split_of(100, allow={"A": [64, 80, 100]}) == {"A": 64, "B": 36}
     assert split_of(100, fixed={"B": 60}) == {"A": 40, "B": 60}
     assert split_of(100, memory={"B": 400e9}, memory_per_rank=8e9) == {"A": 50, "B": 50}
     assert split_of(100, elements={"B": 1e6}, elements_per_rank={"B": 25_000.0}) == {"A": 60, "B": 40}
@@ -98,16 +98,17 @@ def test_cores_in_turns() -> None:
     [
         (9, {"minimum": {"A": 8, "B": 4}}, r"at least 12 ranks .*\(minima: A 8, B 4\), found 9; give 12 ranks"),
         (1, {"unit": "nodes", "cores_per_node": 4, "whole_nodes": True}, r"2 nodes .*A 1 \(1 whole node\), B 1"),
-        (9, {"allowed": {"A": [8, 16]}, "multiples": {"B": 4}}, r"A 8 \(allowed\), B 4 \(multiples of 4\)"),
+        (9, {"allow": {"A": [8, 16]}, "multiple": {"B": 4}}, r"A 8 \(allowed\), B 4 \(multiples of 4\)"),
         (9, {"memory": {"A": 90.0}, "memory_per_rank": 8.0}, r"at least 13 ranks .*A 12 \(memory\)"),
         (9, {"fixed": {"A": 9}}, r"at least 10 ranks .*A 9 \(fixed\)"),
-        (99, {"minimum": {"A": 10}, "allowed": {"A": [2, 4, 8]}}, "clash .*: 10 at least .*one of 2, 4, 8"),
-        (99, {"multiples": {"A": 16}, "maximum": {"A": 12}}, r"12 at most \(maximum.*\); multiples of 16"),
-        (99, {"fixed": {"A": 6}, "multiples": 4}, "multiples of 4; fixed at 6"),
+        (99, {"minimum": {"A": 10}, "allow": {"A": [2, 4, 8]}}, "clash .*: 10 at least .*one of 2, 4, 8"),
+        (99, {"multiple": {"A": 16}, "maximum": {"A": 12}}, r"12 at most \(maximum.*\); multiples of 16"),
+        (99, {"fixed": {"A": 6}, "multiple": 4}, "multiples of 4; fixed at 6"),
         (99, {"elements": {"A": 1e6}, "elements_per_rank": 1e3, "maximum": {"A": 64}}, "needed for elements, .* 64"),
         (99, {"gpus": 3, "gpus_per_rank": {"A": 4}}, "4 or more GPUs .* found 3"),
         (9, {"unit": "nodes", "cores_per_node": 8, "threads": {"A": 9}}, "fit on one node"),
         (9, {"unit": "nodes", "cores_per_node": 8, "threads": {"A": 3}}, "without gaps .* found 3 of A"),
+        (9, {"nodes": 9, "cores_per_node": 8}, 'expected the budget once, found 9 and nodes .* say unit="nodes"'),
         (9, {"maximum": {"C": 3}}, "maximum of A, B, found some of 'C'"),
         (9, {"whole_nodes": ["C"], "cores_per_node": 4}, "found some of 'C'"),
         (9, {"shared": [SharedCores((("A",), ("C",)))]}, "found C though it is not in the coupling"),
@@ -128,7 +129,8 @@ def test_what_clashes_is_said(budget: int, constraints: dict[str, Any], message:
         {"threads": 0},
         {"fixed": {"A": 2.5}},
         {"gpus": -1},
-        {"multiples": True},
+        {"multiple": True},
+        {"nodes": 0},
         {"memory": {"A": 1.0}},
         {"memory": {"A": -1.0}, "memory_per_rank": 1.0},
         {"elements": {"A": 1.0}, "elements_per_rank": {"A": float("nan")}},

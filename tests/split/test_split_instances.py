@@ -81,12 +81,12 @@ def random_instance(seed: int) -> Instance:
         given |= {"gpus_per_node": int(random.choice([1, 2]))} if unit == "nodes" else {"gpus": int(random.integers(6))}
     if random.random() < 0.5:
         given["threads"] = {name: int(random.choice([1, 2])) for name in names}
-    for key, values in (("multiples", (2, 3)), ("minimum", (2, 3)), ("maximum", (3, 4, 6)), ("fixed", (1, 2, 4))):
+    for key, values in (("multiple", (2, 3)), ("minimum", (2, 3)), ("maximum", (3, 4, 6)), ("fixed", (1, 2, 4))):
         if random.random() < 0.25:
             given[key] = {str(random.choice(names)): int(random.choice(values))}
     if random.random() < 0.25:
         count = int(random.integers(1, 5))
-        given["allowed"] = {str(random.choice(names)): [int(p) for p in random.integers(1, most + 1, count)]}
+        given["allow"] = {str(random.choice(names)): [int(p) for p in random.integers(1, most + 1, count)]}
     for key in ("memory", "elements"):
         if random.random() < 0.15:
             given |= {key: {str(random.choice(names)): float(random.integers(1, 40))}, f"{key}_per_rank": 10.0}
@@ -131,8 +131,8 @@ def counts_of(instance: Instance, name: str) -> list[tuple[str, int, float]]:
                 ranks <= instance.maximum.get(name, 10**9),
                 ranks >= (given.minimum.get(name, 1) if isinstance(given.minimum, dict) else 1),
                 ranks <= given.maximum.get(name, 10**9),
-                ranks % (given.multiples.get(name, 1) if isinstance(given.multiples, dict) else 1) == 0,
-                ranks in given.allowed.get(name, [ranks]),
+                ranks % (given.multiple.get(name, 1) if isinstance(given.multiple, dict) else 1) == 0,
+                ranks in given.allow.get(name, [ranks]),
                 ranks == given.fixed.get(name, ranks),
                 ranks * 10 >= given.memory.get(name, 0),
                 ranks * 10 >= given.elements.get(name, 0),

@@ -15,9 +15,10 @@ from precice_xml_helpers import configuration, scheme
 from precice_lb.models import DEFAULT_LEARNER, make_learner
 from precice_lb.precice_xml import parse_configuration
 from precice_lb.schedule import Schedule
-from precice_lb.split import Constraints, SharedCores, optimize_split, proportional_split
-from precice_lb.split.brute import best_of_all
+from precice_lb.split import Constraints, SharedCores, optimize_split
+from precice_lb.split.candidates import proportional_split
 from precice_lb.split.problem import problem_of
+from precice_lb.split.sampled import best_of_all
 
 DATA = Path(__file__).parents[1] / "data"
 
@@ -39,7 +40,7 @@ def cime_measurements() -> dict[str, tuple[list[int], list[float]]]:
     return dict(found)
 
 
-CIME_LAYOUT = Constraints(multiples=8, shared=[SharedCores((("ICE", "LND"), ("ATM",)))])
+CIME_LAYOUT = Constraints(multiple=8, shared=[SharedCores((("ICE", "LND"), ("ATM",)))])
 
 
 def test_cime_layout_is_that_of_its_tool() -> None:
