@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from precice_lb.calibrate.campaign import run_campaign
-from precice_lb.calibrate.design_adaptive import CalibrationDesign
-from precice_lb.calibrate.events import (
+from precice_lb.calibrate.campaign import (
     CampaignEnded,
     CampaignStarted,
     CampaignWarned,
@@ -14,7 +12,9 @@ from precice_lb.calibrate.events import (
     RunResumed,
     RunStarted,
     print_event,
+    run_campaign,
 )
+from precice_lb.calibrate.design_adaptive import CalibrationDesign
 from precice_lb.calibrate.launchers import Launcher
 from precice_lb.calibrate.plan import RunPlan, Task
 from precice_lb.calibrate.read import read_study

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
-from precice_lb.cli.machine import Machine
 from precice_lb.cli.options import (
     LEARNER_HELP,
+    Machine,
     by_participant,
     couplings,
     learner_values,
@@ -145,7 +145,7 @@ def read_measured(sources: Sequence[Path], warmup: int | None, *, runs: bool = F
 
 def measured_by(result: CampaignResult, settings: Settings | None, warmup: int | None = None) -> Measured:
     """Read what the runs of a campaign measured."""
-    from precice_lb.calibrate.measured import measurements_of
+    from precice_lb.calibrate.result import measurements_of
 
     runs = result.coupled_runs(warmup)
     return Measured(measurements_of(runs), runs, result.failed_splits, settings)

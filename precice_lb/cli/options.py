@@ -6,20 +6,34 @@ import contextlib
 import json
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from cyclopts import Parameter
 
 from precice_lb.exceptions import DataError
 from precice_lb.plugins import DEFAULT_LEARNER, LEARNERS
 
 if TYPE_CHECKING:
+    import precice_lb.recommend
     from precice_lb.dataset import Measurements
     from precice_lb.schedule import Schedule
+    from precice_lb.split import SharedCores
+
+__all__ = [
+    "Machine",
+    "by_participant",
+    "couplings",
+    "learner_values",
+    "parameter_values",
+    "preference",
+    "required",
+    "share",
+]
 
 LEARNER_HELP = f"{DEFAULT_LEARNER} (default), {', '.join(name for name in LEARNERS if name != DEFAULT_LEARNER)}"
 """Every learner by name, for the help of options."""
-
-__all__ = ["by_participant", "couplings", "learner_values", "parameter_values", "preference", "required", "share"]
 
 
 def required(sources: Sequence[Path], what: str) -> Sequence[Path]:
@@ -147,3 +161,131 @@ def _number_or_text(value: str | float) -> float | str:
         return float(value)
     except ValueError:
         return str(value)
+
+
+_PLAIN = ("cores", "nodes", "cores_per_node", "gpus_per_node", "gpus")
+# Kind of the numbers by participant, and whether one number may stand for all.
+_BY_PARTICIPANT = {
+    "threads": (int, True), "gpus_per_rank": (int, False), "multiple": (int, True), "fixed": (int, False),
+    "memory": (float, False), "memory_per_rank": (float, True),
+    "elements": (float, False), "elements_per_rank": (float, True),
+}  # fmt: skip
+
+
+@Parameter(name="*", group="Machine")
+@dataclass
+class Machine:
+    """What a machine has and demands.
+
+    Parameters
+    ----------
+    cores
+        Total number of cores to split, instead of ranks.
+    nodes
+        Number of nodes to split, instead of ranks.
+    cores_per_node
+        Cores of a node.
+    gpus_per_node
+        GPUs of a node.
+    gpus
+        GPUs in all, where nodes are not counted.
+    whole_nodes
+        Give every participant nodes of its own.
+    threads
+        Cores per rank: Fluid=2, or one number for all.
+    gpus_per_rank
+        GPUs that each rank takes: Fluid=1.
+    multiple
+        Ranks come in multiples of this: Fluid=4, or one number for all.
+    allow
+        The only rank counts that are possible: Fluid=48,96,144; once per participant.
+    fixed
+        Ranks that are given: Solid=12.
+    memory
+        Bytes that a participant needs in all: Fluid=2e11.
+    memory_per_rank
+        Bytes that one of its ranks may use: Fluid=4e9, or one number for all.
+    elements
+        Elements of a participant's mesh: Fluid=1e7.
+    elements_per_rank
+        The most that one of its ranks may have: Fluid=5e5, or one number for all.
+    shared
+        Participants that never work at the same time and take turns on the same cores: Fluid/Solid, or ICE+LND/ATM.
+    shared_overhead
+        By what share compute seconds rise because of that: 0.05 is 5 %.
+    """
+
+    cores: int | None = None
+    nodes: int | None = None
+    cores_per_node: int | None = None
+    gpus_per_node: int | None = None
+    gpus: int | None = None
+    whole_nodes: Annotated[bool, Parameter(negative=())] = False
+    threads: list[str] | None = None
+    gpus_per_rank: list[str] | None = None
+    multiple: list[str] | None = None
+    allow: list[str] | None = None
+    fixed: list[str] | None = None
+    memory: list[str] | None = None
+    memory_per_rank: list[str] | None = None
+    elements: list[str] | None = None
+    elements_per_rank: list[str] | None = None
+    shared: list[str] | None = None
+    shared_overhead: float = 0.0
+
+    @property
+    def has_budget(self) -> bool:
+        """Whether it says how much there is to split."""
+        return self.cores is not None or self.nodes is not None
+
+    def read(self, names: Sequence[str]) -> precice_lb.recommend.Machine:
+        """Read the texts for these participants."""
+        from precice_lb.recommend import Machine as ReadMachine
+
+        words: dict[str, Any] = {key: getattr(self, key) for key in _PLAIN}
+        words["whole_nodes"] = self.whole_nodes or None
+        for key, (kind, for_all) in _BY_PARTICIPANT.items():
+            if texts := getattr(self, key):
+                words[key] = by_participant(texts, names, f"--{key.replace('_', '-')}", kind, for_all=for_all)
+        words["allow"] = _allowed(self.allow, names) if self.allow else None
+        words["shared"] = _shared(self.shared, names, self.shared_overhead) if self.shared else None
+        return ReadMachine(**words)
+
+
+def _allowed(texts: Sequence[str], names: Sequence[str]) -> dict[str, list[int]]:
+    allowed: dict[str, list[int]] = {}
+    for text in texts:
+        try:
+            if text.lstrip().startswith("{"):
+                lists = {str(name): list(counts) for name, counts in json.loads(text).items()}
+            else:
+                name, _, after = text.rpartition("=")
+                lists = {name.strip(): after.split(",")}
+            for name, counts in lists.items():
+                allowed[name] = [int(count) for count in counts]
+                if min(allowed[name], default=0) < 1:
+                    raise ValueError(name)
+        except (ValueError, TypeError):
+            raise DataError(
+                f"--allow: expected participant=rank counts, such as {names[0]}=48,96,144, found {text!r}"
+            ) from None
+    for name in allowed:
+        if name not in names:
+            raise DataError(f"--allow: expected one of the participants {', '.join(names)}, found {name!r}")
+    return allowed
+
+
+def _shared(texts: Sequence[str], names: Sequence[str], overhead: float) -> list[SharedCores]:
+    from precice_lb.split import SharedCores
+
+    groups = []
+    for text in texts:
+        turns = [[name.strip() for name in turn.split("+")] for turn in text.split("/")]
+        unknown = [name for turn in turns for name in turn if name not in names]
+        if unknown or len(turns) < 2:
+            raise DataError(
+                f"--shared: expected two turns or more of participants out of {', '.join(names)}, such as "
+                f"{'/'.join(names[:2])}, found {text!r}"
+            )
+        groups.append(SharedCores(turns, overhead))
+    return groups

@@ -15,7 +15,7 @@ from calibrate_helpers import SOLVER, write_case, write_study
 from rich.console import Console
 
 from precice_lb.calibrate import CampaignStarted, Event, RunFinished, RunRecord, RunStarted, read_study, run_campaign
-from precice_lb.calibrate.case import copy_case
+from precice_lb.calibrate.prepare import copy_case
 from precice_lb.exceptions import CalibrationError, StudyError
 from precice_lb.report.progress import CampaignProgress
 
