@@ -1,4 +1,4 @@
-"""A campaign: one coupled run per split, each in a directory of its own, resumable at any moment."""
+"""A campaign: one coupled run per split, resumable at any moment, and the events that it tells while it runs."""
 
 from __future__ import annotations
 
@@ -176,25 +176,12 @@ def _ranks(split: dict[str, int]) -> str:
 
 @dataclass(frozen=True)
 class CampaignStarted:
-    """A campaign began or went on.
-
-    Attributes
-    ----------
-    directory : Path
-        Where it lives.
-    total : int
-        Runs at most.
-    finished : int
-        Runs that are there already.
-    set_aside : int
-        Runs that were cut short and are done anew.
-    outdated : int
-        Runs that failed before the study was changed, and no longer count.
-    """
+    """A campaign began or went on; ``outdated`` runs failed before the study was changed and no longer count."""
 
     directory: Path
     total: int
     finished: int
+    #: Runs that were cut short and are done anew.
     set_aside: int
     outdated: int = 0
 
@@ -211,15 +198,7 @@ class CampaignStarted:
 
 @dataclass(frozen=True)
 class RunStarted:
-    """A run begins.
-
-    Attributes
-    ----------
-    number, total : int
-        Which run of how many.
-    run : RunRecord
-        With its split, and the reason for it.
-    """
+    """Run ``number`` of ``total`` begins."""
 
     number: int
     total: int
@@ -231,17 +210,7 @@ class RunStarted:
 
 @dataclass(frozen=True)
 class RunFinished:
-    """A run ended.
-
-    Attributes
-    ----------
-    number, total : int
-        Which run of how many.
-    run : RunRecord
-        With its outcome, and what there is to say of a failure.
-    budget : str
-        What of the campaign's limits is used.
-    """
+    """Run ``number`` of ``total`` ended; ``budget`` says what of the campaign's limits is used."""
 
     number: int
     total: int
@@ -260,13 +229,7 @@ class RunFinished:
 
 @dataclass(frozen=True)
 class RunResumed:
-    """A run that an interrupted campaign had submitted is waited for.
-
-    Attributes
-    ----------
-    run : RunRecord
-        With its job's number in the batch system.
-    """
+    """A run that an interrupted campaign had submitted is waited for."""
 
     run: RunRecord
 
@@ -276,13 +239,7 @@ class RunResumed:
 
 @dataclass(frozen=True)
 class CampaignWarned:
-    """Something speaks against the runs that are to come.
-
-    Attributes
-    ----------
-    text : str
-        What, and what to do.
-    """
+    """Something speaks against the runs that are to come: what, and what to do."""
 
     text: str
 
@@ -292,15 +249,7 @@ class CampaignWarned:
 
 @dataclass(frozen=True)
 class CampaignEnded:
-    """No other run is worth it.
-
-    Attributes
-    ----------
-    runs : int
-        Finished runs.
-    reason : str
-        Why none is worth it.
-    """
+    """No other run is worth it: why, and how many have finished."""
 
     runs: int
     reason: str
@@ -329,11 +278,5 @@ def logged(report: Report, directory: Path) -> Report:
 
 
 def print_event(event: Event) -> None:
-    """Print an event as one plain line on standard error, so that standard output stays free for results.
-
-    Parameters
-    ----------
-    event : Event
-        What happened.
-    """
+    """Print an event as one plain line on standard error, so that standard output stays free for results."""
     print(event, file=sys.stderr, flush=True)

@@ -1,4 +1,4 @@
-"""A participant's command in a study: which program it starts, and whether that exists."""
+"""Commands of a study: placeholders such as {ranks}, the program that is started, and whether that exists."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a run left of its times, and whether it ran as its split says."""
+"""What a run left: measurements, whether it ran as its split says, and why it failed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Read a study file: TOML, each error one line with file, key, what was expected and what was found."""
+"""Read and check a study file: each error one line with file, key, what was expected and what was found."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib  # type: ignore[import-not-found, unused-ignore]
 from precice_lb.calibrate.commands import check_command, check_placeholders, fill
-from precice_lb.calibrate.design import Allow
 from precice_lb.calibrate.launchers import launcher_class
 from precice_lb.calibrate.plan import RUN_VARIABLES
 from precice_lb.calibrate.prepare import PLACEHOLDERS, placeholders
@@ -150,10 +149,10 @@ def check_study(study: Study) -> None:
             f"found {study.budget.ranks}"
         )
     try:
-        allow = study.allow
+        _ = study.allow
     except InfeasibleError as error:
         raise StudyError(f"machine: {error}") from error
-    _check_splits(study, allow)
+    _check_splits(study)
     _check_case(study)
 
 
@@ -180,24 +179,12 @@ def _check_meshes(study: Study) -> None:
         )
 
 
-def _check_splits(study: Study, allow: Allow) -> None:
+def _check_splits(study: Study) -> None:
     for index, split in enumerate(study.runs.splits or (), start=1):
-        key = f"runs.splits[{index}]"
-        for name in split:
-            if name not in study.names:
-                raise StudyError(f"{key}: unknown participant {name!r}{choices(name, list(study.names))}")
-        for name, (least, most) in study.bounds.items():
-            if name not in split:
-                raise StudyError(f"{key}: no ranks for participant {name!r}")
-            if not least <= split[name] <= most:
-                raise StudyError(f"{key}: expected {least} to {plural(most, 'rank')} for {name!r}, found {split[name]}")
-            if split[name] not in allow.get(name, [split[name]]):
-                raise StudyError(f"{key}: [machine] does not allow {name!r} {plural(split[name], 'rank')}")
-        if sum(split.values()) > study.budget.ranks:
-            raise StudyError(
-                f"{key}: expected at most the {plural(study.budget.ranks, 'rank')} of the budget, "
-                f"found {sum(split.values())}"
-            )
+        try:
+            study.require_split(split)
+        except StudyError as error:
+            raise StudyError(f"runs.splits[{index}]: {error}") from error
     if study.runs.splits == ():
         raise StudyError("runs.splits: expected at least one split; leave the key out to have them chosen")
 

@@ -1,4 +1,4 @@
-"""What a campaign left: its runs, and what they measured."""
+"""What a campaign left: its runs, and what they measured, each without its own warm-up."""
 
 from __future__ import annotations
 

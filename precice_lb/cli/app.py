@@ -1,4 +1,4 @@
-"""The command line's root, to which every subcommand adds itself."""
+"""The command line's root, to which every subcommand adds itself, and completion for shells."""
 
 from __future__ import annotations
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,7 +14,7 @@ from precice_lb.cli.options import by_participant
 from precice_lb.exceptions import DataError, StudyError
 
 if TYPE_CHECKING:
-    from precice_lb.calibrate import Study
+    pass
 
 __all__ = ["at_end", "calibrate", "demo", "run", "scripts"]
 
@@ -145,32 +144,11 @@ def scripts(study: Path, *, split: list[str] | None = None, directory: Path | No
     read = read_study(study)
     place = directory or read.campaign_directory
     ranks = by_participant(split, read.names, "--split", int) if split else _recommended(place)
-    _require_bounds(read, ranks, "--split" if split else str(place / JSON_NAME))
+    try:
+        read.require_split(ranks)
+    except StudyError as error:
+        raise DataError(f"{'--split' if split else place / JSON_NAME}: {error} of {read.path}") from error
     name_files(write_launch_scripts(read, ranks, place))
-
-
-def _require_bounds(study: Study, split: Mapping[str, int], what: str) -> None:
-    """Refuse a split that the study does not allow."""
-    if set(split) != set(study.names):
-        found = ", ".join(split) or "nobody"
-        raise DataError(f"{what}: expected ranks for {', '.join(study.names)}, found them for {found}; name each once")
-    for name, (low, high) in study.bounds.items():
-        if not low <= split[name] <= high:
-            raise DataError(
-                f"{what}: expected {low} to {high} ranks for {name}, found {split[name]}; change the split, or the "
-                f"bounds of {name} or the budget in {study.path}"
-            )
-        if split[name] not in study.allow.get(name, [split[name]]):
-            raise DataError(
-                f"{what}: expected ranks for {name} that [machine] allows ({', '.join(map(str, study.allow[name]))}), "
-                f"found {split[name]}; change the split, or [machine] in {study.path}"
-            )
-    total = sum(split.values())
-    if total > study.budget.ranks:
-        raise DataError(
-            f"{what}: expected at most {study.budget.ranks} ranks in all, found {total}; change the split, or "
-            f"budget.ranks in {study.path}"
-        )
 
 
 def _recommended(directory: Path) -> dict[str, int]:

@@ -1,4 +1,4 @@
-"""Reading the values of options that are more than a number or a path."""
+"""Options of several subcommands: what a machine demands, and values that are more than a number or a path."""
 
 from __future__ import annotations
 
@@ -26,11 +26,25 @@ __all__ = [
     "by_participant",
     "couplings",
     "learner_values",
+    "named_values",
     "parameter_values",
     "preference",
     "required",
     "share",
 ]
+
+Stores = Annotated[Path, Parameter(help="Directories of stores, searched with everything below them.")]
+"""Where recorded runs are."""
+Warmup = Annotated[
+    int | None,
+    Parameter(
+        help="Time windows to leave out of each run; by default what the run says, else 1, or more where more are "
+        "unlike those that follow."
+    ),
+]
+"""How much of a run is not learned from."""
+Format = Annotated[Literal["table", "json"], Parameter(help="A table to read, or JSON alone on standard output.")]
+"""How a result is printed."""
 
 LEARNER_HELP = f"{DEFAULT_LEARNER} (default), {', '.join(name for name in LEARNERS if name != DEFAULT_LEARNER)}"
 """Every learner by name, for the help of options."""
@@ -94,66 +108,72 @@ def by_participant(
     """Read ``Inner=2,Outer=4`` or a JSON object, given once or several times; ``for_all`` allows one number alone."""
     if for_all and len(texts) == 1 and texts[0].strip()[:1].isdigit():
         return by_participant([f"{names[0]}={texts[0]}"], names, option, kind)[names[0]]
-    values: dict[str, Any] = {}
-    for text in texts:
-        try:
-            for name, value in _pairs(text):
-                number = kind(value)
-                if not (math.isfinite(number) and number > 0):
-                    raise ValueError(value)
-                values[name.strip()] = number
-        except (ValueError, TypeError):
-            wanted = "a whole number" if kind is int else "a number"
-            raise DataError(
-                f"{option}: expected participant={wanted} above 0 for each participant, such as "
-                f"{names[0]}=2, found {text!r}"
-            ) from None
-    for name in values:
-        if name not in names:
-            raise DataError(f"{option}: expected one of the participants {', '.join(names)}, found {name!r}")
-    return values
+
+    def number(name: str, value: Any) -> float:
+        found = kind(value)
+        if not (math.isfinite(found) and found > 0):
+            raise ValueError(value)
+        return found
+
+    wanted = "a whole number" if kind is int else "a number"
+    expected = f"participant={wanted} above 0 for each participant, such as {names[0]}=2"
+    return named_values(texts, option, expected, number, participants=names)
 
 
 def parameter_values(texts: Sequence[str]) -> dict[str, float | str | None]:
     """Read ``level=8,mesh=fine`` or a JSON object, given once or several times; ``any`` is None."""
-    values: dict[str, float | str | None] = {}
-    for text in texts:
-        try:
-            for name, value in _pairs(text):
-                if not name or value == "" or not isinstance(value, str | int | float) or isinstance(value, bool):
-                    raise ValueError(name)
-                values[name] = None if value == "any" else _number_or_text(value)
-        except (ValueError, TypeError, AttributeError):
-            raise DataError(
-                f"--parameter: expected name=value, such as level=8, or name=any, found {text!r}; a JSON object where "
-                "a name or value has a comma"
-            ) from None
-    return values
+
+    def read(name: str, value: Any) -> float | str | None:
+        if not name or value == "" or not isinstance(value, str | int | float) or isinstance(value, bool):
+            raise ValueError(name)
+        return None if value == "any" else _number_or_text(value)
+
+    remedy = "; a JSON object where a name or value has a comma"
+    return named_values(texts, "--parameter", "name=value, such as level=8, or name=any", read, remedy=remedy)
 
 
 def learner_values(texts: Sequence[str]) -> dict[str, Any]:
     """Read ``ridge=0.1,constant=false`` or a JSON object, given once or several times."""
+
+    def read(name: str, value: Any) -> Any:
+        if not name or value == "":
+            raise ValueError(name)
+        if isinstance(value, str):
+            with contextlib.suppress(ValueError):
+                return json.loads(value)
+        return value
+
+    return named_values(texts, "--learner-parameters", "name=value, such as ridge=0.1", read)
+
+
+def named_values(
+    texts: Sequence[str],
+    option: str,
+    expected: str,
+    read: Callable[[str, Any], Any],
+    *,
+    remedy: str = "",
+    participants: Sequence[str] | None = None,
+    single: bool = False,
+) -> dict[str, Any]:
+    """Read ``a=1,b=2`` (``single``: one pair) or a JSON object, given once or several times, each value by ``read``."""
     values: dict[str, Any] = {}
     for text in texts:
         try:
-            pairs = _pairs(text)
-        except (ValueError, AttributeError):
-            pairs = [("", "")]
-        for name, value in pairs:
-            if not name or value == "":
-                raise DataError(f"--learner-parameters: expected name=value, such as ridge=0.1, found {text!r}")
-            values[name] = value
-            if isinstance(value, str):
-                with contextlib.suppress(ValueError):
-                    values[name] = json.loads(value)
+            if text.lstrip().startswith("{"):
+                pairs = [(str(name), value) for name, value in json.loads(text).items()]
+            else:
+                parts = [text] if single else text.split(",")
+                pairs = [(name, value.strip()) for name, _, value in (part.rpartition("=") for part in parts)]
+            values |= {name.strip(): read(name.strip(), value) for name, value in pairs}
+        except (ValueError, TypeError, AttributeError):
+            raise DataError(f"{option}: expected {expected}, found {text!r}{remedy}") from None
+    unknown = [] if participants is None else [name for name in values if name not in participants]
+    if unknown:
+        raise DataError(
+            f"{option}: expected one of the participants {', '.join(participants or ())}, found {unknown[0]!r}"
+        )
     return values
-
-
-def _pairs(text: str) -> list[tuple[str, Any]]:
-    """Split ``a=1,b=2`` or a JSON object; what is no pair gets an empty name."""
-    if text.lstrip().startswith("{"):
-        return [(str(name), value) for name, value in json.loads(text).items()]
-    return [(name.strip(), value.strip()) for name, _, value in (part.rpartition("=") for part in text.split(","))]
 
 
 def _number_or_text(value: str | float) -> float | str:
@@ -253,26 +273,14 @@ class Machine:
 
 
 def _allowed(texts: Sequence[str], names: Sequence[str]) -> dict[str, list[int]]:
-    allowed: dict[str, list[int]] = {}
-    for text in texts:
-        try:
-            if text.lstrip().startswith("{"):
-                lists = {str(name): list(counts) for name, counts in json.loads(text).items()}
-            else:
-                name, _, after = text.rpartition("=")
-                lists = {name.strip(): after.split(",")}
-            for name, counts in lists.items():
-                allowed[name] = [int(count) for count in counts]
-                if min(allowed[name], default=0) < 1:
-                    raise ValueError(name)
-        except (ValueError, TypeError):
-            raise DataError(
-                f"--allow: expected participant=rank counts, such as {names[0]}=48,96,144, found {text!r}"
-            ) from None
-    for name in allowed:
-        if name not in names:
-            raise DataError(f"--allow: expected one of the participants {', '.join(names)}, found {name!r}")
-    return allowed
+    def read(name: str, value: Any) -> list[int]:
+        counts = [int(count) for count in (value.split(",") if isinstance(value, str) else value)]
+        if min(counts, default=0) < 1:
+            raise ValueError(name)
+        return counts
+
+    expected = f"participant=rank counts, such as {names[0]}=48,96,144"
+    return named_values(texts, "--allow", expected, read, participants=names, single=True)
 
 
 def _shared(texts: Sequence[str], names: Sequence[str], overhead: float) -> list[SharedCores]:

@@ -1,4 +1,4 @@
-"""The subcommand that recommends a split."""
+"""Subcommands that learn from measurements: recommend, report and fit."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
 from precice_lb.cli.app import app
 from precice_lb.cli.case import Case, read_measured, recommend_case
 from precice_lb.cli.flow import command_line, name_files, name_report, print_result, show
-from precice_lb.cli.options import LEARNER_HELP, Machine, required
+from precice_lb.cli.options import LEARNER_HELP, Format, Machine, Warmup, required
 
 if TYPE_CHECKING:
     from precice_lb.dataset import CoupledRun, Measurements
@@ -27,7 +27,7 @@ def recommend(
     ranks: int | None = None,
     machine: Machine | None = None,
     case: Case | None = None,
-    format: Literal["table", "json"] = "table",
+    format: Format = "table",
     output: Path | None = None,
 ) -> None:
     """Recommend how to split ranks, cores or nodes, from recorded runs or a CSV file.
@@ -48,8 +48,6 @@ def recommend(
         What the machine has and demands.
     case
         For what to recommend, and by whom.
-    format
-        A table to read, or JSON alone on standard output.
     output
         Also write recommendation.json, recommendation.md and the figure into this directory.
     """
@@ -146,8 +144,8 @@ def fit(
     test: list[str] | None = None,
     folds: int | None = None,
     level: float = 0.8,
-    warmup: int | None = None,
-    format: Literal["table", "json"] = "table",
+    warmup: Warmup = None,
+    format: Format = "table",
     output: Path | None = None,
 ) -> None:
     """Compare learners on measurements: what each predicts for those that it has not seen.
@@ -171,10 +169,6 @@ def fit(
         Folds of the cross-validation; by default every point alone, but at most 10.
     level
         Level of the intervals.
-    warmup
-        Time windows to leave out of each recorded run.
-    format
-        Tables to read, or JSON alone on standard output.
     output
         Also write fit.json, each model as JSON and the figures into this directory.
     """

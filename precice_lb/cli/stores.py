@@ -1,4 +1,4 @@
-"""Subcommands that show and merge recorded runs."""
+"""Subcommands that show, merge, judge and export recorded runs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Literal
 
 from precice_lb.cli.app import app
 from precice_lb.cli.flow import name_files, print_result
-from precice_lb.cli.options import required
+from precice_lb.cli.options import Stores, Warmup, required
 from precice_lb.exceptions import DataError
 
 __all__ = ["check", "export", "merge", "summary"]
@@ -16,8 +16,8 @@ __all__ = ["check", "export", "merge", "summary"]
 
 @app.command
 def summary(
-    *directories: Path,
-    warmup: int | None = None,
+    *directories: Stores,
+    warmup: Warmup = None,
     per_rank: bool = False,
     format: Literal["table", "json", "csv"] = "table",
 ) -> None:
@@ -33,11 +33,6 @@ def summary(
 
     Parameters
     ----------
-    directories
-        Directories of stores, searched with everything below them.
-    warmup
-        Time windows to leave out; by default what the run says, else 1, or more where more are
-        unlike those that follow.
     per_rank
         List every rank.
     format
@@ -62,7 +57,7 @@ def summary(
 
 
 @app.command
-def merge(*directories: Path, force: bool = False, keep_parts: bool = False) -> None:
+def merge(*directories: Stores, force: bool = False, keep_parts: bool = False) -> None:
     """Merge the files of a participant's ranks into one, with mapping and wait from preCICE's profiling files.
 
     The files of the ranks are removed once the merged one has been read back and holds the same. A merge that was
@@ -72,8 +67,6 @@ def merge(*directories: Path, force: bool = False, keep_parts: bool = False) -> 
 
     Parameters
     ----------
-    directories
-        Directories of stores, searched with everything below them.
     force
         Merge also what looks as if a solver still writes to it, as after a crash.
     keep_parts
@@ -90,7 +83,7 @@ def merge(*directories: Path, force: bool = False, keep_parts: bool = False) -> 
 
 
 @app.command
-def check(*directories: Path, warmup: int | None = None, format: Literal["table", "json"] = "table") -> int:
+def check(*directories: Stores, warmup: Warmup = None, format: Literal["table", "json"] = "table") -> int:
     """Judge recorded runs: warm-up, drift, outliers, spread and other load, with numbers and what to do.
 
     Each participant's compute seconds per window (medians, per coupling iteration) are looked at: do the first windows
@@ -102,11 +95,6 @@ def check(*directories: Path, warmup: int | None = None, format: Literal["table"
 
     Parameters
     ----------
-    directories
-        Directories of stores, searched with everything below them.
-    warmup
-        Time windows that are left out; by default what the run says, else 1, or more where more are
-        unlike those that follow.
     format
         A table to read, with the same finding of several runs in one line, or JSON with each of its own.
     """

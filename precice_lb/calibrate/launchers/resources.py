@@ -1,4 +1,4 @@
-"""The MPI launchers of this machine: where they are and to which family they belong."""
+"""What a run may use: the MPI launchers of this machine, its cores, and the hosts of a host file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs submitted to Slurm: a job for each, or one allocation that runs them all."""
+"""Slurm: steps inside an allocation, a job for each run, or one allocation that runs them all."""
 
 from __future__ import annotations
 

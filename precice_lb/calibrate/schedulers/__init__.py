@@ -1,4 +1,4 @@
-"""A run as a job of a batch system: what a batch system can do, and following a job to its end."""
+"""A run as a job of a batch system: its script, what a batch system can do, and following a job to its end."""
 
 from __future__ import annotations
 
