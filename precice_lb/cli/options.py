@@ -124,7 +124,7 @@ def parameter_values(texts: Sequence[str]) -> dict[str, float | str | None]:
     """Read ``level=8,mesh=fine`` or a JSON object, given once or several times; ``any`` is None."""
 
     def read(name: str, value: Any) -> float | str | None:
-        if not name or value == "" or not isinstance(value, str | int | float) or isinstance(value, bool):
+        if not isinstance(value, str | int | float) or isinstance(value, bool):
             raise ValueError(name)
         return None if value == "any" else _number_or_text(value)
 
@@ -136,8 +136,6 @@ def learner_values(texts: Sequence[str]) -> dict[str, Any]:
     """Read ``ridge=0.1,constant=false`` or a JSON object, given once or several times."""
 
     def read(name: str, value: Any) -> Any:
-        if not name or value == "":
-            raise ValueError(name)
         if isinstance(value, str):
             with contextlib.suppress(ValueError):
                 return json.loads(value)
@@ -165,7 +163,10 @@ def named_values(
             else:
                 parts = [text] if single else text.split(",")
                 pairs = [(name, value.strip()) for name, _, value in (part.rpartition("=") for part in parts)]
-            values |= {name.strip(): read(name.strip(), value) for name, value in pairs}
+            for name, value in pairs:
+                if not name.strip() or value == "":
+                    raise ValueError(name)
+                values[name.strip()] = read(name.strip(), value)
         except (ValueError, TypeError, AttributeError):
             raise DataError(f"{option}: expected {expected}, found {text!r}{remedy}") from None
     unknown = [] if participants is None else [name for name in values if name not in participants]
