@@ -237,9 +237,6 @@ def _within(splits: Integers, low: Integers, budget: int) -> Integers:
     return splits
 
 
-Array = NDArray[np.float64]
-
-
 class ToldRuns:
     """Runs of participants, of which those with the values of ``parameter`` are of the case itself."""
 
