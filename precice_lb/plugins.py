@@ -102,7 +102,7 @@ LAUNCHERS = Registry(
     "precice_lb.launchers",
     {
         "mpiexec": "precice_lb.calibrate.launchers.local:MpiexecLauncher",
-        "srun": "precice_lb.calibrate.launchers.srun:SrunLauncher",
+        "srun": "precice_lb.calibrate.launchers.slurm:SrunLauncher",
         "slurm": "precice_lb.calibrate.launchers.slurm:SlurmLauncher",
         "template": "precice_lb.calibrate.launchers.template:TemplateLauncher",
     },

@@ -11,7 +11,7 @@ from threadpoolctl import threadpool_limits
 
 from campaign_parts.cases import LEAST, Case, draw_case
 from precice_lb.calibrate import CalibrationDesign
-from precice_lb.calibrate.design_fixed import space_filling_splits
+from precice_lb.calibrate.design import space_filling_splits
 
 __all__ = ["CONTESTANTS", "Campaign", "Result", "simulate"]
 

@@ -1,38 +1,43 @@
-"""A campaign: one coupled run per split, each in a directory of its own, resumable at any moment."""
+"""A campaign: one coupled run per split, resumable at any moment, and the events that it tells while it runs."""
 
 from __future__ import annotations
 
 import contextlib
 import signal
+import sys
 import threading
 import time
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from datetime import datetime, timezone
 from pathlib import Path
 from types import FrameType
 
 from precice_lb.calibrate.design import FixedDesign, Proposal
 from precice_lb.calibrate.design_study import AdaptiveDesign, design_of
-from precice_lb.calibrate.events import (
-    CampaignEnded,
-    CampaignStarted,
-    CampaignWarned,
-    Report,
-    RunFinished,
-    RunResumed,
-    RunStarted,
-    logged,
-    print_event,
-)
 from precice_lb.calibrate.launchers import make_launcher
+from precice_lb.calibrate.processes import NOTICEABLE
 from precice_lb.calibrate.result import CampaignResult
 from precice_lb.calibrate.runs import CampaignRuns
 from precice_lb.calibrate.solver_mpi import mpi_mismatches
 from precice_lb.calibrate.state import CampaignState, RunRecord, campaign_lock, spent
 from precice_lb.calibrate.study import Study
 from precice_lb.exceptions import CalibrationError, TooFewRunsError
+from precice_lb.plural import plural
 
-__all__ = ["run_campaign"]
+__all__ = [
+    "CampaignEnded",
+    "CampaignStarted",
+    "CampaignWarned",
+    "Event",
+    "Report",
+    "RunFinished",
+    "RunResumed",
+    "RunStarted",
+    "logged",
+    "print_event",
+    "run_campaign",
+]
 
 
 def run_campaign(
@@ -160,3 +165,118 @@ def _signals_interrupt() -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+LOG_FILE = "campaign.log"
+
+
+def _ranks(split: dict[str, int]) -> str:
+    return ", ".join(f"{name} {ranks}" for name, ranks in split.items())
+
+
+@dataclass(frozen=True)
+class CampaignStarted:
+    """A campaign began or went on; ``outdated`` runs failed before the study was changed and no longer count."""
+
+    directory: Path
+    total: int
+    finished: int
+    #: Runs that were cut short and are done anew.
+    set_aside: int
+    outdated: int = 0
+
+    def __str__(self) -> str:
+        text = f"calibration in {self.directory}: {plural(self.total, 'run')}"
+        if self.finished:
+            text += f", {self.finished} finished before"
+        if self.set_aside:
+            text += f", {self.set_aside} cut short and set aside"
+        if self.outdated:
+            text += f", {self.outdated} failed before the study was changed, which no longer count"
+        return text
+
+
+@dataclass(frozen=True)
+class RunStarted:
+    """Run ``number`` of ``total`` begins."""
+
+    number: int
+    total: int
+    run: RunRecord
+
+    def __str__(self) -> str:
+        return f"run {self.number} of {self.total}: {_ranks(self.run.split)} ranks ({self.run.reason})"
+
+
+@dataclass(frozen=True)
+class RunFinished:
+    """Run ``number`` of ``total`` ended; ``budget`` says what of the campaign's limits is used."""
+
+    number: int
+    total: int
+    run: RunRecord
+    budget: str = ""
+
+    def __str__(self) -> str:
+        run = self.run
+        text = f"run {self.number} of {self.total}: {run.outcome} after {run.seconds:.1f} s"
+        if self.budget:
+            text += f" ({self.budget})"
+        if run.other_load is not None and run.other_load >= NOTICEABLE:
+            text += f"; other programs kept {run.other_load:.1f} cores busy, which this run may have measured too"
+        return text if run.error is None else f"{text}: {' | '.join((run.error, *run.reasons))}"
+
+
+@dataclass(frozen=True)
+class RunResumed:
+    """A run that an interrupted campaign had submitted is waited for."""
+
+    run: RunRecord
+
+    def __str__(self) -> str:
+        return f"waiting for job {self.run.job} of the interrupted campaign: {_ranks(self.run.split)} ranks"
+
+
+@dataclass(frozen=True)
+class CampaignWarned:
+    """Something speaks against the runs that are to come: what, and what to do."""
+
+    text: str
+
+    def __str__(self) -> str:
+        return f"warning: {self.text}"
+
+
+@dataclass(frozen=True)
+class CampaignEnded:
+    """No other run is worth it: why, and how many have finished."""
+
+    runs: int
+    reason: str
+
+    def __str__(self) -> str:
+        return f"calibration ends after {plural(self.runs, 'finished run')}: {self.reason}"
+
+
+Event = CampaignStarted | CampaignWarned | RunStarted | RunFinished | RunResumed | CampaignEnded
+Report = Callable[[Event], None]
+
+
+def logged(report: Report, directory: Path) -> Report:
+    """Give a report that also adds each event as a line with its time (UTC) to ``campaign.log``.
+
+    A log that cannot be written, such as on a full disk, stops no campaign.
+    """
+
+    def tell(event: Event) -> None:
+        now = datetime.now(timezone.utc).isoformat(timespec="seconds")
+        with contextlib.suppress(OSError), (directory / LOG_FILE).open("a", encoding="utf-8") as file:
+            file.write(f"{now} {event}\n")
+        report(event)
+
+    return tell
+
+
+def print_event(event: Event) -> None:
+    """Print an event as one plain line on standard error, so that standard output stays free for results."""
+    print(event, file=sys.stderr, flush=True)

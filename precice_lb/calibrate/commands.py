@@ -1,16 +1,19 @@
-"""A participant's command in a study: which program it starts, and whether that exists."""
+"""Commands of a study: placeholders such as {ranks}, the program that is started, and whether that exists."""
 
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import shutil
 import sys
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
-from precice_lb.exceptions import StudyError
+from precice_lb.exceptions import CalibrationError, StudyError
+from precice_lb.plugins import choices
 
-__all__ = ["check_command", "command_tokens"]
+__all__ = ["check_command", "check_placeholders", "command_tokens", "fill", "split_command"]
 
 # Options of the Python interpreter that take their value as the next token.
 _VALUED = frozenset({"-W", "-X", "--check-hash-based-pycs"})
@@ -97,3 +100,28 @@ def _script(tokens: tuple[str, ...]) -> tuple[str | None, bool]:
     if rest[:1] != ["run"]:
         return None, False
     return (rest[1] if len(rest) > 1 and not rest[1].startswith("-") else None), True
+
+
+# Not the shell's own ${name}.
+_PLACEHOLDER = re.compile(r"(?<!\$)\{([A-Za-z_]\w*)\}")
+
+
+def check_placeholders(text: str, known: Collection[str]) -> None:
+    """Refuse placeholders that nothing would be put in for."""
+    for name in _PLACEHOLDER.findall(text):
+        if name not in known:
+            hint = choices(name, sorted(known))
+            raise StudyError(f"unknown placeholder {{{name}}}{hint}; the shell's own are written ${{{name}}}")
+
+
+def fill(text: str, values: Mapping[str, object]) -> str:
+    """Put values in place of the placeholders that have one; everything else stays as it is."""
+    return _PLACEHOLDER.sub(lambda match: str(values.get(match[1], match[0])), text)
+
+
+def split_command(key: str, text: str) -> list[str]:
+    """Split a command line of the ``[launcher]`` table as a shell would."""
+    try:
+        return shlex.split(text)
+    except ValueError as error:
+        raise CalibrationError(f"launcher.{key}: expected a command line, found {text!r}: {error}") from error

@@ -5,8 +5,11 @@ A design is asked for the next split and answers with a proposal or with None. `
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+import math
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations, islice, pairwise, product
+from random import Random
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +20,19 @@ from precice_lb.recommend.limits import Limits
 from precice_lb.split import Constraints
 from precice_lb.split.constraints import check_names
 
-__all__ = ["Allow", "Bounds", "FixedDesign", "Proposal", "Split", "allowed_counts", "allowed_splits", "split_key"]
+__all__ = [
+    "Allow",
+    "Bounds",
+    "FixedDesign",
+    "Proposal",
+    "Split",
+    "allowed_counts",
+    "allowed_splits",
+    "doubling_splits",
+    "grid_splits",
+    "space_filling_splits",
+    "split_key",
+]
 
 Split = dict[str, int]
 Bounds = Mapping[str, tuple[int, int]]
@@ -85,3 +100,194 @@ def allowed_splits(splits: NDArray[np.int64], names: Sequence[str], allow: Allow
             counts = np.asarray(allow[name], dtype=np.int64)
             column[:] = counts[np.maximum(np.searchsorted(counts, column, side="right") - 1, 0)]
     return np.asarray(columns.T)
+
+
+# Splits looked at per selection: more of them move the chosen ones by less than one part in ten.
+_CANDIDATES = 1000
+# Distance, in parts of a participant's logarithmic range, below which two counts are nearly the same measurement.
+_RESOLUTION = 0.01
+_EXCHANGES = 200
+# The smallest count tried first is the budget over this many times the number of participants.
+_SMALLEST_SHARE = 8
+
+
+def grid_splits(bounds: Bounds, budget: int, count: int, allow: Allow | None = None) -> list[Split]:
+    """Divide the budget in even steps: with two participants and five splits into 1:5, 2:4, 3:3, 4:2 and 5:1.
+
+    Of more than two participants the finest grid with no more than ``count`` splits is taken.
+    """
+    n = len(bounds)
+    parts = n
+    while math.comb(parts, n - 1) <= count and parts < budget:
+        parts += 1
+    found = []
+    for cuts in combinations(range(1, parts), n - 1):
+        edges = [round(budget * cut / parts) for cut in (0, *cuts, parts)]
+        found.append([high - low for low, high in pairwise(edges)])
+    return _within(found, bounds, budget, allow)
+
+
+def doubling_splits(bounds: Bounds, budget: int, count: int, allow: Allow | None = None) -> list[Split]:
+    """Double the ranks of all participants up to their equal share of the budget, as in scaling tests."""
+    share = max(budget // len(bounds), 1)
+    found = [[share >> step] * len(bounds) for step in range(count)]
+    return _within(found, bounds, budget, allow)[::-1]
+
+
+def _within(splits: Iterable[Sequence[int]], bounds: Bounds, budget: int, allow: Allow | None) -> list[Split]:
+    """Move splits into the bounds and to allowed counts, and leave out those that then exceed the budget."""
+    low, high = np.array(list(bounds.values()), dtype=np.int64).T
+    moved = allowed_splits(np.clip(np.array(list(splits), dtype=np.int64), low, high), list(bounds), allow or {})
+    return [
+        dict(zip(bounds, split, strict=True))
+        for split in dict.fromkeys(map(tuple, moved.tolist()))
+        if sum(split) <= budget
+    ]
+
+
+def space_filling_splits(bounds: Bounds, budget: int, count: int, allow: Allow | None = None) -> list[Split]:
+    """Choose splits that vary all participants at once, from few to many ranks each.
+
+    Every participant is to be seen at ``count`` different rank counts that lie apart on a logarithmic axis. This
+    minimises, over designs, the sum over participants and pairs of runs of ``1 / (distance + resolution)²``: the
+    energy criterion of Morris and Mitchell (1995, doi:10.1016/0378-3758(94)00035-T, eq. 2 with p = 2), applied to
+    each participant's axis alone, as MaxPro designs do (Joseph, Gul, Ba 2015, doi:10.1093/biomet/asv002), because
+    each participant gets a model of its own. Whole budgets are preferred; smaller totals fill up where the bounds
+    leave too few of them. The smallest counts are the budget divided by eight times the number of participants (P/16
+    for two of them), unless the minimum is above that or too few splits are left. The most even split comes first, then
+    each as far from the earlier ones as possible; fewer than ``count`` only where no more are possible. Deterministic.
+    """
+    names = tuple(bounds)
+    low = [bounds[name][0] for name in names]
+    needed = sum(low)
+    if needed > budget:
+        raise InfeasibleError(
+            f"a budget of {plural(budget, 'rank')} is too small for {', '.join(names)}: they need at least {needed}"
+        )
+    for name, (least, most) in bounds.items():
+        if most < least or least < 1:
+            raise InfeasibleError(
+                f"participant {name!r}: expected 1 <= minimum <= maximum ranks, found {least}, {most}"
+            )
+    high = [min(bounds[name][1], budget - needed + bounds[name][0]) for name in names]
+    total = min(budget, sum(high))
+    # Far below the budget's share a run costs most and says least about the splits that come into question.
+    share = budget // (_SMALLEST_SHARE * len(names))
+    floor = [min(max(least, share), most) for least, most in zip(low, high, strict=True)]
+
+    def possible(splits: Iterable[tuple[int, ...]]) -> list[tuple[int, ...]]:
+        if allow:
+            splits = map(tuple, allowed_splits(np.array(list(splits), dtype=np.int64), names, allow).tolist())
+        return sorted({split for split in splits if sum(split) <= budget})
+
+    candidates = possible(_exact_candidates(floor, high, total))
+    if len(candidates) < count:
+        candidates, floor = possible([*candidates, *product(*_box(low, high))]), low
+    chosen = _chosen(candidates, floor, high, count)
+    return [dict(zip(names, split, strict=True)) for split in chosen]
+
+
+def _exact_candidates(low: Sequence[int], high: Sequence[int], total: int) -> list[tuple[int, ...]]:
+    """List splits of exactly ``total`` ranks: all of them where they are few, otherwise drawn log-uniformly."""
+    few = list(islice(_compositions(low, high, total), _CANDIDATES + 1))
+    if len(few) <= _CANDIDATES:
+        return few
+    random = Random(0)
+    ranges = list(zip(low, high, strict=True))
+    weights = [[least * (most / least) ** random.random() for least, most in ranges] for _ in range(_CANDIDATES)]
+    # The corners too: each participant with as many ranks as the others leave it.
+    weights += [[most if i == j else least for j, (least, most) in enumerate(ranges)] for i in range(len(ranges))]
+    return sorted({_scaled(shares, low, high, total) for shares in weights})
+
+
+def _compositions(low: Sequence[int], high: Sequence[int], total: int) -> Iterator[tuple[int, ...]]:
+    """Yield every split of exactly ``total`` ranks inside the bounds."""
+    if len(low) == 1:
+        if low[0] <= total <= high[0]:
+            yield (total,)
+        return
+    least, most = sum(low[1:]), sum(high[1:])
+    for first in range(max(low[0], total - most), min(high[0], total - least) + 1):
+        for rest in _compositions(low[1:], high[1:], total - first):
+            yield (first, *rest)
+
+
+def _box(low: Sequence[int], high: Sequence[int]) -> list[list[int]]:
+    """Levels per participant, geometric where there is no room for all counts, about `_CANDIDATES` in the product."""
+    widths = [most - least + 1 for least, most in zip(low, high, strict=True)]
+    levels = 2
+    while levels < max(widths) and math.prod(min(levels + 1, width) for width in widths) <= _CANDIDATES:
+        levels += 1
+    return [_levels(least, most, levels) for least, most in zip(low, high, strict=True)]
+
+
+def _levels(least: int, most: int, number: int) -> list[int]:
+    if most - least + 1 <= number:
+        return list(range(least, most + 1))
+    ratio = math.log(most / least) / (number - 1)
+    return sorted({round(least * math.exp(ratio * step)) for step in range(number)})
+
+
+def _scaled(weights: Sequence[float], low: Sequence[int], high: Sequence[int], total: int) -> tuple[int, ...]:
+    """Scale weights to a split of exactly ``total`` ranks inside the bounds, largest remainders rounded up."""
+    below, above = 0.0, max(most / weight for most, weight in zip(high, weights, strict=True))
+    for _ in range(60):
+        scale = (below + above) / 2
+        shares = [min(max(scale * weight, least), most) for weight, least, most in zip(weights, low, high, strict=True)]
+        below, above = (scale, above) if sum(shares) < total else (below, scale)
+    ranks = [math.floor(share + 1e-9) for share in shares]
+    order = sorted(range(len(ranks)), key=lambda i: (ranks[i] - shares[i], i))
+    while sum(ranks) < total:
+        for i in order:
+            if sum(ranks) < total and ranks[i] < high[i]:
+                ranks[i] += 1
+    return tuple(ranks)
+
+
+def _chosen(
+    candidates: Sequence[tuple[int, ...]], low: Sequence[int], high: Sequence[int], count: int
+) -> list[tuple[int, ...]]:
+    """Pick ``count`` of the sorted candidates of least energy: greedily, then by exchange until nothing improves."""
+    spans = [math.log(most / least) or 1.0 for least, most in zip(low, high, strict=True)]
+    # Of each rank count on a logarithmic axis from 0 to 1.
+    place = np.array(
+        [[math.log(n / least) / span for n, least, span in zip(s, low, spans, strict=True)] for s in candidates]
+    )
+    energy = np.zeros_like(place)
+
+    def put(at: int, sign: int) -> None:
+        energy[:] += sign / (np.abs(place - place[at]) + _RESOLUTION) ** 2
+
+    def best_beside(taken: Sequence[int]) -> int:
+        free = sum(energy.T)
+        free[list(taken)] = np.inf
+        return int(np.argmin(free))
+
+    chosen = [int(np.argmin(sum((place.T - 0.5) ** 2)))]
+    put(chosen[0], 1)
+    while len(chosen) < min(count, len(candidates)):
+        chosen.append(best_beside(chosen))
+        put(chosen[-1], 1)
+    for _ in range(max(1, _EXCHANGES // count)):
+        improved = False
+        for position, current in enumerate(chosen):
+            put(current, -1)
+            best = best_beside(chosen[:position] + chosen[position + 1 :])
+            if energy[best].sum() < energy[current].sum() * (1 - 1e-9):
+                chosen[position] = best
+                improved = True
+            put(chosen[position], 1)
+        if not improved:
+            break
+    return [candidates[at] for at in _ordered(chosen, place)]
+
+
+def _ordered(chosen: Sequence[int], place: NDArray[np.float64]) -> list[int]:
+    """Put the most even split first, then each time the one farthest from all before it."""
+    rest = sorted(chosen, key=lambda at: (sum((place[at] - 0.5) ** 2), at))
+    order = [rest.pop(0)]
+    while rest:
+        farthest = max(rest, key=lambda at: (min(sum(np.abs(place[at] - place[done])) for done in order), at))
+        rest.remove(farthest)
+        order.append(farthest)
+    return order

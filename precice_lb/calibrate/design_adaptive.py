@@ -9,10 +9,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from precice_lb.calibrate.decision import Beliefs
-from precice_lb.calibrate.design import Split, allowed_counts
-from precice_lb.calibrate.design_fixed import space_filling_splits
-from precice_lb.calibrate.told import ToldRuns
+from precice_lb.calibrate.decision import Beliefs, ToldRuns
+from precice_lb.calibrate.design import Split, allowed_counts, space_filling_splits
 from precice_lb.dataset import Measurements
 from precice_lb.exceptions import CalibrationError, ScheduleError
 from precice_lb.plural import plural

@@ -6,11 +6,18 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
-from precice_lb.calibrate.design import FixedDesign, Proposal, Split, split_key
+from precice_lb.calibrate.design import (
+    FixedDesign,
+    Proposal,
+    Split,
+    doubling_splits,
+    grid_splits,
+    space_filling_splits,
+    split_key,
+)
 from precice_lb.calibrate.design_adaptive import CalibrationDesign
-from precice_lb.calibrate.design_fixed import doubling_splits, grid_splits, space_filling_splits
-from precice_lb.calibrate.failures import failed_splits
-from precice_lb.calibrate.measured import MeasuredRuns, mean_iterations, measured_runs
+from precice_lb.calibrate.evidence import failed_splits
+from precice_lb.calibrate.result import MeasuredRuns, mean_iterations, measured_runs
 from precice_lb.calibrate.state import CampaignState, RunRecord, spent
 from precice_lb.calibrate.study import Study
 from precice_lb.dataset import Measurements

@@ -6,16 +6,16 @@ The templates are filled and the commands run in a fresh copy of the case. What 
 
 from __future__ import annotations
 
+import fnmatch
 import json
 import os
 import shlex
 import shutil
-from collections.abc import Mapping
+import stat
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from precice_lb.calibrate.case import copy_case, copy_tree
-from precice_lb.calibrate.commands import command_tokens
-from precice_lb.calibrate.placeholders import fill
+from precice_lb.calibrate.commands import command_tokens, fill
 from precice_lb.calibrate.plan import Task, file_name
 from precice_lb.calibrate.processes import log_tail, run_processes
 from precice_lb.calibrate.sections import ParticipantSection
@@ -24,7 +24,17 @@ from precice_lb.calibrate.study import Study
 from precice_lb.exceptions import CalibrationError
 from precice_lb.plural import plural
 
-__all__ = ["PLACEHOLDERS", "copy_of_case", "lay_over", "placeholders", "prepared", "task_of", "tokens_of"]
+__all__ = [
+    "PLACEHOLDERS",
+    "copy_case",
+    "copy_of_case",
+    "copy_tree",
+    "lay_over",
+    "placeholders",
+    "prepared",
+    "task_of",
+    "tokens_of",
+]
 
 PLACEHOLDERS = frozenset({"nodes", "participant", "ranks", "ranks_per_node"})
 """What may stand in a participant's command, its prepare commands and its templates."""
@@ -142,3 +152,78 @@ def _snapshot(tree: Path) -> dict[str, tuple[int, ...] | str]:
                 status = path.stat()
                 found[relative] = (status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
     return found
+
+
+# Left behind: what runs write and would only mislead or slow down the next one.
+LEFT_OUT = (
+    "__pycache__",
+    "*.pyc",
+    ".git",
+    ".venv",
+    ".*_cache",
+    "precice-run",
+    "precice-profiling",
+    "precice-exports",
+    "precice-lb-store",
+    "precice-*-iterations.log",
+    "precice-*-convergence.log",
+    "precice-*-watchpoint-*.log",
+)
+
+
+def copy_case(source: Path, target: Path, without: Path, link: Sequence[str] = ()) -> None:
+    """Copy a case directory without caches, stores and results of preCICE, and without the campaign's own directory.
+
+    A symbolic link that points outside the case keeps pointing there; one that points inside points into the copy.
+    """
+    copy_tree(source, target, link=link, without=without, left_out=LEFT_OUT)
+    for place, directories, files in os.walk(target):
+        for name in (*directories, *files):
+            path = Path(place) / name
+            if path.is_symlink():
+                _retarget(path, source / path.relative_to(target), source)
+
+
+def copy_tree(
+    source: Path, target: Path, *, link: Sequence[str] = (), without: Path | None = None, left_out: Sequence[str] = ()
+) -> None:
+    """Copy a tree over another one, with links to its own files and directories where ``link`` says so."""
+
+    def copy(relative: Path) -> None:
+        # A case may be read-only; its copy is worked in.
+        place = target / relative
+        place.mkdir(parents=True, exist_ok=True)
+        place.chmod(stat.S_IMODE((source / relative).stat().st_mode) | stat.S_IRWXU)
+        for entry in sorted(os.scandir(source / relative), key=lambda entry: entry.name):
+            inside = relative / entry.name
+            new = target / inside
+            if any(fnmatch.fnmatch(entry.name, pattern) for pattern in left_out):
+                continue
+            if without is not None and Path(entry.path).resolve() == without:
+                continue
+            if not entry.is_symlink() and any(fnmatch.fnmatch(str(inside), pattern) for pattern in link):
+                _clear(new)
+                new.symlink_to(entry.path)
+            elif entry.is_dir(follow_symlinks=False):
+                copy(inside)
+            else:
+                _clear(new)
+                shutil.copy2(entry.path, new, follow_symlinks=False)
+
+    copy(Path())
+
+
+def _clear(path: Path) -> None:
+    if path.is_symlink() or path.is_file():
+        path.unlink()
+    elif path.is_dir():
+        shutil.rmtree(path)
+
+
+def _retarget(path: Path, original: Path, source: Path) -> None:
+    """Point a relative link that leads out of the case to where it led before it was copied."""
+    link = os.readlink(path)
+    led = os.path.normpath(original.parent / link)
+    if not os.path.isabs(link) and not Path(led).is_relative_to(source):
+        path.unlink()
+        path.symlink_to(led)

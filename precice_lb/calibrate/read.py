@@ -1,4 +1,4 @@
-"""Read a study file: TOML, each error one line with file, key, what was expected and what was found."""
+"""Read and check a study file: each error one line with file, key, what was expected and what was found."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from typing import Any, get_args
 
 from pydantic import BaseModel, ValidationError
 
-from precice_lb.calibrate.checks import check_study
 from precice_lb.calibrate.study import Study
 from precice_lb.exceptions import StudyError
 from precice_lb.plugins import choices
@@ -18,8 +17,16 @@ if sys.version_info >= (3, 11):
     import tomllib
 else:
     import tomli as tomllib  # type: ignore[import-not-found, unused-ignore]
+from precice_lb.calibrate.commands import check_command, check_placeholders, fill
+from precice_lb.calibrate.launchers import launcher_class
+from precice_lb.calibrate.plan import RUN_VARIABLES
+from precice_lb.calibrate.prepare import PLACEHOLDERS, placeholders
+from precice_lb.calibrate.sections import ParticipantSection
+from precice_lb.exceptions import ConfigurationError, InfeasibleError
+from precice_lb.plural import plural
+from precice_lb.precice_xml import Configuration, read_configuration
 
-__all__ = ["read_study"]
+__all__ = ["check_study", "read_study"]
 
 
 def read_study(path: str | Path) -> Study:
@@ -113,3 +120,153 @@ def _models(annotation: object) -> list[type[BaseModel]]:
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return [annotation]
     return [model for part in get_args(annotation) for model in _models(part)]
+
+
+def check_study(study: Study) -> None:
+    """Check everything that can be known before the first run."""
+    runs = study.runs
+    if runs.windows <= runs.warmup_windows:
+        raise StudyError(
+            f"runs.windows: expected more than the {plural(runs.warmup_windows, 'warm-up window')}, "
+            f"found {runs.windows}"
+        )
+    for name in study.environment:
+        if name in RUN_VARIABLES:
+            raise StudyError(f"environment.{name}: the campaign itself sets this variable for each run")
+    for index, participant in enumerate(study.participants, start=1):
+        if study.names.index(participant.name) != index - 1:
+            raise StudyError(f"participants[{index}].name: {participant.name!r} stands in the study twice")
+        if participant.maximum_ranks is not None and participant.maximum_ranks < participant.minimum_ranks:
+            raise StudyError(
+                f"participants[{index}].maximum_ranks: expected at least minimum_ranks = {participant.minimum_ranks}, "
+                f"found {participant.maximum_ranks}"
+            )
+    _check_meshes(study)
+    needed = sum(low for low, _ in study.bounds.values())
+    if study.budget.ranks < needed:
+        raise StudyError(
+            f"budget.ranks: expected at least {plural(needed, 'rank')} for {plural(len(study.names), 'participant')}, "
+            f"found {study.budget.ranks}"
+        )
+    try:
+        _ = study.allow
+    except InfeasibleError as error:
+        raise StudyError(f"machine: {error}") from error
+    _check_splits(study)
+    _check_case(study)
+
+
+def _check_meshes(study: Study) -> None:
+    for index, mesh in enumerate(study.meshes, start=1):
+        key = f"meshes[{index}]"
+        for name in mesh.parameter:
+            if name not in study.parameter:
+                raise StudyError(
+                    f"{key}.parameter: {name!r} is not in [parameter], which says what the case itself has"
+                    f"{choices(name, list(study.parameter))}"
+                )
+        if all(study.parameter[name] == value for name, value in mesh.parameter.items()):
+            raise StudyError(f"{key}.parameter: expected values other than those of the case itself in [parameter]")
+        for name in mesh.environment:
+            if name in RUN_VARIABLES:
+                raise StudyError(f"{key}.environment.{name}: the campaign itself sets this variable for each run")
+    if study.meshes and (study.runs.splits is not None or study.runs.design != "adaptive"):
+        raise StudyError("meshes: smaller meshes belong to an adaptive design: leave out runs.splits and runs.design")
+    small = sum(mesh.runs for mesh in study.meshes)
+    if small >= study.runs.maximum:
+        raise StudyError(
+            f"runs.maximum: expected more than the {plural(small, 'run')} on smaller meshes, found {study.runs.maximum}"
+        )
+
+
+def _check_splits(study: Study) -> None:
+    for index, split in enumerate(study.runs.splits or (), start=1):
+        try:
+            study.require_split(split)
+        except StudyError as error:
+            raise StudyError(f"runs.splits[{index}]: {error}") from error
+    if study.runs.splits == ():
+        raise StudyError("runs.splits: expected at least one split; leave the key out to have them chosen")
+
+
+def _check_case(study: Study) -> None:
+    case = study.case_directory
+    if not case.is_dir():
+        raise StudyError(f"case.directory: no such directory: {case}")
+    if study.restart_path is not None and not study.restart_path.is_dir():
+        raise StudyError(f"case.restart: no such directory: {study.restart_path}")
+    if not study.configuration_path.is_file():
+        raise StudyError(f"case.configuration: no such file: {study.configuration_path}")
+    if not study.configuration_path.parent.resolve().is_relative_to(case):
+        raise StudyError(
+            f"case.configuration: expected a file inside the case {case}, found {study.configuration_path}"
+        )
+    try:
+        configuration = read_configuration(study.configuration_path)
+    except ConfigurationError as error:
+        raise StudyError(f"case.configuration: {error}") from error
+    configured = list(configuration.participants)
+    for index, participant in enumerate(study.participants, start=1):
+        key = f"participants[{index}]"
+        if participant.name not in configured:
+            raise StudyError(
+                f"{key}.name: {participant.name!r} is no participant of {study.configuration_path.name}"
+                f"{choices(participant.name, configured)}"
+            )
+        directory = case / participant.directory
+        if not directory.is_dir():
+            raise StudyError(f"{key}.directory: no such directory: {directory}")
+        if not directory.resolve().is_relative_to(case):
+            raise StudyError(f"{key}.directory: expected a directory inside the case {case}, found {directory}")
+        _check_commands(study, participant, key)
+    missing = [name for name in configured if name not in study.names]
+    if missing:
+        raise StudyError(
+            f"participants: {', '.join(missing)} of {study.configuration_path.name} missing: "
+            "every participant of the coupled simulation needs its [[participants]] table"
+        )
+    _check_network(study, configuration)
+    for index, path in enumerate(study.existing_runs, start=1):
+        if not path.is_dir():
+            raise StudyError(f"runs.existing[{index}]: no such directory of stores: {path}")
+    if study.law_path is not None and not study.law_path.is_file():
+        raise StudyError(f"emulation.law: no such file: {study.law_path}")
+
+
+def _check_commands(study: Study, participant: ParticipantSection, key: str) -> None:
+    """Check a participant's command, prepare commands and templates."""
+    case = study.case_directory
+    directory = case / participant.directory
+    values = placeholders(study, participant, participant.minimum_ranks)
+    single = isinstance(participant.command, str)
+    commands = [
+        ("command" if single else f"command.{ranks}", command) for ranks, command in participant.commands().items()
+    ]
+    commands += [(f"prepare[{number}]", command) for number, command in enumerate(participant.prepare, start=1)]
+    for name, command in commands:
+        try:
+            check_placeholders(command, PLACEHOLDERS)
+            check_command(fill(command, values), directory, case)
+        except StudyError as error:
+            raise StudyError(f"{key}.{name}: {error}") from error
+    for number, template in enumerate(participant.templates, start=1):
+        if not (directory / template).is_file():
+            raise StudyError(f"{key}.templates[{number}]: no such file: {directory / template}")
+
+
+def _check_network(study: Study, configuration: Configuration) -> None:
+    """Refuse sockets on the loopback interface where participants may come to lie on different nodes."""
+    sockets = [element for element in configuration.root.children if element.tag == "m2n:sockets"]
+    if study.case.network is not None:
+        if not sockets:
+            raise StudyError(
+                f"case.network: {study.configuration_path.name} has no m2n:sockets to which it could apply"
+            )
+        return
+    many_nodes = launcher_class(study.launcher.name).many_nodes or study.launcher.hostfile is not None
+    if many_nodes and any(element.attributes.get("network", "lo") == "lo" for element in sockets):
+        raise StudyError(
+            f"case.network: the sockets of {study.configuration_path.name} are on the loopback interface lo, on which "
+            "ranks of different nodes never meet: name the interface of the compute nodes, such as ib0 or eth0, or lo "
+            "where there is one node only"
+        )

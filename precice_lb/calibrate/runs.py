@@ -14,13 +14,18 @@ from pathlib import Path
 from typing import Any
 
 from precice_lb.calibrate.design import Proposal
-from precice_lb.calibrate.evidence import import_profiles, not_measured, wrong_size
+from precice_lb.calibrate.evidence import (
+    import_profiles,
+    lost_partner,
+    not_measured,
+    reasons,
+    without_banner,
+    wrong_size,
+)
 from precice_lb.calibrate.launchers import Launcher
-from precice_lb.calibrate.other_load import OtherLoad
 from precice_lb.calibrate.plan import RunPlan, file_name
 from precice_lb.calibrate.prepare import copy_of_case, lay_over, prepared, task_of, tokens_of
-from precice_lb.calibrate.processes import Outcome, log_tail, stop_token
-from precice_lb.calibrate.reasons import lost_partner, reasons, without_banner
+from precice_lb.calibrate.processes import OtherLoad, Outcome, log_tail, stop_token
 from precice_lb.calibrate.state import CampaignState, RunRecord
 from precice_lb.calibrate.study import Study
 from precice_lb.exceptions import CalibrationError, PreciceLBError

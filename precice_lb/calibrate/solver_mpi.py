@@ -12,7 +12,7 @@ from pathlib import Path
 
 from precice_lb.calibrate.launchers import Launcher
 from precice_lb.calibrate.launchers.local import MpiexecLauncher
-from precice_lb.calibrate.launchers.mpi import MPIFamily
+from precice_lb.calibrate.launchers.resources import MPIFamily
 from precice_lb.calibrate.prepare import tokens_of
 from precice_lb.calibrate.study import Study
 from precice_lb.exceptions import PreciceLBError

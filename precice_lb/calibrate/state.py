@@ -37,60 +37,37 @@ _STRICT = ConfigDict(extra="forbid")
 
 @dataclass(config=_STRICT)
 class RunRecord:
-    """One run.
+    """One run of a campaign."""
 
-    Attributes
-    ----------
-    number : int
-        From 1.
-    name : str
-        Of its directory.
-    split : dict of str to int
-        Ranks per participant.
-    directory : str
-        Where its files are, relative to the campaign's directory.
-    token : str
-        Marks the run's processes.
-    started : str
-        ISO 8601 in UTC.
-    reason : str
-        Why this split.
-    outcome : str
-        ``running``, ``finished``, ``failed``, ``timeout``, ``interrupted``, or ``outdated``: it did not end well, and
-        the study was changed after it.
-    seconds : float
-        Wall time.
-    error : str or None
-        What went wrong.
-    job : str or None
-        Its number in a batch system.
-    mesh : int or None
-        Position of the small mesh it was on.
-    other_load : float or None
-        Cores of this machine that other programs kept busy meanwhile, where that is known.
-    log_tail : list of str
-        Last lines of the logs of the participants that failed first, each after its participant's name.
-    reasons : list of str
-        Lines of the logs that say why it failed, likewise.
-    blamed : list of str
-        Participants whose logs say why, those aside that only lost a partner.
-    """
-
+    #: From 1.
     number: int
+    #: Of its directory.
     name: str
     split: dict[str, int]
+    #: Relative to the campaign's directory.
     directory: str
+    #: Marks the run's processes.
     token: str
+    #: ISO 8601 in UTC.
     started: str
+    #: Why this split.
     reason: str = ""
+    #: Outdated: it did not end well, and the study was changed after it.
     outcome: Literal["running", "finished", "failed", "timeout", "interrupted", "outdated"] = "running"
+    #: Wall time.
     seconds: float = 0.0
     error: str | None = None
+    #: Its number in a batch system.
     job: str | None = None
+    #: Position of the small mesh it was on.
     mesh: int | None = None
+    #: Cores of this machine that other programs kept busy meanwhile, where that is known.
     other_load: float | None = None
+    #: Last lines of the logs of the participants that failed first, each after its participant's name.
     log_tail: list[str] = field(default_factory=list)
+    #: Lines of the logs that say why it failed, likewise.
     reasons: list[str] = field(default_factory=list)
+    #: Participants whose logs say why, those aside that only lost a partner.
     blamed: list[str] = field(default_factory=list)
 
     @property

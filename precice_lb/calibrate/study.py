@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any
@@ -24,7 +25,9 @@ from precice_lb.calibrate.sections import (
     Section,
 )
 from precice_lb.calibrate.state import Settings
-from precice_lb.plugins import close_match
+from precice_lb.exceptions import StudyError
+from precice_lb.plugins import choices, close_match
+from precice_lb.plural import plural
 from precice_lb.split import Constraints
 
 __all__ = ["Study"]
@@ -132,6 +135,41 @@ class Study(Section):
             return {}
         low, high = ({name: bound[end] for name, bound in self.bounds.items()} for end in (0, 1))
         return allowed_counts(constraints, self.names, self.budget.ranks, low, high)
+
+    def require_split(self, split: Mapping[str, int]) -> None:
+        """Refuse a split that this study does not allow.
+
+        Parameters
+        ----------
+        split : mapping from participant to int
+            Ranks.
+
+        Raises
+        ------
+        StudyError
+            Names, bounds, the machine or the budget say otherwise.
+        """
+        for name in split:
+            if name not in self.names:
+                raise StudyError(f"unknown participant {name!r}{choices(name, list(self.names))}")
+        for name, (least, most) in self.bounds.items():
+            if name not in split:
+                raise StudyError(f"no ranks for participant {name!r}; name each once")
+            if not least <= split[name] <= most:
+                raise StudyError(
+                    f"expected {least} to {plural(most, 'rank')} for {name!r}, found {split[name]}; change the split, "
+                    f"or the bounds of {name!r} or the budget"
+                )
+            if split[name] not in (allowed := self.allow.get(name, [split[name]])):
+                raise StudyError(
+                    f"expected ranks for {name!r} that [machine] allows ({', '.join(map(str, allowed))}), found "
+                    f"{split[name]}; change the split, or [machine]"
+                )
+        if (total := sum(split.values())) > self.budget.ranks:
+            raise StudyError(
+                f"expected at most the {plural(self.budget.ranks, 'rank')} of the budget, found {total}; change the "
+                "split, or budget.ranks"
+            )
 
     @property
     def degrees_of_freedom(self) -> dict[str, float]:

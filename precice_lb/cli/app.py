@@ -1,10 +1,12 @@
-"""The command line's root, to which every subcommand adds itself."""
+"""The command line's root, to which every subcommand adds itself, and completion for shells."""
 
 from __future__ import annotations
 
+from typing import Literal
+
 from cyclopts import App, Parameter
 
-__all__ = ["app"]
+__all__ = ["app", "completion"]
 
 
 def _version() -> str:
@@ -29,3 +31,21 @@ app = App(
     version=_version,
     default_parameter=Parameter(negative_iterable=()),
 )
+
+
+@app.command
+def completion(shell: Literal["bash", "zsh", "fish"]) -> None:
+    """Print a script that lets the shell complete commands, options and their values.
+
+    Example: precice-lb completion bash > ~/.local/share/bash-completion/completions/precice-lb
+
+    Example: precice-lb completion zsh > ~/.zfunc/_precice-lb
+
+    Example: precice-lb completion fish > ~/.config/fish/completions/precice-lb.fish
+
+    Parameters
+    ----------
+    shell
+        Which one.
+    """
+    print(app.generate_completion(prog_name="precice-lb", shell=shell), end="")

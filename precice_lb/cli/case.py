@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
-from precice_lb.cli.machine import Machine
 from precice_lb.cli.options import (
     LEARNER_HELP,
+    Machine,
+    Warmup,
     by_participant,
     couplings,
     learner_values,
@@ -66,9 +67,6 @@ class Case:
         Also compare the optimum for the mean curves with all splits, where they are at most a few millions.
     spent_core_hours
         Core-hours that measuring took; by default what recorded runs say.
-    warmup
-        Time windows to leave out of each run; by default what the run says, else 1, or more where more are
-        unlike those that follow.
     learner_parameters
         Parameters of the learner: ridge=0.1,folds=3 (for pmnf), or a JSON object.
     seed
@@ -86,7 +84,7 @@ class Case:
     level: float = 0.8
     verify: Annotated[bool, Parameter(negative=())] = False
     spent_core_hours: float | None = None
-    warmup: int | None = None
+    warmup: Warmup = None
     learner: Annotated[str | None, Parameter(help=f"{LEARNER_HELP}; precice-lb fit compares them.")] = None
     learner_parameters: list[str] | None = None
     seed: int = 0
@@ -145,7 +143,7 @@ def read_measured(sources: Sequence[Path], warmup: int | None, *, runs: bool = F
 
 def measured_by(result: CampaignResult, settings: Settings | None, warmup: int | None = None) -> Measured:
     """Read what the runs of a campaign measured."""
-    from precice_lb.calibrate.measured import measurements_of
+    from precice_lb.calibrate.result import measurements_of
 
     runs = result.coupled_runs(warmup)
     return Measured(measurements_of(runs), runs, result.failed_splits, settings)

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
 from precice_lb.cli.app import app
 from precice_lb.cli.flow import name_files, run_and_recommend
-from precice_lb.exceptions import StudyError
+from precice_lb.cli.options import by_participant
+from precice_lb.exceptions import DataError, StudyError
 
-__all__ = ["at_end", "calibrate", "demo", "run"]
+if TYPE_CHECKING:
+    pass
+
+__all__ = ["at_end", "calibrate", "demo", "run", "scripts"]
 
 _DEMO_STUDY = Path("configs", "pulse.toml")
 
@@ -114,3 +119,46 @@ def at_end(case_directory: Path, *, store: Path, participant: str) -> None:
     from precice_lb.report.at_end import recommend_at_end
 
     name_files(recommend_at_end(case_directory, store, participant, complete=enrich))
+
+
+@app.command
+def scripts(study: Path, *, split: list[str] | None = None, directory: Path | None = None) -> None:
+    """Write a split as a shell script, a job script for Slurm (heterogeneous where needed) and JSON.
+
+    Example: precice-lb scripts configs/pulse.toml --split Inner=11,Outer=5
+
+    Parameters
+    ----------
+    study
+        The study file (TOML) with the case, its participants and the launcher.
+    split
+        Ranks of each participant, within the study's bounds and budget: Inner=11,Outer=5; by default as recommended at
+        the end of the study's campaign.
+    directory
+        Where the campaign lives, and where `launch` is written; by default what the study says.
+    """
+    from precice_lb.calibrate import read_study
+    from precice_lb.report.documents import JSON_NAME
+    from precice_lb.report.launch_scripts import write_launch_scripts
+
+    read = read_study(study)
+    place = directory or read.campaign_directory
+    ranks = by_participant(split, read.names, "--split", int) if split else _recommended(place)
+    try:
+        read.require_split(ranks)
+    except StudyError as error:
+        raise DataError(f"{'--split' if split else place / JSON_NAME}: {error} of {read.path}") from error
+    name_files(write_launch_scripts(read, ranks, place))
+
+
+def _recommended(directory: Path) -> dict[str, int]:
+    from precice_lb.report.documents import JSON_NAME
+
+    path = directory / JSON_NAME
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))["split"]
+        return {str(name): int(count) for name, count in found.items()}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise DataError(
+            f"{path}: expected the recommendation of a campaign, found none: run precice-lb calibrate, or give --split"
+        ) from error

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from precice_lb.cli.app import app
 from precice_lb.cli.flow import name_files, print_result
-from precice_lb.cli.options import by_participant
+from precice_lb.cli.options import Format, by_participant
 from precice_lb.exceptions import DataError, PreciceLBError
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def partners(
     iterations: float = 1.0,
     constants: list[str] | None = None,
     profiling: Path | None = None,
-    format: Literal["table", "json"] = "table",
+    format: Format = "table",
     output: Path | None = None,
 ) -> int:
     """Show which ranks of coupled participants will talk to each other, before the production run.
@@ -77,8 +77,6 @@ def partners(
         Constants of the start-up model in seconds and bytes, where you know them: latency=1e-6,bandwidth=1e10.
     profiling
         A directory of preCICE's profiling files: what the start-up took there stands beside the estimate.
-    format
-        Tables to read, or JSON alone on standard output.
     output
         Also write partners.json, partners.h5 (all pairs, sparse), pictures and a rank order into this directory.
     """

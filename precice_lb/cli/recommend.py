@@ -1,16 +1,24 @@
-"""The subcommand that recommends a split."""
+"""Subcommands that learn from measurements: recommend, report and fit."""
 
 from __future__ import annotations
 
+import json
+import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Annotated, Any
+
+from cyclopts import Parameter
 
 from precice_lb.cli.app import app
 from precice_lb.cli.case import Case, read_measured, recommend_case
-from precice_lb.cli.flow import name_files, show
-from precice_lb.cli.machine import Machine
+from precice_lb.cli.flow import command_line, name_files, name_report, print_result, show
+from precice_lb.cli.options import LEARNER_HELP, Format, Machine, Warmup, required
 
-__all__ = ["recommend"]
+if TYPE_CHECKING:
+    from precice_lb.dataset import CoupledRun, Measurements
+
+__all__ = ["fit", "recommend", "report"]
 
 
 @app.command
@@ -19,7 +27,7 @@ def recommend(
     ranks: int | None = None,
     machine: Machine | None = None,
     case: Case | None = None,
-    format: Literal["table", "json"] = "table",
+    format: Format = "table",
     output: Path | None = None,
 ) -> None:
     """Recommend how to split ranks, cores or nodes, from recorded runs or a CSV file.
@@ -40,8 +48,6 @@ def recommend(
         What the machine has and demands.
     case
         For what to recommend, and by whom.
-    format
-        A table to read, or JSON alone on standard output.
     output
         Also write recommendation.json, recommendation.md and the figure into this directory.
     """
@@ -52,4 +58,144 @@ def recommend(
         from precice_lb.report.partners_files import write_partners_beside
 
         written = write_partners_beside(sources, recommendation.split, output)
+        name_files(written, format)
+
+
+@app.command
+def report(
+    *sources: Path,
+    output: Annotated[Path, Parameter(name=["--output", "-o"])] = Path("precice-lb-report"),
+    ranks: int | None = None,
+    machine: Machine | None = None,
+    case: Case | None = None,
+) -> None:
+    """Write a report: the recommended split, what it rests on, and what it gains, as one page for a browser.
+
+    report.html needs no network and no script, prints well, and says what is missing instead of leaving it out.
+    report.md and report.json say the same; figures/ and data/ hold every figure as SVG and its numbers as CSV.
+
+    Example: precice-lb report demo --output demo-report --present Inner=8,Outer=8
+
+    Parameters
+    ----------
+    sources
+        The directory of a campaign, directories of stores, or CSV files with the columns participant, ranks and
+        seconds (compute seconds per window).
+    output
+        Where to write.
+    ranks
+        Total number of ranks to split; or --cores, or --nodes. By default a campaign's own budget, else what was last
+        recommended for in the directory, else as many as the largest run had.
+    machine
+        What the machine has and demands.
+    case
+        For what to recommend, and by whom.
+    """
+    from precice_lb.report.page import Evidence, build_page, write_report
+    from precice_lb.report.page.next_runs import TARGET_REGRET
+
+    given = case or Case()
+    found = read_measured(sources, given.warmup, runs=True)
+    known = _remembered(sources)
+    if ranks is None and found.settings is None and not (machine or Machine()).has_budget:
+        ranks = known.get("total_ranks") or _most_ranks(found.runs, found.measurements)
+    recommendation, schedule = recommend_case(found, ranks, machine, given, parameters=known.get("parameters"))
+    target = None if found.settings is None else found.settings.target_regret
+    launch = sources[0] / "launch"
+    evidence = Evidence(
+        recommendation,
+        schedule,
+        found.runs,
+        tuple(sources),
+        seed=given.seed,
+        command=command_line(),
+        launch=launch if known.get("split") == recommendation.split and launch.is_dir() else None,
+        target_regret=TARGET_REGRET if target is None else target,
+    )
+    name_report(write_report(build_page(evidence), output))
+
+
+def _remembered(sources: Sequence[Path]) -> dict[str, Any]:
+    """Return ranks, split and parameters of the last recommendation in a campaign's directory; empty if unknown."""
+    from precice_lb.report.documents import JSON_NAME
+
+    if len(sources) != 1:
+        return {}
+    try:
+        found = json.loads((sources[0] / JSON_NAME).read_text(encoding="utf-8"))
+        whole = {"total_ranks": int(found["total_ranks"]), "split": dict(found["split"])}
+        return whole | {"parameters": dict(found["parameters"])} if found["budget_unit"] == "ranks" else {}
+    except (OSError, ValueError, KeyError, TypeError):
+        return {}
+
+
+def _most_ranks(runs: Sequence[CoupledRun], measurements: Measurements) -> int:
+    """Ranks of the largest run; without runs, the largest numbers of ranks that were measured together."""
+    totals = [sum(part.ranks for part in run.participants.values()) for run in runs]
+    return max(totals, default=int(sum(rows[:, 0].max() for rows in measurements.samples.values())))
+
+
+@app.command
+def fit(
+    *sources: Path,
+    learner: Annotated[
+        list[str] | None, Parameter(help=f"{LEARNER_HELP}; several (give the option again), or all.")
+    ] = None,
+    test: list[str] | None = None,
+    folds: int | None = None,
+    level: float = 0.8,
+    warmup: Warmup = None,
+    format: Format = "table",
+    output: Path | None = None,
+) -> None:
+    """Compare learners on measurements: what each predicts for those that it has not seen.
+
+    Every measurement is predicted by models that were fitted without it (cross-validation). With --test, rows that meet
+    a condition are kept out altogether and predicted: how good is a model for a mesh that was never run? Errors are
+    the symmetric mean absolute percentage error (SMAPE) and the mean squared error (MSE). What a recommendation
+    needs is not the least error but the right split: the default learner is the one with the least regret.
+
+    Example: precice-lb fit measurements.csv --learner all --test "level==8" --output models
+
+    Parameters
+    ----------
+    sources
+        Directories of stores, or CSV files with the columns participant, ranks, seconds and any parameters.
+    learner
+        Names of learners.
+    test
+        A condition on ranks or a parameter, such as "level==8" or "ranks>=128"; given again, all must be met.
+    folds
+        Folds of the cross-validation; by default every point alone, but at most 10.
+    level
+        Level of the intervals.
+    output
+        Also write fit.json, each model as JSON and the figures into this directory.
+    """
+    from precice_lb.exceptions import ModelError
+    from precice_lb.models import DEFAULT_LEARNER, LEARNERS
+    from precice_lb.recommend import load_sources
+    from precice_lb.report.fit import compare_learners, fit_blocks, fit_dict, write_fits
+    from precice_lb.report.terminal import console
+    from precice_lb.report.text import visible
+
+    wanted = list(dict.fromkeys(learner or [DEFAULT_LEARNER]))
+    for name in wanted:
+        if name not in LEARNERS and name != "all":
+            raise ModelError(f"expected --learner as one of {', '.join(LEARNERS)} or all, found {name!r}")
+    names = list(LEARNERS) if "all" in wanted else wanted
+    measurements = load_sources(required(sources, "source"), warmup=warmup)
+    conditions = test or []
+    # Where many measurements are to be fitted again and again, neural networks take minutes.
+    with console(sys.stderr).status("fitting") as status:
+        fits = compare_learners(
+            measurements, names, conditions=conditions, folds=folds, level=level, report=status.update
+        )
+    problems = [(one.participant, each) for one in fits for each in one.fits if each.problem]
+    if len(problems) == sum(len(one.fits) for one in fits):
+        name, first = problems[0]
+        raise ModelError(f"{visible(name)}, {first.learner}: {first.problem}")
+    print_result(format, lambda: fit_blocks(fits, level), lambda: fit_dict(fits, conditions))
+    if output is not None:
+        written = write_fits(fits, output, conditions, level)
         name_files(written, format)

@@ -1,4 +1,4 @@
-"""Subcommands that show and merge recorded runs."""
+"""Subcommands that show, merge, judge and export recorded runs."""
 
 from __future__ import annotations
 
@@ -8,15 +8,16 @@ from typing import Literal
 
 from precice_lb.cli.app import app
 from precice_lb.cli.flow import name_files, print_result
-from precice_lb.cli.options import required
+from precice_lb.cli.options import Stores, Warmup, required
+from precice_lb.exceptions import DataError
 
-__all__ = ["merge", "summary"]
+__all__ = ["check", "export", "merge", "summary"]
 
 
 @app.command
 def summary(
-    *directories: Path,
-    warmup: int | None = None,
+    *directories: Stores,
+    warmup: Warmup = None,
     per_rank: bool = False,
     format: Literal["table", "json", "csv"] = "table",
 ) -> None:
@@ -32,11 +33,6 @@ def summary(
 
     Parameters
     ----------
-    directories
-        Directories of stores, searched with everything below them.
-    warmup
-        Time windows to leave out; by default what the run says, else 1, or more where more are
-        unlike those that follow.
     per_rank
         List every rank.
     format
@@ -61,7 +57,7 @@ def summary(
 
 
 @app.command
-def merge(*directories: Path, force: bool = False, keep_parts: bool = False) -> None:
+def merge(*directories: Stores, force: bool = False, keep_parts: bool = False) -> None:
     """Merge the files of a participant's ranks into one, with mapping and wait from preCICE's profiling files.
 
     The files of the ranks are removed once the merged one has been read back and holds the same. A merge that was
@@ -71,8 +67,6 @@ def merge(*directories: Path, force: bool = False, keep_parts: bool = False) -> 
 
     Parameters
     ----------
-    directories
-        Directories of stores, searched with everything below them.
     force
         Merge also what looks as if a solver still writes to it, as after a crash.
     keep_parts
@@ -86,3 +80,69 @@ def merge(*directories: Path, force: bool = False, keep_parts: bool = False) -> 
         name_files(written)
         if not written:
             print(f"nothing left to merge in {directory}")
+
+
+@app.command
+def check(*directories: Stores, warmup: Warmup = None, format: Literal["table", "json"] = "table") -> int:
+    """Judge recorded runs: warm-up, drift, outliers, spread and other load, with numbers and what to do.
+
+    Each participant's compute seconds per window (medians, per coupling iteration) are looked at: do the first windows
+    belong to the rest, do later ones drift, do some stand out, is the median known well enough, do participants of one
+    machine slow down together, do runs with the same ranks agree, did runs overlap or not come to the end? Exit code 1
+    says that something was found.
+
+    Example: precice-lb check precice-lb-store
+
+    Parameters
+    ----------
+    format
+        A table to read, with the same finding of several runs in one line, or JSON with each of its own.
+    """
+    from precice_lb.check import check_runs
+    from precice_lb.dataset import load_runs
+    from precice_lb.ingest.profiling import enrich
+    from precice_lb.report.check_view import check_blocks
+
+    runs = load_runs(required(directories, "directory of stores"), warmup=warmup, complete=enrich)
+    result = check_runs(runs)
+    print_result(format, lambda: check_blocks(result), result.to_dict, whole_lines=True)
+    return 1 if result.findings else 0
+
+
+_NAMES = {"perfetto": "trace.json", "csv": "runs.csv"}
+
+
+@app.command
+def export(
+    *sources: Path, format: Literal["perfetto", "csv"] = "perfetto", output: Path | None = None, force: bool = False
+) -> None:
+    """Export recorded runs: a trace for ui.perfetto.dev and chrome://tracing, or a table.
+
+    Traces have one process per participant and one thread per rank, and name their slices as preCICE does, with their
+    time window and coupling iteration. Tables have a row per run, participant, rank, coupling iteration and quantity,
+    in seconds. Runs on libprecice are joined with preCICE's own profiling files. For pandas and xarray see
+    precice_lb.export.
+
+    Example: precice-lb export precice-lb-store --output trace.json
+
+    Example: precice-lb export precice-lb-store --format csv --output runs.csv
+
+    Parameters
+    ----------
+    sources
+        Directories of stores, searched with everything below them, or store files.
+    format
+        perfetto, a trace as JSON; or csv.
+    output
+        The file to write; by default trace.json or runs.csv.
+    force
+        Replace the file if it is there.
+    """
+    from precice_lb.export import export_csv, export_trace
+
+    path = output or Path(_NAMES[format])
+    if path.exists() and not force:
+        raise DataError(f"--output: expected the name of a new file, found {path}; give another, or --force")
+    write, what = (export_trace, "slices") if format == "perfetto" else (export_csv, "rows")
+    count = write(required(sources, "directory of stores"), path)
+    print(f"wrote {path}: {count} {what}")

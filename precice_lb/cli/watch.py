@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Literal
 
 from precice_lb.cli.app import app
 from precice_lb.cli.flow import print_result
+from precice_lb.cli.options import named_values
 from precice_lb.exceptions import DataError
 
 if TYPE_CHECKING:
@@ -177,21 +178,14 @@ def _print(snapshot: Snapshot, format: str) -> None:
 
 def _limits(texts: Sequence[str]) -> dict[str, float]:
     """Read ``gain=0.1,waiting=0.3``."""
-    limits = {}
-    for text in texts:
-        for part in text.split(","):
-            name, _, number = part.partition("=")
-            try:
-                limit = float(number)
-            except ValueError:
-                limit = -1.0
-            if name.strip() not in _MEASURES or not 0 < limit < 1:
-                raise DataError(
-                    "--threshold: expected gain, waiting or drift and a share between 0 and 1, such as gain=0.1 for "
-                    f"10 %, found {part!r}"
-                )
-            limits[name.strip()] = limit
-    return limits
+
+    def limit(name: str, value: float | str) -> float:
+        if name not in _MEASURES or not 0 < float(value) < 1:
+            raise ValueError(name)
+        return float(value)
+
+    expected = "gain, waiting or drift and a share between 0 and 1, such as gain=0.1 for 10 %"
+    return named_values(texts, "--threshold", expected, limit)
 
 
 def _reached(snapshot: Snapshot, limits: dict[str, float]) -> bool:

@@ -8,7 +8,8 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
-from precice_lb.calibrate import CampaignStarted, Event, RunFinished, RunStarted
+from precice_lb.calibrate import Event
+from precice_lb.calibrate.campaign import CampaignStarted, RunFinished, RunStarted
 from precice_lb.report.text import visible
 
 __all__ = ["CampaignProgress"]

@@ -18,15 +18,8 @@ import pytest
 from calibrate_helpers import CONFIGURATION, SOLVER, write_case, write_study
 from conftest import FULL_COUNTS
 
-from precice_lb.calibrate import (
-    CampaignStarted,
-    Event,
-    RunFinished,
-    RunStarted,
-    print_event,
-    read_study,
-    run_campaign,
-)
+from precice_lb.calibrate import Event, read_study, run_campaign
+from precice_lb.calibrate.campaign import CampaignStarted, RunFinished, RunStarted, print_event
 from precice_lb.calibrate.design import split_key
 from precice_lb.calibrate.processes import TOKEN_VARIABLE, log_tail, stop_token
 from precice_lb.calibrate.state import CampaignState, RunRecord

@@ -9,8 +9,7 @@ from conftest import FULL_COUNTS
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from precice_lb.calibrate.design import FixedDesign
-from precice_lb.calibrate.design_fixed import space_filling_splits
+from precice_lb.calibrate.design import FixedDesign, space_filling_splits
 from precice_lb.exceptions import InfeasibleError
 
 

@@ -9,12 +9,11 @@ import pytest
 from calibrate_helpers import CONFIGURATION, write_case, write_study
 from store_helpers import row, write_store
 
-from precice_lb.calibrate import CampaignResult, RunRecord, Study, read_study
-from precice_lb.calibrate.design import Proposal
-from precice_lb.calibrate.design_fixed import doubling_splits, grid_splits
+from precice_lb.calibrate import CampaignResult, Study, read_study
+from precice_lb.calibrate.design import Proposal, doubling_splits, grid_splits
 from precice_lb.calibrate.design_study import AdaptiveDesign, design_of
-from precice_lb.calibrate.measured import measured_runs
-from precice_lb.calibrate.state import CampaignState
+from precice_lb.calibrate.result import measured_runs
+from precice_lb.calibrate.state import CampaignState, RunRecord
 from precice_lb.emulation import CostLaw
 from precice_lb.exceptions import StudyError
 from precice_lb.recommend import recommend

@@ -14,10 +14,10 @@ from calibrate_helpers import SOLVER, write_case, write_study
 from precice_lb.calibrate import Event, RunPlan, Task, read_study, run_campaign
 from precice_lb.calibrate.launchers import make_launcher
 from precice_lb.calibrate.launchers.slurm import SlurmLauncher
+from precice_lb.calibrate.launchers.template import job_number
 from precice_lb.calibrate.plan import LauncherOptions
 from precice_lb.calibrate.processes import run_processes
-from precice_lb.calibrate.schedulers.base import read_exits
-from precice_lb.calibrate.schedulers.command import job_number
+from precice_lb.calibrate.schedulers import read_exits
 from precice_lb.calibrate.schedulers.slurm import outside_of_jobs
 from precice_lb.calibrate.state import CampaignState
 from precice_lb.exceptions import CalibrationError
@@ -227,7 +227,7 @@ def test_a_job_that_fails_ends_its_partner_and_says_why(tmp_path: Path) -> None:
 
 
 def test_a_submission_that_does_not_wait_is_told_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("precice_lb.calibrate.schedulers.base._SETTLE_SECONDS", 0.5)
+    monkeypatch.setattr("precice_lb.calibrate.schedulers._SETTLE_SECONDS", 0.5)
     study = read_study(template_study(tmp_path, SUBMITTED.replace("bash {script}", "true")))
     with pytest.raises(CalibrationError, match=r"true ended before its script did"):
         run_campaign(study, tmp_path / "campaign", report=quiet)
@@ -329,7 +329,7 @@ def run_script(directory: Path, text: str, seconds: float = 250.0) -> None:
 
 
 def test_participants_that_do_not_listen_are_killed(tmp_path: Path) -> None:
-    from precice_lb.calibrate.schedulers.script import body
+    from precice_lb.calibrate.schedulers import body
 
     deaf = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(300)"
     lines = [

@@ -11,11 +11,16 @@ import pytest
 
 from precice_lb.calibrate import RunPlan, Task
 from precice_lb.calibrate.launchers import make_launcher
-from precice_lb.calibrate.launchers.cores import available_cores
-from precice_lb.calibrate.launchers.hosts import read_hosts
 from precice_lb.calibrate.launchers.local import MpiexecLauncher
-from precice_lb.calibrate.launchers.mpi import MPIFamily, MPILibrary, find_mpiexec, mpi_library
-from precice_lb.calibrate.launchers.srun import allocated_cpus
+from precice_lb.calibrate.launchers.resources import (
+    MPIFamily,
+    MPILibrary,
+    available_cores,
+    find_mpiexec,
+    mpi_library,
+    read_hosts,
+)
+from precice_lb.calibrate.launchers.slurm import allocated_cpus
 from precice_lb.calibrate.plan import LauncherOptions
 from precice_lb.exceptions import CalibrationError
 from precice_lb.plugins import LAUNCHERS

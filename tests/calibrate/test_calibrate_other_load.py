@@ -12,9 +12,9 @@ from types import SimpleNamespace
 import pytest
 from calibrate_helpers import SOLVER, write_case, write_study
 
-from precice_lb.calibrate import RunFinished, read_study, run_campaign
-from precice_lb.calibrate.events import Event
-from precice_lb.calibrate.other_load import NOTICEABLE, OtherLoad
+from precice_lb.calibrate import read_study, run_campaign
+from precice_lb.calibrate.campaign import Event, RunFinished
+from precice_lb.calibrate.processes import NOTICEABLE, OtherLoad
 
 pytestmark = pytest.mark.skipif(not Path("/proc/stat").exists(), reason="needs the kernel's times of Linux")
 
@@ -47,9 +47,9 @@ def test_a_busy_program_is_seen() -> None:
 
 def test_what_own_processes_used_is_not_other_load(monkeypatch: pytest.MonkeyPatch) -> None:
     now = {"monotonic": 100.0, "busy": 50.0, "own": 20.0}
-    monkeypatch.setattr("precice_lb.calibrate.other_load.time", SimpleNamespace(monotonic=lambda: now["monotonic"]))
-    monkeypatch.setattr("precice_lb.calibrate.other_load._busy_seconds", lambda: now["busy"])
-    monkeypatch.setattr("precice_lb.calibrate.other_load._own_seconds", lambda: now["own"])
+    monkeypatch.setattr("precice_lb.calibrate.processes.time", SimpleNamespace(monotonic=lambda: now["monotonic"]))
+    monkeypatch.setattr("precice_lb.calibrate.processes._busy_seconds", lambda: now["busy"])
+    monkeypatch.setattr("precice_lb.calibrate.processes._own_seconds", lambda: now["own"])
     others = OtherLoad()
     now.update(monotonic=110.0, busy=67.0, own=32.0)
     assert others.cores() == pytest.approx(0.5)
@@ -61,7 +61,7 @@ def test_own_children_are_not_other_load(monkeypatch: pytest.MonkeyPatch) -> Non
     subprocess.run(spinning(1.0), check=True)
     share = (busy_seconds() - used) / (time.monotonic() - began)
     found = others.cores()
-    monkeypatch.setattr("precice_lb.calibrate.other_load._own_seconds", lambda: others._own)
+    monkeypatch.setattr("precice_lb.calibrate.processes._own_seconds", lambda: others._own)
     everything = others.cores()
     assert found is not None
     assert everything is not None

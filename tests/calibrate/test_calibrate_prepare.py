@@ -14,8 +14,10 @@ import pytest
 from calibrate_helpers import SOLVER, write_case, write_study
 from rich.console import Console
 
-from precice_lb.calibrate import CampaignStarted, Event, RunFinished, RunRecord, RunStarted, read_study, run_campaign
-from precice_lb.calibrate.case import copy_case
+from precice_lb.calibrate import Event, read_study, run_campaign
+from precice_lb.calibrate.campaign import CampaignStarted, RunFinished, RunStarted
+from precice_lb.calibrate.prepare import copy_case
+from precice_lb.calibrate.state import RunRecord
 from precice_lb.exceptions import CalibrationError, StudyError
 from precice_lb.report.progress import CampaignProgress
 

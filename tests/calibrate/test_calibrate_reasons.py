@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from precice_lb.calibrate.reasons import lost_partner, reasons
+from precice_lb.calibrate.evidence import lost_partner, reasons
 
 OPENFOAM = """\
 Time = 0.01

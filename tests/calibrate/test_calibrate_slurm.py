@@ -18,7 +18,8 @@ from calibrate_helpers import SOLVER, write_case, write_study
 from conftest import FULL_COUNTS
 from slurm_helpers import ask, running_slurm, wait_until
 
-from precice_lb.calibrate import CampaignResult, Event, RunResumed, read_study, run_campaign
+from precice_lb.calibrate import CampaignResult, Event, read_study, run_campaign
+from precice_lb.calibrate.campaign import RunResumed
 from precice_lb.calibrate.state import CampaignState
 from precice_lb.dataset import load_measurements
 from precice_lb.exceptions import CalibrationError

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 from calibrate_helpers import write_case, write_study
 
-from precice_lb.calibrate import CampaignWarned, Event, read_study, run_campaign
+from precice_lb.calibrate import Event, read_study, run_campaign
+from precice_lb.calibrate.campaign import CampaignWarned
 from precice_lb.calibrate.launchers import make_launcher
 from precice_lb.calibrate.solver_mpi import linked_mpi, mpi_mismatches, mpi_of_python
 

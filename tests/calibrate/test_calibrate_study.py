@@ -211,7 +211,7 @@ LEFT = '"python solver.py Left"'
         (("[budget]", "[machine]\nallow = { Left = [9] }\n[budget]"), r"machine: .*Left.*9"),
         (
             ("[budget]", "splits = [{Left=3, Right=1}]\n[machine]\nmultiple = { Left = 2 }\n[budget]"),
-            r"runs\.splits\[1\]: \[machine\] does not allow 'Left' 3 ranks",
+            r"runs\.splits\[1\]: expected ranks for 'Left' that \[machine\] allows \(2, 4\), found 3",
         ),
         (("[budget]", "[budget"), r"not a TOML file: .*line \d+"),
     ],

@@ -165,11 +165,19 @@ def _summary_problems(name: Name) -> list[str]:
     return [] if summary.rstrip().endswith((".", "?", ":")) else [f"summary without an end: {summary!r}"]
 
 
+def _helped(annotation: Any) -> bool:
+    return any(getattr(each, "help", None) for each in getattr(annotation, "__metadata__", ()))
+
+
 def _parameter_problems(name: Name, *, strict: bool) -> list[str]:
     if name.kind != "function":
         return []
     wanted = _parameters(name.value, method=name.owner is not None)
     found = _described(_parsed(name), "param")
+    if found and name.value.__module__.startswith("precice_lb.cli."):
+        # An option of several subcommands brings its help along.
+        annotations = inspect.get_annotations(name.value, eval_str=True)
+        found += [each for each in wanted if each not in found and _helped(annotations[each])]
     if sorted(found) == sorted(wanted) or (not strict and not found):
         return []
     return [f"describes parameters {found}, takes {wanted}"]

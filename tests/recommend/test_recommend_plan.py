@@ -354,7 +354,7 @@ def test_options_that_make_no_sense_are_one_line(
 
 
 def test_options_reach_the_machine() -> None:
-    from precice_lb.cli.machine import Machine
+    from precice_lb.cli.options import Machine
 
     def machine_constraints(ranks: int | None, given: Machine, names: list[str]) -> tuple[int, Constraints | None]:
         return Constraints(**given.words(names)).constraints(ranks)

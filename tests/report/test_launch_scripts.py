@@ -13,7 +13,7 @@ import pytest
 from calibrate_helpers import write_case, write_study
 
 from precice_lb.calibrate import read_study
-from precice_lb.calibrate.launchers.cores import available_cores
+from precice_lb.calibrate.launchers.resources import available_cores
 from precice_lb.cli import main
 from precice_lb.exceptions import DataError
 from precice_lb.report.launch_scripts import write_launch_scripts
@@ -185,11 +185,14 @@ def test_the_command_takes_the_campaign_s_recommendation_or_a_split(
 @pytest.mark.parametrize(
     ("split", "message"),
     [
-        ("Left=2,Right=4", "expected at most 4 ranks in all, found 6; change the split, or budget.ranks in "),
-        ("Left=3,Right=1", "expected 1 to 2 ranks for Left, found 3; change the split, or the bounds of Left "),
-        ("Left=1,Right=3", "expected ranks for Right that [machine] allows (2, 4), found 3; change the split, or "),
-        ("Left=1,Right=5", "expected 1 to 4 ranks for Right, found 5; change the split, or "),
-        ("Left=1", "expected ranks for Left, Right, found them for Left; name each once"),
+        (
+            "Left=2,Right=4",
+            "expected at most the 4 ranks of the budget, found 6; change the split, or budget.ranks ",
+        ),
+        ("Left=3,Right=1", "expected 1 to 2 ranks for 'Left', found 3; change the split, or the bounds of 'Left' "),
+        ("Left=1,Right=3", "expected ranks for 'Right' that [machine] allows (2, 4), found 3; change the split, or "),
+        ("Left=1,Right=5", "expected 1 to 4 ranks for 'Right', found 5; change the split, or "),
+        ("Left=1", "no ranks for participant 'Right'; name each once"),
         ("Left=1,Wrong=1", "expected one of the participants Left, Right, found 'Wrong'"),
         ("Left=1,Right=0", "expected participant=a whole number above 0"),
         ("Left=1,Right=1.5", "expected participant=a whole number above 0"),
@@ -213,4 +216,4 @@ def test_a_recommendation_from_before_the_bounds_is_refused(tmp_path: Path, caps
     (tmp_path / "study-campaign").mkdir()
     (tmp_path / "study-campaign" / "recommendation.json").write_text('{"split": {"Left": 4, "Right": 4}}')
     assert main(["scripts", str(path)]) == 2
-    assert "recommendation.json: expected at most 4 ranks in all, found 8" in capsys.readouterr().err
+    assert "recommendation.json: expected at most the 4 ranks of the budget, found 8" in capsys.readouterr().err

@@ -1,16 +1,239 @@
-"""Launchers, by one registry: local ``mpiexec``, ``srun`` in an allocation, jobs of Slurm, and a user's template."""
+"""What a launcher is: it says how each participant of a run starts, and a scheduler takes the run as a job.
+
+A launcher is known by its name in `precice_lb.plugins.LAUNCHERS`. Whatever it starts, it tells beforehand as a list of
+tokens or as a script's text, so that a test can check the exact command before it is run for real.
+"""
 
 from __future__ import annotations
 
+import dataclasses
+import hashlib
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
-from precice_lb.calibrate.launchers.base import Launcher
-from precice_lb.calibrate.plan import LauncherOptions
+from precice_lb.calibrate.plan import LauncherOptions, RunPlan, Task
+from precice_lb.calibrate.processes import Outcome, run_processes
+from precice_lb.calibrate.schedulers import Scheduler, follow, job_lines
 from precice_lb.exceptions import CalibrationError
 from precice_lb.plugins import LAUNCHERS
 
 __all__ = ["Launcher", "launcher_class", "make_launcher"]
+
+
+class Launcher:
+    """Says with which command line each participant of a run starts; what else is here may be left as it is.
+
+    A subclass gives `command`. Runs are processes of this machine, or jobs of ``scheduler`` where a subclass sets one.
+
+    Parameters
+    ----------
+    options : LauncherOptions
+        The study's ``[launcher]`` table.
+    directory : Path
+        Where the campaign lives.
+
+    Raises
+    ------
+    CalibrationError
+        When something that the launcher needs is missing.
+    """
+
+    keys: ClassVar[frozenset[str]] = frozenset()
+    """Keys of the ``[launcher]`` table that this launcher knows, beside ``name``; others than ours are its own."""
+    many_nodes: ClassVar[bool] = False
+    """Whether participants may come to lie on different nodes."""
+
+    def __init__(self, options: LauncherOptions, directory: Path = Path()) -> None:
+        self.options = options
+        self.directory = directory
+        #: Name of what the campaign submits, its own among all campaigns.
+        self.label = f"precice-lb-{hashlib.sha256(str(directory).encode()).hexdigest()[:8]}"
+        #: Takes runs as jobs; None where they are processes of this machine.
+        self.scheduler: Scheduler | None = None
+
+    def command(self, plan: RunPlan, task: Task) -> list[str]:
+        """Return the command line of a participant, as tokens.
+
+        Parameters
+        ----------
+        plan : RunPlan
+            The run.
+        task : Task
+            One of its tasks.
+        """
+        raise NotImplementedError
+
+    def starts(self, plan: RunPlan) -> tuple[Task, ...]:
+        """Return the tasks of a run, each with the whole command line that starts it.
+
+        Parameters
+        ----------
+        plan : RunPlan
+            The run.
+        """
+        return tuple(dataclasses.replace(task, command=tuple(self.command(plan, task))) for task in plan.tasks)
+
+    def header(self, plan: RunPlan) -> str:
+        """Return what a job script says to the batch system.
+
+        Parameters
+        ----------
+        plan : RunPlan
+            The run.
+        """
+        return "#!/bin/bash\n"
+
+    def script(self, plan: RunPlan) -> str:
+        """Return the job script of a run.
+
+        Parameters
+        ----------
+        plan : RunPlan
+            The run.
+        """
+        return f"{self.header(plan)}{job_lines(plan, self.starts(plan), self.options.setup)}"
+
+    def files(self, plan: RunPlan) -> dict[Path, str]:
+        """Return the files that a run needs, with their text: the job script, where it is a job.
+
+        Parameters
+        ----------
+        plan : RunPlan
+            The run.
+        """
+        return {} if self.scheduler is None else {self._script(plan): self.script(plan)}
+
+    def environment(self, inherited: dict[str, str]) -> dict[str, str]:
+        """Return the environment of the commands: without what would mislead them, with what they need.
+
+        Parameters
+        ----------
+        inherited : dict of str to str
+            The campaign's own, with the study's variables.
+        """
+        return inherited
+
+    def check(self, tasks: Sequence[Task]) -> None:
+        """Refuse a split that cannot be placed.
+
+        Parameters
+        ----------
+        tasks : sequence of Task
+            One per participant, with its ranks.
+
+        Raises
+        ------
+        CalibrationError
+            Naming what is too small.
+        """
+
+    def check_ranks(self, ranks: int) -> None:
+        """Refuse a campaign whose largest run cannot be placed, before anything of it runs.
+
+        Parameters
+        ----------
+        ranks : int
+            Of all participants together.
+
+        Raises
+        ------
+        CalibrationError
+            Naming what is too small.
+        """
+
+    def reserve(self, largest: Sequence[Task], ranks: int) -> None:
+        """Get what all runs share.
+
+        Parameters
+        ----------
+        largest : sequence of Task
+            Every participant with its most ranks.
+        ranks : int
+            The most ranks of all together.
+        """
+
+    def run(self, plan: RunPlan, note: Callable[[str], None], job: str | None = None) -> Outcome:
+        """Run a plan to its end, and leave nothing running.
+
+        Parameters
+        ----------
+        plan : RunPlan
+            The run; `check` has passed.
+        note : callable
+            Called with the job's number as soon as there is one.
+        job : str, optional
+            The number under which a campaign that has ended submitted it: it is only waited for.
+
+        Returns
+        -------
+        Outcome
+            What the run's processes came to.
+        """
+        if job is None:
+            for path, text in self.files(plan).items():
+                path.write_text(text, encoding="utf-8")
+        if self.scheduler is not None:
+            return self._follow(self.scheduler, plan, job, note)
+        environment = self.environment(plan.environment())
+        well = False
+        try:
+            outcome = run_processes(self.starts(plan), environment, plan.token, plan.time_limit_seconds)
+            well = outcome.error is None
+        finally:
+            if not well:
+                self.stop(plan.token, None)
+        return outcome
+
+    @property
+    def resumes(self) -> bool:
+        """Whether runs go on without this process, so that a campaign started again can wait for them."""
+        return self.scheduler is not None and self.scheduler.resumes
+
+    def job_name(self, plan: RunPlan) -> str:
+        """Return the name of a run's job.
+
+        Parameters
+        ----------
+        plan : RunPlan
+            The run.
+        """
+        return f"{self.label}-{plan.name}"[:120]
+
+    def stop(self, token: str, job: str | None) -> None:
+        """Stop what an interrupted campaign left running beyond this machine's processes.
+
+        Parameters
+        ----------
+        token : str
+            Marks the run's processes.
+        job : str or None
+            Its number in a batch system.
+        """
+        if self.scheduler is not None and job is not None:
+            self.scheduler.cancel(job)
+
+    def close(self) -> None:
+        """Give back what is held between runs."""
+
+    def _follow(self, scheduler: Scheduler, plan: RunPlan, job: str | None, note: Callable[[str], None]) -> Outcome:
+        """Submit a run, unless it is a job already, and wait for its end; an interrupt cancels it."""
+        submitted = None
+        try:
+            if job is None:
+                job = submitted = scheduler.submit(plan, self._script(plan))
+            return follow(scheduler, plan, job, note)
+        except KeyboardInterrupt:
+            # It may have come between the submission and its answer.
+            if (left := scheduler.find(self.job_name(plan)) if job is None else scheduler.number(job)) is not None:
+                scheduler.cancel(left)
+            raise
+        finally:
+            if submitted is not None:
+                scheduler.close(submitted)
+
+    def _script(self, plan: RunPlan) -> Path:
+        return plan.directory / "job.sh"
 
 
 def launcher_class(name: str) -> type[Launcher]:

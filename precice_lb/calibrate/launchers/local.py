@@ -7,10 +7,18 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
-from precice_lb.calibrate.launchers.base import Launcher
-from precice_lb.calibrate.launchers.cores import available_cores, core_list, disjoint_cores, require_cores
-from precice_lb.calibrate.launchers.hosts import disjoint_hosts, read_hosts
-from precice_lb.calibrate.launchers.mpi import MPIFamily, find_mpiexec, mpi_library
+from precice_lb.calibrate.launchers import Launcher
+from precice_lb.calibrate.launchers.resources import (
+    MPIFamily,
+    available_cores,
+    core_list,
+    disjoint_cores,
+    disjoint_hosts,
+    find_mpiexec,
+    mpi_library,
+    read_hosts,
+    require_cores,
+)
 from precice_lb.calibrate.plan import LauncherOptions, RunPlan, Task, file_name
 from precice_lb.exceptions import CalibrationError
 from precice_lb.plural import plural

@@ -1,7 +1,323 @@
-"""Batch systems that take runs as jobs: Slurm, and a user's own commands."""
+"""A run as a job of a batch system: its script, what a batch system can do, and following a job to its end."""
 
 from __future__ import annotations
 
-from precice_lb.calibrate.schedulers.base import Scheduler
+import shlex
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
 
-__all__ = ["Scheduler"]
+from precice_lb.calibrate.plan import RUN_VARIABLES, RunPlan, Task
+from precice_lb.calibrate.processes import Outcome, ending
+from precice_lb.exceptions import CalibrationError
+
+__all__ = [
+    "EXIT_FILE",
+    "JOB_LOG",
+    "Exits",
+    "Scheduler",
+    "body",
+    "exports",
+    "follow",
+    "here_document",
+    "job_lines",
+    "read_exits",
+]
+
+JOB_LOG = "job.log"
+EXIT_FILE = "exits"
+"""What a job leaves behind of how its participants ended: a file of ``begin``, ``exit`` and ``end`` lines."""
+
+_FIRST_PAUSE_SECONDS = 0.5
+_FILE_POLL_SECONDS = 0.2
+# How long a batch system may not answer before a run is given up.
+_SILENCE_SECONDS = 1800.0
+# How long the last words of a job may take through a shared file system.
+_SETTLE_SECONDS = 5.0
+
+
+class Scheduler:
+    """A batch system: takes a run's script as a job, tells the job's states, and cancels it.
+
+    A subclass gives `submit`, `poll` and `cancel`; what else is here need not be touched.
+    """
+
+    live: ClassVar[frozenset[str]] = frozenset({"PENDING", "RUNNING"})
+    """What `poll` says of a job that has not ended."""
+    fine: ClassVar[frozenset[str]] = frozenset({"COMPLETED", "FAILED"})
+    """What it says of one whose script came to its end; any other state is the error of the run."""
+    longest_pause: ClassVar[float] = 15.0
+    """Seconds between two calls of `poll` in the long run."""
+    resumes: ClassVar[bool] = True
+    """Whether jobs go on without this process, so that a campaign started again can wait for them."""
+    cancels: bool = True
+    """Whether `cancel` does anything."""
+
+    def submit(self, plan: RunPlan, script: Path) -> str:
+        """Return the job as which a run was submitted.
+
+        Parameters
+        ----------
+        plan : RunPlan
+            The run.
+        script : Path
+            Its job script.
+        """
+        raise NotImplementedError
+
+    def poll(self, job: str) -> Sequence[str] | None:
+        """Return the states of the job's components: none where it is forgotten, None where there is no answer.
+
+        Parameters
+        ----------
+        job : str
+            As `submit` returned it.
+        """
+        raise NotImplementedError
+
+    def cancel(self, job: str) -> None:
+        """Cancel a job; one that has ended is none.
+
+        Parameters
+        ----------
+        job : str
+            Its number.
+        """
+        raise NotImplementedError
+
+    def find(self, name: str) -> str | None:
+        """Return a job that waits or runs, by its name; None where there is none, or that cannot be told.
+
+        Parameters
+        ----------
+        name : str
+            Of the job.
+        """
+        return None
+
+    def number(self, job: str) -> str | None:
+        """Return the number by which the batch system knows a job, None as long as it has not been told.
+
+        Parameters
+        ----------
+        job : str
+            As `submit` returned it.
+        """
+        return job
+
+    def describe(self, job: str) -> str:
+        """Return what to call a job in messages.
+
+        Parameters
+        ----------
+        job : str
+            As `submit` returned it.
+        """
+        return f"job {job}"
+
+    def close(self, job: str) -> None:
+        """Let go of what `submit` has begun on this machine.
+
+        Parameters
+        ----------
+        job : str
+            As `submit` returned it.
+        """
+
+
+@dataclass(frozen=True)
+class Exits:
+    """Exit codes by participant in the order of their ends, and the seconds from begin to end (None: no end yet)."""
+
+    codes: dict[str, int]
+    begun: bool
+    seconds: float | None
+
+    @property
+    def ended(self) -> bool:
+        """Whether the job's script came to its end."""
+        return self.seconds is not None
+
+    def outcome(self) -> Outcome:
+        """Say how the run ended; the first that failed is to blame."""
+        failed = next(((name, code) for name, code in self.codes.items() if code), None)
+        if failed is None:
+            return Outcome(self.seconds or 0.0)
+        # A shell tells of a signal as 128 and its number.
+        code = 128 - failed[1] if failed[1] > 128 else failed[1]
+        return Outcome(self.seconds or 0.0, f"{failed[0]} {ending(code)}", (failed[0],))
+
+
+def read_exits(path: Path) -> Exits:
+    """Read the file; what is not there, or only begun, counts as not ended."""
+    codes: dict[str, int] = {}
+    begin = end = None
+    try:
+        lines = path.read_text(encoding="utf-8").split("\n")
+    except OSError:
+        lines = []
+    for line in lines[:-1]:  # behind the last line break may be a part of a line
+        kind, _, rest = line.partition(" ")
+        if kind == "begin":
+            begin = float(rest)
+        elif kind == "end":
+            end = float(rest)
+        elif kind == "exit":
+            code, _, name = rest.partition(" ")
+            codes[name] = int(code)
+    seconds = None if end is None else max(0.0, end - (end if begin is None else begin))
+    return Exits(codes, begin is not None, seconds)
+
+
+def follow(scheduler: Scheduler, plan: RunPlan, job: str, note: Callable[[str], None]) -> Outcome:
+    """Wait for a job's end; its time counts from when it begins, not while it waits for its turn.
+
+    ``note`` is called with the job's number as soon as there is one.
+    """
+    path = plan.directory / EXIT_FILE
+    pause = _FIRST_PAUSE_SECONDS
+    asked = heard = time.monotonic() - pause
+    running_since: float | None = None
+    number: str | None = None
+
+    def tell_number() -> None:
+        nonlocal number
+        if number is None and (number := scheduler.number(job)) is not None:
+            note(number)
+
+    tell_number()
+    while not (exits := read_exits(path)).ended:
+        tell_number()
+        now = time.monotonic()
+        if now - asked >= pause:
+            asked, pause = now, min(1.3 * pause, scheduler.longest_pause)
+            answer = scheduler.poll(job)
+            if answer is not None:
+                heard = now
+                if not scheduler.live.intersection(answer):
+                    return _ended(scheduler, plan, job, answer)
+            elif now - heard > _SILENCE_SECONDS:
+                text = f"{scheduler.describe(job)}: no answer from the batch system for {_SILENCE_SECONDS:g} s"
+                return Outcome(0.0, text + _cancelled(scheduler, plan, job))
+        if running_since is None and exits.begun:
+            running_since = now
+        if running_since is not None and now - running_since > plan.time_limit_seconds:
+            blame = tuple(task.participant for task in plan.tasks if task.participant not in exits.codes)
+            text = f"{' and '.join(blame)} still ran at the time limit of {plan.time_limit_seconds:g} s"
+            return Outcome(now - running_since, text + _cancelled(scheduler, plan, job), blame, timed_out=True)
+        time.sleep(_FILE_POLL_SECONDS)
+    tell_number()
+    # A job that is cancelled or loses a node may still note how its participants ended: srun's exit code is 0 after the
+    # loss of a node.
+    end = time.monotonic() + _SETTLE_SECONDS
+    while (answer := scheduler.poll(job)) is None or scheduler.live.intersection(answer):
+        if time.monotonic() > end:
+            return exits.outcome()
+        time.sleep(_FILE_POLL_SECONDS)
+    return _ended(scheduler, plan, job, answer)
+
+
+def _cancelled(scheduler: Scheduler, plan: RunPlan, job: str) -> str:
+    """Cancel a job; return what to add to its error where that is not possible."""
+    if not scheduler.cancels:
+        return ""
+    try:
+        if (number := scheduler.number(job)) is None:
+            raise CalibrationError(
+                f"expected the job's number in what its submission printed ({plan.directory / JOB_LOG}), found none; "
+                "launcher.job_number may say how to find it"
+            )
+        scheduler.cancel(number)
+    except CalibrationError as error:
+        return f"; it was not cancelled, do so by hand: {error}"
+    return ""
+
+
+def _ended(scheduler: Scheduler, plan: RunPlan, job: str, states: Sequence[str]) -> Outcome:
+    """Judge a job that the batch system says has ended, by what it left and by its state."""
+    path = plan.directory / EXIT_FILE
+    end = time.monotonic() + _SETTLE_SECONDS
+    while not (exits := read_exits(path)).ended and time.monotonic() < end:
+        time.sleep(_FILE_POLL_SECONDS)
+    bad = sorted(set(states) - scheduler.fine)
+    if exits.ended and not bad:
+        return exits.outcome()
+    blame = tuple(task.participant for task in plan.tasks)
+    how = f"ended as {', '.join(bad)}" if bad else "ended before its script did"
+    return Outcome(exits.seconds or 0.0, f"{scheduler.describe(job)} {how}", blame, timed_out="TIMEOUT" in bad)
+
+
+_BODY = """\
+declare -A names
+status=0
+start() {{  # name, directory, log, command and its arguments
+  local name=$1 directory=$2 log=$3
+  shift 3
+  (cd "$directory" && exec "$@") </dev/null >>"$log" 2>&1 &
+  names[$!]=$name
+}}
+trap 'kill "${{!names[@]}}" 2>/dev/null' INT TERM
+
+{starts}
+
+# The first participant that fails decides: its partners would wait for it for ever. They have {grace} s to say so.
+while [ "${{#names[@]}}" -gt 0 ]; do
+  running=" $(jobs -rp | tr '\\n' ' ')"
+  for pid in "${{!names[@]}}"; do
+    case $running in *" $pid "*) continue ;; esac
+    wait "$pid"
+    code=$?
+    echo "exit $code ${{names[$pid]}}"{exits}
+    unset "names[$pid]"
+    if [ "$code" -ne 0 ] && [ "$status" -eq 0 ]; then
+      status=$code
+      failed=$SECONDS
+    fi
+  done
+  if [ "$status" -ne 0 ] && [ "${{#names[@]}}" -gt 0 ]; then
+    [ $((SECONDS - failed)) -lt {grace} ] || kill "${{!names[@]}}" 2>/dev/null
+    [ $((SECONDS - failed)) -lt {kill_after} ] || kill -KILL "${{!names[@]}}" 2>/dev/null
+  fi
+  sleep 0.2
+done
+"""
+
+
+def exports(variables: Mapping[str, str]) -> str:
+    """Return lines that set environment variables."""
+    return "".join(f"export {name}={shlex.quote(value)}\n" for name, value in variables.items())
+
+
+def here_document(path: str, text: str) -> str:
+    """Return lines that write a file; ``path`` may be an expression of the shell."""
+    return f"cat >{path} <<'END'\n{text}END\n"
+
+
+def body(tasks: Sequence[Task], *, exit_file: Path | None = None, grace: int = 2, kill_after: int = 12) -> str:
+    """Return the lines (bash 4.3 or newer) that run all tasks and set ``status``.
+
+    ``status`` is the exit code of the first participant that failed, else 0. Paths may be relative to the script's.
+    """
+    starts = "\n".join(
+        f"start {shlex.quote(task.participant)} {shlex.quote(str(task.directory))} {shlex.quote(str(task.log))} \\\n"
+        f"  {shlex.join(task.command)}"
+        for task in tasks
+    )
+    exits = "" if exit_file is None else f" >>{shlex.quote(str(exit_file))}"
+    return _BODY.format(starts=starts, exits=exits, grace=grace, kill_after=kill_after)
+
+
+def job_lines(plan: RunPlan, tasks: Sequence[Task], setup: Sequence[str] = ()) -> str:
+    """Return the lines of a job script behind its header: the run from begin to end, with its exit codes noted."""
+    exits = plan.directory / EXIT_FILE
+    file = shlex.quote(str(exits))
+    before = "".join(f"{line}\n" for line in setup)
+    return (
+        f"{before}unset {' '.join(RUN_VARIABLES)}\n{exports(plan.variables)}\n"
+        f'echo "begin $(date +%s.%N)" >>{file}\n\n'
+        f"{body(tasks, exit_file=exits)}"
+        f'echo "end $(date +%s.%N)" >>{file}\n'
+        'exit "$status"\n'
+    )

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from precice_lb.calibrate.plan import RunPlan
-from precice_lb.calibrate.schedulers.base import Scheduler
+from precice_lb.calibrate.schedulers import Scheduler
 from precice_lb.exceptions import CalibrationError
 
 __all__ = [
