@@ -16,7 +16,6 @@ from precice_lb.exceptions import DataError
 from precice_lb.plugins import DEFAULT_LEARNER, LEARNERS
 
 if TYPE_CHECKING:
-    import precice_lb.recommend
     from precice_lb.dataset import Measurements
     from precice_lb.schedule import Schedule
     from precice_lb.split import SharedCores
