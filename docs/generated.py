@@ -27,7 +27,7 @@ __all__ = ["fill", "relinked", "rooms", "unlinked", "write_pages"]
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
 # Modules below a room that users meet too.
-_MORE_ROOMS = ("ingest.profiling", "store.schema", "store.metadata", "store.reader", "store.merge")
+_MORE_ROOMS = ("ingest.profiling", "store.reader", "store.merge")
 # Files outside that are pages here.
 _PAGES = {
     "configs/README.md": "reference/study.md",

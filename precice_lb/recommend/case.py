@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from precice_lb.dataset import MeasuredRun, Measurements
+from precice_lb.dataset.records import MeasuredRun, Measurements
 from precice_lb.exceptions import DataError
 from precice_lb.models.base import learners_of_parameters
 

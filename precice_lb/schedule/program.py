@@ -12,7 +12,7 @@ from fractions import Fraction
 from typing import Literal, NamedTuple
 
 from precice_lb.exceptions import ScheduleError
-from precice_lb.precice_xml import Configuration, CouplingScheme
+from precice_lb.precice_xml.records import Configuration, CouplingScheme
 from precice_lb.schedule.periods import period_of
 
 __all__ = ["Channel", "Operation", "Program", "parallel_programs", "programs_of", "serial_programs"]

@@ -98,7 +98,7 @@ def told_damage(path: Path) -> Iterator[None]:
     """Turn whatever a damaged or foreign file raises into one error with its name."""
     try:
         yield
-    except (OSError, KeyError, RuntimeError) as error:
+    except (OSError, KeyError, RuntimeError, TypeError, ValueError) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise StoreError(
             f"{path}: expected a store written by precice_lb, found a file that cannot be read as one ({reason}); "
