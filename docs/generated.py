@@ -79,6 +79,8 @@ def fill(app: Sphinx, docname: str, source: list[str]) -> None:
     def put(match: re.Match[str]) -> str:
         kind, name = match.groups()
         if kind == "generated":
+            # Another list of rooms is another page.
+            app.env.note_dependency(__file__)
             return _GENERATORS[name]()
         path = ROOT / name
         app.env.note_dependency(str(path))
