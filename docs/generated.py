@@ -27,7 +27,7 @@ __all__ = ["fill", "packages", "relinked", "unlinked", "write_pages"]
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
 # Modules below a package that users meet too.
-_MORE_MODULES = ("ingest.profiling", "store.schema", "store.metadata", "store.reader", "store.merge")
+_MORE_MODULES = ("ingest.profiling", "store.reader", "store.merge")
 # Files outside that are pages here.
 _PAGES = {
     "configs/README.md": "reference/study.md",
@@ -79,6 +79,8 @@ def fill(app: Sphinx, docname: str, source: list[str]) -> None:
     def put(match: re.Match[str]) -> str:
         kind, name = match.groups()
         if kind == "generated":
+            # Another list of rooms is another page.
+            app.env.note_dependency(__file__)
             return _GENERATORS[name]()
         path = ROOT / name
         app.env.note_dependency(str(path))

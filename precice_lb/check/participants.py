@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precice_lb.check.records import Finding, Health
-from precice_lb.dataset import CoupledRun, ParticipantRun, warmup_found
+from precice_lb.dataset import CoupledRun, ParticipantRun
+from precice_lb.dataset.runs import warmup_found
 from precice_lb.dataset.series import LEAST_WINDOWS, Drift, Spread, drift_of, outliers_of, spread_of
 from precice_lb.plural import plural
 

@@ -12,7 +12,7 @@ import numpy as np
 from precice_lb.check.participants import check_participant, judged_windows, percent
 from precice_lb.check.records import DRIFT, CheckResult, Finding, Health
 from precice_lb.dataset import CoupledRun
-from precice_lb.dataset.remarks import missing, unfinished
+from precice_lb.dataset.runs import missing, unfinished
 from precice_lb.dataset.series import UNLIKELY, shared_slowness, spread_of
 from precice_lb.plural import plural
 

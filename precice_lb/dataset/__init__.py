@@ -7,24 +7,8 @@ solving; so the wait is taken from the ranks that receive data and subtracted fr
 
 from __future__ import annotations
 
-from precice_lb.dataset.distinct import distinct
-from precice_lb.dataset.records import CoupledRun, MeasuredRun, Measurements, ParticipantRun, load_imbalance
-from precice_lb.dataset.runs import DEFAULT_WARMUP_WINDOWS, load_runs, warmup_found
-from precice_lb.dataset.samples import load_measurements, measurements_from_runs, pooled_iterations
-from precice_lb.store.records import Complete
+from precice_lb.dataset.records import CoupledRun, Measurements, ParticipantRun
+from precice_lb.dataset.runs import load_runs
+from precice_lb.dataset.samples import load_measurements, measurements_from_runs
 
-__all__ = [
-    "DEFAULT_WARMUP_WINDOWS",
-    "Complete",
-    "CoupledRun",
-    "MeasuredRun",
-    "Measurements",
-    "ParticipantRun",
-    "distinct",
-    "load_imbalance",
-    "load_measurements",
-    "load_runs",
-    "measurements_from_runs",
-    "pooled_iterations",
-    "warmup_found",
-]
+__all__ = ["CoupledRun", "Measurements", "ParticipantRun", "load_measurements", "load_runs", "measurements_from_runs"]

@@ -10,77 +10,87 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from precice_lb.dataset.places import Places, places_of
-from precice_lb.dataset.records import ParticipantRun, mean_known
+from precice_lb.dataset.records import ParticipantRun, mean_known, places_of
 from precice_lb.dataset.rows import Block, Layout, blocks, layout_of
 from precice_lb.store.reader import RankStore
 
-__all__ = ["ParticipantTimes", "move_to_wait", "participant_times", "steady_iterations"]
+__all__ = ["ParticipantTimes", "participant_times"]
 
 Seconds = NDArray[np.float64]
 
 
 @dataclass(eq=False)
 class ParticipantTimes:
-    """Seconds of one participant, reduced over its ranks.
+    """Seconds of one participant, reduced over its ranks, before it is known what a transfer between partners takes."""
 
-    Attributes
-    ----------
-    layout : Layout
-        Its windows and iterations.
-    metadata : dict
-        Metadata of the lowest recorded rank.
-    wait, busy : ndarray, shape (G,)
-        Of each iteration, the least wait of a rank that receives data, and the wall time without it.
-    overhead : ndarray, shape (G,)
-        Of each iteration, the mean overhead of the ranks that receive data.
-    hidden : float
-        Median seconds per iteration that counted as overhead at first and were waiting (`serial_pair`).
-    places : Places
-        Hosts of its ranks.
-    first_wait : float
-        The wait inside ``initialize``, likewise.
-    rank : dict of str to ndarray, shape (ranks,)
-        Mean seconds per window after warm-up: solve, mapping, wait, overhead.
-    least_overhead : float
-        Least overhead of an iteration after warm-up on a rank that receives data; NaN where it was not measured.
-    receiving : ndarray of bool, shape (ranks,)
-        Ranks whose wait is a wait for partners.
-    wall : ndarray, shape (G,)
-        Wall time of each iteration on the rank that took longest in all.
-    problems : dict of str to int
-        Why waits were not measured, with the number of ranks.
-    second : bool
-        Whether each wait, from the one in ``initialize`` on, is for the data of the iteration after the call.
-    """
-
+    group: Sequence[RankStore]
     layout: Layout
-    metadata: dict[str, Any]
+    warmup: int
+    # Of each iteration: the least wait of a rank that receives data, the wall time without it, the mean overhead of
+    # the ranks that receive data, and the wall time of the rank that took longest in all.
     wait: Seconds
     busy: Seconds
     overhead: Seconds
-    first_wait: float
-    rank: dict[str, Seconds]
-    least_overhead: float
-    receiving: NDArray[np.bool_]
     wall: Seconds
-    problems: dict[str, int]
+    # The wait inside ``initialize``, likewise.
+    first_wait: float
+    # Mean seconds per window after warm-up by rank: solve, mapping, wait, overhead.
+    rank: dict[str, Seconds]
+    # Least overhead of an iteration after warm-up on a rank that receives data; NaN where it was not measured.
+    least_overhead: float
+    # Ranks whose wait is a wait for partners.
+    receiving: NDArray[np.bool_]
+    # Whether each wait, from the one in ``initialize`` on, is for the data of the iteration after the call.
     second: bool
+    # Median seconds per iteration that counted as overhead at first and were waiting (`coupling`).
     hidden: float = 0.0
-    places: Places = field(default_factory=dict)
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        """Metadata of the lowest recorded rank."""
+        return self.group[0].metadata
 
     @property
     def receives(self) -> bool:
         """Whether some rank waits for a partner at all."""
         return bool(self.receiving.any())
 
-    def least_wait(self, warmup: int) -> float:
+    @property
+    def steady(self) -> NDArray[np.bool_]:
+        """The iterations of windows after warm-up, shape (G,)."""
+        return _of_windows_after(self.layout, self.warmup)
+
+    @property
+    def least_wait(self) -> float:
         """Least seconds that the participant waited in an iteration after warm-up; NaN if it never waits."""
-        steady = steady_iterations(self.layout, warmup)
-        waits = self.wait[steady & np.isfinite(self.wait)]
+        waits = self.wait[self.steady & np.isfinite(self.wait)]
         return float(waits.min()) if self.receives and len(waits) else np.nan
 
-    def run(self, floor: float, warmup: int) -> ParticipantRun:
+    @property
+    def problems(self) -> dict[str, int]:
+        """Why something was not measured, with the number of ranks that say so; their files' names count as one."""
+        found: Counter[str] = Counter()
+        for store in self.group:
+            data = store.metadata
+            if "timing_problem" in data:
+                found[data["timing_problem"].replace(f"-{data['rank']}-{data['size']}.", f"-*-{data['size']}.")] += 1
+        return dict(found.most_common())
+
+    def hide(self, hidden: Seconds) -> None:
+        """Count seconds of iterations as waiting that were overhead; of ranks, as much as windows hide in the mean."""
+        self.busy = self.busy - hidden
+        self.wait = self.wait + hidden
+        self.hidden = float(np.median(hidden[self.steady]))
+        layout, overhead = self.layout, self.rank["overhead"][self.receiving]
+        waited = _shifted(hidden, np.array(0.0), self.metadata) if self.second else hidden
+        after = layout.windows > self.warmup
+        moved, counted = (mean_known(layout.of_windows(seconds)[after]) for seconds in (hidden, waited))
+        if moved > 0:
+            share = np.minimum(overhead / moved, 1.0)
+            self.rank["overhead"][self.receiving] -= share * moved
+            self.rank["wait"][self.receiving] += share * counted
+
+    def run(self, floor: float) -> ParticipantRun:
         """Add the transfer floor."""
         layout, wait = self.layout, self.wait
         if self.second:
@@ -88,7 +98,7 @@ class ParticipantTimes:
             wait = np.where(np.isfinite(wait), _shifted(wait, np.array(self.first_wait), self.metadata), np.nan)
         own = self.busy + (floor if self.receives else 0.0)
         measured = bool(np.isfinite(self.busy).any())
-        steady = steady_iterations(layout, warmup)
+        steady = self.steady
         numbers = layout.iteration_numbers
         each = [steady & (numbers == number) for number in range(1, int(numbers.max(initial=0)) + 1)]
         return ParticipantRun(
@@ -110,7 +120,7 @@ class ParticipantTimes:
             iteration_wait=np.array([mean_known(wait[where]) for where in each]),
             timing_problems=self.problems,
             hidden_wait=self.hidden,
-            places=self.places,
+            places=places_of(self.group),
         )
 
 
@@ -126,7 +136,7 @@ def participant_times(group: Sequence[RankStore], warmup: int, *, second: bool =
     everyone, receivers = _Reduction.empty(layout), _Reduction.empty(layout)
     longest, wall = -np.inf, np.full(len(layout.iteration_starts), np.nan)
     steady = layout.windows > warmup
-    iterations_after = steady_iterations(layout, warmup)
+    iterations_after = _of_windows_after(layout, warmup)
     least_overhead = np.nan
     for block in blocks(units):
         overhead = layout.of_iterations(block.advance - block.mapping - block.wait)
@@ -152,32 +162,8 @@ def participant_times(group: Sequence[RankStore], warmup: int, *, second: bool =
     chosen = receivers if receiving.any() else everyone
     wait, busy, overhead, first_wait = chosen.result()
     return ParticipantTimes(
-        layout=layout,
-        metadata=metadata,
-        wait=wait,
-        busy=busy,
-        overhead=overhead,
-        first_wait=first_wait,
-        rank=rank,
-        least_overhead=least_overhead,
-        receiving=receiving,
-        wall=wall,
-        problems=_problems(group),
-        second=second,
-        places=places_of(group),
+        group, layout, warmup, wait, busy, overhead, wall, first_wait, rank, least_overhead, receiving, second
     )
-
-
-def move_to_wait(times: ParticipantTimes, hidden: Seconds, warmup: int) -> None:
-    """Count overhead of ranks that receive data as waiting, as much of it as windows hide in the mean."""
-    layout = times.layout
-    steady, overhead = layout.windows > warmup, times.rank["overhead"][times.receiving]
-    waited = _shifted(hidden, np.array(0.0), times.metadata) if times.second else hidden
-    moved, counted = (mean_known(layout.of_windows(seconds)[steady]) for seconds in (hidden, waited))
-    if moved > 0:
-        share = np.minimum(overhead / moved, 1.0)
-        times.rank["overhead"][times.receiving] -= share * moved
-        times.rank["wait"][times.receiving] += share * counted
 
 
 @dataclass(eq=False)
@@ -222,7 +208,7 @@ def _where_known(seconds: Seconds, waits: Seconds) -> Seconds:
     return np.where(known | ~known.any(axis=1, keepdims=True), seconds, np.nan)
 
 
-def steady_iterations(layout: Layout, warmup: int) -> NDArray[np.bool_]:
+def _of_windows_after(layout: Layout, warmup: int) -> NDArray[np.bool_]:
     """Tell the iterations of windows after warm-up."""
     return np.repeat(layout.windows > warmup, layout.iterations.astype(int))
 
@@ -236,16 +222,6 @@ def _shifted(waits: Seconds, first: Seconds, metadata: Mapping[str, Any]) -> Sec
         # Without a next window the last call waits only for partners in other schemes.
         moved[..., -1] += np.nan_to_num(waits[..., -1])
     return moved
-
-
-def _problems(group: Sequence[RankStore]) -> dict[str, int]:
-    """Count the ranks that say why something was not measured; a file name with their number counts as the same."""
-    found: Counter[str] = Counter()
-    for store in group:
-        data = store.metadata
-        if "timing_problem" in data:
-            found[data["timing_problem"].replace(f"-{data['rank']}-{data['size']}.", f"-*-{data['size']}.")] += 1
-    return dict(found.most_common())
 
 
 def _receives(block: Block, waits: Seconds) -> NDArray[np.bool_]:

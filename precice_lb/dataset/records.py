@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from precice_lb.dataset.places import Places, crowding
+from precice_lb.store.records import RankStore
 
-__all__ = ["CoupledRun", "MeasuredRun", "Measurements", "ParticipantRun", "load_imbalance", "mean_known"]
+__all__ = ["CoupledRun", "MeasuredRun", "Measurements", "ParticipantRun", "load_imbalance", "mean_known", "places_of"]
+
+Places: TypeAlias = Mapping[str, tuple[int, frozenset[int]]]
+"""By host, how many ranks were there, and the cores that any of them could run on."""
 
 # A participant whose compute time is less than this share of its windows sets nothing.
 NEGLIGIBLE = 0.01
@@ -154,7 +160,7 @@ class CoupledRun:
     @property
     def crowding(self) -> str:
         """Where more ranks ran than there were cores for them, in words; empty where that is not known."""
-        return crowding({name: part.places for name, part in self.participants.items()})
+        return _crowding({name: part.places for name, part in self.participants.items()})
 
     @property
     def imbalance(self) -> float:
@@ -165,31 +171,19 @@ class CoupledRun:
 
 @dataclass(frozen=True, eq=False)
 class MeasuredRun:
-    """What a coupled run measured at its split.
-
-    Attributes
-    ----------
-    name : str
-        Of the run.
-    split : dict of str to int
-        Ranks by participant.
-    window_seconds, standard_errors : dict of str to float
-        By participant, mean wall seconds of its windows after warm-up without outliers, with as many iterations per
-        window as all runs have in the mean; and the standard error.
-    compute_seconds : dict of str to float
-        By participant, its sample: compute seconds per window, from the median per iteration.
-    parameters : dict of str to dict
-        Of the case, by participant.
-    crowding : str
-        Where more ranks ran than there were cores for them, in words.
-    """
+    """What a coupled run measured at its split, ranks by participant."""
 
     name: str
     split: dict[str, int]
+    # By participant: mean wall seconds of its windows after warm-up without outliers, with as many iterations per
+    # window as all runs have in the mean, and the standard error of that.
     window_seconds: dict[str, float]
     standard_errors: dict[str, float]
+    # By participant, its sample: compute seconds per window, from the median per iteration.
     compute_seconds: dict[str, float]
+    # Of the case, by participant.
     parameters: dict[str, dict[str, Any]]
+    # Where more ranks ran than there were cores for them, in words.
     crowding: str = ""
 
 
@@ -243,18 +237,7 @@ class Measurements:
 
 
 def load_imbalance(costs: NDArray[np.float64]) -> float:
-    """Load imbalance (max - min) / max.
-
-    Parameters
-    ----------
-    costs : ndarray, shape (n,)
-        Seconds of ranks or participants; NaN is left out.
-
-    Returns
-    -------
-    float
-        Between 0 and 1; NaN if nothing is known.
-    """
+    """Return (max - min) / max of seconds, shape (n,), where they are known; NaN if nothing is."""
     known = costs[np.isfinite(costs)]
     if not len(known) or known.max() <= 0:
         return math.nan
@@ -265,3 +248,42 @@ def mean_known(values: NDArray[np.float64]) -> float:
     """Mean of what is known, shape (n,); NaN if nothing is."""
     known = values[np.isfinite(values)]
     return float(np.mean(known)) if len(known) else math.nan
+
+
+def places_of(group: Sequence[RankStore]) -> Places:
+    """Count the ranks of a participant by host; nothing where one does not say its cores, or emulates its load."""
+    ranks: Counter[str] = Counter()
+    cores: dict[str, frozenset[int]] = {}
+    for store in group:
+        data = store.metadata
+        if "cpus" not in data or "hostname" not in data or data.get("emulated_load"):
+            return {}
+        host = str(data["hostname"])
+        ranks[host] += 1
+        cores[host] = cores.get(host, frozenset()) | _cores(str(data["cpus"]))
+    return {host: (count, cores[host]) for host, count in ranks.items()}
+
+
+def _crowding(participants: Mapping[str, Places]) -> str:
+    """Say where more ranks ran than there were cores for them; empty where nobody shares one, or not all is known."""
+    if not all(participants.values()):
+        return ""
+    hosts = sorted({host for places in participants.values() for host in places})
+    found = []
+    for host in hosts:
+        there = {name: places[host] for name, places in participants.items() if host in places}
+        ranks = sum(count for count, _ in there.values())
+        cores = frozenset[int]().union(*(cpus for _, cpus in there.values()))
+        if ranks > len(cores):
+            found.append(
+                f"{ranks} ranks of {' and '.join(there)} shared {len(cores)} {'core' if len(cores) == 1 else 'cores'} "
+                f"of {host}"
+            )
+    return "; ".join(found)
+
+
+@lru_cache(maxsize=1024)
+def _cores(text: str) -> frozenset[int]:
+    """Read a list such as ``0-3,8``."""
+    ranges = (part.partition("-") for part in text.split(","))
+    return frozenset(core for first, _, last in ranges for core in range(int(first), int(last or first) + 1))

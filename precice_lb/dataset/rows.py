@@ -13,7 +13,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from precice_lb.store.aligned import aligned_columns
+from precice_lb.store.merged import aligned_columns
 from precice_lb.store.records import RankStore
 
 __all__ = ["Block", "Layout", "Unit", "blocks", "layout_of"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,13 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precice_lb.dataset.records import CoupledRun, MeasuredRun, Measurements, ParticipantRun
-from precice_lb.dataset.remarks import remarks
-from precice_lb.dataset.runs import load_runs
+from precice_lb.dataset.runs import load_runs, remarks
 from precice_lb.dataset.series import mean_of, spread_of, without_outliers
 from precice_lb.exceptions import DataError
 from precice_lb.store.records import Complete
 
-__all__ = ["load_measurements", "measurements_from_runs", "pooled_iterations", "recorded_windows"]
+__all__ = ["distinct", "load_measurements", "measurements_from_runs", "pooled_iterations", "recorded_windows"]
 
 
 def load_measurements(
@@ -119,17 +118,7 @@ def measurements_from_runs(runs: Sequence[CoupledRun], iterations: Mapping[str, 
 
 
 def pooled_iterations(runs: Sequence[CoupledRun]) -> dict[str, float]:
-    """Coupling iterations per window after warm-up, by participant: the mean over the runs.
-
-    Parameters
-    ----------
-    runs : sequence of CoupledRun
-        Runs of one case.
-
-    Returns
-    -------
-    dict of str to float
-    """
+    """Return coupling iterations per window after warm-up, by participant: the mean over the runs of one case."""
     found: dict[str, list[float]] = {}
     for run in runs:
         for name, part in run.participants.items():
@@ -239,3 +228,20 @@ def _not_measured(name: str, part: ParticipantRun) -> str:
 def _origin(run: CoupledRun) -> str:
     metadata = next(iter(run.participants.values())).metadata
     return str(metadata.get("configuration_path", f"case {run.case[:12]}"))
+
+
+def distinct(rows: Sequence[tuple[Hashable, float]]) -> list[int]:
+    """Return the rows, rising, that are not given twice: two measurements never agree to all digits.
+
+    A row is what was measured (participant, ranks, seconds, parameters) and its standard error in seconds; NaN where
+    unknown, as in a table without that column. Of rows that agree in all but their standard errors those are kept whose
+    standard errors differ; one without is kept only if no other has any.
+    """
+    errors: dict[Hashable, dict[float, int]] = {}
+    for position, (measured, error) in enumerate(rows):
+        known = errors.setdefault(measured, {})
+        known.setdefault(-1.0 if math.isnan(error) else error, position)
+    for known in errors.values():
+        if len(known) > 1:
+            known.pop(-1.0, None)
+    return sorted(position for known in errors.values() for position in known.values())

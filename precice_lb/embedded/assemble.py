@@ -18,8 +18,8 @@ from precice_lb.embedded.rendezvous import Appointment
 from precice_lb.embedded.schemes import ParallelScheme, SerialScheme
 from precice_lb.embedded.settings import acceleration_settings, kernel_of, measure_settings
 from precice_lb.embedded.watch import WatchPoint, watch_elements, watched_place
-from precice_lb.precice_xml import Configuration, CouplingScheme
-from precice_lb.precice_xml import Mapping as MeshMapping
+from precice_lb.precice_xml.records import Configuration, CouplingScheme
+from precice_lb.precice_xml.records import Mapping as MeshMapping
 
 __all__ = ["Parts", "assemble"]
 

@@ -19,7 +19,7 @@ from precice_lb.embedded.intracomm import IntraComm
 from precice_lb.embedded.m2n import Links
 from precice_lb.embedded.mesh import CouplingData
 from precice_lb.embedded.watch import Table
-from precice_lb.precice_xml import CouplingScheme
+from precice_lb.precice_xml.records import CouplingScheme
 
 __all__ = ["Action", "Scheme"]
 

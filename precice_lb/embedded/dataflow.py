@@ -15,7 +15,7 @@ from precice_lb.embedded.clock import TOLERANCE
 from precice_lb.embedded.settings import acceleration_settings, measure_settings
 from precice_lb.embedded.watch import watch_elements, watched_place
 from precice_lb.exceptions import ConfigurationError, UnsupportedConfigurationError
-from precice_lb.precice_xml import Configuration, CouplingScheme, Exchange, Mapping, Participant
+from precice_lb.precice_xml.records import Configuration, CouplingScheme, Exchange, Mapping, Participant
 
 __all__ = ["check_data_flow", "mapped_data", "schemes_of"]
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from precice_lb.precice_xml import Configuration, CouplingScheme, Element, Mapping
-from precice_lb.precice_xml.fields import Reader
+from precice_lb.precice_xml.elements import Reader
+from precice_lb.precice_xml.records import Configuration, CouplingScheme, Element, Mapping
 
 __all__ = ["AccelerationSettings", "MeasureSettings", "acceleration_settings", "kernel_of", "measure_settings"]
 

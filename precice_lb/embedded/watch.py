@@ -15,8 +15,8 @@ from precice_lb.embedded.errors import CouplingError
 from precice_lb.embedded.intracomm import IntraComm
 from precice_lb.embedded.mapping import nearest_neighbours
 from precice_lb.embedded.mesh import Mesh
-from precice_lb.precice_xml import Configuration, Element
-from precice_lb.precice_xml.fields import Reader
+from precice_lb.precice_xml.elements import Reader
+from precice_lb.precice_xml.records import Configuration, Element
 
 __all__ = ["Table", "WatchPoint", "watch_elements", "watched_place"]
 

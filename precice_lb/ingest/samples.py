@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from precice_lb.dataset import Measurements, distinct
+from precice_lb.dataset import Measurements
+from precice_lb.dataset.samples import distinct
 from precice_lb.dataset.series import spread_of
 from precice_lb.exceptions import DataError
 
@@ -55,7 +56,7 @@ class Sample:
 
 
 def join(samples: Iterable[Sample]) -> Measurements:
-    """Make one table of the rows, sorted by ranks; what is given twice counts once (`precice_lb.dataset.distinct`)."""
+    """Make one table of the rows, sorted by ranks; what is given twice counts once (`distinct`)."""
     rows: dict[str, list[Sample]] = {}
     sources: dict[str, None] = {}
     for sample in samples:

@@ -6,8 +6,9 @@ import math
 from dataclasses import dataclass
 
 from precice_lb.exceptions import ConfigurationError
-from precice_lb.precice_xml import Configuration, Element, Exchange, ReceivedMesh, is_true
-from precice_lb.precice_xml import Mapping as MeshMapping
+from precice_lb.precice_xml.elements import is_true
+from precice_lb.precice_xml.records import Configuration, Element, Exchange, ReceivedMesh
+from precice_lb.precice_xml.records import Mapping as MeshMapping
 
 __all__ = ["Link", "LinkMapping", "links_of"]
 

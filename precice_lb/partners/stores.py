@@ -12,9 +12,9 @@ from precice_lb.exceptions import DataError
 from precice_lb.partners.meshes import PartitionedMesh
 from precice_lb.partners.quads import split_quads
 from precice_lb.precice_xml import Configuration, parse_configuration
-from precice_lb.store.aligned import aligned_meshes
-from precice_lb.store.meshes import CELL_VERTICES, RecordedMeshes, box_names
+from precice_lb.store.merged import aligned_meshes
 from precice_lb.store.reader import RankStore, find_stores, keeps_meshes, read_runs
+from precice_lb.store.records import CELL_VERTICES, RecordedMeshes, box_names
 
 __all__ = ["meshes_of_run", "read_store_meshes", "run_with_meshes"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from precice_lb.precice_xml.fields import Reader
+from precice_lb.precice_xml.elements import Reader
 from precice_lb.precice_xml.records import M2N, CouplingScheme, Element, Exchange, Mesh, Participant
 
 __all__ = ["read_coupling_scheme"]

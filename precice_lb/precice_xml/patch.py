@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from precice_lb.exceptions import ConfigurationError
-from precice_lb.precice_xml.markup import fail, load
+from precice_lb.precice_xml.elements import fail, load
 from precice_lb.precice_xml.reader import parse_configuration
 from precice_lb.precice_xml.records import Configuration, CouplingScheme, Element
 

@@ -7,9 +7,8 @@ from functools import lru_cache
 from pathlib import Path
 
 from precice_lb.exceptions import ConfigurationError
-from precice_lb.precice_xml import markup
 from precice_lb.precice_xml.coupling import read_coupling_scheme
-from precice_lb.precice_xml.fields import Reader
+from precice_lb.precice_xml.elements import Reader, load, parse
 from precice_lb.precice_xml.records import (
     M2N,
     Configuration,
@@ -53,7 +52,7 @@ def read_configuration(path: str | Path) -> Configuration:
         was expected, what was found, where, and what to do.
     """
     path = Path(path)
-    text, _ = markup.load(path)
+    text, _ = load(path)
     return parse_configuration(text, path)
 
 
@@ -81,7 +80,7 @@ def parse_configuration(text: str, path: str | Path = "precice-config.xml") -> C
 
 @lru_cache(maxsize=64)
 def _parsed(text: str, path: Path) -> Configuration:
-    root = markup.parse(path, text)
+    root = parse(path, text)
     reader = Reader(path)
     _check_root(reader, root)
     data: dict[str, Data] = {}
@@ -113,7 +112,7 @@ def _parsed(text: str, path: Path) -> Configuration:
 def root_children(text: str) -> tuple[Element, ...]:
     """Elements of a configuration whatever preCICE thinks of them; none of text that is not XML."""
     try:
-        return markup.parse(Path("precice-config.xml"), text).children
+        return parse(Path("precice-config.xml"), text).children
     except ConfigurationError:
         return ()
 

@@ -1,4 +1,4 @@
-"""What ``precice-config.xml`` says, as immutable records with the line each element stands in."""
+"""What ``precice-config.xml`` says, as immutable records with the line each element stands in, from 1."""
 
 from __future__ import annotations
 
@@ -21,39 +21,20 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Element:
-    """One XML element as it stands in the file: the raw material for checks that name tag and line.
+    """One XML element as it stands in the file: the raw material for checks that name tag and line."""
 
-    Attributes
-    ----------
-    tag : str
-        With its prefix, as in the file.
-    line : int
-        Where it stands in the file, from 1.
-    attributes : dict of str to str
-    children : tuple of Element
-    span : (int, int)
-        Positions of its start tag in the file's text, from ``<`` to just behind ``>``.
-    """
-
+    # With its prefix, as in the file.
     tag: str
     line: int
     attributes: dict[str, str] = field(default_factory=dict)
     children: tuple[Element, ...] = ()
+    # Positions of its start tag in the file's text, from ``<`` to just behind ``>``.
     span: tuple[int, int] = (0, 0)
 
 
 @dataclass(frozen=True)
 class Data:
-    """One ``<data:scalar>`` or ``<data:vector>``.
-
-    Attributes
-    ----------
-    name : str
-    is_vector : bool
-    waveform_degree : int
-    line : int
-        Where it stands in the file, from 1.
-    """
+    """One ``<data:scalar>`` or ``<data:vector>``."""
 
     name: str
     is_vector: bool
@@ -63,18 +44,7 @@ class Data:
 
 @dataclass(frozen=True)
 class Mesh:
-    """One ``<mesh>``.
-
-    Attributes
-    ----------
-    name : str
-    dimensions : int
-        2 or 3.
-    data : tuple of str
-        Names of the data it uses.
-    line : int
-        Where it stands in the file, from 1.
-    """
+    """One ``<mesh>`` of 2 or 3 dimensions, with the names of the data it uses."""
 
     name: str
     dimensions: int
@@ -84,51 +54,31 @@ class Mesh:
 
 @dataclass(frozen=True)
 class ReceivedMesh:
-    """One ``<receive-mesh>`` of a participant.
-
-    Attributes
-    ----------
-    name, provider : str
-        Mesh and the participant that provides it.
-    safety_factor : float
-        Share of the longest edge of the mesh's box.
-    geometric_filter : str
-        ``on-secondary-ranks``, ``on-primary-rank`` or ``no-filter``.
-    api_access : bool
-        Direct access to the mesh.
-    line : int
-        Where it stands in the file, from 1.
-    """
+    """One ``<receive-mesh>`` of a participant."""
 
     name: str
+    # The participant.
     provider: str
+    # Share of the longest edge of the mesh's box.
     safety_factor: float
+    # ``on-secondary-ranks``, ``on-primary-rank`` or ``no-filter``.
     geometric_filter: str
+    # Direct access to the mesh.
     api_access: bool
     line: int
 
 
 @dataclass(frozen=True)
 class Mapping:
-    """One ``<mapping:…>`` of a participant.
+    """One ``<mapping:…>`` of a participant."""
 
-    Attributes
-    ----------
-    kind : str
-        ``nearest-neighbor``, ``rbf``, …
-    direction : str
-        ``read`` or ``write``.
-    constraint : str
-        ``consistent``, ``conservative``, …
-    source, target : str or None
-        Meshes: ``from`` and ``to``; one is None for just-in-time mappings.
-    line : int
-        Where it stands in the file, from 1.
-    """
-
+    # ``nearest-neighbor``, ``rbf``, …
     kind: str
+    # ``read`` or ``write``.
     direction: str
+    # ``consistent``, ``conservative``, …
     constraint: str
+    # Meshes: ``from`` and ``to``; one is None for just-in-time mappings.
     source: str | None
     target: str | None
     line: int
@@ -136,24 +86,13 @@ class Mapping:
 
 @dataclass(frozen=True)
 class Participant:
-    """One ``<participant>``: its meshes, data and mappings.
-
-    Attributes
-    ----------
-    name : str
-    provides : tuple of str
-        Meshes.
-    receives : tuple of ReceivedMesh
-    reads, writes : tuple of (str, str)
-        Mesh and data.
-    mappings : tuple of Mapping
-    line : int
-        Where it stands in the file, from 1.
-    """
+    """One ``<participant>``: its meshes, data and mappings."""
 
     name: str
+    # Meshes.
     provides: tuple[str, ...]
     receives: tuple[ReceivedMesh, ...]
+    # Mesh and data.
     reads: tuple[tuple[str, str], ...]
     writes: tuple[tuple[str, str], ...]
     mappings: tuple[Mapping, ...]
@@ -162,24 +101,13 @@ class Participant:
 
 @dataclass(frozen=True)
 class M2N:
-    """One ``<m2n:…>``.
+    """One ``<m2n:…>`` between two participants."""
 
-    Attributes
-    ----------
-    kind : str
-        ``sockets``, ``mpi``, …
-    acceptor, connector : str
-        Participants.
-    exchange_directory : str
-        As written, relative to the working directory of the solver.
-    use_two_level_initialization : bool
-    line : int
-        Where it stands in the file, from 1.
-    """
-
+    # ``sockets``, ``mpi``, …
     kind: str
     acceptor: str
     connector: str
+    # As written, relative to the working directory of the solver.
     exchange_directory: str
     use_two_level_initialization: bool
     line: int
@@ -187,18 +115,7 @@ class M2N:
 
 @dataclass(frozen=True)
 class Exchange:
-    """One ``<exchange>`` of a coupling scheme.
-
-    Attributes
-    ----------
-    data, mesh : str
-        Names.
-    source, target : str
-        Participants: ``from`` and ``to``.
-    initialize, substeps : bool
-    line : int
-        Where it stands in the file, from 1.
-    """
+    """One ``<exchange>`` of a coupling scheme, from one participant to another."""
 
     data: str
     mesh: str
@@ -211,46 +128,27 @@ class Exchange:
 
 @dataclass(frozen=True)
 class CouplingScheme:
-    """One ``<coupling-scheme:…>``.
+    """One ``<coupling-scheme:…>``."""
 
-    Attributes
-    ----------
-    kind : str
-        ``serial-explicit``, ``parallel-explicit``, ``serial-implicit``, ``parallel-implicit`` or ``multi``.
-    participants : tuple of str
-        First and second; multi: as listed.
-    controller : str or None
-        Of a multi scheme.
-    exchanges : tuple of Exchange
-        In the file's order.
-    time_window_size : float
-        Simulated seconds; NaN where the first participant tells it.
-    window_size_from_first : bool
-        ``method="first-participant"``.
-    max_time : float or None
-        Simulated seconds.
-    max_time_windows : int or None
-    max_iterations : int or None
-        None for explicit schemes and where the file sets no limit.
-    acceleration : str or None
-        Its kind.
-    line : int
-        Where it stands in the file, from 1.
-    has_convergence_measure : bool
-        Without one an implicit scheme does exactly ``max_iterations`` in every window.
-    """
-
+    # ``serial-explicit``, ``parallel-explicit``, ``serial-implicit``, ``parallel-implicit`` or ``multi``.
     kind: str
+    # First and second; multi: as listed, and which of them is the controller.
     participants: tuple[str, ...]
     controller: str | None
+    # In the file's order.
     exchanges: tuple[Exchange, ...]
+    # Simulated seconds; NaN where the first participant tells it (``method="first-participant"``).
     time_window_size: float
     window_size_from_first: bool
+    # Simulated seconds.
     max_time: float | None
     max_time_windows: int | None
+    # None for explicit schemes and where the file sets no limit.
     max_iterations: int | None
+    # Its kind.
     acceleration: str | None
     line: int
+    # Without one an implicit scheme does exactly ``max_iterations`` in every window.
     has_convergence_measure: bool = False
 
     @property

@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from precice_lb.dataset import Measurements, load_imbalance
+from precice_lb.dataset import Measurements
+from precice_lb.dataset.records import load_imbalance
 from precice_lb.exceptions import DataError, InfeasibleError, InternalError, ModelError
 from precice_lb.ingest.csv import read_frame
 from precice_lb.models import new_learner

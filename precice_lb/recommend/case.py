@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from precice_lb.dataset import MeasuredRun, Measurements
+from precice_lb.dataset.records import MeasuredRun, Measurements
 from precice_lb.exceptions import DataError, ModelError, PreciceLBError
 from precice_lb.models import new_learner
 from precice_lb.models.base import learners_of_parameters

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import chi2, norm
 
-from precice_lb.dataset import MeasuredRun
+from precice_lb.dataset.records import MeasuredRun
 from precice_lb.exceptions import PreciceLBError
 from precice_lb.models import make_learner
 from precice_lb.models.repeats import Points, measured_points

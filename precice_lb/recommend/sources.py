@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from precice_lb.dataset import Measurements, distinct, load_measurements
+from precice_lb.dataset import Measurements, load_measurements
+from precice_lb.dataset.samples import distinct
 from precice_lb.exceptions import DataError
 from precice_lb.ingest.csv import read_csv
 from precice_lb.ingest.profiling import enrich
@@ -31,8 +32,8 @@ def load_sources(sources: Sequence[str | Path], *, warmup: int | None = None) ->
     Returns
     -------
     Measurements
-        The rows of all sources, each once (`precice_lb.dataset.distinct`); configuration and degrees of freedom from
-        the stores.
+        The rows of all sources, each once (`precice_lb.dataset.samples.distinct`); configuration and degrees of
+        freedom from the stores.
 
     Raises
     ------

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precice_lb.record.notes import setting, warn_once
-from precice_lb.store.meshes import CELL_VERTICES, RecordedMeshes, box_names
+from precice_lb.store.records import CELL_VERTICES, RecordedMeshes, box_names
 from precice_lb.store.schema import MESH_DTYPE, TABLES
 from precice_lb.store.writer import raised_elsewhere
 

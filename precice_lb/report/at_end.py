@@ -15,16 +15,15 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from precice_lb.dataset import Complete, load_runs, measurements_from_runs
+from precice_lb.dataset import load_runs, measurements_from_runs
 from precice_lb.exceptions import DataError, StoreError
 from precice_lb.precice_xml import parse_configuration
 from precice_lb.recommend import recommend
 from precice_lb.report.documents import JSON_NAME, write_documents
 from precice_lb.report.partners_files import write_partners_beside
 from precice_lb.schedule import Schedule
-from precice_lb.store.distinct import distinct_ranks
-from precice_lb.store.groups import group_ranks, group_runs
-from precice_lb.store.reader import RankStore, find_stores, read_store
+from precice_lb.store.reader import RankStore, distinct_ranks, find_stores, group_ranks, group_runs, read_store
+from precice_lb.store.records import Complete
 
 __all__ = ["PATIENCE_SECONDS", "recommend_at_end"]
 

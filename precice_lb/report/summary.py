@@ -9,8 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from precice_lb.dataset import CoupledRun, ParticipantRun, load_imbalance
-from precice_lb.dataset.remarks import missing, unfinished
+from precice_lb.dataset import CoupledRun, ParticipantRun
+from precice_lb.dataset.records import load_imbalance
+from precice_lb.dataset.runs import missing, unfinished
 from precice_lb.dataset.series import mean_of
 
 __all__ = [

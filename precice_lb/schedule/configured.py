@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from itertools import product
 
 from precice_lb.exceptions import ScheduleError
-from precice_lb.precice_xml import Configuration, CouplingScheme
+from precice_lb.precice_xml.records import Configuration, CouplingScheme
 from precice_lb.schedule.program import Program, check_supported, period_of, programs_of
 
 __all__ = ["program_variants"]

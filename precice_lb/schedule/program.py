@@ -19,7 +19,7 @@ from fractions import Fraction
 from typing import Literal, NamedTuple
 
 from precice_lb.exceptions import ScheduleError
-from precice_lb.precice_xml import Configuration, CouplingScheme
+from precice_lb.precice_xml.records import Configuration, CouplingScheme
 
 __all__ = [
     "Channel",

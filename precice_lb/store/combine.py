@@ -11,12 +11,10 @@ import h5py
 import numpy as np
 from numpy.typing import NDArray
 
-from precice_lb.store.draft import DraftFile
+from precice_lb.store.files import DraftFile, sync
 from precice_lb.store.merged import FORMAT, FORMAT_VERSION, RANK_DTYPE
-from precice_lb.store.meshes import MESH_TABLES, RecordedMeshes
 from precice_lb.store.metadata import encode, validate
-from precice_lb.store.publish import sync
-from precice_lb.store.records import RankStore
+from precice_lb.store.records import MESH_TABLES, RankStore, RecordedMeshes
 from precice_lb.store.schema import (
     ADVANCE_DTYPE,
     INITIALIZE_DTYPE,

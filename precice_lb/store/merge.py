@@ -19,13 +19,11 @@ from typing import TypeAlias
 
 from precice_lb.exceptions import StoreError
 from precice_lb.store.combine import MergedWriter
-from precice_lb.store.distinct import distinct_ranks, holds
-from precice_lb.store.groups import group_ranks
+from precice_lb.store.files import publish, sync
 from precice_lb.store.liveness import writing_problem
 from precice_lb.store.merged import MergedStore
-from precice_lb.store.publish import publish, sync
 from precice_lb.store.rank_file import read_rank_file
-from precice_lb.store.reader import find_stores
+from precice_lb.store.reader import distinct_ranks, find_stores, group_ranks, holds
 from precice_lb.store.records import Complete, RankStore
 from precice_lb.store.schema import MERGED_SUFFIX, TABLES, merged_filename, store_directory
 

@@ -23,12 +23,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precice_lb.exceptions import StoreError
-from precice_lb.store.meshes import MESH_TABLES, RecordedMeshes, recorded_meshes
 from precice_lb.store.metadata import METADATA, decode, validate
-from precice_lb.store.records import RankStore, Tables
+from precice_lb.store.records import MESH_TABLES, RankStore, RecordedMeshes, Tables, recorded_meshes
 from precice_lb.store.schema import ADVANCE_DTYPE
 
-__all__ = ["FORMAT", "FORMAT_VERSION", "RANK_DTYPE", "MergedRank", "MergedStore"]
+__all__ = ["FORMAT", "FORMAT_VERSION", "RANK_DTYPE", "MergedStore", "aligned_columns", "aligned_meshes"]
 
 FORMAT = "precice-lb-merged"
 """Value of the root attribute ``format``."""
@@ -49,22 +48,15 @@ RANK_DTYPE = np.dtype(
 """One row per rank: how many rows of ``advance``, whether it has one of ``initialize``, the position of its
 configuration, and where its sections begin and how many there are."""
 
+_CALLS = ("window", "iteration", "window_complete")
+
 # A campaign may leave more merged files than a process may have open.
 _MOST_OPEN = 32
 _OPEN: weakref.WeakValueDictionary[int, MergedStore] = weakref.WeakValueDictionary()
 
 
 class MergedStore:
-    """A merged store, read lazily.
-
-    Attributes
-    ----------
-    path : Path
-        The file.
-    index : ndarray of RANK_DTYPE, shape (R,)
-        The ranks, rising.
-    stores : list of RankStore, length R
-        The ranks. Their rows stay in the file until asked for.
+    """A merged store, read lazily: of the ranks in ``stores``, rising, as ``index`` has them, rows stay in the file.
 
     Raises
     ------
@@ -181,13 +173,7 @@ class MergedStore:
         return recorded_meshes(self.path, *tables)
 
     def check(self) -> None:
-        """Read everything once, so that HDF5 compares all checksums.
-
-        Raises
-        ------
-        OSError
-            If a chunk is not what was written.
-        """
+        """Read everything once, so that HDF5 compares all checksums; an `OSError` where a chunk is another."""
 
         def read(_: str, item: h5py.Group | h5py.Dataset) -> None:
             if isinstance(item, h5py.Dataset) and item.chunks is not None and item.size:
@@ -255,3 +241,51 @@ class MergedRank:
         if "sections" in names:
             found["sections"] = self.store.sections(self.position)
         return found
+
+
+@dataclass(frozen=True, eq=False)
+class RankColumns:
+    """Rows of ``advance`` that all ranks of a participant have in common, shape (N,)."""
+
+    window: NDArray[np.int64]
+    iteration: NDArray[np.int32]
+    window_complete: NDArray[np.bool_]
+    # Further columns by name, shape (R, N); nanoseconds, -1 where not measured.
+    values: dict[str, NDArray[np.int64]]
+
+
+def aligned_columns(
+    group: Sequence[RankStore], names: Sequence[str] = ("solve_ns", "advance_ns", "mapping_ns", "wait_ns")
+) -> RankColumns | None:
+    """Read columns of all ranks of a participant as arrays; of a merged store, only what is asked for is read."""
+    merged = _merged(group, "advances")
+    tables = [store.advances for store in group] if merged is None else []
+    ranks = np.array([store.read.position for store in group if isinstance(store.read, MergedRank)], dtype=np.int64)
+    count = min(map(len, tables), default=0) if merged is None else int(merged.index["rows"][ranks].min())
+
+    def column(name: str) -> NDArray[Any]:
+        if merged is not None:
+            return merged.column(name, ranks, slice(0, count))
+        return np.stack([table[name][:count] for table in tables])
+
+    if not count:
+        return None
+    calls = [column(name) for name in _CALLS]
+    if any((values != values[0]).any() for values in calls):
+        return None
+    window, iteration, complete = (values[0].copy() for values in calls)
+    return RankColumns(window, iteration, complete, {name: column(name) for name in names})
+
+
+def aligned_meshes(group: Sequence[RankStore]) -> RecordedMeshes:
+    """Read what all ranks of a participant said about their meshes; of a merged store, in one go."""
+    merged = _merged(group, "meshes")
+    if merged is not None and len(group) == len(merged.index):
+        return merged.meshes()
+    return RecordedMeshes.joined([store.meshes() for store in group])
+
+
+def _merged(group: Sequence[RankStore], table: str) -> MergedStore | None:
+    """Find the one merged store that a table of all ranks is still in."""
+    found = [store.read for store in group if isinstance(store.read, MergedRank) and table not in store.tables]
+    return found[0].store if len(found) == len(group) and len({id(each.store) for each in found}) == 1 else None

@@ -8,7 +8,7 @@ import numbers
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 from precice_lb.exceptions import StoreError
 
@@ -21,107 +21,74 @@ _TYPES: dict[str, type | tuple[type, ...]] = {
     "boolean": bool,
     "object": Mapping,
 }
+_Check: TypeAlias = tuple[Callable[[Any], object], str]
 
 
 @dataclass(frozen=True)
 class MetadataKey:
-    """One key of the metadata.
-
-    Attributes
-    ----------
-    name : str
-        The HDF5 attribute.
-    kind : str
-        ``text``, ``integer``, ``real``, ``boolean`` or ``object`` (kept as JSON text).
-    description : str
-        What it says.
-    unit : str
-        Unit of a number, empty otherwise.
-    required : bool
-        Whether every store has it.
-    check : callable or None
-        Takes a value of the right type, returns what is expected if it is not that, else None.
-    """
+    """One key of the metadata: the attribute's name, what it says, and whether every store has it."""
 
     name: str
+    # ``text``, ``integer``, ``real``, ``boolean`` or ``object`` (kept as JSON text).
     kind: str
     description: str
+    # Of a number, empty otherwise.
     unit: str = ""
     required: bool = False
-    check: Callable[[Any], str | None] | None = None
+    # Whether a value of the right type is fine, and what is expected if not.
+    check: _Check | None = None
 
     def problem(self, value: Any) -> str | None:
-        """Say what is wrong with a value.
-
-        Parameters
-        ----------
-        value : object
-            The value to check.
-
-        Returns
-        -------
-        str or None
-            "expected …, found …", or None if the value is fine.
-        """
+        """Return "expected …, found …" for a value that is wrong, else None."""
         wanted = _TYPES[self.kind]
         expected: str | None = None
         if not isinstance(value, wanted) or (isinstance(value, bool) and self.kind != "boolean"):
             expected = f"a value of type {self.kind}"
-        elif self.check is not None:
-            expected = self.check(value)
+        elif self.check is not None and not self.check[0](value):
+            expected = self.check[1]
         return None if expected is None else f"metadata {self.name}: expected {expected}, found {value!r}"
 
 
-def _at_least(bound: int) -> Callable[[Any], str | None]:
-    return lambda value: None if value >= bound else f"at least {bound}"
-
-
-def _not_empty(value: str) -> str | None:
-    return None if value else "text that is not empty"
-
-
-def _digest(value: str) -> str | None:
-    fine = len(value) == 64 and all(c in "0123456789abcdef" for c in value)
-    return None if fine else "64 hexadecimal digits"
-
-
-def _positive_numbers(value: Mapping[str, Any]) -> str | None:
-    fine = all(
+def _are_positive(values: Mapping[str, Any]) -> bool:
+    return all(
         isinstance(number, int | float) and not isinstance(number, bool) and math.isfinite(number) and number > 0
-        for number in value.values()
+        for number in values.values()
     )
-    return None if fine else "positive numbers by participant"
 
 
-def _core_list(value: str) -> str | None:
-    return None if re.fullmatch(r"\d{1,9}(-\d{1,9})?(,\d{1,9}(-\d{1,9})?)*", value) else "cores such as 0-3,8"
-
-
-def _json(value: Mapping[str, Any]) -> str | None:
+def _fits_json(value: Mapping[str, Any]) -> bool:
     try:
         json.dumps(value, allow_nan=False)
     except (TypeError, ValueError):
-        return "an object that JSON can hold"
-    return None
+        return False
+    return True
 
+
+_NOT_EMPTY: _Check = bool, "text that is not empty"
+_DIGEST: _Check = re.compile(r"[0-9a-f]{64}").fullmatch, "64 hexadecimal digits"
+_CORES: _Check = re.compile(r"\d{1,9}(-\d{1,9})?(,\d{1,9}(-\d{1,9})?)*").fullmatch, "cores such as 0-3,8"
+_FROM_0: _Check = lambda value: value >= 0, "at least 0"
+_FROM_1: _Check = lambda value: value >= 1, "at least 1"
+_POSITIVE: _Check = _are_positive, "positive numbers by participant"
+_JSON: _Check = _fits_json, "an object that JSON can hold"
 
 METADATA: dict[str, MetadataKey] = {
     key.name: key
     for key in (
-        MetadataKey("participant", "text", "name of the participant", required=True, check=_not_empty),
-        MetadataKey("rank", "integer", "rank within the participant", required=True, check=_at_least(0)),
-        MetadataKey("size", "integer", "ranks of the participant", required=True, check=_at_least(1)),
-        MetadataKey("attempt", "integer", "run into the same directory, from 1", required=True, check=_at_least(1)),
+        MetadataKey("participant", "text", "name of the participant", required=True, check=_NOT_EMPTY),
+        MetadataKey("rank", "integer", "rank within the participant", required=True, check=_FROM_0),
+        MetadataKey("size", "integer", "ranks of the participant", required=True, check=_FROM_1),
+        MetadataKey("attempt", "integer", "run into the same directory, from 1", required=True, check=_FROM_1),
         MetadataKey("hostname", "text", "host the rank ran on"),
         MetadataKey("cpu_model", "text", "processor of that host"),
-        MetadataKey("backend", "text", "coupling backend: libprecice or embedded", required=True, check=_not_empty),
+        MetadataKey("backend", "text", "coupling backend: libprecice or embedded", required=True, check=_NOT_EMPTY),
         MetadataKey("precice_version", "text", "version of the backend"),
         MetadataKey("precice_lb_version", "text", "version of this package"),
         MetadataKey("python_version", "text", "version of Python"),
         MetadataKey("configuration_path", "text", "absolute path of precice-config.xml"),
-        MetadataKey("configuration_hash", "text", "SHA-256 of the configuration's bytes", check=_digest),
-        MetadataKey("case", "text", "fingerprint of the coupled case", required=True, check=_digest),
-        MetadataKey("clock", "text", "clock of all durations", required=True, check=_not_empty),
+        MetadataKey("configuration_hash", "text", "SHA-256 of the configuration's bytes", check=_DIGEST),
+        MetadataKey("case", "text", "fingerprint of the coupled case", required=True, check=_DIGEST),
+        MetadataKey("clock", "text", "clock of all durations", required=True, check=_NOT_EMPTY),
         MetadataKey("clock_resolution", "real", "resolution of that clock", unit="s"),
         MetadataKey("started_clock_ns", "integer", "that clock when recording began", unit="ns", required=True),
         MetadataKey("started_unix_ns", "integer", "Unix time when recording began", unit="ns", required=True),
@@ -130,16 +97,16 @@ METADATA: dict[str, MetadataKey] = {
         MetadataKey("pid", "integer", "process"),
         MetadataKey("working_directory", "text", "working directory of the solver"),
         MetadataKey("command", "text", "command line of the solver"),
-        MetadataKey("cpus", "text", "cores that the rank may run on, such as 0-3,8", check=_core_list),
+        MetadataKey("cpus", "text", "cores that the rank may run on, such as 0-3,8", check=_CORES),
         MetadataKey("emulated_load", "boolean", "whether the solver emulates its load (precice_lb.emulation)"),
         MetadataKey("receives_data", "boolean", "whether the rank receives coupling data"),
-        MetadataKey("timing_source", "text", "where mapping and wait come from", check=_not_empty),
-        MetadataKey("timing_problem", "text", "why mapping or wait are missing, and the remedy", check=_not_empty),
-        MetadataKey("recording_problem", "text", "what is missing in the recording, and why", check=_not_empty),
-        MetadataKey("run", "text", "name of the coupled run", check=_not_empty),
-        MetadataKey("warmup_windows", "integer", "time windows to leave out", unit="1", check=_at_least(0)),
-        MetadataKey("degrees_of_freedom", "object", "unknowns by participant", unit="1", check=_positive_numbers),
-        MetadataKey("parameters", "object", "parameters of the case", check=_json),
+        MetadataKey("timing_source", "text", "where mapping and wait come from", check=_NOT_EMPTY),
+        MetadataKey("timing_problem", "text", "why mapping or wait are missing, and the remedy", check=_NOT_EMPTY),
+        MetadataKey("recording_problem", "text", "what is missing in the recording, and why", check=_NOT_EMPTY),
+        MetadataKey("run", "text", "name of the coupled run", check=_NOT_EMPTY),
+        MetadataKey("warmup_windows", "integer", "time windows to leave out", unit="1", check=_FROM_0),
+        MetadataKey("degrees_of_freedom", "object", "unknowns by participant", unit="1", check=_POSITIVE),
+        MetadataKey("parameters", "object", "parameters of the case", check=_JSON),
     )
 }
 """Every key a store may have, by name."""

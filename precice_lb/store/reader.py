@@ -1,25 +1,28 @@
-"""Reading store files, finished or left behind by a kill."""
+"""Reading store files, finished or left behind by a kill: every rank of every launch once, by coupled runs."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from pathlib import Path
+from typing import TypeVar
+
+import numpy as np
 
 from precice_lb.exceptions import StoreError
-from precice_lb.store.distinct import distinct_ranks
-from precice_lb.store.groups import group_ranks, group_runs
 from precice_lb.store.merged import MergedStore
 from precice_lb.store.rank_file import read_rank_file
 from precice_lb.store.records import RankStore
 from precice_lb.store.schema import MERGED_SUFFIX, is_store_name
 
-__all__ = [
-    "RankStore",
-    "find_stores",
-    "read_runs",
-    "read_store",
-    "read_stores",
-]
+__all__ = ["RankStore", "find_stores", "read_runs", "read_store"]
+
+T = TypeVar("T")
+
+# What two stores of one launch of one rank have in common, wherever they lie and however they were made.
+_SAME = ("participant", "rank", "size", "case")
+_START = ("started_unix_ns", "started_clock_ns")
+# What only some stores say; where both do, it has to be the same.
+_WHERE_KNOWN = ("run", "hostname", "pid")
 
 
 def find_stores(sources: Iterable[str | Path]) -> list[Path]:
@@ -112,26 +115,7 @@ def read_runs(sources: Iterable[str | Path], *, rows: bool = True) -> list[list[
 
 
 def read_stores(sources: Iterable[str | Path], *, rows: bool = True) -> list[RankStore]:
-    """Read store files, those of one rank and merged ones.
-
-    Parameters
-    ----------
-    sources : iterable of path
-        Store files, or directories that are searched with everything below them.
-    rows : bool
-        As of `read_runs`.
-
-    Returns
-    -------
-    list of RankStore
-        Every rank of every launch once, as `precice_lb.store.distinct.distinct_ranks` says: a run counts once that was
-        imported twice, copied, or is there both merged and in the ranks' own files.
-
-    Raises
-    ------
-    StoreError
-        As in `find_stores` and `read_store`.
-    """
+    """Return every rank of every launch in store files once, as of `distinct_ranks`; arguments as of `read_runs`."""
     return distinct_ranks(store for path in find_stores(sources) for store in read_file(path, rows=rows))
 
 
@@ -145,3 +129,145 @@ def read_file(path: Path, *, rows: bool = True) -> list[RankStore]:
     if path.name.endswith(MERGED_SUFFIX):
         return MergedStore(path).stores
     return [read_rank_file(path) if rows else read_rank_file(path, ("initialize",))]
+
+
+def distinct_ranks(stores: Iterable[RankStore]) -> list[RankStore]:
+    """Leave out what is given again: of two the one with fewer rows, else the one that is not merged.
+
+    Two stores hold the same rank of the same launch if participant, rank, size, case and start agree to the
+    nanosecond, run name, host and process do where both say them, and the calls of ``advance`` that both have took
+    equally long. What was imported from preCICE's profiling files is left out where the same rank was recorded in the
+    same working directory at the same time.
+    """
+    kept: dict[Hashable, list[RankStore]] = {}
+    for store in stores:
+        same = kept.setdefault(_values(store, *_SAME, *_START), [])
+        other = next((each for each in same if _agree(store, each) and _rows_agree(store, each)), None)
+        if other is None:
+            same.append(store)
+        elif _worth(other) < _worth(store):
+            same[same.index(other)] = store
+    once = [store for same in kept.values() for store in same]
+    recorded: dict[Hashable, list[RankStore]] = {}
+    for store in once:
+        if not store.is_imported:
+            recorded.setdefault(_values(store, *_SAME, "working_directory"), []).append(store)
+    return [
+        store
+        for store in once
+        if not store.is_imported
+        or not any(
+            _agree(store, each) and _overlap(store, each)
+            for each in recorded.get(_values(store, *_SAME, "working_directory"), [])
+        )
+    ]
+
+
+def holds(store: RankStore, other: RankStore) -> bool:
+    """Whether a store has every call of ``advance`` that another has, of the same rank of the same launch."""
+    same = _values(store, *_SAME, *_START) == _values(other, *_SAME, *_START) and _agree(store, other)
+    return same and len(other.advances) <= len(store.advances) and _rows_agree(store, other)
+
+
+def _values(store: RankStore, *names: str) -> Hashable:
+    return tuple(store.metadata.get(name) for name in names)
+
+
+def _agree(first: RankStore, second: RankStore) -> bool:
+    """Whether nothing that both say of run, host and process differs."""
+    a, b = first.metadata, second.metadata
+    return not any(name in a and name in b and a[name] != b[name] for name in _WHERE_KNOWN)
+
+
+def _overlap(first: RankStore, second: RankStore) -> bool:
+    a, b = first.interval_unix_ns, second.interval_unix_ns
+    return a[0] <= b[1] and b[0] <= a[1]
+
+
+def _rows_agree(first: RankStore, second: RankStore) -> bool:
+    """Whether all rows that both have are of the same calls; one of them may have been copied while it was written."""
+    rows, others = first.advances, second.advances
+    count = min(len(rows), len(others))
+    rows, others = rows[:count], others[:count]
+    # Joined with profiling files, just-in-time mapping has moved from one of the two to the other.
+    wall, other_wall = (each["solve_ns"] + each["advance_ns"] for each in (rows, others))
+    return np.array_equal(rows["begin_ns"], others["begin_ns"]) and np.array_equal(wall, other_wall)
+
+
+def _worth(store: RankStore) -> tuple[int, bool]:
+    return len(store.advances), store.path.name.endswith(MERGED_SUFFIX)
+
+
+def group_ranks(stores: Iterable[RankStore]) -> list[list[RankStore]]:
+    """Group ranks to participants of one launch, each sorted by rank, every rank at most once.
+
+    Ranks belong together when participant, size, case and name of the run are the same and they ran at the same
+    time; where two launches overlap, store directory and attempt tell them apart.
+    """
+
+    def key(store: RankStore) -> Hashable:
+        data = store.metadata
+        return data["participant"], data["size"], data["case"], data.get("run")
+
+    groups: list[list[RankStore]] = []
+    for cluster in _overlapping(stores, key, lambda store: store.interval_unix_ns):
+        ranks = [store.metadata["rank"] for store in cluster]
+        if len(set(ranks)) == len(ranks):
+            groups.append(cluster)
+            continue
+        groups.extend(_by(cluster, _place))
+    return [sorted(group, key=lambda store: store.metadata["rank"]) for group in groups]
+
+
+def group_runs(participants: Iterable[Sequence[RankStore]]) -> list[list[Sequence[RankStore]]]:
+    """Group participants to coupled runs, in the order they started: same case and name of the run, at the same time.
+
+    A participant occurs once in each: where two coupled runs of the same case overlap without a name, they are told
+    apart by the directory of their stores and the attempt.
+    """
+
+    def key(group: Sequence[RankStore]) -> Hashable:
+        return group[0].metadata["case"], group[0].metadata.get("run")
+
+    runs: list[list[Sequence[RankStore]]] = []
+    for cluster in _overlapping(participants, key, group_interval):
+        names = [group[0].metadata["participant"] for group in cluster]
+        if len(set(names)) == len(names):
+            runs.append(cluster)
+            continue
+        runs.extend(_by(cluster, lambda group: _place(group[0])))
+    return sorted(runs, key=lambda run: min(group_interval(group)[0] for group in run))
+
+
+def group_interval(group: Iterable[RankStore]) -> tuple[int, int]:
+    """Give the first start and the last end of the ranks of a participant, in ns of Unix time."""
+    intervals = [store.interval_unix_ns for store in group]
+    return min(start for start, _ in intervals), max(end for _, end in intervals)
+
+
+def _place(store: RankStore) -> Hashable:
+    """Store directory and attempt."""
+    return store.directory, store.metadata["attempt"]
+
+
+def _by(items: Iterable[T], key: Callable[[T], Hashable]) -> list[list[T]]:
+    groups: dict[Hashable, list[T]] = {}
+    for item in items:
+        groups.setdefault(key(item), []).append(item)
+    return list(groups.values())
+
+
+def _overlapping(
+    items: Iterable[T], key: Callable[[T], Hashable], interval: Callable[[T], tuple[int, int]]
+) -> list[list[T]]:
+    """Partition items into those with the same key whose closed intervals are connected by overlaps."""
+    clusters: list[list[T]] = []
+    for group in _by(items, key):
+        latest = None
+        for item in sorted(group, key=interval):
+            start, end = interval(item)
+            if latest is None or start > latest:
+                clusters.append([])
+            clusters[-1].append(item)
+            latest = end if latest is None else max(latest, end)
+    return clusters

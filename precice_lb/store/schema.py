@@ -3,7 +3,7 @@
 One file per rank: a spool while the run goes on (`precice_lb.store.spool`), HDF5 from its end on, with the same tables.
 ``/advances`` has one row per ``advance``, ``/initialize`` one row per ``initialize``, ``/sections`` one row per
 profiling section of the solver with its name in ``/section_names``, ``/meshes`` one row per coupling mesh (see
-`precice_lb.store.meshes` for what belongs to it), ``/configuration`` the text of ``precice-config.xml``; attributes of
+`precice_lb.store.records` for what belongs to it), ``/configuration`` the text of ``precice-config.xml``; attributes of
 the root are the metadata. What `precice_lb.store.merge` makes of many such files stands in `precice_lb.store.merged`.
 """
 
@@ -110,25 +110,16 @@ TABLES: dict[str, np.dtype[Any]] = {
 }
 """Every table of a rank's file and the type of its rows."""
 
-UNITS = {
-    "rank": "1",
-    "dimensions": "1",
-    "coordinates": "1",
-    **dict.fromkeys(_COUNTS, "1"),
-    **dict.fromkeys([*_BOUNDS, *(f"region_{name}" for name in _BOUNDS)], "length of the case"),
-    "name": "1",
-    "duration_ns": "ns",
-    "window": "1",
-    "iteration": "1",
-    "begin_ns": "ns",
-    "solve_ns": "ns",
-    "advance_ns": "ns",
-    "initialize_ns": "ns",
-    "mapping_ns": "ns",
-    "wait_ns": "ns",
-    "computed_dt": "simulated s",
-    "window_complete": "1",
-}
+
+def _unit(column: str) -> str:
+    if column.endswith("_ns"):
+        return "ns"
+    if column.endswith(("_x", "_y", "_z")):
+        return "length of the case"
+    return "simulated s" if column == "computed_dt" else "1"
+
+
+UNITS = {column: _unit(column) for dtype in TABLES.values() for column in dtype.names or ()}
 """Unit of each column."""
 
 _NAME = re.compile(r"[^.].*-\d+-\d+(\.\d+)?\.(h5|spool)|[^.].*-\d+(\.\d+)?\.merged\.h5")
@@ -170,20 +161,11 @@ def store_directory(path: Path) -> Path:
 
 
 def case_fingerprint(configuration_text: str) -> str:
-    """Fingerprint of the coupled case a configuration describes.
+    """Return the fingerprint (SHA-256) of the coupled case a configuration describes.
 
     Left out is what may differ between calibration and production runs of one case: comments, white space, the end
-    of the simulation, exchange directories, networks, log, profiling, exports and watch-points.
-
-    Parameters
-    ----------
-    configuration_text : str
-        The text of ``precice-config.xml``.
-
-    Returns
-    -------
-    str
-        64 hexadecimal digits (SHA-256). Text that is not XML is hashed as it stands.
+    of the simulation, exchange directories, networks, log, profiling, exports and watch-points. Text that is not XML is
+    hashed as it stands.
     """
     digest = hashlib.sha256()
     skipped = 0

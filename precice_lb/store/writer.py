@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from precice_lb.store.meshes import RecordedMeshes
+from precice_lb.store.files import publish
 from precice_lb.store.metadata import validate
-from precice_lb.store.publish import publish
+from precice_lb.store.records import RecordedMeshes
 from precice_lb.store.schema import SECTION_NAME_BYTES, SPOOL_SUFFIX, store_filename
 from precice_lb.store.spool import Spool, block, end_block, head_block, read_spool
 

@@ -10,11 +10,12 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from precice_lb.dataset import DEFAULT_WARMUP_WINDOWS, Measurements
-from precice_lb.dataset.runs import transfer_floor
+from precice_lb.dataset import Measurements
+from precice_lb.dataset.coupling import transfer_floor
+from precice_lb.dataset.runs import DEFAULT_WARMUP_WINDOWS
 from precice_lb.dataset.series import Drift, drift_of, shift_of, warmup_of
 from precice_lb.exceptions import DataError, PreciceLBError, StoreError
-from precice_lb.precice_xml import CouplingScheme
+from precice_lb.precice_xml.records import CouplingScheme
 from precice_lb.recommend import load_sources
 from precice_lb.watch.rebalance import rebalance
 from precice_lb.watch.run import LiveRun, RunFiles

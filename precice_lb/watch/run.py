@@ -15,9 +15,7 @@ from precice_lb.ingest.profiling.files import Header
 from precice_lb.ingest.profiling.follow import ProfileTail
 from precice_lb.ingest.profiling.ranks import profiled_participant
 from precice_lb.precice_xml import Configuration, parse_configuration
-from precice_lb.store.distinct import distinct_ranks
-from precice_lb.store.groups import group_interval, group_ranks, group_runs
-from precice_lb.store.reader import read_file, stores_below
+from precice_lb.store.reader import distinct_ranks, group_interval, group_ranks, group_runs, read_file, stores_below
 from precice_lb.store.records import RankStore
 from precice_lb.store.schema import MERGED_SUFFIX
 from precice_lb.store.tail import StoreTail

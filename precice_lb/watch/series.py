@@ -59,7 +59,7 @@ class Series:
         self.wait, self.busy = np.concatenate([self.wait, wait]), np.concatenate([self.busy, busy])
         self.wall = np.concatenate([self.wall, np.where(np.isfinite(busy), busy + wait, wall)])
         self.iterations = np.concatenate([self.iterations, layout.iterations[new]])
-        self.least_wait = float(np.fmin(self.least_wait, times.least_wait(warmup)))
+        self.least_wait = float(np.fmin(self.least_wait, times.least_wait))
         self.least_overhead = float(np.fmin(self.least_overhead, times.least_overhead))
 
     def own(self, floor: float) -> Array:

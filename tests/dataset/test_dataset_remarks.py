@@ -11,8 +11,7 @@ from store_helpers import START, row, write_store
 from precice_lb.cli import main
 from precice_lb.dataset import load_runs, measurements_from_runs
 from precice_lb.dataset.coupling import roles_of
-from precice_lb.dataset.names import distinct_names
-from precice_lb.dataset.remarks import missing, remarks, unfinished
+from precice_lb.dataset.runs import distinct_names, missing, remarks, unfinished
 from precice_lb.recommend import recommend_split
 from precice_lb.report.summary import summarise
 

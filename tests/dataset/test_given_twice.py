@@ -11,7 +11,8 @@ from profiling_helpers import case
 from store_helpers import START, row, write_store
 
 from precice_lb.check import check_runs
-from precice_lb.dataset import distinct, load_measurements, load_runs
+from precice_lb.dataset import load_measurements, load_runs
+from precice_lb.dataset.samples import distinct
 from precice_lb.export.runs import exported_runs
 from precice_lb.ingest.csv import import_files, read_csv, write_csv
 from precice_lb.ingest.profiling import enrich, import_profiling

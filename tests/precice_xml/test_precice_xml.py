@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from precice_lb.exceptions import ConfigurationError
-from precice_lb.precice_xml import Exchange, parse_configuration, patch_configuration, read_configuration
+from precice_lb.precice_xml import parse_configuration, patch_configuration, read_configuration
+from precice_lb.precice_xml.records import Exchange
 
 FULL = """<?xml version="1.0" encoding="UTF-8" ?>
 <!-- two participants & every attribute that is read -->

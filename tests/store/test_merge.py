@@ -25,11 +25,10 @@ from store_helpers import contents as content_of
 
 from precice_lb.dataset import load_runs
 from precice_lb.exceptions import StoreError
-from precice_lb.store.aligned import aligned_columns
 from precice_lb.store.combine import MergedWriter
-from precice_lb.store.draft import DraftFile
+from precice_lb.store.files import DraftFile
 from precice_lb.store.merge import merge_stores
-from precice_lb.store.merged import MergedStore
+from precice_lb.store.merged import MergedStore, aligned_columns
 from precice_lb.store.metadata import METADATA
 from precice_lb.store.reader import find_stores, read_runs, read_store, read_stores
 from precice_lb.store.records import RankStore

@@ -24,8 +24,8 @@ from store_helpers import PARALLEL, metadata, row, rows, write_store
 from precice_lb.cli import main
 from precice_lb.exceptions import StoreError
 from precice_lb.store import rank_file
-from precice_lb.store.aligned import aligned_columns
 from precice_lb.store.merge import merge_stores
+from precice_lb.store.merged import aligned_columns
 from precice_lb.store.metadata import METADATA, USER_KEYS, decode, encode, validate
 from precice_lb.store.reader import find_stores, read_runs, read_store
 from precice_lb.store.schema import (
@@ -304,7 +304,7 @@ def test_registry_keys_are_described() -> None:
 
 
 @pytest.mark.parametrize(
-    "kind", ["text", "empty", "foreign", "version", "columns", "truncated", "attribute", "missing"]
+    "kind", ["text", "empty", "foreign", "version", "columns", "truncated", "attribute", "name", "missing"]
 )
 def test_what_is_no_store_is_refused_with_its_name(tmp_path: Path, kind: str) -> None:
     path = write_store(tmp_path, [row(1, 0.1, 0.2, 0.0)])
@@ -315,6 +315,8 @@ def test_what_is_no_store_is_refused_with_its_name(tmp_path: Path, kind: str) ->
         path.write_bytes(b"")
     elif kind == "truncated":
         path.write_bytes(path.read_bytes()[:1000])
+    elif kind == "name":
+        path.write_bytes(path.read_bytes().replace(b"window_complete", b"window_\xffomplete"))
     elif kind == "foreign":
         path.unlink()
         h5py.File(path, "w").close()

@@ -11,10 +11,10 @@ from store_helpers import PARALLEL, contents, metadata, row, rows
 
 from precice_lb.exceptions import StoreError
 from precice_lb.record.meshes import MeshNotes
-from precice_lb.store.aligned import aligned_meshes
 from precice_lb.store.merge import merge_stores
-from precice_lb.store.meshes import RecordedMeshes
+from precice_lb.store.merged import aligned_meshes
 from precice_lb.store.reader import RankStore, find_stores, read_runs, read_store
+from precice_lb.store.records import RecordedMeshes
 from precice_lb.store.schema import INITIALIZE_DTYPE
 from precice_lb.store.writer import StoreWriter
 

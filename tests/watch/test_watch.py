@@ -257,8 +257,8 @@ def test_a_look_at_a_run_without_news_reads_no_file(tmp_path: Path, monkeypatch:
     observer = Observer(tmp_path)
     first = observer.poll()
     opened = []
-    real = rank_file._opened
-    monkeypatch.setattr(rank_file, "_opened", lambda path: opened.append(path) or real(path))
+    real = rank_file._of_hdf5
+    monkeypatch.setattr(rank_file, "_of_hdf5", lambda path, *rest: opened.append(path) or real(path, *rest))
     second = observer.poll()
     assert opened == []
     assert first is not None

@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from precice_lb.exceptions import ConfigurationError
-from precice_lb.precice_xml import Configuration, CouplingScheme, Exchange, is_true, parse_configuration
+from precice_lb.precice_xml import Configuration, parse_configuration
+from precice_lb.precice_xml.elements import is_true
+from precice_lb.precice_xml.records import CouplingScheme, Exchange
 
 __all__ = ["ProfiledCase"]
 
