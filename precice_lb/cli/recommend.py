@@ -49,7 +49,7 @@ def recommend(
     recommendation, _ = recommend_case(read_measured(sources, given.warmup), ranks, machine, given)
     show(recommendation, output, format)
     if output is not None:
-        from precice_lb.report.partners_files import write_partners_beside
+        from precice_lb.report.partners import write_partners_beside
 
         written = write_partners_beside(sources, recommendation.split, output)
         name_files(written, format)
