@@ -22,30 +22,18 @@ NUMBERS = re.compile(r"[0-9.]+")
 
 @dataclass(frozen=True)
 class Finding:
-    """Something that speaks against measurements.
+    """Something that speaks against measurements."""
 
-    Attributes
-    ----------
-    kind
-        ``warm-up``, ``drift``, ``outliers``, ``spread``, ``windows``, ``shared cores``, ``other load``,
-        ``repeated runs``, ``not measured``, ``not finished`` or ``missing``.
-    run
-        Name of the coupled run, or of several.
-    participant
-        Its name; empty for what concerns all.
-    text
-        What was found, with numbers.
-    remedy
-        What to do.
-    size
-        How bad it is, to compare with others of its kind only.
-    """
-
+    # ``warm-up``, ``drift``, ``outliers``, ``spread``, ``windows``, ``shared cores``, ``other load``,
+    # ``repeated runs``, ``not measured``, ``not finished`` or ``missing``.
     kind: str
+    # Name of the coupled run, or of several, and of the participant; empty for what concerns all.
     run: str
     participant: str
+    # What was found, with numbers, and what to do.
     text: str
     remedy: str
+    # How bad it is, to compare with others of its kind only.
     size: float = 0.0
 
     @property
@@ -56,15 +44,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class FindingGroup:
-    """The same finding of several runs and participants.
-
-    Attributes
-    ----------
-    worst : Finding
-        The one to show.
-    others : tuple of Finding
-        The rest, in the order found.
-    """
+    """The same finding of several runs and participants: the one to show, and the rest in the order found."""
 
     worst: Finding
     others: tuple[Finding, ...]
@@ -82,44 +62,29 @@ class FindingGroup:
 
 @dataclass(frozen=True)
 class Health:
-    """Numbers of one participant in one run.
-
-    Attributes
-    ----------
-    run, participant, ranks
-        Which.
-    windows
-        Completed time windows.
-    warmup_left_out, warmup_found
-        Windows left out at the start, and those that are unlike the others.
-    seconds
-        Compute seconds per window after both: the median per coupling iteration times the mean iterations; NaN where
-        not measured.
-    iterations
-        Mean coupling iterations per window.
-    negligible
-        Whether its compute time is less than 1 % of its windows, so that nothing is found about it.
-    drift, drift_z_score
-        Relative change over the run (NaN where there are too few windows to tell), and how unlikely it is as in
-        `precice_lb.dataset.series.Drift`.
-    outliers
-        Windows far slower or faster than their neighbours.
-    deviation, error
-        Relative standard deviation of a window, per iteration, and standard error of the median.
-    """
+    """Numbers of one participant in one run."""
 
     run: str
     participant: str
     ranks: int
+    # Completed time windows, those left out at the start, and those that are unlike the others there.
     windows: int
     warmup_left_out: int
     warmup_found: int
+    # Compute seconds per window after both: the median per coupling iteration times the mean iterations; NaN where not
+    # measured.
     seconds: float
+    # Mean coupling iterations per window.
     iterations: float
+    # Whether its compute time is less than 1 % of its windows, so that nothing is found about it.
     negligible: bool
+    # Relative change over the run (NaN where there are too few windows to tell), and how unlikely it is as in
+    # `precice_lb.dataset.series.Drift`.
     drift: float
     drift_z_score: float
+    # Windows far slower or faster than their neighbours.
     outliers: int
+    # Relative standard deviation of a window, per iteration, and standard error of the median.
     deviation: float
     error: float
 

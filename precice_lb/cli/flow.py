@@ -32,11 +32,10 @@ def run_and_recommend(
     """
     from precice_lb.calibrate import run_campaign
     from precice_lb.emulation import read_laws
-    from precice_lb.report.attempt import attempted
-    from precice_lb.report.documents import write_documents
+    from precice_lb.report.documents import attempted, write_documents
     from precice_lb.report.launch_scripts import write_launch_scripts
     from precice_lb.report.page import Evidence, build_page, write_report
-    from precice_lb.report.partners_files import write_partners_beside
+    from precice_lb.report.partners import write_partners_beside
     from precice_lb.report.progress import CampaignProgress
     from precice_lb.report.terminal import console
     from precice_lb.report.truth import judge
@@ -72,7 +71,6 @@ def run_and_recommend(
         page = build_page(
             Evidence(
                 recommendation,
-                schedule,
                 measured.runs,
                 (result.directory, *result.existing),
                 seed=seed,

@@ -112,7 +112,7 @@ def partners(
         return 0
     print_result(format, lambda: partners_blocks(report), report.to_dict)
     if output is not None:
-        from precice_lb.report.partners_files import write_partners
+        from precice_lb.report.partners import write_partners
 
         name_files(write_partners(report, output), format)
     return 0

@@ -55,7 +55,7 @@ def recommend(
     recommendation, _ = recommend_case(read_measured(sources, given.warmup), ranks, machine, given)
     show(recommendation, output, format)
     if output is not None:
-        from precice_lb.report.partners_files import write_partners_beside
+        from precice_lb.report.partners import write_partners_beside
 
         written = write_partners_beside(sources, recommendation.split, output)
         name_files(written, format)
@@ -99,12 +99,11 @@ def report(
     known = _remembered(sources)
     if ranks is None and found.settings is None and not (machine or Machine()).has_budget:
         ranks = known.get("total_ranks") or _most_ranks(found.runs, found.measurements)
-    recommendation, schedule = recommend_case(found, ranks, machine, given, parameters=known.get("parameters"))
+    recommendation, _ = recommend_case(found, ranks, machine, given, parameters=known.get("parameters"))
     target = None if found.settings is None else found.settings.target_regret
     launch = sources[0] / "launch"
     evidence = Evidence(
         recommendation,
-        schedule,
         found.runs,
         tuple(sources),
         seed=given.seed,

@@ -41,8 +41,7 @@ def summary(
     from precice_lb.dataset import load_runs
     from precice_lb.ingest.profiling import enrich
     from precice_lb.report.summary import summarise
-    from precice_lb.report.summary_files import rank_csv, summary_csv, summary_dict
-    from precice_lb.report.summary_text import summary_blocks
+    from precice_lb.report.summary_text import rank_csv, summary_blocks, summary_csv, summary_dict
 
     sources = required(directories, "directory of stores")
     runs = summarise(load_runs(sources, warmup=warmup, complete=enrich))

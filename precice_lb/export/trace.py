@@ -15,8 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precice_lb.exceptions import DataError
-from precice_lb.export.clocks import clock_shifts
-from precice_lb.export.runs import ExportedRun, exported_runs
+from precice_lb.export.runs import ExportedRun, clock_shifts, exported_runs
 from precice_lb.store.records import RankStore
 
 __all__ = ["export_trace"]

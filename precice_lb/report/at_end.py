@@ -10,20 +10,20 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
 
 from precice_lb.dataset import load_runs, measurements_from_runs
 from precice_lb.exceptions import DataError, StoreError
 from precice_lb.precice_xml import parse_configuration
 from precice_lb.recommend import recommend
 from precice_lb.report.documents import JSON_NAME, write_documents
-from precice_lb.report.partners_files import write_partners_beside
+from precice_lb.report.partners import write_partners_beside
 from precice_lb.schedule import Schedule
 from precice_lb.store.reader import RankStore, distinct_ranks, find_stores, group_ranks, group_runs, read_store
 from precice_lb.store.records import Complete
+from precice_lb.watch.run import stated_parameters
 
 __all__ = ["PATIENCE_SECONDS", "recommend_at_end"]
 
@@ -61,20 +61,12 @@ def recommend_at_end(
         schedule = Schedule.from_config(configuration, measurements.iterations, measurements.overhead)
         total = sum(int(group[0].metadata["size"]) for group in run)
         # The case that just ran, where runs state parameters such as the mesh level.
-        known = {column for columns in measurements.parameters.values() for column in columns}
-        stated = [group[0].metadata.get("parameters") or {} for group in run]
-        case = {key: value for each in stated for key, value in each.items() if key in known}
-        recommendation = recommend(measurements, total, schedule=schedule, parameters=_as_measured(case))
+        case = stated_parameters((group[0].metadata for group in run), measurements)
+        recommendation = recommend(measurements, total, schedule=schedule, parameters=case)
         written = write_documents(recommendation, case_directory)
         written += write_partners_beside([store], recommendation.split, case_directory)
         lock.write_text(state)
     return written
-
-
-def _as_measured(case: Mapping[str, Any]) -> dict[str, float | str | None]:
-    """Numbers as they are and everything else as text, like the columns of measurements."""
-    is_number = {key: isinstance(value, int | float) and not isinstance(value, bool) for key, value in case.items()}
-    return {key: float(value) if is_number[key] else str(value) for key, value in case.items()}
 
 
 def _wait_until_closed(directory: Path, participant: str, patience: float) -> list[RankStore]:
@@ -98,20 +90,13 @@ def _wait_until_closed(directory: Path, participant: str, patience: float) -> li
 
 def _readable(sources: Sequence[Path]) -> list[RankStore]:
     """Read what can be read, which a file that is being created cannot yet; a spool and what replaces it are one."""
-    return distinct_ranks(_read_each(sources))
-
-
-def _read_each(sources: Sequence[Path]) -> Iterator[RankStore]:
+    found: list[RankStore] = []
     for source in sources:
-        try:
-            paths = find_stores([source])
-        except StoreError:
-            continue
-        for path in paths:
-            try:
-                yield read_store(path)
-            except StoreError:
-                continue
+        with suppress(StoreError):
+            for path in find_stores([source]):
+                with suppress(StoreError):
+                    found.append(read_store(path))
+    return distinct_ranks(found)
 
 
 def _closed(group: Sequence[RankStore]) -> bool:

@@ -44,9 +44,7 @@ def write_launch_scripts(study: Study, split: Mapping[str, int], directory: Path
     # The scripts change into the case, and name files that are here.
     folder = directory.expanduser().resolve() / _FOLDER
     plan = _plan(study, split, folder)
-    contents = {folder / "job.sbatch": _job(study, plan)}
-    shell = _shell(study, plan)
-    contents |= shell
+    contents = {folder / "job.sbatch": _job(study, plan), **_shell(study, plan)}
     contents[folder / "split.json"] = json_text(
         {
             "format": "precice-lb-split",

@@ -7,25 +7,52 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from matplotlib.colors import LogNorm
-from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
-from precice_lb.report.style import Panel, colour_of, two_panels
-from precice_lb.report.text import short_names
+from precice_lb.report.blocks import Chart
+from precice_lb.report.style import Panel, colour_of, one_panel
+from precice_lb.report.text import short_names, visible
 
 if TYPE_CHECKING:
     from precice_lb.partners import LinkPartners
 
-__all__ = ["draw_partners", "histogram_panel", "matrix_panel"]
+__all__ = ["link_charts"]
 
-_CELLS = 400
+# Cells of a side of the matrix, and pairs of ranks that go into the data.
+_CELLS, _MOST_PAIRS = 400, 20_000
 
 
-def draw_partners(found: LinkPartners) -> Figure:
+def link_charts(found: LinkPartners, stem: str) -> list[Chart]:
     """Draw one received mesh: which ranks are connected and how much they exchange, and partners per rank."""
-    return two_panels(partial(matrix_panel, found=found), partial(histogram_panel, found=found), 5.4)
+    pairs = [(int(one), int(other), "connected", "") for one, other in found.connected]
+    if found.level_2 is not None and found.vertices is not None:
+        exchanged = zip(found.level_2, found.vertices, strict=True)
+        pairs = [(int(one), int(other), "exchanges data", str(count)) for (one, other), count in exchanged]
+    provider, receiver = found.link.provider, found.link.receiver
+    counts = [
+        (who, rank, int(count))
+        for side, who in enumerate((provider, receiver))
+        for rank, count in enumerate(found.partners(side, found.connected))
+    ]
+    return [
+        Chart(
+            f"{stem}-pairs",
+            f"Each cell is a pair of ranks of {visible(provider)} and {visible(receiver)}: grey pairs only open a "
+            "connection, coloured ones exchange data.",
+            one_panel(partial(_matrix, found=found), 3.8),
+            ("provider rank", "receiver rank", "what", "vertices"),
+            tuple(pairs[:_MOST_PAIRS]),
+        ),
+        Chart(
+            f"{stem}-counts",
+            "How many ranks have how many partners: a long tail to the right means ranks that talk to everyone.",
+            one_panel(partial(_histogram, found=found), 2.8),
+            ("participant", "rank", "partners"),
+            tuple(counts),
+        ),
+    ]
 
 
 def _names(found: LinkPartners) -> list[str]:
@@ -45,7 +72,7 @@ def _binned(
     return np.asarray(image.T)
 
 
-def matrix_panel(panel: Panel, found: LinkPartners) -> None:
+def _matrix(panel: Panel, found: LinkPartners) -> None:
     """Draw which pairs of ranks are connected, and how much they exchange."""
     axes, names = panel.axes, _names(found)
     extent = (-0.5, found.ranks[0] - 0.5, found.ranks[1] - 0.5, -0.5)
@@ -67,7 +94,7 @@ def matrix_panel(panel: Panel, found: LinkPartners) -> None:
         axis.set_major_locator(MaxNLocator(integer=True))
 
 
-def histogram_panel(panel: Panel, found: LinkPartners) -> None:
+def _histogram(panel: Panel, found: LinkPartners) -> None:
     """Draw how many partners the ranks of both sides have."""
     axes, names = panel.axes, _names(found)
     sides = [found.partners(side, found.connected) for side in (0, 1)]

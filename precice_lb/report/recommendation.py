@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+import math
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
 
-from precice_lb.report import plan_view, view
-from precice_lb.report.blocks import Block, DefinitionList, Paragraph, Picture
+import numpy as np
+
+from precice_lb.report import view
+from precice_lb.report.blocks import Block, DefinitionList, Paragraph, Picture, Table
+from precice_lb.report.text import percent, ranks_text, seconds_unit, visible
 
 if TYPE_CHECKING:
     from precice_lb.recommend import Recommendation
+    from precice_lb.recommend.plan import Alternative
     from precice_lb.report.truth import Truth
 
-__all__ = ["opening", "recommendation_blocks"]
+__all__ = ["near_table", "opening", "plan_facts", "recommendation_blocks", "tradeoff_table"]
+
+# Rows of the table of budgets.
+_ROWS = 9
 
 
 def opening(recommendation: Recommendation, names: Mapping[str, str], truth: Truth | None = None) -> list[Block]:
@@ -42,7 +50,8 @@ def recommendation_blocks(
     blocks.append(view.split_table(recommendation, names))
     if recommendation.alternatives:
         blocks.append(view.comparison_table(recommendation))
-    blocks += plan_view.plan_tables(recommendation)
+    if recommendation.plan is not None:
+        blocks += [near_table(recommendation), tradeoff_table(recommendation)]
     if recommendation.comparisons:
         blocks.append(view.measured_table(recommendation))
     blocks += view.failed_tables(recommendation, names)
@@ -50,6 +59,95 @@ def recommendation_blocks(
         blocks.append(view.truth_table(truth))
     if evidence:
         blocks.append(view.evidence_table(recommendation, names))
-    pairs = [*view.facts(recommendation, names, brief=brief), *plan_view.plan_facts(recommendation, names)]
+    pairs = [*view.facts(recommendation, names, brief=brief), *plan_facts(recommendation, names)]
     sources = ", ".join(recommendation.measurements.sources)
     return [*blocks, DefinitionList((*pairs, *([("measurements from", sources)] if sources else [])))]
+
+
+def near_table(recommendation: Recommendation) -> Table:
+    """Tabulate the splits that are nearly as good, for people who round."""
+    plan = recommendation.plan
+    assert plan is not None
+    unit = seconds_unit([recommendation.window_seconds])
+    extra = [each for each in ("cores", "nodes") if _shows(recommendation, each)]
+    rows = [
+        (view.split_text(each.split), *(str(each.used.get(key, "")) for key in extra), unit.number(each.window_seconds),
+         percent(each.longer))
+        for each in plan.near
+    ]  # fmt: skip
+    title = f"Best splits within {percent(plan.within, 0)} of the recommended one"
+    if plan.step > 1:
+        title += f", in steps of {plan.step} ranks"
+    if not rows:
+        title += ": none other"
+    header = ("ranks as above", *extra, f"window ({unit.symbol})", "longer")
+    return Table(title, header, tuple(rows))
+
+
+def tradeoff_table(recommendation: Recommendation) -> Table:
+    """Tabulate window time and core-hours over budgets, with the knee and what is recommended."""
+    plan = recommendation.plan
+    assert plan is not None
+    points, knee = plan.tradeoff.points, plan.tradeoff.knee
+    unit = seconds_unit([recommendation.window_seconds])
+    at = set(np.unique(np.linspace(0, len(points) - 1, min(_ROWS, len(points))).round().astype(int)).tolist())
+    at |= {index for index, point in enumerate(points) if point in (knee, plan.chosen)}
+    rows = []
+    for index in sorted(at):
+        point = points[index]
+        marks = [text for text, which in (("knee", knee), ("recommended", plan.chosen)) if point == which]
+        rows.append(
+            (str(point.budget), view.split_text(point.split), unit.number(point.window_seconds),
+             f"{1000 * point.core_hours:.4g}", percent(point.efficiency, 0), ", ".join(marks))
+        )  # fmt: skip
+    what = recommendation.unit
+    header = (what, "ranks as above", f"window ({unit.symbol})", "core-h/1000 windows", "efficiency", "")
+    return Table("Time against cost", header, tuple(rows), (1, 5))
+
+
+def plan_facts(recommendation: Recommendation, names: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """List what sets the window time, how sure the optimum is, and what else would be possible."""
+    if recommendation.critical:
+        yield "critical", recommendation.critical
+    if recommendation.proof and not math.isnan(recommendation.gap):
+        text = f"at most {percent(recommendation.gap)} above the least possible mean window time"
+        if recommendation.gap < 5e-4:
+            text = "no split has a shorter mean window time"
+        yield "optimum", f"{text} ({recommendation.proof})"
+    if recommendation.verified:
+        yield "verified", f"for the mean curves, {recommendation.verified}"
+    if recommendation.plan is not None:
+        curve, unit = recommendation.plan.tradeoff, recommendation.unit
+        text = f"beyond {curve.knee.budget} {unit} more of them begin to pay less"
+        if curve.knee == curve.points[-1]:
+            text = f"none up to {curve.knee.budget} {unit}"
+        yield "knee", text
+    if recommendation.instead is not None:
+        yield "another scheme", _instead_text(recommendation.instead, names)
+    if recommendation.payback is not None:
+        yield "measuring", _payback_text(recommendation.payback)
+
+
+def _instead_text(other: Alternative, names: Mapping[str, str]) -> str:
+    unit = seconds_unit([other.window_seconds])
+    split = ranks_text({names[who]: count for who, count in other.split.items()})
+    change = "as long" if abs(other.gain) < 5e-4 else percent(abs(1 / (1 + other.gain) - 1))
+    change += "" if change == "as long" else " less" if other.gain > 0 else " longer"
+    seconds = unit.text(other.window_seconds)
+    return (
+        f"{visible(other.schedule)} would take {seconds} per window ({change}) with {split}, if it needs no more "
+        "coupling iterations"
+    )
+
+
+def _payback_text(payback: Any) -> str:
+    spent = f"took {payback.core_hours:.3g} core-hours"
+    parts = [
+        f"{'never' if math.isinf(count) else f'{count:,.0f} windows'} against the {view.label(kind)}"
+        for kind, count in payback.windows.items()
+    ]
+    return f"{spent}; paid back after {', '.join(parts)}" if parts else spent
+
+
+def _shows(recommendation: Recommendation, key: str) -> bool:
+    return key in recommendation.used and (key == "nodes" or recommendation.unit != "ranks")

@@ -46,7 +46,6 @@ __all__ = [
     "panels",
     "plain_log_ticks",
     "strips",
-    "two_panels",
 ]
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
@@ -201,9 +200,7 @@ class Panel:
         axes, figure = self.axes, self.axes.get_figure(root=True)
         assert figure is not None
         below = -(38.0 + 12.0 * axes.get_xlabel().count("\n")) / 72.0
-        spec = axes.get_subplotspec()
-        columns = 1 if spec is None else spec.get_gridspec().ncols
-        width = (figure.get_figwidth() / columns - _BESIDE) * figure.dpi
+        width = (figure.get_figwidth() - _BESIDE) * figure.dpi
         # A script that the font lacks is drawn by another one, whose width is not known.
         known = all(cells(label) == len(label) for _, label in self._entries)
         for ncols in (2, 1) if known else (1,):
@@ -234,30 +231,18 @@ def one_panel(draw: Callable[[Panel], None], height: float = 2.9) -> Figure:
     return figure
 
 
-def two_panels(left: Callable[[Panel], None], right: Callable[[Panel], None], height: float) -> Figure:
-    """Make a figure of two panels side by side."""
-    with new_figure(10.5, height) as figure:
-        for axes, draw in zip(figure.subplots(1, 2), (left, right), strict=True):
-            panel = Panel(axes)
-            draw(panel)
-            panel.legend()
-    return figure
-
-
 def panels(
     draw: Sequence[Callable[[Axes], None]],
     *,
     xlabel: str,
     ylabel: str,
     entries: Sequence[tuple[Any, str]],
-    columns: int = 2,
-    height: float = 1.35,
 ) -> Figure:
-    """Make a figure of several small panels with common labels and one legend."""
-    lines = -(-len(draw) // columns)
+    """Make a figure of several small panels, two in a line, with common labels and one legend."""
+    lines = -(-len(draw) // 2)
     below = 0.25 + 0.19 * -(-len(entries) // 2)
-    with new_figure(_WIDTH, height * lines + 0.35 + below) as figure:
-        grid = figure.subplots(lines, columns, squeeze=False).ravel()
+    with new_figure(_WIDTH, 1.35 * lines + 0.35 + below) as figure:
+        grid = figure.subplots(lines, 2, squeeze=False).ravel()
         for axes, each in zip(grid, draw, strict=False):
             each(axes)
         for axes in grid[len(draw) :]:

@@ -11,7 +11,7 @@ from precice_lb.report.blocks import Block, Paragraph, Table
 from precice_lb.report.text import SecondsUnit, percent, ranks_text, seconds_unit, short_names, visible
 
 if TYPE_CHECKING:
-    from precice_lb.watch import ParticipantState, Rebalance, Snapshot
+    from precice_lb.watch.snapshot import ParticipantState, Rebalance, Snapshot
 
 __all__ = ["watch_blocks", "watch_facts", "watch_line", "watch_table"]
 

@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from precice_lb.watch.observer import Observer, watch_run
-from precice_lb.watch.snapshot import ParticipantState, Rebalance, Snapshot
+from precice_lb.watch.snapshot import Snapshot
 
-__all__ = ["Observer", "ParticipantState", "Rebalance", "Snapshot", "watch_run"]
+__all__ = ["Observer", "Snapshot", "watch_run"]

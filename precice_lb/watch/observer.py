@@ -17,10 +17,9 @@ from precice_lb.dataset.series import Drift, drift_of, shift_of, warmup_of
 from precice_lb.exceptions import DataError, PreciceLBError, StoreError
 from precice_lb.precice_xml.records import CouplingScheme
 from precice_lb.recommend import load_sources
-from precice_lb.watch.rebalance import rebalance
+from precice_lb.watch.ranks import Series
 from precice_lb.watch.run import LiveRun, RunFiles
-from precice_lb.watch.series import Series
-from precice_lb.watch.snapshot import ParticipantState, Rebalance, Snapshot
+from precice_lb.watch.snapshot import ParticipantState, Rebalance, Snapshot, rebalance
 
 __all__ = ["BINS", "LATEST", "Observer", "watch_run"]
 

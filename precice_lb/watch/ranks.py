@@ -1,19 +1,23 @@
-"""The latest rows of one rank of a running simulation, wherever they come from."""
+"""The latest rows of one rank of a running simulation, wherever they come from, and seconds per window of all ranks."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+from precice_lb.dataset.participants import participant_times
 from precice_lb.ingest.profiling.follow import ProfileTail, WaitsTail
 from precice_lb.store.liveness import writing_problem
 from precice_lb.store.records import RankStore
 from precice_lb.store.schema import ADVANCE_DTYPE, NOT_MEASURED
 from precice_lb.store.tail import StoreTail
 
-__all__ = ["FixedTail", "LiveRank"]
+__all__ = ["FixedTail", "LiveRank", "Series"]
+
+Array = NDArray[np.float64]
 
 _NO_ROWS: NDArray[np.void] = np.empty(0, dtype=ADVANCE_DTYPE)
 
@@ -98,3 +102,55 @@ class LiveRank:
         kept = self.rows["window"] >= window
         if not kept.all():
             self.rows = self.rows[kept]
+
+
+class Series:
+    """What a participant did in each time window, reduced over its ranks; grows as the run goes on.
+
+    Every wait counts in the window of the call that waits. So the second participant of a serial scheme, whose wait is
+    for the window after, is one window off what `precice_lb.dataset.load_runs` says; its compute seconds are the same.
+    """
+
+    def __init__(self) -> None:
+        # Time windows that all ranks have completed, rising, shape (W,).
+        self.windows: NDArray[np.int64] = np.empty(0, dtype=np.int64)
+        # Seconds of each without waiting for partners and without the transfer floor, seconds of waiting, wall seconds,
+        # and coupling iterations; NaN where not measured.
+        self.busy: Array = np.empty(0)
+        self.wait: Array = np.empty(0)
+        self.wall: Array = np.empty(0)
+        self.iterations: Array = np.empty(0)
+        # The least of an iteration so far, but for the first windows; NaN if there was none.
+        self.least_wait = self.least_overhead = np.nan
+        # Why waits were not measured, with the number of ranks.
+        self.problems: dict[str, int] = {}
+
+    @property
+    def last_window(self) -> int:
+        """The last of `windows`; 0 if there is none."""
+        return int(self.windows[-1]) if len(self.windows) else 0
+
+    def add(self, group: Sequence[RankStore], warmup: int) -> None:
+        """Take the windows that all ranks, each with at least its rows since then, have completed after the last."""
+        # Nothing is worked out before every rank has completed another window.
+        for store in group:
+            rows = store.advances
+            if not len(rows) or rows["window"][-1] <= self.last_window:
+                return
+        times = participant_times(group, warmup)
+        layout = times.layout
+        new = layout.windows > self.last_window
+        if not new.any():
+            return
+        self.problems = times.problems
+        self.windows = np.concatenate([self.windows, layout.windows[new]])
+        wait, busy, wall = (layout.of_windows(values)[new] for values in (times.wait, times.busy, times.wall))
+        self.wait, self.busy = np.concatenate([self.wait, wait]), np.concatenate([self.busy, busy])
+        self.wall = np.concatenate([self.wall, np.where(np.isfinite(busy), busy + wait, wall)])
+        self.iterations = np.concatenate([self.iterations, layout.iterations[new]])
+        self.least_wait = float(np.fmin(self.least_wait, times.least_wait))
+        self.least_overhead = float(np.fmin(self.least_overhead, times.least_overhead))
+
+    def own(self, floor: float) -> Array:
+        """Compute seconds of each window, shape (W,), with the transfer floor in seconds per iteration."""
+        return self.busy + (floor if np.isfinite(self.least_wait) else 0.0) * self.iterations

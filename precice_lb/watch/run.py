@@ -19,10 +19,9 @@ from precice_lb.store.reader import distinct_ranks, group_interval, group_ranks,
 from precice_lb.store.records import RankStore
 from precice_lb.store.schema import MERGED_SUFFIX
 from precice_lb.store.tail import StoreTail
-from precice_lb.watch.ranks import FixedTail, LiveRank
-from precice_lb.watch.series import Series
+from precice_lb.watch.ranks import FixedTail, LiveRank, Series
 
-__all__ = ["LiveRun", "RunFiles"]
+__all__ = ["LiveRun", "RunFiles", "stated_parameters"]
 
 # Windows whose rows are kept, so that what a rank of one participant records late still meets that of the others.
 _KEPT = 32
@@ -117,15 +116,7 @@ class LiveRun:
 
     def parameters(self, measurements: Measurements | None) -> dict[str, float | str | None]:
         """Parameters that the run states, as far as measurements have columns for them."""
-        known = {column for columns in (measurements.parameters if measurements else {}).values() for column in columns}
-        stated: dict[str, float | str | None] = {}
-        for metadata in self.metadata.values():
-            given: Mapping[str, Any] = metadata.get("parameters") or {}
-            for key, value in given.items():
-                is_number = isinstance(value, int | float) and not isinstance(value, bool)
-                if key in known:
-                    stated[key] = float(value) if is_number else str(value)
-        return stated
+        return stated_parameters(self.metadata.values(), measurements) if measurements else {}
 
 
 class RunFiles:
@@ -215,6 +206,16 @@ class RunFiles:
                 continue
             found.append([LiveRank(ProfileTail(header, participant)) for header in group])
         return found
+
+
+def stated_parameters(
+    metadata: Iterable[Mapping[str, Any]], measurements: Measurements
+) -> dict[str, float | str | None]:
+    """Parameters that a run states, as far as measurements have columns for them: numbers, and all else as text."""
+    known = {column for columns in measurements.parameters.values() for column in columns}
+    stated = {key: value for each in metadata for key, value in (each.get("parameters") or {}).items() if key in known}
+    is_number = {key: isinstance(value, int | float) and not isinstance(value, bool) for key, value in stated.items()}
+    return {key: float(value) if is_number[key] else str(value) for key, value in stated.items()}
 
 
 def _live(store: RankStore) -> LiveRank:

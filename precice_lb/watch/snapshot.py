@@ -1,18 +1,25 @@
-"""What a running simulation looks like at one moment."""
+"""What a running simulation looks like at one moment, and what another split would bring it."""
 
 from __future__ import annotations
 
+import dataclasses
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from precice_lb.dataset import Measurements
 from precice_lb.dataset.series import Drift
+from precice_lb.exceptions import ModelError
 from precice_lb.plain import plain
+from precice_lb.precice_xml import parse_configuration
+from precice_lb.recommend import Recommendation, recommend
+from precice_lb.schedule import Schedule
 
-__all__ = ["DRIFT", "FORMAT_VERSION", "ParticipantState", "Rebalance", "Snapshot"]
+__all__ = ["DRIFT", "FORMAT_VERSION", "ParticipantState", "Rebalance", "Snapshot", "rebalance"]
 
 #: Version of what `Snapshot.to_dict` gives.
 FORMAT_VERSION = 2
@@ -22,52 +29,32 @@ DRIFT = 0.05
 
 @dataclass(frozen=True, eq=False)
 class ParticipantState:
-    """One participant.
-
-    Attributes
-    ----------
-    participant : str
-        Its name.
-    ranks : int
-        Ranks it runs on.
-    ranks_seen : int
-        Ranks whose files are there.
-    state : {"running", "ended", "stopped"}
-        ``stopped`` is what ended before the coupling did: killed, or failed.
-    windows : int
-        The last time window that all its ranks completed.
-    window_seconds, compute_seconds, wait_seconds : float
-        Medians over the latest windows of their wall time, of the time without waiting for partners, and of that
-        waiting; NaN where not measured.
-    wait_share, wait_share_so_far : float
-        Share of the wall time that it waits for partners, in the latest windows and in all after warm-up; NaN where
-        not measured.
-    drift : Drift
-        Trend of its compute seconds over all windows after warm-up.
-    shift : Drift
-        Its compute seconds in the latest windows beside those before.
-    history_windows, history_wait_share, history_compute_seconds : ndarray, shape (k,)
-        The course so far in at most `precice_lb.watch.observer.BINS` parts: the last window of each, the share of
-        waiting and the mean compute seconds in it; NaN where not measured.
-    problems : dict of str to int
-        Why waits were not measured, with the number of ranks.
-    """
+    """One participant: seconds per window in the latest windows and shares of one; NaN where not measured."""
 
     participant: str
+    # Ranks it runs on, and those whose files are there.
     ranks: int
     ranks_seen: int
+    # ``running``, ``ended``, or ``stopped`` before the coupling ended: killed, or failed.
     state: str
+    # The last time window that all its ranks completed.
     windows: int
+    # Medians over the latest windows: wall time, time without waiting for partners, and that waiting.
     window_seconds: float
     compute_seconds: float
     wait_seconds: float
+    # Share of the wall time that it waits for partners, in the latest windows and in all after warm-up.
     wait_share: float
     wait_share_so_far: float
+    # Trend of its compute seconds over all windows after warm-up, and the latest windows beside those before.
     drift: Drift
     shift: Drift
+    # The course so far in at most `precice_lb.watch.observer.BINS` parts: the last window of each, the share of waiting
+    # and the mean compute seconds in it, shape (k,).
     history_windows: NDArray[np.int64]
     history_wait_share: NDArray[np.float64]
     history_compute_seconds: NDArray[np.float64]
+    # Why waits were not measured, with the number of ranks.
     problems: dict[str, int]
 
     @property
@@ -84,44 +71,25 @@ class ParticipantState:
 
 @dataclass(frozen=True)
 class Rebalance:
-    """What another split would bring, by the measured models at the load of the latest windows.
+    """What another split would bring, by the measured models at the load of the latest windows; NaN where unknown."""
 
-    Attributes
-    ----------
-    split : dict of str to int
-        The split that is recommended for as many ranks.
-    present : dict of str to int
-        The split that runs.
-    window_seconds, present_seconds : float
-        Expected seconds per time window with the one and the other.
-    interval : (float, float)
-        80 % interval of ``window_seconds``; NaN where unknown.
-    gain : float
-        ``present_seconds / window_seconds - 1``.
-    probability : float
-        That the recommended split is faster; NaN where unknown.
-    restart_seconds : float
-        What a restart costs; NaN where unknown.
-    restart_measured : bool
-        Whether that is what this run's own start-up took, since nothing else was said: the least that a restart costs.
-    windows_to_pay : float
-        After how many further windows a restart has paid for its cost; infinite where it never does, NaN where unknown.
-    basis : str
-        What the models rest on, in words.
-    warnings : tuple of str
-        What speaks against trusting this blindly.
-    """
-
+    # The split that is recommended for as many ranks, and the one that runs.
     split: dict[str, int]
     present: dict[str, int]
+    # Expected seconds per time window with the one and the other, and an 80 % interval of the first.
     window_seconds: float
     present_seconds: float
     interval: tuple[float, float]
+    # ``present_seconds / window_seconds - 1``, and the probability that the recommended split is faster.
     gain: float
     probability: float
+    # What a restart costs, and whether that is what this run's own start-up took, since nothing else was said: the
+    # least that a restart costs.
     restart_seconds: float
     restart_measured: bool
+    # After how many further windows a restart has paid for its cost; infinite where it never does.
     windows_to_pay: float
+    # What the models rest on, in words, and what speaks against trusting this blindly.
     basis: str
     warnings: tuple[str, ...]
 
@@ -186,3 +154,67 @@ class Snapshot:
         for each, state in zip(values["participants"], self.participants, strict=True):
             each["is_drifting"] = state.is_drifting
         return values
+
+
+def rebalance(
+    configuration: str,
+    ranks: Mapping[str, int],
+    compute_seconds: Mapping[str, float],
+    iterations: Mapping[str, float],
+    *,
+    measurements: Measurements | None = None,
+    parameters: Mapping[str, float | str | None] | None = None,
+    learner: str | None = None,
+    restart_seconds: float = math.nan,
+    restart_measured: bool = False,
+) -> Rebalance:
+    """Recommend for the load that a run has now.
+
+    Curves come from earlier measurements, and each is scaled so that it gives, at the ranks the participant runs on,
+    what it takes now: a load that has drifted since counts. Without earlier measurements there is one point per
+    participant, and how it scales is what the learner assumes.
+    """
+    parsed = parse_configuration(configuration)
+    total = sum(ranks.values())
+
+    def recommended(what: Measurements, parameters: Mapping[str, float | str | None] | None) -> Recommendation:
+        return recommend(
+            what, total, schedule=Schedule.from_config(parsed, dict(iterations), what.overhead),
+            learner=learner, parameters=parameters, present=ranks,
+            spent_core_hours=None if math.isnan(restart_seconds) else restart_seconds * total / 3600,
+        )  # fmt: skip
+
+    if measurements is None:
+        now = {name: np.array([[float(ranks[name]), compute_seconds[name]]]) for name in ranks}
+        result = recommended(Measurements(now, {}, configuration, {}, dict(iterations), ()), None)
+        basis = "this run alone, at one split"
+    else:
+        before = recommended(measurements, parameters)
+        scaled, spread = {}, {}
+        for name, samples in measurements.samples.items():
+            model = before.models[name]
+            factor = compute_seconds[name] / float(np.asarray(model.predict(np.array([[float(ranks[name])]])))[0])
+            scaled[name] = samples * np.array([1.0, factor])
+            spread[name] = np.asarray(measurements.standard_errors.get(name, np.full(len(samples), np.nan))) * factor
+        # What windows of other runs differed by belongs to another load.
+        load = dataclasses.replace(measurements, samples=scaled, standard_errors=spread, recorded=(), runs=())
+        result = recommended(load, parameters)
+        counts = ", ".join(f"{len(rows)} of {name}" for name, rows in measurements.samples.items())
+        basis = f"earlier measurements ({counts}), scaled to the load of the latest windows"
+    present = result.alternatives.get("present")
+    if present is None:
+        raise ModelError(" ".join(result.warnings) or "what is known says nothing about the present split")
+    return Rebalance(
+        split=dict(result.split),
+        present=dict(ranks),
+        window_seconds=result.window_seconds,
+        present_seconds=present.window_seconds,
+        interval=result.interval,
+        gain=present.gain,
+        probability=present.probability,
+        restart_seconds=restart_seconds,
+        restart_measured=restart_measured,
+        windows_to_pay=result.payback.windows["present"] if result.payback else math.nan,
+        basis=basis,
+        warnings=result.warnings,
+    )

@@ -120,7 +120,7 @@ def test_a_failed_split_is_not_recommended_but_shown_everywhere(capsys: pytest.C
         {"ranks": {"Solid": 2}, "runs": ["003", "004"], "reasons": ["Solid: --> FOAM FATAL ERROR: in <parallel>"]}
     ]
     console().print(rendered(recommendation_blocks(found, {name: name for name in found.split})))
-    page = page_html(build_page(Evidence(found, schedule)))
+    page = page_html(build_page(Evidence(found)))
     for text in (capsys.readouterr().out, report_markdown(found), page):
         for said in ("Failed, and so not recommended", "FATAL ERROR", "Solid 2 ranks, whatever"):
             assert said in text.replace("\xa0", " ")

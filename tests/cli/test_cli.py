@@ -66,7 +66,7 @@ def test_json_is_the_only_thing_on_standard_output(stores: Path, tmp_path: Path)
     best = min(map(seconds, range(1, 12)))
     assert seconds(values["split"]["Inner"]) <= 1.02 * best
     assert json.loads((tmp_path / "recommendation.json").read_text()) == values
-    assert done.stderr.count("wrote ") == 6
+    assert done.stderr.count("wrote ") == 10
     assert {path.name for path in tmp_path.iterdir()} == {
         "recommendation.json",
         "recommendation.md",
@@ -74,6 +74,10 @@ def test_json_is_the_only_thing_on_standard_output(stores: Path, tmp_path: Path)
         "scaling.png",
         "budget.svg",
         "budget.png",
+        "landscape.svg",
+        "landscape.png",
+        "cost.svg",
+        "cost.png",
     }
 
 

@@ -25,9 +25,10 @@ from precice_lb.models import LEARNERS
 from precice_lb.models.neural import NeuralRegressor
 from precice_lb.recommend import Recommendation, recommend
 from precice_lb.report.at_end import recommend_at_end
+from precice_lb.report.charts import CHARTS
 from precice_lb.report.page.next_runs import next_runs
 from precice_lb.schedule import Schedule
-from precice_lb.watch.rebalance import rebalance
+from precice_lb.watch.snapshot import rebalance
 
 every_learner = pytest.mark.parametrize("learner", LEARNERS)
 # Three is where figures are triangles; the others are for full counts.
@@ -206,8 +207,8 @@ def test_calibrate_decides_and_reports(
     _sound(values)
     assert json.loads((tmp_path / "launch" / "split.json").read_text())["split"] == values["split"]
     assert {path.name for path in tmp_path.iterdir()} == {
-        "recommendation.json", "recommendation.md", "scaling.svg", "scaling.png", "budget.svg", "budget.png", "launch",
-        "report",
+        "recommendation.json", "recommendation.md", "launch", "report",
+        *(f"{name}.{kind}" for name in ("scaling", "comparison", "budget", "cost") for kind in ("svg", "png")),
     }  # fmt: skip
     assert f"**learner:** {learner}\n" in (tmp_path / "recommendation.md").read_text()
     # The study's own target, and not the usual one.
@@ -256,18 +257,19 @@ def test_results_stand_where_figures_and_sections_fail(
     def broken(*_: object, **__: object) -> None:
         raise ValueError("nothing to draw")
 
-    monkeypatch.setattr("precice_lb.report.figure.draw_recommendation", broken)
-    monkeypatch.setattr("precice_lb.report.page.predicted.triangle_chart", broken)
+    monkeypatch.setitem(CHARTS, "comparison", broken)
+    monkeypatch.setitem(CHARTS, "landscape", broken)
     path = str(table(tmp_path, 3))
     assert main(["recommend", path, "--ranks", "18", "--output", str(tmp_path / "out")]) == 0
     out, err = capsys.readouterr()
     assert out.startswith("Give Fluid")
     assert err.splitlines() == [
-        "precice-lb: warning: the figure scaling could not be made: ValueError: nothing to draw; please report this "
+        "precice-lb: warning: the figure comparison could not be made: ValueError: nothing to draw; please report this "
         "defect, PRECICE_LB_DEBUG=1 shows where it is"
     ]
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [
-        "budget.png", "budget.svg", "recommendation.json", "recommendation.md",
+        "budget.png", "budget.svg", "cost.png", "cost.svg", "recommendation.json", "recommendation.md", "scaling.png",
+        "scaling.svg",
     ]  # fmt: skip
     assert main(["report", path, "--ranks", "18", "-o", str(tmp_path / "page")]) == 0
     assert "the report's section 'landscape' could not be made" in capsys.readouterr().err
@@ -302,8 +304,9 @@ def test_calibrate_has_written_its_result_before_it_draws(
         assert (tmp_path / "recommendation.json").is_file()
         raise MemoryError
 
-    for what in ("recommendation.recommendation_blocks", "figure.draw_recommendation", "page.build_page"):
+    for what in ("recommendation.recommendation_blocks", "page.build_page"):
         monkeypatch.setattr(f"precice_lb.report.{what}", killed)
+    monkeypatch.setitem(CHARTS, "scaling", killed)
     run_and_recommend(read_study(campaign / "study.toml"), None)
     assert capsys.readouterr().err.count("could not be made: MemoryError") == 3
     assert (tmp_path / "launch" / "split.json").is_file()

@@ -9,7 +9,7 @@ import pytest
 from sklearn.linear_model import LinearRegression
 
 from precice_lb.recommend import Recommendation, recommend_split
-from precice_lb.report.curves import landscape_of
+from precice_lb.report.landscape import landscape_of
 from precice_lb.report.page import Evidence, build_page
 from precice_lb.report.page.next_runs import next_runs
 from precice_lb.split import SharedCores
@@ -65,7 +65,7 @@ def test_nothing_is_fitted_or_drawn_for_the_report(learner: str, monkeypatch: py
     for model in found.models.values():
         for name in {"fit", "draw"} & set(dir(model)):
             monkeypatch.setattr(type(model), name, again)
-    page = build_page(Evidence(found, found.expected.schedule))
+    page = build_page(Evidence(found))
     assert {"landscape", "comparison"} <= {chart.name for chart in page.charts}
     assert next_runs(found).intervals_of == ("" if hasattr(found.models["Fluid"], "draw") else learner)
     following = next(section for section in page.sections if section.name == "next")
@@ -80,9 +80,7 @@ def test_a_learner_without_curves_judges_further_runs_by_its_own_intervals(learn
     assert prospects.runs
     # Formulas through a few points say that they are sure; runs differ all the same.
     assert 0 < prospects.regret < 0.1
-    section = next(
-        each for each in build_page(Evidence(found, found.expected.schedule)).sections if each.name == "next"
-    )
+    section = next(each for each in build_page(Evidence(found)).sections if each.name == "next")
     assert f"judged by the intervals of {learner}, which draws no curves" in str(section.blocks[0])
 
 
@@ -99,9 +97,7 @@ def test_without_curves_and_intervals_nothing_is_said_of_further_runs() -> None:
 
     found = recommended(learner=Reciprocal())
     assert next_runs(found).runs == ()
-    section = next(
-        each for each in build_page(Evidence(found, found.expected.schedule)).sections if each.name == "next"
-    )
+    section = next(each for each in build_page(Evidence(found)).sections if each.name == "next")
     assert "Reciprocal gives neither curves nor intervals" in str(section.blocks[0])
 
 
@@ -116,7 +112,7 @@ def test_further_runs_are_judged_by_the_curves_that_were_decided_on() -> None:
 
 def test_the_comparison_has_the_compute_seconds_of_the_table() -> None:
     found = recommended(random_state=3)
-    page = build_page(Evidence(found, found.expected.schedule))
+    page = build_page(Evidence(found))
     chart = next(chart for chart in page.charts if chart.name == "comparison")
     shown = {row[1]: row[3] for row in chart.rows if row[0] == "recommended split"}
     assert shown == pytest.approx(found.compute_seconds, rel=1e-12)

@@ -19,8 +19,8 @@ from precice_lb.exceptions import DataError, InfeasibleError, ModelError, Precic
 from precice_lb.precice_xml import parse_configuration
 from precice_lb.recommend import Machine, load_sources, parallel_instead, recommend, recommend_split
 from precice_lb.recommend.posterior import ExpectedWindowTime, curves_of
-from precice_lb.report.plan_figure import draw_plan
-from precice_lb.report.plan_view import plan_facts
+from precice_lb.report.charts import CHARTS
+from precice_lb.report.recommendation import plan_facts
 from precice_lb.schedule import Schedule
 from precice_lb.split import Constraints, SharedCores
 
@@ -274,6 +274,8 @@ def test_the_files_have_the_plan_too(printed: tuple[str, Path]) -> None:
         "budget.png",
         "scaling.svg",
         "scaling.png",
+        "cost.svg",
+        "cost.png",
     } <= names
     values = json.loads((output / "recommendation.json").read_text())
     assert values["budget_unit"] == "nodes"
@@ -286,13 +288,14 @@ def test_the_files_have_the_plan_too(printed: tuple[str, Path]) -> None:
     assert values["instead"]["gain"] > 0.3
     report = (output / "recommendation.md").read_text()
     assert "](budget.svg)" in report
+    assert "](cost.svg)" in report
     assert "| nodes | ranks as above |" in report
     assert "**another scheme:** parallel-explicit" in report
 
 
 def test_the_figure_of_the_budget_has_every_mark() -> None:
     found = recommend_split(CASE, 300, within=0.05, present={"Fluid": 100, "Solid": 200})
-    left, right = draw_plan(found).axes
+    left, right = (CHARTS[name](found).figure.axes[0] for name in ("budget", "cost"))
     assert (left.get_xlabel(), right.get_xlabel()) == ("cores (count)", "core-hours per 1000 windows")
     labels = {text.get_text() for text in left.get_legend().get_texts()}
     assert {"knee", "recommended", "equal split", "present split", "best split of each budget"} <= labels

@@ -24,7 +24,7 @@ def table_evidence(directory: Path, names: Sequence[str], total: int = 24, **opt
     path = write_csv(directory / "times.csv", samples)
     schedule = Schedule.parallel(list(names))
     recommendation = recommend(load_sources([path]), total, schedule=schedule, within=0.05, **options)
-    return Evidence(recommendation, schedule, sources=(path,), command="precice-lb report times.csv")
+    return Evidence(recommendation, sources=(path,), command="precice-lb report times.csv")
 
 
 def store_evidence(directory: Path, total: int, **options: Any) -> Evidence:
@@ -34,7 +34,7 @@ def store_evidence(directory: Path, total: int, **options: Any) -> Evidence:
     configuration = parse_configuration(runs[0].configuration)
     schedule = Schedule.from_config(configuration, measurements.iterations, measurements.overhead)
     recommendation = recommend(measurements, total, schedule=schedule, within=0.05, **options)
-    return Evidence(recommendation, schedule, runs, (directory,), command=f"precice-lb report {directory}")
+    return Evidence(recommendation, runs, (directory,), command=f"precice-lb report {directory}")
 
 
 class Elements(HTMLParser):

@@ -20,8 +20,8 @@ from precice_lb.dataset import Measurements
 from precice_lb.emulation import CostLaw
 from precice_lb.exceptions import DataError
 from precice_lb.recommend import Recommendation, load_sources, recommend
+from precice_lb.report.charts import CHARTS
 from precice_lb.report.documents import json_text, report_markdown, write_documents
-from precice_lb.report.figure import draw_recommendation
 from precice_lb.report.recommendation import recommendation_blocks
 from precice_lb.report.style import figure_bytes
 from precice_lb.report.terminal import console, rendered
@@ -149,7 +149,9 @@ def test_documents_are_complete_and_the_same_every_time(plain: tuple[Recommendat
     recommendation, _schedule = plain
     first = write_documents(recommendation, tmp_path / "a")
     second = write_documents(recommendation, tmp_path / "b")
-    assert [path.name for path in first] == ["recommendation.json", "recommendation.md", "scaling.svg", "scaling.png"]
+    assert [path.name for path in first] == [
+        "recommendation.json", "recommendation.md", "scaling.svg", "scaling.png", "landscape.svg", "landscape.png",
+    ]  # fmt: skip
     assert sorted(path.name for path in (tmp_path / "a").iterdir()) == sorted(path.name for path in first)
     for one, other in zip(first, second, strict=True):
         assert one.read_bytes() == other.read_bytes()
@@ -159,6 +161,7 @@ def test_documents_are_complete_and_the_same_every_time(plain: tuple[Recommendat
     report = first[1].read_text()
     assert report.startswith("# Recommended split\n\nGive Inner ")
     assert "](scaling.svg)" in report
+    assert "](landscape.svg)" in report
 
 
 def test_a_report_has_no_markup_out_of_names(hostile: tuple[Recommendation, Schedule], tmp_path: Path) -> None:
@@ -195,7 +198,7 @@ def test_json_has_null_where_json_has_no_number() -> None:
 
 def test_the_figure_has_units_legends_and_every_point(plain: tuple[Recommendation, Schedule]) -> None:
     recommendation, _schedule = plain
-    left, right = draw_recommendation(recommendation).axes
+    left, right = (CHARTS[name](recommendation).figure.axes[0] for name in ("scaling", "landscape"))
     assert (left.get_xscale(), left.get_yscale()) == ("log", "log")
     assert left.get_xlabel() == "ranks of the participant (count)"
     assert re.fullmatch(r"compute time per window \((s|ms|µs)\)", left.get_ylabel())
@@ -216,9 +219,15 @@ def test_the_figure_has_units_legends_and_every_point(plain: tuple[Recommendatio
     assert [list(line.get_xdata()) for line in stars] == [[inner]]
 
 
-@pytest.mark.parametrize("which", ["plain", "hostile"])
-def test_no_labels_overlap_or_leave_the_figure(which: str, request: pytest.FixtureRequest) -> None:
-    figure = draw_recommendation(request.getfixturevalue(which)[0])
+@pytest.mark.parametrize(
+    ("which", "chart"),
+    [
+        *(("plain", chart) for chart in ("scaling", "landscape", "comparison")),
+        *(("hostile", chart) for chart in ("scaling", "comparison")),
+    ],
+)
+def test_no_labels_overlap_or_leave_the_figure(which: str, chart: str, request: pytest.FixtureRequest) -> None:
+    figure = CHARTS[chart](request.getfixturevalue(which)[0]).figure
     figure.canvas.draw()
     boxes = []
     for axes in figure.axes:
@@ -241,7 +250,7 @@ def test_no_labels_overlap_or_leave_the_figure(which: str, request: pytest.Fixtu
 
 def test_names_are_not_read_as_formulas_or_hidden_in_the_figure(tmp_path: Path) -> None:
     recommendation, _schedule = recommendation_for(tmp_path, ["_$x^2$", "漢字"])
-    figure = draw_recommendation(recommendation)
+    figure = CHARTS["scaling"](recommendation).figure
     labels = [text for axes in figure.axes for text in axes.get_legend().get_texts()]
     assert any(text.get_text().startswith("_$x^2$: ") and not text.get_parse_math() for text in labels)
     assert "漢字" in figure_bytes(figure, "svg").decode()
@@ -249,9 +258,17 @@ def test_names_are_not_read_as_formulas_or_hidden_in_the_figure(tmp_path: Path) 
 
 def test_three_participants_get_their_parts_of_the_window(tmp_path: Path) -> None:
     recommendation, _schedule = recommendation_for(tmp_path, ["A", "B", "C"])
-    _, right = draw_recommendation(recommendation).axes
-    assert [text.get_text() for text in right.get_yticklabels()] == ["A", "B", "C"]
-    assert re.fullmatch(r"time per window \((s|ms|µs)\)", right.get_xlabel())
+    chart = CHARTS["comparison"](recommendation)
+    (axes,) = chart.figure.axes
+    labels = [text.get_text() for text in axes.get_legend().get_texts()]
+    assert labels == [*(f"compute time of {name}" for name in "ABC"), "waiting"]
+    assert re.fullmatch(r"time per window \((s|ms|µs)\)", axes.get_xlabel())
+    chosen = {row[1]: row for row in chart.rows if row[0] == "recommended split"}
+    for who, wait in recommendation.waits.items():
+        assert chosen[who][3:5] == pytest.approx((recommendation.compute_seconds[who], wait), rel=1e-3, abs=1e-6)
+    unit = seconds_unit([row[5] for row in chart.rows])
+    bars = sum(patch.get_width() for patch in axes.patches[:2])
+    assert bars == pytest.approx(recommendation.window_seconds * unit.per_second, rel=1e-3)
 
 
 # --- emulated loads ------------------------------------------------------------------------------------------------

@@ -16,8 +16,7 @@ from store_helpers import row, write_store
 from precice_lb.dataset import load_runs
 from precice_lb.report.documents import json_text
 from precice_lb.report.summary import QUANTITIES, summarise
-from precice_lb.report.summary_files import rank_csv, summary_csv, summary_dict
-from precice_lb.report.summary_text import summary_blocks
+from precice_lb.report.summary_text import rank_csv, summary_blocks, summary_csv, summary_dict
 from precice_lb.report.terminal import console, rendered
 
 

@@ -39,7 +39,7 @@ from precice_lb.store.schema import INITIALIZE_DTYPE
 from precice_lb.store.tail import StoreTail
 from precice_lb.store.writer import StoreWriter
 from precice_lb.watch import Observer, Snapshot, watch_run
-from precice_lb.watch.rebalance import rebalance
+from precice_lb.watch.snapshot import rebalance
 
 ROOT = Path(__file__).parents[2]
 DATA = Path(__file__).parents[1] / "data" / "profiling"

@@ -6,10 +6,28 @@ Markdown and as JSON, with every figure as SVG and its numbers as CSV.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
+
 from precice_lb.report.blocks import Block, Chart, CodeBlock, DefinitionList, Page, Paragraph, Section, Table
-from precice_lb.report.page.build import build_page
-from precice_lb.report.page.evidence import Evidence
-from precice_lb.report.page.files import HTML_NAME, write_report
+from precice_lb.report.documents import HTML_NAME, attempted, write_report
+from precice_lb.report.page.decision import (
+    budget_section,
+    comparison_section,
+    landscape_section,
+    recommendation_section,
+    scaling_section,
+)
+from precice_lb.report.page.evidence import Evidence, provenance
+from precice_lb.report.page.follow_up import (
+    launch_section,
+    next_section,
+    partners_section,
+    provenance_section,
+    quality_section,
+)
+from precice_lb.report.page.measured import imbalance_section, iterations_section, window_section
+from precice_lb.report.text import ranks_text, visible
+from precice_lb.report.view import parameters_text
 
 __all__ = [
     "HTML_NAME",
@@ -25,3 +43,42 @@ __all__ = [
     "build_page",
     "write_report",
 ]
+
+# By name, which is its anchor and its name in report.json: the title, and what says it.
+_SECTIONS: dict[str, tuple[str, Callable[[Evidence], Iterable[Block]]]] = {
+    "recommendation": ("Recommendation", recommendation_section),
+    "comparison": ("Beside other splits", comparison_section),
+    "window": ("A typical window", window_section),
+    "scaling": ("Scaling curves", scaling_section),
+    "landscape": ("Window time over the split", landscape_section),
+    "budget": ("Time against core-hours", budget_section),
+    "iterations": ("Coupling iterations", iterations_section),
+    "imbalance": ("Imbalance inside participants", imbalance_section),
+    "partners": ("Partner ranks", partners_section),
+    "quality": ("Data quality", quality_section),
+    "next": ("What to measure next", next_section),
+    "launch": ("How to launch", launch_section),
+    "provenance": ("Provenance", provenance_section),
+}
+
+
+def build_page(evidence: Evidence) -> Page:
+    """Make all sections of a report."""
+    recommendation = evidence.recommendation
+    split = ranks_text({evidence.names[who]: count for who, count in recommendation.split.items()})
+    case = f", {parameters_text(recommendation.parameters)}" if recommendation.parameters else ""
+    values = {"recommendation": recommendation.to_dict(), "provenance": dict(provenance(evidence))}
+    if evidence.truth is not None:
+        values["emulation"] = evidence.truth.to_dict()
+    return Page(
+        title=f"Recommended split: {split}",
+        subtitle=f"{visible(recommendation.schedule)}, {recommendation.total_ranks} {recommendation.unit}{case}",
+        sections=tuple(_section(name, *each, evidence) for name, each in _SECTIONS.items()),
+        values=values,
+    )
+
+
+def _section(name: str, title: str, make: Callable[[Evidence], Iterable[Block]], evidence: Evidence) -> Section:
+    blocks = attempted(f"the report's section {name!r}", lambda: tuple(make(evidence)))
+    text = "This section could not be made; the command that wrote the report says why."
+    return Section(name, title, blocks or (Paragraph(text, "missing"),))

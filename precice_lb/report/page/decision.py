@@ -1,24 +1,29 @@
-"""The sections that say what to do: the recommendation, and what it is better than."""
+"""The sections that say what to do: the recommendation, what it is better than, and what it rests on."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-from matplotlib.patches import Patch
 
 from precice_lb.plural import plural
-from precice_lb.report import plan_view, view
-from precice_lb.report.blocks import Block, Chart, DefinitionList, Paragraph
-from precice_lb.report.recommendation import opening
-from precice_lb.report.style import HATCHED, Bars, Panel, colour_of, one_panel
+from precice_lb.report import view
+from precice_lb.report.blocks import Block, DefinitionList, Paragraph
+from precice_lb.report.charts import CHARTS
+from precice_lb.report.recommendation import near_table, opening, plan_facts, tradeoff_table
 from precice_lb.report.text import listed, percent, seconds_unit
 
 if TYPE_CHECKING:
     from precice_lb.report.page.evidence import Evidence
 
-__all__ = ["comparison_section", "recommendation_section"]
+__all__ = [
+    "budget_section",
+    "comparison_section",
+    "landscape_section",
+    "recommendation_section",
+    "scaling_section",
+]
 
 
 def recommendation_section(evidence: Evidence) -> Iterator[Block]:
@@ -28,7 +33,7 @@ def recommendation_section(evidence: Evidence) -> Iterator[Block]:
     yield from (lead, reason, DefinitionList(tuple(_tiles(evidence)), tiles=True), *rest)
     yield view.split_table(recommendation, names)
     yield from view.failed_tables(recommendation, names)
-    yield DefinitionList(tuple(plan_view.plan_facts(recommendation, names)))
+    yield DefinitionList(tuple(plan_facts(recommendation, names)))
 
 
 def _tiles(evidence: Evidence) -> list[tuple[str, str]]:
@@ -57,7 +62,7 @@ def comparison_section(evidence: Evidence) -> Iterator[Block]:
         "A window lasts until the slowest participant is done and its partners have its data; who is done earlier "
         "waits. A better split turns waiting into work."
     )
-    yield _chart(evidence)
+    yield CHARTS["comparison"](recommendation)
     yield view.comparison_table(recommendation)
     if evidence.truth is not None:
         yield view.truth_table(evidence.truth)
@@ -73,48 +78,38 @@ def comparison_section(evidence: Evidence) -> Iterator[Block]:
         yield Paragraph(f"Not compared, as it was not told: {listed(missing)}.", "missing")
 
 
-def _chart(evidence: Evidence) -> Chart:
-    recommendation, expected = evidence.recommendation, evidence.recommendation.expected
-    splits = {"recommended": (recommendation.split, recommendation.window_seconds)}
-    splits |= {kind: (other.split, other.window_seconds) for kind, other in recommendation.alternatives.items()}
-    rows = []
-    for kind, (split, window) in splits.items():
-        # Where the recommended split is the best measured one, its compute seconds were measured too.
-        own = recommendation.compute_seconds if kind == "recommended" else expected.mean_seconds(split)
-        for who, count in split.items():
-            per_window = own[who] * expected.schedule.windows[who]
-            rows.append((view.label(kind), who, count, per_window, max(window - per_window, 0.0), window))
-    unit = seconds_unit([max(row[5] for row in rows)])
+def scaling_section(evidence: Evidence) -> Iterator[Block]:
+    """Show each participant's time over its ranks: model, interval, measurements, recommended and present counts."""
+    recommendation, names = evidence.recommendation, evidence.names
+    yield CHARTS["scaling"](recommendation)
+    yield view.evidence_table(recommendation, names)
+    if recommendation.comparisons:
+        yield view.measured_table(recommendation)
+    yield DefinitionList(tuple(view.facts(recommendation, names, brief=True)))
 
-    def parts(row: tuple[Any, ...], colour: str) -> tuple[str, list[tuple[float, dict[str, Any]]]]:
-        return "", [(row[3] * unit.per_second, {"color": colour}), (row[4] * unit.per_second, HATCHED)]
 
-    def draw(panel: Panel) -> None:
-        colours = {who: colour_of(index) for index, who in enumerate(recommendation.split)}
-        panel.bars(
-            Bars(
-                _cut(f"{view.label(kind)}: {view.split_text(split)}"),
-                [parts(row, colours[row[1]]) for row in rows if row[0] == view.label(kind)],
-                window * unit.per_second,
-            )
-            for kind, (split, window) in splits.items()
+def landscape_section(evidence: Evidence) -> Iterator[Block]:
+    """Show the window time over the split: a curve, a triangle, or slices through the recommended split."""
+    yield Paragraph(
+        {
+            2: "How much is lost by a rank more here and a rank less there? A flat valley forgives rounding.",
+            3: "The third participant gets the ranks that the other two leave.",
+        }.get(
+            len(evidence.recommendation.split),
+            "Each panel moves ranks between two participants and leaves all others as recommended.",
         )
-        panel.label("One window under each split", f"time per window ({unit.symbol})", "splits")
-        for who, name in evidence.labels.items():
-            panel.name(Patch(color=colours[who]), f"compute time of {name}")
-        panel.name(Patch(**HATCHED), "waiting")
-
-    lines = sum(len(split) for split, _ in splits.values())
-    figure = one_panel(draw, 0.9 + 0.17 * lines + 0.26 * len(splits))
-    return Chart(
-        "comparison",
-        "Predicted compute time of every participant and, hatched, the rest of the window, in which it waits; the "
-        "black line ends the window.",
-        figure,
-        ("split", "participant", "ranks", "compute_seconds", "waiting_seconds", "window_seconds"),
-        tuple(rows),
     )
+    yield CHARTS["landscape"](evidence.recommendation)
+    if evidence.recommendation.plan is not None:
+        yield near_table(evidence.recommendation)
 
 
-def _cut(text: str, width: int = 52) -> str:
-    return text if len(text) <= width else f"{text[: width - 1]}…"
+def budget_section(evidence: Evidence) -> Iterator[Block]:
+    """Show window time against core-hours over all budgets."""
+    recommendation = evidence.recommendation
+    if recommendation.plan is None:
+        text = "Other budgets were not looked at: precice-lb report does, and in Python recommend(…, within=0.05)."
+        yield Paragraph(text, "missing")
+        return
+    yield from (CHARTS["budget"](recommendation), CHARTS["cost"](recommendation))
+    yield tradeoff_table(recommendation)

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from precice_lb.dataset import CoupledRun
     from precice_lb.recommend import Recommendation
     from precice_lb.report.truth import Truth
-    from precice_lb.schedule import Schedule
 
 __all__ = ["Evidence", "provenance"]
 
@@ -38,9 +37,7 @@ _NAMED = 6
 class Evidence:
     """What a report is made of."""
 
-    # The recommendation and the coupling it is for.
     recommendation: Recommendation
-    schedule: Schedule
     # The recorded runs it rests on; none where it rests on tables.
     runs: Sequence[CoupledRun] = ()
     # Files and directories it was made from.

@@ -5,30 +5,26 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator
-from functools import partial
 from typing import TYPE_CHECKING
 
 from precice_lb.exceptions import PreciceLBError
 from precice_lb.report import partners, view
-from precice_lb.report.blocks import Block, Chart, CodeBlock, DefinitionList, Paragraph, Table
+from precice_lb.report.blocks import Block, CodeBlock, DefinitionList, Paragraph, Table
 from precice_lb.report.check_view import finding_blocks, health_blocks
 from precice_lb.report.page.evidence import provenance
-from precice_lb.report.page.measured import NO_RUNS
-from precice_lb.report.page.measured_charts import windows_chart
+from precice_lb.report.page.measured import NO_RUNS, windows_chart
 from precice_lb.report.page.next_runs import next_runs
-from precice_lb.report.partners_figure import histogram_panel, matrix_panel
-from precice_lb.report.partners_files import partners_of_split
-from precice_lb.report.style import one_panel
+from precice_lb.report.partners import partners_of_split
+from precice_lb.report.partners_figure import link_charts
 from precice_lb.report.text import percent, ranks_text, short_names, visible
 
 if TYPE_CHECKING:
-    from precice_lb.partners import LinkPartners
     from precice_lb.report.page.evidence import Evidence
 
 __all__ = ["launch_section", "next_section", "partners_section", "provenance_section", "quality_section"]
 
-# Received meshes whose matrix is drawn, and pairs of ranks that go into the data.
-_DRAWN, _MOST_PAIRS = 4, 20_000
+# Received meshes whose partners are drawn.
+_DRAWN = 4
 
 
 def partners_section(evidence: Evidence) -> Iterator[Block]:
@@ -47,38 +43,8 @@ def partners_section(evidence: Evidence) -> Iterator[Block]:
         yield Paragraph(text, "missing")
         return
     for number, found in enumerate(report.links[:_DRAWN], start=1):
-        yield from _link_charts(found, number)
+        yield from link_charts(found, f"partners-{number}")
     yield from partners.partners_blocks(report)
-
-
-def _link_charts(found: LinkPartners, number: int) -> list[Chart]:
-    pairs = [(int(one), int(other), "connected", "") for one, other in found.connected]
-    if found.level_2 is not None and found.vertices is not None:
-        exchanged = zip(found.level_2, found.vertices, strict=True)
-        pairs = [(int(one), int(other), "exchanges data", str(count)) for (one, other), count in exchanged]
-    provider, receiver = found.link.provider, found.link.receiver
-    counts = [
-        (who, rank, int(count))
-        for side, who in enumerate((provider, receiver))
-        for rank, count in enumerate(found.partners(side, found.connected))
-    ]
-    return [
-        Chart(
-            f"partners-{number}-pairs",
-            f"Each cell is a pair of ranks of {visible(provider)} and {visible(receiver)}: grey pairs only open a "
-            "connection, coloured ones exchange data.",
-            one_panel(partial(matrix_panel, found=found), 3.8),
-            ("provider rank", "receiver rank", "what", "vertices"),
-            tuple(pairs[:_MOST_PAIRS]),
-        ),
-        Chart(
-            f"partners-{number}-counts",
-            "How many ranks have how many partners: a long tail to the right means ranks that talk to everyone.",
-            one_panel(partial(histogram_panel, found=found), 2.8),
-            ("participant", "rank", "partners"),
-            tuple(counts),
-        ),
-    ]
 
 
 def quality_section(evidence: Evidence) -> Iterator[Block]:
