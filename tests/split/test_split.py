@@ -258,6 +258,12 @@ def test_another_coupling_is_refused() -> None:
         optimize_split({"A": np.ones(4)}, 4, coupling="sequential")
 
 
+def test_the_largest_remainders_are_rounded_up() -> None:
+    assert proportional_split({"A": 1.6, "B": 1.4}, 3) == {"A": 2, "B": 1}
+    assert proportional_split({"A": 2.2, "B": 1.5, "C": 3.3}, 7) == {"A": 2, "B": 2, "C": 3}
+    assert proportional_split({"A": 2.4, "B": 1.7, "C": 3.9}, 8) == {"A": 2, "B": 2, "C": 4}
+
+
 def test_baselines() -> None:
     assert equal_split(["A", "B", "C"], 11) == {"A": 4, "B": 4, "C": 3}
     assert equal_split(["A", "B"], 9, {"B": 6}) == {"A": 3, "B": 6}
