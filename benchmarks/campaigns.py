@@ -5,7 +5,7 @@
     python benchmarks/campaigns.py --cases 100 --noise 0.02 0.1 --jobs 2
 
 Solvers are those of the regret benchmark (`regret_parts.families`), two of a family or more: W1 = 10^U(2, 3) and the
-others W1 8^U(-1, 1). A run of a split gives each solver's seconds with noise, the same dice for every contestant's k-th
+others W1 8^U(-1, 1). A run of a split gives each solver's seconds with noise, the same draw for each contestant's k-th
 run. The split is recommended by the posterior of the package's default learner over all runs. Regret is its true window
 time (the slowest solver) over that of the best split, minus 1. Contestants:
 

@@ -3,7 +3,7 @@
 A line ``<!-- generated: NAME -->`` in a page becomes the text of the function of that name here, and
 ``<!-- file: PATH -->`` the Markdown of another place of this repository. Links that lead out of ``docs/`` follow it
 where that file is a page here, and are plain text otherwise; so pages may be read beside the sources as well. One page
-per room of the Python API and per tutorial is written before a build (`write_pages`).
+per package of the Python API and per tutorial is written before a build (`write_pages`).
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
 
-__all__ = ["fill", "relinked", "rooms", "unlinked", "write_pages"]
+__all__ = ["fill", "packages", "relinked", "unlinked", "write_pages"]
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
-# Modules below a room that users meet too.
-_MORE_ROOMS = ("ingest.profiling", "store.schema", "store.metadata", "store.reader", "store.merge")
+# Modules below a package that users meet too.
+_MORE_MODULES = ("ingest.profiling", "store.schema", "store.metadata", "store.reader", "store.merge")
 # Files outside that are pages here.
 _PAGES = {
     "configs/README.md": "reference/study.md",
@@ -41,8 +41,8 @@ _FENCE = re.compile(r"^ *```.*?^ *```$", re.MULTILINE | re.DOTALL)
 
 
 @cache
-def rooms() -> list[str]:
-    """Name the modules that make the public Python API: the rooms of the package, and a few modules below them.
+def packages() -> list[str]:
+    """Name the modules that make the public Python API: the packages, and a few modules below them.
 
     Returns
     -------
@@ -55,12 +55,12 @@ def rooms() -> list[str]:
     for module in pkgutil.iter_modules(precice_lb.__path__, "precice_lb."):
         if not module.name.endswith("__main__") and getattr(importlib.import_module(module.name), "__all__", None):
             found.append(module.name)
-    return sorted([*found, *(f"precice_lb.{name}" for name in _MORE_ROOMS)])
+    return sorted([*found, *(f"precice_lb.{name}" for name in _MORE_MODULES)])
 
 
 def write_pages() -> None:
-    """Write one page per room below ``docs/api`` and one per tutorial below ``docs/tutorials``, and remove others."""
-    pages = {HERE / "api" / f"{room}.md": _room_page(room) for room in rooms()}
+    """Write a page per package below ``docs/api`` and one per tutorial below ``docs/tutorials``, and remove others."""
+    pages = {HERE / "api" / f"{package}.md": _package_page(package) for package in packages()}
     for readme in sorted(ROOT.glob("tutorials/*/README.md")):
         pages[HERE / "tutorials" / f"{readme.parent.name}.md"] = f"<!-- file: {readme.relative_to(ROOT)} -->\n"
     for folder in (HERE / "api", HERE / "tutorials"):
@@ -138,14 +138,14 @@ def relinked(text: str, folder: Path, page: str) -> str:
 
 
 def unlinked(app: Sphinx, env: Any, node: Any, contnode: Any) -> Any:
-    """Sphinx's event ``missing-reference``: find a bare name in any room; one without a page of its own is no link."""
+    """Sphinx's event ``missing-reference``: find a bare name in any package; without a page it is no link."""
     target = node.get("reftarget", "").lstrip("~")
     if node.get("refdomain") != "py":
         return None
     domain = env.get_domain("py")
-    for room in rooms():
-        if f"{room}.{target}" in domain.objects:
-            return domain.resolve_xref(env, node["refdoc"], app.builder, "obj", f"{room}.{target}", node, contnode)
+    for package in packages():
+        if f"{package}.{target}" in domain.objects:
+            return domain.resolve_xref(env, node["refdoc"], app.builder, "obj", f"{package}.{target}", node, contnode)
     # Parameters stand in single backticks too; `tests/lint/test_docstrings.py` looks whether they exist.
     if node.get("reftype") == "obj" and target.isidentifier() and target.islower():
         return contnode
@@ -160,8 +160,8 @@ def unlinked(app: Sphinx, env: Any, node: Any, contnode: Any) -> Any:
     return contnode if pydoc.locate(target) is not None else None
 
 
-def _room_page(room: str) -> str:
-    return f"# `{room}`\n\n```{{eval-rst}}\n.. automodule:: {room}\n   :members:\n   :show-inheritance:\n```\n"
+def _package_page(package: str) -> str:
+    return f"# `{package}`\n\n```{{eval-rst}}\n.. automodule:: {package}\n   :members:\n   :show-inheritance:\n```\n"
 
 
 def _command_line() -> str:
@@ -303,5 +303,5 @@ _GENERATORS: dict[str, Callable[[], str]] = {
     "store columns": _store_columns,
     "other pages": _other_pages,
     "tutorials": lambda: _toctree(_entries("tutorials")),
-    "rooms": lambda: _toctree([f"/{entry}" for entry in _entries("api")]),
+    "packages": lambda: _toctree([f"/{entry}" for entry in _entries("api")]),
 }

@@ -25,7 +25,7 @@ DICE = 64
 
 @dataclass(frozen=True)
 class Case:
-    """Solvers, a budget, and the dice of the runs.
+    """Solvers, a budget, and the common random numbers of the runs.
 
     Attributes
     ----------
@@ -35,14 +35,14 @@ class Case:
         Ranks in all.
     noise
         Of each solver, relative standard deviation.
-    dice
+    draws
         Standard normal deviates, shape (solvers, runs): the same for whoever makes the k-th run.
     """
 
     solvers: tuple[Solver, ...]
     budget: int
     noise: tuple[float, ...]
-    dice: Array
+    draws: Array
     names: tuple[str, ...] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -54,7 +54,7 @@ class Case:
 
     def run(self, split: dict[str, int], number: int) -> dict[str, float]:
         """Seconds per window of each solver as the run of this number, from 0, reads them."""
-        errors = self.noise * self.dice[:, number]
+        errors = self.noise * self.draws[:, number]
         return {name: s * (1 + e) for (name, s), e in zip(self._true(split).items(), errors, strict=True)}
 
     def cost(self, split: dict[str, int]) -> float:

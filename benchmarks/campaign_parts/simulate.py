@@ -69,7 +69,7 @@ def simulate(
     equal_cost
         Whether there is one with the core-hours of the fixed one too.
     seed
-        The same seed gives the same cases and dice.
+        The same seed gives the same cases and random numbers.
     jobs
         Processes.
     """

@@ -79,7 +79,7 @@ def learned_curves(model: Any, measured: Array, highest: int, seed: tuple[int, .
     highest
         Curves are given at 1 … highest blocks.
     seed
-        Of the dice.
+        Of the random numbers.
     block
         Ranks in a block.
 

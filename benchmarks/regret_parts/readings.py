@@ -23,7 +23,7 @@ DESIGNS: dict[int, tuple[int, ...]] = {
 
 @dataclass(frozen=True)
 class Pair:
-    """Two coupled solvers, what is known of their sizes, and the dice of their readings.
+    """Two coupled solvers, what is known of their sizes, and the common random numbers of their readings.
 
     Attributes
     ----------

@@ -78,10 +78,10 @@ def test_published_formulas_are_split_well_after_six_runs(budget: int, noise: fl
     candidates = np.arange(64.0, budget - 63, 8.0)
     lost = []
     for each in range(6 if noise else 1):
-        dice = np.random.default_rng(each)
+        generator = np.random.default_rng(each)
         first, second = (
             make_learner("bayes")
-            .fit(ranks[name], truth[name](ranks[name]) * np.exp(noise * dice.standard_normal(6)))
+            .fit(ranks[name], truth[name](ranks[name]) * np.exp(noise * generator.standard_normal(6)))
             .draw(512, seed)
             for seed, name in enumerate(NAMES)
         )

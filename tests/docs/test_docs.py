@@ -51,11 +51,11 @@ def test_every_tutorial_and_every_room_has_a_page(built: Path, generated: Module
     tutorials = {path.parent.name for path in ROOT.glob("tutorials/*/README.md")}
     assert {path.stem for path in (built / "tutorials").glob("*.html")} == tutorials
     assert "pulse" in tutorials
-    rooms = generated.rooms()
-    assert {path.name.removesuffix(".html") for path in (built / "api").glob("*.html")} == set(rooms)
-    assert {"precice_lb.split", "precice_lb.recommend", "precice_lb.exceptions"} <= set(rooms)
-    for room in rooms:
-        assert room in (built / "reference" / "python.html").read_text(encoding="utf-8")
+    packages = generated.packages()
+    assert {path.name.removesuffix(".html") for path in (built / "api").glob("*.html")} == set(packages)
+    assert {"precice_lb.split", "precice_lb.recommend", "precice_lb.exceptions"} <= set(packages)
+    for package in packages:
+        assert package in (built / "reference" / "python.html").read_text(encoding="utf-8")
 
 
 def test_every_command_and_option_is_in_the_reference(built: Path) -> None:

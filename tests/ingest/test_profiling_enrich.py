@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import os
 import shutil
@@ -134,7 +133,7 @@ def test_calls_that_are_not_within_the_recorded_ones_are_of_another_run(tmp_path
     for late_ns, is_joined in ((20_000, True), (200_000, False)):
         advances = store.advances.copy()
         advances["begin_ns"][1] += late_ns
-        found = joined(dataclasses.replace(store, advances=advances)).metadata
+        found = joined(store.having(advances=advances)).metadata
         assert ("timing_source" in found) == is_joined
         assert ("others" in found.get("timing_problem", "")) != is_joined
 

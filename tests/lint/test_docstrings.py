@@ -1,8 +1,8 @@
 """Docstrings of public names, against what the code says: parameters, results, errors, shapes, fields.
 
-Public are the names in ``__all__`` of the rooms, which the reference documents: they have everything. Names in
-``__all__`` of modules inside a room have a summary; what they say of parameters is true, and the shapes of arrays that
-they describe are stated. Subcommands are exempt from sections that their help does not show.
+Public are the names in ``__all__`` of the packages, which the reference documents: they have everything. Names in
+``__all__`` of modules inside a package have a summary; what they say of parameters is true, and the shapes of arrays
+that they describe are stated. Subcommands are exempt from sections that their help does not show.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ SHAPE = re.compile(r"shape|\([A-Za-z0-9_, +·×…-]*\)|[Ss]ee `|As [`in]")
 
 
 @cache
-def _rooms() -> list[str]:
-    """Name the rooms, as the reference has them."""
+def _packages() -> list[str]:
+    """Name the packages, as the reference has them."""
     spec = importlib.util.spec_from_file_location("generated", ROOT / "docs" / "generated.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    return module.rooms()
+    return module.packages()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -89,7 +89,7 @@ def _names(modules: list[ModuleType], *, own: bool) -> list[Name]:
     return found
 
 
-PUBLIC = _names([importlib.import_module(room) for room in _rooms()], own=False)
+PUBLIC = _names([importlib.import_module(package) for package in _packages()], own=False)
 LEARNED = [Name(f"LEARNERS[{name!r}]", cls, "class", inspect.getmodule(cls)) for name, cls in LEARNERS.items()]  # type: ignore[arg-type]
 ALL = _names(MODULES, own=True)
 

@@ -300,14 +300,14 @@ def grid_of_meshes() -> Array:
     return np.array(rows, dtype=float)[:220]
 
 
-@pytest.mark.parametrize("dice", [0, 2])
-def test_small_meshes_tell_what_an_unseen_one_costs(dice: int) -> None:
+@pytest.mark.parametrize("seed", [0, 2])
+def test_small_meshes_tell_what_an_unseen_one_costs(seed: int) -> None:
     rows = grid_of_meshes()
     p, elements = rows[:, 0], 8.0 ** rows[:, 1]
     truth = 2e-6 * elements / p + 4e-6 * (elements / p) ** (2 / 3) + 1e-3 + 2e-4 * np.log2(p)
     y = noisy(truth, 0.03, 0)
     seen = rows[:, 1] < 8
-    model = BayesRegressor(random_state=dice).fit(rows[seen], y[seen])
+    model = BayesRegressor(random_state=seed).fit(rows[seen], y[seen])
     found, real = model.predict(rows[~seen]), y[~seen]
     assert 100 * np.mean(2 * np.abs(found - real) / (found + real)) < 6
     # Refinement multiplies: the level itself, not its logarithm, is the exponent.

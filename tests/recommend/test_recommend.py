@@ -46,12 +46,12 @@ def schroeder() -> Measurements:
 
 
 def measurements(samples: dict[str, Array], **fields: Any) -> Measurements:
-    spread = {name: np.full(len(rows), np.nan) for name, rows in samples.items()}
+    errors = {name: np.full(len(rows), np.nan) for name, rows in samples.items()}
     return Measurements(
         **(
             {
                 "samples": samples,
-                "spread": spread,
+                "standard_errors": errors,
                 "configuration": None,
                 "degrees_of_freedom": {},
                 "iterations": {},
