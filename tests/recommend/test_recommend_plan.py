@@ -127,6 +127,15 @@ def test_words_become_constraints() -> None:
 # --- nearly best splits and budgets ----------------------------------------------------------------------------------
 
 
+def test_nothing_is_listed_beyond_the_share_that_was_asked_for() -> None:
+    machine = Machine(nodes=12, cores_per_node=48, whole_nodes=True)
+    wide = recommend_split(NOISY, machine=machine, within=0.5).plan.near
+    # Halfway between two of the list, so that twice the share would reach the longer one.
+    within = 0.6 * wide[2].longer
+    near = recommend_split(NOISY, machine=machine, within=within).plan.near
+    assert [each.split for each in near] == [each.split for each in wide if each.longer <= within]
+
+
 def test_splits_are_listed_in_steps_that_people_take() -> None:
     found = recommend_split(NOISY, 448, within=0.05)
     near, step = found.plan.near, found.plan.step
