@@ -339,7 +339,11 @@ def test_parameters_of_recorded_runs_are_columns(tmp_path: Path) -> None:
     found = recommend_split(tmp_path, 8, parameters={"level": 4, "host": None})
     assert found.measured_here("Inner").sum() == 3
     # Nor is it compared with windows of another level.
-    assert {tuple(each.split.values()): len(each.runs) for each in found.comparisons} == {(2, 2): 1, (4, 2): 1, (3, 5): 1}
+    assert {tuple(each.split.values()): len(each.runs) for each in found.comparisons} == {
+        (2, 2): 1,
+        (4, 2): 1,
+        (3, 5): 1,
+    }
 
 
 def test_a_parameter_without_a_choice_needs_no_value() -> None:
