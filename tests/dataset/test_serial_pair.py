@@ -41,8 +41,11 @@ def test_work_sums_to_the_window_and_hidden_waits_count_as_waits(tmp_path: Path,
     assert window == pytest.approx(A + B + 2 * TRANSFER, rel=0.01)
     assert own["A"] == pytest.approx(A + TRANSFER, abs=TRANSFER)
     assert own["B"] == pytest.approx(B + TRANSFER, abs=TRANSFER)
-    found = [finding.kind for finding in check_runs([run]).findings]
-    assert found == (["shared cores"] * 2 if hidden else [])
+    findings = check_runs([run]).findings
+    assert [finding.kind for finding in findings] == (["shared cores"] * 2 if hidden else [])
+    for finding in findings:
+        # As a share of the compute seconds.
+        assert finding.size == pytest.approx(parts[finding.participant][0].hidden_wait / own[finding.participant])
     assert (parts["A"][0].hidden_wait > 0) == (hidden > 0)
     # In the summary, too, what was hidden is waiting and no overhead.
     (summary,) = summarise([run])

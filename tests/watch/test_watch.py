@@ -17,6 +17,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from clock_helpers import emulated_clock
+from precice_xml_helpers import configuration, scheme
 from record_helpers import environment, run_pair
 from store_helpers import PARALLEL, START, metadata, row, rows, write_store
 
@@ -452,6 +453,20 @@ def test_other_runs_of_the_case_in_the_directory_are_learned_from(tmp_path: Path
     assert seen.rebalance.basis.startswith("earlier measurements (1 of A, 1 of B)")
     with pytest.raises(DataError, match="nothing at"):
         Observer(tmp_path, measurements=[tmp_path / "missing.csv"])
+
+
+def test_waiting_counts_every_core_and_windows_left_go_by_the_end_in_time(tmp_path: Path) -> None:
+    text = configuration("AB", [scheme("parallel-explicit", "AB")])
+    for rank in range(3):
+        table = [row(w, 0.1, 0.1, 0.1) for w in range(1, 31)]
+        write_store(tmp_path, table, "A", rank, 3, configuration=text, finished=False)
+    write_store(tmp_path, [row(w, 0.2, 0.0, 0.0) for w in range(1, 31)], "B", configuration=text, finished=False)
+    seen = watch_run(tmp_path)
+    waits = {each.participant: each.wait_share for each in seen.participants}
+    assert waits == {"A": pytest.approx(0.5), "B": pytest.approx(0.0)}
+    assert seen.waiting == pytest.approx(3 / 4 * waits["A"])
+    # Windows of 0.1 up to the time 10.
+    assert (seen.windows, seen.windows_left) == (30, 70)
 
 
 def test_what_is_not_known_is_said(tmp_path: Path) -> None:
