@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import fcntl
 import json
 import math
@@ -39,7 +40,7 @@ from precice_lb.store.reader import find_stores, read_store
 from precice_lb.store.schema import INITIALIZE_DTYPE
 from precice_lb.store.tail import StoreTail
 from precice_lb.store.writer import StoreWriter
-from precice_lb.watch import Observer, Snapshot, watch_run
+from precice_lb.watch import Observer, Rebalance, Snapshot, watch_run
 from precice_lb.watch.rebalance import rebalance
 
 ROOT = Path(__file__).parents[2]
@@ -467,6 +468,16 @@ def test_waiting_counts_every_core_and_windows_left_go_by_the_end_in_time(tmp_pa
     assert seen.waiting == pytest.approx(3 / 4 * waits["A"])
     # Windows of 0.1 up to the time 10.
     assert (seen.windows, seen.windows_left) == (30, 70)
+
+
+@pytest.mark.parametrize(("left", "ends"), [(25, ", 25 are left"), (5, ", 5 are left: it does not")])
+def test_a_restart_that_the_run_does_not_outlast_is_said_not_to_pay(left: int, ends: str, tmp_path: Path) -> None:
+    write_store(tmp_path, [row(w, 0.1, 0.2, 0.1) for w in range(1, 21)])
+    seen = watch_run(tmp_path)
+    running = tuple(dataclasses.replace(each, state="running") for each in seen.participants)
+    better = Rebalance({"A": 3}, {"A": 2}, 0.8, 1.0, (0.7, 0.9), 0.25, 0.9, 2.0, False, 10.0, "", ())
+    seen = dataclasses.replace(seen, participants=running, windows_left=left, rebalance=better)
+    assert watch_line(seen).endswith(f"20 % shorter, pays after 10 more windows (at 2 s){ends}")
 
 
 def test_what_is_not_known_is_said(tmp_path: Path) -> None:
