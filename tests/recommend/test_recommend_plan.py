@@ -343,6 +343,7 @@ def test_tables_of_splits_have_the_window_time_that_is_predicted() -> None:
         (["--cores", "64", "--multiple", "Inner"], "--multiple: expected participant="),
         (["--cores", "64", "--multiple", "0"], "--multiple: expected participant="),
         (["--cores", "64", "--allow", "Inner=8,x"], "--allow: expected participant=rank counts"),
+        (["--cores", "64", "--allow", "Inner=0,8"], "--allow: expected participant=rank counts"),
         (["--cores", "64", "--allow", "Iner=8"], "'Iner'"),
         (["--cores", "64", "--fixed", "Inner=80"], "64"),
         (["--cores", "64", "--shared", "Inner"], "--shared: expected two turns"),
