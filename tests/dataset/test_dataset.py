@@ -405,6 +405,29 @@ def test_samples_are_medians_after_warmup_sorted_by_ranks(tmp_path: Path) -> Non
     assert again.samples["A"][0, 1] == pytest.approx(np.median(noise[2] / 2) + TRANSFER, abs=1e-7)
 
 
+def test_measurements_know_their_core_hours_overhead_and_windows(tmp_path: Path) -> None:
+    counts = [1, 3] * 10
+    for rank, overhead in enumerate((0.01, 0.03)):
+        table = [
+            row(w, 0.2 - overhead, 0.1 + overhead, 0.1, iteration=i, complete=i == count)
+            for w, count in enumerate(counts, start=1)
+            for i in range(1, count + 1)
+        ]
+        write_store(tmp_path, table, "A", rank, 2, seconds=1800)
+    found = load_measurements([tmp_path], warmup=0)
+    assert found.core_hours == pytest.approx(1.0)
+    (windows,) = found.recorded
+    np.testing.assert_allclose(windows["A"], np.array(counts) / 2)
+    # Of the rank that spends most on it, over 0.3 s in an iteration of which all but the transfer is work.
+    assert found.overhead["A"] == pytest.approx(0.03 / (found.samples["A"][0, 1] / 2))
+
+
+def test_the_deviation_of_few_windows_is_not_underrated() -> None:
+    generator = np.random.default_rng(8)
+    found = [spread_of(1 + 0.05 * generator.standard_normal(5)).deviation for _ in range(4000)]
+    assert np.mean(found) == pytest.approx(0.05, rel=0.08)
+
+
 def test_runs_are_told_apart_by_name_time_and_directory(tmp_path: Path) -> None:
     table = [row(1, 0.1, 0.1, 0.01), row(2, 0.1, 0.1, 0.01)]
     # One after the other in one directory.
