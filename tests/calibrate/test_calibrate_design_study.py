@@ -258,3 +258,5 @@ def test_grids_and_doublings_obey_the_bounds() -> None:
             assert all(low <= split[name] <= high for name, (low, high) in bounds.items())
             assert sum(split.values()) <= 64
     assert grid_splits({"A": (1, 8)}, 8, 3) == [{"A": 8}]
+    # What bounds raise above the budget, even by one rank, is left out.
+    assert grid_splits({"A": (3, 8), "B": (1, 8)}, 8, 7)[:2] == [{"A": 3, "B": 5}, {"A": 4, "B": 4}]

@@ -199,6 +199,20 @@ def test_a_template_for_a_job(tmp_path: Path) -> None:
     assert '"GIVEN": "yes"' in (run / "case" / "Left-seen.json").read_text()
 
 
+def test_a_template_has_whole_minutes_and_leaves_variables_of_the_shell(tmp_path: Path) -> None:
+    (tmp_path / "job.in").write_text("#{minutes} {walltime} ${minutes} ${HOME} {unknown}\n{participants}\n")
+    options = LauncherOptions(
+        name="template",
+        participant="start -n {ranks} {command}",
+        script=tmp_path / "job.in",
+        submit="submit ${HOME} {minutes}",
+    )
+    launcher = make_launcher("template", options)
+    plan = plan_of(tmp_path, task(tmp_path, "A", 2))
+    assert launcher.script(plan).splitlines()[0] == "#2 00:02:00 ${minutes} ${HOME} {unknown}"
+    assert launcher.submission(plan) == ["submit", "${HOME}", "2"]
+
+
 def test_the_example_for_pbs_gives_every_participant_nodes_of_its_own(tmp_path: Path) -> None:
     text = (Path(__file__).parents[2] / "configs" / "README.md").read_text()
     example = re.search(r"```\n(#!/bin/bash\n#PBS .*?)```", text, flags=re.DOTALL)

@@ -249,6 +249,23 @@ def test_what_was_not_measured_or_is_too_short_is_said(tmp_path: Path, capsys: p
     assert main(["check", str(tmp_path / "none")]) == 2
 
 
+def test_windows_to_record_come_after_a_long_warmup(tmp_path: Path) -> None:
+    seconds = np.concatenate([noisy(1, 4, seconds=1.8), noisy(2, 4)])
+    plant(tmp_path, {"A": seconds})
+    (finding,) = [finding for finding in checked(tmp_path, warmup=1).findings if finding.kind == "windows"]
+    assert finding.remedy == "record at least 14 windows"
+
+
+@pytest.mark.parametrize(("outliers", "found"), [(4, False), (8, True)])
+def test_few_outliers_among_many_windows_are_not_worth_a_word(outliers: int, found: bool, tmp_path: Path) -> None:
+    seconds = noisy(4, 101)
+    seconds[9 :: 100 // outliers][:outliers] *= 3
+    plant(tmp_path, {"A": seconds})
+    result = checked(tmp_path)
+    assert result.healths[0].outliers == outliers
+    assert ("outliers" in kinds(result)) == found
+
+
 def test_the_same_finding_of_several_runs_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Eight runs of two noisy participants gave sixteen findings of two lines each."""
     for number in range(8):
@@ -299,7 +316,14 @@ def test_a_participant_that_is_negligible_gets_no_finding(tmp_path: Path, capsys
     assert "1 % of the window: Small in Large:1 Small:1 #1, Small in Large:1 Small:1 #2\n" in shown
 
 
-@pytest.mark.parametrize(("noise", "remedy"), [(0.12, "record"), (0.8, "repeat the run: the machine is too noisy")])
+@pytest.mark.parametrize(
+    ("noise", "remedy"),
+    [
+        (0.12, "record"),
+        (0.3, "repeat the run: the machine is too noisy"),
+        (0.8, "repeat the run: the machine is too noisy"),
+    ],
+)
 def test_nobody_is_asked_for_more_than_ten_times_the_windows(noise: float, remedy: str, tmp_path: Path) -> None:
     plant(tmp_path, {"A": noisy(2, 30, noise)})
     (finding,) = [finding for finding in checked(tmp_path).findings if finding.kind == "spread"]

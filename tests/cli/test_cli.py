@@ -421,6 +421,7 @@ def test_bad_numbers_by_participant_are_refused(text: str) -> None:
 def test_numbers_by_participant_are_read() -> None:
     names = ["Inner", "a,b=c"]
     assert by_participant(["Inner=2"], names, "--degrees-of-freedom", float) == {"Inner": 2.0}
+    assert by_participant(["a=b=3,c=4"], ["a=b", "c"], "--degrees-of-freedom", int) == {"a=b": 3, "c": 4}
     assert by_participant(["Inner=2", '{"a,b=c": 3}'], names, "--degrees-of-freedom", int) == {"Inner": 2, "a,b=c": 3}
     with pytest.raises(DataError, match="expected one of the participants Inner, a,b=c, found 'Iner'"):
         by_participant(["Iner=2"], names, "--degrees-of-freedom", float)

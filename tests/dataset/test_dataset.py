@@ -338,6 +338,16 @@ def test_windows_that_a_killed_rank_did_not_flush_are_left_out(tmp_path: Path) -
     assert load_runs([tmp_path])[0].participants["A"].windows.tolist() == [1, 2, 3, 4]
 
 
+def test_windows_of_which_a_rank_lost_a_call_are_left_out(tmp_path: Path) -> None:
+    first, second = row(2, 0.1, 0.1, 0.01, complete=False), row(2, 0.2, 0.1, 0.01)
+    calls = [row(1, 0.1, 0.1, 0.01), first, second, row(3, 0.3, 0.1, 0.01)]
+    for rank, table in enumerate((calls, [calls[0], *calls[2:]])):
+        write_store(tmp_path, table, "A", rank, 2)
+    (run,) = load_runs([tmp_path], warmup=0)
+    assert run.participants["A"].windows.tolist() == [1, 3]
+    np.testing.assert_allclose(run.participants["A"].rank_solve, 0.2)
+
+
 def test_samples_of_windows_that_are_alike_have_larger_errors_and_less_weight() -> None:
     generator = np.random.default_rng(3)
     windows, alike = 240, 0.9
@@ -395,6 +405,29 @@ def test_samples_are_medians_after_warmup_sorted_by_ranks(tmp_path: Path) -> Non
     assert again.samples["A"][0, 1] == pytest.approx(np.median(noise[2] / 2) + TRANSFER, abs=1e-7)
 
 
+def test_measurements_know_their_core_hours_overhead_and_windows(tmp_path: Path) -> None:
+    counts = [1, 3] * 10
+    for rank, overhead in enumerate((0.01, 0.03)):
+        table = [
+            row(w, 0.2 - overhead, 0.1 + overhead, 0.1, iteration=i, complete=i == count)
+            for w, count in enumerate(counts, start=1)
+            for i in range(1, count + 1)
+        ]
+        write_store(tmp_path, table, "A", rank, 2, seconds=1800)
+    found = load_measurements([tmp_path], warmup=0)
+    assert found.core_hours == pytest.approx(1.0)
+    (windows,) = found.recorded
+    np.testing.assert_allclose(windows["A"], np.array(counts) / 2)
+    # Of the rank that spends most on it, over 0.3 s in an iteration of which all but the transfer is work.
+    assert found.overhead["A"] == pytest.approx(0.03 / (found.samples["A"][0, 1] / 2))
+
+
+def test_the_deviation_of_few_windows_is_not_underrated() -> None:
+    generator = np.random.default_rng(8)
+    found = [spread_of(1 + 0.05 * generator.standard_normal(5)).deviation for _ in range(4000)]
+    assert np.mean(found) == pytest.approx(0.05, rel=0.08)
+
+
 def test_runs_are_told_apart_by_name_time_and_directory(tmp_path: Path) -> None:
     table = [row(1, 0.1, 0.1, 0.01), row(2, 0.1, 0.1, 0.01)]
     # One after the other in one directory.
@@ -425,6 +458,21 @@ def test_participants_that_start_minutes_apart_are_one_run_while_they_overlap(tm
     write_store(tmp_path, table, "A", started_unix_ns=START, seconds=1000)
     write_store(tmp_path, table, "B", started_unix_ns=START + 900 * SECOND, seconds=100)
     write_store(tmp_path, table, "C", started_unix_ns=START + 950 * SECOND, seconds=200)
+    assert [list(run.participants) for run in load_runs([tmp_path])] == [["A", "B", "C"]]
+
+
+def test_participants_that_never_ran_at_the_same_time_are_two_runs(tmp_path: Path) -> None:
+    table = [row(1, 0.1, 0.1, 0.01)]
+    write_store(tmp_path / "one", table, "A", started_unix_ns=START, seconds=100)
+    write_store(tmp_path / "two", table, "B", started_unix_ns=START + 200 * SECOND, seconds=100)
+    assert [list(run.participants) for run in load_runs([tmp_path])] == [["A"], ["B"]]
+
+
+def test_one_that_ends_early_does_not_part_those_that_go_on(tmp_path: Path) -> None:
+    table = [row(1, 0.1, 0.1, 0.01)]
+    write_store(tmp_path, table, "A", started_unix_ns=START, seconds=1000)
+    write_store(tmp_path, table, "B", started_unix_ns=START + 100 * SECOND, seconds=100)
+    write_store(tmp_path, table, "C", started_unix_ns=START + 900 * SECOND, seconds=200)
     assert [list(run.participants) for run in load_runs([tmp_path])] == [["A", "B", "C"]]
 
 

@@ -80,6 +80,15 @@ def test_what_only_looks_alike_counts_twice(tmp_path: Path, more: dict[str, obje
     assert len(read_stores([tmp_path])) == 2
 
 
+def test_rows_of_which_mapping_was_moved_are_the_same_and_longer_calls_are_not(tmp_path: Path) -> None:
+    """Profiling files tell how much mapping a solver asked for between two calls: joined, it counts as advance."""
+    write_store(tmp_path / "recorded", [row(1, 0.10, 0.05, 0.01), row(2, 0.12, 0.05, 0.01)])
+    write_store(tmp_path / "joined", [row(1, 0.08, 0.07, 0.01), row(2, 0.11, 0.06, 0.01)])
+    assert len(read_stores([tmp_path])) == 1
+    write_store(tmp_path / "other", [row(1, 0.10, 0.07, 0.01), row(2, 0.12, 0.05, 0.01)])
+    assert len(read_stores([tmp_path])) == 2
+
+
 def test_profiling_files_that_are_imported_twice_count_once(tmp_path: Path) -> None:
     source = case(tmp_path / "run", "all-implicit")
     import_profiling([source], tmp_path / "one")

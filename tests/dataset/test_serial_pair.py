@@ -41,8 +41,11 @@ def test_work_sums_to_the_window_and_hidden_waits_count_as_waits(tmp_path: Path,
     assert window == pytest.approx(A + B + 2 * TRANSFER, rel=0.01)
     assert own["A"] == pytest.approx(A + TRANSFER, abs=TRANSFER)
     assert own["B"] == pytest.approx(B + TRANSFER, abs=TRANSFER)
-    found = [finding.kind for finding in check_runs([run]).findings]
-    assert found == (["shared cores"] * 2 if hidden else [])
+    findings = check_runs([run]).findings
+    assert [finding.kind for finding in findings] == (["shared cores"] * 2 if hidden else [])
+    for finding in findings:
+        # As a share of the compute seconds.
+        assert finding.size == pytest.approx(parts[finding.participant][0].hidden_wait / own[finding.participant])
     assert (parts["A"][0].hidden_wait > 0) == (hidden > 0)
     # In the summary, too, what was hidden is waiting and no overhead.
     (summary,) = summarise([run])
@@ -62,3 +65,29 @@ def test_the_wait_for_an_iteration_whose_end_is_lost_is_left_out(tmp_path: Path)
     for part in summarise(load_runs([tmp_path], warmup=1))[0].participants:
         assert sum(each.share for each in part.quantities.values()) == pytest.approx(1.0)
         assert part.wait_seconds <= part.window_seconds
+
+
+@pytest.mark.parametrize(("finished", "last"), [(False, 0.04), (True, 0.09)])
+def test_the_wait_after_the_last_window_counts_only_where_that_was_the_end(
+    finished: bool, last: float, tmp_path: Path
+) -> None:
+    """Each wait of the second participant is for the window after: of a killed run the last is for one that is lost."""
+    rows = [row(w, 0.1, 0.1, 0.01 * w) for w in range(1, 6)]
+    write_store(tmp_path, rows, "B", configuration=SERIAL, initialize_wait=0.5, finished=finished)
+    (run,) = load_runs([tmp_path], warmup=0)
+    np.testing.assert_allclose(run.participants["B"].wait_seconds, [0.5, 0.01, 0.02, 0.03, last])
+
+
+def test_waits_stay_where_they_were_recorded_if_the_first_windows_are_lost(tmp_path: Path) -> None:
+    rows = [row(w, 0.1, 0.1, 0.01 * w) for w in range(3, 7)]
+    write_store(tmp_path, rows, "B", configuration=SERIAL, initialize_wait=0.5)
+    (run,) = load_runs([tmp_path], warmup=0)
+    np.testing.assert_allclose(run.participants["B"].wait_seconds, [0.03, 0.04, 0.05, 0.06])
+
+
+def test_no_more_than_the_overhead_can_hide_a_wait(tmp_path: Path) -> None:
+    for name, solve in (("A", 0.1), ("B", 0.5)):
+        write_store(tmp_path, [row(w, solve, 0.11, 0.10) for w in range(1, 21)], name, configuration=SERIAL)
+    (run,) = load_runs([tmp_path])
+    assert [part.hidden_wait for part in run.participants.values()] == pytest.approx([0.01, 0.01])
+    assert run.participants["B"].rank_overhead.min() >= 0

@@ -121,6 +121,32 @@ def test_clocks_that_disagree_are_set_by_who_waits_for_whom(tmp_path: Path) -> N
         assert abs((apart["A"] - apart["B"]) - Decimal(300_000)) <= Decimal(500_000)
 
 
+def test_clocks_are_set_so_that_no_window_receives_before_it_is_sent(tmp_path: Path) -> None:
+    for name, solve, behind in (("A", 0.4, 0), ("B", 0.1, 3_000_000_000)):
+        table = []
+        for window in range(1, 11):
+            advance = 0.2 if (name, window) == ("B", 5) else 0.5 - solve
+            begin = 10_000 + round((0.5 * (window - 1) + solve) * 1e9)
+            table.append((window, 1, begin, round(solve * 1e9), round(advance * 1e9), 0, 0, 0.1, True))
+        write_store(tmp_path, table, name, configuration=TEXT, started_unix_ns=START - behind, seconds=5.0)
+    export_trace([tmp_path], tmp_path / "trace.json")
+    found = checked(tmp_path / "trace.json")
+    calls = {name: [e for e in found[name, "Primary (0)"] if e["name"] == "advance"] for name in "AB"}
+    for one, other in zip(calls["A"], calls["B"], strict=True):
+        assert one["ts"] <= other["ts"] + other["dur"]
+        assert other["ts"] <= one["ts"] + one["dur"]
+
+
+def test_times_of_a_trace_are_exact_to_the_nanosecond(tmp_path: Path) -> None:
+    table = [(1, 1, 2_000_007, 1_000_005, 3_000_060, 0, 0, 0.1, True)]
+    write_store(tmp_path, table, "A", configuration=TEXT)
+    export_trace([tmp_path], tmp_path / "trace.json")
+    found = {event["name"]: event for event in checked(tmp_path / "trace.json")["A", "Primary (0)"]}
+    assert found["solver.advance"]["dur"] == Decimal("1000.005")
+    assert found["advance"]["dur"] == Decimal("3000.060")
+    assert found["advance"]["ts"] - found["solver.advance"]["ts"] == Decimal("1000.005")
+
+
 def test_sections_of_the_solver_lie_in_its_slice(tmp_path: Path) -> None:
     from store_helpers import PARALLEL, metadata, rows
 
@@ -196,6 +222,8 @@ def test_arrays_have_units_and_know_what_is_missing(tmp_path: Path) -> None:
     assert np.isnan(data.wait.sel(run="two")).all()
     assert np.isnan(data.solve.sel(run="two", participant="B")).all()
     assert data.iterations.sel(run="two", participant="A").values.tolist() == [2, 2, *[0] * 8]
+    # Each rank has as many: they do not add up.
+    assert data.iterations.sel(run="one", participant="A").values.tolist() == [1] * 10
     assert data.ranks.sel(run="one").values.tolist() == [2, 2]
 
 

@@ -179,6 +179,21 @@ def test_parts_are_even_and_a_partition_is_recognised(style: str) -> None:
     assert scores[style] == 1.0
 
 
+def test_pieces_of_a_line_are_equal_and_empty_ranks_keep_their_share() -> None:
+    points = np.stack([np.linspace(0, 1, 12), np.zeros(12), np.zeros(12)], axis=1)
+    for style in ("hilbert", "strips-x"):
+        assert np.bincount(STYLES[style](points, 4)).tolist() == [3, 3, 3, 3]
+    mesh = make_mesh("M", "A", points, np.repeat([0, 2], 6), 4)
+    assert (repartition(mesh, 8, "strips-x").counts > 0).sum() == 4
+
+
+def test_new_points_lie_between_known_ones() -> None:
+    corners = np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0], [1.0, 1.0]])
+    points = refined(corners, 2000)
+    assert points.min() >= 0
+    assert points.max() <= 1
+
+
 def test_more_ranks_than_vertices_leave_ranks_empty() -> None:
     for partition in STYLES.values():
         assert np.bincount(partition(surface(3, 3), 40), minlength=40).max() == 1

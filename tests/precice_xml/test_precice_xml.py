@@ -122,6 +122,25 @@ def test_multi_scheme() -> None:
     assert (s.max_iterations, s.has_convergence_measure) == (4, False)
 
 
+@pytest.mark.parametrize("controllers", ["", "A", "AB"])
+def test_a_multi_scheme_has_one_controller(controllers: str) -> None:
+    members = "".join(
+        f'<participant name="{name}" control="{"Yes" if name in controllers else "no"}" />' for name in "ABC"
+    )
+    exchanges = "".join(f'<exchange data="Force" mesh="{a}-Mesh" from="{a}" to="A" />' for a in "BC")
+    text = _three(
+        f'<coupling-scheme:multi>{members}<max-time-windows value="1" /><time-window-size value="1" />'
+        f'<max-iterations value="1" />{exchanges}</coupling-scheme:multi>'
+    ).replace('<m2n:mpi acceptor="C" connector="B" />', '<m2n:mpi acceptor="C" connector="A" />')
+    if controllers == "A":
+        (found,) = parse_configuration(text).coupling_schemes
+        # The least that is possible of each.
+        assert (found.controller, found.max_time_windows, found.max_iterations) == ("A", 1, 1)
+    else:
+        with pytest.raises(ConfigurationError, match=r'one participant with control="true".*found (none|A, B)'):
+            parse_configuration(text)
+
+
 def _three(schemes: str) -> str:
     names = "ABC"
     text = '<precice-configuration><data:scalar name="Force" />'
@@ -181,6 +200,8 @@ REFUSED = [
     ('dimensions="3"', 'dimensions="4"', "one of 2, 3"),
     ('<mesh name="Outer-Mesh"', '<mesh name="Inner-Mesh"', 'a name of its own in <mesh>, found "Inner-Mesh" a second'),
     ("serial-implicit", "serial-implicid", "a coupling scheme of kind"),
+    ("serial-implicit", "parallel-implicit", 'one of fixed as "method"'),
+    ('<max-time value="1" />', '<max-time value="inf" />', 'a positive "value"'),
 ]
 
 
@@ -230,6 +251,14 @@ def test_coupling_without_m2n_or_iteration_limit_is_refused() -> None:
         parse_configuration(
             _three(f"<coupling-scheme:serial-explicit>{pair}{body}{exchange * 2}</coupling-scheme:serial-explicit>")
         )
+
+
+def test_what_is_patched_in_is_read_as_it_was_given(tmp_path: Path) -> None:
+    path = tmp_path / "precice-config.xml"
+    path.write_text(FULL)
+    patch_configuration(path, path, exchange_directory="<a> & &lt;b&gt;")
+    (m2n,) = [each for each in read_configuration(path).root.children if each.tag == "m2n:sockets"]
+    assert m2n.attributes["exchange-directory"] == "<a> & &lt;b&gt;"
 
 
 def test_patch_changes_nothing_else(tmp_path: Path) -> None:

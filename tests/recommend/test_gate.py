@@ -184,6 +184,16 @@ def test_repeats_that_disagree_make_their_own_point_uncertain_and_no_other() -> 
     assert (widened[1:3] > 0.15).all()
 
 
+def test_the_noise_of_single_readings_is_what_their_curve_shows() -> None:
+    ranks = np.unique(np.geomspace(1, 1000, 80).round())
+    found = []
+    for seed in range(20):
+        noise = np.exp(0.2 * np.random.default_rng(seed).standard_normal(len(ranks)))
+        points = measured_points(ranks, 10 / ranks * noise, np.full(len(ranks), np.nan))
+        found.append(float(np.median(points.errors)))
+    assert np.median(found) == pytest.approx(0.2, rel=0.2)
+
+
 def test_one_straggler_does_not_speak_against_a_curve_that_all_others_agree_with() -> None:
     ranks = np.array([4, 8, 16, 32, 64, 128])
     seconds = 10 / ranks + 0.01

@@ -42,6 +42,16 @@ def test_the_landscape_has_the_recommended_window_time_whatever_the_seed(learner
     assert at_the_split(found) == pytest.approx(found.window_seconds, rel=1e-12)
 
 
+def test_the_landscape_has_the_interval_of_the_recommended_window_time() -> None:
+    found = recommended()
+    landscape = landscape_of(found)
+    first = next(iter(found.split))
+    here = landscape.ranks[first] == found.split[first]
+    assert landscape.low is not None
+    assert landscape.high is not None
+    assert (float(landscape.low[here][0]), float(landscape.high[here][0])) == pytest.approx(found.interval)
+
+
 def test_another_seed_draws_another_landscape() -> None:
     one, other = (landscape_of(recommended(random_state=seed)) for seed in (0, 7))
     assert not np.allclose(one.window, other.window, rtol=1e-9)

@@ -338,6 +338,12 @@ def test_parameters_of_recorded_runs_are_columns(tmp_path: Path) -> None:
         recommend_split(tmp_path, 8)
     found = recommend_split(tmp_path, 8, parameters={"level": 4, "host": None})
     assert found.measured_here("Inner").sum() == 3
+    # Nor is it compared with windows of another level.
+    assert {tuple(each.split.values()): len(each.runs) for each in found.comparisons} == {
+        (2, 2): 1,
+        (4, 2): 1,
+        (3, 5): 1,
+    }
 
 
 def test_a_parameter_without_a_choice_needs_no_value() -> None:
@@ -405,6 +411,8 @@ def test_warnings_say_what_is_not_known() -> None:
     beyond = recommend_split(CASE, 512)
     assert any("outside of the measured range of 8 to 128" in warning for warning in beyond.warnings)
     assert recommend_split(CASE, 100).warnings == ()
+    two = recommend_split({name: rows[:2] for name, rows in CASE.items()}, 24)
+    assert sum("at two rank counts only: measure at a third" in warning for warning in two.warnings) == 2
     low, high = beyond.interval
     near_low, near_high = recommend_split(CASE, 100).interval
     assert high / low > near_high / near_low

@@ -126,6 +126,15 @@ def test_words_become_constraints() -> None:
 # --- nearly best splits and budgets ----------------------------------------------------------------------------------
 
 
+def test_nothing_is_listed_beyond_the_share_that_was_asked_for() -> None:
+    machine = Machine(nodes=12, cores_per_node=48, whole_nodes=True)
+    wide = recommend_split(NOISY, machine=machine, within=0.5).plan.near
+    # Halfway between two of the list, so that twice the share would reach the longer one.
+    within = 0.6 * wide[2].longer
+    near = recommend_split(NOISY, machine=machine, within=within).plan.near
+    assert [each.split for each in near] == [each.split for each in wide if each.longer <= within]
+
+
 def test_splits_are_listed_in_steps_that_people_take() -> None:
     found = recommend_split(NOISY, 448, within=0.05)
     near, step = found.plan.near, found.plan.step
@@ -336,6 +345,7 @@ def test_tables_of_splits_have_the_window_time_that_is_predicted() -> None:
         (["--cores", "64", "--multiple", "Inner"], "--multiple: expected participant="),
         (["--cores", "64", "--multiple", "0"], "--multiple: expected participant="),
         (["--cores", "64", "--allow", "Inner=8,x"], "--allow: expected participant=rank counts"),
+        (["--cores", "64", "--allow", "Inner=0,8"], "--allow: expected participant=rank counts"),
         (["--cores", "64", "--allow", "Iner=8"], "'Iner'"),
         (["--cores", "64", "--fixed", "Inner=80"], "64"),
         (["--cores", "64", "--shared", "Inner"], "--shared: expected two turns"),

@@ -25,7 +25,7 @@ from precice_lb.report.documents import json_text, report_markdown, write_docume
 from precice_lb.report.recommendation import recommendation_blocks
 from precice_lb.report.style import figure_bytes
 from precice_lb.report.terminal import console, rendered
-from precice_lb.report.text import listed, markdown, seconds_unit, short_names, visible
+from precice_lb.report.text import cells, listed, markdown, seconds_unit, short_names, visible
 from precice_lb.report.truth import judge
 from precice_lb.schedule import Schedule
 
@@ -87,6 +87,13 @@ def test_short_names_stay_different(names: list[str], width: int) -> None:
     assert list(short) == names
     assert len(set(short.values())) == len(names)
     assert all(len(name) <= width and name.isprintable() for name in short.values())
+
+
+def test_names_that_differ_in_the_middle_alone_stay_different_and_wide_letters_count_twice() -> None:
+    short = short_names([f"{'a' * 30}{middle}{'b' * 30}" for middle in "xyz"], 12)
+    assert len(set(short.values())) == 3
+    assert all(len(name) <= 12 for name in short.values())
+    assert [cells(text) for text in ("ab", "\u6d41\u4f53", "\uff21\uff22")] == [2, 4, 4]
 
 
 @pytest.mark.parametrize(

@@ -211,6 +211,21 @@ def test_times_are_means_that_add_up_whatever_single_windows_do(tmp_path: Path) 
     assert summary_dict(run)["participants"]["Inner"]["window_seconds_without_outliers"] == pytest.approx(0.2)
 
 
+def test_windows_of_many_iterations_are_no_outliers(tmp_path: Path) -> None:
+    counts = [*([2] * 12), 9, *([2] * 11)]
+    rows = [
+        row(w, 0.1, 0.1, 0.05, iteration=i, complete=i == count)
+        for w, count in enumerate(counts, start=1)
+        for i in range(1, count + 1)
+    ]
+    for rank in range(3):
+        write_store(tmp_path, rows, "Inner", rank, 3, configuration=configuration())
+    (part,) = summarise(load_runs([tmp_path], warmup=0))[0].participants
+    assert part.usual_window_seconds == pytest.approx(0.2 * np.mean(counts))
+    # Waiting is lost on each of the ranks.
+    assert part.lost_to_partners == pytest.approx(3 * (1 - part.compute_seconds / part.window_seconds))
+
+
 def test_windows_without_a_known_wait_count_nowhere(tmp_path: Path) -> None:
     """Where the end of a profiling file is lost, a growing solve came to more than the windows that are known."""
     rows = [row(w, 0.1, 0.2, 0.15, 0.0) for w in (1, 2, 3)] + [row(4, 9.0, 0.2, None, None)]  # type: ignore[arg-type]

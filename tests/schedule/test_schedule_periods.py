@@ -103,6 +103,15 @@ def test_unrelated_sizes_are_refused() -> None:
         )
 
 
+def test_many_short_windows_in_a_period_of_few_long_ones_are_refused() -> None:
+    with pytest.raises(ScheduleError, match=r"end together within 1000 steps, found sizes 0\.001, 1\.0005"):
+        make(
+            "ABC",
+            scheme("parallel-explicit", "AB", None, size(0.001)),
+            scheme("parallel-explicit", "BC", None, size(1.0005)),
+        )
+
+
 ACCELERATE = (
     '    <relative-convergence-measure data="FromA" mesh="A-Mesh" limit="1e-3" />\n    <max-iterations value="2" />\n'
     '    <acceleration:aitken>\n      <data name="FromA" mesh="A-Mesh" />\n'

@@ -65,6 +65,16 @@ def test_noise_lengthens_windows(names: str, seconds: float) -> None:
     assert float(replay_residuals(schedule, half, recorded, windows=2048)) == pytest.approx(0.5 * found)
 
 
+def test_the_first_eighth_of_a_replay_does_not_count() -> None:
+    schedule = make("ABC", ("serial-explicit", "AB"), ("parallel-explicit", "BC"))
+    recorded, costs = [noisy("ABC", 40)], {"A": 0.1, "B": 0.1, "C": 0.3}
+    relative = [{name: seconds / np.median(seconds) for name, seconds in recorded[0].items()}]
+    drawn = resampled_residuals(schedule, relative, windows=64, seed=3)
+    ends = schedule.replay({name: cost * drawn[name] for name, cost in costs.items()})
+    found = float(replay_residuals(schedule, costs, recorded, windows=64, seed=3))
+    assert found == pytest.approx((ends[-1] - ends[7]) / 56, rel=1e-3)
+
+
 def test_a_seed_gives_the_same_result() -> None:
     schedule = make("AB", ("parallel-explicit", "AB"))
     recorded = [noisy("AB", 20), noisy("AB", 30, seed=6)]

@@ -251,6 +251,12 @@ def test_another_coupling_is_refused() -> None:
         optimize_split({"A": np.ones(4)}, 4, coupling="sequential")
 
 
+def test_the_largest_remainders_are_rounded_up() -> None:
+    assert proportional_split({"A": 1.6, "B": 1.4}, 3) == {"A": 2, "B": 1}
+    assert proportional_split({"A": 2.2, "B": 1.5, "C": 3.3}, 7) == {"A": 2, "B": 2, "C": 3}
+    assert proportional_split({"A": 2.4, "B": 1.7, "C": 3.9}, 8) == {"A": 2, "B": 2, "C": 4}
+
+
 def test_baselines() -> None:
     assert proportional_split(dict.fromkeys("ABC", 1.0), 11) == {"A": 4, "B": 4, "C": 3}
     assert proportional_split(dict.fromkeys("AB", 1.0), 9, {"B": 6}) == {"A": 3, "B": 6}

@@ -243,6 +243,19 @@ def test_parts_can_be_kept_and_are_not_counted_twice(tmp_path: Path) -> None:
     assert contents(tmp_path) == before
 
 
+def test_a_rank_with_more_windows_than_its_merged_copy_is_kept(tmp_path: Path) -> None:
+    """As where the directory was copied and merged while the run went on."""
+    table = [row(window, 0.1 + 0.001 * window, 0.2, 0.1) for window in range(1, 31)]
+    write_store(tmp_path / "copy", table[:20])
+    (merged,) = merge_stores(tmp_path / "copy")
+    whole = write_store(tmp_path / "store", table)
+    merged.rename(tmp_path / "store" / merged.name)
+    merge_stores(tmp_path / "store")
+    (store,) = read_stores([tmp_path / "store"])
+    assert len(store.advances) == 30
+    assert not whole.exists()
+
+
 def test_a_second_run_in_the_same_directory_gets_its_own_file(tmp_path: Path) -> None:
     fill(tmp_path)
     merge_stores(tmp_path)

@@ -259,6 +259,28 @@ def test_a_failing_disk_raises_and_leaves_what_was_flushed(tmp_path: Path, monke
     assert read_store(writer.path).metadata["finished"] is False
 
 
+def test_what_a_failed_write_left_is_overwritten_by_the_next_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writer = StoreWriter(tmp_path, metadata(), PARALLEL)
+    writer.append(rows([row(1, 0.1, 0.2, 0.0)]))
+    pwrite = os.pwrite
+
+    def half(descriptor: int, data: memoryview, offset: int) -> int:
+        if len(data) < 60:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return pwrite(descriptor, data[: len(data) // 2], offset)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "pwrite", half)
+        with pytest.raises(OSError, match="No space left"):
+            writer.append(rows([row(2, 0.1, 0.2, 0.0)]))
+    writer.append(rows([row(3, 0.1, 0.2, 0.0)]))
+    assert read_store(writer.path).advances["window"].tolist() == [1, 3]
+    writer.close(finished=True, ended_unix_ns=metadata()["started_unix_ns"])
+    assert read_store(find_stores([tmp_path])[0]).metadata["finished"] is True
+
+
 def test_metadata_that_the_registry_does_not_know_are_refused(tmp_path: Path) -> None:
     for wrong, words in (
         ({"colour": "red"}, "colour: expected one of"),

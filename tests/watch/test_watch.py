@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import fcntl
 import json
 import math
@@ -17,6 +18,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from clock_helpers import emulated_clock
+from precice_xml_helpers import configuration, scheme
 from record_helpers import environment, run_pair
 from store_helpers import PARALLEL, START, metadata, row, rows, write_store
 
@@ -39,7 +41,7 @@ from precice_lb.store.schema import INITIALIZE_DTYPE
 from precice_lb.store.tail import StoreTail
 from precice_lb.store.writer import StoreWriter
 from precice_lb.watch import Observer, Snapshot, watch_run
-from precice_lb.watch.snapshot import rebalance
+from precice_lb.watch.snapshot import Rebalance, rebalance
 
 ROOT = Path(__file__).parents[2]
 DATA = Path(__file__).parents[1] / "data" / "profiling"
@@ -452,6 +454,30 @@ def test_other_runs_of_the_case_in_the_directory_are_learned_from(tmp_path: Path
     assert seen.rebalance.basis.startswith("earlier measurements (1 of A, 1 of B)")
     with pytest.raises(DataError, match="nothing at"):
         Observer(tmp_path, measurements=[tmp_path / "missing.csv"])
+
+
+def test_waiting_counts_every_core_and_windows_left_go_by_the_end_in_time(tmp_path: Path) -> None:
+    text = configuration("AB", [scheme("parallel-explicit", "AB")])
+    for rank in range(3):
+        table = [row(w, 0.1, 0.1, 0.1) for w in range(1, 31)]
+        write_store(tmp_path, table, "A", rank, 3, configuration=text, finished=False)
+    write_store(tmp_path, [row(w, 0.2, 0.0, 0.0) for w in range(1, 31)], "B", configuration=text, finished=False)
+    seen = watch_run(tmp_path)
+    waits = {each.participant: each.wait_share for each in seen.participants}
+    assert waits == {"A": pytest.approx(0.5), "B": pytest.approx(0.0)}
+    assert seen.waiting == pytest.approx(3 / 4 * waits["A"])
+    # Windows of 0.1 up to the time 10.
+    assert (seen.windows, seen.windows_left) == (30, 70)
+
+
+@pytest.mark.parametrize(("left", "ends"), [(25, ", 25 are left"), (5, ", 5 are left: it does not")])
+def test_a_restart_that_the_run_does_not_outlast_is_said_not_to_pay(left: int, ends: str, tmp_path: Path) -> None:
+    write_store(tmp_path, [row(w, 0.1, 0.2, 0.1) for w in range(1, 21)])
+    seen = watch_run(tmp_path)
+    running = tuple(dataclasses.replace(each, state="running") for each in seen.participants)
+    better = Rebalance({"A": 3}, {"A": 2}, 0.8, 1.0, (0.7, 0.9), 0.25, 0.9, 2.0, False, 10.0, "", ())
+    seen = dataclasses.replace(seen, participants=running, windows_left=left, rebalance=better)
+    assert watch_line(seen).endswith(f"20 % shorter, pays after 10 more windows (at 2 s){ends}")
 
 
 def test_what_is_not_known_is_said(tmp_path: Path) -> None:
