@@ -456,6 +456,19 @@ def test_other_runs_of_the_case_in_the_directory_are_learned_from(tmp_path: Path
         Observer(tmp_path, measurements=[tmp_path / "missing.csv"])
 
 
+@pytest.mark.parametrize("factor", [1.5, 0.6])
+def test_a_load_that_changed_lately_is_told_with_its_sign(factor: float, tmp_path: Path) -> None:
+    noise = 0.1 * (1 + 0.01 * np.random.default_rng(3).standard_normal(48))
+    noise[-8:] *= factor
+    write_store(tmp_path, [row(w, seconds, 0.1, 0.1) for w, seconds in enumerate(noise, start=1)])
+    (part,) = watch_run(tmp_path).participants
+    assert part.is_drifting
+    # Of the solver's work, beside the transfer.
+    before, latest = (float(np.median(noise[at])) + 0.1 for at in (slice(1, 40), slice(40, None)))
+    assert part.shift.change == pytest.approx(latest / before - 1, rel=0.05)
+    assert np.sign(part.shift.z_score) == np.sign(factor - 1)
+
+
 def test_waiting_counts_every_core_and_windows_left_go_by_the_end_in_time(tmp_path: Path) -> None:
     text = configuration("AB", [scheme("parallel-explicit", "AB")])
     for rank in range(3):
