@@ -153,6 +153,17 @@ def test_of_sections_that_begin_together_the_longer_one_is_the_outer(tmp_path: P
     assert [event["name"] for event in events if event["name"] in ("outer", "inner")] == ["outer", "inner"]
 
 
+def test_mapping_just_in_time_makes_no_slices_overlap(tmp_path: Path) -> None:
+    table = [
+        (1, 1, 2_000_000, 1_000_000, 3_000_000, 1_000_000, 0, 0.1, True),
+        (2, 1, 5_000_000, 1_500_000, 1_000_000, 0, 0, 0.1, True),
+    ]
+    write_store(tmp_path, table, "A", configuration=TEXT)
+    export_trace([tmp_path], tmp_path / "trace.json")
+    calls = [e for e in checked(tmp_path / "trace.json")["A", "Primary (0)"] if e["name"] == "advance"]
+    assert [call["dur"] for call in calls] == [Decimal(1500), Decimal(1000)]
+
+
 def test_times_of_a_trace_are_exact_to_the_nanosecond(tmp_path: Path) -> None:
     table = [(1, 1, 2_000_007, 1_000_005, 3_000_060, 0, 0, 0.1, True)]
     write_store(tmp_path, table, "A", configuration=TEXT)
