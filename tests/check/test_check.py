@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -204,6 +205,7 @@ def test_drift_outliers_and_spread_are_named_with_numbers(tmp_path: Path) -> Non
     by_name = {(f.participant, f.kind): f for f in result.findings}
     assert set(by_name) == {("Drifting", "drift"), ("Jumpy", "outliers"), ("Noisy", "spread")}
     assert "grow by 2" in by_name["Drifting", "drift"].text
+    assert re.fullmatch(r"\+2\d\.\d %", next(h.drift_text for h in result.healths if h.participant == "Drifting"))
     assert "2.5 times the median" in by_name["Jumpy", "outliers"].text
     assert "windows differ by 2" in by_name["Noisy", "spread"].text
     assert "repeat the run" in by_name["Noisy", "spread"].remedy
@@ -233,6 +235,13 @@ def test_runs_that_disagree_or_overlap_are_named(tmp_path: Path) -> None:
     # Each takes 100 s and begins 60 s after the one before.
     assert [f.run for f in overlapping] == ["run0, run1", "run1, run2"]
     assert "for 40 % of the shorter one" in overlapping[0].text
+
+
+@pytest.mark.parametrize(("begin", "found"), [(99.0, []), (95.0, ["other load"])])
+def test_runs_may_overlap_by_a_moment(begin: float, found: list[str], tmp_path: Path) -> None:
+    plant(tmp_path / "one", {"A": noisy(1, 60)}, hostname="h")
+    plant(tmp_path / "two", {"A": noisy(2, 60)}, begin=begin, hostname="h")
+    assert kinds(checked(tmp_path)) == found
 
 
 def test_what_was_not_measured_or_is_too_short_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

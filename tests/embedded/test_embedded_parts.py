@@ -101,6 +101,12 @@ def test_filters_take_out_what_depends_on_newer_columns(filtering: str) -> None:
     assert independent_columns(np.zeros((3, 3)), filtering, 1e-3) == [2]
 
 
+def test_one_filter_goes_by_the_matrix_and_the_others_by_the_column() -> None:
+    factor = triangle(np.diag([1000.0, 1.0]), IntraComm("A", 0, 1))
+    assert independent_columns(factor, "QR1", 1e-2) == [0]
+    assert independent_columns(factor, "QR2", 1e-2) == independent_columns(factor, "QR3", 1e-2) == [0, 1]
+
+
 def test_tables_look_like_those_of_precice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     log = Table("precice-A-convergence.log", ["TimeWindow", "Iteration", "ResRel(A-Mesh:Heat)"])

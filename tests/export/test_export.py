@@ -137,6 +137,33 @@ def test_clocks_are_set_so_that_no_window_receives_before_it_is_sent(tmp_path: P
         assert other["ts"] <= one["ts"] + one["dur"]
 
 
+def test_of_sections_that_begin_together_the_longer_one_is_the_outer(tmp_path: Path) -> None:
+    from store_helpers import PARALLEL, metadata, rows
+
+    writer = StoreWriter(tmp_path, metadata(), PARALLEL)
+    sections = [(1, 1, 1_000_100, 1000), (0, 1, 1_000_100, 500_000)]
+    writer.append(
+        rows([(1, 1, 2_000_000, 1_000_000, 500_000, 0, 0, 0.1, True)]),
+        np.array(sections, dtype=SECTION_DTYPE),
+        ["outer", "inner"],
+    )
+    writer.close(finished=True, ended_unix_ns=START + 10**9)
+    export_trace([tmp_path], tmp_path / "trace.json")
+    events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
+    assert [event["name"] for event in events if event["name"] in ("outer", "inner")] == ["outer", "inner"]
+
+
+def test_mapping_just_in_time_makes_no_slices_overlap(tmp_path: Path) -> None:
+    table = [
+        (1, 1, 2_000_000, 1_000_000, 3_000_000, 1_000_000, 0, 0.1, True),
+        (2, 1, 5_000_000, 1_500_000, 1_000_000, 0, 0, 0.1, True),
+    ]
+    write_store(tmp_path, table, "A", configuration=TEXT)
+    export_trace([tmp_path], tmp_path / "trace.json")
+    calls = [e for e in checked(tmp_path / "trace.json")["A", "Primary (0)"] if e["name"] == "advance"]
+    assert [call["dur"] for call in calls] == [Decimal(1500), Decimal(1000)]
+
+
 def test_times_of_a_trace_are_exact_to_the_nanosecond(tmp_path: Path) -> None:
     table = [(1, 1, 2_000_007, 1_000_005, 3_000_060, 0, 0, 0.1, True)]
     write_store(tmp_path, table, "A", configuration=TEXT)

@@ -418,6 +418,20 @@ def test_warnings_say_what_is_not_known() -> None:
     assert high / low > near_high / near_low
 
 
+def test_what_was_measured_at_the_ends_of_a_range_is_no_extrapolation() -> None:
+    for ranks, found in ((8, False), (128, False), (7, True), (129, True)):
+        warnings = recommend_split(CASE, ranks + 64, fixed={"Fluid": ranks, "Solid": 64}).warnings
+        assert any("outside of the measured range" in warning for warning in warnings) == found
+    sizes = np.tile([1e5, 2e5, 4e5], 5)
+    samples = {
+        name: np.repeat(rows, 3, axis=0) * np.column_stack([np.ones(15), sizes / 1e5]) for name, rows in CASE.items()
+    }
+    table = measurements(samples, parameters={name: {"size": sizes} for name in samples})
+    for size, outside in ((1e5, False), (4e5, False), (9e4, True), (5e5, True)):
+        found = recommend(table, 96, schedule=Schedule.parallel(list(CASE)), parameters={"size": size})
+        assert any("outside of the measured range of 100000 to 400000" in text for text in found.warnings) == outside
+
+
 def test_any_scikit_learn_regressor_can_be_the_learner() -> None:
     p = np.array([2.0, 4, 8])
     falling = {"A": np.column_stack([p, 10 - p]), "B": np.column_stack([p, 10 - p])}

@@ -24,6 +24,7 @@ from store_helpers import PARALLEL, START, metadata, row, rows, write_store
 
 from precice_lb.cli import main
 from precice_lb.dataset import load_runs
+from precice_lb.dataset.series import Drift
 from precice_lb.emulation import CostLaw
 from precice_lb.exceptions import DataError, StoreError
 from precice_lb.export.runs import exported_runs
@@ -454,6 +455,37 @@ def test_other_runs_of_the_case_in_the_directory_are_learned_from(tmp_path: Path
     assert seen.rebalance.basis.startswith("earlier measurements (1 of A, 1 of B)")
     with pytest.raises(DataError, match="nothing at"):
         Observer(tmp_path, measurements=[tmp_path / "missing.csv"])
+
+
+@pytest.mark.parametrize("factor", [1.5, 0.6])
+def test_a_load_that_changed_lately_is_told_with_its_sign(factor: float, tmp_path: Path) -> None:
+    noise = 0.1 * (1 + 0.01 * np.random.default_rng(3).standard_normal(48))
+    noise[-8:] *= factor
+    write_store(tmp_path, [row(w, seconds, 0.1, 0.1) for w, seconds in enumerate(noise, start=1)])
+    (part,) = watch_run(tmp_path).participants
+    assert part.is_drifting
+    # Of the solver's work, beside the transfer.
+    before, latest = (float(np.median(noise[at])) + 0.1 for at in (slice(1, 40), slice(40, None)))
+    assert part.shift.change == pytest.approx(latest / before - 1, rel=0.05)
+    assert np.sign(part.shift.z_score) == np.sign(factor - 1)
+
+
+def test_the_first_end_of_the_coupling_counts_and_the_stated_cost_of_a_restart(tmp_path: Path) -> None:
+    text = configuration("AB", [scheme("parallel-explicit", "AB", body='    <max-time-windows value="40" />\n')])
+    for name, wait in (("A", 0.02), ("B", 0.12)):
+        table = [row(w, 0.2 - wait, wait, wait, iteration=i, complete=i == 2) for w in range(1, 31) for i in (1, 2)]
+        write_store(tmp_path, table, name, configuration=text)
+    seen = watch_run(tmp_path, restart_cost=123.0)
+    assert seen.windows_left == 10
+    assert seen.rebalance is not None
+    assert (seen.rebalance.restart_seconds, seen.rebalance.restart_measured) == (123.0, False)
+    # The transfer is part of the work of each iteration.
+    run = load_runs([tmp_path])[0]
+    for each in seen.participants:
+        part = run.participants[each.participant]
+        assert each.compute_seconds == pytest.approx(float(np.median(part.compute_seconds[-8:])))
+        changes = dataclasses.replace(each, shift=Drift(-0.5, -10.0), drift=Drift(0.1, 5.0))
+        assert changes.change == -0.5
 
 
 def test_waiting_counts_every_core_and_windows_left_go_by_the_end_in_time(tmp_path: Path) -> None:
