@@ -548,6 +548,17 @@ def test_all_ranks_flush_after_the_same_windows_unless_these_take_long(
     assert steps.max() == 64
 
 
+def test_a_rank_whose_windows_took_long_for_a_while_meets_the_others_again() -> None:
+    from precice_lb.record.recorder import flush_after
+
+    for window in range(1, 9000):
+        others, mine = flush_after(window), window
+        while mine < others:
+            assert flush_after(mine) == others
+            mine = flush_after(mine, 3e9)
+        assert mine == others
+
+
 def test_a_signal_that_c_code_ignores_stays_ignored(tmp_path: Path) -> None:
     """Python knows nothing of a handler that C code installed: putting "its" handler back would destroy that."""
     solver = SOLVER.replace(
