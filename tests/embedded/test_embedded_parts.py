@@ -303,6 +303,20 @@ def test_different_configurations_are_an_error_on_both_sides(tmp_path: Path) -> 
             future.result()
 
 
+def test_a_partner_of_another_version_is_an_error_that_says_what_to_install(tmp_path: Path) -> None:
+    a = Appointment("B", True, str(tmp_path))
+    with ThreadPoolExecutor() as pool:
+        acceptor = pool.submit(connect, "A", [a], configuration_hash("same"), 20.0)
+        while not a.file("A").exists():
+            time.sleep(0.01)
+        told = json.loads(a.file("A").read_text())
+        greeting = {"protocol": 1, "token": told["token"], "configuration": configuration_hash("same")}
+        with socket.create_connection((told["address"], told["port"])) as earlier:
+            write_frame(earlier, json.dumps(greeting).encode())
+            with pytest.raises(CouplingError, match="install the same version for both"):
+                acceptor.result()
+
+
 def test_a_partner_that_never_comes_is_an_error_that_says_what_to_do(tmp_path: Path) -> None:
     missing = [Appointment("B", True, str(tmp_path)), Appointment("C", False, str(tmp_path))]
     with pytest.raises(CouplingError) as caught:
