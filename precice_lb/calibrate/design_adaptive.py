@@ -126,7 +126,7 @@ class CalibrationDesign:
         self._told = ToldRuns(self.names, self.parameter)
         self._spent = 0.0
         self._skipped: list[Split] = []
-        # What follows from what was told: the answer, and by the prior of the noise what is believed.
+        # What follows from what was told: the answer, and the prior of the noise.
         self._answer: tuple[Split | None, ...] = ()
         self._beliefs: dict[bool, Beliefs] = {}
 

@@ -1,4 +1,4 @@
-"""From store files to coupled runs, and what has to be said of one before its numbers are believed."""
+"""From store files to coupled runs, and what has to be said of one before its numbers are used."""
 
 from __future__ import annotations
 

@@ -185,7 +185,7 @@ def _worst(name: str, model: Any, points: Points) -> Rejection | None:
     if np.sqrt(np.mean((off / errors) ** 2)) > overall[0] / errors[0] and np.abs(off).max() > LEAST_TOLERANCE / 2:
         tolerance = np.minimum(tolerance, overall)
     if (points.readings[kept] == 1).all() and np.sqrt(np.mean(off**2)) > LARGEST_DISCREPANCY:
-        # Without repeats a curve that cannot be right looks like noise: so much of it is not believed.
+        # Without repeats a wrong curve looks like noise: more than this is not accepted as noise.
         tolerance = np.minimum(tolerance, np.log1p(LARGEST_DISCREPANCY))
     at = int(np.argmax(np.abs(off) / tolerance))
     if abs(off[at]) <= tolerance[at]:

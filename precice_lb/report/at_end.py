@@ -25,9 +25,9 @@ from precice_lb.store.reader import RankStore, distinct_ranks, find_stores, grou
 from precice_lb.store.records import Complete
 from precice_lb.watch.run import stated_parameters
 
-__all__ = ["PATIENCE_SECONDS", "recommend_at_end"]
+__all__ = ["TIMEOUT_SECONDS", "recommend_at_end"]
 
-PATIENCE_SECONDS = 30.0
+TIMEOUT_SECONDS = 30.0
 """How long to wait for the ranks of one's own participant to close their stores."""
 
 _LOCK_SECONDS = 120.0
@@ -39,12 +39,12 @@ def recommend_at_end(
     store: str | Path,
     participant: str,
     *,
-    patience: float = PATIENCE_SECONDS,
+    timeout: float = TIMEOUT_SECONDS,
     complete: Complete | None = None,
 ) -> list[Path]:
     """Write a recommendation into the case directory if all participants of the run that just ended have finished."""
     case_directory = Path(case_directory)
-    own = _wait_until_closed(Path(store), participant, patience)
+    own = _wait_until_closed(Path(store), participant, timeout)
     run = _run_of(own, [case_directory, Path(store)])
     configuration = parse_configuration(own[0].configuration, own[0].metadata.get("configuration_path", case_directory))
     finished = {str(group[0].metadata["participant"]) for group in run if _complete(group)}
@@ -69,9 +69,9 @@ def recommend_at_end(
     return written
 
 
-def _wait_until_closed(directory: Path, participant: str, patience: float) -> list[RankStore]:
+def _wait_until_closed(directory: Path, participant: str, timeout: float) -> list[RankStore]:
     """Wait for all ranks of the participant's latest launch to close their stores."""
-    deadline, pause = time.monotonic() + patience, 0.05
+    deadline, pause = time.monotonic() + timeout, 0.05
     while True:
         groups = group_ranks(store for store in _readable([directory]) if store.metadata["participant"] == participant)
         latest = max(groups, key=lambda group: group[0].metadata["started_unix_ns"], default=[])
@@ -82,7 +82,7 @@ def _wait_until_closed(directory: Path, participant: str, patience: float) -> li
             closed = sum("ended_unix_ns" in store.metadata for store in latest)
             raise StoreError(
                 f"{directory}: expected {ranks} ranks of participant {participant!r} to close their stores within "
-                f"{patience:g} s, found {closed}; run precice-lb recommend when they have ended"
+                f"{timeout:g} s, found {closed}; run precice-lb recommend when they have ended"
             )
         time.sleep(pause)
         pause = min(2.0 * pause, 1.0)

@@ -24,7 +24,7 @@ EXAMPLES = 4000 if FULL_COUNTS else 700
 CHECKED = 200 if FULL_COUNTS else 15
 RUN = 60 if FULL_COUNTS else 8
 # Some mutants never meet, and each waits so long (seconds).
-PATIENCE = {"PRECICE_LB_TIMEOUT": "20"}
+TIMEOUT = {"PRECICE_LB_TIMEOUT": "20"}
 
 
 @pytest.fixture(scope="module")
@@ -135,7 +135,7 @@ def _cases(
 @pytest.mark.filterwarnings("ignore:loadtxt")
 def test_mutants_end_and_raise_nothing_else(accepted: dict[str, Configuration], tmp_path: Path, mpiexec: str) -> None:
     cases = _cases(accepted, ("A", "B"), tmp_path)
-    results = run_batch(mpiexec, tmp_path, "embedded", {"A": 1, "B": 1}, cases, PATIENCE)
+    results = run_batch(mpiexec, tmp_path, "embedded", {"A": 1, "B": 1}, cases, TIMEOUT)
     assert len(results) >= 5
     for found in results.values():
         for key, values in found.items():
@@ -152,7 +152,7 @@ def test_no_mutant_runs_differently(
 ) -> None:
     ranks = dict.fromkeys(names, 1)
     cases = _cases(accepted, names, tmp_path)
-    embedded = run_batch(mpiexec, tmp_path, "embedded", ranks, cases, PATIENCE)
+    embedded = run_batch(mpiexec, tmp_path, "embedded", ranks, cases, TIMEOUT)
     # Where solvers are told of an error here, libprecice may end the process.
     good_ones = {
         name: roles for name, roles in cases.items() if not any(key.endswith("|error") for key in embedded[name])

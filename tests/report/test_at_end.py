@@ -154,9 +154,9 @@ def test_ranks_that_never_close_are_an_error_that_counts_them(case: Path) -> Non
     stores = case / "stores"
     writer = open_store(stores, "Inner")
     with pytest.raises(StoreError, match=r"expected 1 ranks of participant 'Inner' to close their stores .* found 0"):
-        recommend_at_end(case, stores, "Inner", patience=0.2)
+        recommend_at_end(case, stores, "Inner", timeout=0.2)
     with pytest.raises(StoreError, match="expected any ranks of participant 'Nobody'"):
-        recommend_at_end(case, stores, "Nobody", patience=0.2)
+        recommend_at_end(case, stores, "Nobody", timeout=0.2)
     close(writer)
 
 

@@ -21,7 +21,7 @@ from precice_lb.store.schema import ADVANCE_DTYPE
 __all__ = ["ProfileTail", "WaitsTail"]
 
 # preCICE keeps its first records in memory; rows wait for so many calls of advance before they go without their waits.
-_PATIENCE = 128
+_MOST_UNMATCHED_CALLS = 128
 
 
 class WaitsTail:
@@ -49,7 +49,7 @@ class WaitsTail:
             self._align()
             self.metadata.pop("timing_problem", None)
         except DataError as error:
-            if not is_last and self._case.mode != "off" and len(self._rows) < _PATIENCE:
+            if not is_last and self._case.mode != "off" and len(self._rows) < _MOST_UNMATCHED_CALLS:
                 return self._take(0)
             self.metadata["timing_problem"] = str(error)
             return self._take(len(self._rows))
