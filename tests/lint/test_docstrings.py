@@ -314,7 +314,7 @@ def test_public_functions_describe_exactly_their_parameters() -> None:
     assert _problems(PUBLIC, lambda name: _parameter_problems(name, strict=True)) == []
 
 
-def test_functions_inside_rooms_describe_no_parameters_that_they_do_not_take() -> None:
+def test_functions_inside_packages_describe_no_parameters_that_they_do_not_take() -> None:
     assert _problems(ALL, lambda name: _parameter_problems(name, strict=False)) == []
 
 
