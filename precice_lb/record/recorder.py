@@ -117,7 +117,6 @@ class Recorder:
             last = rows[-1]
             self._window = int(last["window"]) + int(last["window_complete"])
             self._iteration = 1 if last["window_complete"] else int(last["iteration"])
-        self._iteration += len(self._calls) in self._repeats
         self._calls.clear()
         self._repeats.clear()
         self._previous_end = time.perf_counter_ns()
