@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-__all__ = ["plural"]
+from collections.abc import Mapping
+
+__all__ = ["counts_text", "plural"]
 
 
 def plural(count: float, noun: str, form: str = "") -> str:
@@ -22,3 +24,18 @@ def plural(count: float, noun: str, form: str = "") -> str:
     str
     """
     return f"{count:{form}} {noun}{'' if count == 1 else 's'}"
+
+
+def counts_text(counts: Mapping[str, int]) -> str:
+    """Write what each has of something: Fluid 12, Solid 4.
+
+    Parameters
+    ----------
+    counts : mapping from name to int
+        Such as the ranks of a split.
+
+    Returns
+    -------
+    str
+    """
+    return ", ".join(f"{name} {count}" for name, count in counts.items())

@@ -23,7 +23,7 @@ from precice_lb.calibrate.solver_mpi import mpi_mismatches
 from precice_lb.calibrate.state import CampaignState, RunRecord, campaign_lock, spent
 from precice_lb.calibrate.study import Study
 from precice_lb.exceptions import CalibrationError, TooFewRunsError
-from precice_lb.plural import plural
+from precice_lb.plural import counts_text, plural
 
 __all__ = [
     "CampaignEnded",
@@ -38,6 +38,8 @@ __all__ = [
     "print_event",
     "run_campaign",
 ]
+
+LOG_FILE = "campaign.log"
 
 
 def run_campaign(
@@ -167,13 +169,6 @@ def _signals_interrupt() -> Iterator[None]:
             signal.signal(number, handler)
 
 
-LOG_FILE = "campaign.log"
-
-
-def _ranks(split: dict[str, int]) -> str:
-    return ", ".join(f"{name} {ranks}" for name, ranks in split.items())
-
-
 @dataclass(frozen=True)
 class CampaignStarted:
     """A campaign began or went on; ``outdated`` runs failed before the study was changed and no longer count."""
@@ -205,7 +200,7 @@ class RunStarted:
     run: RunRecord
 
     def __str__(self) -> str:
-        return f"run {self.number} of {self.total}: {_ranks(self.run.split)} ranks ({self.run.reason})"
+        return f"run {self.number} of {self.total}: {counts_text(self.run.split)} ranks ({self.run.reason})"
 
 
 @dataclass(frozen=True)
@@ -234,7 +229,7 @@ class RunResumed:
     run: RunRecord
 
     def __str__(self) -> str:
-        return f"waiting for job {self.run.job} of the interrupted campaign: {_ranks(self.run.split)} ranks"
+        return f"waiting for job {self.run.job} of the interrupted campaign: {counts_text(self.run.split)} ranks"
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,8 @@ __all__ = ["check_command", "check_placeholders", "command_tokens", "fill", "spl
 
 # Options of the Python interpreter that take their value as the next token.
 _VALUED = frozenset({"-W", "-X", "--check-hash-based-pycs"})
+# Not the shell's own ${name}.
+_PLACEHOLDER = re.compile(r"(?<!\$)\{([A-Za-z_]\w*)\}")
 
 
 def command_tokens(command: str, directory: Path, case: Path) -> tuple[str, ...]:
@@ -100,10 +102,6 @@ def _script(tokens: tuple[str, ...]) -> tuple[str | None, bool]:
     if rest[:1] != ["run"]:
         return None, False
     return (rest[1] if len(rest) > 1 and not rest[1].startswith("-") else None), True
-
-
-# Not the shell's own ${name}.
-_PLACEHOLDER = re.compile(r"(?<!\$)\{([A-Za-z_]\w*)\}")
 
 
 def check_placeholders(text: str, known: Collection[str]) -> None:

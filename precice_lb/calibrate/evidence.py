@@ -29,6 +29,42 @@ __all__ = [
 _RANK_FILE = re.compile(r"^(?P<who>.+)-\d+-(?P<size>\d+)(?:\.\d+)?\.(?:h5|spool|txt|json)$")
 _STORES = "stores/**/*"
 _PROFILES = "case/**/precice-profiling/*"
+# Read of a log: behind the reason, every rank may print a backtrace.
+_LONGEST = 4 * 2**20
+# Lines of a log that are kept.
+_KEPT = 4
+# Lines that follow a heading such as "--> FOAM FATAL ERROR:" and say what it announces.
+_AFTER_HEADING = 2
+_COLOURS = re.compile(r"\x1b\[[0-9;]*m")
+# In capitals: solvers print "continuity errors" and "error norms" in every step.
+_SAID = re.compile(
+    r"\bFATAL\b|\bERROR\b(?=\s*[:\]!-]|\s*$)|^\W*ERROR\b|what\(\):|terminate called after|Segmentation|SIGSEGV"
+    r"|error while loading shared libraries|: (?:command not found|No such file or directory|Permission denied)$"
+    r"|\bAssertion\b.*failed|[Oo]ut [Oo]f [Mm]emory|^Killed$|Bus error|Floating point exception|Illegal instruction"
+    r"|exited on signal (?!15\b)\d+|EXIT STRING: .*signal (?!15\b)\d+|^srun: error: .*(?:Killed|core dumped)"
+)
+# Said by what started the solver: of the solver itself, its last words are kept with it.
+_BY_LAUNCHER = re.compile(r"exited on signal \d+|EXIT STRING: |^srun: error: ")
+_LAST_WORDS = 2
+# An announcement whose message stands in the lines below it.
+_HEADING = re.compile(r"FATAL (?:IO )?ERROR\s*:?\s*(?:\([^)]*\))?\s*$|terminate called after")
+_RULER = re.compile(r"[^\w]*(?:\[\d+\])?\s*(?:PETSC ERROR:)?[\W_]*$")
+_TRACEBACK = "Traceback (most recent call last):"
+_EXCEPTION = re.compile(r"^[A-Za-z_][\w.]*(?:$|:)")
+# What a participant says whose partner has gone: it is not to blame.
+_LOST = re.compile(
+    r"other participant exited with an error|using sockets\) failed with a system error|partner \".*\" is gone"
+    r"|Broken pipe|Connection reset by peer|End of file"
+)
+# What launchers add to a log when a rank fails: it stands last and hides the solver's own words.
+_BANNER = re.compile(
+    r"^(=|-{10,}|YOUR APPLICATION TERMINATED|This typically refers to a problem|Please see the FAQ"
+    r"|Primary job +terminated|a non-zero exit code|mpi(exec|run)\S* (detected|noticed) that"
+    r"|the job to be terminated\. The first process|\s+Process name:|\s+Exit code:"
+    r"|srun: (error: \S+ tasks? \S+: |Terminating|Job step aborted|launch/slurm: )|slurmstepd: error: \*\*\*)"
+)
+# Lines of a split's logs that are shown.
+_SHOWN = 4
 
 
 def wrong_size(run: Path, split: Mapping[str, int]) -> str | None:
@@ -83,43 +119,6 @@ def _sizes(run: Path) -> dict[str, set[int]]:
     return found
 
 
-# Read of a log: behind the reason, every rank may print a backtrace.
-_LONGEST = 4 * 2**20
-# Lines of a log that are kept.
-_KEPT = 4
-# Lines that follow a heading such as "--> FOAM FATAL ERROR:" and say what it announces.
-_AFTER_HEADING = 2
-
-_COLOURS = re.compile(r"\x1b\[[0-9;]*m")
-# In capitals: solvers print "continuity errors" and "error norms" in every step.
-_SAID = re.compile(
-    r"\bFATAL\b|\bERROR\b(?=\s*[:\]!-]|\s*$)|^\W*ERROR\b|what\(\):|terminate called after|Segmentation|SIGSEGV"
-    r"|error while loading shared libraries|: (?:command not found|No such file or directory|Permission denied)$"
-    r"|\bAssertion\b.*failed|[Oo]ut [Oo]f [Mm]emory|^Killed$|Bus error|Floating point exception|Illegal instruction"
-    r"|exited on signal (?!15\b)\d+|EXIT STRING: .*signal (?!15\b)\d+|^srun: error: .*(?:Killed|core dumped)"
-)
-# Said by what started the solver: of the solver itself, its last words are kept with it.
-_BY_LAUNCHER = re.compile(r"exited on signal \d+|EXIT STRING: |^srun: error: ")
-_LAST_WORDS = 2
-# An announcement whose message stands in the lines below it.
-_HEADING = re.compile(r"FATAL (?:IO )?ERROR\s*:?\s*(?:\([^)]*\))?\s*$|terminate called after")
-_RULER = re.compile(r"[^\w]*(?:\[\d+\])?\s*(?:PETSC ERROR:)?[\W_]*$")
-_TRACEBACK = "Traceback (most recent call last):"
-_EXCEPTION = re.compile(r"^[A-Za-z_][\w.]*(?:$|:)")
-# What a participant says whose partner has gone: it is not to blame.
-_LOST = re.compile(
-    r"other participant exited with an error|using sockets\) failed with a system error|partner \".*\" is gone"
-    r"|Broken pipe|Connection reset by peer|End of file"
-)
-# What launchers add to a log when a rank fails: it stands last and hides the solver's own words.
-_BANNER = re.compile(
-    r"^(=|-{10,}|YOUR APPLICATION TERMINATED|This typically refers to a problem|Please see the FAQ"
-    r"|Primary job +terminated|a non-zero exit code|mpi(exec|run)\S* (detected|noticed) that"
-    r"|the job to be terminated\. The first process|\s+Process name:|\s+Exit code:"
-    r"|srun: (error: \S+ tasks? \S+: |Terminating|Job step aborted|launch/slurm: )|slurmstepd: error: \*\*\*)"
-)
-
-
 def reasons(path: Path) -> list[str]:
     """Return the lines of a log that say why its program failed, the first ones, each once; none where none does.
 
@@ -169,10 +168,6 @@ def _is_banner(line: str) -> bool:
 def without_banner(lines: Sequence[str]) -> list[str]:
     """Drop from the end of a log what a launcher adds when a rank fails, unless nothing else is there."""
     return [line for line in lines if not _is_banner(line)] or list(lines)
-
-
-# Lines of a split's logs that are shown.
-_SHOWN = 4
 
 
 def failed_splits(records: Sequence[RunRecord]) -> tuple[FailedSplit, ...]:

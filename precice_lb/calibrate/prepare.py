@@ -41,6 +41,21 @@ PLACEHOLDERS = frozenset({"nodes", "participant", "ranks", "ranks_per_node"})
 
 _NOTE = "prepared.json"
 _TREE = "case"
+# Left behind: what runs write and would only mislead or slow down the next one.
+LEFT_OUT = (
+    "__pycache__",
+    "*.pyc",
+    ".git",
+    ".venv",
+    ".*_cache",
+    "precice-run",
+    "precice-profiling",
+    "precice-exports",
+    "precice-lb-store",
+    "precice-*-iterations.log",
+    "precice-*-convergence.log",
+    "precice-*-watchpoint-*.log",
+)
 
 
 def placeholders(study: Study, participant: ParticipantSection, ranks: int) -> dict[str, object]:
@@ -152,23 +167,6 @@ def _snapshot(tree: Path) -> dict[str, tuple[int, ...] | str]:
                 status = path.stat()
                 found[relative] = (status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
     return found
-
-
-# Left behind: what runs write and would only mislead or slow down the next one.
-LEFT_OUT = (
-    "__pycache__",
-    "*.pyc",
-    ".git",
-    ".venv",
-    ".*_cache",
-    "precice-run",
-    "precice-profiling",
-    "precice-exports",
-    "precice-lb-store",
-    "precice-*-iterations.log",
-    "precice-*-convergence.log",
-    "precice-*-watchpoint-*.log",
-)
 
 
 def copy_case(source: Path, target: Path, without: Path, link: Sequence[str] = ()) -> None:

@@ -41,6 +41,10 @@ _POLL_SECONDS = 0.03
 _GRACE_SECONDS = 2.0
 _TERM_SECONDS = 3.0
 _KILL_SECONDS = 10.0
+#: Cores of other load from which on a run may have measured it too.
+NOTICEABLE = 0.25
+# Below, the kernel's ticks are too coarse.
+_SHORTEST_SECONDS = 0.5
 
 
 @dataclass(frozen=True)
@@ -179,12 +183,6 @@ def end_of_log(path: Path, limit: int) -> str:
 def log_tail(path: Path, lines: int = 20, limit: int = 16_384) -> list[str]:
     """Return the last non-empty lines of a log file, without reading more than its last ``limit`` bytes."""
     return [line.rstrip() for line in end_of_log(path, limit).splitlines() if line.strip()][-lines:]
-
-
-#: Cores of other load from which on a run may have measured it too.
-NOTICEABLE = 0.25
-# Below, the kernel's ticks are too coarse.
-_SHORTEST_SECONDS = 0.5
 
 
 class OtherLoad:

@@ -13,6 +13,8 @@ from precice_lb.exceptions import DataError
 
 __all__ = ["check", "export", "merge", "summary"]
 
+_NAMES = {"perfetto": "trace.json", "csv": "runs.csv"}
+
 
 @app.command
 def summary(
@@ -106,9 +108,6 @@ def check(*directories: Stores, warmup: Warmup = None, format: Literal["table", 
     result = check_runs(runs)
     print_result(format, lambda: check_blocks(result), result.to_dict, whole_lines=True)
     return 1 if result.findings else 0
-
-
-_NAMES = {"perfetto": "trace.json", "csv": "runs.csv"}
 
 
 @app.command

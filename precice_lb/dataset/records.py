@@ -235,6 +235,21 @@ class Measurements:
     core_hours: float = math.nan
     remarks: tuple[str, ...] = ()
 
+    def errors(self, name: str) -> NDArray[np.float64]:
+        """Return the standard errors of a participant's samples, NaN where nothing is known of any.
+
+        Parameters
+        ----------
+        name : str
+            The participant.
+
+        Returns
+        -------
+        ndarray, shape (n,)
+        """
+        unknown = np.full(len(self.samples[name]), np.nan)
+        return np.asarray(self.standard_errors.get(name, unknown), dtype=np.float64)
+
 
 def load_imbalance(costs: NDArray[np.float64]) -> float:
     """Return (max - min) / max of seconds, shape (n,), where they are known; NaN if nothing is."""

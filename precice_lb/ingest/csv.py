@@ -68,7 +68,7 @@ def import_files(paths: Sequence[Path]) -> Measurements:
 def write_csv(measurements: Measurements, path: str | Path) -> None:
     """Write measurements as a CSV file that `read_csv` reads; a file of that name is replaced."""
     tables, names = measurements.samples, list(measurements.samples)
-    spread = {name: measurements.standard_errors.get(name, [math.nan] * len(tables[name])) for name in names}
+    spread = {name: measurements.errors(name) for name in names}
     keys = list(dict.fromkeys(key for name in names for key in measurements.parameters.get(name, {})))
     optional = [any(map(math.isfinite, (error for name in names for error in spread[name])))]
     optional += [bool(measurements.iterations)]

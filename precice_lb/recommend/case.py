@@ -16,9 +16,10 @@ from precice_lb.models import new_learner
 from precice_lb.models.base import learners_of_parameters
 from precice_lb.models.repeats import widened_errors
 
-__all__ = ["Case", "ModelOfCase", "case_of", "fit_model", "knows_parameters", "predicted", "rows_of_case"]
+__all__ = ["Case", "ModelOfCase", "case_of", "fit_model", "is_numeric", "knows_parameters", "predicted", "rows_of_case"]
 
 Values = Mapping[str, float | str | None]
+Array = NDArray[np.float64]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -71,7 +72,7 @@ def case_of(measurements: Measurements, names: tuple[str, ...], wanted: Values |
                         f"{name}: measurements with different {column} ({_range(values)}) count as ones of one case, "
                         "as was asked for."
                     )
-            elif varies and _is_numeric(values) and knows_parameters(learner):
+            elif varies and is_numeric(values) and knows_parameters(learner):
                 modelled[column] = _number(name, column, value)
                 low, high = float(values.min()), float(values.max())
                 if not low <= modelled[column] <= high:
@@ -114,7 +115,7 @@ def _is_of_case(run: MeasuredRun, given: Values) -> bool:
 
 
 def _missing(name: str, column: str, values: NDArray[Any]) -> str:
-    example = f"{values.max():g}" if _is_numeric(values) else str(values[-1])
+    example = f"{values.max():g}" if is_numeric(values) else str(values[-1])
     return (
         f"{name}: expected a value of {column} to recommend for, as it varies between measurements ({_range(values)}), "
         f"found none; say --parameter {column}={example} (in Python parameters={{{column!r}: ...}}), or {column}=any "
@@ -142,14 +143,15 @@ def _equal(name: str, column: str, values: NDArray[Any], value: Any, learner: An
     if same.any():
         return np.asarray(same)
     remedy = "measure there, or name a measured value"
-    if _is_numeric(values) and len(np.unique(values)) > 1:
+    if is_numeric(values) and len(np.unique(values)) > 1:
         who = getattr(learner, "learner_name", type(learner).__name__)
         others = ", ".join(learners_of_parameters())
         remedy = f"{who} knows ranks alone: choose one of {others} as learner, or a measured value"
     raise DataError(f"{name}: expected measurements with {column}={value}, found {_range(values)}; {remedy}")
 
 
-def _is_numeric(values: NDArray[Any]) -> bool:
+def is_numeric(values: NDArray[Any]) -> bool:
+    """Whether values of a parameter are numbers, all of them finite."""
     return bool(np.issubdtype(values.dtype, np.number) and np.isfinite(values.astype(np.float64)).all())
 
 
@@ -164,9 +166,6 @@ def _range(values: NDArray[Any]) -> str:
 
 def _said(given: Values) -> str:
     return ", ".join(f"{column}={value}" for column, value in given.items() if value is not None)
-
-
-Array = NDArray[np.float64]
 
 
 class ModelOfCase:
@@ -224,8 +223,7 @@ def fit_model(case: Case, name: str, learner: Any) -> Any:
         here = rows_of_case(case.measurements, name, case.columns[name])
     rows = _rows(case.measurements, name, list(columns))[here]
     seconds = np.asarray(case.measurements.samples[name], dtype=np.float64)[here, 1]
-    given = case.measurements.standard_errors.get(name)
-    spread = np.full(len(seconds), np.nan) if given is None else np.asarray(given, dtype=np.float64)[here]
+    spread = case.measurements.errors(name)[here]
     # Sorted, so that the order of rows never matters.
     order = np.lexsort((seconds, rows[:, 0]))
     rows, seconds, spread = rows[order], seconds[order], spread[order]

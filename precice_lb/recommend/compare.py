@@ -38,6 +38,8 @@ DENSE, PER_OCTAVE = 24, 10
 TRIED = 32
 # Rounds over all pairs of more than two participants.
 ROUNDS = 3
+# A split to compare with, and the one that was meant where the bounds do not allow that.
+Reference = tuple[dict[str, int], dict[str, int]]
 
 
 def grid_of_ranks(highest: int) -> Integers:
@@ -118,10 +120,6 @@ def _divide(
         split[first], split[second] = tried[rows, best], both - tried[rows, best]
         seconds[first], seconds[second] = costs[first][rows, best], costs[second][rows, best]
         low, high = tried[rows, np.maximum(best - 1, 0)], tried[rows, np.minimum(best + 1, TRIED - 1)]
-
-
-# A split to compare with, and the one that was meant where the bounds do not allow that.
-Reference = tuple[dict[str, int], dict[str, int]]
 
 
 def reference_splits(

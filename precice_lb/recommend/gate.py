@@ -136,9 +136,7 @@ def points_of_case(case: Case, name: str) -> Points | None:
     if not here.any():
         return None
     rows = np.asarray(case.measurements.samples[name], dtype=np.float64)[here]
-    given = case.measurements.standard_errors.get(name)
-    errors = np.full(len(rows), np.nan) if given is None else np.asarray(given, dtype=np.float64)[here]
-    return measured_points(rows[:, 0], rows[:, 1], errors)
+    return measured_points(rows[:, 0], rows[:, 1], case.measurements.errors(name)[here])
 
 
 def trusted_model(case: Case, name: str, learners: Sequence[Any]) -> tuple[Any, Rejection | None]:

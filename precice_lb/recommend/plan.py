@@ -29,6 +29,13 @@ __all__ = [
 ]
 
 Prefer = Literal["time", "cost"] | float
+Tradeoff = tuple[TradeoffCurve, TradeoffPoint]
+# Splits that are listed, of so many near the best one for the mean curves.
+LISTED, LOOKED_AT = 10, 60
+# Without multiples or whole nodes, splits are listed in steps of about so many parts of the budget.
+PARTS = 64
+# Budgets of the curve.
+POINTS = 48
 
 
 @dataclass(frozen=True)
@@ -129,16 +136,6 @@ class FailedSplit:
     def to_dict(self) -> dict[str, Any]:
         """Give plain JSON types."""
         return {"ranks": dict(self.ranks), "runs": list(self.runs), "reasons": list(self.reasons)}
-
-
-Tradeoff = tuple[TradeoffCurve, TradeoffPoint]
-
-# Splits that are listed, of so many near the best one for the mean curves.
-LISTED, LOOKED_AT = 10, 60
-# Without multiples or whole nodes, splits are listed in steps of about so many parts of the budget.
-PARTS = 64
-# Budgets of the curve.
-POINTS = 48
 
 
 def _near_splits(

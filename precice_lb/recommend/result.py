@@ -233,10 +233,9 @@ class Recommendation:
 
     def _samples(self, name: str) -> list[dict[str, Any]]:
         rows = self.measurements.samples[name]
-        spread = self.measurements.standard_errors.get(name, [math.nan] * len(rows))
         samples: list[dict[str, Any]] = [
             {"ranks": int(ranks), "seconds": float(seconds), "standard_error": _known(float(error))}
-            for (ranks, seconds), error in zip(rows, spread, strict=True)
+            for (ranks, seconds), error in zip(rows, self.measurements.errors(name), strict=True)
         ]
         for column, values in self.measurements.parameters.get(name, {}).items():
             for sample, value in zip(samples, values.tolist(), strict=True):

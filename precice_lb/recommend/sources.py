@@ -119,7 +119,7 @@ def _joined(parts: Sequence[Measurements]) -> Measurements:
     for name in names:
         having = [part for part in parts if name in part.samples]
         rows = np.concatenate([part.samples[name] for part in having])
-        errors = np.concatenate([part.standard_errors[name] for part in having])
+        errors = np.concatenate([part.errors(name) for part in having])
         # A column that only some sources have says nothing about the rows of the others.
         shared = set.intersection(*(set(part.parameters.get(name, {})) for part in having))
         columns = {key: np.concatenate([part.parameters[name][key] for part in having]) for key in sorted(shared)}

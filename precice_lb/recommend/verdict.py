@@ -12,7 +12,7 @@ import numpy as np
 
 from precice_lb.exceptions import InfeasibleError, ModelError, PreciceLBError
 from precice_lb.models import make_learner
-from precice_lb.plural import plural
+from precice_lb.plural import counts_text, plural
 from precice_lb.recommend.case import Case, fit_model
 from precice_lb.recommend.compare import Reference
 from precice_lb.recommend.decide import Decision, Question, decide
@@ -37,7 +37,7 @@ def trusted_decision(question: Question, prototype: Any) -> Decision:
     fitted = {name: trusted_model(case, name, fallbacks(case, name, prototype)) for name in names}
     rejections = tuple(rejected for _, rejected in fitted.values() if rejected is not None)
     warnings = [each.text for each in rejections]
-    crowded = {run.crowding: _said(run.split) for run in case.measurements.runs if run.crowding}
+    crowded = {run.crowding: counts_text(run.split) for run in case.measurements.runs if run.crowding}
     warnings += [f"{split}: {text}; such times say little of cores of their own." for text, split in crowded.items()]
     tried: list[tuple[Decision, list[Comparison]]] = []
     failure: PreciceLBError | None = None
@@ -72,7 +72,7 @@ def trusted_decision(question: Question, prototype: Any) -> Decision:
     if agrees and not unproved and (best is None or not _measured_faster(best, known.get(key), decision.window)):
         if best is not None and best.split != decision.split and best.measured < decision.window:
             warnings.append(
-                f"{_said(best.split)} was measured at {best.measured:.4g} s per window, less than the "
+                f"{counts_text(best.split)} was measured at {best.measured:.4g} s per window, less than the "
                 f"{decision.window:.4g} s predicted for the recommended split; noise may explain that: repeat both."
             )
         return dataclasses.replace(decision, warnings=tuple(warnings), **found)
@@ -83,19 +83,19 @@ def trusted_decision(question: Question, prototype: Any) -> Decision:
     if agrees and unproved:
         low, high = decision.interval
         warnings.append(
-            f"{_said(decision.split)} would extrapolate: {beyond}. Predicted are {low:.4g} to {high:.4g} s per window, "
-            f"which is not surely less than the {best.measured:.4g} s measured with {_said(best.split)}: recommended "
-            f"is what was measured. To know more, measure {_said(decision.split)}."
+            f"{counts_text(decision.split)} would extrapolate: {beyond}. Predicted are {low:.4g} to {high:.4g} s per "
+            f"window, which is not surely less than the {best.measured:.4g} s measured with {counts_text(best.split)}: "
+            f"recommended is what was measured. To know more, measure {counts_text(decision.split)}."
         )
     elif agrees:
         warnings.append(
-            f"{_said(decision.split)} is predicted at {decision.window:.4g} s per window, but {_said(best.split)} was "
-            f"measured at {best.measured:.4g} s: recommended is what was measured."
+            f"{counts_text(decision.split)} is predicted at {decision.window:.4g} s per window, but "
+            f"{counts_text(best.split)} was measured at {best.measured:.4g} s: recommended is what was measured."
         )
     else:
-        again = f"measure {_said(best.split)} again"
+        again = f"measure {counts_text(best.split)} again"
         if decision.split != best.split:
-            again += f", and {_said(decision.split)}, which interpolation would choose"
+            again += f", and {counts_text(decision.split)}, which interpolation would choose"
         warnings.append(
             f"{_why(decision, comparisons)} No model is used: recommended is the best measured split. To know more, "
             f"{again}."
@@ -121,12 +121,12 @@ def _why(decision: Decision, comparisons: Sequence[Comparison]) -> str:
     if not wrong:
         low, high = decision.interval
         return (
-            f"The predicted window of {_said(decision.split)}, {decision.window:.4g} s in the mean, lies outside of "
-            f"its own interval ({low:.4g} to {high:.4g} s): a few possible curves decide it."
+            f"The predicted window of {counts_text(decision.split)}, {decision.window:.4g} s in the mean, lies outside "
+            f"of its own interval ({low:.4g} to {high:.4g} s): a few possible curves decide it."
         )
     worst = sorted(wrong, key=lambda each: each.excess, reverse=True)[:_NAMED]
     text = "; ".join(
-        f"{_said(each.split)} took {each.measured:.4g} s per window, predicted are {each.predicted:.4g} s"
+        f"{counts_text(each.split)} took {each.measured:.4g} s per window, predicted are {each.predicted:.4g} s"
         for each in worst
     )
     more = f" (and {len(wrong) - len(worst)} more)" if len(wrong) > len(worst) else ""
@@ -137,10 +137,6 @@ def _why(decision: Decision, comparisons: Sequence[Comparison]) -> str:
             "ranks of each to cores of their own."
         )
     return text
-
-
-def _said(split: Mapping[str, int]) -> str:
-    return ", ".join(f"{name} {ranks}" for name, ranks in split.items())
 
 
 def _best_measured(

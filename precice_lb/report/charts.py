@@ -91,9 +91,7 @@ def _scaling(panel: Panel, recommendation: Recommendation, curves: Mapping[str, 
         axes.plot(ranks, curve, color=colour, linestyle=(0, (4, 2)), linewidth=1.2)
         inside = (ranks >= found.measured[0]) & (ranks <= found.measured[1])
         axes.plot(ranks[inside], curve[inside], color=colour, linewidth=1.8)
-        spread = np.asarray(
-            recommendation.measurements.standard_errors.get(who, np.full(len(measured), np.nan)), dtype=float
-        )
+        spread = recommendation.measurements.errors(who)
         axes.errorbar(
             measured[here, 0], measured[here, 1] * unit.per_second, yerr=spread[here] * unit.per_second,
             fmt=marker, color=colour, markersize=5, markeredgecolor="white", markeredgewidth=0.6, elinewidth=1,

@@ -16,6 +16,7 @@ from precice_lb.dataset import Measurements
 from precice_lb.exceptions import DataError, ModelError, PreciceLBError
 from precice_lb.models.evaluate import Evaluation, cross_validate, evaluate, fit_quietly, meeting
 from precice_lb.plural import plural
+from precice_lb.recommend.case import is_numeric
 from precice_lb.recommend.result import printed
 from precice_lb.report.blocks import Block, DefinitionList, Paragraph, Table
 from precice_lb.report.documents import json_text, write_files
@@ -93,9 +94,8 @@ def _compare(
     samples = np.asarray(measurements.samples[name], dtype=np.float64)
     parameters = measurements.parameters.get(name, {})
     varying = [key for key, values in parameters.items() if len(np.unique(values)) > 1]
-    numeric = [key for key in varying if _is_numeric(parameters[key])]
+    numeric = [key for key in varying if is_numeric(parameters[key])]
     rows = np.column_stack([samples[:, 0], *(np.asarray(parameters[key], dtype=np.float64) for key in numeric)])
-    spread = np.asarray(measurements.standard_errors.get(name, np.full(len(rows), np.nan)), dtype=np.float64)
     tested = np.zeros(len(rows), dtype=np.bool_)
     if conditions:
         try:
@@ -108,16 +108,14 @@ def _compare(
                 f"found that all {len(tested)} do"
             )
     left_aside = tuple(key for key in varying if key not in numeric)
-    found = ParticipantFit(name, ("ranks", *numeric), rows, samples[:, 1], spread, tested, (), left_aside)
+    found = ParticipantFit(
+        name, ("ranks", *numeric), rows, samples[:, 1], measurements.errors(name), tested, (), left_aside
+    )
     fits = []
     for number, learner in enumerate(learners, 1):
         tell(f"{visible(name)}: {learner} ({number} of {len(learners)})")
         fits.append(_fit(learner, found, folds, level))
     return replace(found, fits=tuple(sorted(fits, key=_error)))
-
-
-def _is_numeric(values: NDArray[Any]) -> bool:
-    return bool(np.issubdtype(values.dtype, np.number) and np.isfinite(values.astype(np.float64)).all())
 
 
 def _fit(learner: str, found: ParticipantFit, folds: int | None, level: float) -> LearnerFit:

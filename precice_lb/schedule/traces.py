@@ -24,6 +24,7 @@ __all__ = ["AutomaticPredictor", "Point", "Trace", "programs_of_traces", "schedu
 Kind = Literal["exchange", "send", "receive"]
 
 _DATA, _END = 0, 1
+Floats = NDArray[np.float64]
 
 
 class Point(NamedTuple):
@@ -178,9 +179,6 @@ def _check_pairs(programs: Mapping[str, Program]) -> None:
                 f'expected as many points of "{channel.source}" that send to "{channel.target}" as of the other that '
                 f"receive, found {sent} and {received}; trace whole cycles of both"
             )
-
-
-Floats = NDArray[np.float64]
 
 
 class AutomaticPredictor:

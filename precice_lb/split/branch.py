@@ -28,9 +28,13 @@ from precice_lb.split.resources import Layout
 __all__ = ["MAXIMUM_BOXES", "Best", "Cuts", "Multipliers", "branch_and_bound"]
 
 Floats = NDArray[np.float64]
-
+Integers = NDArray[np.int64]
 # How far the values of a row may be from its sum, relatively.
 _EXACT = 1e-9
+#: More boxes of splits than this are not bounded.
+MAXIMUM_BOXES = 300_000
+# Rounding must not decide between equal splits.
+_LESS = 1 - 1e-12
 
 
 class Cuts:
@@ -86,14 +90,6 @@ def _rational(row: Floats, error: float) -> Floats:
     snapped = np.array([float(Fraction(float(value)).limit_denominator(240)) for value in row])
     close = np.abs(snapped - row) <= 10 * error
     return np.maximum(np.where(close, snapped, row), 0.0)
-
-
-Integers = NDArray[np.int64]
-
-#: More boxes of splits than this are not bounded.
-MAXIMUM_BOXES = 300_000
-# Rounding must not decide between equal splits.
-_LESS = 1 - 1e-12
 
 
 @dataclass(frozen=True)

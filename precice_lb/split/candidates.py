@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precice_lb.exceptions import InfeasibleError
-from precice_lb.plural import plural
+from precice_lb.plural import counts_text, plural
 from precice_lb.split.constraints import Constraints
 from precice_lb.split.resources import Layout, Resources
 
@@ -56,10 +56,9 @@ def minima_of(names: Sequence[str], minimum: int | Mapping[str, int], budget: in
             raise InfeasibleError(f'expected at least 1 rank as minimum of "{name}", found {ranks}')
     needed = sum(minima.values())
     if budget < needed:
-        each = ", ".join(f"{name} {ranks}" for name, ranks in minima.items())
         raise InfeasibleError(
-            f"expected a budget of at least {needed} ranks for {len(minima)} participants (minima: {each}), "
-            f"found {budget}; give {needed} ranks or more"
+            f"expected a budget of at least {needed} ranks for {len(minima)} participants "
+            f"(minima: {counts_text(minima)}), found {budget}; give {needed} ranks or more"
         )
     return minima
 

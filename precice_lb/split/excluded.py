@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from precice_lb.exceptions import InfeasibleError
+from precice_lb.plural import counts_text
 from precice_lb.split.problem import Options, Problem
 
 __all__ = ["without_excluded"]
@@ -23,7 +24,7 @@ def without_excluded(problem: Problem) -> list[Problem]:
     for split in problem.constraints.excluded:
         parts = [rest for part in parts for rest in _without(part, split)]
     if not parts:
-        splits = "; ".join(", ".join(f"{n} {p}" for n, p in split.items()) for split in problem.constraints.excluded)
+        splits = "; ".join(map(counts_text, problem.constraints.excluded))
         raise InfeasibleError(
             f"expected a split beside those that must not be chosen ({splits}), found none within the bounds and the "
             "budget; give more ranks or wider bounds"

@@ -31,6 +31,13 @@ from precice_lb.split.resources import Layout
 __all__ = ["Solution", "Solver", "descend", "minimax_split"]
 
 Integers = NDArray[np.int64]
+Floats = NDArray[np.float64]
+#: With no more splits than this the relaxation is not worth its time.
+DIRECT_SPLITS = 4096
+# Times as many boxes for lists of splits, and for a quick answer.
+_LISTED, _QUICK = 10, 0.1
+# How close a bound that is only averaged must be.
+_AVERAGED = 1e-5
 
 
 def minimax_split(curves: Curves, layout: Layout, only_slowest: bool = False) -> tuple[Choice, list[Integers]]:
@@ -115,9 +122,6 @@ class _Search:
         return high, [self._total(choice) for choice in self.needs(low)]
 
 
-Floats = NDArray[np.float64]
-
-
 def descend(
     curves: Sequence[Curve], layout: Layout, objective: Callable[[Integers], Floats], start: Integers, part: int = 8
 ) -> tuple[Integers, float]:
@@ -147,14 +151,6 @@ def descend(
         else:
             step //= 2
     return best, least
-
-
-#: With no more splits than this the relaxation is not worth its time.
-DIRECT_SPLITS = 4096
-# Times as many boxes for lists of splits, and for a quick answer.
-_LISTED, _QUICK = 10, 0.1
-# How close a bound that is only averaged must be.
-_AVERAGED = 1e-5
 
 
 @dataclass(frozen=True)

@@ -195,7 +195,7 @@ def rebalance(
             model = before.models[name]
             factor = compute_seconds[name] / float(np.asarray(model.predict(np.array([[float(ranks[name])]])))[0])
             scaled[name] = samples * np.array([1.0, factor])
-            spread[name] = np.asarray(measurements.standard_errors.get(name, np.full(len(samples), np.nan))) * factor
+            spread[name] = measurements.errors(name) * factor
         # What windows of other runs differed by belongs to another load.
         load = dataclasses.replace(measurements, samples=scaled, standard_errors=spread, recorded=(), runs=())
         result = recommended(load, parameters)

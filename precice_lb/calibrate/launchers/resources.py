@@ -30,6 +30,11 @@ __all__ = [
     "require_cores",
 ]
 
+_TOPOLOGY = Path("/sys/devices/system/cpu")
+_HOST = re.compile(
+    r"^(?P<name>[^\s:#]+)(?::(?P<count>\d+)|\s+slots\s*=\s*(?P<slots>\d+)(?:\s+max[-_]slots\s*=\s*\d+)?)?$"
+)
+
 
 class MPIFamily(Enum):
     """The families of ``mpiexec`` whose command lines differ."""
@@ -100,9 +105,6 @@ def mpi_library(program: str) -> MPILibrary:
     return MPILibrary(MPIFamily.OTHER, major)
 
 
-_TOPOLOGY = Path("/sys/devices/system/cpu")
-
-
 def available_cores(topology: Path = _TOPOLOGY, allowed: Sequence[int] | None = None) -> tuple[int, ...]:
     """Return the processors, one per physical core, that this process may run on, sorted by package and core.
 
@@ -144,11 +146,6 @@ def disjoint_cores(tasks: Sequence[Task], cores: Sequence[int]) -> dict[str, tup
 def core_list(cores: Sequence[int]) -> str:
     """Write processors as ``taskset -c`` reads them: 0,2,3."""
     return ",".join(map(str, cores))
-
-
-_HOST = re.compile(
-    r"^(?P<name>[^\s:#]+)(?::(?P<count>\d+)|\s+slots\s*=\s*(?P<slots>\d+)(?:\s+max[-_]slots\s*=\s*\d+)?)?$"
-)
 
 
 def read_hosts(path: Path) -> tuple[tuple[str, int], ...]:

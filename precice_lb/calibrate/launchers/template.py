@@ -34,6 +34,9 @@ JOB_PLACEHOLDERS = frozenset(
 """What may stand in ``launcher.script`` and ``launcher.submit``; the placement is a word
 ``participant:first node:nodes`` for each of them."""
 
+# A line that is nothing else, as qsub's, or what follows "job": "Job <7> is submitted", "Submitted batch job 7".
+_NUMBER = re.compile(r"^\s*(\d[\w.\[\]-]*)\s*$|\bjob(?:\s+id)?[:\s]\s*<?(\d[\w.\[\]-]*)", re.IGNORECASE | re.MULTILINE)
+
 
 class TemplateLauncher(Launcher):
     """Command lines of the user's own, with placeholders.
@@ -141,10 +144,6 @@ def _check_pattern(text: str) -> None:
         raise CalibrationError(
             f"launcher.job_number: expected one group in parentheses, which is the number, found {groups} in {text!r}"
         )
-
-
-# A line that is nothing else, as qsub's, or what follows "job": "Job <7> is submitted", "Submitted batch job 7".
-_NUMBER = re.compile(r"^\s*(\d[\w.\[\]-]*)\s*$|\bjob(?:\s+id)?[:\s]\s*<?(\d[\w.\[\]-]*)", re.IGNORECASE | re.MULTILINE)
 
 
 def job_number(said: str, pattern: str | None = None) -> str | None:
