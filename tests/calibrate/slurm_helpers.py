@@ -109,7 +109,7 @@ def _last_words(root: Path) -> str:
 
 @contextmanager
 def running_slurm(root: Path) -> Iterator[Path]:
-    """Start it below a directory with a short path; set SLURM_CONF for this process and its children."""
+    """Start it below a directory with a short path; set SLURM_CONF and UCX_TLS for this process and its children."""
     if missing := [name for name in PROGRAMS if shutil.which(name) is None]:
         pytest.skip(f"no Slurm on this machine: {', '.join(missing)} missing (Debian: slurm-wlm, munge)")
     if os.geteuid() != 0:
@@ -132,7 +132,9 @@ def running_slurm(root: Path) -> Iterator[Path]:
     key.chmod(0o600)
     munge = ["munged", "--foreground", "--force", f"--key-file={key}", f"--socket={root}/munge.socket"]
     munge += [f"--pid-file={root}/munge.pid", f"--log-file={root}/munge.log", f"--seed-file={root}/munge.seed"]
-    os.environ["SLURM_CONF"] = str(conf)
+    # Nodes share no memory; UCX would find that these do, through descriptors of processes that may have ended.
+    settings = {"SLURM_CONF": str(conf), "UCX_TLS": "tcp,self"}
+    os.environ |= settings
     started: list[subprocess.Popen[bytes]] = []
 
     def start(*tokens: str) -> None:
@@ -165,5 +167,6 @@ def running_slurm(root: Path) -> Iterator[Path]:
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
-        os.environ.pop("SLURM_CONF", None)
+        for name in settings:
+            os.environ.pop(name, None)
         _end_steps(conf)

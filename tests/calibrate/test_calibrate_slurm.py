@@ -138,7 +138,7 @@ def check_pulse(directory: Path) -> None:
     """Both runs of the campaign ended well, at the first go, with the ranks they should have."""
     state = CampaignState.load(directory)
     assert state is not None
-    assert [run.outcome for run in state.runs] == ["finished", "finished"], state.runs
+    assert [run.outcome for run in state.runs] == ["finished", "finished"], [run.error for run in state.runs]
     measured = load_measurements([directory / run.directory / "stores" for run in state.runs], complete=enrich)
     for name in ("Inner", "Outer"):
         np.testing.assert_array_equal(np.sort(measured.samples[name][:, 0]), [1, 2])
