@@ -116,6 +116,16 @@ def test_it_ends_when_another_run_is_not_worth_it() -> None:
     assert lost <= 0.02
 
 
+def test_core_hours_are_those_of_all_ranks_and_windows() -> None:
+    # A window of 2 ranks takes 1 s: 1,800 of them are one core-hour.
+    design = CalibrationDesign(("A", "B"), 2, windows=1800, core_hours=1.0)
+    split = design.ask()
+    assert split == {"A": 1, "B": 1}
+    design.tell(split, {"A": 0.9, "B": 1.0})
+    assert design.ask() is None
+    assert design.reason == "1 core-hours were spent, of 1 allowed"
+
+
 def test_an_answer_stands_until_something_is_told() -> None:
     design = CalibrationDesign(("A", "B"), 32)
     first = design.ask()

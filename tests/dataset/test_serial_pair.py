@@ -55,6 +55,14 @@ def test_work_sums_to_the_window_and_hidden_waits_count_as_waits(tmp_path: Path,
         assert part.compute_seconds + part.wait_seconds == pytest.approx(part.window_seconds, abs=1.1 * TRANSFER)
 
 
+@pytest.mark.parametrize(("cpus", "crowding"), [("0-1", ""), ("3", "2 ranks of A and B shared 1 core of host")])
+def test_as_many_cores_as_ranks_are_enough(cpus: str, crowding: str, tmp_path: Path) -> None:
+    for name in "AB":
+        write_store(tmp_path, [row(1, 1.0, 0.1, 0.1)], name, configuration=SERIAL, cpus=cpus, hostname="host")
+    (run,) = load_runs([tmp_path], warmup=0)
+    assert run.crowding == crowding
+
+
 def test_the_wait_for_an_iteration_whose_end_is_lost_is_left_out(tmp_path: Path) -> None:
     """Of the second participant it was counted although that window was not, so that shares came to 102 %."""
     for name, own, other in (("A", 0.03, 0.05), ("B", 0.05, 0.03)):

@@ -182,3 +182,16 @@ def test_json_gives_the_same_model_back() -> None:
 def test_bad_parameters_are_refused(parameters: dict[str, object], words: str) -> None:
     with pytest.raises(ModelError, match=words):
         ShapeRegressor(**parameters).fit([8, 16], [2.0, 1.0])  # type: ignore[arg-type]
+
+
+def test_a_curve_of_fewer_terms_is_preferred_unless_it_costs_nothing() -> None:
+    ranks = np.array([1, 2, 4, 8, 16, 32.0])
+    seconds = 10 / ranks * np.exp(0.02 * np.random.default_rng(1).standard_normal(6))
+    shares = []
+    for complexity in (0.0, 1.0):
+        model = ShapeRegressor(complexity=complexity).fit(ranks[:, None], seconds)
+        single = (model.members_ >= 0).sum(axis=1) == 1
+        shares.append(float(model.weights_[single].sum()))
+    # Each further term is worth a factor of sqrt(7) less.
+    free, charged = (share / (1 - share) for share in shares)
+    assert charged == pytest.approx(7**0.5 * free)

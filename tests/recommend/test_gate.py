@@ -12,15 +12,18 @@ import pytest
 from conftest import FULL_COUNTS
 from coupled_runs import Array, coupled_run
 from precice_xml_helpers import configuration, scheme
+from sklearn.dummy import DummyRegressor
 from store_helpers import row, write_store
 
 from precice_lb.dataset import Measurements, load_runs, measurements_from_runs
 from precice_lb.exceptions import InternalError, ModelError
-from precice_lb.models.repeats import measured_points, widened_errors
+from precice_lb.models.repeats import Points, measured_points, widened_errors
 from precice_lb.precice_xml import parse_configuration
 from precice_lb.recommend import Recommendation, recommend, recommend_split
 from precice_lb.recommend.api import require_sound
+from precice_lb.recommend.gate import _worst
 from precice_lb.schedule import Schedule
+from precice_lb.split.constraints import Constraints
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "benchmarks"))
@@ -168,6 +171,17 @@ def test_right_models_are_seldom_called_wrong(family: object) -> None:
     assert alarms <= max(1, round(0.025 * cases))
 
 
+def test_a_right_model_of_few_noisy_points_is_hardly_ever_called_wrong() -> None:
+    ranks = np.array([1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0])
+    constant = DummyRegressor(strategy="constant", constant=1.0).fit(ranks[:, None], np.ones(8))
+    alarms = 0
+    for seed in range(400):
+        # Readings whose standard error is known to be 15 %.
+        seconds = np.exp(0.15 * np.random.default_rng(seed).standard_normal(8))
+        alarms += _worst("A", constant, Points(ranks, seconds, np.full(8, 0.15), np.full(8, 3))) is not None
+    assert alarms <= 0.03 * 400
+
+
 # --- the parts --------------------------------------------------------------------------------------------------------
 
 
@@ -230,6 +244,29 @@ def test_runs_that_no_times_explain_leave_the_best_measured_split() -> None:
     assert any("best measured split" in warning and "measure" in warning for warning in found.warnings)
     assert found.alternatives["present"].window_seconds == pytest.approx(3 * 3 * 4.0, rel=0.02)
     assert all(not each.agrees for each in found.comparisons)
+
+
+@pytest.mark.parametrize(("repeats", "basis"), [(1, "model"), (4, "measured")])
+def test_a_measured_split_that_is_faster_beyond_noise_is_recommended(repeats: int, basis: str) -> None:
+    # Smooth but for 8 + 8, which is 7 % faster than curves through all runs: too little to call those wrong.
+    generator = np.random.default_rng(4)
+    runs = []
+    for a in repeats * (2, 4, 6, 8, 10, 12, 14):
+        factor = 0.93 if a == 8 else 1.0
+        own = {
+            "A": noisy(generator, 8 * factor / a, 60, 0.002),
+            "B": noisy(generator, 5.9 * factor / (16 - a), 60, 0.002),
+        }
+        runs.append(coupled_run(f"run {len(runs)}", {"A": a, "B": 16 - a}, own, np.ones(60), serial=False))
+    table = measurements_from_runs(runs)
+    constraints = Constraints(allow={"A": [8, 10], "B": [6, 8]})
+    found = recommend(table, 16, schedule=schedule_of(table), constraints=constraints)
+    assert all(each.agrees for each in found.comparisons)
+    assert found.basis == basis
+    assert found.split == ({"A": 8, "B": 8} if basis == "measured" else {"A": 10, "B": 6})
+    (warning,) = found.warnings
+    assert "A 8, B 8 was measured at 0.9" in warning
+    assert ("noise may explain that" in warning) == (basis == "model")
 
 
 def test_a_result_that_cannot_be_is_an_error_with_its_case(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
