@@ -99,7 +99,8 @@ def new_figure(width: float, height: float) -> Iterator[Figure]:
         figure = Figure(figsize=(width, height), dpi=150, layout="constrained")
         FigureCanvasAgg(figure)
         yield figure
-        figure.draw_without_rendering()
+        if (engine := figure.get_layout_engine()) is not None:
+            engine.execute(figure)
         figure.set_layout_engine("none")
 
 
