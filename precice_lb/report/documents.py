@@ -17,7 +17,6 @@ from precice_lb.exceptions import DataError, PreciceLBError
 from precice_lb.plain import plain
 from precice_lb.report.blocks import Block, Chart, CodeBlock, DefinitionList, Page, Paragraph, Table
 from precice_lb.report.markdown import blocks_markdown, page_markdown
-from precice_lb.report.recommendation import recommendation_blocks
 from precice_lb.report.text import visible
 
 if TYPE_CHECKING:
@@ -70,6 +69,8 @@ def json_text(value: Any) -> str:
 
 def report_markdown(recommendation: Recommendation, *, truth: Truth | None = None) -> str:
     """Write a recommendation as Markdown, with formulas in full."""
+    from precice_lb.report.recommendation import recommendation_blocks
+
     pictures = {f"{stem}.svg": caption for stem, caption in _figures(recommendation).items()}
     names = {who: who for who in recommendation.split}
     blocks = recommendation_blocks(recommendation, names, truth=truth, brief=False, pictures=pictures)
