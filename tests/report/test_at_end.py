@@ -15,6 +15,7 @@ import pytest
 from report_helpers import compute_seconds, configuration, precice_lb, write_campaign, write_run
 from store_helpers import START, metadata, row, rows, write_store
 
+from precice_lb.cli import main
 from precice_lb.exceptions import StoreError
 from precice_lb.report.at_end import recommend_at_end
 from precice_lb.store.schema import INITIALIZE_DTYPE
@@ -68,6 +69,12 @@ def close(writer: StoreWriter, *, finished: bool = True) -> None:
     writer.close(finished=finished, ended_unix_ns=START + 10 * MINUTE + 5 * 10**9)
 
 
+@pytest.fixture
+def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No figures, which other tests look at."""
+    monkeypatch.setattr("precice_lb.report.documents._drawn", lambda *_: {})
+
+
 def test_the_last_participant_writes_for_the_runs_own_total(case: Path) -> None:
     store, _ = write_last(case)
     done = precice_lb("at-end", case, "--store", store, "--participant", "Inner")
@@ -80,6 +87,7 @@ def test_the_last_participant_writes_for_the_runs_own_total(case: Path) -> None:
     assert "parallel-explicit" in values["schedule"]
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_the_recommendation_is_for_the_parameters_of_the_run_that_ended(tmp_path: Path) -> None:
     case = tmp_path / "case"
     write_campaign(case / "coarse", EARLIER, parameters={"level": 3, "kind": "coarse"})
@@ -118,11 +126,13 @@ def test_who_ends_before_the_others_leaves_silently(case: Path) -> None:
     assert {path.name for path in recommend_at_end(case, stores, "Outer")} == FILES
 
 
-def test_a_participant_that_never_started_is_waited_for_by_nobody(case: Path) -> None:
+def test_a_participant_that_never_started_is_waited_for_by_nobody(
+    case: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     stores = case / "stores"
     close(open_store(stores, "Inner"))
-    done = precice_lb("at-end", case, "--store", stores, "--participant", "Inner")
-    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert main(["at-end", str(case), "--store", str(stores), "--participant", "Inner"]) == 0
+    assert capsys.readouterr() == ("", "")
     assert written(case) == set()
 
 
@@ -160,6 +170,7 @@ def test_ranks_that_never_close_are_an_error_that_counts_them(case: Path) -> Non
     close(writer)
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_the_same_run_is_written_once_and_the_next_one_anew(case: Path) -> None:
     store, _ = write_last(case)
     assert recommend_at_end(case, store, "Inner")
@@ -171,12 +182,14 @@ def test_the_same_run_is_written_once_and_the_next_one_anew(case: Path) -> None:
     assert sum(json.loads((case / "recommendation.json").read_text())["split"].values()) == 14
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_runs_of_another_case_below_are_left_out(case: Path) -> None:
     write_campaign(case / "other", EARLIER[:2], text=configuration(window=0.7))
     store, _ = write_last(case)
     assert recommend_at_end(case, store, "Inner")
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_a_lock_that_its_holder_left_by_dying_does_no_harm(case: Path) -> None:
     store, _ = write_last(case)
     code = "import fcntl, os, sys; f = open(sys.argv[1], 'a'); fcntl.flock(f, fcntl.LOCK_EX); os.kill(os.getpid(), 9)"
@@ -187,12 +200,14 @@ def test_a_lock_that_its_holder_left_by_dying_does_no_harm(case: Path) -> None:
     assert recommend_at_end(case, store, "Inner")
 
 
-def test_too_little_to_recommend_from_is_one_line_in_the_log(tmp_path: Path) -> None:
+def test_too_little_to_recommend_from_is_one_line_in_the_log(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     rows_without_waits = [row(w, 0.1, 0.2, None, None) for w in (1, 2, 3)]
     for who in ("Inner", "Outer"):
         write_store(tmp_path / "stores", rows_without_waits, who, backend="libprecice", configuration=configuration())
-    done = precice_lb("at-end", tmp_path, "--store", tmp_path / "stores", "--participant", "Inner")
-    assert done.returncode == 2
-    assert done.stderr.startswith("precice-lb: error: ")
-    assert done.stderr.count("\n") == 1
+    assert main(["at-end", str(tmp_path), "--store", str(tmp_path / "stores"), "--participant", "Inner"]) == 2
+    refusal = capsys.readouterr().err
+    assert refusal.startswith("precice-lb: error: ")
+    assert refusal.count("\n") == 1
     assert "recommendation.json" not in written(tmp_path)

@@ -212,6 +212,7 @@ def test_the_plot_shows_the_fields(embedded):
 
 
 @pytest.mark.mpi
+@pytest.mark.slow("compares real times with a law's")
 def test_the_emulated_load_costs_what_its_law_says(mpiexec, tmp_path):
     arguments = ("--load", "emulated")
     couple_airfoil(

@@ -138,6 +138,7 @@ def test_libprecice_gives_the_same_histories(mpiexec, tmp_path, embedded_history
 
 
 @pytest.mark.mpi
+@pytest.mark.slow("compares real times with a law's")
 def test_the_emulated_load_costs_what_its_law_says(mpiexec, tmp_path):
     costs = {"Coupler": 0.01, "Atmosphere": 0.05, "Land": 0.02, "Ice": 0.03, "Ocean": 1.0}
     law = {name: {"serial": cost, "work": 0.0, "surface": 0.0, "logarithmic": 0.0} for name, cost in costs.items()}

@@ -189,6 +189,7 @@ def test_libprecice_gives_the_same_waves(mpiexec, tmp_path, embedded_fields):
 
 
 @pytest.mark.mpi
+@pytest.mark.slow("compares real times with a law's")
 def test_the_emulated_load_costs_what_its_law_says(mpiexec, tmp_path):
     entry = {"surface": 0.0, "logarithmic": 0.0, "noise": 0.2, "seed": 4}
     path = tmp_path / "law.json"
