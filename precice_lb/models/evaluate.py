@@ -16,9 +16,9 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import ConvergenceWarning
 
 from precice_lb.exceptions import ModelError
-from precice_lb.models.inputs import check_level, check_measurements
-from precice_lb.models.losses import mse, smape
-from precice_lb.models.registry import new_learner
+from precice_lb.models.base import new_learner
+from precice_lb.models.hypotheses import mse, smape
+from precice_lb.models.measurements import check_level, check_measurements
 
 __all__ = ["Evaluation", "cross_validate", "evaluate", "fit_quietly", "meeting"]
 

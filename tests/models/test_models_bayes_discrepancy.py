@@ -11,10 +11,8 @@ from scipy.stats import multivariate_normal
 
 from precice_lb.models import model_from_dict
 from precice_lb.models.bayes import BayesRegressor
-from precice_lb.models.bayes_discrepancy import fourier_features, spectrum
-from precice_lb.models.bayes_likelihood import SizeLikelihood, discrepancy_levels
-from precice_lb.models.bayes_prior import Prior
-from precice_lb.models.bayes_sizes import Sizes
+from precice_lb.models.bayes_family import Prior, Sizes
+from precice_lb.models.bayes_likelihood import SizeLikelihood, discrepancy_levels, fourier_features, spectrum
 
 Array = NDArray[np.float64]
 ROWS = np.array([(p, n) for n in (1e4, 4e4, 16e4) for p in (8.0, 16, 32, 64, 128)])
