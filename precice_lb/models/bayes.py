@@ -112,10 +112,10 @@ class BayesRegressor(CurveLearner):
         self._check_parameters()
         self.ranks_ = points[:, 0]
         self.reference_ = reference_ranks(self.ranks_)
-        options = size_choices(points)
-        best = self._try_sizes(points, seconds, errors, [each[0] for each in options])
+        logarithmic, undecided = size_choices(points)
+        best = self._try_sizes(points, seconds, errors, logarithmic)
         # One parameter after the other: all their combinations are too many.
-        for column in (at for at, each in enumerate(options) if len(each) > 1):
+        for column in undecided:
             other = best.sizes.logarithmic.copy()
             other[column] ^= True
             best = max(best, self._try_sizes(points, seconds, errors, other), key=lambda each: each.evidence)
@@ -132,11 +132,11 @@ class BayesRegressor(CurveLearner):
         likelihood: Likelihood
         if sizes:
             features = fourier_features(frequencies, points, sizes)
-            likelihood = SizeLikelihood(seconds, errors, *noise, features, prior)
+            likelihood = SizeLikelihood(seconds, errors, noise, features, prior)
         else:
             ranks, points = self.ranks_, np.unique(points, axis=0)
             features = fourier_features(frequencies, points, sizes)
-            likelihood = RankLikelihood(ranks, seconds, errors, *noise, self.straggling, features, prior)
+            likelihood = RankLikelihood(ranks, seconds, errors, noise, self.straggling, features, prior)
 
         def shapes(z: Array) -> Array:
             return Shapes(z, self.reference_, sizes, prior)(points)

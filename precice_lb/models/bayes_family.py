@@ -174,20 +174,19 @@ def _taken(points: Array, logarithmic: NDArray[np.bool_]) -> Array:
     return np.where(logarithmic, np.log(np.where(logarithmic, values, 1.0)), values)
 
 
-def size_choices(points: Array) -> list[tuple[bool, ...]]:
-    """Ways to take each parameter that the data may decide between: its logarithm or itself; the likelier one first.
+def size_choices(points: Array) -> tuple[list[bool], list[int]]:
+    """Tell of which parameters the logarithm counts at first, and where the data may decide for the parameter itself.
 
     Two values of a parameter do not tell; a power law is assumed. So it is where values vary by a large factor.
     """
-    options: list[tuple[bool, ...]] = []
-    for column in points[:, 1:].T:
-        if (column <= 0).any():
-            options.append((False,))
-        elif len(np.unique(column)) < 3 or column.max() > LARGEST_LEVEL_RANGE * column.min():
-            options.append((True,))
-        else:
-            options.append((True, False))
-    return options
+    columns = points[:, 1:].T
+    logarithmic = [bool((column > 0).all()) for column in columns]
+    undecided = [
+        at
+        for at, column in enumerate(columns)
+        if logarithmic[at] and len(np.unique(column)) >= 3 and column.max() <= LARGEST_LEVEL_RANGE * column.min()
+    ]
+    return logarithmic, undecided
 
 
 def reference_ranks(ranks: Array) -> float:

@@ -42,6 +42,8 @@ __all__ = [
 ]
 
 Array = NDArray[np.float64]
+# Prior median of the relative noise, and the prior's standard deviation of its logarithm.
+Noise = tuple[float, float]
 
 # Random frequencies, each with a cosine and a sine.
 FREQUENCIES = 32
@@ -136,33 +138,24 @@ class RankLikelihood(Likelihood):
 
     Cells are told apart by stragglers too: none, or, for 3 to 40 measurements, every one of them. In a cell
     measurements at the same number of ranks come down to their weighted mean. Standard errors in seconds, 0 where
-    unknown, add to the noise between runs, whose prior has a median and a scale, the standard deviation of ln σ.
+    unknown, add to the noise between runs.
     """
 
     def __init__(
-        self,
-        ranks: Array,
-        seconds: Array,
-        errors: Array,
-        noise: float,
-        noise_scale: float,
-        straggling: float,
-        features: Array,
-        prior: Prior,
+        self, ranks: Array, seconds: Array, errors: Array, noise: Noise, straggler: float, features: Array, prior: Prior
     ) -> None:
         points, at = np.unique(ranks, return_inverse=True)
         m, self.features = len(seconds), features
-        levels, level_prior = levels_between(
-            LEAST_NOISE, LARGEST_NOISE, LEVELS if m <= FEW else LEVELS_OF_MANY, noise, noise_scale
-        )
+        count = LEVELS if m <= FEW else LEVELS_OF_MANY
+        levels, level_prior = levels_between(LEAST_NOISE, LARGEST_NOISE, count, *noise)
         known = (errors / seconds) ** 2
         # Noise, variance of each measurement and prior of every way in which they may err.
         ways = [(level, level**2 + known, weight) for level, weight in zip(levels, level_prior, strict=True)]
-        if straggling and 2 < m <= FEW:
+        if straggler and 2 < m <= FEW:
             # For stragglers every second level is fine enough.
             for (level, variance, weight), late in itertools.product(ways[::2], range(m)):
                 delayed = variance + max(STRAGGLER_FACTOR * level, STRAGGLER_LEAST) ** 2 * (np.arange(m) == late)
-                ways.append((level, delayed, weight + np.log(2 * straggling)))
+                ways.append((level, delayed, weight + np.log(2 * straggler)))
         sizes, size_prior = discrepancy_levels(prior)
         variance = np.array([each[1] for each in ways])
         precision = 1.0 / variance
@@ -221,15 +214,13 @@ class SizeLikelihood(Likelihood):
     such an error beside that noise counts less than others in the same proportion at every level of noise.
     """
 
-    def __init__(
-        self, seconds: Array, errors: Array, noise: float, noise_scale: float, features: Array, prior: Prior
-    ) -> None:
+    def __init__(self, seconds: Array, errors: Array, noise: Noise, features: Array, prior: Prior) -> None:
         self.log_seconds = np.log(seconds)
-        self.weight = 1.0 / np.sqrt(1.0 + (errors / seconds / noise) ** 2)
+        self.weight = 1.0 / np.sqrt(1.0 + (errors / seconds / noise[0]) ** 2)
         left, singular, right = np.linalg.svd(self.weight[:, None] * features, full_matrices=False)
         seen = singular > NEGLIGIBLE * singular[0]
         self.left, self.singular, self.right = left[:, seen], singular[seen], right[seen]
-        levels, level_prior = levels_between(LEAST_NOISE, LARGEST_NOISE, LEVELS_OF_MANY, noise, noise_scale)
+        levels, level_prior = levels_between(LEAST_NOISE, LARGEST_NOISE, LEVELS_OF_MANY, *noise)
         sizes, size_prior = discrepancy_levels(prior)
         self.noise, self.size = (grid.ravel() for grid in np.meshgrid(levels, sizes))
         weights = (size_prior[:, None] + level_prior).ravel()
