@@ -180,9 +180,8 @@ def _judged(seconds: Array, columns: Array, level: float) -> Evaluation:
     prediction, low, high = columns
     # The furthest that the measure goes, for a prediction that is not even a number.
     finite = np.isfinite(prediction)
-    share = np.full(len(seconds), 200.0)
-    share[finite] = [float(smape(seconds[i : i + 1], prediction[i : i + 1])) for i in np.flatnonzero(finite)]
     with np.errstate(invalid="ignore"):
+        share = np.where(finite, smape(seconds[None], prediction[None]), 200.0)
         inside = (seconds >= low) & (seconds <= high)
     return Evaluation(
         smape=float(share.mean()),

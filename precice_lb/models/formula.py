@@ -38,12 +38,12 @@ class Expression(Protocol):
         """Plain text on one line."""
         ...
 
-    def brief(self, digits: int = 4) -> str:
+    def brief(self) -> str:
         """Plain text for a screen: of many terms or pieces only their number."""
         for parts in ("terms", "pieces"):
             if (count := len(getattr(self, parts, ()))) > TERMS_ON_SCREEN:
                 return f"{count} {parts}"
-        return self.text(digits)
+        return self.text()
 
     def latex(self, digits: int = 4) -> str:
         """LaTeX for math mode."""
