@@ -21,7 +21,7 @@ from precice_lb.dataset import Measurements
 from precice_lb.exceptions import DataError
 from precice_lb.models import make_learner
 from precice_lb.models.interpolation import interpolated
-from precice_lb.models.repeats import widened_errors
+from precice_lb.models.measurements import widened_errors
 from precice_lb.recommend.compare import Table, best_ranks, grid_of_ranks
 from precice_lb.recommend.sources import check_samples
 from precice_lb.schedule import Schedule

@@ -6,14 +6,13 @@ Learners see arrays only; they do not know where measurements come from.
 
 from __future__ import annotations
 
-from precice_lb.models.base import CurveLearner, Curves, Learner
+from precice_lb.models.base import CurveLearner, Learner, make_learner, model_from_dict
 from precice_lb.models.formula import Formula, Term
-from precice_lb.models.losses import LOSSES
-from precice_lb.models.normal_form import EQ_2_7_I, EQ_2_7_J, EQ_5_1_I, EQ_5_1_J
-from precice_lb.models.pmnf import PMNFRegressor
-from precice_lb.models.registry import DEFAULT_LEARNER, LEARNERS, make_learner, model_from_dict, new_learner
+from precice_lb.models.hypotheses import LOSSES
+from precice_lb.models.pmnf import EQ_2_7_I, EQ_2_7_J, EQ_5_1_I, EQ_5_1_J, PMNFRegressor
 from precice_lb.models.shape import ShapeRegressor
 from precice_lb.models.validity import valid_range
+from precice_lb.plugins import DEFAULT_LEARNER, LEARNERS
 
 __all__ = [
     "DEFAULT_LEARNER",
@@ -24,7 +23,6 @@ __all__ = [
     "LEARNERS",
     "LOSSES",
     "CurveLearner",
-    "Curves",
     "Formula",
     "Learner",
     "PMNFRegressor",
@@ -32,6 +30,5 @@ __all__ = [
     "Term",
     "make_learner",
     "model_from_dict",
-    "new_learner",
     "valid_range",
 ]

@@ -1,24 +1,36 @@
-"""The contract of every learner, and what all of them share."""
+"""The contract of every learner, what all of them share, and learners by name.
+
+A learner's module is imported when it is asked for.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any, ClassVar, Protocol, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 from precice_lb.exceptions import ModelError
 from precice_lb.models.formula import Expression
-from precice_lb.models.inputs import check_level, check_measurements, check_points
+from precice_lb.models.measurements import check_level, check_measurements, check_points
 from precice_lb.plain import plain
-from precice_lb.plugins import LEARNERS
+from precice_lb.plugins import DEFAULT_LEARNER, LEARNERS
 
-__all__ = ["CurveLearner", "Curves", "Learner", "array", "learners_of_parameters", "quantiles"]
+__all__ = [
+    "CurveLearner",
+    "Learner",
+    "array",
+    "learners_of_parameters",
+    "make_learner",
+    "model_from_dict",
+    "new_learner",
+    "quantiles",
+]
 
 Array = NDArray[np.float64]
 Self = TypeVar("Self", bound="Learner")
@@ -27,14 +39,6 @@ FORMAT_VERSION = 1
 
 #: Reads arrays of stored models.
 array: Callable[[Any], Array] = partial(np.asarray, dtype=np.float64)
-
-
-class Curves(Protocol):
-    """Whole curves drawn from a posterior."""
-
-    def __call__(self, ranks: ArrayLike) -> Array:
-        """Seconds of every curve at every rank count, shape (curves, len(ranks))."""
-        ...
 
 
 class Learner(RegressorMixin, BaseEstimator):  # type: ignore[misc]
@@ -131,37 +135,6 @@ class Learner(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             "state": {name: plain(getattr(self, f"{name}_")) for name in self.learned},
         }
 
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Learner:
-        """Give a fitted learner of what `to_dict` gave.
-
-        Parameters
-        ----------
-        data : mapping
-            JSON types.
-
-        Raises
-        ------
-        ModelError
-            Another learner's, of an unknown version, or incomplete.
-        """
-        if data.get("format") != "precice-lb-model" or data.get("format_version") != FORMAT_VERSION:
-            raise ModelError(
-                f"expected a precice-lb-model of format version {FORMAT_VERSION}, "
-                f"found {data.get('format')!r} version {data.get('format_version')!r}"
-            )
-        if data.get("learner") != cls.learner_name:
-            raise ModelError(f"expected a stored {cls.learner_name} model, found {data.get('learner')!r}")
-        try:
-            learner = cls(**{cls.former_names.get(name, name): value for name, value in data["parameters"].items()})
-            state = cls._upgraded(data["state"])
-            for name, read in cls.learned.items():
-                setattr(learner, f"{name}_", read(state[name]))
-            learner._prepare()
-        except (KeyError, TypeError, ValueError) as error:
-            raise ModelError(f"a stored {cls.learner_name} model is incomplete: {error}") from error
-        return learner
-
     def _fit(self, points: Array, seconds: Array, errors: Array) -> None:
         """Learn from points (n, d) and seconds (n,) with standard errors (n,), 0 where unknown."""
         raise NotImplementedError
@@ -219,7 +192,7 @@ class Learner(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 class CurveLearner(Learner):
     """A learner that says how sure it is by drawing whole curves: it gives ``_draw`` beside the rest."""
 
-    def draw(self, n: int, random_state: int | np.random.Generator | None = None) -> Curves:
+    def draw(self, n: int, random_state: int | np.random.Generator | None = None) -> Callable[[ArrayLike], Array]:
         """Draw n whole curves; the same seed draws the same curves, whatever they are asked for.
 
         Parameters
@@ -238,25 +211,6 @@ class CurveLearner(Learner):
         curves = self._draw(n, np.random.default_rng(random_state))
         return lambda ranks: curves(self._points(ranks))
 
-    def sample(self, X: ArrayLike, n: int, random_state: int | np.random.Generator | None = None) -> Array:
-        """Draw n curves and give their seconds at the rows of X.
-
-        Parameters
-        ----------
-        X : array of shape (m, d)
-            Ranks, then parameters.
-        n : int
-            How many.
-        random_state : int, generator or None
-            Seed.
-
-        Returns
-        -------
-        array of shape (n, m)
-            Seconds.
-        """
-        return self.draw(n, random_state)(X)
-
     def _draw(self, n: int, rng: np.random.Generator) -> Callable[[Array], Array]:
         """Draw curves: from rows (m, d) to seconds (n, m)."""
         raise NotImplementedError
@@ -271,3 +225,72 @@ def quantiles(curves: Array, level: float) -> tuple[Array, Array]:
 def learners_of_parameters() -> list[str]:
     """Name the learners that model parameters beside the ranks."""
     return sorted(name for name in LEARNERS if LEARNERS[name].several_parameters)
+
+
+def make_learner(name: str, **parameters: Any) -> Learner:
+    """Give an unfitted learner by its name.
+
+    Parameters
+    ----------
+    name : str
+        One of `LEARNERS`.
+    **parameters
+        Of that learner.
+
+    Raises
+    ------
+    ModelError
+        No such learner, or it has no such parameter.
+    """
+    if name not in LEARNERS:
+        raise ModelError(f"expected a learner out of {', '.join(LEARNERS)}, found {name!r}")
+    kind: type[Learner] = LEARNERS[name]
+    parameters = {kind.former_names.get(name, name): value for name, value in parameters.items()}
+    known = kind._get_param_names()
+    for parameter in parameters:
+        if parameter not in known:
+            raise ModelError(f"expected a parameter of {name} out of {', '.join(known)}, found {parameter!r}")
+    return kind(**parameters)
+
+
+def new_learner(learner: str | RegressorMixin | None, parameters: Mapping[str, Any] | None = None) -> RegressorMixin:
+    """Give an unfitted learner: by its name and parameters, a clone of an estimator, or the default."""
+    if learner is None or isinstance(learner, str):
+        return make_learner(DEFAULT_LEARNER if learner is None else learner, **(parameters or {}))
+    if not (hasattr(learner, "fit") and hasattr(learner, "predict") and hasattr(learner, "get_params")):
+        raise ModelError(f"expected the name of a learner or a scikit-learn regressor, found {learner!r:.60}")
+    if parameters:
+        raise ModelError(f"expected no parameters beside a learner that has its own, found {', '.join(parameters)}")
+    return clone(learner)
+
+
+def model_from_dict(data: Mapping[str, Any]) -> Learner:
+    """Give a fitted model of what a learner's ``to_dict`` gave.
+
+    Parameters
+    ----------
+    data : mapping
+        JSON types.
+
+    Raises
+    ------
+    ModelError
+        Not a stored model, of an unknown learner or version, or incomplete.
+    """
+    name = data.get("learner")
+    if name not in LEARNERS:
+        raise ModelError(f"expected a stored model of one of {', '.join(LEARNERS)}, found {name!r}")
+    if data.get("format") != "precice-lb-model" or data.get("format_version") != FORMAT_VERSION:
+        raise ModelError(
+            f"expected a precice-lb-model of format version {FORMAT_VERSION}, "
+            f"found {data.get('format')!r} version {data.get('format_version')!r}"
+        )
+    try:
+        learner = make_learner(str(name), **data["parameters"])
+        state = learner._upgraded(data["state"])
+        for attribute, read in learner.learned.items():
+            setattr(learner, f"{attribute}_", read(state[attribute]))
+        learner._prepare()
+    except (KeyError, TypeError, ValueError) as error:
+        raise ModelError(f"a stored {name} model is incomplete: {error}") from error
+    return learner

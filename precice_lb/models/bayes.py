@@ -2,30 +2,35 @@
 
 Three to seven measurements do not determine a curve, and whoever picks the one that fits best is often wrong where it
 matters, beyond them. Here no curve is picked: those that explain the measurements are drawn, each as often as it is
-probable, and a decision is made over all of them. The family is in `precice_lb.models.bayes_shapes`,
-the noise in `precice_lb.models.bayes_likelihood`, the sampler in `precice_lb.models.bayes_sampler`, parameters beside
-ranks in `precice_lb.models.bayes_sizes`, what the family leaves unexplained in `precice_lb.models.bayes_discrepancy`.
+probable, and a decision is made over all of them. The family, over ranks and other parameters, is in
+`precice_lb.models.bayes_family`, noise and what the family leaves unexplained in `precice_lb.models.bayes_likelihood`,
+the sampler in `precice_lb.models.bayes_sampler`.
 """
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
-from typing import Any, ClassVar
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtri
 
 from precice_lb.exceptions import ModelError
 from precice_lb.models.base import CurveLearner, array, quantiles
-from precice_lb.models.bayes_discrepancy import Discrepancy, bend, fourier_features, spectrum
-from precice_lb.models.bayes_likelihood import Likelihood, RankLikelihood, SizeLikelihood
-from precice_lb.models.bayes_prior import Prior, prior_sample
+from precice_lb.models.bayes_family import Prior, Shapes, Sizes, prior_sample, reference_ranks, size_choices
+from precice_lb.models.bayes_likelihood import (
+    Discrepancy,
+    Likelihood,
+    RankLikelihood,
+    SizeLikelihood,
+    bend,
+    fourier_features,
+    spectrum,
+)
 from precice_lb.models.bayes_sampler import mix, sample_posterior
-from precice_lb.models.bayes_shapes import Shapes, reference_ranks
-from precice_lb.models.bayes_sizes import Sizes, size_choices
 from precice_lb.models.formula import Formula, term_of, term_values
 from precice_lb.models.least_squares import solve_nonnegative
 
@@ -61,7 +66,7 @@ class BayesRegressor(CurveLearner):
     straggling : float
         Prior probability that a measurement is far too slow (or too fast); looked at without parameters beside ranks.
     prior : mapping, optional
-        Constants of `precice_lb.models.bayes_prior.Prior` that are to differ.
+        Constants of `precice_lb.models.bayes_family.Prior` that are to differ.
     random_state : int
         Seed of the sampler: the same measurements give the same curves.
     """
@@ -107,39 +112,40 @@ class BayesRegressor(CurveLearner):
         self._check_parameters()
         self.ranks_ = points[:, 0]
         self.reference_ = reference_ranks(self.ranks_)
-        options = size_choices(points)
-        choice = tuple(each[0] for each in options)
-        best = self._try_sizes(points, seconds, errors, choice)
+        logarithmic, undecided = size_choices(points)
+        best = self._try_sizes(points, seconds, errors, logarithmic)
         # One parameter after the other: all their combinations are too many.
-        for column in (at for at, each in enumerate(options) if len(each) > 1):
-            other = (*choice[:column], not choice[column], *choice[column + 1 :])
-            tried = self._try_sizes(points, seconds, errors, other)
-            if tried.evidence > best.evidence:
-                choice, best = other, tried
+        for column in undecided:
+            other = best.sizes.logarithmic.copy()
+            other[column] ^= True
+            best = max(best, self._try_sizes(points, seconds, errors, other), key=lambda each: each.evidence)
         rng = np.random.default_rng(self.random_state)
         self.sizes_ = best.sizes
-        self.z_ = mix(best.z, best.log_likelihood, rng) if best.sizes else best.z
+        self.z_ = mix(best.z, lambda z: best.likelihood(best.shapes(z)), rng) if best.sizes else best.z
         self.log_scale_, self.noise_, weights = best.likelihood.draw(best.shapes(self.z_), rng)
         self.bends_ = ndtri((rng.permutation(self.particles) + 0.5) / self.particles)
         self.discrepancy_ = Discrepancy(best.frequencies, weights)
 
-    def _try_sizes(self, points: Array, seconds: Array, errors: Array, choice: tuple[bool, ...]) -> _Posterior:
-        sizes, prior = Sizes.of(points, seconds, choice), self._prior()
+    def _try_sizes(self, points: Array, seconds: Array, errors: Array, logarithmic: ArrayLike) -> _Posterior:
+        sizes, prior = Sizes.of(points, seconds, logarithmic), self._prior()
         frequencies, noise = spectrum(sizes, prior), (self.noise, self.noise_scale)
         likelihood: Likelihood
         if sizes:
             features = fourier_features(frequencies, points, sizes)
-            likelihood = SizeLikelihood(seconds, errors, *noise, features, prior)
+            likelihood = SizeLikelihood(seconds, errors, noise, features, prior)
         else:
             ranks, points = self.ranks_, np.unique(points, axis=0)
             features = fourier_features(frequencies, points, sizes)
-            likelihood = RankLikelihood(ranks, seconds, errors, *noise, self.straggling, features, prior)
-        tried = _Posterior(sizes, frequencies, likelihood, lambda z: Shapes(z, self.reference_, sizes, prior)(points))
+            likelihood = RankLikelihood(ranks, seconds, errors, noise, self.straggling, features, prior)
+
+        def shapes(z: Array) -> Array:
+            return Shapes(z, self.reference_, sizes, prior)(points)
+
         sample = prior_sample(PRIOR_FACTOR * self.particles, sizes.dimensions)
         rng = np.random.default_rng(self.random_state)
         moves = MOVES_WITH_SIZES if sizes else MOVES
-        tried.z, tried.evidence = sample_posterior(tried.log_likelihood, sample, self.particles, moves, rng)
-        return tried
+        z, evidence = sample_posterior(lambda z: likelihood(shapes(z)), sample, self.particles, moves, rng)
+        return _Posterior(evidence, z, sizes, frequencies, likelihood, shapes)
 
     def _predict(self, points: Array) -> Array:
         """Positive, finite seconds: the mean over the drawn curves."""
@@ -192,21 +198,16 @@ class BayesRegressor(CurveLearner):
         return state
 
 
-@dataclass
-class _Posterior:
-    """One way of taking sizes: particles, the evidence for it, and what makes them up."""
+class _Posterior(NamedTuple):
+    """One way of taking sizes: the evidence for it, particles, and what makes them up."""
 
+    evidence: float
+    z: Array
     sizes: Sizes
     frequencies: Array
     likelihood: Likelihood
     # From z to shapes at the points that the likelihood looks at.
     shapes: Callable[[Array], Array]
-    z: Array = field(init=False)
-    evidence: float = field(init=False)
-
-    def log_likelihood(self, z: Array) -> Array:
-        """Log likelihood of particles."""
-        return self.likelihood(self.shapes(z))
 
 
 def compact_formula(ranks: Array, seconds: Array) -> Formula:

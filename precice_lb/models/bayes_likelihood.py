@@ -1,24 +1,54 @@
 """How well shapes explain measurements when neither their scale, the noise nor what shapes leave out is known.
 
-In logarithms a measurement is ln y = ln W + ln h(p) + d(p) + σ ε, with a discrepancy d of which
-`precice_lb.models.bayes_discrepancy` tells. The scale W is integrated over with a flat prior of ln W, the discrepancy
-exactly, its size τ and the noise σ on a grid, so that only the shape is left to sample. Any one of a few measurements
-may be a straggler, delayed by something else, and then counts for little.
+In logarithms a measurement is ln y = ln W + ln h(p) + d(p) + σ ε, with a discrepancy d. The scale W is integrated over
+with a flat prior of ln W, the discrepancy exactly, its size τ and the noise σ on a grid, so that only the shape is left
+to sample. Any one of a few measurements may be a straggler, delayed by something else, and then counts for little.
+
+With many measurements over ranks and sizes of a case, every parameter of a curve is known to a fraction of a percent,
+if solvers are what the family says. They are not quite, and an interval that forgets this is far too narrow where
+nothing was measured. So the logarithm of a time is a member's, plus a discrepancy (Kennedy and O'Hagan 2001), plus
+noise. The discrepancy is a Gaussian process with a Matérn covariance (ν = 3/2: smooth, but not so smooth that it could
+be continued far beyond the measurements), written as a sum of random Fourier features, whose frequencies are drawn from
+its spectrum (Rahimi and Recht 2007), so that a drawn discrepancy is a function that can be told anywhere. Its standard
+deviation is integrated over on a grid like the noise's: the measurements tell how far the family is wrong.
+Beyond the largest measured number of ranks, where real codes break down or go on better than their measurements say,
+each drawn curve bends up or down.
 """
 
 from __future__ import annotations
 
 import itertools
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from precice_lb.models.bayes_prior import Prior
+from precice_lb.models.base import array
+from precice_lb.models.bayes_family import Prior, Sizes, prior_sample
 
-__all__ = ["LEAST_NOISE", "Likelihood", "RankLikelihood", "SizeLikelihood", "discrepancy_levels"]
+__all__ = [
+    "LEAST_NOISE",
+    "Discrepancy",
+    "Likelihood",
+    "RankLikelihood",
+    "SizeLikelihood",
+    "bend",
+    "discrepancy_levels",
+    "fourier_features",
+    "spectrum",
+]
 
 Array = NDArray[np.float64]
+# Prior median of the relative noise, and the prior's standard deviation of its logarithm.
+Noise = tuple[float, float]
+
+# Random frequencies, each with a cosine and a sine.
+FREQUENCIES = 32
+# Degrees of freedom of the spectrum, 2 ν.
+FREEDOM = 3
 
 #: Noise relative to the time: from a quiet machine's to that of a busy one.
 LEAST_NOISE, LARGEST_NOISE = 0.003, 0.15
@@ -26,22 +56,61 @@ LEAST_NOISE, LARGEST_NOISE = 0.003, 0.15
 FEW, LEVELS, LEVELS_OF_MANY = 40, 7, 24
 # A straggler differs by this many times the noise, and at least so much.
 STRAGGLER_FACTOR, STRAGGLER_LEAST = 4.0, 0.15
-# Grid of the discrepancy's standard deviation.
-LEAST_DISCREPANCY, LARGEST_DISCREPANCY, DISCREPANCY_LEVELS = 0.01, 0.5, 4
+# Least and largest of the discrepancy's standard deviation, and how many of them are looked at.
+DISCREPANCIES = 0.01, 0.5, 4
 # Of directions that are so much less visible in the measurements than the best, they tell nothing.
 NEGLIGIBLE = 1e-3
 
 
-def noise_levels(count: int, noise: float, scale: float) -> tuple[Array, Array]:
-    """Levels of noise, and the logarithms of their prior weights: log-normal with a median and a scale."""
-    logs = np.linspace(np.log(LEAST_NOISE), np.log(LARGEST_NOISE), count)
-    return np.exp(logs), -0.5 * ((logs - np.log(noise)) / scale) ** 2
+def spectrum(sizes: Sizes, prior: Prior) -> Array:
+    """Frequencies over ln p and the parameters' steps, shape (FREQUENCIES, 1 + k)."""
+    growth = np.maximum(np.abs(sizes.centre), np.log(2.0))
+    drawn = prior_sample(FREQUENCIES, 1 + len(growth) + FREEDOM)
+    # Student's t: the spectrum of the Matérn covariance.
+    drawn = drawn[:, :-FREEDOM] / np.sqrt(np.mean(drawn[:, -FREEDOM:] ** 2, axis=1, keepdims=True))
+    rates = np.append(1.0 / np.log(prior.ranks_alike), growth / np.log(prior.sizes_alike))
+    return np.asarray(drawn * rates, dtype=np.float64)
+
+
+def fourier_features(frequencies: Array, points: Array, sizes: Sizes) -> Array:
+    """Give random Fourier features at points (m, 1 + k), mean square 1 in sum, shape (m, 2 FREQUENCIES)."""
+    phase = np.column_stack([np.log(points[:, 0]), sizes.steps(points)]) @ frequencies.T
+    return np.asarray(np.hstack([np.cos(phase), np.sin(phase)]) / np.sqrt(len(frequencies)), dtype=np.float64)
+
+
+@dataclass(frozen=True, eq=False)
+class Discrepancy:
+    """Drawn discrepancies, as logarithms: frequencies as of `spectrum`, and weights (n, 2 FREQUENCIES)."""
+
+    frequencies: Array
+    weights: Array
+
+    def __call__(self, points: Array, sizes: Sizes, chosen: Any = slice(None)) -> Array:
+        """Logarithms at points (m, 1 + k) of all or of some, shape (n, m)."""
+        features = fourier_features(self.frequencies, points, sizes)
+        return np.asarray(self.weights[chosen] @ features.T, dtype=np.float64)
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Discrepancy:
+        """Read what was stored."""
+        return cls(array(data["frequencies"]), array(data["weights"]))
+
+
+def bend(bends: Array, octaves: Array, prior: Prior) -> Array:
+    """Logarithms by which curves with standard normal bends (n,) bend so many octaves (m,) beyond the measurements."""
+    far = prior.beyond * prior.farthest * bends[:, None] * -np.expm1(-octaves / prior.farthest)
+    return np.asarray(far, dtype=np.float64)
+
+
+def levels_between(least: float, largest: float, count: int, median: float, scale: float) -> tuple[Array, Array]:
+    """Levels of noise or of the discrepancy, and the logarithms of their prior weights, which are log-normal."""
+    logs = np.linspace(np.log(least), np.log(largest), count)
+    return np.exp(logs), -0.5 * ((logs - np.log(median)) / scale) ** 2
 
 
 def discrepancy_levels(prior: Prior) -> tuple[Array, Array]:
     """Sizes of discrepancies, and the logarithms of their prior weights."""
-    logs = np.linspace(np.log(LEAST_DISCREPANCY), np.log(LARGEST_DISCREPANCY), DISCREPANCY_LEVELS)
-    return np.exp(logs), -0.5 * ((logs - np.log(prior.discrepancy)) / prior.discrepancy_scale) ** 2
+    return levels_between(*DISCREPANCIES, prior.discrepancy, prior.discrepancy_scale)
 
 
 class Likelihood(ABC):
@@ -69,31 +138,24 @@ class RankLikelihood(Likelihood):
 
     Cells are told apart by stragglers too: none, or, for 3 to 40 measurements, every one of them. In a cell
     measurements at the same number of ranks come down to their weighted mean. Standard errors in seconds, 0 where
-    unknown, add to the noise between runs, whose prior has a median and a scale, the standard deviation of ln σ.
+    unknown, add to the noise between runs.
     """
 
     def __init__(
-        self,
-        ranks: Array,
-        seconds: Array,
-        errors: Array,
-        noise: float,
-        noise_scale: float,
-        straggling: float,
-        features: Array,
-        prior: Prior,
+        self, ranks: Array, seconds: Array, errors: Array, noise: Noise, straggler: float, features: Array, prior: Prior
     ) -> None:
         points, at = np.unique(ranks, return_inverse=True)
         m, self.features = len(seconds), features
-        levels, level_prior = noise_levels(LEVELS if m <= FEW else LEVELS_OF_MANY, noise, noise_scale)
+        count = LEVELS if m <= FEW else LEVELS_OF_MANY
+        levels, level_prior = levels_between(LEAST_NOISE, LARGEST_NOISE, count, *noise)
         known = (errors / seconds) ** 2
         # Noise, variance of each measurement and prior of every way in which they may err.
         ways = [(level, level**2 + known, weight) for level, weight in zip(levels, level_prior, strict=True)]
-        if straggling and 2 < m <= FEW:
+        if straggler and 2 < m <= FEW:
             # For stragglers every second level is fine enough.
             for (level, variance, weight), late in itertools.product(ways[::2], range(m)):
                 delayed = variance + max(STRAGGLER_FACTOR * level, STRAGGLER_LEAST) ** 2 * (np.arange(m) == late)
-                ways.append((level, delayed, weight + np.log(2 * straggling)))
+                ways.append((level, delayed, weight + np.log(2 * straggler)))
         sizes, size_prior = discrepancy_levels(prior)
         variance = np.array([each[1] for each in ways])
         precision = 1.0 / variance
@@ -152,15 +214,13 @@ class SizeLikelihood(Likelihood):
     such an error beside that noise counts less than others in the same proportion at every level of noise.
     """
 
-    def __init__(
-        self, seconds: Array, errors: Array, noise: float, noise_scale: float, features: Array, prior: Prior
-    ) -> None:
+    def __init__(self, seconds: Array, errors: Array, noise: Noise, features: Array, prior: Prior) -> None:
         self.log_seconds = np.log(seconds)
-        self.weight = 1.0 / np.sqrt(1.0 + (errors / seconds / noise) ** 2)
+        self.weight = 1.0 / np.sqrt(1.0 + (errors / seconds / noise[0]) ** 2)
         left, singular, right = np.linalg.svd(self.weight[:, None] * features, full_matrices=False)
         seen = singular > NEGLIGIBLE * singular[0]
         self.left, self.singular, self.right = left[:, seen], singular[seen], right[seen]
-        levels, level_prior = noise_levels(LEVELS_OF_MANY, noise, noise_scale)
+        levels, level_prior = levels_between(LEAST_NOISE, LARGEST_NOISE, LEVELS_OF_MANY, *noise)
         sizes, size_prior = discrepancy_levels(prior)
         self.noise, self.size = (grid.ravel() for grid in np.meshgrid(levels, sizes))
         weights = (size_prior[:, None] + level_prior).ravel()

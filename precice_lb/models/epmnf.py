@@ -19,19 +19,103 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precice_lb.exceptions import ModelError
-from precice_lb.models.epmnf_project import LEAST_VALUES, merge_repeats, project
 from precice_lb.models.formula import term_values
-from precice_lb.models.golden import golden_section, slope_order
 from precice_lb.models.hypotheses import MAXIMUM_HYPOTHESES, CrossValidation, make_folds, search
-from precice_lb.models.normal_form import EQ_5_1_I, EQ_5_1_J, NormalFormLearner
+from precice_lb.models.measurements import means_of_repeats
+from precice_lb.models.pmnf import EQ_5_1_I, EQ_5_1_J, NormalFormLearner
 
-__all__ = ["EPMNFRegressor"]
+__all__ = ["LEAST_VALUES", "EPMNFRegressor", "golden_section", "project", "slope_order"]
 
 Array = NDArray[np.float64]
+
+GOLDEN = (1 + math.sqrt(5)) / 2
+# Places to either side of the found one that are looked at as well. Terms with different powers of the logarithm take
+# turns in the order of slopes; much alike ones, x^0.75 and x^0.25 log2(x)^2 say, stand up to 4 places apart.
+NEIGHBOURS = 5
+
+#: Different values of a parameter without which nothing can be said about how the seconds depend on it.
+LEAST_VALUES = 3
 
 # A loss of so many percent is rounding: no larger model is better.
 NO_LOSS = 1e-9
 SEARCHES = ("hierarchical", "exhaustive")
+
+
+def slope_order(pairs: Array, largest: float, log_base: float = 2.0) -> NDArray[np.intp]:
+    """Sort terms x^i log(x)^j, exponents (T, 2), by the size of their slope at the largest measured x > 1.
+
+    Indices, shape (T,), the flattest first; of equal slopes the first stays first.
+    """
+    i, j = pairs.T
+    logarithm = math.log(largest) / math.log(log_base)
+    # Product rule (Schröder 2019, equation 2.13); in logarithms, so that large powers do not overflow.
+    inner = np.abs(i * logarithm + j / math.log(log_base))
+    with np.errstate(divide="ignore"):
+        slope = (i - 1) * math.log(largest) + (j - 1) * math.log(logarithm) + np.log(inner)
+    return np.argsort(slope, kind="stable")
+
+
+def golden_section(evaluate: Callable[[int], float], count: int) -> tuple[int, dict[int, float]]:
+    """Find where a function falls no more and rises, over 0 … count - 1: the index, and all that was evaluated.
+
+    The interval shrinks by the golden ratio; points are rounded to integers. At the end the neighbours of the best
+    point are looked at, and theirs as long as they are better: a ranking of hypotheses is unimodal only nearly. Of
+    equal values the lowest index wins.
+    """
+    seen: dict[int, float] = {}
+
+    def value(index: int) -> float:
+        if index not in seen:
+            seen[index] = evaluate(index)
+        return seen[index]
+
+    low, high = 0, count - 1
+    value(low), value(high)
+    while high - low > 2:
+        step = (high - low) / GOLDEN
+        left, right = round(high - step), round(low + step)
+        if left >= right:
+            left, right = (low + high) // 2, (low + high) // 2 + 1
+        if value(right) >= value(left):
+            high = right
+        else:
+            low = left
+    for index in range(low, high + 1):
+        value(index)
+    while True:
+        best = min(seen, key=lambda index: (seen[index], index))
+        around = range(max(0, best - NEIGHBOURS), min(count, best + NEIGHBOURS + 1))
+        if all(index in seen for index in around):
+            return best, seen
+        for index in around:
+            value(index)
+
+
+def project(points: Array, seconds: Array, column: int) -> tuple[Array, Array]:
+    """Seconds over one parameter alone, of points without repeats: its values, rising, and their means (k,).
+
+    Where each of its values was measured with each combination of the others, the mean over those, as in the paper.
+    Otherwise the longest slice: the measurements that differ in this parameter only, of equally long ones the slowest,
+    because there the time matters most. A parameter that was not varied has k = 1.
+    """
+    values = np.unique(points[:, column])
+    if len(values) == 1:
+        return values, np.array([seconds.mean()])
+    others, slices = np.unique(np.delete(points, column, axis=1), axis=0, return_inverse=True)
+    slices = slices.ravel()
+    if len(points) == len(values) * len(others):
+        rows = np.arange(len(points))
+    else:
+        _, best = max(((int((slices == k).sum()), float(seconds[slices == k].mean())), k) for k in range(len(others)))
+        rows = np.flatnonzero(slices == best)
+    found, means, _ = means_of_repeats(points[rows, column], seconds[rows])
+    if len(found) < LEAST_VALUES:
+        raise ModelError(
+            f"expected {LEAST_VALUES} or more values of column {column} of X measured with all other columns alike, "
+            f"found {len(found)}: the measurements are no full grid, and this column varies only together with others; "
+            "measure along it, or use the learner 'bayes', 'gaussian-process' or 'neural'"
+        )
+    return found, means
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -125,7 +209,7 @@ class EPMNFRegressor(NormalFormLearner):
 
     def _single(self, points: Array, seconds: Array, column: int, pairs: Array) -> tuple[tuple[float, float], ...]:
         """Terms of one parameter's own model, one after the other (section II-B) as long as they help."""
-        x, means = project(*merge_repeats(points, seconds), column)
+        x, means = project(*means_of_repeats(points, seconds)[:2], column)
         if len(x) < LEAST_VALUES:
             return ()
         values = term_values(x, pairs, self.log_base)

@@ -16,9 +16,9 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import ConvergenceWarning
 
 from precice_lb.exceptions import ModelError
-from precice_lb.models.inputs import check_level, check_measurements
-from precice_lb.models.losses import mse, smape
-from precice_lb.models.registry import new_learner
+from precice_lb.models.base import new_learner
+from precice_lb.models.hypotheses import mse, smape
+from precice_lb.models.measurements import check_level, check_measurements
 
 __all__ = ["Evaluation", "cross_validate", "evaluate", "fit_quietly", "meeting"]
 
@@ -180,9 +180,8 @@ def _judged(seconds: Array, columns: Array, level: float) -> Evaluation:
     prediction, low, high = columns
     # The furthest that the measure goes, for a prediction that is not even a number.
     finite = np.isfinite(prediction)
-    share = np.full(len(seconds), 200.0)
-    share[finite] = [float(smape(seconds[i : i + 1], prediction[i : i + 1])) for i in np.flatnonzero(finite)]
     with np.errstate(invalid="ignore"):
+        share = np.where(finite, smape(seconds[None], prediction[None]), 200.0)
         inside = (seconds >= low) & (seconds <= high)
     return Evaluation(
         smape=float(share.mean()),

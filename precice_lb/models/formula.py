@@ -38,9 +38,12 @@ class Expression(Protocol):
         """Plain text on one line."""
         ...
 
-    def brief(self, digits: int = 4) -> str:
-        """Plain text for a screen: what it consists of where `text` would be long."""
-        return self.text(digits)
+    def brief(self) -> str:
+        """Plain text for a screen: of many terms or pieces only their number."""
+        for parts in ("terms", "pieces"):
+            if (count := len(getattr(self, parts, ()))) > TERMS_ON_SCREEN:
+                return f"{count} {parts}"
+        return self.text()
 
     def latex(self, digits: int = 4) -> str:
         """LaTeX for math mode."""
@@ -136,16 +139,6 @@ class Formula(Expression):
         """
         log = {2.0: "log2({})", 10.0: "log10({})", math.e: "ln({})"}.get(self.log_base, f"log_{self.log_base:g}({{}})")
         return self._join("·", [f"{abs(t.coefficient):.{digits}g}" for t in self.terms], log, "^{}")
-
-    def brief(self, digits: int = 4) -> str:
-        """Give plain text for a screen: of many terms only their number.
-
-        Parameters
-        ----------
-        digits : int
-            Significant digits of the coefficients.
-        """
-        return self.text(digits) if len(self.terms) <= TERMS_ON_SCREEN else f"{len(self.terms)} terms"
 
     def latex(self, digits: int = 4) -> str:
         r"""Give LaTeX for math mode, such as ``0.0121 + 45.31\,p^{-0.95}``.

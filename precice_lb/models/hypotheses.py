@@ -1,4 +1,7 @@
-"""Searching hypotheses of a few terms for the least cross-validated loss, block by block, by orthogonalisation."""
+"""Searching hypotheses of a few terms for the least cross-validated loss, block by block, by orthogonalisation.
+
+The losses by which they are compared are those of Schröder 2019, equations 2.8 to 2.10.
+"""
 
 from __future__ import annotations
 
@@ -8,13 +11,26 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from precice_lb.exceptions import ModelError
 from precice_lb.models.least_squares import DEPENDENT, Factors, factorize
-from precice_lb.models.losses import get_loss
 
-__all__ = ["MAXIMUM_HYPOTHESES", "CrossValidation", "Winner", "make_folds", "search"]
+__all__ = [
+    "LOSSES",
+    "MAXIMUM_HYPOTHESES",
+    "CrossValidation",
+    "Loss",
+    "Winner",
+    "get_loss",
+    "make_folds",
+    "mape",
+    "mse",
+    "search",
+    "smape",
+]
+
+Loss = Callable[[ArrayLike, ArrayLike], NDArray[np.float64]]
 
 Array = NDArray[np.float64]
 Integers = NDArray[np.intp]
@@ -28,6 +44,47 @@ MAXIMUM_HYPOTHESES = 50_000_000
 BLOCK = 8192
 
 
+def smape(truth: ArrayLike, prediction: ArrayLike) -> NDArray[np.float64]:
+    """Symmetric mean absolute percentage error, 0 to 200 % (equation 2.8), of predictions (n, …), shape (…)."""
+    truth, prediction = _aligned(truth, prediction)
+    scale = np.abs(truth) + np.abs(prediction)
+    error = 2.0 * np.abs(truth - prediction)
+    return _mean(np.divide(error, scale, out=np.zeros_like(error), where=scale != 0)) * 100.0
+
+
+def mape(truth: ArrayLike, prediction: ArrayLike) -> NDArray[np.float64]:
+    """Mean absolute percentage error, in percent of the truth (equation 2.9)."""
+    truth, prediction = _aligned(truth, prediction)
+    return _mean(np.abs((truth - prediction) / truth)) * 100.0
+
+
+def mse(truth: ArrayLike, prediction: ArrayLike) -> NDArray[np.float64]:
+    """Mean squared error, in squared seconds (equation 2.10)."""
+    truth, prediction = _aligned(truth, prediction)
+    return _mean(np.square(truth - prediction))
+
+
+LOSSES: dict[str, Loss] = {"smape": smape, "mape": mape, "mse": mse}
+
+
+def get_loss(name: str) -> Loss:
+    """Look a loss up by its name."""
+    try:
+        return LOSSES[name]
+    except (KeyError, TypeError):
+        raise ModelError(f"expected a loss out of {', '.join(LOSSES)}, found {name!r}") from None
+
+
+def _aligned(truth: ArrayLike, prediction: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    predicted = np.asarray(prediction, dtype=np.float64)
+    measured = np.asarray(truth, dtype=np.float64)
+    return measured.reshape(measured.shape + (1,) * (predicted.ndim - measured.ndim)), predicted
+
+
+def _mean(errors: NDArray[np.float64]) -> NDArray[np.float64]:
+    return np.asarray(errors.mean(axis=0), dtype=np.float64)
+
+
 @dataclass(frozen=True)
 class CrossValidation:
     """How hypotheses are fitted to seconds (m,) and compared, by the mean over folds of each fold's loss."""
@@ -35,7 +92,7 @@ class CrossValidation:
     seconds: Array
     # Test rows of each fold; None for leave-one-out.
     folds: list[Integers] | None
-    # Out of `precice_lb.models.losses.LOSSES`.
+    # Out of `precice_lb.models.hypotheses.LOSSES`.
     loss: str
     # Penalty on the squared coefficients but for the constant's, if each hypothesis has one.
     ridge: float

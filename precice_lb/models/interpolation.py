@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from scipy.stats import norm
 
 from precice_lb.models.base import CurveLearner, array
-from precice_lb.models.piecewise_formula import Piece, PiecewiseFormula
-from precice_lb.models.repeats import measured_points
+from precice_lb.models.measurements import measured_points
+from precice_lb.models.piecewise import Piece, PiecewiseFormula
 
 __all__ = ["InterpolationRegressor", "interpolated"]
 

@@ -18,7 +18,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.neural_network import MLPRegressor
 
 from precice_lb.exceptions import ModelError
-from precice_lb.models.base import Learner
+from precice_lb.models.base import Learner, array
 from precice_lb.models.formula import Expression, names_of
 
 __all__ = ["NeuralRegressor"]
@@ -53,7 +53,10 @@ class NeuralRegressor(Learner):
     learner_name: ClassVar[str] = "neural"
     several_parameters: ClassVar[bool] = True
     # The error is the standard deviation of the residuals in log2 of the seconds.
-    learned: ClassVar[Mapping[str, Callable[[Any], Any]]] = {"networks": dict, "error": float}
+    learned: ClassVar[Mapping[str, Callable[[Any], Any]]] = {
+        "networks": lambda stored: NetworkFormula.from_stored(stored),
+        "error": float,
+    }
 
     hidden_layers: Sequence[int] = (30, 30)
     members: int = 5
@@ -71,8 +74,7 @@ class NeuralRegressor(Learner):
         target = np.log2(seconds)
         centre, scale = float(target.mean()), float(target.std()) or 1.0
         networks = []
-        seeds = np.random.SeedSequence(self.random_state).generate_state(self.members)
-        for seed in seeds:
+        for seed in np.random.SeedSequence(self.random_state).generate_state(self.members):
             network = MLPRegressor(
                 hidden_layer_sizes=tuple(self.hidden_layers),
                 alpha=self.alpha,
@@ -85,13 +87,12 @@ class NeuralRegressor(Learner):
                 warnings.simplefilter("ignore", ConvergenceWarning)
                 network.fit((inputs - low) / width, (target - centre) / scale)
             networks.append(Network(tuple(network.coefs_), tuple(network.intercepts_)))
-        formula = NetworkFormula(tuple(networks), low, width, centre, scale, bool(self.log_inputs))
-        self.networks_ = formula.weights()
-        residuals = target - formula.log2(points).mean(axis=0)
+        self.networks_ = NetworkFormula(tuple(networks), low, width, centre, scale, bool(self.log_inputs))
+        residuals = target - self.networks_.log2(points).mean(axis=0)
         self.error_ = float(np.sqrt(np.mean(residuals**2)))
 
     def _prepare(self) -> None:
-        self.formula_ = NetworkFormula.from_weights(self.networks_)
+        self.formula_ = self.networks_
 
     def _interval(self, points: Array, level: float) -> tuple[Array, Array]:
         """Student-t bounds from how far the networks are apart, and from the residuals."""
@@ -203,31 +204,17 @@ class NetworkFormula(Expression):
 
     def to_dict(self) -> dict[str, Any]:
         """Give what describes the networks as plain JSON types; the weights are in the stored model."""
-        return {
-            "networks": len(self.networks),
-            "layers": [len(offsets) for offsets in self.networks[0].offsets],
-            "low": self.low.tolist(),
-            "width": self.width.tolist(),
-            "centre": self.centre,
-            "scale": self.scale,
-            "log_inputs": self.log_inputs,
-        }
-
-    def weights(self) -> dict[str, Any]:
-        """Give everything as plain JSON types, read back by `from_weights`."""
-        return super().to_dict()
+        layers = [len(offsets) for offsets in self.networks[0].offsets]
+        return {**super().to_dict(), "networks": len(self.networks), "layers": layers}
 
     @classmethod
-    def from_weights(cls, data: Mapping[str, Any]) -> NetworkFormula:
-        """Read what `weights` gave."""
+    def from_stored(cls, data: Mapping[str, Any]) -> NetworkFormula:
+        """Read all fields, weights included."""
         networks = tuple(
-            Network(
-                tuple(np.asarray(w, dtype=np.float64) for w in member["weights"]),
-                tuple(np.asarray(b, dtype=np.float64) for b in member["offsets"]),
-            )
+            Network(tuple(map(array, member["weights"])), tuple(map(array, member["offsets"])))
             for member in data["networks"]
         )
-        low, width = (np.asarray(data[name], dtype=np.float64) for name in ("low", "width"))
+        low, width = array(data["low"]), array(data["width"])
         return cls(networks, low, width, float(data["centre"]), float(data["scale"]), bool(data["log_inputs"]))
 
     def _names(self, form: str) -> list[str]:

@@ -12,20 +12,101 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy.stats import t as student
 
 from precice_lb.exceptions import ModelError
 from precice_lb.models.base import Learner, array
-from precice_lb.models.piecewise_formula import Piece, PiecewiseFormula, piece_through
+from precice_lb.models.formula import Expression, latex_number
+from precice_lb.models.measurements import means_of_repeats
 
-__all__ = ["RULES", "PiecewiseRegressor"]
+__all__ = ["RULES", "Piece", "PiecewiseFormula", "PiecewiseRegressor", "piece_through"]
 
 Array = NDArray[np.float64]
 
 RULES = ("cime", "kim")
 # Relative error where nothing tells: too few rank counts to leave one out, no repeats, no standard errors.
 UNKNOWN_ERROR = 0.05
+
+
+@dataclass(frozen=True)
+class Piece:
+    """``constant + slope * (p / unit)**exponent``, up to and with ``until`` ranks."""
+
+    until: float
+    constant: float
+    slope: float
+    exponent: float = 1.0
+    unit: float = 1.0
+
+    def power(self, digits: int) -> str:
+        """Write the part that depends on ranks as text, without its sign."""
+        number = f"{abs(self.slope):.{digits}g}"
+        if self.exponent == 0:
+            return number
+        if self.unit == 1 and abs(self.exponent) == 1:
+            return f"{number}{'·' if self.exponent > 0 else '/'}p"
+        return f"{number}·{'p' if self.unit == 1 else f'(p/{self.unit:g})'}^{self.exponent:.{digits}g}"
+
+
+def piece_through(until: float, first: tuple[float, float], second: tuple[float, float], inverse: bool) -> Piece:
+    """Give the piece a + b·p, or a + b/p, through two points (ranks, seconds)."""
+    (p, c), (q, d) = first, second
+    slope = (d - c) / (1 / q - 1 / p) if inverse else (d - c) / (q - p)
+    return Piece(until, c - (slope / p if inverse else slope * p), slope, -1.0 if inverse else 1.0)
+
+
+@dataclass(frozen=True)
+class PiecewiseFormula(Expression):
+    """Pieces in ascending order; the first holds from 1 rank on, the last one has no end."""
+
+    pieces: tuple[Piece, ...]
+    names: ClassVar[tuple[str, ...]] = ("p",)
+
+    def __call__(self, points: ArrayLike) -> Array:
+        """Seconds at each number of ranks, in the shape of ``points``."""
+        p = np.asarray(points, dtype=np.float64)
+        at = np.searchsorted([piece.until for piece in self.pieces[:-1]], p)
+        table = np.array([(piece.constant, piece.slope, piece.exponent, piece.unit) for piece in self.pieces])
+        constant, slope, exponent, unit = table.T[:, at]
+        return np.asarray(constant + slope * (p / unit) ** exponent, dtype=np.float64)
+
+    def text(self, digits: int = 4) -> str:
+        """Plain text, such as ``9 - 0.5·p up to 8; 1 + 32/p beyond``."""
+        parts = []
+        for piece in self.pieces:
+            head = f"{piece.constant:.{digits}g} {'-' if piece.slope < 0 else '+'} " if piece.constant else ""
+            until = f"up to {piece.until:.6g}" if math.isfinite(piece.until) else "beyond"
+            parts.append(f"{head}{piece.power(digits)} {until}")
+        return "; ".join(parts)
+
+    def latex(self, digits: int = 4) -> str:
+        """LaTeX for math mode: cases."""
+        rows = []
+        for piece in self.pieces:
+            number, sign = latex_number(abs(piece.slope), digits), "-" if piece.slope < 0 else "+"
+            base = "p" if piece.unit == 1 else rf"\left(\frac{{p}}{{{piece.unit:g}}}\right)"
+            slope = rf"{number}\,{base}" + ("" if piece.exponent == 1 else f"^{{{piece.exponent:.{digits}g}}}")
+            slope = rf"\frac{{{number}}}{{p}}" if piece.exponent == -1 and piece.unit == 1 else slope
+            head = ("-" if piece.constant < 0 else "") + latex_number(abs(piece.constant), digits)
+            where = rf"p \le {piece.until:.6g}" if math.isfinite(piece.until) else r"\text{beyond}"
+            rows.append(f"{head} {sign} {slope} & {where}" if piece.constant else f"{slope} & {where}")
+        return r"\begin{cases} " + r" \\ ".join(rows) + r" \end{cases}"
+
+    def python(self) -> str:
+        """Give a Python expression of ``p`` at full precision."""
+        parts = [f"({x.constant!r} + {x.slope!r} * (p / {x.unit!r})**{x.exponent!r})" for x in self.pieces]
+        heads = [f"{part} if p <= {x.until!r} else " for part, x in zip(parts[:-1], self.pieces[:-1], strict=True)]
+        return "(" + "".join(heads) + parts[-1] + ")"
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> PiecewiseFormula:
+        """Read what ``to_dict`` gave; null is no end."""
+        try:
+            stored = [{name: float("inf" if x is None else x) for name, x in each.items()} for each in data["pieces"]]
+            return cls(tuple(Piece(**piece) for piece in stored))
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise ModelError(f"expected a formula in pieces, found {data!r:.80}") from error
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -65,9 +146,8 @@ class PiecewiseRegressor(Learner):
             raise ModelError(f"expected a rule out of {', '.join(RULES)}, found {self.rule!r}")
         if self.total_ranks is not None and not 1 <= self.total_ranks < math.inf:
             raise ModelError(f"expected total_ranks of at least 1, found {self.total_ranks!r}")
-        ranks, labels = np.unique(points[:, 0], return_inverse=True)
-        means = np.bincount(labels, weights=seconds) / np.bincount(labels)
-        self.ranks_ = ranks
+        self.ranks_, means, labels = means_of_repeats(points[:, 0], seconds)
+        ranks = self.ranks_
         self.formula_ = PiecewiseFormula(self._pieces(ranks, means))
         found = [float(np.sqrt(np.mean((errors / seconds) ** 2)))]
         if len(ranks) > 2:
@@ -91,37 +171,22 @@ class PiecewiseRegressor(Learner):
         return mean / factor, mean * factor
 
     def _pieces(self, ranks: Array, seconds: Array) -> tuple[Piece, ...]:
-        points = [(float(p), float(c)) for p, c in zip(ranks, seconds, strict=True)]
-        segments = list(itertools.pairwise(points))
+        points = list(zip(ranks.tolist(), seconds.tolist(), strict=True))
+        segments, (p, c), (q, d) = list(itertools.pairwise(points)), points[0], points[-1]
         if self.rule == "kim":
-            half = points[-1][0] / 2
-            inner = [piece_through(right[0], left, right, left[0] < half) for left, right in segments]
-            return (self._kim_below(points), *inner, self._kim_above(points))
-        inner = [piece_through(right[0], left, right, False) for left, right in segments]
-        return (*self._cime_below(points), *inner, *self._cime_above(points))
-
-    def _cime_below(self, points: list[tuple[float, float]]) -> list[Piece]:
-        (p, c) = points[0]
-        return [piece_through(p, (1.0, p * c), (p, c), False)] if p > 1 else []
-
-    def _cime_above(self, points: list[tuple[float, float]]) -> list[Piece]:
-        (p, c), share = points[-1], 1.0
-        if len(points) > 1:
-            q, d = points[-2]
-            share = min((1 - c / d) / (1 - q / p), 1.0)
-        law = Piece(math.inf, c * (1 - share), c * share * p, -1.0)
-        if self.total_ranks is None or self.total_ranks <= p:
-            return [law]
-        total = float(self.total_ranks)
-        return [piece_through(total, (p, c), (total, float(law(np.float64(total)))), False), law]
-
-    def _kim_below(self, points: list[tuple[float, float]]) -> Piece:
-        (p, c) = points[0]
-        slope = piece_through(p, points[0], points[1], True).slope if len(points) > 1 else c * p
-        return Piece(p, c - max(slope, 0.0) / p, max(slope, 0.0), -1.0)
-
-    def _kim_above(self, points: list[tuple[float, float]]) -> Piece:
-        (p, c) = points[-1]
-        slope = piece_through(p, points[-2], points[-1], True).slope if len(points) > 1 else c * p
-        slope = min(slope, c * p)
-        return Piece(math.inf, c - slope / p, slope, -1.0)
+            inner = [piece_through(right[0], left, right, left[0] < q / 2) for left, right in segments]
+            below = max(piece_through(p, *segments[0], True).slope if segments else c * p, 0.0)
+            above = min(piece_through(q, *segments[-1], True).slope if segments else d * q, d * q)
+            return (Piece(p, c - below / p, below, -1.0), *inner, Piece(math.inf, d - above / q, above, -1.0))
+        if p > 1:
+            points.insert(0, (1.0, p * c))
+        inner = [piece_through(right[0], left, right, False) for left, right in itertools.pairwise(points)]
+        share = 1.0
+        if segments:
+            before, slower = segments[-1][0]
+            share = min((1 - d / slower) / (1 - before / q), 1.0)
+        law = Piece(math.inf, d * (1 - share), d * share * q, -1.0)
+        if self.total_ranks is not None and self.total_ranks > q:
+            total = float(self.total_ranks)
+            inner.append(piece_through(total, (q, d), (total, law.constant + law.slope / total), False))
+        return (*inner, law)

@@ -155,7 +155,11 @@ class ShapeRegressor(CurveLearner):
         return Formula(tuple(term_of(c, [pair]) for c, pair in zip(mean[seen], self.exponents_[seen], strict=True)))
 
     def _check_parameters(self) -> None:
-        check_terms(self.falls, self.rises)
+        falls, rises = np.asarray(self.falls, float), np.asarray(self.rises, float).reshape(-1, 2)
+        if falls.ndim != 1 or not falls.size or not (np.isfinite(falls) & (falls > 0)).all():
+            raise ModelError(f"expected falls as positive numbers, found {self.falls!r:.60}")
+        if not (np.isfinite(rises) & (rises >= 0)).all() or not rises.any(axis=1).all():
+            raise ModelError(f"expected rises as pairs of exponents of which one is positive, found {self.rises!r:.60}")
         for name in ("fall_scale", "noise", "noise_measurements"):
             if not getattr(self, name) > 0:
                 raise ModelError(f"expected {name} above 0, found {getattr(self, name)!r}")
@@ -176,23 +180,8 @@ def family(
     mixing[first_rise:, constant] = exponents[first_rise:, 1] > 0
     log_fall = -0.5 * ((np.asarray(falls) - fall_mean) / fall_scale) ** 2
     log_fall += np.log1p(-NEVER_FALLS) - np.log(np.exp(log_fall).sum())
-    members, prior = [], []
     options = itertools.product([*range(len(falls)), -1], [-1, constant], [-1, *range(first_rise, len(exponents))])
-    for fall, flat, rise in options:
-        if fall == flat == rise:
-            continue
-        members.append((fall, flat, rise))
-        prior.append(
-            (log_fall[fall] if fall >= 0 else np.log(NEVER_FALLS)) - (np.log(len(rises)) if rise >= 0 else 0.0)
-        )
-    return exponents, mixing, np.array(members, dtype=np.intp), np.array(prior)
-
-
-def check_terms(falls_given: Sequence[float], rises_given: Sequence[tuple[float, float]]) -> None:
-    """Refuse a falling term that does not fall, or a rising one that falls."""
-    falls = np.asarray(falls_given, dtype=np.float64)
-    if falls.ndim != 1 or not falls.size or not (np.isfinite(falls) & (falls > 0)).all():
-        raise ModelError(f"expected falls as positive numbers, found {falls_given!r:.60}")
-    rises = np.asarray(rises_given, dtype=np.float64).reshape(-1, 2)
-    if not (np.isfinite(rises) & (rises >= 0)).all() or not rises.any(axis=1).all():
-        raise ModelError(f"expected rises as pairs of exponents of which one is positive, found {rises_given!r:.60}")
+    members = np.array([member for member in options if max(member) >= 0], dtype=np.intp)
+    prior = np.append(log_fall, np.log(NEVER_FALLS))[members[:, 0]]
+    prior[members[:, 2] >= 0] -= np.log(len(rises)) if len(rises) else 0.0
+    return exponents, mixing, members, prior

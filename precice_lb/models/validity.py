@@ -8,6 +8,8 @@ does not fall faster than with the square of the ranks.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -49,9 +51,9 @@ def valid_range(seconds: ArrayLike, measured: ArrayLike) -> tuple[int, int]:
         )
     lowest_inside = int(np.argmin(inside))
     # Fewer ranks: slower and slower, unless the measurements begin to the right of the curve's minimum.
-    left = _well_shaped(curve[first::-1], may_fall=lowest_inside == 0 and last > first)
+    left = _well_shaped(curve[first::-1], curve[first], may_fall=lowest_inside == 0 and last > first)
     # More ranks: slower and slower, unless the minimum has not been reached by the measurements.
-    right = _well_shaped(curve[last:], may_fall=lowest_inside == len(inside) - 1)
+    right = _well_shaped(curve[last:], curve[last], may_fall=lowest_inside == len(inside) - 1)
     ranks = np.arange(last + 1, len(curve) + 1, dtype=np.float64)
     right &= curve[last:] * ranks**2 >= curve[last] * ranks[0] ** 2 * (1 - 1e-9)
     return first + 1 - (_run(left) - 1), last + 1 + (_run(right) - 1)
@@ -59,23 +61,17 @@ def valid_range(seconds: ArrayLike, measured: ArrayLike) -> tuple[int, int]:
 
 def falls_then_rises(curves: NDArray[np.float64]) -> NDArray[np.bool_]:
     """Whether curves (P, h) are positive and finite and never fall after they have risen, shape (h,)."""
-    good = np.isfinite(curves) & (curves > 0)
-    steps = np.diff(np.where(good, curves, 0.0), axis=0)
-    # Rounding makes flat curves uneven.
-    least = 1e-12 * np.abs(curves).max(axis=0, initial=0.0, where=good)
-    risen = np.logical_or.accumulate(steps > least, axis=0)
-    return np.asarray(good.all(axis=0) & ~((steps < -least) & risen).any(axis=0))
+    highest = np.abs(curves).max(axis=0, initial=0.0, where=np.isfinite(curves) & (curves > 0))
+    return np.asarray(_well_shaped(curves, highest, may_fall=True).all(axis=0))
 
 
-def _well_shaped(curve: NDArray[np.float64], may_fall: bool) -> NDArray[np.bool_]:
-    """Whether each value, walking away from the measurements, is positive, finite and not a second fall."""
+def _well_shaped(curve: NDArray[np.float64], scale: Any, may_fall: bool) -> NDArray[np.bool_]:
+    """Whether each value along the first axis is positive, finite and not a second fall."""
     good = np.isfinite(curve) & (curve > 0)
-    steps = np.diff(np.where(good, curve, 0.0))
+    steps = np.diff(np.where(good, curve, 0.0), axis=0)
     # Rounding makes flat curves uneven.
-    rises = steps > 1e-12 * curve[0]
-    falls = steps < -1e-12 * curve[0]
-    risen = np.logical_or.accumulate(rises) if may_fall else np.ones(len(steps), dtype=np.bool_)
-    good[1:] &= ~(falls & risen)
+    risen = np.logical_or.accumulate(steps > 1e-12 * scale, axis=0) if may_fall else True
+    good[1:] &= ~((steps < -1e-12 * scale) & risen)
     return good
 
 

@@ -15,7 +15,7 @@ from precice_lb.dataset import Measurements
 from precice_lb.dataset.records import load_imbalance
 from precice_lb.exceptions import DataError, InfeasibleError, InternalError, ModelError
 from precice_lb.ingest.csv import read_frame
-from precice_lb.models import new_learner
+from precice_lb.models.base import new_learner
 from precice_lb.recommend.case import case_of
 from precice_lb.recommend.compare import beyond_failed, caveats, compared, rank_intervals, reference_splits
 from precice_lb.recommend.decide import Question

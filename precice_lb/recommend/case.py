@@ -12,9 +12,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from precice_lb.dataset.records import MeasuredRun, Measurements
 from precice_lb.exceptions import DataError, ModelError, PreciceLBError
-from precice_lb.models import new_learner
-from precice_lb.models.base import learners_of_parameters
-from precice_lb.models.repeats import widened_errors
+from precice_lb.models.base import learners_of_parameters, new_learner
+from precice_lb.models.measurements import widened_errors
 
 __all__ = ["Case", "ModelOfCase", "case_of", "fit_model", "is_numeric", "knows_parameters", "predicted", "rows_of_case"]
 

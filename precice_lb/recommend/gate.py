@@ -19,7 +19,7 @@ from scipy.stats import chi2, norm
 from precice_lb.dataset.records import MeasuredRun
 from precice_lb.exceptions import PreciceLBError
 from precice_lb.models import make_learner
-from precice_lb.models.repeats import Points, measured_points
+from precice_lb.models.measurements import Points, measured_points
 from precice_lb.plural import plural
 from precice_lb.recommend.case import Case, fit_model, rows_of_case
 from precice_lb.recommend.posterior import ExpectedWindowTime

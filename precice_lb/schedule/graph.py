@@ -66,12 +66,10 @@ class EventGraph:
         self._owner: list[int] = []
         edges = _retimed(self._add_nodes(programs), len(self._work))
         self._edges = self._split_long_delays(edges)
-        self._order = self._topological_order()
         self._states = sorted({e.source for e in self._edges if e.delay})
         self._steps = self._plan()
-        upstream = self._upstream()
         #: Participants that each participant depends on, itself included.
-        self.upstream = {name: frozenset(self.names[i] for i in upstream[p]) for p, name in enumerate(self.names)}
+        self.upstream = self._upstream()
 
     def _add_nodes(self, programs: Mapping[str, Program]) -> list[_Edge]:
         edges: list[_Edge] = []
@@ -118,53 +116,41 @@ class EventGraph:
             split.append(_Edge(before, target, min(delay, 1)))
         return split
 
-    def _topological_order(self) -> list[int]:
-        before: dict[int, list[int]] = {node: [] for node in range(len(self._work))}
-        for source, target, delay in self._edges:
-            if delay == 0:
-                before[target].append(source)
-        try:
-            return list(TopologicalSorter(before).static_order())
-        except CycleError as error:
-            stuck = {self._owner[node] for node in error.args[1]}
-            raise _deadlock([name for place, name in enumerate(self.names) if place in stuck]) from None
-
     def _plan(self) -> list[_Step]:
+        """Put the steps in an order in which each follows all that it waits for in the same window."""
         state_of = {node: s for s, node in enumerate(self._states)}
-        sources: dict[int, list[int]] = defaultdict(list)
+        sources: dict[int, list[int]] = {node: [] for node in range(len(self._work))}
         columns: dict[int, list[int]] = defaultdict(list)
-        last: dict[int, int] = {}
         for source, target, delay in self._edges:
             if delay:
                 columns[target].append(state_of[source])
             else:
                 sources[target].append(source)
-        for node in self._order:
-            last.update(dict.fromkeys(sources[node], node))
+        try:
+            order = list(TopologicalSorter(sources).static_order())
+        except CycleError as error:
+            stuck = {self._owner[node] for node in error.args[1]}
+            raise _deadlock([name for place, name in enumerate(self.names) if place in stuck]) from None
+        last = {source: node for node in order for source in sources[node]}
         return [
             _Step(
                 node,
-                tuple(
-                    (source, last[source] == node and source not in state_of) for source in dict.fromkeys(sources[node])
-                ),
+                tuple((each, last[each] == node and each not in state_of) for each in dict.fromkeys(sources[node])),
                 tuple(columns[node]),
                 self._work[node],
                 self._share[node],
             )
-            for node in self._order
+            for node in order
         ]
 
-    def _upstream(self) -> list[set[int]]:
-        reach = [{p} for p in range(len(self.names))]
-        changed = True
-        while changed:
-            changed = False
-            for source, target, _ in self._edges:
-                new = reach[self._owner[source]] - reach[self._owner[target]]
-                if new:
-                    reach[self._owner[target]] |= new
-                    changed = True
-        return reach
+    def _upstream(self) -> dict[str, frozenset[str]]:
+        reach = np.eye(len(self.names), dtype=np.bool_)
+        for source, target, _ in self._edges:
+            reach[self._owner[target], self._owner[source]] = True
+        for between in range(len(reach)):
+            reach |= reach[:, between, None] & reach[between]
+        names = np.array(self.names)
+        return {name: frozenset(names[row].tolist()) for name, row in zip(self.names, reach, strict=True)}
 
     def matrix(self, costs: Floats) -> Floats:
         """Max-plus matrix over the edges with delay."""

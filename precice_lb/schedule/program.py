@@ -29,6 +29,8 @@ __all__ = [
     "parallel_programs",
     "period_of",
     "programs_of",
+    "receives",
+    "sends",
     "serial_programs",
 ]
 
@@ -136,6 +138,16 @@ class Operation(NamedTuple):
 WORK = Operation("work")
 
 
+def sends(scheme: int, name: str, others: Iterable[str]) -> list[Operation]:
+    """Send to some others."""
+    return [Operation("send", Channel(scheme, name, other)) for other in others]
+
+
+def receives(scheme: int, name: str, others: Iterable[str]) -> list[Operation]:
+    """Receive from some others."""
+    return [Operation("receive", Channel(scheme, other, name)) for other in others]
+
+
 @dataclass
 class Program:
     """The steps of one participant: once in ``initialize``, then in every period of the coupling."""
@@ -197,9 +209,7 @@ def parallel_programs(names: Sequence[str]) -> dict[str, Program]:
     programs = {}
     for name in names:
         others = [other for other in names if other != name]
-        sends = [Operation("send", Channel(0, name, other)) for other in others]
-        receives = [Operation("receive", Channel(0, other, name)) for other in others]
-        programs[name] = Program([], [WORK, *sends, *receives])
+        programs[name] = Program([], [WORK, *sends(0, name, others), *receives(0, name, others)])
     return programs
 
 
@@ -208,13 +218,10 @@ def serial_programs(names: Sequence[str]) -> dict[str, Program]:
     _check_names(names)
     programs = {}
     for index, name in enumerate(names):
-        before, behind = names[index - 1], names[(index + 1) % len(names)]
         if len(names) == 1:
-            programs[name] = Program([], [WORK])
-            continue
-        receive = Operation("receive", Channel(0, before, name))
-        send = Operation("send", Channel(0, name, behind))
-        programs[name] = Program([receive] if index else [], [WORK, send, receive])
+            return {name: Program([], [WORK])}
+        send, receive = sends(0, name, [names[(index + 1) % len(names)]]), receives(0, name, [names[index - 1]])
+        programs[name] = Program(receive if index else [], [WORK, *send, *receive])
     return programs
 
 
@@ -235,16 +242,10 @@ def _phases(scheme: CouplingScheme, index: int, name: str, acceleration: float) 
         size = scheme.window_size_from_first and _leads(scheme, source)
         return (source, target) in data or convergence or size
 
-    def sends(pairs: Sequence[str]) -> list[Operation]:
-        return [Operation("send", Channel(index, name, other)) for other in pairs]
-
-    def receives(pairs: Sequence[str]) -> list[Operation]:
-        return [Operation("receive", Channel(index, other, name)) for other in pairs]
-
-    send = sends([other for other in partners if speaks(name, other)])
-    receive = receives([other for other in partners if speaks(other, name)])
-    send_initial = sends([other for other in partners if (name, other) in initialized])
-    receive_initial = receives([other for other in partners if (other, name) in initialized])
+    send = sends(index, name, [other for other in partners if speaks(name, other)])
+    receive = receives(index, name, [other for other in partners if speaks(other, name)])
+    send_initial = sends(index, name, [other for other in partners if (name, other) in initialized])
+    receive_initial = receives(index, name, [other for other in partners if (other, name) in initialized])
     if scheme.is_serial:
         # exchangeInitialData: the second participant already receives the end of the first's first window.
         initial = receive_initial + send_initial if leads else send_initial + receive_initial + receive

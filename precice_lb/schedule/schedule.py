@@ -11,9 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from precice_lb.exceptions import ScheduleError
 from precice_lb.precice_xml import Configuration, read_configuration
-from precice_lb.schedule.configured import program_variants
 from precice_lb.schedule.program import Program, parallel_programs, serial_programs
-from precice_lb.schedule.replay import Variants, rows_of
+from precice_lb.schedule.variants import Variants, program_variants, rows_of
 
 __all__ = ["Schedule"]
 

@@ -16,10 +16,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from precice_lb.exceptions import ScheduleError
-from precice_lb.schedule.program import Channel, Operation, Program
+from precice_lb.schedule.program import Channel, Operation, Program, receives, sends
 from precice_lb.schedule.schedule import Schedule
 
-__all__ = ["AutomaticPredictor", "Point", "Trace", "programs_of_traces", "schedule_of_traces"]
+__all__ = ["AutomaticPredictor", "Point", "Trace", "schedule_of_traces"]
 
 Kind = Literal["exchange", "send", "receive"]
 
@@ -111,37 +111,6 @@ class Trace:
         return cls(tuple(found), float(means[-1]))
 
 
-def programs_of_traces(traces: Mapping[str, Trace], *, synchronized: bool = False) -> dict[str, Program]:
-    """Turn traces into programs whose work is the fraction of the constituent's seconds per cycle."""
-    if not traces:
-        raise ScheduleError("expected the trace of at least one constituent, found none")
-    programs = {}
-    for name, trace in traces.items():
-        total = trace.seconds
-        # A constituent that computes nothing has no fractions; any will do.
-        scale = 1.0 / total if total > 0 else 0.0
-        steps: list[Operation] = []
-        for point in trace.points:
-            steps.append(Operation("work", share=point.seconds * scale))
-            unknown = [other for other in point.partners if other not in traces or other == name]
-            if unknown:
-                raise ScheduleError(
-                    f'trace of "{name}": expected partners among the others traced, found "{unknown[0]}"'
-                )
-            if point.kind != "receive":
-                steps += [Operation("send", Channel(_DATA, name, other)) for other in point.partners]
-            if point.kind != "send":
-                steps += [Operation("receive", Channel(_DATA, other, name)) for other in point.partners]
-        steps.append(Operation("work", share=trace.rest * scale))
-        if synchronized:
-            others = [other for other in traces if other != name]
-            steps += [Operation("send", Channel(_END, name, other)) for other in others]
-            steps += [Operation("receive", Channel(_END, other, name)) for other in others]
-        programs[name] = Program([], steps)
-    _check_pairs(programs)
-    return programs
-
-
 def schedule_of_traces(traces: Mapping[str, Trace], *, synchronized: bool = False) -> Schedule:
     """Make a schedule of recorded traces: cycles take the place of time windows.
 
@@ -163,7 +132,31 @@ def schedule_of_traces(traces: Mapping[str, Trace], *, synchronized: bool = Fals
     ScheduleError
         If traces do not fit together, or would never end.
     """
-    programs = programs_of_traces(traces, synchronized=synchronized)
+    if not traces:
+        raise ScheduleError("expected the trace of at least one constituent, found none")
+    # The work of each is the fraction of the constituent's seconds per cycle.
+    programs = {}
+    for name, trace in traces.items():
+        # A constituent that computes nothing has no fractions; any will do.
+        scale = 1.0 / trace.seconds if trace.seconds > 0 else 0.0
+        steps: list[Operation] = []
+        for point in trace.points:
+            steps.append(Operation("work", share=point.seconds * scale))
+            unknown = [other for other in point.partners if other not in traces or other == name]
+            if unknown:
+                raise ScheduleError(
+                    f'trace of "{name}": expected partners among the others traced, found "{unknown[0]}"'
+                )
+            if point.kind != "receive":
+                steps += sends(_DATA, name, point.partners)
+            if point.kind != "send":
+                steps += receives(_DATA, name, point.partners)
+        steps.append(Operation("work", share=trace.rest * scale))
+        if synchronized:
+            others = [other for other in traces if other != name]
+            steps += sends(_END, name, others) + receives(_END, name, others)
+        programs[name] = Program([], steps)
+    _check_pairs(programs)
     return Schedule([(1.0, programs)], f"as traced: {', '.join(traces)}", dict.fromkeys(traces, 1.0))
 
 

@@ -25,7 +25,7 @@ from precice_lb.schedule import Schedule
 from precice_lb.split.problem import Curve, uses_at
 from precice_lb.split.resources import Layout
 
-__all__ = ["MAXIMUM_BOXES", "Best", "Cuts", "Multipliers", "branch_and_bound"]
+__all__ = ["MAXIMUM_BOXES", "Best", "Boxes", "Cuts", "Multipliers"]
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -155,27 +155,9 @@ class _RangeMinimum:
         return result
 
 
-def branch_and_bound(
-    versions: Sequence[int],
-    curves: Sequence[Curve],
-    layout: Layout,
-    cuts: Cuts,
-    best: Best,
-    multipliers: Multipliers | None = None,
-    most: int = MAXIMUM_BOXES,
-) -> tuple[int, float]:
-    """Find the shortest splits of one version of each participant; count boxes, and bound what is not in `best`."""
-    search = _Boxes(versions, curves, layout, cuts, best, multipliers)
-    boxes = 0
-    while len(search.low):
-        if boxes + len(search.low) > most:
-            return boxes, min(float(search.bounds.min()), best.limit)
-        boxes += len(search.low)
-        search.halve()
-    return boxes, best.limit
+class Boxes:
+    """Boxes of splits of one version of each participant that may hold one of interest."""
 
-
-class _Boxes:
     def __init__(
         self,
         versions: Sequence[int],
@@ -197,7 +179,17 @@ class _Boxes:
         self.bounds: Floats = np.zeros(1)
         self._shrink()
 
-    def halve(self) -> None:
+    def search(self, most: int) -> tuple[int, float]:
+        """Find the shortest splits; count the boxes that were bounded, and bound what is not in ``best``."""
+        boxes = 0
+        while len(self.low):
+            if boxes + len(self.low) > most:
+                return boxes, min(float(self.bounds.min()), self._best.limit)
+            boxes += len(self.low)
+            self._halve()
+        return boxes, self._best.limit
+
+    def _halve(self) -> None:
         """Split every box in its longest direction, and bound the halves."""
         extent = (self.high - self.low)[:, self._free]
         rows = np.arange(len(extent))

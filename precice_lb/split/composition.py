@@ -91,17 +91,15 @@ def _joined(sets: set[frozenset[int]], open_parts: dict[int, Composition]) -> Co
 
 def best_of_every_budget(
     composition: Composition, curves: Curves, weights: Sequence[float], unit: int, largest: int
-) -> tuple[Floats, list[Choice]]:
-    """Optimise for all budgets from 0 to the largest at once, by dynamic programming over the composition."""
-    own = list(curves.values())
-    table = _solve(composition, own, weights, unit, largest)
+) -> list[Choice]:
+    """Optimise for all budgets up to the largest at once, by dynamic programming; those that no lesser one equals."""
+    table = _solve(composition, list(curves.values()), weights, unit, largest)
     choices: list[Choice] = []
-    for budget in range(largest + 1):
+    for budget in np.flatnonzero(table.seconds < np.concatenate(([np.inf], table.seconds[:-1]))):
         given: dict[int, tuple[int, int]] = {}
-        if np.isfinite(table.seconds[budget]):
-            table.collect(budget, given)
-        choices.append({name: given[i] for i, name in enumerate(curves) if i in given})
-    return table.seconds, choices
+        table.collect(int(budget), given)
+        choices.append({name: given[i] for i, name in enumerate(curves)})
+    return choices
 
 
 @dataclass(frozen=True)

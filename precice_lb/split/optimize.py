@@ -11,8 +11,7 @@ from precice_lb.exceptions import ModelError
 from precice_lb.schedule import Schedule
 from precice_lb.schedule.named import Coupling
 from precice_lb.split.constraints import Constraints
-from precice_lb.split.excluded import without_excluded
-from precice_lb.split.problem import Curves, Problem, Split, Times, problem_of, split_of
+from precice_lb.split.problem import Curves, Problem, Split, Times, problem_of, split_of, without_excluded
 from precice_lb.split.sampled import MAXIMUM_SPLITS, best_of_all, count_splits, solve_samples
 from precice_lb.split.solve import Solver
 

@@ -3,12 +3,17 @@
 Optima are found among the counts at which a participant is faster than with any fewer: more than that costs budget and
 gains nothing. This makes times that do not fall everywhere (a poor decomposition, communication that outweighs the
 work) harmless.
+
+A split that is left out takes a corner out of the product of the participants' counts. What is left is divided into
+products again: the first participant has another count, or the first has this one and the second another, and so on
+(as Lawler 1972 and Murty 1968 divide the solutions that are left when the best one is taken out). So every method that
+solves a problem exactly serves, and the best of their answers is the best split that is not left out.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
 from typing import Any
@@ -17,11 +22,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precice_lb.exceptions import InfeasibleError, ModelError
+from precice_lb.plural import counts_text
 from precice_lb.schedule import Schedule
 from precice_lb.schedule.named import Coupling, schedule_of
 from precice_lb.split.candidates import admitted_counts, candidates_of, minima_of
 from precice_lb.split.constraints import Constraints, check_names
-from precice_lb.split.resources import Layout, Resources
+from precice_lb.split.resources import Layout, Resources, require_turns
 
 __all__ = [
     "Choice",
@@ -35,6 +41,7 @@ __all__ = [
     "split_of",
     "uses_at",
     "uses_of",
+    "without_excluded",
 ]
 
 Floats = NDArray[np.float64]
@@ -197,9 +204,10 @@ def problem_of(
             f"expected the budget once, found {budget} and {unit} in the constraints; say "
             f'unit="{unit}" instead of these'
         )
-    versions = {name: _versions(times[name]) for name in names}
+    given = {name: times[name] for name in names}
+    versions = {name: dict(v) if isinstance(v, Mapping) else {"": v} for name, v in given.items()}
     check_names(constraints, versions)
-    _require_turns(constraints, schedule)
+    require_turns(constraints, schedule)
     pairs = [(name, version) for name in names for version in versions[name]]
     machine = Resources(constraints, int(budget), pairs)
     minima = minima_of(names, minimum_ranks, 10**18)
@@ -207,7 +215,7 @@ def problem_of(
     for name in names:
         own, problems = [], []
         for version, values in versions[name].items():
-            length = None if callable(values) else _length(values)
+            length = None if callable(values) or not np.ndim(values) else int(np.shape(values)[-1])
             try:
                 if not machine.fits_on_node(name, version):
                     raise InfeasibleError(f'expected a rank of "{name}" to fit on one node, found that it needs more')
@@ -223,32 +231,14 @@ def problem_of(
         candidates[name] = own
     layout = Layout(names, constraints.shared, machine.capacity)
     counts = admitted_counts(candidates, machine, layout)
-    options: dict[str, tuple[Options, ...]] = {}
-    for name in names:
-        slower = 1.0 + constraints.overhead(name)
-        options[name] = tuple(
-            Options(
-                name,
-                version,
-                ranks,
-                machine.uses(ranks, name, version),
-                _seconds(name, versions[name][version], ranks) * slower,
-            )
-            for (owner, version), ranks in counts.items()
-            if owner == name
-        )
+    options: dict[str, tuple[Options, ...]] = dict.fromkeys(names, ())
+    for (name, version), ranks in counts.items():
+        seconds = _seconds(name, versions[name][version], ranks) * (1.0 + constraints.overhead(name))
+        options[name] += (Options(name, version, ranks, machine.uses(ranks, name, version), seconds),)
     samples = {len(o.seconds) for own in options.values() for o in own} - {1}
     if len(samples) > 1:
         raise ModelError(f"expected as many samples of every participant's times, found {sorted(samples)}")
     return Problem(schedule, constraints, machine, layout, options, max(samples, default=1))
-
-
-def _length(values: Any) -> int | None:
-    return int(np.shape(values)[-1]) if np.ndim(values) else None
-
-
-def _versions(values: Times | Mapping[str, Times]) -> dict[str, Times]:
-    return dict(values) if isinstance(values, Mapping) else {"": values}
 
 
 def _refuse(name: str, low: int, shape: tuple[int, ...]) -> None:
@@ -277,16 +267,37 @@ def _seconds(name: str, values: Times, ranks: Integers) -> Floats:
     return rows
 
 
-def _require_turns(constraints: Constraints, schedule: Schedule) -> None:
-    """Refuse to share cores between participants that the coupling lets work at the same time."""
-    for group in constraints.shared:
-        for i, turn in enumerate(group.turns):
-            for name in turn:
-                for other in (other for later in group.turns[i + 1 :] for other in later):
-                    # In turns, if and only if their works add up: one cycle, once around per window, has both.
-                    own = {n: 1.0 / schedule.weights[n] if n in (name, other) else 0.0 for n in schedule.participants}
-                    if float(schedule.window_seconds(own)) < 2.0 - 1e-9:
-                        raise InfeasibleError(
-                            f"expected participants that never work at the same time to share cores, found {name} and "
-                            f"{other}, which {schedule.description} lets overlap; give them cores of their own"
-                        )
+def without_excluded(problem: Problem) -> list[Problem]:
+    """Divide a problem into such that have no excluded split and every other one once."""
+    parts = [problem]
+    for split in problem.constraints.excluded:
+        parts = [rest for part in parts for rest in _without(part, split)]
+    if not parts:
+        splits = "; ".join(map(counts_text, problem.constraints.excluded))
+        raise InfeasibleError(
+            f"expected a split beside those that must not be chosen ({splits}), found none within the bounds and the "
+            "budget; give more ranks or wider bounds"
+        )
+    return parts
+
+
+def _without(problem: Problem, split: Mapping[str, int]) -> list[Problem]:
+    if not split or not all(any(ranks in o.ranks for o in problem.options[name]) for name, ranks in split.items()):
+        return [problem]
+    parts = []
+    given: dict[str, tuple[Options, ...]] = {}
+    for name, ranks in split.items():
+        own = problem.options[name]
+        parts.append(replace(problem, options={**problem.options, **given, name: _having(own, ranks, equal=False)}))
+        given[name] = _having(own, ranks, equal=True)
+    return [part for part in parts if any(part.layout.fits(uses) for uses in part.least_uses())]
+
+
+def _having(options: tuple[Options, ...], ranks: int, *, equal: bool) -> tuple[Options, ...]:
+    """Keep one count, or all others, of those versions that have any left."""
+    chosen = [(each, (each.ranks == ranks) == equal) for each in options]
+    return tuple(
+        replace(each, ranks=each.ranks[at], uses=each.uses[at], seconds=each.seconds[:, at])
+        for each, at in chosen
+        if at.any()
+    )

@@ -11,9 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precice_lb.exceptions import InfeasibleError
+from precice_lb.schedule import Schedule
 from precice_lb.split.constraints import Constraints, SharedCores
 
-__all__ = ["Layout", "Resources"]
+__all__ = ["Layout", "Resources", "require_turns"]
 
 Integers = NDArray[np.int64]
 
@@ -177,3 +178,18 @@ class Layout:
         for turn in turns[1:]:
             occupied = np.maximum(occupied, uses[..., turn, :].sum(axis=-2))
         return occupied
+
+
+def require_turns(constraints: Constraints, schedule: Schedule) -> None:
+    """Refuse to share cores between participants that the coupling lets work at the same time."""
+    for group in constraints.shared:
+        for i, turn in enumerate(group.turns):
+            for name in turn:
+                for other in (other for later in group.turns[i + 1 :] for other in later):
+                    # In turns, if and only if their works add up: one cycle, once around per window, has both.
+                    own = {n: 1.0 / schedule.weights[n] if n in (name, other) else 0.0 for n in schedule.participants}
+                    if float(schedule.window_seconds(own)) < 2.0 - 1e-9:
+                        raise InfeasibleError(
+                            f"expected participants that never work at the same time to share cores, found {name} and "
+                            f"{other}, which {schedule.description} lets overlap; give them cores of their own"
+                        )

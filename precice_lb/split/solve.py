@@ -17,13 +17,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 
 import numpy as np
 from numpy.typing import NDArray
 
-from precice_lb.split.branch import MAXIMUM_BOXES, Best, Cuts, branch_and_bound
+from precice_lb.split.branch import MAXIMUM_BOXES, Best, Boxes, Cuts
 from precice_lb.split.problem import Choice, Curve, Curves, Problem, uses_at, uses_of
 from precice_lb.split.relax import relax
 from precice_lb.split.resources import Layout
@@ -218,9 +218,7 @@ class Solver:
     def weighted(self, curves: Curves) -> dict[str, tuple[Curve, ...]]:
         """Weigh the seconds as the window time does if nobody else costs anything."""
         return {
-            name: tuple(
-                c if weight == 1 else Curve(c.ranks, c.uses, c.seconds * weight, c.version) for c in curves[name]
-            )
+            name: tuple(c if weight == 1 else replace(c, seconds=c.seconds * weight) for c in curves[name])
             for name, weight in self.problem.schedule.weights.items()
         }
 
@@ -233,8 +231,9 @@ class Solver:
         return {name: (v, i + more[name][1]) for name, (v, i) in choice.items()}
 
     def _count(self, curves: Curves) -> int:
-        """Count the splits of all combinations of versions."""
-        return sum(_splits(curves, versions) for versions in product(*(range(len(own)) for own in curves.values())))
+        """Count the splits to compare, of all versions: the participant with the most counts gets what is left."""
+        sizes = product(*([len(curve.ranks) for curve in own] for own in curves.values()))
+        return sum(math.prod(each) // max(each) for each in sizes)
 
     def _search(self, curves: Curves, best: Best) -> tuple[float, str]:
         """Find the best splits; give the seconds that no other split is below, and why."""
@@ -255,7 +254,7 @@ class Solver:
                 multipliers = relaxation.multipliers if relaxation else None
                 share = _LISTED if best.count > 1 else _QUICK if self._quick else 1
                 left = int(MAXIMUM_BOXES * share) - boxes
-                more, reached = branch_and_bound(versions, own, self._layout, self._cuts, found, multipliers, left)
+                more, reached = Boxes(versions, own, self._layout, self._cuts, found, multipliers).search(left)
                 boxes, bound = boxes + more, min(bound, reached)
         for seconds, split in found.splits:
             best.add(seconds, tuple((v, int(kept[n][v][i])) for n, (v, i) in zip(curves, split, strict=True)))
@@ -284,9 +283,3 @@ class Solver:
             indices = np.array([i for _, i in choice.values()])
             found, seconds = descend(own, self._layout, objective, indices)
             best.add(seconds, tuple((v, int(i)) for (v, _), i in zip(choice.values(), found, strict=True)))
-
-
-def _splits(curves: Curves, versions: Sequence[int]) -> int:
-    """Count the splits to compare: the participant with the most counts gets what is left."""
-    sizes = [len(curves[name][v].ranks) for name, v in zip(curves, versions, strict=True)]
-    return math.prod(sizes) // max(sizes)

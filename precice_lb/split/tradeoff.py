@@ -14,8 +14,7 @@ from precice_lb.schedule import Schedule
 from precice_lb.schedule.named import Coupling
 from precice_lb.split.composition import best_of_every_budget, composition_of
 from precice_lb.split.constraints import Constraints
-from precice_lb.split.excluded import without_excluded
-from precice_lb.split.problem import Choice, Curves, Problem, Times, problem_of, split_of, uses_of
+from precice_lb.split.problem import Choice, Curves, Problem, Times, problem_of, split_of, uses_of, without_excluded
 from precice_lb.split.solve import Solver
 
 __all__ = ["TradeoffCurve", "TradeoffPoint", "tradeoff_curve"]
@@ -195,9 +194,7 @@ def _all_budgets(problem: Problem, curves: Curves) -> list[_Gapped] | None:
     if largest > _SWEPT or (composition := composition_of(schedule)) is None:
         return None
     weights = [schedule.weights[name] for name in problem.names]
-    seconds, choices = best_of_every_budget(composition, curves, weights, unit, largest)
-    shorter = np.flatnonzero(seconds < np.concatenate(([np.inf], seconds[:-1])))
-    return [(choices[at], 0.0) for at in shorter]
+    return [(choice, 0.0) for choice in best_of_every_budget(composition, curves, weights, unit, largest)]
 
 
 def _sweep(problem: Problem, curves: Curves) -> list[_Gapped]:

@@ -16,12 +16,16 @@ from scipy.stats import multivariate_normal
 from precice_lb.exceptions import ModelError
 from precice_lb.models import DEFAULT_LEARNER, LEARNERS, make_learner, model_from_dict
 from precice_lb.models.bayes import BayesRegressor
-from precice_lb.models.bayes_discrepancy import Discrepancy, bend, fourier_features, spectrum
-from precice_lb.models.bayes_likelihood import RankLikelihood, discrepancy_levels
-from precice_lb.models.bayes_prior import Prior, prior_sample
+from precice_lb.models.bayes_family import ONE_SIZE, Prior, Shapes, Sizes, prior_sample
+from precice_lb.models.bayes_likelihood import (
+    Discrepancy,
+    RankLikelihood,
+    bend,
+    discrepancy_levels,
+    fourier_features,
+    spectrum,
+)
 from precice_lb.models.bayes_sampler import mix, sample_posterior
-from precice_lb.models.bayes_shapes import Shapes
-from precice_lb.models.bayes_sizes import ONE_SIZE, Sizes
 
 Array = NDArray[np.float64]
 FAR = np.unique(np.geomspace(1, 1e6, 60).astype(int)).astype(float)
@@ -67,7 +71,7 @@ def test_the_marginal_likelihood_is_the_integral_over_scale_noise_and_discrepanc
     )
     features = featured(np.unique(ranks))
     shapes = np.array([[4.0, 2.0, 0.7], [4.0, 2.3, 0.8]])
-    exact = RankLikelihood(ranks, seconds, errors, 0.04, 0.6, straggling, features, Prior())(shapes)
+    exact = RankLikelihood(ranks, seconds, errors, (0.04, 0.6), straggling, features, Prior())(shapes)
     noises = np.exp(np.linspace(np.log(0.003), np.log(0.15), 40))
     scales = np.linspace(-1, 3, 4001)
     at = np.array([0, 1, 1, 2])
@@ -94,7 +98,7 @@ def test_scale_noise_and_discrepancy_are_drawn_from_what_is_left() -> None:
     planted = 0.1 * np.sin(np.log(RANKS))
     seconds = 3.0 * np.exp(np.tile(planted, 40) + 0.05 * rng.standard_normal(200))
     features = featured(RANKS)
-    likelihood = RankLikelihood(ranks, seconds, np.zeros(200), 0.04, 0.6, 0.02, features, Prior())
+    likelihood = RankLikelihood(ranks, seconds, np.zeros(200), (0.04, 0.6), 0.02, features, Prior())
     scale, noise, weights = likelihood.draw(np.ones((4000, 5)), rng)
     drawn = scale[:, None] + weights @ features.T
     np.testing.assert_allclose(drawn.mean(axis=0), np.log(3.0) + planted, atol=0.02)
@@ -141,7 +145,7 @@ def test_the_posterior_is_that_of_a_huge_weighted_sample_of_the_prior(straggling
     seconds = noisy(800 / RANKS + 0.5 + 0.05 * RANKS**0.5, 0.05, 3)
     at = np.array([12.0, 100.0, 512.0])
     z = prior_sample(150_000, ONE_SIZE)
-    likelihood = RankLikelihood(RANKS, seconds, np.zeros(5), 0.04, 1.0, straggling, featured(RANKS), Prior())
+    likelihood = RankLikelihood(RANKS, seconds, np.zeros(5), (0.04, 1.0), straggling, featured(RANKS), Prior())
     at_measured = Shapes(z, 128.0, NO_SIZES, Prior())(RANKS[:, None])
     log = likelihood(at_measured)
     weights = np.exp(log - log.max())
@@ -167,7 +171,7 @@ def test_the_posterior_is_that_of_a_huge_weighted_sample_of_the_prior(straggling
 )
 def test_whatever_was_measured_curves_are_positive_and_finite(rows: list[tuple[int, float]], seed: int) -> None:
     model = BayesRegressor(particles=64).fit([p for p, _ in rows], [y for _, y in rows])
-    curves = np.vstack([model.predict(FAR), model.sample(FAR, 20, seed), model.formula()(FAR)])
+    curves = np.vstack([model.predict(FAR), model.draw(20, seed)(FAR), model.formula()(FAR)])
     assert np.isfinite(curves).all()
     assert (curves > 0).all()
 
@@ -219,7 +223,7 @@ def test_a_solver_that_only_gets_slower_is_not_expected_to_scale() -> None:
 def test_a_single_measurement_means_nearly_ideal_scaling_with_a_wide_interval() -> None:
     model = BayesRegressor().fit([8], [1.0])
     assert model.predict([8])[0] == pytest.approx(1.0, rel=0.02)
-    assert 0.8 / 8 < np.median(model.sample([64], 512)) < 2 / 8
+    assert 0.8 / 8 < np.median(model.draw(512)([64])) < 2 / 8
     low, high = model.predict_interval([64])
     assert low[0] < 1.2 / 8 < high[0]
     assert high[0] > 1.3 * low[0]
@@ -338,11 +342,11 @@ def test_cheap_runs_on_a_small_mesh_inform_the_target() -> None:
 
 def test_the_same_seed_draws_the_same_curves_at_any_ranks() -> None:
     model = BayesRegressor().fit([8, 16, 32], [4.0, 2.2, 1.3])
-    full = model.sample([8, 16, 32, 64], 50, 3)
+    full = model.draw(50, 3)([8, 16, 32, 64])
     assert full.shape == (50, 4)
-    np.testing.assert_allclose(model.sample([[64]], 50, 3)[:, 0], full[:, 3])
-    assert not np.allclose(model.sample([64], 50, 4)[:, 0], full[:, 3])
-    assert model.sample([8], 2000).shape == (2000, 1)
+    np.testing.assert_allclose(model.draw(50, 3)([[64]])[:, 0], full[:, 3])
+    assert not np.allclose(model.draw(50, 4)([64])[:, 0], full[:, 3])
+    assert model.draw(2000)([8]).shape == (2000, 1)
     again = BayesRegressor().fit([8, 16, 32], [4.0, 2.2, 1.3])
     np.testing.assert_array_equal(again.predict(FAR), model.predict(FAR))
 
@@ -369,7 +373,7 @@ def test_json_gives_the_same_model_back() -> None:
         assert isinstance(again, BayesRegressor)
         assert again.noise == 0.02
         np.testing.assert_array_equal(again.predict(at), model.predict(at))
-        np.testing.assert_array_equal(again.sample(at, 10, 1), BayesRegressor.sample(again, at, 10, 1))
+        np.testing.assert_array_equal(again.draw(10, 1)(at), model.draw(10, 1)(at))
 
 
 @pytest.mark.parametrize(

@@ -11,10 +11,8 @@ from scipy.stats import multivariate_normal
 
 from precice_lb.models import model_from_dict
 from precice_lb.models.bayes import BayesRegressor
-from precice_lb.models.bayes_discrepancy import fourier_features, spectrum
-from precice_lb.models.bayes_likelihood import SizeLikelihood, discrepancy_levels
-from precice_lb.models.bayes_prior import Prior
-from precice_lb.models.bayes_sizes import Sizes
+from precice_lb.models.bayes_family import Prior, Sizes
+from precice_lb.models.bayes_likelihood import SizeLikelihood, discrepancy_levels, fourier_features, spectrum
 
 Array = NDArray[np.float64]
 ROWS = np.array([(p, n) for n in (1e4, 4e4, 16e4) for p in (8.0, 16, 32, 64, 128)])
@@ -40,7 +38,7 @@ def test_the_marginal_likelihood_is_that_of_the_covariance() -> None:
     seconds = 5.0 * np.exp(0.1 * rng.standard_normal(15))
     errors = 0.03 * seconds * rng.random(15)
     shapes = np.exp(0.1 * rng.standard_normal((2, 15)))
-    likelihood = SizeLikelihood(seconds, errors, 0.05, 1.0, values, Prior())
+    likelihood = SizeLikelihood(seconds, errors, (0.05, 1.0), values, Prior())
     scales = np.linspace(0, 3, 2001)
     total = np.zeros(2)
     relative = 1 + (errors / seconds / 0.05) ** 2
@@ -59,7 +57,7 @@ def test_discrepancies_are_drawn_from_what_the_measurements_leave() -> None:
     values, sizes = features()
     rng = np.random.default_rng(1)
     planted = 0.1 * values @ rng.standard_normal(values.shape[1])
-    likelihood = SizeLikelihood(7.0 * np.exp(planted), np.zeros(15), 0.004, 0.1, values, Prior())
+    likelihood = SizeLikelihood(7.0 * np.exp(planted), np.zeros(15), (0.004, 0.1), values, Prior())
     scale, _, weights = likelihood.draw(np.ones((500, 15)), rng)
     drawn = scale[:, None] + weights @ values.T
     np.testing.assert_allclose(drawn.mean(axis=0), np.log(7.0) + planted, atol=0.006)

@@ -14,9 +14,7 @@ from numpy.typing import NDArray
 
 from precice_lb.exceptions import ModelError
 from precice_lb.models import EQ_2_7_I, EQ_2_7_J
-from precice_lb.models.epmnf import EPMNFRegressor
-from precice_lb.models.epmnf_project import project
-from precice_lb.models.golden import NEIGHBOURS, golden_section, slope_order
+from precice_lb.models.epmnf import NEIGHBOURS, EPMNFRegressor, golden_section, project, slope_order
 
 Array = NDArray[np.float64]
 Terms = dict[tuple[tuple[float, float], ...], float]

@@ -56,7 +56,7 @@ def test_doubt_grows_away_from_the_measurements_and_shrinks_with_repeats() -> No
 def test_drawn_curves_have_the_quantiles_of_the_interval() -> None:
     model = GaussianProcessRegressor().fit(RANKS[:5], 1 + 30 / RANKS[:5])
     at = np.array([2.0, 12, 64, 300])
-    curves = model.sample(at, 3000, random_state=0)
+    curves = model.draw(3000, random_state=0)(at)
     low, high = model.predict_interval(at, 0.8)
     np.testing.assert_allclose(np.log(np.quantile(curves, [0.1, 0.9], axis=0)), np.log([low, high]), atol=0.05)
     np.testing.assert_allclose(np.log(np.median(curves, axis=0)), np.log(model.predict(at)), atol=0.03)

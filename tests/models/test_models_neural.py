@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import math
 
 import numpy as np
@@ -10,8 +11,9 @@ import pytest
 from numpy.typing import NDArray
 
 from precice_lb.exceptions import ModelError
-from precice_lb.models.losses import smape
-from precice_lb.models.neural import NetworkFormula, NeuralRegressor
+from precice_lb.models import model_from_dict
+from precice_lb.models.hypotheses import smape
+from precice_lb.models.neural import NeuralRegressor
 
 Array = NDArray[np.float64]
 RANKS = np.array([28.0, 56, 84, 112, 140, 196, 224, 294, 350, 420, 504])
@@ -58,8 +60,8 @@ def test_printers_and_json() -> None:
     assert r"N_k(\log_2(p), \log_2(x1))" in formula.latex()
     value = eval(formula.python(), {"math": math, "p": 12.0, "x1": 1.5})
     assert value == pytest.approx(model.predict([[12.0, 1.5]])[0], rel=1e-12)
-    again = NetworkFormula.from_weights(formula.weights())
-    np.testing.assert_array_equal(again(rows), formula(rows))
+    again = model_from_dict(json.loads(json.dumps(model.to_dict())))
+    np.testing.assert_array_equal(again.formula()(rows), formula(rows))
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 from precice_lb.exceptions import ModelError
 from precice_lb.models.interpolation import InterpolationRegressor, interpolated
-from precice_lb.models.piecewise import RULES, PiecewiseRegressor
-from precice_lb.models.piecewise_formula import PiecewiseFormula
+from precice_lb.models.piecewise import RULES, PiecewiseFormula, PiecewiseRegressor
 
 DATA = Path(__file__).parents[1] / "data"
 
@@ -121,6 +120,6 @@ def test_interpolation_is_that_of_numpy_at_common_or_own_ranks() -> None:
 def test_interpolated_measurements_are_straight_in_logarithms() -> None:
     model = InterpolationRegressor().fit([8, 8, 8, 32], [4.0, 4.0, 9.0, 1.0])
     np.testing.assert_allclose(model.predict([4, 8, 16, 32, 64]), [8.0, 4.0, 2.0, 1.0, 1.0])
-    curves = model.sample([4, 8, 16, 32, 64], 2000, 1) / model.predict([4, 8, 16, 32, 64])
+    curves = model.draw(2000, 1)([4, 8, 16, 32, 64]) / model.predict([4, 8, 16, 32, 64])
     np.testing.assert_allclose(np.log(curves).std(axis=0)[[0, 1, 3, 4]], model.errors_[[0, 0, 1, 1]], rtol=0.1)
     np.testing.assert_allclose(curves[:, 2] ** 2, curves[:, 1] * curves[:, 3])

@@ -59,7 +59,7 @@ def test_whatever_was_measured_curves_are_positive_finite_and_turn_at_most_once(
     rows: list[tuple[int, float]], seed: int
 ) -> None:
     model = ShapeRegressor().fit([p for p, _ in rows], [y for _, y in rows])
-    curves = np.vstack([model.predict(FAR), model.sample(FAR, 20, seed)])
+    curves = np.vstack([model.predict(FAR), model.draw(20, seed)(FAR)])
     assert np.isfinite(curves).all()
     assert (curves > 0).all()
     rising = np.diff(curves) > 1e-12 * curves[:, :1]
@@ -140,10 +140,10 @@ def test_a_solver_that_only_gets_slower_is_not_expected_to_scale() -> None:
 
 def test_the_same_seed_draws_the_same_curves_at_any_ranks() -> None:
     model = ShapeRegressor().fit([8, 16, 32], [4.0, 2.2, 1.3])
-    full = model.sample([8, 16, 32, 64], 50, 3)
+    full = model.draw(50, 3)([8, 16, 32, 64])
     assert full.shape == (50, 4)
-    np.testing.assert_allclose(model.sample([[64]], 50, 3)[:, 0], full[:, 3])
-    assert not np.allclose(model.sample([64], 50, 4)[:, 0], full[:, 3])
+    np.testing.assert_allclose(model.draw(50, 3)([[64]])[:, 0], full[:, 3])
+    assert not np.allclose(model.draw(50, 4)([64])[:, 0], full[:, 3])
     np.testing.assert_array_equal(model.predict_interval([64]), model.predict_interval([64]))
 
 
@@ -165,7 +165,7 @@ def test_json_gives_the_same_model_back() -> None:
     assert isinstance(again, ShapeRegressor)
     assert again.noise == 0.02
     np.testing.assert_array_equal(again.predict(FAR), model.predict(FAR))
-    np.testing.assert_array_equal(again.sample(FAR, 10, 1), model.sample(FAR, 10, 1))
+    np.testing.assert_array_equal(again.draw(10, 1)(FAR), model.draw(10, 1)(FAR))
 
 
 @pytest.mark.parametrize(

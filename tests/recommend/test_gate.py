@@ -17,7 +17,7 @@ from store_helpers import row, write_store
 
 from precice_lb.dataset import Measurements, load_runs, measurements_from_runs
 from precice_lb.exceptions import InternalError, ModelError
-from precice_lb.models.repeats import Points, measured_points, widened_errors
+from precice_lb.models.measurements import Points, measured_points, widened_errors
 from precice_lb.precice_xml import parse_configuration
 from precice_lb.recommend import Recommendation, recommend, recommend_split
 from precice_lb.recommend.api import require_sound

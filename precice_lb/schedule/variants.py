@@ -1,22 +1,111 @@
-"""Programs of all participants, each variant with its weight, evaluated for arrays of costs per time window."""
+"""Programs of all participants, each variant with its weight: of a configuration, and evaluated for arrays of costs.
+
+What a configuration leaves open, iterations and acceleration, is measured.
+"""
 
 from __future__ import annotations
 
+import math
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import product
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from precice_lb.exceptions import ScheduleError
+from precice_lb.precice_xml.records import Configuration, CouplingScheme
 from precice_lb.schedule.graph import EventGraph
-from precice_lb.schedule.program import Channel, Operation, Program
+from precice_lb.schedule.program import Channel, Operation, Program, check_supported, period_of, programs_of
 
-__all__ = ["Variants", "replay", "rows_of"]
+__all__ = ["Variants", "program_variants", "replay", "rows_of"]
 
 Floats = NDArray[np.float64]
 Cost = Callable[[int], Floats]
+
+
+def program_variants(
+    configuration: Configuration, iterations: Mapping[str, float], acceleration: Mapping[str, float]
+) -> tuple[list[tuple[float, dict[str, Program]]], str, dict[str, float], dict[str, int]]:
+    """Give what `precice_lb.schedule.Schedule` is made of: programs, description, iterations and windows."""
+    schemes = configuration.coupling_schemes
+    check_supported(configuration)
+    counts, parts = _iterations(configuration, iterations), _acceleration(configuration, acceleration)
+    variants = [(weight, programs_of(configuration, whole, parts)) for weight, whole in _whole_counts(counts)]
+    each = {
+        name: next((count for index, count in counts.items() if name in schemes[index].participants), 1.0)
+        for name in configuration.participants
+    }
+    windows = {name: len(steps) for name, steps in period_of(configuration).steps.items()}
+    text = "; ".join(_describe(scheme, counts.get(index)) for index, scheme in enumerate(schemes))
+    return variants, text, each, windows
+
+
+def _iterations(configuration: Configuration, given: Mapping[str, float]) -> dict[int, float]:
+    """Find the iterations per window of each implicit scheme, by its index."""
+    unknown = [name for name in given if name not in configuration.participants]
+    if unknown:
+        known = ", ".join(configuration.participants)
+        raise ScheduleError(f'{configuration.path}: expected iterations of {known}, found some of "{unknown[0]}"')
+    counts = {}
+    for index, scheme in enumerate(configuration.coupling_schemes):
+        if not scheme.is_implicit:
+            continue
+        values = [float(given[name]) for name in scheme.participants if name in given]
+        if values:
+            counts[index] = sum(values) / len(values)
+        elif not scheme.has_convergence_measure and scheme.max_iterations is not None:
+            counts[index] = float(scheme.max_iterations)
+        elif len(configuration.coupling_schemes) == 1:
+            counts[index] = 1.0
+        else:
+            raise ScheduleError(
+                f"{configuration.path}:{scheme.line}: expected the coupling iterations per time window of "
+                f"{' or '.join(scheme.participants)}, found none; several coupling schemes together need them"
+            )
+        if not 1 <= counts[index] < math.inf:
+            raise ScheduleError(
+                f"{configuration.path}:{scheme.line}: expected at least 1 coupling iteration per time window, "
+                f"found {counts[index]:g}"
+            )
+    return counts
+
+
+def _whole_counts(counts: Mapping[int, float]) -> Iterator[tuple[float, dict[int, int]]]:
+    """Whole numbers of iterations around each mean, with the weight of each choice; the weights sum to 1."""
+    choices = []
+    for count in counts.values():
+        low, share = math.floor(count), count - math.floor(count)
+        choices.append([(low, 1 - share), (low + 1, share)] if share else [(low, 1.0)])
+    for choice in product(*choices):
+        whole = {index: number for index, (number, _) in zip(counts, choice, strict=True)}
+        yield math.prod(share for _, share in choice), whole
+
+
+def _acceleration(configuration: Configuration, given: Mapping[str, float]) -> dict[str, float]:
+    """Keep the parts of those participants that accelerate, checked."""
+    accelerating = [_accelerates(scheme) for scheme in configuration.coupling_schemes]
+    parts = {name: float(part) for name, part in given.items() if name in accelerating}
+    for name, part in parts.items():
+        if not 0.0 <= part < 1.0:
+            raise ScheduleError(
+                f'{configuration.path}: expected the part of its compute seconds that "{name}" accelerates for as a '
+                f"number from 0 to below 1, found {part:g}"
+            )
+    return parts
+
+
+def _accelerates(scheme: CouplingScheme) -> str | None:
+    """Who accelerates: the second participant, or the controller (preCICE's ``doImplicitStep``)."""
+    if scheme.acceleration is None:
+        return None
+    return scheme.controller if scheme.kind == "multi" else scheme.participants[1]
+
+
+def _describe(scheme: CouplingScheme, iterations: float | None) -> str:
+    count = f" ({iterations:g} iterations)" if iterations is not None and iterations != 1 else ""
+    return f"{scheme.kind} {', '.join(scheme.participants)}{count}"
 
 
 class _Runner:
@@ -66,13 +155,8 @@ class _Runner:
         return moved
 
 
-def replay(
-    programs: Mapping[str, Program], costs: Mapping[str, Cost], windows: int, wanted: Sequence[int] | None = None
-) -> Floats:
-    """Completion time of windows when every window has costs of its own."""
-    wanted = range(windows) if wanted is None else wanted
-    if not len(wanted):
-        return np.zeros(0)
+def replay(programs: Mapping[str, Program], costs: Mapping[str, Cost], windows: int, wanted: Sequence[int]) -> Floats:
+    """Completion time of the wanted windows when every window has costs of its own."""
     total: Counter[Channel] = Counter()
     for program in programs.values():
         total.update(step.channel for step in program.initial if step.kind == "send" and step.channel)
@@ -124,8 +208,8 @@ class Variants:
 
     def ends(self, rows: Floats, shape: tuple[int, ...]) -> Floats:
         """Completion time of each window for costs of each, rows of a shape (..., windows)."""
-        columns = [row.reshape(shape) for row in (rows * self._per_iteration).T]
-        return self._replay([partial(_of_window, column) for column in columns], shape[-1], None)
+        columns = [partial(np.take, row.reshape(shape), axis=-1) for row in (rows * self._per_iteration).T]
+        return self._replay(columns, shape[-1], range(shape[-1]))
 
     def mean_seconds(self, rows: Floats, factors: Sequence[Floats], skip: int) -> Floats:
         """Mean seconds per window, shape (batch,), where costs vary by factors of each participant in each window."""
@@ -135,7 +219,7 @@ class Variants:
         ends = self._replay(scaled, windows + 1, [skip - 1, windows - 1] if skip else [windows - 1])
         return np.asarray((ends[:, -1] - ends[:, 0] if skip else ends[:, 0]) / (windows - skip), dtype=np.float64)
 
-    def _replay(self, costs: Sequence[Callable[[int], Floats]], windows: int, wanted: Sequence[int] | None) -> Floats:
+    def _replay(self, costs: Sequence[Callable[[int], Floats]], windows: int, wanted: Sequence[int]) -> Floats:
         named = dict(zip(self.names, costs, strict=True))
         return np.asarray(sum(w * replay(programs, named, windows, wanted) for w, programs, _ in self._variants))
 
@@ -150,10 +234,6 @@ def rows_of(names: Sequence[str], costs: Mapping[str, ArrayLike]) -> tuple[Float
         bad = names[int(np.argwhere(~(np.isfinite(rows) & (rows >= 0)))[0, 1])]
         raise ScheduleError(f'expected finite costs that are not negative, found others for "{bad}"')
     return rows, arrays[0].shape
-
-
-def _of_window(column: Floats, window: int) -> Floats:
-    return np.asarray(column[..., window])
 
 
 def _scaled(column: Floats, factors: Floats, window: int) -> Floats:
