@@ -29,9 +29,9 @@ from precice_lb.emulation import CostLaw
 from precice_lb.exceptions import DataError, StoreError
 from precice_lb.export.runs import exported_runs
 from precice_lb.ingest.profiling import enrich, import_profiling
+from precice_lb.ingest.profiling.enrich import WaitsTail
 from precice_lb.ingest.profiling.files import read_header
-from precice_lb.ingest.profiling.follow import ProfileTail, WaitsTail
-from precice_lb.ingest.profiling.ranks import profiled_participant
+from precice_lb.ingest.profiling.ranks import ProfileTail, profiled_participant
 from precice_lb.recommend import load_sources
 from precice_lb.record.recorder import flush_after
 from precice_lb.report.watch_view import watch_facts, watch_line

@@ -13,7 +13,7 @@ from precice_lb.ingest.profiling.database import DatabaseEvents
 from precice_lb.ingest.profiling.files import DATABASE, Header, read_header
 from precice_lb.ingest.profiling.nesting import Events, EventSource, FileEvents
 
-__all__ = ["CALL_DTYPE", "INITIALIZE_DTYPE", "CallReader", "Profile", "read_profile", "waited_ns"]
+__all__ = ["CALL_DTYPE", "INITIALIZE_DTYPE", "CallReader", "Profile", "profile_of", "read_profile", "waited_ns"]
 
 CALL_DTYPE = np.dtype(
     [
@@ -102,9 +102,13 @@ def read_profile(path: str | Path) -> Profile:
     DataError
         If it is no profiling file of preCICE, or is damaged other than by its end being missing.
     """
-    reader = CallReader(read_header(path))
-    calls = [rows for rows in reader if len(rows)]
-    return reader.profile(np.concatenate(calls) if calls else np.empty(0, dtype=CALL_DTYPE))
+    return profile_of(read_header(path))
+
+
+def profile_of(header: Header) -> Profile:
+    """Read what a profiling file, or a database, says of one rank."""
+    reader = CallReader(header)
+    return reader.profile(np.concatenate([np.empty(0, dtype=CALL_DTYPE), *reader]))
 
 
 class CallReader:
