@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from precice_lb.dataset import Measurements
 from precice_lb.exceptions import DataError
 from precice_lb.ingest.event_log import EventRun, participant_of, read_event_log
-from precice_lb.ingest.parameters import beside
+from precice_lb.ingest.files import beside
 from precice_lb.ingest.profiling.ranks import read_iterations_log
 from precice_lb.ingest.samples import Sample, join, steady_cost
 
