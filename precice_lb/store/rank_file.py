@@ -1,4 +1,4 @@
-"""The file of one rank that has ended, as HDF5, and reading that or its spool.
+"""The file of one rank that has ended, as HDF5; reading that or its spool, and following either while it is written.
 
 Written in memory, so that HDF5 never touches a file of a solver: a write that fails there ends the process.
 """
@@ -9,22 +9,27 @@ import contextlib
 import dataclasses
 import functools
 import json
+import os
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import h5py
 import numpy as np
+from numpy.typing import NDArray
 
 from precice_lb.exceptions import StoreError
 from precice_lb.store.metadata import METADATA, decode, encode, validate
 from precice_lb.store.records import RankStore, Tables
-from precice_lb.store.schema import FORMAT, FORMAT_VERSION, SPOOL_SUFFIX, SUFFIX, TABLES, UNITS
-from precice_lb.store.spool import read_spool
+from precice_lb.store.schema import ADVANCE_DTYPE, FORMAT, FORMAT_VERSION, SPOOL_SUFFIX, SUFFIX, TABLES, UNITS
+from precice_lb.store.spool import checked, read_blocks, read_spool, with_text
 
-__all__ = ["hdf5_image", "read_rank_file", "told_damage"]
+__all__ = ["StoreTail", "hdf5_image", "read_rank_file"]
 
 _ALWAYS = ("advances", "initialize")
 _TIMES = (*_ALWAYS, "sections", "section_names")
+# Clocks of file systems tick slowly: a file changed less long ago may change again without showing it.
+_SETTLED_SECONDS = 2.0
 
 
 def hdf5_image(store: RankStore) -> bytes:
@@ -62,7 +67,7 @@ def _tables(path: Path, names: Sequence[str]) -> Tables:
 
 def _read(path: Path, names: Sequence[str]) -> RankStore:
     """Read some tables; of a spool, all of them."""
-    with told_damage(path):
+    with _told_damage(path):
         hdf5 = path.with_suffix(SUFFIX)
         if path.suffix == SPOOL_SUFFIX and (path.exists() or not hdf5.exists()):
             store = read_spool(path)
@@ -94,7 +99,7 @@ def _of_hdf5(path: Path, hdf5: Path, names: Sequence[str]) -> RankStore:
 
 
 @contextlib.contextmanager
-def told_damage(path: Path) -> Iterator[None]:
+def _told_damage(path: Path) -> Iterator[None]:
     """Turn whatever a damaged or foreign file raises into one error with its name."""
     try:
         yield
@@ -130,3 +135,69 @@ def _check_format(path: Path, file: h5py.File) -> None:
                 f"{path}: expected columns {TABLES[name].names} in /{name}, found {file[name].dtype}; the file is "
                 "damaged"
             )
+
+
+class StoreTail:
+    """Reads the rows of ``advance`` of one rank's store as they appear; where a spool becomes HDF5, that is read on."""
+
+    def __init__(self, path: Path, most: int = 4096) -> None:
+        self.path = path
+        # Everything but the rows; None as long as the file could not be read.
+        self.head: RankStore | None = None
+        # How many were read, and whether the file had more: memory stays bounded where a long run is first seen.
+        self.rows, self.has_more, self._most = 0, False, most
+        # Why the last `read` failed: a file that is just being written to may fail once.
+        self.problem = ""
+        self._seen: tuple[Path, int, int] | None = None
+        # Bytes of the blocks of a spool that were read.
+        self._offset = 0
+
+    def read(self) -> NDArray[np.void]:
+        """Read what is new since the last call: nothing where the file cannot be read, which `problem` then says."""
+        nothing: NDArray[np.void] = np.empty(0, dtype=ADVANCE_DTYPE)
+        try:
+            if self.path.suffix == SPOOL_SUFFIX and not self.path.exists():
+                self.path = self.path.with_suffix(SUFFIX)
+            status = os.stat(self.path)
+            state = (self.path, status.st_mtime_ns, status.st_size)
+            if state == self._seen and not self.has_more:
+                return nothing
+            with _told_damage(self.path):
+                rows = self._of_spool() if self.path.suffix == SPOOL_SUFFIX else self._of_hdf5()
+        except (StoreError, OSError) as error:
+            self.problem = " ".join(str(error).split())
+            return nothing
+        self.problem = ""
+        self._seen = state if time.time() - status.st_mtime > _SETTLED_SECONDS else None
+        self.rows += len(rows)
+        # What a machine lost when it went down was never written.
+        return rows[rows["window"] > 0]
+
+    def _of_spool(self) -> NDArray[np.void]:
+        head, found = self.head, [np.empty(0, dtype=ADVANCE_DTYPE)]
+        with self.path.open("rb") as file:
+            file.seek(self._offset)
+            for name, array in read_blocks(file):
+                self._offset = file.tell()
+                if name == "advances":
+                    found.append(array)
+                elif name == "initialize":
+                    head = checked(head).having(initialize=array)
+                elif name not in TABLES:
+                    head = with_text(self.path, head, name, array)
+                self.has_more = sum(map(len, found)) >= self._most
+                if self.has_more:
+                    break
+            else:
+                self.has_more = False
+        rows = np.concatenate(found)
+        self.head = checked(head).having(advances=rows)
+        return rows
+
+    def _of_hdf5(self) -> NDArray[np.void]:
+        self.head = read_rank_file(self.path, ("initialize",))
+        with h5py.File(self.path, "r", locking=False) as file:
+            table = file["advances"]
+            rows: NDArray[np.void] = table[self.rows : self.rows + self._most]
+            self.has_more = self.rows + len(rows) < len(table)
+        return rows

@@ -37,9 +37,9 @@ from precice_lb.record.recorder import flush_after
 from precice_lb.report.watch_view import watch_facts, watch_line
 from precice_lb.store import rank_file
 from precice_lb.store.merge import merge_stores
+from precice_lb.store.rank_file import StoreTail
 from precice_lb.store.reader import find_stores, read_store
 from precice_lb.store.schema import INITIALIZE_DTYPE
-from precice_lb.store.tail import StoreTail
 from precice_lb.store.writer import StoreWriter
 from precice_lb.watch import Observer, Snapshot, watch_run
 from precice_lb.watch.snapshot import Rebalance, rebalance
