@@ -38,15 +38,7 @@ def sync(path: Path) -> None:
 
 
 def lock(path: Path, seconds: float = 0.0) -> IO[str]:
-    """Open a file and hold its lock until it is closed, however the process ends.
-
-    Raises
-    ------
-    BlockingIOError
-        If another process holds it for so many seconds.
-    OSError
-        If the file cannot be written, or its file system has no locks.
-    """
+    """Open a file and hold its lock until it is closed; `BlockingIOError` if another process does for so long."""
     deadline = time.monotonic() + seconds
     file = path.open("a+", encoding="utf-8")
     while True:

@@ -24,10 +24,11 @@ from precice_lb.store.records import RankStore, Tables
 from precice_lb.store.schema import ADVANCE_DTYPE, FORMAT, FORMAT_VERSION, SPOOL_SUFFIX, SUFFIX, TABLES, UNITS
 from precice_lb.store.spool import checked, read_blocks, read_spool, with_text
 
-__all__ = ["StoreTail", "hdf5_image", "read_rank_file"]
+__all__ = ["StoreTail", "hdf5_image", "read_rank_file", "told_damage"]
 
 _ALWAYS = ("advances", "initialize")
 _TIMES = (*_ALWAYS, "sections", "section_names")
+_FOREIGN = "leave it out, or import it first if it holds measurements of another format (precice-lb import --help)"
 # Clocks of file systems tick slowly: a file changed less long ago may change again without showing it.
 _SETTLED_SECONDS = 2.0
 
@@ -67,7 +68,7 @@ def _tables(path: Path, names: Sequence[str]) -> Tables:
 
 def _read(path: Path, names: Sequence[str]) -> RankStore:
     """Read some tables; of a spool, all of them."""
-    with _told_damage(path):
+    with told_damage(path):
         hdf5 = path.with_suffix(SUFFIX)
         if path.suffix == SPOOL_SUFFIX and (path.exists() or not hdf5.exists()):
             store = read_spool(path)
@@ -99,20 +100,24 @@ def _of_hdf5(path: Path, hdf5: Path, names: Sequence[str]) -> RankStore:
 
 
 @contextlib.contextmanager
-def _told_damage(path: Path) -> Iterator[None]:
-    """Turn whatever a damaged or foreign file raises into one error with its name."""
+def told_damage(
+    path: Path,
+    expected: str = "a store written by precice_lb",
+    remedy: str = _FOREIGN,
+    remedy_within: str = "leave the file out, or copy it anew where it was damaged",
+) -> Iterator[None]:
+    """Turn whatever a foreign file raises, or one that is damaged within, into one error with its name and a remedy."""
     try:
         yield
     except (OSError, KeyError, RuntimeError, TypeError, ValueError) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise StoreError(
-            f"{path}: expected a store written by precice_lb, found a file that cannot be read as one ({reason}); "
-            "leave it out, or import it first if it holds measurements of another format (precice-lb import --help)"
+            f"{path}: expected {expected}, found a file that cannot be read as one ({reason}); {remedy}"
         ) from error
     except StoreError as error:
         if str(error).startswith(str(path)):
             raise
-        raise StoreError(f"{path}: {error}; leave the file out, or copy it anew where it was damaged") from error
+        raise StoreError(f"{path}: {error}; {remedy_within}") from error
 
 
 def _check_format(path: Path, file: h5py.File) -> None:
@@ -162,7 +167,7 @@ class StoreTail:
             state = (self.path, status.st_mtime_ns, status.st_size)
             if state == self._seen and not self.has_more:
                 return nothing
-            with _told_damage(self.path):
+            with told_damage(self.path):
                 rows = self._of_spool() if self.path.suffix == SPOOL_SUFFIX else self._of_hdf5()
         except (StoreError, OSError) as error:
             self.problem = " ".join(str(error).split())

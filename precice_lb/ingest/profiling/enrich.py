@@ -238,7 +238,7 @@ class WaitsTail:
             self._reader = CallReader(header)
         self._calls = np.concatenate([self._calls, *self._reader])
         self.metadata["timing_source"] = f"precice-profiling {self._reader.header.mode}"
-        self.metadata |= self._case.receiving(self._store.metadata["participant"], self._reader.mesh_sizes)
+        self.metadata |= self._case.receiving(self._store.metadata["participant"], self._reader.events.mesh_sizes)
 
     def _align(self) -> None:
         """Find, once, which row belongs to which call; what comes before is given up."""

@@ -220,7 +220,7 @@ class ProfileTail:
             self.problem = str(error)
             return np.empty(0, dtype=ADVANCE_DTYPE)
         metadata = dict(self.head.metadata)
-        metadata |= self._participant.case.receiving(metadata["participant"], self._reader.mesh_sizes)
+        metadata |= self._participant.case.receiving(metadata["participant"], self._reader.events.mesh_sizes)
         events = self._reader.events
         if self._reader.profile(self._calls[:0]).finalized:
             ended = self._reader.header.unix_us + events.last_us

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -130,11 +131,6 @@ class CallReader:
                 self.initialize = self._initialize.take(events, self.events.paths)[:1]
             yield self._advance.take(events, self.events.paths)
 
-    @property
-    def mesh_sizes(self) -> dict[str, int]:
-        """Local vertices of the meshes that the rank provides, as far as read."""
-        return self.events.mesh_sizes
-
     def profile(self, calls: NDArray[np.void]) -> Profile:
         """Everything the file says."""
         source = self.events
@@ -188,10 +184,13 @@ class _Accounts:
         return rows[:-1]
 
 
-def _counts(outer: str, coupling: str) -> dict[str, Callable[[tuple[str, ...]], int]]:
+_Count: TypeAlias = Callable[[tuple[str, ...]], int]
+
+
+def _counts(outer: str, coupling: str) -> dict[str, _Count]:
     """Say what an event within a call counts, by its place in the nesting; ``coupling`` encloses what has no event."""
 
-    def within(names: frozenset[str]) -> Callable[[tuple[str, ...]], int]:
+    def within(names: frozenset[str]) -> _Count:
         return lambda path: len(path) > 1 and path[0] == outer and path[-1] in names
 
     return {
@@ -203,7 +202,7 @@ def _counts(outer: str, coupling: str) -> dict[str, Callable[[tuple[str, ...]], 
     }
 
 
-_COUNTS = {
+_COUNTS: dict[str, dict[str, _Count]] = {
     "advance": {
         **_counts("advance", "advanceCoupling"),
         "solve_us": lambda path: path == ("solver.advance",),
