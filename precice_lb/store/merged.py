@@ -145,8 +145,8 @@ class MergedStore:
             return {
                 **meshes.arrays(),
                 "meshes": meshes.rows[first:last],
-                "coordinates": self._part("coordinates", meshes.coordinate_starts, first, last),
-                "cells": self._part("cells", meshes.cell_starts, first, last),
+                "coordinates": self._file["coordinates"][slice(*meshes.coordinate_starts[[first, last]])],
+                "cells": self._file["cells"][slice(*meshes.cell_starts[[first, last]])],
             }
 
     def meshes(self) -> RecordedMeshes:
@@ -166,10 +166,6 @@ class MergedStore:
                     item[chunk]
 
         self._file.visititems(read)
-
-    def _part(self, name: str, starts: NDArray[np.int64], first: int, last: int) -> NDArray[Any]:
-        values: NDArray[Any] = self._file[name][starts[first] : starts[last]]
-        return values
 
     @contextmanager
     def _told_damage(self) -> Iterator[None]:

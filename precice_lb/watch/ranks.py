@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 from precice_lb.dataset.participants import participant_times
 from precice_lb.ingest.profiling.enrich import WaitsTail
 from precice_lb.ingest.profiling.ranks import ProfileTail
-from precice_lb.store.merge import writing_problem
-from precice_lb.store.rank_file import StoreTail
+from precice_lb.store.rank_file import StoreTail, writing_problem
 from precice_lb.store.records import RankStore
 from precice_lb.store.schema import ADVANCE_DTYPE, NOT_MEASURED
 
