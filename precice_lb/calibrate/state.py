@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import hashlib
 import json
 import os
@@ -21,6 +20,7 @@ from precice_lb.calibrate.sections import MachineSection
 from precice_lb.exceptions import CalibrationError
 from precice_lb.recommend import Machine
 from precice_lb.split import Constraints
+from precice_lb.store.files import lock
 
 __all__ = ["FAILURES", "PREPARED", "CampaignState", "RunRecord", "Settings", "campaign_lock", "identity_hash", "spent"]
 
@@ -204,18 +204,15 @@ def campaign_lock(directory: Path) -> Iterator[None]:
     """Hold the campaign's directory; the lock ends with the process, so that a kill leaves none behind."""
     path = directory / LOCK_FILE
     try:
-        file = path.open("a+", encoding="utf-8")
+        file = lock(path)
+    except BlockingIOError:
+        holder = path.read_text(encoding="utf-8").strip() or "unknown process"
+        raise CalibrationError(
+            f"{directory}: another campaign runs here ({holder}): wait for it, or use another directory"
+        ) from None
     except OSError as error:
         raise CalibrationError(f"{directory}: the campaign's directory cannot be written: {error}") from error
     with file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            file.seek(0)
-            holder = file.read().strip() or "unknown process"
-            raise CalibrationError(
-                f"{directory}: another campaign runs here ({holder}): wait for it, or use another directory"
-            ) from None
         file.truncate(0)
         file.write(f"process {os.getpid()} on {socket.gethostname()}")
         file.flush()

@@ -42,7 +42,7 @@ class ParticipantTimes:
     receiving: NDArray[np.bool_]
     # Whether each wait, from the one in ``initialize`` on, is for the data of the iteration after the call.
     second: bool
-    # Median seconds per iteration that counted as overhead at first and were waiting (`coupling`).
+    # Median seconds per iteration that counted as overhead at first and were waiting (`precice_lb.dataset.runs`).
     hidden: float = 0.0
 
     @property

@@ -24,26 +24,16 @@ _BLOCK_VALUES = 1 << 20
 
 @dataclass(frozen=True, eq=False)
 class Layout:
-    """Which rows count, and which coupling iteration and time window each belongs to.
+    """Which rows count, and which coupling iteration and time window each belongs to."""
 
-    Attributes
-    ----------
-    windows : ndarray of int64, shape (W,)
-        Time windows that all recorded ranks completed, rising.
-    window_starts : ndarray, shape (W,)
-        Index of the first iteration of each window, among all G iterations of all windows.
-    iteration_starts : ndarray, shape (G,)
-        Index of the first row of each iteration.
-    iteration_numbers : ndarray, shape (G,)
-        Number of each iteration in its window, from 1.
-    rows : int
-        Rows per rank.
-    """
-
+    # Time windows that all recorded ranks completed, rising, shape (W,).
     windows: NDArray[np.int64]
+    # Index of the first iteration of each window, shape (W,), among all G iterations of all windows.
     window_starts: NDArray[np.intp]
+    # Index of the first row of each iteration, and its number in its window, from 1, shape (G,).
     iteration_starts: NDArray[np.intp]
     iteration_numbers: NDArray[np.int64]
+    # Rows per rank.
     rows: int
 
     @property

@@ -11,14 +11,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from configparser import ConfigParser, SectionProxy
+from configparser import ConfigParser
 from pathlib import Path
 
 from precice_lb.dataset import Measurements
 from precice_lb.exceptions import DataError
 from precice_lb.ingest.events import read_events
-from precice_lb.ingest.files import whole_number
-from precice_lb.ingest.parameters import parse_ini, read_mesh_elements, read_parameters
+from precice_lb.ingest.files import beside, count_of, parse_ini
 from precice_lb.ingest.samples import Sample, join
 from precice_lb.ingest.timeinfo import read_timeinfo
 
@@ -70,7 +69,10 @@ def read_case(path: Path, *, windows: int | None = None, **events: int | None) -
         found = []
         for name in case.sections():
             section = case[name]
-            extra = _parameters(folder, name, section, case.sections())
+            header, ini = (
+                _file(folder, section[key]) if key in section else None for key in ("mesh_header", "additional")
+            )
+            extra = beside(header, ini, name, case.sections())
             if inputs is not None and len(extra) + 1 < inputs:
                 raise DataError(
                     f"{folder}: expected d = {inputs} inputs, found the ranks and {', '.join(extra) or 'nothing'}; "
@@ -102,19 +104,7 @@ def _checked(file: Path, case: ConfigParser) -> int | None:
             found = "both" if "events" in section else "neither"
             raise DataError(f"{file}, [{name}]: expected either events=FILE or timeinfo=FILE, found {found}")
     text = case.defaults().get("d")
-    inputs = whole_number(text) if text is not None else None
-    if text is not None and (inputs is None or inputs < 1):
-        raise DataError(f"{file}, [DEFAULT]: expected a whole number of inputs d of at least 1, found {text!r}")
-    return inputs
-
-
-def _parameters(folder: Path, name: str, section: SectionProxy, names: Sequence[str]) -> dict[str, float | str]:
-    found: dict[str, float | str] = {}
-    if "mesh_header" in section:
-        found["nElems"] = float(read_mesh_elements(_file(folder, section["mesh_header"])))
-    if "additional" in section:
-        found |= read_parameters(_file(folder, section["additional"]), name, names)
-    return found
+    return None if text is None else count_of(text, f"{file}, [DEFAULT]", "a whole number of inputs d")
 
 
 def _file(folder: Path, name: str) -> Path:

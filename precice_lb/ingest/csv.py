@@ -11,7 +11,7 @@ from typing import IO, Any
 
 from precice_lb.dataset import Measurements
 from precice_lb.exceptions import DataError
-from precice_lb.ingest.files import one_line, whole_number
+from precice_lb.ingest.files import finite, one_line, whole_number
 from precice_lb.ingest.samples import COLUMNS, OPTIONAL_COLUMNS, Sample, join
 
 __all__ = ["import_files", "read_csv", "read_frame", "write_csv"]
@@ -131,7 +131,8 @@ def _checked(source: str, header: list[str], lines: _Lines, place: str = "line",
 def _parsed(source: str, file: IO[str]) -> tuple[list[str], _Lines]:
     """Read header and rows, each with its line; what a spreadsheet leaves empty at the end of every row is cut off."""
     # Texts below may contain any of them, so only the header decides.
-    delimiter = _delimiter(next((line for line in file if line.strip()), ""))
+    header_line = next((line for line in file if line.strip()), "")
+    delimiter = max(_DELIMITERS, key=header_line.count)
     file.seek(0)
     reader = csv.reader(file, delimiter=delimiter, skipinitialspace=True, strict=True)
     lines = [(reader.line_num, [cell.strip() for cell in row]) for row in reader if any(map(str.strip, row))]
@@ -144,11 +145,6 @@ def _parsed(source: str, file: IO[str]) -> tuple[list[str], _Lines]:
     header = [name.lower() if name.lower() in (*COLUMNS, *OPTIONAL_COLUMNS) else name for name in names]
     _check_header(f"{source}, line {number}", header)
     return header, rows
-
-
-def _delimiter(header: str) -> str:
-    """Choose the delimiter that splits the header into most cells, a comma if none does."""
-    return max(_DELIMITERS, key=header.count)
 
 
 def _check_header(where: str, header: list[str]) -> None:
@@ -166,11 +162,8 @@ def _check_header(where: str, header: list[str]) -> None:
 
 
 def _number(where: str, column: str, text: str, wanted: str, right: Callable[[float], bool]) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not (math.isfinite(value) and right(value)):
+    value = finite(text)
+    if value is None or not right(value):
         remedy = "; write a decimal point" if "," in text else ""
         raise DataError(f"{where}: expected {wanted} in column {column}, found {text!r}{remedy}")
     return value

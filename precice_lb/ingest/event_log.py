@@ -23,12 +23,15 @@ from numpy.typing import NDArray
 from precice_lb.exceptions import DataError
 from precice_lb.ingest.files import one_line, read_text, whole_number
 
-__all__ = ["EventRun", "participant_of", "read_event_log"]
+__all__ = ["LOG_NAME", "EventRun", "read_event_log"]
 
 _WHAT = "an event log of preCICE 1.3 to 2.5"
-_NAME = re.compile(r"precice-(.+)-events\.(?:log|json)$")
+LOG_NAME = re.compile(r"precice-(?P<participant>.+)-events\.(?:log|json)$")
+"""How preCICE names the log."""
+
 _HEADER = ["RunTimestamp", "RunName", "Name", "Rank", "Timestamp", "State"]
 _TOTALS = ("Timestamp", "Rank", "Name", "Count", "Total")
+_CUT_SHORT = "was the file cut short or edited?"
 _STATES = _STOPPED, _STARTED, _PAUSED = 0, 1, 2
 
 _Changes = dict[int, dict[str, list[tuple[int, int]]]]
@@ -48,12 +51,6 @@ class EventRun:
     ranks: list[dict[str, NDArray[np.int64]]]
 
 
-def participant_of(path: Path) -> str | None:
-    """Take the participant from the name that preCICE gives its log; None if the file has another one."""
-    match = _NAME.match(path.name)
-    return match[1] if match else None
-
-
 def read_event_log(path: Path) -> list[EventRun]:
     """Read the runs of an event log, CSV or JSON, in the order of the file."""
     text = read_text(path, _WHAT)
@@ -71,9 +68,6 @@ def read_event_log(path: Path) -> list[EventRun]:
         ]
         found.append(EventRun(where, name, ranks))
     return found
-
-
-_CUT_SHORT = "was the file cut short or edited?"
 
 
 def _from_csv(path: Path, text: str) -> dict[str, _Changes]:
@@ -137,27 +131,15 @@ def _from_json(path: Path, text: str) -> dict[str, _Changes]:
             _refuse(path, f'a list "StateChanges" for rank {rank}', states)
         events = changes.setdefault(rank, {})
         for change in states:
-            name, time, state = _change(path, rank, change)
+            given: Any = change if isinstance(change, dict) else {}
+            name, time, state = (given.get(key) for key in ("Name", "Timestamp", "State"))
+            # A bool is an int to Python, and none to the log.
+            is_whole = type(time) is int and type(state) is int and abs(time) < 2**53
+            if not (isinstance(name, str) and is_whole and state in _STATES):
+                wanted = "Name, Timestamp (whole milliseconds) and State (0, 1 or 2)"
+                _refuse(path, f'{wanted} in "StateChanges" of rank {rank}', change)
             events.setdefault(name, []).append((time, state))
     return {" ".join(str(document.get(key, "")) for key in ("Initialized", "Name")).strip(): changes}
-
-
-def _change(path: Path, rank: int, change: Any) -> tuple[str, int, int]:
-    """Check one state change."""
-    if isinstance(change, dict):
-        name, time, state = (change.get(key) for key in ("Name", "Timestamp", "State"))
-        # A bool is an int to Python, and none to the log.
-        if (
-            isinstance(name, str)
-            and type(time) is int
-            and type(state) is int
-            and abs(time) < 2**53
-            and state in _STATES
-        ):
-            return name, time, state
-    _refuse(
-        path, f'Name, Timestamp (whole milliseconds) and State (0, 1 or 2) in "StateChanges" of rank {rank}', change
-    )
 
 
 def _refuse(path: Path, expected: str, found: object) -> NoReturn:

@@ -17,15 +17,16 @@ from numpy.typing import NDArray
 
 from precice_lb.dataset import Measurements
 from precice_lb.exceptions import DataError
-from precice_lb.ingest.event_log import EventRun, participant_of, read_event_log
-from precice_lb.ingest.parameters import beside
-from precice_lb.ingest.profiling.windows import read_iterations_log
+from precice_lb.ingest.event_log import LOG_NAME, EventRun, read_event_log
+from precice_lb.ingest.files import beside
+from precice_lb.ingest.profiling.ranks import read_iterations_log
 from precice_lb.ingest.samples import Sample, join, steady_cost
 
 __all__ = ["import_files", "read_events"]
 
 _WORK = ("advance/map.", "advance/cpl.")
 _RECEIVE = "advance/m2n.receiveData"
+_NONE = np.zeros((0, 2), dtype=np.int64)
 
 
 def import_files(
@@ -70,7 +71,8 @@ def import_files(
     samples: list[Sample] = []
     seen: dict[tuple[str, str, int], str] = {}
     for path in paths:
-        name = participant or participant_of(path)
+        match = LOG_NAME.match(path.name)
+        name = participant or (match and match["participant"])
         if not name:
             raise DataError(
                 f"{path}: expected the name of the participant, found none; give it, or name the file as preCICE does"
@@ -139,9 +141,6 @@ def _advance_costs(run: EventRun, every_rank: bool) -> NDArray[np.float64]:
                 f"{len(cost)} of rank {rank}; was the file cut short?"
             )
     return np.asarray(np.max([cost for cost, used in zip(costs, chosen, strict=True) if used], axis=0))
-
-
-_NONE = np.zeros((0, 2), dtype=np.int64)
 
 
 def _rank_costs(run: EventRun, rank: int) -> NDArray[np.float64]:

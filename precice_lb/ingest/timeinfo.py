@@ -7,15 +7,13 @@ as J. L. Schröder (MSc thesis, Stuttgart 2019, section 4.2.2) describes them, r
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Sequence
 from pathlib import Path
 
 from precice_lb.dataset import Measurements
 from precice_lb.exceptions import DataError
-from precice_lb.ingest.files import read_text, whole_number
-from precice_lb.ingest.parameters import beside
+from precice_lb.ingest.files import beside, count_of, finite, read_text
 from precice_lb.ingest.samples import Sample, join
 
 __all__ = ["import_files", "read_timeinfo"]
@@ -78,11 +76,8 @@ def read_timeinfo(
             f"{path}: expected a timer table that begins with 'Timings for a run on N processes', found no such line; "
             "give the file that the solver's table timer = { file = ... } names"
         )
-    start, ranks = title[0], whole_number(title[1][1])
-    if ranks is None or ranks < 1:
-        raise DataError(
-            f"{path}, line {start + 1}: expected a whole number of processes of at least 1, found {title[1][1]!r}"
-        )
+    start, processes = title[0], title[1][1]
+    ranks = count_of(processes, f"{path}, line {start + 1}", "a whole number of processes")
     seconds = _maximum(path, lines, start + 1, _LOOP)
     if seconds is None or seconds <= 0:
         found = "none" if seconds is None else f"{seconds:g}"
@@ -124,10 +119,7 @@ def _detailed(path: Path) -> float:
 
 
 def _seconds(path: Path, number: int, text: str) -> float:
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = math.nan
-    if not (math.isfinite(seconds) and seconds >= 0):
+    seconds = finite(text)
+    if seconds is None or seconds < 0:
         raise DataError(f"{path}, line {number}: expected seconds of at least 0, found {text!r}")
     return seconds

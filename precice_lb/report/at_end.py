@@ -7,12 +7,12 @@ that the work is done.
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
+from typing import IO
 
 from precice_lb.dataset import load_runs, measurements_from_runs
 from precice_lb.exceptions import DataError, StoreError
@@ -21,6 +21,7 @@ from precice_lb.recommend import recommend
 from precice_lb.report.documents import JSON_NAME, write_documents
 from precice_lb.report.partners import write_partners_beside
 from precice_lb.schedule import Schedule
+from precice_lb.store.files import lock
 from precice_lb.store.reader import RankStore, distinct_ranks, find_stores, group_ranks, group_runs, read_store
 from precice_lb.store.records import Complete
 from precice_lb.watch.run import stated_parameters
@@ -51,11 +52,12 @@ def recommend_at_end(
     if finished != set(configuration.participants):
         return []
     case_directory.mkdir(parents=True, exist_ok=True)
-    with _lock(case_directory / _LOCK_NAME) as lock:
+    done = case_directory / _LOCK_NAME
+    with _lock(done):
         runs = load_runs([case_directory, store], complete=complete)
         runs = [each for each in runs if each.case == own[0].metadata["case"]]
         state = _state(run)
-        if lock.read_text() == state and (case_directory / JSON_NAME).exists():
+        if done.read_text() == state and (case_directory / JSON_NAME).exists():
             return []
         measurements = measurements_from_runs(runs)
         schedule = Schedule.from_config(configuration, measurements.iterations, measurements.overhead)
@@ -65,7 +67,7 @@ def recommend_at_end(
         recommendation = recommend(measurements, total, schedule=schedule, parameters=case)
         written = write_documents(recommendation, case_directory)
         written += write_partners_beside([store], recommendation.split, case_directory)
-        lock.write_text(state)
+        done.write_text(state)
     return written
 
 
@@ -124,20 +126,12 @@ def _state(run: Sequence[Sequence[RankStore]]) -> str:
     return hashlib.sha256(repr(files).encode()).hexdigest()
 
 
-@contextmanager
-def _lock(path: Path) -> Iterator[Path]:
+def _lock(path: Path) -> IO[str]:
     """Hold the lock; the system frees it when the process ends, however it ends."""
-    deadline = time.monotonic() + _LOCK_SECONDS
-    with path.open("a") as file:
-        while True:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                if time.monotonic() > deadline:
-                    raise DataError(
-                        f"{path}: expected the lock to be free within {_LOCK_SECONDS:g} s, found it held; "
-                        "run precice-lb recommend instead"
-                    ) from None
-                time.sleep(0.1)
-        yield path
+    try:
+        return lock(path, _LOCK_SECONDS)
+    except BlockingIOError:
+        raise DataError(
+            f"{path}: expected the lock to be free within {_LOCK_SECONDS:g} s, found it held; "
+            "run precice-lb recommend instead"
+        ) from None

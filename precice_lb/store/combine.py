@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,7 +12,7 @@ import h5py
 import numpy as np
 from numpy.typing import NDArray
 
-from precice_lb.store.files import DraftFile, sync
+from precice_lb.store.files import sync
 from precice_lb.store.merged import FORMAT, FORMAT_VERSION, RANK_DTYPE
 from precice_lb.store.metadata import encode, validate
 from precice_lb.store.records import MESH_TABLES, RankStore, RecordedMeshes
@@ -24,7 +25,7 @@ from precice_lb.store.schema import (
     UNITS,
 )
 
-__all__ = ["MergedWriter"]
+__all__ = ["DraftFile", "MergedWriter"]
 
 # Small, and each chunk with a checksum that every reader sees to.
 _PACKING: dict[str, Any] = {"compression": "gzip", "compression_opts": 1, "shuffle": True, "fletcher32": True}
@@ -198,3 +199,44 @@ def _write(dataset: h5py.Dataset, first: int, values: Sequence[NDArray[Any]]) ->
         row[: len(column)] = column
     dataset.resize((first + len(values), max(dataset.shape[1], width)))
     dataset[first : first + len(values), :width] = block
+
+
+class DraftFile(io.FileIO):
+    """A file for h5py's file-object driver, which never fails; it must not exist.
+
+    HDF5 cannot get rid of a file it can no longer write: flushing and closing fail again and again, and the process
+    crashes when the library is unloaded (HDF5 2.0, disk full: segmentation fault). Here the first error is kept instead
+    of raised.
+    """
+
+    # The first error of a write; nothing that is written after it counts.
+    failure: OSError | None = None
+
+    def __init__(self, path: str) -> None:
+        super().__init__(path, "xb+")
+
+    def write(self, data: memoryview) -> int:  # type: ignore[override]
+        """Write all of the data, unless a write has failed."""
+        view = memoryview(data).cast("B")
+        while view and self.failure is None:
+            try:
+                view = view[super().write(view) :]
+            except OSError as error:
+                self.failure = error
+        return len(data)
+
+    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
+        """Read; what was never written reads as zeros."""
+        view = memoryview(buffer).cast("B")
+        count = super().readinto(view) or 0
+        view[count:] = bytes(len(view) - count)
+        return len(view)
+
+    def truncate(self, size: int | None = None) -> int:
+        """Set the length, unless a write has failed."""
+        if self.failure is None:
+            try:
+                return super().truncate(size)
+            except OSError as error:
+                self.failure = error
+        return size or 0

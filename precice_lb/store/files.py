@@ -1,13 +1,15 @@
-"""Writing a file: bringing it to the disk, and giving it its name once complete, so that nobody sees a part of it."""
+"""Files that several processes share: given their names once complete and on the disk, and locked by one at a time."""
 
 from __future__ import annotations
 
 import contextlib
-import io
+import fcntl
 import os
+import time
 from pathlib import Path
+from typing import IO
 
-__all__ = ["DraftFile", "publish", "sync"]
+__all__ = ["lock", "publish", "sync"]
 
 
 def publish(draft: Path, target: Path) -> bool:
@@ -35,42 +37,17 @@ def sync(path: Path) -> None:
             os.close(descriptor)
 
 
-class DraftFile(io.FileIO):
-    """A file for h5py's file-object driver, which never fails; it must not exist.
-
-    HDF5 cannot get rid of a file it can no longer write: flushing and closing fail again and again, and the process
-    crashes when the library is unloaded (HDF5 2.0, disk full: segmentation fault). Here the first error is kept instead
-    of raised.
-    """
-
-    # The first error of a write; nothing that is written after it counts.
-    failure: OSError | None = None
-
-    def __init__(self, path: str) -> None:
-        super().__init__(path, "xb+")
-
-    def write(self, data: memoryview) -> int:  # type: ignore[override]
-        """Write all of the data, unless a write has failed."""
-        view = memoryview(data).cast("B")
-        while view and self.failure is None:
-            try:
-                view = view[super().write(view) :]
-            except OSError as error:
-                self.failure = error
-        return len(data)
-
-    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
-        """Read; what was never written reads as zeros."""
-        view = memoryview(buffer).cast("B")
-        count = super().readinto(view) or 0
-        view[count:] = bytes(len(view) - count)
-        return len(view)
-
-    def truncate(self, size: int | None = None) -> int:
-        """Set the length, unless a write has failed."""
-        if self.failure is None:
-            try:
-                return super().truncate(size)
-            except OSError as error:
-                self.failure = error
-        return size or 0
+def lock(path: Path, seconds: float = 0.0) -> IO[str]:
+    """Open a file and hold its lock until it is closed; `BlockingIOError` if another process does for so long."""
+    deadline = time.monotonic() + seconds
+    file = path.open("a+", encoding="utf-8")
+    while True:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            if not isinstance(error, BlockingIOError) or time.monotonic() >= deadline:
+                file.close()
+                raise
+            time.sleep(0.1)
+        else:
+            return file

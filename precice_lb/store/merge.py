@@ -10,19 +10,17 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import fcntl
 import os
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TypeAlias
+from typing import IO, TypeAlias
 
 from precice_lb.exceptions import StoreError
 from precice_lb.store.combine import MergedWriter
-from precice_lb.store.files import publish, sync
-from precice_lb.store.liveness import writing_problem
+from precice_lb.store.files import lock, publish, sync
 from precice_lb.store.merged import MergedStore
-from precice_lb.store.rank_file import read_rank_file
+from precice_lb.store.rank_file import read_rank_file, writing_problem
 from precice_lb.store.reader import distinct_ranks, find_stores, group_ranks, holds
 from precice_lb.store.records import Complete, RankStore
 from precice_lb.store.schema import MERGED_SUFFIX, TABLES, merged_filename, store_directory
@@ -73,8 +71,8 @@ def merge_stores(
     refused: list[str] = []
     for place, files in places.items():
         try:
-            with _lock(place) as locked:
-                if locked:
+            with _lock(place) as held:
+                if held is not None:
                     _sweep(place)
                 _merge_directory(place, files, complete, remove, force, merged, refused)
         except StoreError as error:
@@ -227,20 +225,15 @@ def _sweep(place: Path) -> None:
                 path.unlink()
 
 
-@contextlib.contextmanager
-def _lock(place: Path) -> Iterator[bool]:
-    """Hold the directory's lock; the system frees it however the process ends. False where there are no locks."""
-    with open(place / _LOCK_NAME, "a") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            locked = True
-        except BlockingIOError:
-            raise StoreError(
-                f"{place}: expected to be the only merge in this directory, found another at work; "
-                "wait until it has ended"
-            ) from None
-        except OSError as error:
-            if error.errno not in _NO_LOCKS:
-                raise
-            locked = False
-        yield locked
+def _lock(place: Path) -> contextlib.AbstractContextManager[IO[str] | None]:
+    """Hold the directory's lock; None where there are no locks."""
+    try:
+        return lock(place / _LOCK_NAME)
+    except BlockingIOError:
+        raise StoreError(
+            f"{place}: expected to be the only merge in this directory, found another at work; wait until it has ended"
+        ) from None
+    except OSError as error:
+        if error.errno not in _NO_LOCKS:
+            raise
+        return contextlib.nullcontext()

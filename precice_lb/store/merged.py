@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from precice_lb.exceptions import StoreError
 from precice_lb.store.metadata import METADATA, decode, validate
+from precice_lb.store.rank_file import told_damage
 from precice_lb.store.records import MESH_TABLES, RankStore, RecordedMeshes, Tables, recorded_meshes
 from precice_lb.store.schema import ADVANCE_DTYPE
 
@@ -56,35 +57,19 @@ _OPEN: weakref.WeakValueDictionary[int, MergedStore] = weakref.WeakValueDictiona
 
 
 class MergedStore:
-    """A merged store, read lazily: of the ranks in ``stores``, rising, as ``index`` has them, rows stay in the file.
-
-    Raises
-    ------
-    StoreError
-        If it is not a merged store, is damaged, or has an unknown format version.
-    """
+    """A merged store, read lazily: of the ranks in ``stores``, rising, as ``index`` has them, rows stay in the file."""
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
         self._open_file: h5py.File | None = None
         self._datasets: dict[str, h5py.Dataset] = {}
         self._mesh_rows: RecordedMeshes | None = None
-        try:
+        with told_damage(self.path, "a merged store (HDF5)", "copy it anew", "copy it anew"):
             self._check_format()
             self.index: NDArray[np.void] = self._file["ranks"][...]
             self.stores = self._read_stores()
             for name in ADVANCE_DTYPE.names or ():
                 self._column(name)
-        except (OSError, KeyError, RuntimeError, ValueError) as error:
-            reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-            raise StoreError(
-                f"{self.path}: expected a merged store (HDF5), found a file that cannot be read as one ({reason}); "
-                "copy it anew"
-            ) from error
-        except StoreError as error:
-            if str(error).startswith(str(self.path)):
-                raise
-            raise StoreError(f"{self.path}: {error}; copy it anew") from error
 
     def __reduce__(self) -> tuple[type[MergedStore], tuple[Path]]:
         return MergedStore, (self.path,)
@@ -160,8 +145,8 @@ class MergedStore:
             return {
                 **meshes.arrays(),
                 "meshes": meshes.rows[first:last],
-                "coordinates": self._part("coordinates", meshes.coordinate_starts, first, last),
-                "cells": self._part("cells", meshes.cell_starts, first, last),
+                "coordinates": self._file["coordinates"][slice(*meshes.coordinate_starts[[first, last]])],
+                "cells": self._file["cells"][slice(*meshes.cell_starts[[first, last]])],
             }
 
     def meshes(self) -> RecordedMeshes:
@@ -181,10 +166,6 @@ class MergedStore:
                     item[chunk]
 
         self._file.visititems(read)
-
-    def _part(self, name: str, starts: NDArray[np.int64], first: int, last: int) -> NDArray[Any]:
-        values: NDArray[Any] = self._file[name][starts[first] : starts[last]]
-        return values
 
     @contextmanager
     def _told_damage(self) -> Iterator[None]:

@@ -116,13 +116,7 @@ USER_KEYS = ("run", "warmup_windows", "degrees_of_freedom", "parameters")
 
 
 def validate(values: Mapping[str, Any], *, keys: Iterable[str] | None = None, complete: bool = False) -> dict[str, Any]:
-    """Check metadata against the registry.
-
-    Raises
-    ------
-    StoreError
-        If a key is unknown or missing, or a value is not what the registry says.
-    """
+    """Check metadata against the registry: no key is unknown, or missing where all are there."""
     allowed = tuple(METADATA if keys is None else keys)
     for name, value in values.items():
         if name not in allowed:
@@ -143,13 +137,7 @@ def encode(name: str, value: Any) -> Any:
 
 
 def decode(name: str, value: Any) -> Any:
-    """Turn an HDF5 attribute back into a value.
-
-    Raises
-    ------
-    StoreError
-        If the attribute does not hold what the registry says.
-    """
+    """Turn an HDF5 attribute back into a value, which has to be what the registry says."""
     key = METADATA[name]
     if key.kind == "object":
         try:

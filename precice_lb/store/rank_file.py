@@ -1,4 +1,4 @@
-"""The file of one rank that has ended, as HDF5, and reading that or its spool.
+"""The file of one rank that has ended, as HDF5; reading that or its spool, and following either while it is written.
 
 Written in memory, so that HDF5 never touches a file of a solver: a write that fails there ends the process.
 """
@@ -9,22 +9,33 @@ import contextlib
 import dataclasses
 import functools
 import json
+import os
+import platform
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import h5py
 import numpy as np
+from numpy.typing import NDArray
 
 from precice_lb.exceptions import StoreError
 from precice_lb.store.metadata import METADATA, decode, encode, validate
 from precice_lb.store.records import RankStore, Tables
-from precice_lb.store.schema import FORMAT, FORMAT_VERSION, SPOOL_SUFFIX, SUFFIX, TABLES, UNITS
-from precice_lb.store.spool import read_spool
+from precice_lb.store.schema import ADVANCE_DTYPE, FORMAT, FORMAT_VERSION, SPOOL_SUFFIX, SUFFIX, TABLES, UNITS
+from precice_lb.store.spool import checked, read_blocks, read_spool, with_text
 
-__all__ = ["hdf5_image", "read_rank_file", "told_damage"]
+__all__ = ["StoreTail", "hdf5_image", "read_rank_file", "told_damage", "writing_problem"]
 
 _ALWAYS = ("advances", "initialize")
 _TIMES = (*_ALWAYS, "sections", "section_names")
+_FOREIGN = "leave it out, or import it first if it holds measurements of another format (precice-lb import --help)"
+# Clocks of file systems tick slowly: a file changed less long ago may change again without showing it.
+_SETTLED_SECONDS = 2.0
+# A recorder writes at the latest every so many windows.
+_FLUSH_WINDOWS = 64
+_QUIET_SECONDS = 3600.0
+_CLOCK_TOLERANCE_SECONDS = 60.0
 
 
 def hdf5_image(store: RankStore) -> bytes:
@@ -94,20 +105,24 @@ def _of_hdf5(path: Path, hdf5: Path, names: Sequence[str]) -> RankStore:
 
 
 @contextlib.contextmanager
-def told_damage(path: Path) -> Iterator[None]:
-    """Turn whatever a damaged or foreign file raises into one error with its name."""
+def told_damage(
+    path: Path,
+    expected: str = "a store written by precice_lb",
+    remedy: str = _FOREIGN,
+    remedy_within: str = "leave the file out, or copy it anew where it was damaged",
+) -> Iterator[None]:
+    """Turn whatever a foreign file raises, or one that is damaged within, into one error with its name and a remedy."""
     try:
         yield
     except (OSError, KeyError, RuntimeError, TypeError, ValueError) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise StoreError(
-            f"{path}: expected a store written by precice_lb, found a file that cannot be read as one ({reason}); "
-            "leave it out, or import it first if it holds measurements of another format (precice-lb import --help)"
+            f"{path}: expected {expected}, found a file that cannot be read as one ({reason}); {remedy}"
         ) from error
     except StoreError as error:
         if str(error).startswith(str(path)):
             raise
-        raise StoreError(f"{path}: {error}; leave the file out, or copy it anew where it was damaged") from error
+        raise StoreError(f"{path}: {error}; {remedy_within}") from error
 
 
 def _check_format(path: Path, file: h5py.File) -> None:
@@ -130,3 +145,110 @@ def _check_format(path: Path, file: h5py.File) -> None:
                 f"{path}: expected columns {TABLES[name].names} in /{name}, found {file[name].dtype}; the file is "
                 "damaged"
             )
+
+
+class StoreTail:
+    """Reads the rows of ``advance`` of one rank's store as they appear; where a spool becomes HDF5, that is read on."""
+
+    def __init__(self, path: Path, most: int = 4096) -> None:
+        self.path = path
+        # Everything but the rows; None as long as the file could not be read.
+        self.head: RankStore | None = None
+        # How many were read, and whether the file had more: memory stays bounded where a long run is first seen.
+        self.rows, self.has_more, self._most = 0, False, most
+        # Why the last `read` failed: a file that is just being written to may fail once.
+        self.problem = ""
+        self._seen: tuple[Path, int, int] | None = None
+        # Bytes of the blocks of a spool that were read.
+        self._offset = 0
+
+    def read(self) -> NDArray[np.void]:
+        """Read what is new since the last call: nothing where the file cannot be read, which `problem` then says."""
+        nothing: NDArray[np.void] = np.empty(0, dtype=ADVANCE_DTYPE)
+        try:
+            if self.path.suffix == SPOOL_SUFFIX and not self.path.exists():
+                self.path = self.path.with_suffix(SUFFIX)
+            status = os.stat(self.path)
+            state = (self.path, status.st_mtime_ns, status.st_size)
+            if state == self._seen and not self.has_more:
+                return nothing
+            with told_damage(self.path):
+                rows = self._of_spool() if self.path.suffix == SPOOL_SUFFIX else self._of_hdf5()
+        except (StoreError, OSError) as error:
+            self.problem = " ".join(str(error).split())
+            return nothing
+        self.problem = ""
+        self._seen = state if time.time() - status.st_mtime > _SETTLED_SECONDS else None
+        self.rows += len(rows)
+        # What a machine lost when it went down was never written.
+        return rows[rows["window"] > 0]
+
+    def _of_spool(self) -> NDArray[np.void]:
+        head, found = self.head, [np.empty(0, dtype=ADVANCE_DTYPE)]
+        with self.path.open("rb") as file:
+            file.seek(self._offset)
+            for name, array in read_blocks(file):
+                self._offset = file.tell()
+                if name == "advances":
+                    found.append(array)
+                elif name == "initialize":
+                    head = checked(head).having(initialize=array)
+                elif name not in TABLES:
+                    head = with_text(self.path, head, name, array)
+                self.has_more = sum(map(len, found)) >= self._most
+                if self.has_more:
+                    break
+            else:
+                self.has_more = False
+        rows = np.concatenate(found)
+        self.head = checked(head).having(advances=rows)
+        return rows
+
+    def _of_hdf5(self) -> NDArray[np.void]:
+        self.head = read_rank_file(self.path, ("initialize",))
+        with h5py.File(self.path, "r", locking=False) as file:
+            table = file["advances"]
+            rows: NDArray[np.void] = table[self.rows : self.rows + self._most]
+            self.has_more = self.rows + len(rows) < len(table)
+        return rows
+
+
+def writing_problem(store: RankStore) -> str | None:
+    """Say why the store of a rank may still be written to; None if nobody writes any more.
+
+    A closed store is complete. One that was not closed belongs to a killed run or to a running one: on this host the
+    process tells; on another host the run counts as dead once nothing was written for an hour and for four times as
+    long as its windows took from one flush to the next.
+    """
+    data = store.metadata
+    if "ended_unix_ns" in data:
+        return None
+    host, pid = data.get("hostname"), data.get("pid")
+    if host == platform.node() and pid is not None:
+        return f"process {pid} still runs" if _runs(pid, data["started_unix_ns"] * 1e-9) else None
+    quiet = time.time() - os.stat(store.path).st_mtime
+    advances = store.advances
+    if len(advances):
+        recorded = (int(advances["begin_ns"][-1]) - int(advances["begin_ns"][0])) * 1e-9
+        quiet_limit = max(_QUIET_SECONDS, 4 * _FLUSH_WINDOWS * recorded / int(advances["window"][-1]))
+    else:
+        quiet_limit = _QUIET_SECONDS
+    if quiet >= quiet_limit:
+        return None
+    return f"rank {data['rank']} on host {host} did not close it and wrote to it {quiet:.0f} s ago"
+
+
+def _runs(pid: int, since: float) -> bool:
+    """Whether a process that already ran at Unix time ``since`` still does."""
+    # A solver, which makes its file here, has no use for it.
+    import psutil
+
+    try:
+        process = psutil.Process(pid)
+        # A zombie is a dead process whose parent has not asked for it; a later start is another process.
+        is_dead = process.status() == psutil.STATUS_ZOMBIE
+        return not is_dead and bool(process.create_time() <= since + _CLOCK_TOLERANCE_SECONDS)
+    except psutil.NoSuchProcess:
+        return False
+    except psutil.AccessDenied:
+        return True

@@ -101,13 +101,7 @@ def recorded_meshes(
     cells: NDArray[np.int32],
     rows: NDArray[np.void],
 ) -> RecordedMeshes:
-    """Make sense of the tables of a store, without rows that a machine lost when it went down.
-
-    Raises
-    ------
-    StoreError
-        If they do not fit together.
-    """
+    """Make sense of the tables of a store, without rows that a machine lost when it went down."""
     rows = rows[rows["dimensions"] > 0]
     if not len(rows):
         # A kill may have come between the tables.

@@ -61,18 +61,7 @@ def _saved(array: NDArray[Any]) -> bytes:
 
 
 class Spool:
-    """A new file that grows by whole blocks, written by the process that created it only.
-
-    Parameters
-    ----------
-    path : Path
-        Where it is created; it must not exist.
-
-    Raises
-    ------
-    OSError
-        If the file cannot be created.
-    """
+    """A new file, which must not exist, that grows by whole blocks, written by the process that created it only."""
 
     def __init__(self, path: Path) -> None:
         self._pid = os.getpid()
@@ -81,13 +70,7 @@ class Spool:
         self._size = 0
 
     def append(self, data: bytes) -> None:
-        """Write blocks at the end, in place of what an earlier call left incomplete; in a forked child do nothing.
-
-        Raises
-        ------
-        OSError
-            If they cannot be written.
-        """
+        """Write blocks at the end, in place of what an earlier call left incomplete; in a forked child do nothing."""
         if os.getpid() != self._pid:
             return
         # A solver that closes all descriptors it does not know may have this number for a file of its own now.
@@ -151,13 +134,7 @@ def _shape(header: bytes) -> tuple[int, np.dtype[Any]]:
 
 
 def with_text(path: Path, store: RankStore | None, name: str, array: NDArray[Any]) -> RankStore:
-    """Take the head or the end of a spool into what was read of it so far.
-
-    Raises
-    ------
-    StoreError
-        If the head is missing or of an unknown format, or metadata are not what the registry says.
-    """
+    """Take the head or the end of a spool into what was read of it so far."""
     values = json.loads(array[0])
     if name == "head":
         if values.get("format") != FORMAT or values.get("format_version") != FORMAT_VERSION:
@@ -172,28 +149,14 @@ def with_text(path: Path, store: RankStore | None, name: str, array: NDArray[Any
 
 
 def checked(store: RankStore | None) -> RankStore:
-    """Refuse a spool whose head was not read.
-
-    Raises
-    ------
-    StoreError
-        If it was not.
-    """
+    """Refuse a spool whose head was not read."""
     if store is None:
         raise StoreError("expected a spool with a head, found none; its process ended before it was written")
     return store
 
 
 def read_spool(path: Path) -> RankStore:
-    """Read all complete blocks of a spool.
-
-    Raises
-    ------
-    OSError
-        If it cannot be opened.
-    StoreError
-        If it has no head, or that is of an unknown format.
-    """
+    """Read all complete blocks of a spool."""
     store: RankStore | None = None
     found: dict[str, list[NDArray[Any]]] = {name: [np.empty(0, dtype)] for name, dtype in TABLES.items()}
     with path.open("rb") as file:

@@ -78,12 +78,7 @@ class StoreWriter:
         """Complete the metadata, close the spool, and put an HDF5 store in its place.
 
         Where that cannot be made, as without h5py, with a full disk, or while the interpreter ends, the spool stays:
-        every reader takes both.
-
-        Raises
-        ------
-        OSError
-            If the spool could not be written to the end, or is gone.
+        every reader takes both. An `OSError` says that the spool could not be written to the end, or is gone.
         """
         try:
             self.metadata.update(finished=finished, ended_unix_ns=ended_unix_ns)

@@ -11,8 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precice_lb.dataset import Measurements
-from precice_lb.dataset.coupling import transfer_floor
-from precice_lb.dataset.runs import DEFAULT_WARMUP_WINDOWS
+from precice_lb.dataset.runs import DEFAULT_WARMUP_WINDOWS, transfer_floor
 from precice_lb.dataset.series import Drift, drift_of, shift_of, warmup_of
 from precice_lb.exceptions import DataError, PreciceLBError, StoreError
 from precice_lb.precice_xml.records import CouplingScheme

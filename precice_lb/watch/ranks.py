@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precice_lb.dataset.participants import participant_times
-from precice_lb.ingest.profiling.follow import ProfileTail, WaitsTail
-from precice_lb.store.liveness import writing_problem
+from precice_lb.ingest.profiling.enrich import WaitsTail
+from precice_lb.ingest.profiling.ranks import ProfileTail
+from precice_lb.store.rank_file import StoreTail, writing_problem
 from precice_lb.store.records import RankStore
 from precice_lb.store.schema import ADVANCE_DTYPE, NOT_MEASURED
-from precice_lb.store.tail import StoreTail
 
 __all__ = ["FixedTail", "LiveRank", "Series"]
 

@@ -12,13 +12,12 @@ from precice_lb.dataset import Measurements
 from precice_lb.exceptions import ConfigurationError, DataError, StoreError
 from precice_lb.ingest.profiling import find_profiles
 from precice_lb.ingest.profiling.files import Header
-from precice_lb.ingest.profiling.follow import ProfileTail
-from precice_lb.ingest.profiling.ranks import profiled_participant
+from precice_lb.ingest.profiling.ranks import ProfileTail, profiled_participant
 from precice_lb.precice_xml import Configuration, parse_configuration
+from precice_lb.store.rank_file import StoreTail
 from precice_lb.store.reader import distinct_ranks, group_interval, group_ranks, group_runs, read_file, stores_below
 from precice_lb.store.records import RankStore
 from precice_lb.store.schema import MERGED_SUFFIX
-from precice_lb.store.tail import StoreTail
 from precice_lb.watch.ranks import FixedTail, LiveRank, Series
 
 __all__ = ["LiveRun", "RunFiles", "stated_parameters"]

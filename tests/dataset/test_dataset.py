@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from store_helpers import PARALLEL, SERIAL, START, row, write_store
 
 from precice_lb.dataset import load_measurements, load_runs, measurements_from_runs, rows
-from precice_lb.dataset.coupling import roles_of
 from precice_lb.dataset.records import load_imbalance
+from precice_lb.dataset.runs import roles_of
 from precice_lb.dataset.series import spread_of
 from precice_lb.exceptions import DataError, StoreError
 from precice_lb.recommend.case import case_of, fit_model

@@ -10,8 +10,7 @@ from store_helpers import START, row, write_store
 
 from precice_lb.cli import main
 from precice_lb.dataset import load_runs, measurements_from_runs
-from precice_lb.dataset.coupling import roles_of
-from precice_lb.dataset.runs import distinct_names, missing, remarks, unfinished
+from precice_lb.dataset.runs import distinct_names, missing, remarks, roles_of, unfinished
 from precice_lb.recommend import recommend_split
 from precice_lb.report.summary import summarise
 

@@ -14,8 +14,7 @@ from ingest_helpers import read_or_refusal, refused, write
 
 from precice_lb.exceptions import DataError
 from precice_lb.ingest import READERS, import_measurements
-from precice_lb.ingest.files import whole_number
-from precice_lb.ingest.parameters import read_mesh_elements, read_parameters
+from precice_lb.ingest.files import read_mesh_elements, read_parameters, whole_number
 
 TIMEINFO = """\
  Timings for a run on           16 processes

@@ -21,7 +21,7 @@ from precice_lb.cli import main
 from precice_lb.exceptions import DataError
 from precice_lb.ingest.profiling import find_profiles, import_profiling, importer, read_profile
 from precice_lb.ingest.profiling.case import ProfiledCase
-from precice_lb.ingest.profiling.windows import WindowCounter, read_iterations_log
+from precice_lb.ingest.profiling.ranks import count_windows, read_iterations_log
 from precice_lb.store.reader import RankStore, find_stores, read_store
 
 ROOT = Path(__file__).parents[2]
@@ -224,6 +224,18 @@ def test_a_damaged_file_leaves_no_store_behind(tmp_path: Path, content: str) -> 
     assert list((tmp_path / "store").rglob("*.h5")) == []
 
 
+def test_what_other_processes_had_written_goes_with_a_damaged_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = case(tmp_path / "run", "fundamental")
+    path = source / "precice-profiling" / "A-0-1.txt"
+    path.write_text(path.read_text().splitlines(keepends=True)[0] + "B1:2\nB1;3\n")
+    monkeypatch.setattr(importer, "_SMALL", 0)
+    with pytest.raises(DataError, match="found 'B1;3'"):
+        import_profiling([source], tmp_path / "store", processes=2)
+    assert [path for path in (tmp_path / "store").rglob("*") if path.is_file()] == []
+
+
 def test_what_cannot_be_imported_is_refused(tmp_path: Path) -> None:
     source = case(tmp_path / "run", "fundamental")
     with pytest.raises(DataError, match="found nothing there"):
@@ -243,17 +255,17 @@ def test_what_cannot_be_imported_is_refused(tmp_path: Path) -> None:
 
 def test_windows_are_counted_over_subcycles_and_across_blocks() -> None:
     exchanges = np.array([0, 2, 0, 2, 3, 1, 0, 1])
-    window, iteration, complete = WindowCounter(np.array([2, 1])).count(exchanges)
+    window, iteration, complete = count_windows(exchanges, np.array([2, 1]))
     assert window.tolist() == [1, 1, 1, 1, 2, 3, 3, 3]
     assert iteration.tolist() == [1, 1, 2, 2, 1, 1, 2, 2]
     assert complete.tolist() == [False, False, False, True, True, False, False, False]
-    counter = WindowCounter(np.array([2, 1]))
-    parts = [counter.count(part) for part in np.array_split(exchanges, 3)]
+    parts, before = [], 0
+    for part in np.array_split(exchanges, 3):
+        parts.append(count_windows(part, np.array([2, 1]), before))
+        before += int((part > 0).sum())
     for whole, column in zip((window, iteration, complete), range(3), strict=True):
         np.testing.assert_array_equal(np.concatenate([part[column] for part in parts]), whole)
-    assert not counter.fits(finalized=True)
-    assert counter.fits(finalized=False)
-    window, iteration, complete = WindowCounter().count(exchanges)
+    window, iteration, complete = count_windows(exchanges)
     assert window.tolist() == [1, 1, 2, 2, 3, 4, 5, 5]
     assert set(iteration) == {1}
     assert complete.tolist() == (exchanges > 0).tolist()

@@ -25,8 +25,7 @@ from store_helpers import contents as content_of
 
 from precice_lb.dataset import load_runs
 from precice_lb.exceptions import StoreError
-from precice_lb.store.combine import MergedWriter
-from precice_lb.store.files import DraftFile
+from precice_lb.store.combine import DraftFile, MergedWriter
 from precice_lb.store.merge import merge_stores
 from precice_lb.store.merged import MergedStore, aligned_columns
 from precice_lb.store.metadata import METADATA
@@ -523,7 +522,7 @@ seen, first, last = 0, {}, {}
 def trace(frame, event, argument):
     global seen
     path, name = os.path.split(frame.f_code.co_filename)
-    if path != room or name not in ("merge.py", "publish.py", "combine.py", "draft.py"):
+    if path != room or name not in ("merge.py", "files.py", "combine.py"):
         return None
     if event == "line":
         seen += 1

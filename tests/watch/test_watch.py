@@ -29,17 +29,17 @@ from precice_lb.emulation import CostLaw
 from precice_lb.exceptions import DataError, StoreError
 from precice_lb.export.runs import exported_runs
 from precice_lb.ingest.profiling import enrich, import_profiling
+from precice_lb.ingest.profiling.enrich import WaitsTail
 from precice_lb.ingest.profiling.files import read_header
-from precice_lb.ingest.profiling.follow import ProfileTail, WaitsTail
-from precice_lb.ingest.profiling.ranks import profiled_participant
+from precice_lb.ingest.profiling.ranks import ProfileTail, profiled_participant
 from precice_lb.recommend import load_sources
 from precice_lb.record.recorder import flush_after
 from precice_lb.report.watch_view import watch_facts, watch_line
 from precice_lb.store import rank_file
 from precice_lb.store.merge import merge_stores
+from precice_lb.store.rank_file import StoreTail
 from precice_lb.store.reader import find_stores, read_store
 from precice_lb.store.schema import INITIALIZE_DTYPE
-from precice_lb.store.tail import StoreTail
 from precice_lb.store.writer import StoreWriter
 from precice_lb.watch import Observer, Snapshot, watch_run
 from precice_lb.watch.snapshot import Rebalance, rebalance

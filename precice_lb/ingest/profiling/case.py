@@ -81,6 +81,11 @@ class ProfiledCase:
             columns.append("send_us")
         return tuple(columns)
 
+    def receiving(self, participant: str, mesh_sizes: Mapping[str, int]) -> dict[str, bool]:
+        """Say in a store's metadata whether a rank waits for its partners' data; nothing where it is not known."""
+        found = self.receives_data(participant, mesh_sizes)
+        return {} if found is None else {"receives_data": found}
+
     def receives_data(self, participant: str, mesh_sizes: Mapping[str, int]) -> bool | None:
         """Whether a rank waits for its partners' data.
 

@@ -1,9 +1,10 @@
-"""Joining recorded ranks with their profiling files: where the time in ``advance`` went."""
+"""Joining recorded ranks with their profiling files, also while both grow: where the time in ``advance`` went."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,16 +12,18 @@ from numpy.typing import NDArray
 from precice_lb.exceptions import DataError
 from precice_lb.ingest.profiling.case import ProfiledCase
 from precice_lb.ingest.profiling.files import Header, read_header
-from precice_lb.ingest.profiling.places import moved_candidates, profile_candidates
-from precice_lb.ingest.profiling.times import Profile, read_profile, waited_ns
+from precice_lb.ingest.profiling.find import moved_candidates, profile_candidates
+from precice_lb.ingest.profiling.times import CALL_DTYPE, CallReader, Profile, profile_of, waited_ns
 from precice_lb.store.records import RankStore
-from precice_lb.store.schema import NOT_MEASURED
+from precice_lb.store.schema import ADVANCE_DTYPE, NOT_MEASURED
 
-__all__ = ["aligned", "enrich", "filled", "matching_headers", "zero_of"]
+__all__ = ["WaitsTail", "enrich"]
 
 # Both clocks are tied to Unix time within milliseconds of each other; starting a solver anew takes longer than this.
 _LARGEST_OFFSET_NS = 200_000_000
 _SLACK_NS = 50_000
+# preCICE keeps its first records in memory; rows wait for so many calls of advance before they go without their waits.
+_MOST_UNMATCHED_CALLS = 128
 
 
 def enrich(stores: Sequence[RankStore]) -> list[RankStore]:
@@ -64,20 +67,18 @@ def _joined(store: RankStore, case: ProfiledCase) -> RankStore:
                 f"{profile.header.path}: expected records of advance, found none; the run ended before preCICE wrote "
                 f"them: {case.flush_remedy}"
             )
-        rows, which = aligned(store, advances, profile, offset)
+        rows, which = _aligned(store, advances, profile, offset)
     except DataError as error:
         return store.having({"timing_problem": str(error)})
     advances = advances.copy()
     waits = case.waits(store.metadata["participant"])
-    taken = advances[rows] = filled(advances[rows], profile.calls[which], waits)
+    taken = advances[rows] = _filled(advances[rows], profile.calls[which], waits)
     initialize = store.initialize.copy()
     if len(profile.initialize) and len(initialize):
         _fill(initialize, "mapping_ns", 1000 * profile.initialize["mapping_us"])
         _fill(initialize, "wait_ns", waited_ns(profile.initialize, waits))
     metadata = {**store.metadata, "timing_source": f"precice-profiling {profile.header.mode}"}
-    receives = case.receives_data(metadata["participant"], profile.mesh_sizes)
-    if receives is not None:
-        metadata["receives_data"] = receives
+    metadata |= case.receiving(metadata["participant"], profile.mesh_sizes)
     missing = len(advances) - len(taken)
     if missing:
         metadata["timing_problem"] = (
@@ -87,7 +88,7 @@ def _joined(store: RankStore, case: ProfiledCase) -> RankStore:
     return store.having(metadata, advances=advances, initialize=initialize)
 
 
-def filled(rows: NDArray[np.void], calls: NDArray[np.void], waits: Sequence[str]) -> NDArray[np.void]:
+def _filled(rows: NDArray[np.void], calls: NDArray[np.void], waits: Sequence[str]) -> NDArray[np.void]:
     """Fill mapping and wait of the same calls in the profiling file into recorded rows."""
     rows = rows.copy()
     _fill(rows, "wait_ns", waited_ns(calls, waits))
@@ -97,7 +98,7 @@ def filled(rows: NDArray[np.void], calls: NDArray[np.void], waits: Sequence[str]
     return rows
 
 
-def zero_of(store: RankStore, profile: Profile) -> int:
+def _zero_of(store: RankStore, profile: Profile) -> int:
     """Zero of a profiling file on the recorder's clock, in ns."""
     data = store.metadata
     return int(profile.header.unix_us * 1000 - data["started_unix_ns"] + data["started_clock_ns"])
@@ -117,8 +118,8 @@ def _fill(rows: NDArray[np.void], column: str, nanoseconds: NDArray[np.int64]) -
 def _profile_of(store: RankStore, case: ProfiledCase) -> tuple[Profile, int]:
     """Profiling file of the same rank and run, and its zero on the recorder's clock in ns."""
     problems: list[str] = []
-    for header in matching_headers(store, case, problems):
-        profile = read_profile(header.path)
+    for header in _matching_headers(store, case, problems):
+        profile = profile_of(header)
         started = store.metadata["started_unix_ns"]
         first, last = header.unix_us * 1000, (header.unix_us + profile.last_us) * 1000
         if not first - _LARGEST_OFFSET_NS <= started <= last + _LARGEST_OFFSET_NS:
@@ -127,11 +128,11 @@ def _profile_of(store: RankStore, case: ProfiledCase) -> tuple[Profile, int]:
                 "directory of its own, or merge its stores before the next one"
             )
             continue
-        return profile, zero_of(store, profile)
+        return profile, _zero_of(store, profile)
     raise DataError(problems[0])
 
 
-def matching_headers(store: RankStore, case: ProfiledCase, problems: list[str]) -> Iterator[Header]:
+def _matching_headers(store: RankStore, case: ProfiledCase, problems: list[str]) -> Iterator[Header]:
     """Yield the files that claim to be a rank's; ``problems`` takes what speaks against others, and what to do."""
     paths = profile_candidates(store, case.directory)
     found = [path for path in paths if path.exists()]
@@ -168,8 +169,8 @@ def _headers(store: RankStore, paths: Sequence[Path], problems: list[str]) -> It
         yield header
 
 
-def aligned(store: RankStore, advances: NDArray[np.void], profile: Profile, zero: int) -> tuple[slice, slice]:
-    """Find which recorded rows are which calls in the file, as slices of one length; ``zero`` is as of `zero_of`."""
+def _aligned(store: RankStore, advances: NDArray[np.void], profile: Profile, zero: int) -> tuple[slice, slice]:
+    """Find which recorded rows are which calls in the file, as slices of one length; ``zero`` is as of `_zero_of`."""
     begin = profile.calls["begin_us"] * 1000 + zero
     end = begin + profile.calls["advance_us"] * 1000
     row_begin = advances["begin_ns"]
@@ -188,3 +189,62 @@ def aligned(store: RankStore, advances: NDArray[np.void], profile: Profile, zero
         f"{profile.header.path}: expected the calls of advance that were recorded in {store.path.name}, found others; "
         "keep the profiling files of the recorded run"
     )
+
+
+class WaitsTail:
+    """Fills mapping and wait into the rows of a recorded rank while preCICE writes its profiling file."""
+
+    def __init__(self, store: RankStore) -> None:
+        #: What the file says of the rank, for its store: ``timing_source``, ``receives_data``, or ``timing_problem``.
+        self.metadata: dict[str, Any] = {}
+        self._store = store
+        self._case = ProfiledCase.of(store.configuration)
+        self._waits = self._case.waits(store.metadata["participant"])
+        self._reader: CallReader | None = None
+        self._rows: NDArray[np.void] = np.empty(0, dtype=ADVANCE_DTYPE)
+        self._calls: NDArray[np.void] = np.empty(0, dtype=CALL_DTYPE)
+        self._is_aligned = False
+
+    def fill(self, rows: NDArray[np.void], *, is_last: bool) -> NDArray[np.void]:
+        """Take new rows in the order of the calls, and give, each once, those whose times are in the file by now.
+
+        With ``is_last`` nobody writes any more: then all are given, the last perhaps without their waits.
+        """
+        self._rows = np.concatenate([self._rows, rows])
+        try:
+            self._read()
+            self._align()
+            self.metadata.pop("timing_problem", None)
+        except DataError as error:
+            if not is_last and self._case.mode != "off" and len(self._rows) < _MOST_UNMATCHED_CALLS:
+                return self._take(0)
+            self.metadata["timing_problem"] = str(error)
+            return self._take(len(self._rows))
+        count = min(len(self._rows), len(self._calls)) if self._is_aligned else 0
+        done = _filled(self._take(count), self._calls[:count], self._waits)
+        self._calls = self._calls[count:]
+        return np.concatenate([done, self._take(len(self._rows))]) if is_last else done
+
+    def _take(self, count: int) -> NDArray[np.void]:
+        taken, self._rows = self._rows[:count], self._rows[count:]
+        return taken
+
+    def _read(self) -> None:
+        if self._reader is None:
+            problems: list[str] = []
+            header = next(_matching_headers(self._store, self._case, problems), None)
+            if header is None:
+                raise DataError(problems[0])
+            self._reader = CallReader(header)
+        self._calls = np.concatenate([self._calls, *self._reader])
+        self.metadata["timing_source"] = f"precice-profiling {self._reader.header.mode}"
+        self.metadata |= self._case.receiving(self._store.metadata["participant"], self._reader.events.mesh_sizes)
+
+    def _align(self) -> None:
+        """Find, once, which row belongs to which call; what comes before is given up."""
+        if self._is_aligned or self._reader is None or not (len(self._rows) and len(self._calls)):
+            return
+        profile = self._reader.profile(self._calls)
+        rows, calls = _aligned(self._store, self._rows, profile, _zero_of(self._store, profile))
+        self._rows, self._calls = self._rows[rows.start :], self._calls[calls.start :]
+        self._is_aligned = True

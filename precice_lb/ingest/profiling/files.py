@@ -58,6 +58,11 @@ class Header:
     offset: int
 
     @property
+    def group(self) -> tuple[Path, str]:
+        """What the files of all ranks of a participant have in common: their folder, and whose they are."""
+        return self.path.parent, self.participant
+
+    @property
     def directory(self) -> Path:
         """Where the solver ran: above the folder of profiling files; a database lies anywhere."""
         return self.path.parent if self.layout == DATABASE else self.path.parent.parent

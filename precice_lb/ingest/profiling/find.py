@@ -1,7 +1,8 @@
-"""Finding the profiling files of one run among those of others."""
+"""Finding the profiling files of one run among those of others, or of one recorded rank."""
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -10,16 +11,15 @@ from precice_lb.exceptions import DataError
 from precice_lb.ingest.profiling.database import is_database, read_database
 from precice_lb.ingest.profiling.files import Header, read_header
 from precice_lb.plural import plural
+from precice_lb.store.records import RankStore
 
-__all__ = ["FOLDER", "SUFFIXES", "find_configuration", "find_profiles"]
+__all__ = ["find_configuration", "find_profiles", "moved_candidates", "profile_candidates"]
 
-FOLDER = "precice-profiling"
-"""Name of the folder that preCICE writes profiling files into."""
-
-SUFFIXES = (".txt", ".json")
-"""Endings of profiling files, since preCICE 3.3 and before."""
-
+# The folder that preCICE writes profiling files into, and their endings since preCICE 3.3 and before.
+_FOLDER, _SUFFIXES = "precice-profiling", (".txt", ".json")
 _NAME = re.compile(r".+-\d+-\d+\.(?:txt|json)")
+# A campaign has its stores one directory below what is moved, runs that share a store directory up to three.
+_LEVELS = 4
 
 
 def find_profiles(sources: Iterable[str | Path]) -> tuple[list[Header], list[str]]:
@@ -47,7 +47,7 @@ def find_profiles(sources: Iterable[str | Path]) -> tuple[list[Header], list[str
     roots = [Path(source) for source in sources]
     for source in roots:
         if source.is_dir():
-            found = (path for suffix in SUFFIXES for path in source.rglob(f"*{suffix}"))
+            found = (path for suffix in _SUFFIXES for path in source.rglob(f"*{suffix}"))
             paths.update(dict.fromkeys(path.resolve() for path in sorted(found) if _NAME.fullmatch(path.name)))
         elif source.is_file():
             paths[source.resolve()] = None
@@ -73,7 +73,7 @@ def find_profiles(sources: Iterable[str | Path]) -> tuple[list[Header], list[str
         headers.append(header)
     groups: dict[tuple[Path, str], list[Header]] = {}
     for header in headers:
-        groups.setdefault((header.path.parent, header.participant), []).append(header)
+        groups.setdefault(header.group, []).append(header)
     latest = [header for group in groups.values() for header in _latest(group, left_out)]
     if not latest:
         shown = ", ".join(map(str, roots)) or "no directory"
@@ -111,3 +111,35 @@ def find_configuration(start: Path, roots: Iterable[Path]) -> Path | None:
         if (place / "precice-config.xml").is_file():
             return place / "precice-config.xml"
     return None
+
+
+def profile_candidates(store: RankStore, directory: str) -> list[Path]:
+    """Where a rank's profiling file should lie: below the solver's working directory, or that of the store."""
+    return _files(store, [*_recorded_in(store, directory), _folder(store.directory.parent, directory)])
+
+
+def moved_candidates(store: RankStore, directory: str) -> list[Path]:
+    """Where a rank's profiling file may lie after both it and the store were moved together.
+
+    In each of the next directories above the store, what ends like the place it was written to; the nearest first, and
+    of one directory the longest end.
+    """
+    above = [store.directory, *store.directory.parents][1 : _LEVELS + 1]
+    ends = [Path(*old.parts[first:]) for old in _recorded_in(store, directory) for first in range(1, len(old.parts))]
+    return _files(store, [place / end for place in above for end in ends])
+
+
+def _recorded_in(store: RankStore, directory: str) -> list[Path]:
+    """Return the folder of profiling files that the solver wrote to, if its working directory is known."""
+    working = store.metadata.get("working_directory")
+    return [] if working is None else [_folder(Path(working), directory)]
+
+
+def _folder(base: Path, directory: str) -> Path:
+    return Path(os.path.normpath(base / directory / _FOLDER))
+
+
+def _files(store: RankStore, folders: Iterable[Path]) -> list[Path]:
+    data = store.metadata
+    name = f"{data['participant']}-{data['rank']}-{data['size']}"
+    return [folder / f"{name}{suffix}" for folder in dict.fromkeys(folders) for suffix in _SUFFIXES]

@@ -7,7 +7,6 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precice_lb.exceptions import DataError
-from precice_lb.ingest.profiling.case import ProfiledCase
 from precice_lb.ingest.profiling.files import Header
 from precice_lb.ingest.profiling.find import find_profiles
 from precice_lb.ingest.profiling.ranks import ProfiledParticipant, advance_rows, initialize_rows, profiled_participant
-from precice_lb.ingest.profiling.times import CALL_DTYPE, CallReader
-from precice_lb.ingest.profiling.windows import WindowCounter, read_iterations_log
+from precice_lb.ingest.profiling.times import Profile, profile_of
 from precice_lb.store.reader import read_store
 from precice_lb.store.schema import store_filename
 from precice_lb.store.writer import StoreWriter
@@ -52,22 +49,20 @@ class _Task:
     """One rank's file, and what its store says besides."""
 
     header: Header
+    participant: ProfiledParticipant
     output: Path
-    metadata: dict[str, Any]
-    configuration: str
-    case: ProfiledCase
-    iterations: NDArray[np.int64] | None
-    window_note: str | None
+    more: Mapping[str, Any]
+    # When the latest run of the participant in this folder began.
+    latest_unix_us: int
 
 
 @dataclass(frozen=True)
 class _Done:
-    path: Path
-    ended_unix_us: int
-    advanced: bool
-    fits: bool
-    finished: bool
-    windows: int
+    """The store of a rank, None where it was left out, with the reason; windows, where the run came to no end."""
+
+    path: Path | None
+    note: str | None
+    stopped_after: int = 0
 
 
 def import_profiling(
@@ -116,13 +111,15 @@ def import_profiling(
     done: list[_Done] = []
     try:
         done.extend(_all(tasks, processes or os.cpu_count() or 1))
-        stores = _of_one_run(tasks, done, notes)
+        notes += [each.note for each in done if each.note is not None]
+        stores = [each.path for each in done if each.path is not None]
         if not stores:
             raise DataError(notes[-1])
-        return ImportResult(stores, list(dict.fromkeys(notes)))
+        return ImportResult(stores, list(dict.fromkeys([*notes, *_stopped(tasks, done)])))
     except BaseException:
         for each in done:
-            each.path.unlink(missing_ok=True)
+            if each.path is not None:
+                each.path.unlink(missing_ok=True)
         raise
 
 
@@ -130,35 +127,18 @@ def _tasks(
     headers: Sequence[Header], roots: Sequence[Path], output: Path, given: Path | None, more: Mapping[str, Any]
 ) -> list[_Task]:
     """Say of each file which run it belongs to; the files of one participant in one folder share almost everything."""
-    shared: dict[tuple[Path, str], tuple[ProfiledParticipant, NDArray[np.int64] | None, str | None]] = {}
-    tasks = []
+    participants: dict[tuple[Path, str], ProfiledParticipant] = {}
+    latest: dict[tuple[Path, str], int] = {}
     for header in headers:
-        key = header.path.parent, header.participant
-        if key not in shared:
-            profiled = profiled_participant(header, roots, given)
-            iterations = None if profiled.log is None else read_iterations_log(profiled.log)
-            note = None
-            if profiled.log is None and profiled.is_implicit is not False:
-                note = (
-                    f"expected precice-{header.participant}-iterations.log beside {header.path.parent}, found none; "
-                    "every coupling iteration counts as a time window"
-                )
-            elif iterations is not None and not len(iterations):
-                found = "no window" if profiled.log is not None and profiled.log.stat().st_size else "an empty file"
-                note = (
-                    f"{profiled.log}: expected the coupling iterations of each time window, found {found}: the run "
-                    "ended before its first window was complete, which leaves nothing to learn from; let it run longer"
-                )
-            shared[key] = profiled, iterations, note
-        profiled, iterations, note = shared[key]
+        if header.group not in participants:
+            participants[header.group] = profiled_participant(header, roots, given)
+        latest[header.group] = max(latest.get(header.group, 0), header.unix_us)
         path = output / store_filename(header.participant, header.rank, header.size)
         if path.exists() and _already_imported(path, header):
             raise DataError(
                 f"{path}: expected no store of this run, found {header.path} imported before; give another directory"
             )
-        metadata = profiled.metadata(header, more)
-        tasks.append(_Task(header, output, metadata, profiled.configuration, profiled.case, iterations, note))
-    return tasks
+    return [_Task(header, participants[header.group], output, more, latest[header.group]) for header in headers]
 
 
 def _already_imported(path: Path, header: Header) -> bool:
@@ -174,84 +154,81 @@ def _all(tasks: Sequence[_Task], processes: int) -> Iterator[_Done]:
         return
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(min(processes, len(tasks)), mp_context=context) as pool:
-        yield from pool.map(_import_file, tasks)
+        futures = [pool.submit(_import_file, task) for task in tasks]
+    # What failed comes last, so that whoever removes the stores knows all of them.
+    yield from (future.result() for future in sorted(futures, key=lambda each: each.exception() is not None))
 
 
 def _import_file(task: _Task) -> _Done:
-    """Write one store, block by block."""
-    reader = CallReader(task.header)
-    counter = WindowCounter(task.iterations)
-    blocks = iter(reader)
-    first = [rows for rows in [next(blocks, None)] if rows is not None]
-    metadata = dict(task.metadata)
-    receives = task.case.receives_data(task.header.participant, reader.mesh_sizes)
-    if receives is not None:
-        metadata["receives_data"] = receives
-    if task.window_note is not None:
-        metadata["recording_problem"] = task.window_note
-    waits = task.case.waits(task.header.participant)
-    writer = StoreWriter(task.output, metadata, task.configuration)
-    finished, windows = False, 0
+    """Write one store."""
+    header, case = task.header, task.participant.case
+    profile = profile_of(header)
+    ended_us = header.unix_us + profile.last_us
+    if ended_us < task.latest_unix_us:
+        return _Done(None, f"{header.path}: left by an earlier run, which ended before the latest began")
+    if not len(profile.calls):
+        return _Done(
+            None,
+            f"{header.path}: expected records of advance, found none; the run ended before preCICE wrote them: "
+            f"{case.flush_remedy}",
+        )
+    iterations, note = _iterations(task, profile)
+    waits = case.waits(header.participant)
+    rows = advance_rows(profile.calls, iterations, waits)
+    metadata = task.participant.metadata(header, task.more) | case.receiving(header.participant, profile.mesh_sizes)
+    writer = StoreWriter(
+        task.output, metadata | ({"recording_problem": note} if note else {}), task.participant.configuration
+    )
     try:
-        initialized = False
-        for calls in chain(first, blocks):
-            if len(reader.initialize) and not initialized:
-                initialized = True
-                writer.write_initialize(initialize_rows(reader.initialize, waits))
-            if len(calls):
-                rows = advance_rows(calls, counter, waits)
-                windows += int(rows["window_complete"].sum())
-                writer.append(rows)
-        profile = reader.profile(np.empty(0, dtype=CALL_DTYPE))
-        finished = profile.finalized
-        ended = task.header.unix_us + profile.last_us
+        try:
+            if len(profile.initialize):
+                writer.write_initialize(initialize_rows(profile.initialize, waits))
+            writer.append(rows)
+        finally:
+            writer.close(finished=profile.finalized, ended_unix_ns=ended_us * 1000)
     except BaseException:
-        writer.close(finished=False, ended_unix_ns=task.metadata["started_unix_ns"])
-        writer.path.unlink()
+        writer.path.unlink(missing_ok=True)
         raise
-    writer.close(finished=finished, ended_unix_ns=ended * 1000)
-    return _Done(writer.path, ended, "advance" in profile.totals, counter.fits(finished), finished, windows)
+    return _Done(writer.path, note, 0 if profile.finalized else int(rows["window_complete"].sum()))
 
 
-def _of_one_run(tasks: Sequence[_Task], done: list[_Done], notes: list[str]) -> list[Path]:
-    """Leave out ranks of an earlier run of the same size, and count windows anew where a log is not of this run."""
-    started: dict[tuple[Path, str], int] = {}
-    for task in tasks:
-        key = task.header.path.parent, task.header.participant
-        started[key] = max(started.get(key, 0), task.header.unix_us)
-    stores = []
-    unfinished: dict[tuple[Path, str], int] = {}
-    for position, task in enumerate(tasks):
-        header, each = task.header, done[position]
-        if each.ended_unix_us < started[header.path.parent, header.participant]:
-            each.path.unlink()
-            notes.append(f"{header.path}: left by an earlier run, which ended before the latest began")
-            continue
-        if not each.advanced:
-            each.path.unlink()
-            notes.append(
-                f"{header.path}: expected records of advance, found none; the run ended before preCICE wrote them: "
-                f"{task.case.flush_remedy}"
-            )
-            continue
-        if not each.fits:
-            each.path.unlink()
-            note = (
-                f"expected precice-{header.participant}-iterations.log of the run in {header.path.parent}, found one "
-                "with another number of iterations; every coupling iteration counts as a time window"
-            )
-            without = _Task(header, task.output, task.metadata, task.configuration, task.case, None, note)
-            done[position] = each = _import_file(without)
-            notes.append(note)
-        elif task.window_note is not None:
-            notes.append(task.window_note)
-        stores.append(each.path)
-        if not each.finished and each.windows:
-            key = header.path.parent, header.participant
-            unfinished[key] = min(unfinished.get(key, each.windows), each.windows)
-    notes += [
+def _iterations(task: _Task, profile: Profile) -> tuple[NDArray[np.int64] | None, str | None]:
+    """Give the iterations of each window as the log of the run says, and what has to be said of it."""
+    name, folder, log = task.header.participant, task.header.path.parent, task.participant.log
+    iterations = task.participant.iterations
+    if log is None or iterations is None:
+        if task.participant.case.is_implicit(name) is False:
+            return None, None
+        note = (
+            f"expected precice-{name}-iterations.log beside {folder}, found none; every coupling iteration counts as a "
+            "time window"
+        )
+        return None, note
+    if profile.finalized and (profile.calls["exchanges"] > 0).sum() != iterations.sum():
+        note = (
+            f"expected precice-{name}-iterations.log of the run in {folder}, found one with another number of "
+            "iterations; every coupling iteration counts as a time window"
+        )
+        return None, note
+    if len(iterations):
+        return iterations, None
+    found = "no window" if log.stat().st_size else "an empty file"
+    note = (
+        f"{log}: expected the coupling iterations of each time window, found {found}: the run ended before its first "
+        "window was complete, which leaves nothing to learn from; let it run longer"
+    )
+    return iterations, note
+
+
+def _stopped(tasks: Sequence[_Task], done: Sequence[_Done]) -> list[str]:
+    """Say who did not come to the end of the coupling, and how many windows all of its ranks have."""
+    windows: dict[tuple[Path, str], int] = {}
+    for task, each in zip(tasks, done, strict=True):
+        if each.stopped_after:
+            key = task.header.group
+            windows[key] = min(windows.get(key, each.stopped_after), each.stopped_after)
+    return [
         f"{folder}: expected {name} to have come to its end, found that it was stopped or still runs; imported up to "
-        f"time window {windows}"
-        for (folder, name), windows in unfinished.items()
+        f"time window {count}"
+        for (folder, name), count in windows.items()
     ]
-    return stores

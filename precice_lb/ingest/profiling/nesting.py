@@ -1,22 +1,69 @@
-"""From begins and ends to events with their place in the nesting, vectorised."""
+"""From lines of begins and ends to events with their place in the nesting, vectorised."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
 from precice_lb.exceptions import DataError
 from precice_lb.ingest.profiling.files import BlockReader, Header
-from precice_lb.ingest.profiling.records import Records, parse_block
 
-__all__ = ["EventSource", "Events", "FileEvents"]
+__all__ = ["EventSource", "Events", "FileEvents", "parse_block"]
 
-_GLOBAL = b"_GLOBAL"
 _EVENT_BITS = 24
+_TIMED = re.compile(rb"(?:[BE]\d{1,6}:\d{1,16}\n)*")
+_OTHERS = re.compile(rb"^(?:[^BE\n].*)?\n", re.MULTILINE)
+_NAME = re.compile(rb"N(\d+):(.*)\n")
+_DATUM = re.compile(rb"D[^:]*:[^:]*:(-?\d+):(-?\d+)\n")
+_TO_BLANKS = bytes.maketrans(b"BE:", b"   ")
+
+
+@dataclass(frozen=True)
+class Records:
+    """Records of one block."""
+
+    #: Whether an event begins; otherwise it ends.
+    begins: NDArray[np.bool_]
+    #: Which event.
+    events: NDArray[np.int64]
+    #: When, in microseconds of the file's clock.
+    times: NDArray[np.int64]
+    #: Names of events by number.
+    names: dict[int, str]
+    #: Number of the name and value of each datum.
+    data: list[tuple[int, int]]
+
+
+def parse_block(block: bytes) -> Records:
+    """Parse a block of whole lines."""
+    names: dict[int, str] = {}
+    data: list[tuple[int, int]] = []
+    for line in _OTHERS.findall(block):
+        if name := _NAME.fullmatch(line):
+            names[int(name[1])] = name[2].decode("utf-8", "replace")
+        elif datum := _DATUM.fullmatch(line):
+            data.append((int(datum[1]), int(datum[2])))
+        else:
+            _refuse(line)
+    timed = _OTHERS.sub(b"", block)
+    whole = _TIMED.match(timed)
+    assert whole is not None
+    if whole.end() < len(timed):
+        _refuse(timed[whole.end() :])
+    numbers = np.fromstring(timed.translate(_TO_BLANKS), dtype=np.int64, sep=" ").reshape(-1, 2)
+    letters = np.frombuffer(timed, dtype=np.uint8)
+    return Records(letters[letters >= ord("B")] == ord("B"), numbers[:, 0], numbers[:, 1], names, data)
+
+
+def _refuse(line: bytes) -> NoReturn:
+    shown = line.split(b"\n", 1)[0][:60].decode("utf-8", "replace")
+    raise DataError(f"expected a record of preCICE's profiling (N, B, E or D, then numbers), found {shown!r}") from None
 
 
 @dataclass(frozen=True)
@@ -64,7 +111,6 @@ class FileEvents(EventSource):
         self._path = header.path
         self._blocks = BlockReader(header)
         self._names: dict[int, str] = {}
-        self._global: int | None = None
         # Parent and event of every path but the first, sorted; the first key is none.
         self._keys = np.full(1, -1, dtype=np.int64)
         self._key_paths = np.zeros(1, dtype=np.int64)
@@ -77,27 +123,31 @@ class FileEvents(EventSource):
                 records = parse_block(block)
             except DataError as error:
                 raise DataError(f"{self._path}: {error}") from None
-            events = self.feed(records)
+            self._names |= records.names
+            events = self._feed(records)
             for number, value in records.data:
-                name = self.name(number)
-                if name.startswith("meshSize"):
+                if (name := self._name(number)).startswith("meshSize"):
                     self.mesh_sizes[name.removeprefix("meshSize")] = value
             yield events
 
-    def name(self, event: int) -> str:
+    def _name(self, event: int) -> str:
         """Name of an event or datum; where the record that names it was lost, one made from its number."""
         return self._names.get(event, f"unnamed-{event}")
 
-    def feed(self, records: Records) -> Events:
+    def _feed(self, records: Records) -> Events:
         """Take the next block, and give the events that ended in it."""
-        self._learn(records.names)
-        begins, events, times = self._without_global(records)
-        if len(times):
-            self.last_us = max(self.last_us, int(times[-1]))
-        still_open = len(self._open_events)
-        begins = np.concatenate([np.ones(still_open, dtype=bool), begins])
-        events = np.concatenate([self._open_events, events])
-        times = np.concatenate([self._open_times, times])
+        outside = np.isin(records.events, [number for number, name in self._names.items() if name == "_GLOBAL"])
+        for begin, time in zip(records.begins[outside].tolist(), records.times[outside].tolist(), strict=True):
+            if begin:
+                self.global_begin_us = time
+            elif self.global_begin_us is not None:
+                self.global_end_us = time
+        if len(records.times):
+            self.last_us = max(self.last_us, int(records.times[-1]))
+        still_open = np.ones(len(self._open_events), dtype=bool)
+        begins = np.concatenate([still_open, records.begins[~outside]])
+        events = np.concatenate([self._open_events, records.events[~outside]])
+        times = np.concatenate([self._open_times, records.times[~outside]])
         found = self._match(begins, events, times)
         if found is None:
             # Records are missing, as with a small flush-every: keep what fits together.
@@ -105,27 +155,6 @@ class FileEvents(EventSource):
             found = self._match(begins[kept], events[kept], times[kept])
             assert found is not None
         return found
-
-    def _learn(self, names: dict[int, bytes]) -> None:
-        for number, name in names.items():
-            self._names[number] = name.decode("utf-8", "replace")
-            if name == _GLOBAL:
-                self._global = number
-
-    def _without_global(self, records: Records) -> tuple[NDArray[np.bool_], NDArray[np.int64], NDArray[np.int64]]:
-        begins, events, times = records.begins, records.events, records.times
-        if self._global is None:
-            return begins, events, times
-        outside = events == self._global
-        if not outside.any():
-            return begins, events, times
-        for index in np.flatnonzero(outside):
-            if begins[index]:
-                self.global_begin_us = int(times[index])
-            elif self.global_begin_us is not None:
-                self.global_end_us = int(times[index])
-            self.last_us = max(self.last_us, int(times[index]))
-        return begins[~outside], events[~outside], times[~outside]
 
     def _match(self, begins: NDArray[np.bool_], events: NDArray[np.int64], times: NDArray[np.int64]) -> Events | None:
         """Match begins and ends by depth, or None if they do not fit together."""
@@ -169,7 +198,7 @@ class FileEvents(EventSource):
     def _add_paths(self, keys: NDArray[np.int64]) -> None:
         numbers = np.arange(len(self.paths), len(self.paths) + len(keys))
         for key in keys.tolist():
-            self.paths.append((*self.paths[key >> _EVENT_BITS], self.name(key & (1 << _EVENT_BITS) - 1)))
+            self.paths.append((*self.paths[key >> _EVENT_BITS], self._name(key & (1 << _EVENT_BITS) - 1)))
         self._keys = np.concatenate([self._keys, keys])
         order = np.argsort(self._keys)
         self._keys, self._key_paths = self._keys[order], np.concatenate([self._key_paths, numbers])[order]

@@ -1,10 +1,14 @@
-"""What a rank's profiling file says in the words of a store: metadata, rows of ``advance`` and of ``initialize``."""
+"""What a rank's profiling file says in the words of a store: metadata, rows of ``advance`` and of ``initialize``.
+
+Which time window and coupling iteration a call of ``advance`` belongs to, preCICE's iterations log tells.
+"""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +19,22 @@ from precice_lb.exceptions import DataError
 from precice_lb.ingest.profiling.case import ProfiledCase
 from precice_lb.ingest.profiling.files import Header
 from precice_lb.ingest.profiling.find import find_configuration
-from precice_lb.ingest.profiling.times import waited_ns
-from precice_lb.ingest.profiling.windows import WindowCounter, find_iterations_log
+from precice_lb.ingest.profiling.times import CALL_DTYPE, CallReader, waited_ns
+from precice_lb.store.records import RankStore
 from precice_lb.store.schema import ADVANCE_DTYPE, INITIALIZE_DTYPE, case_fingerprint
 
-__all__ = ["ProfiledParticipant", "advance_rows", "initialize_rows", "profiled_participant"]
+__all__ = [
+    "ProfileTail",
+    "ProfiledParticipant",
+    "advance_rows",
+    "count_windows",
+    "initialize_rows",
+    "profiled_participant",
+    "read_iterations_log",
+]
+
+# preCICE 1 called time windows time steps.
+_WINDOW, _ITERATIONS = ("TimeWindow", "Timesteps"), "Iterations"
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,8 +51,11 @@ class ProfiledParticipant:
     case: ProfiledCase
     #: ``precice-<Participant>-iterations.log``.
     log: Path | None
-    #: Whether the participant iterates within a time window; None if the configuration cannot be read.
-    is_implicit: bool | None
+
+    @cached_property
+    def iterations(self) -> NDArray[np.int64] | None:
+        """Coupling iterations of each completed time window; None without a log."""
+        return None if self.log is None else read_iterations_log(self.log)
 
     def metadata(self, header: Header, more: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """Metadata of a store of one rank."""
@@ -78,15 +96,60 @@ def profiled_participant(header: Header, roots: Sequence[Path], given: Path | No
         )
     # Beside a database that was merged from several folders it is somewhere below.
     places = [*roots, header.directory]
-    log = find_iterations_log(header.participant, header.directory, places)
-    digest = hashlib.sha256(content).hexdigest()
-    return ProfiledParticipant(path, text, digest, case, log, case.is_implicit(header.participant))
+    log = _find_iterations_log(header.participant, header.directory, places)
+    return ProfiledParticipant(path, text, hashlib.sha256(content).hexdigest(), case, log)
 
 
-def advance_rows(calls: NDArray[np.void], counter: WindowCounter, waits: Sequence[str]) -> NDArray[np.void]:
-    """Rows of ``advance`` of a store; the counter has counted all calls before, ``waits`` are columns of waiting."""
+def _find_iterations_log(participant: str, directory: Path, roots: Iterable[Path]) -> Path | None:
+    """Find ``precice-<Participant>-iterations.log``."""
+    name = f"precice-{participant}-iterations.log"
+    beside = directory / name
+    if beside.is_file():
+        return beside
+    found = {path.resolve() for root in roots if root.is_dir() for path in root.rglob(name)}
+    return found.pop() if len(found) == 1 else None
+
+
+def read_iterations_log(path: Path) -> NDArray[np.int64]:
+    """Read the coupling iterations of each completed time window."""
+    try:
+        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError as error:
+        raise DataError(
+            f"{path}: expected an iterations log of preCICE, found none that can be read ({error})"
+        ) from None
+    if not lines:
+        return np.empty(0, dtype=np.int64)
+    header = lines[0].split()
+    window = next((header.index(name) for name in _WINDOW if name in header), None)
+    if window is None or _ITERATIONS not in header:
+        raise DataError(f"{path}: expected an iterations log of preCICE with the columns TimeWindow, Iterations")
+    iterations = header.index(_ITERATIONS)
+    counts: list[int] = []
+    for number, line in enumerate(lines[1:], start=2):
+        cells = line.split()
+        # preCICE begins each line with its line break, so that only the number of cells says whether the last is whole.
+        if number == len(lines) and len(cells) < len(header):
+            break
+        try:
+            fine = len(cells) == len(header) and int(cells[window]) == len(counts) + 1 and int(cells[iterations]) > 0
+        except ValueError:
+            fine = False
+        if not fine:
+            raise DataError(
+                f"{path}, line {number}: expected window {len(counts) + 1} and its iterations, "
+                f"found {line.strip()[:60]!r}"
+            )
+        counts.append(int(cells[iterations]))
+    return np.array(counts, dtype=np.int64)
+
+
+def advance_rows(
+    calls: NDArray[np.void], iterations: NDArray[np.int64] | None, waits: Sequence[str], before: int = 0
+) -> NDArray[np.void]:
+    """Rows of ``advance`` of a store; ``before`` as of `count_windows`, ``waits`` are columns of waiting."""
     rows = np.empty(len(calls), dtype=ADVANCE_DTYPE)
-    rows["window"], rows["iteration"], rows["window_complete"] = counter.count(calls["exchanges"])
+    rows["window"], rows["iteration"], rows["window_complete"] = count_windows(calls["exchanges"], iterations, before)
     rows["begin_ns"] = calls["begin_us"] * 1000
     # Just-in-time mapping is mapping although the solver asks for it; barriers are part of the call they belong to.
     rows["solve_ns"] = (calls["solve_us"] - calls["jit_us"]) * 1000
@@ -104,3 +167,75 @@ def initialize_rows(times: NDArray[np.void], waits: Sequence[str]) -> NDArray[np
         rows[f"{name}_ns"] = times[f"{name}_us"] * 1000
     rows["wait_ns"] = waited_ns(times, waits)
     return rows
+
+
+def count_windows(
+    exchanges: NDArray[np.int64], iterations: NDArray[np.int64] | None = None, before: int = 0
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
+    """Tell window and iteration of each call, and whether it ends its window, each of shape (calls,).
+
+    A call that exchanges nothing ends before its window does: a solver with smaller steps than the coupling. Every
+    other call ends an iteration, and a window if the log says so; without a log every iteration is a window. So many
+    iterations ended before the first call.
+    """
+    ends = exchanges > 0
+    number = before + np.cumsum(ends) - ends
+    if iterations is None:
+        return number + 1, np.ones_like(number), ends
+    last = np.cumsum(iterations)
+    window = np.searchsorted(last, number, side="right")
+    starts = np.concatenate([[0], last])
+    done = np.append(last, np.iinfo(np.int64).max)[window] == number + 1
+    return window + 1, number - starts[window] + 1, ends & done
+
+
+class ProfileTail:
+    """Reads the rows of ``advance`` of a rank without a recorder out of its profiling file, as they appear."""
+
+    def __init__(self, header: Header, participant: ProfiledParticipant) -> None:
+        self.path: Path = header.path
+        #: Why the last `read` failed; empty if it did not.
+        self.problem = ""
+        self._participant = participant
+        self._waits = participant.case.waits(header.participant)
+        self._reader = CallReader(header)
+        self._calls: NDArray[np.void] = np.empty(0, dtype=CALL_DTYPE)
+        self._counted = 0
+        empty: NDArray[np.void] = np.empty(0, dtype=ADVANCE_DTYPE)
+        #: Everything but the rows.
+        self.head = RankStore(
+            path=header.path,
+            metadata={**participant.metadata(header), "attempt": 1, "finished": False},
+            configuration=participant.configuration,
+            tables={"advances": empty, "initialize": initialize_rows(self._reader.initialize, self._waits)},
+        )
+
+    def read(self) -> NDArray[np.void]:
+        """Read what is new since the last call; calls whose window the iterations log does not tell yet come later."""
+        try:
+            self._calls = np.concatenate([self._calls, *self._reader])
+            rows = self._rows()
+            self.problem = ""
+        except DataError as error:
+            self.problem = str(error)
+            return np.empty(0, dtype=ADVANCE_DTYPE)
+        metadata = dict(self.head.metadata)
+        metadata |= self._participant.case.receiving(metadata["participant"], self._reader.events.mesh_sizes)
+        events = self._reader.events
+        if self._reader.profile(self._calls[:0]).finalized:
+            ended = self._reader.header.unix_us + events.last_us
+            metadata.update(finished=True, ended_unix_ns=1000 * ended)
+        initialize = initialize_rows(self._reader.initialize, self._waits)
+        self.head = self.head.having(metadata, initialize=initialize)
+        return rows
+
+    def _rows(self) -> NDArray[np.void]:
+        log = self._participant.log
+        iterations = None if log is None else read_iterations_log(log)
+        ended = self._counted + np.cumsum(self._calls["exchanges"] > 0)
+        # Of calls that the log does not reach it is not known which window they belong to.
+        count = len(ended) if iterations is None else int(np.searchsorted(ended, int(iterations.sum()), side="right"))
+        rows = advance_rows(self._calls[:count], iterations, self._waits, before=self._counted)
+        self._counted = int(ended[:count].max(initial=self._counted))
+        self._calls = self._calls[count:]
+        return rows

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +14,7 @@ from precice_lb.ingest.profiling.database import DatabaseEvents
 from precice_lb.ingest.profiling.files import DATABASE, Header, read_header
 from precice_lb.ingest.profiling.nesting import Events, EventSource, FileEvents
 
-__all__ = ["CALL_DTYPE", "INITIALIZE_DTYPE", "CallReader", "Profile", "read_profile", "waited_ns"]
+__all__ = ["CALL_DTYPE", "INITIALIZE_DTYPE", "CallReader", "Profile", "profile_of", "read_profile", "waited_ns"]
 
 CALL_DTYPE = np.dtype(
     [
@@ -102,9 +103,13 @@ def read_profile(path: str | Path) -> Profile:
     DataError
         If it is no profiling file of preCICE, or is damaged other than by its end being missing.
     """
-    reader = CallReader(read_header(path))
-    calls = [rows for rows in reader if len(rows)]
-    return reader.profile(np.concatenate(calls) if calls else np.empty(0, dtype=CALL_DTYPE))
+    return profile_of(read_header(path))
+
+
+def profile_of(header: Header) -> Profile:
+    """Read what a profiling file, or a database, says of one rank."""
+    reader = CallReader(header)
+    return reader.profile(np.concatenate([np.empty(0, dtype=CALL_DTYPE), *reader]))
 
 
 class CallReader:
@@ -116,18 +121,15 @@ class CallReader:
         self.events: EventSource = DatabaseEvents(header) if header.layout == DATABASE else FileEvents(header)
         self._counts = np.zeros(0, dtype=np.int64)
         self._sums = np.zeros(0, dtype=np.int64)
-        self._kinds = np.zeros((0, len(_COLUMNS)), dtype=bool)
-        self._pending = np.zeros(1, dtype=CALL_DTYPE)
-        self._initializing = np.zeros(1, dtype=INITIALIZE_DTYPE)
+        self._advance = _Accounts("advance", CALL_DTYPE)
+        self._initialize = _Accounts("initialize", INITIALIZE_DTYPE)
 
     def __iter__(self) -> Iterator[NDArray[np.void]]:
         for events in self.events:
-            yield self._rows(events)
-
-    @property
-    def mesh_sizes(self) -> dict[str, int]:
-        """Local vertices of the meshes that the rank provides, as far as read."""
-        return self.events.mesh_sizes
+            self._total(events)
+            if not len(self.initialize):
+                self.initialize = self._initialize.take(events, self.events.paths)[:1]
+            yield self._advance.take(events, self.events.paths)
 
     def profile(self, calls: NDArray[np.void]) -> Profile:
         """Everything the file says."""
@@ -142,36 +144,6 @@ class CallReader:
         finalized = source.global_end_us is not None or "finalize" in totals
         return Profile(self.header, calls, self.initialize, totals, source.mesh_sizes, finalized, source.last_us)
 
-    def _rows(self, events: Events) -> NDArray[np.void]:
-        """Account the events of a block to the calls of ``advance`` that end in it or later."""
-        self._total(events)
-        if unknown := self.events.paths[len(self._kinds) :]:
-            kinds = [[test(path) for test in _COLUMNS.values()] for path in unknown]
-            self._kinds = np.concatenate([self._kinds, np.array(kinds)])
-        chosen = {name: self._kinds[events.paths, column] for column, name in enumerate(_COLUMNS)}
-        if not len(self.initialize):
-            self._initialize(events, chosen)
-        calls = np.flatnonzero(chosen["advance_us"])
-        calls = calls[np.argsort(events.order[calls])]
-        ends = events.order[calls]
-        rows = np.zeros(len(calls) + 1, dtype=CALL_DTYPE)
-        rows["begin_us"][:-1] = events.begins[calls]
-        for name in ("solve_us", "jit_us", "mapping_us", "wait_us", "send_us", "steering_us", "sync_us", "exchanges"):
-            which = np.flatnonzero(chosen[name])
-            owner = np.searchsorted(ends, events.order[which])
-            weights = np.ones(len(which)) if name == "exchanges" else events.durations[which]
-            rows[name] = np.bincount(owner, weights, len(rows))
-        inner = np.flatnonzero(chosen["inner_us"])
-        owner = np.searchsorted(ends, events.order[inner])
-        rows["steering_us"] -= np.bincount(owner, events.durations[inner], len(rows)).astype(np.int64)
-        for name in CALL_DTYPE.names or ():
-            rows[name][0] += self._pending[name][0]
-        rows["begin_us"][:-1] = events.begins[calls]
-        rows["advance_us"][:-1] = events.durations[calls]
-        self._pending = rows[-1:].copy()
-        self._pending["begin_us"] = 0
-        return rows[:-1]
-
     def _total(self, events: Events) -> None:
         size = len(self.events.paths)
         self._counts = np.concatenate([self._counts, np.zeros(size - len(self._counts), dtype=np.int64)])
@@ -180,40 +152,63 @@ class CallReader:
         # Sums of a block stay far below 2^53, so they are exact.
         self._sums += np.bincount(events.paths, events.durations, size).astype(np.int64)
 
-    def _initialize(self, events: Events, chosen: dict[str, NDArray[np.bool_]]) -> None:
-        def total(name: str) -> int:
-            return int(events.durations[chosen[name]].sum())
 
-        row = self._initializing
-        for name in ("mapping", "wait", "send", "steering"):
-            row[f"{name}_us"] += total(f"initialize_{name}")
-        row["steering_us"] -= total("initialize_inner")
-        done = np.flatnonzero(chosen["initialize"])
-        if len(done):
-            row["begin_us"], row["initialize_us"] = events.begins[done[0]], events.durations[done[0]]
-            self.initialize = row
+class _Accounts:
+    """Sums what events count as by the call, of one name and outermost, that ends next, in rows of one type."""
+
+    def __init__(self, name: str, dtype: np.dtype[np.void]) -> None:
+        self._call = (name,)
+        self._columns = {column: _COUNTS[name][column] for column in (dtype.names or ())[2:]}
+        # What each place in the nesting counts in each column, and the sums of the call that has not ended.
+        self._weights = np.zeros((0, len(self._columns)), dtype=np.int64)
+        self._pending = np.zeros(1, dtype=dtype)
+
+    def take(self, events: Events, paths: Sequence[tuple[str, ...]]) -> NDArray[np.void]:
+        """Take the events of a block; return one row per call that ended in it."""
+        if unknown := paths[len(self._weights) :]:
+            weights = [[count(path) for count in self._columns.values()] for path in unknown]
+            self._weights = np.concatenate([self._weights, np.array(weights, dtype=np.int64)])
+        is_call = np.array([path == self._call for path in paths])[events.paths]
+        calls = np.flatnonzero(is_call)
+        calls = calls[np.argsort(events.order[calls])]
+        rows = np.zeros(len(calls) + 1, dtype=self._pending.dtype)
+        rows[:1] = self._pending
+        owner = np.searchsorted(events.order[calls], events.order)
+        for column, weights in zip(self._columns, self._weights.T, strict=True):
+            which = np.flatnonzero(weights[events.paths])
+            amounts = 1 if column == "exchanges" else events.durations[which]
+            np.add.at(rows[column], owner[which], weights[events.paths[which]] * amounts)
+        self._pending = rows[-1:].copy()
+        begin, duration = (rows.dtype.names or ())[:2]
+        rows[begin][:-1], rows[duration][:-1] = events.begins[calls], events.durations[calls]
+        return rows[:-1]
 
 
-def _is_within(path: tuple[str, ...], outer: str, names: frozenset[str]) -> bool:
-    return len(path) > 1 and path[0] == outer and path[-1] in names
+_Count: TypeAlias = Callable[[tuple[str, ...]], int]
 
 
-_COLUMNS: dict[str, Callable[[tuple[str, ...]], bool]] = {
-    "advance_us": lambda path: path == ("advance",),
-    "solve_us": lambda path: path == ("solver.advance",),
-    "jit_us": lambda path: len(path) > 1 and path[0] == "solver.advance" and path[-1].startswith(_JUST_IN_TIME),
-    "mapping_us": lambda path: path == ("advance", "mapping"),
-    "wait_us": lambda path: _is_within(path, "advance", _WAITS),
-    "send_us": lambda path: _is_within(path, "advance", _SENDS),
-    "steering_us": lambda path: path == ("advance", "advanceCoupling"),
-    "inner_us": lambda path: path[:-1] == ("advance", "advanceCoupling"),
-    "sync_us": lambda path: path in _SYNC,
-    "exchanges": lambda path: _is_within(path, "advance", _EXCHANGES),
-    "initialize": lambda path: path == ("initialize",),
-    "initialize_mapping": lambda path: path == ("initialize", "mapping"),
-    "initialize_wait": lambda path: _is_within(path, "initialize", _WAITS),
-    "initialize_send": lambda path: _is_within(path, "initialize", _SENDS),
-    "initialize_steering": lambda path: path == ("initialize", "initalizeCouplingScheme"),
-    "initialize_inner": lambda path: path[:-1] == ("initialize", "initalizeCouplingScheme"),
+def _counts(outer: str, coupling: str) -> dict[str, _Count]:
+    """Say what an event within a call counts, by its place in the nesting; ``coupling`` encloses what has no event."""
+
+    def within(names: frozenset[str]) -> _Count:
+        return lambda path: len(path) > 1 and path[0] == outer and path[-1] in names
+
+    return {
+        "mapping_us": lambda path: path == (outer, "mapping"),
+        "wait_us": within(_WAITS),
+        "send_us": within(_SENDS),
+        "steering_us": lambda path: (path == (outer, coupling)) - (path[:-1] == (outer, coupling)),
+        "exchanges": within(_EXCHANGES),
+    }
+
+
+_COUNTS: dict[str, dict[str, _Count]] = {
+    "advance": {
+        **_counts("advance", "advanceCoupling"),
+        "solve_us": lambda path: path == ("solver.advance",),
+        "jit_us": lambda path: len(path) > 1 and path[0] == "solver.advance" and path[-1].startswith(_JUST_IN_TIME),
+        "sync_us": lambda path: path in _SYNC,
+    },
+    "initialize": _counts("initialize", "initalizeCouplingScheme"),
 }
-"""What each event counts as, by its place in the nesting."""
+"""What events count as, by call and column: microseconds, but in ``exchanges``."""

@@ -14,7 +14,7 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
-from precice_lb.dataset.coupling import roles_of
+from precice_lb.dataset.runs import roles_of
 from precice_lb.plural import plural
 from precice_lb.report.blocks import Block, Chart, Paragraph
 from precice_lb.report.style import COLOURS, GREY, HATCHED, Bars, Panel, colour_of, marker_of, one_panel, strips
