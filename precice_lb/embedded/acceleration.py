@@ -6,17 +6,16 @@ preCICE's ``acceleration/Acceleration.cpp``, ``ConstantRelaxationAcceleration.cp
 
 from __future__ import annotations
 
-import sys
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-from precice_lb.embedded.clock import TOLERANCE
-from precice_lb.embedded.intracomm import IntraComm
+from precice_lb.embedded.communication import IntraComm
 from precice_lb.embedded.mesh import CouplingData
 from precice_lb.embedded.settings import AccelerationSettings
+from precice_lb.embedded.timeline import TOLERANCE
 
 __all__ = ["Acceleration", "Aitken", "ConstantRelaxation", "Preconditioner"]
 
@@ -32,7 +31,7 @@ class Preconditioner:
 
     def __init__(self, settings: AccelerationSettings, sizes: Sequence[int], intra: IntraComm) -> None:
         self._constant = settings.preconditioner == "constant"
-        self._sizes = sizes
+        self._sizes = np.array(sizes, dtype=int)
         self._intra = intra
         self._is_first_window = True
         self._sums = self._sums_in_use = np.zeros(len(sizes))
@@ -42,13 +41,14 @@ class Preconditioner:
     def _spread(self) -> None:
         self.weights: Array = 1.0 / np.repeat(self._factors, self._sizes)
 
-    def update(self, window_complete: bool, residuals: Array) -> None:
-        """Look at an iteration, or at the last one of a time window."""
+    def complete_window(self) -> None:
+        """Start the sums of another time window."""
+        self._is_first_window = False
+        self._sums = np.zeros(len(self._sizes))
+
+    def update(self, residuals: Array) -> None:
+        """Look at an iteration that has not converged."""
         if self._constant:
-            return
-        if window_complete:
-            self._is_first_window = False
-            self._sums = np.zeros(len(self._sizes))
             return
         parts = np.split(residuals, np.cumsum(self._sizes)[:-1])
         norms = np.sqrt(self._intra.total(np.array([np.vdot(part, part) for part in parts])))
@@ -71,9 +71,11 @@ class Acceleration(ABC):
         self._settings = settings
         self._data = data
         self._intra = intra
-        by_name = {(one.field.mesh, one.field.data): one for one in data}
+        by_name = {(one.field.mesh.name, one.field.data): one for one in data}
         #: The data that are looked at, in the order of the configuration.
-        self._primary = [by_name[mesh, name] for mesh, name, *_ in settings.data if (mesh, name) in by_name]
+        self._primary = [by_name[mesh, name] for mesh, name, *_ in settings.data]
+        self._preconditioner = Preconditioner(settings, [one.entries for one in self._primary], intra)
+        self._old_residuals = np.zeros(0)
 
     @abstractmethod
     def accelerate(self, window_start: float) -> None:
@@ -117,22 +119,18 @@ class Aitken(Acceleration):
         super().__init__(settings, data, intra)
         self._factor = settings.relaxation
         self._iteration = 0
-        self._old_residuals = np.zeros(0)
-        self._preconditioner: Preconditioner | None = None
+        # Only several data have to be balanced.
+        self._balances = len(self._primary) > 1
 
     def accelerate(self, window_start: float) -> None:
         """Find the factor and relax all data with it."""
         residuals = self._residuals()
-        # Only several data have to be balanced.
-        if self._preconditioner is None and len(self._primary) > 1:
-            sizes = [one.field.vertices * one.field.components for one in self._primary]
-            self._preconditioner = Preconditioner(self._settings, sizes, self._intra)
-        if self._preconditioner is not None:
-            self._preconditioner.update(False, residuals)
+        if self._balances:
+            self._preconditioner.update(residuals)
         if self._iteration == 0:
             self._factor = float(np.sign(self._factor)) * min(self._settings.relaxation, abs(self._factor))
         else:
-            weights = 1.0 if self._preconditioner is None else self._preconditioner.weights
+            weights = self._preconditioner.weights if self._balances else 1.0
             deltas = (residuals - self._old_residuals) * weights
             old = self._old_residuals * weights
             numerator, denominator = self._intra.total(np.array([np.vdot(old, deltas), np.vdot(deltas, deltas)]))
@@ -144,7 +142,6 @@ class Aitken(Acceleration):
 
     def converged(self, window_start: float) -> None:
         """Start the next time window with the initial factor, or a smaller one."""
+        if self._iteration:
+            self._preconditioner.complete_window()
         self._iteration = 0
-        if self._preconditioner is not None:
-            self._preconditioner.update(True, self._old_residuals)
-        self._old_residuals = np.full(len(self._old_residuals), sys.float_info.max)

@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from precice_lb.embedded.assemble import Parts
-from precice_lb.embedded.clock import TOLERANCE
 from precice_lb.embedded.errors import CouplingError, ShapeError
+from precice_lb.embedded.files import Profiler
 from precice_lb.embedded.mesh import Field, Mesh
-from precice_lb.embedded.profiling import Profiler
+from precice_lb.embedded.timeline import TOLERANCE
 
 __all__ = ["Access", "State", "as_text"]
 
@@ -124,10 +124,10 @@ class Access:
         if array.shape != (len(ids), field.components):
             raise CouplingError(
                 f'expected values of shape ({len(ids)}, {field.components}) for data "{field.data}" at {len(ids)} '
-                f'vertices of mesh "{field.mesh}", found {np.shape(values)}'
+                f'vertices of mesh "{field.mesh.name}", found {np.shape(values)}'
             )
-        self._parts.meshes[field.mesh].check_ids(ids, "write", field.data)
-        with self._profiler.api_event(f"writeData.{field.mesh}_{field.data}"):
+        field.mesh.check_ids(ids, "write", field.data)
+        with self._profiler.api_event(f"writeData.{field.mesh.name}_{field.data}"):
             field.written[ids] = array
 
     def read_data(
@@ -151,11 +151,11 @@ class Access:
             return np.empty(0)
         if len(field.waveform) == 0:
             raise CouplingError(
-                f'data "{field.data}" cannot be read from mesh "{field.mesh}": nobody sends it there; check <exchange> '
-                "and <mapping:…> in the configuration"
+                f'data "{field.data}" cannot be read from mesh "{field.mesh.name}": nobody sends it there; check '
+                "<exchange> and <mapping:…> in the configuration"
             )
-        self._parts.meshes[field.mesh].check_ids(ids, "read", field.data)
-        with self._profiler.api_event(f"readData.{field.mesh}_{field.data}"):
+        field.mesh.check_ids(ids, "read", field.data)
+        with self._profiler.api_event(f"readData.{field.mesh.name}_{field.data}"):
             values: NDArray[np.float64] = field.waveform.at(coupling.time + ahead)[ids]
         return values[:, 0] if field.components == 1 else values
 
@@ -292,9 +292,9 @@ class Access:
         self, mesh_name: str, data_name: str, fields: dict[tuple[str, str], Field], what: str
     ) -> Field:
         field = self._field(mesh_name, data_name)
-        if (field.mesh, field.data) not in fields:
+        if (field.mesh.name, field.data) not in fields:
             raise CouplingError(
-                f'participant "{self._name}" does not {what} data "{field.data}" on mesh "{field.mesh}": add '
-                f'<{what}-data name="{field.data}" mesh="{field.mesh}" /> to the configuration'
+                f'participant "{self._name}" does not {what} data "{field.data}" on mesh "{field.mesh.name}": add '
+                f'<{what}-data name="{field.data}" mesh="{field.mesh.name}" /> to the configuration'
             )
         return field

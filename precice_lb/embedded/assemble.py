@@ -6,18 +6,22 @@ from dataclasses import dataclass
 from functools import partial
 
 from precice_lb.embedded.acceleration import Acceleration, Aitken, ConstantRelaxation
-from precice_lb.embedded.composition import Composition
-from precice_lb.embedded.convergence import Measure
 from precice_lb.embedded.coupling import Scheme
-from precice_lb.embedded.dataflow import mapped_data, schemes_of
-from precice_lb.embedded.mapping import MappedField, Mapping, NearestNeighbour
+from precice_lb.embedded.files import WatchPoint
+from precice_lb.embedded.mapping import MappedField, Mapping, NearestNeighbour, RadialBasis
 from precice_lb.embedded.mesh import CouplingData, Field, Mesh
 from precice_lb.embedded.quasi_newton import QuasiNewton
-from precice_lb.embedded.rbf import RadialBasis
 from precice_lb.embedded.rendezvous import Appointment
-from precice_lb.embedded.schemes import ParallelScheme, SerialScheme
-from precice_lb.embedded.settings import acceleration_settings, kernel_of, measure_settings
-from precice_lb.embedded.watch import WatchPoint, watch_elements, watched_place
+from precice_lb.embedded.schemes import Composition, ParallelScheme, SerialScheme
+from precice_lb.embedded.settings import (
+    acceleration_settings,
+    kernel_of,
+    mapped_data,
+    measure_settings,
+    schemes_of,
+    watch_elements,
+    watched_place,
+)
 from precice_lb.precice_xml.records import Configuration, CouplingScheme
 from precice_lb.precice_xml.records import Mapping as MeshMapping
 
@@ -53,7 +57,7 @@ def assemble(configuration: Configuration, participant: str) -> Parts:
         mesh = Mesh(name, described.dimensions, provider, provider == participant)
         for data in described.data:
             components = described.dimensions if configuration.data[data].is_vector else 1
-            mesh.fields[data] = Field(name, data, components, configuration.data[data].waveform_degree)
+            mesh.fields[data] = Field(mesh, data, components, configuration.data[data].waveform_degree)
         meshes[name] = mesh
 
     mappings: list[Mapping] = []
@@ -110,13 +114,12 @@ def _scheme(configuration: Configuration, scheme: CouplingScheme, participant: s
             data.setdefault(pair, CouplingData(field, order.index(pair), one.substeps, one.initialize))
     pairs = [{m2n.acceptor, m2n.connector} for m2n in configuration.m2ns]
     partners = [name for name in scheme.participants if {participant, name} in pairs]
-    measures, make_acceleration = [], None
-    if participant == (scheme.controller or scheme.participants[1]):
-        measures = [Measure(each, data[each.mesh, each.data]) for each in measure_settings(configuration, scheme)]
-        settings = acceleration_settings(configuration, scheme)
-        make_acceleration = None if settings is None else partial(_ACCELERATIONS[settings.kind], settings)
     kind = SerialScheme if scheme.is_serial else ParallelScheme
-    return kind(scheme, participant, partners, data, measures, make_acceleration)
+    if participant != (scheme.controller or scheme.participants[1]):
+        return kind(scheme, participant, partners, data, (), None)
+    settings = acceleration_settings(configuration, scheme)
+    make_acceleration = None if settings is None else partial(_ACCELERATIONS[settings.kind], settings)
+    return kind(scheme, participant, partners, data, measure_settings(configuration, scheme), make_acceleration)
 
 
 def _appointments(configuration: Configuration, participant: str) -> list[Appointment]:

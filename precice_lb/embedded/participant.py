@@ -11,16 +11,13 @@ from typing import Any
 from precice_lb.embedded.access import Access, State, as_text
 from precice_lb.embedded.allowed import check_supported
 from precice_lb.embedded.assemble import assemble
-from precice_lb.embedded.channel import Channel
-from precice_lb.embedded.clock import TOLERANCE
+from precice_lb.embedded.communication import Channel, IntraComm
 from precice_lb.embedded.coupling import Action
 from precice_lb.embedded.errors import CouplingError, refused
-from precice_lb.embedded.intracomm import IntraComm
-from precice_lb.embedded.m2n import Links
-from precice_lb.embedded.mesh import CouplingData
-from precice_lb.embedded.partition import exchange_meshes
-from precice_lb.embedded.profiling import Profiler
-from precice_lb.embedded.rendezvous import configuration_hash, connect, timeout_seconds
+from precice_lb.embedded.files import Profiler
+from precice_lb.embedded.m2n import Links, exchange_meshes
+from precice_lb.embedded.rendezvous import connect, timeout_seconds
+from precice_lb.embedded.timeline import TOLERANCE
 from precice_lb.exceptions import ConfigurationError
 from precice_lb.precice_xml import read_configuration
 
@@ -76,7 +73,7 @@ class Participant(Access):
         profiler.begin("construction")
         super().__init__(name, assemble(self._configuration, name), profiler)
         self._channels: dict[str, Channel] = {}
-        self._links = Links(self._intra, self._channels, self._parts.meshes, profiler)
+        self._links = Links(self._intra, self._channels, profiler)
         # Serves as destructor and at interpreter exit, whichever comes first.
         self._close = weakref.finalize(self, _close, self._channels, self._intra, profiler)
         if self._intra.is_primary:
@@ -135,7 +132,7 @@ class Participant(Access):
         """
         if self._state is not State.CONSTRUCTED:
             raise CouplingError(f"initialize() may only be called once, found a call {self._state.value}")
-        if self._parts.coupling.is_open(Action.INITIALIZE_DATA):
+        if Action.INITIALIZE_DATA in self._parts.coupling.open_actions:
             raise CouplingError(
                 "initial data has to be written before initialize(): call requires_initial_data() after the mesh is "
                 "defined, and write_data() if it is true"
@@ -157,8 +154,9 @@ class Participant(Access):
                 self._profiler.add_data("initialize", f"meshSize{mesh.name}", mesh.size)
         self._links.begin()
         self._meet_partners()
-        exchange_meshes(self._configuration, self._name, self._links, self._parts.mappings)
-        for mesh in self._parts.meshes.values():
+        meshes = list(self._parts.meshes.values())
+        exchange_meshes(self._configuration, self._name, self._links, meshes, self._parts.mappings)
+        for mesh in meshes:
             mesh.locked = True
         for watch_point in self._parts.watch_points:
             watch_point.initialize(self._intra)
@@ -210,7 +208,6 @@ class Participant(Access):
     def _advance(self, at_window_end: bool) -> None:
         coupling = self._parts.coupling
         stepped_to = coupling.time
-        repeated = coupling.repeated_data()
         # Without substeps, what was written before a window's last step is lost, as in preCICE.
         if at_window_end or coupling.sends_substeps:
             for field in self._parts.writes.values():
@@ -223,7 +220,7 @@ class Participant(Access):
         with self._profiler.event("advanceCoupling"):
             coupling.exchange()
         if at_window_end:
-            self._trim(repeated)
+            self._trim()
             self._map([field.run for field in self._parts.read_maps])
             if coupling.window_complete:
                 self._write_watch_points()
@@ -239,10 +236,9 @@ class Participant(Access):
         for watch_point in self._parts.watch_points:
             watch_point.write(self._parts.coupling.time)
 
-    def _trim(self, repeated: dict[CouplingData, bool]) -> None:
+    def _trim(self) -> None:
         """Forget the samples that the next iteration or time window brings anew (``handleDataAfterAdvance``)."""
         coupling = self._parts.coupling
-        fields = {data.field: keeps for data, keeps in repeated.items()}
         if coupling.window_complete:
             for mesh in self._parts.meshes.values():
                 for field in mesh.fields.values():
@@ -251,11 +247,11 @@ class Participant(Access):
             for field in (*self._parts.writes.values(), *(mapped.target for mapped in self._parts.write_maps)):
                 field.waveform.trim_after(coupling.time)
         for mapped in self._parts.read_maps:
-            if mapped.source not in fields:
+            if mapped.source not in coupling.repeated:
                 continue
             if not coupling.window_complete:
                 mapped.target.waveform.trim_after(coupling.time)
-            elif fields[mapped.source]:
+            elif coupling.keeps_window_start:
                 mapped.target.waveform.clear_except_last()
             else:
                 mapped.target.waveform.clear()
@@ -277,8 +273,8 @@ class Participant(Access):
         failure = None
         if self._intra.is_primary:
             try:
-                digest = configuration_hash(self._configuration.text)
-                self._channels.update(connect(self._name, self._parts.appointments, digest, self._timeout))
+                text = self._configuration.text
+                self._channels.update(connect(self._name, self._parts.appointments, text, self._timeout))
             except CouplingError as error:
                 failure = str(error)
         self._intra.agree(failure)

@@ -1,17 +1,28 @@
-"""What implicit coupling schemes and RBF mappings say beyond names, with preCICE's defaults.
+"""What a configuration says beyond the records of `precice_lb.precice_xml`, with preCICE's defaults.
 
-``CouplingSchemeConfiguration.cpp``, ``AccelerationConfiguration.cpp`` and ``MappingConfiguration.cpp``; values are
-those that `precice_lb.embedded.allowed` has let pass.
+Values are those that `precice_lb.embedded.allowed` has let pass.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from precice_lb.precice_xml.elements import Reader
-from precice_lb.precice_xml.records import Configuration, CouplingScheme, Element, Mapping
+import numpy as np
 
-__all__ = ["AccelerationSettings", "MeasureSettings", "acceleration_settings", "kernel_of", "measure_settings"]
+from precice_lb.precice_xml.elements import Reader
+from precice_lb.precice_xml.records import Configuration, CouplingScheme, Element, Mapping, Participant
+
+__all__ = [
+    "AccelerationSettings",
+    "MeasureSettings",
+    "acceleration_settings",
+    "kernel_of",
+    "mapped_data",
+    "measure_settings",
+    "schemes_of",
+    "watch_elements",
+    "watched_place",
+]
 
 
 @dataclass(frozen=True)
@@ -22,6 +33,11 @@ class MeasureSettings:
     mesh: str
     data: str
     limit: float
+
+    @property
+    def header(self) -> str:
+        """Column of ``precice-<P>-convergence.log``."""
+        return f"Res{'Rel' if self.relative else 'Abs'}({self.mesh}:{self.data})"
 
 
 @dataclass(frozen=True)
@@ -36,6 +52,11 @@ class AccelerationSettings:
     filter: str
     filter_limit: float
     preconditioner: str
+
+
+def schemes_of(configuration: Configuration, participant: str) -> list[CouplingScheme]:
+    """List the coupling schemes that a participant takes part in, in the order of the file."""
+    return [scheme for scheme in configuration.coupling_schemes if participant in scheme.participants]
 
 
 def _scheme_element(configuration: Configuration, scheme: CouplingScheme) -> Element:
@@ -95,6 +116,39 @@ def kernel_of(configuration: Configuration, mapping: Mapping) -> tuple[str, floa
         if (child.tag, child.line, child.attributes.get("from"), child.attributes.get("to")) == wanted
     )
     return function.tag.partition(":")[2], Reader(configuration.path).number(function, "support-radius", "0")
+
+
+def watch_elements(configuration: Configuration, participant: str) -> list[Element]:
+    """List the ``<watch-point>`` elements of a participant."""
+    return [
+        child
+        for owner in configuration.root.children
+        if owner.tag == "participant" and owner.attributes.get("name") == participant
+        for child in owner.children
+        if child.tag == "watch-point"
+    ]
+
+
+def watched_place(configuration: Configuration, element: Element) -> list[float]:
+    """Read where a watch-point is; refused unless it has as many coordinates as its mesh has dimensions."""
+    reader = Reader(configuration.path)
+    text = reader.text(element, "coordinate")
+    dimensions = configuration.meshes[reader.known(element, "mesh", "mesh", configuration.meshes)].dimensions
+    try:
+        place = [float(part) for part in text.split(";")]
+    except ValueError:
+        place = []
+    if len(place) != dimensions or not np.isfinite(place).all():
+        reader.fail(element, f'{dimensions} numbers as in "0; 1" as "coordinate"', f'"{text}"', "correct it")
+    return place
+
+
+def mapped_data(configuration: Configuration, me: Participant, mapping: Mapping) -> list[str]:
+    """List the data that a mapping carries: what the solver reads or writes there and the other mesh has as well."""
+    pairs, here, there = me.writes, mapping.source, mapping.target
+    if mapping.direction == "read":
+        pairs, here, there = me.reads, mapping.target, mapping.source
+    return [data for mesh, data in pairs if mesh == here and data in configuration.meshes[str(there)].data]
 
 
 def _data(configuration: Configuration, element: Element, name: str) -> tuple[str, str]:

@@ -1,20 +1,107 @@
-"""Values of one data field at a few points in time, and what lies between them.
+"""Simulated time: where a participant is in its time windows, and the values of data between samples.
 
-preCICE's ``time/Waveform.cpp`` and, for degrees above 1, ``math/Bspline.cpp``.
+preCICE's ``cplscheme/impl/TimeHandler.cpp`` and ``utils/DoubleAggregator.hpp``, ``time/Waveform.cpp`` and, for degrees
+above 1, ``math/Bspline.cpp``.
 """
 
 from __future__ import annotations
 
-from typing import Any
+import sys
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from precice_lb.embedded.clock import TOLERANCE
-
-__all__ = ["Waveform"]
+__all__ = ["TOLERANCE", "Clock", "Waveform"]
 
 Array = NDArray[np.float64]
+
+#: Two times closer than this (seconds) are the same: preCICE's ``math::NUMERICAL_ZERO_DIFFERENCE``.
+TOLERANCE = 1e-14
+
+
+class _KahanSum(NamedTuple):
+    """W. Kahan, Further remarks on reducing truncation errors, Comm. ACM 8 (1965) 40.
+
+    Ends of windows then fall on the same time step as in preCICE, rounding included.
+    """
+
+    value: float = 0.0
+    compensation: float = 0.0
+
+    def plus(self, value: float) -> _KahanSum:
+        corrected = value - self.compensation
+        total = self.value + corrected
+        return _KahanSum(total, (total - self.value) - corrected)
+
+
+class Clock:
+    """Start of the current time window and progress in it (simulated seconds), cut off at the end of the simulation.
+
+    ``window_seconds`` may be set; it is None at the participant whose steps are the time windows. Without `max_time`
+    only the number of windows ends the simulation.
+    """
+
+    def __init__(self, window_seconds: float | None, max_time: float | None) -> None:
+        self.window_seconds = window_seconds
+        self._max_time = sys.float_info.max if max_time is None else max_time
+        self._start = _KahanSum()
+        self._progress = _KahanSum()
+
+    @property
+    def time(self) -> float:
+        """Current simulated time."""
+        return self._start.plus(self._progress.value).value
+
+    @property
+    def window_start(self) -> float:
+        """Simulated time at which the current time window starts."""
+        return self._start.value
+
+    @property
+    def progress(self) -> float:
+        """Simulated seconds since the time window has started."""
+        return self._progress.value
+
+    def ahead(self, window_seconds: float) -> float:
+        """Return the simulated time a whole time window from now, even past the end of the simulation."""
+        return self._start.plus(self._progress.plus(window_seconds).value).value
+
+    @property
+    def until_window_end(self) -> float:
+        """Simulated seconds left in this time window, which the end of the simulation may cut short."""
+        if self.window_seconds is None:
+            return self._until_end
+        return min(-self._progress.plus(-self.window_seconds).value, self._until_end)
+
+    @property
+    def _until_end(self) -> float:
+        return -self._start.plus(self._progress.value).plus(-self._max_time).value
+
+    @property
+    def at_window_end(self) -> bool:
+        """Whether the time window is done: after every step of the participant whose steps are the time windows."""
+        return self.window_seconds is None or abs(self.until_window_end) <= TOLERANCE
+
+    @property
+    def at_end(self) -> bool:
+        """Whether the simulation is done, as far as time ends it."""
+        return abs(self._until_end) <= TOLERANCE
+
+    def progress_by(self, seconds: float) -> None:
+        """Step forward inside the time window."""
+        self._progress = self._progress.plus(seconds)
+
+    def complete_window(self) -> None:
+        """Move on to the next time window."""
+        size = self.window_seconds
+        whole = size is not None and abs(self._progress.value - size) <= TOLERANCE
+        self._start = self._start.plus(size if size is not None and whole else self._progress.value)
+        self._progress = _KahanSum()
+
+    def repeat_window(self) -> None:
+        """Go back to the start of the time window, for another coupling iteration."""
+        self._progress = _KahanSum()
 
 
 class Waveform:
@@ -65,21 +152,21 @@ class Waveform:
 
     def clear(self) -> None:
         """Forget all samples."""
-        self._keep(len(self._times), len(self._times))
+        self._keep(0, 0)
 
     def clear_except_last(self) -> None:
         """Forget all samples but the latest: the next time window starts with it."""
-        self._keep(max(len(self._times) - 1, 0), len(self._times))
+        self._keep(-1, None)
 
     def trim_before(self, time: float) -> None:
         """Forget samples before a time."""
-        self._keep(sum(known - time < -TOLERANCE for known in self._times), len(self._times))
+        self._keep(sum(known - time < -TOLERANCE for known in self._times), None)
 
     def trim_after(self, time: float) -> None:
         """Forget samples after a time."""
         self._keep(0, sum(known - time <= TOLERANCE for known in self._times))
 
-    def _keep(self, first: int, end: int) -> None:
+    def _keep(self, first: int, end: int | None) -> None:
         self._times, self._samples = self._times[first:end], self._samples[first:end]
         self._spline = None
 
