@@ -8,18 +8,32 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from precice_lb.embedded.communication import IntraComm
 from precice_lb.embedded.mesh import CouplingData
-from precice_lb.embedded.settings import AccelerationSettings
 from precice_lb.embedded.timeline import TOLERANCE
 
-__all__ = ["Acceleration", "Aitken", "ConstantRelaxation", "Preconditioner"]
+__all__ = ["Acceleration", "AccelerationSettings", "Aitken", "ConstantRelaxation", "Preconditioner"]
 
 Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class AccelerationSettings:
+    """One ``<acceleration:…>``; ``data`` are (mesh, data, scaling, line), the primary data."""
+
+    kind: str
+    data: tuple[tuple[str, str, float, int], ...]
+    relaxation: float
+    max_columns: int
+    windows_reused: int
+    filter: str
+    filter_limit: float
+    preconditioner: str
 
 
 class Preconditioner:
@@ -95,7 +109,7 @@ class Acceleration(ABC):
     def _relax(self, factor: float, window_start: float) -> None:
         for one in self._data:
             waveform = one.field.waveform
-            for time, sample in waveform.samples():
+            for time, sample in waveform.samples:
                 if time - window_start > TOLERANCE:
                     waveform.put(time, sample * factor + one.previous.at(time) * (1.0 - factor))
 

@@ -60,6 +60,7 @@ class Access:
         self._sections: list[str] = []
         self._name = name
         self._parts = parts
+        self._coupling = parts.coupling
         self._state = State.CONSTRUCTED
 
     # Meshes.
@@ -110,7 +111,7 @@ class Access:
         """Write values, shape (n,) for scalar and (n, dimensions) for vector data, at vertices, shape (n,)."""
         if self._state is not State.CONSTRUCTED:
             self._require_initialized("write_data")
-            if not self._parts.coupling.is_ongoing:
+            if not self._coupling.is_ongoing:
                 raise CouplingError(
                     "write_data() cannot be called when is_coupling_ongoing() is false: nobody would use the data"
                 )
@@ -138,7 +139,7 @@ class Access:
         They have the shape (n,) for scalar and (n, dimensions) for vector data.
         """
         self._require_initialized("read_data")
-        coupling = self._parts.coupling
+        coupling = self._coupling
         ahead = float(relative_read_time)
         if not 0.0 <= ahead <= coupling.max_step + TOLERANCE:
             raise CouplingError(

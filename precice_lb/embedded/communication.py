@@ -1,18 +1,18 @@
 """Messages of arrays between two processes, and between the ranks of one participant.
 
 The part of preCICE's ``com/SocketCommunication.cpp`` that gather-scatter coupling needs. A frame is a length (eight
-bytes, big endian) and so many bytes; a message is a frame of a JSON text, with the shapes of its arrays, and their
-bytes. Nothing is ever unpickled.
+bytes, big endian) and so many bytes; a message is a frame of the shapes of its arrays and their bytes. Nothing is ever
+unpickled.
 """
 
 from __future__ import annotations
 
 import contextlib
-import json
 import math
 import queue
 import secrets
 import socket
+import struct
 import threading
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -78,11 +78,14 @@ class Channel:
         """Send arrays, or let the other side's `receive` raise a failure, without waiting for it."""
         if self._broken is not None:
             raise self._lost(self._broken)
-        head = json.dumps([failure, *(array.shape for array in arrays)]).encode()
-        head += b" " * (-len(head) % 8)  # The arrays' bytes are aligned.
-        parts: list[bytes | memoryview] = [len(head).to_bytes(8, "big"), head]
+        text = (failure or "").encode()
+        numbers = [len(text)]
+        for array in arrays:
+            numbers += (array.ndim, *array.shape)
+        parts: list[bytes | memoryview] = [struct.pack(f"!{len(numbers) + 1}q", len(numbers), *numbers)]
         parts += [np.ascontiguousarray(array).data.cast("B") for array in arrays if array.size]
-        message = memoryview(b"".join([sum(map(len, parts)).to_bytes(8, "big"), *parts]))
+        length = sum(map(len, parts)) + len(text)
+        message = memoryview(b"".join([length.to_bytes(8, "big"), *parts, text]))
         if self._sent == self._put_out:
             try:
                 message = message[self._socket.send(message, socket.MSG_DONTWAIT) :]
@@ -99,14 +102,18 @@ class Channel:
         arrays = []
         try:
             message = read_frame(self._socket)
-            position = 8 + int.from_bytes(message[:8], "big")
-            failure, *shapes = json.loads(message[8:position])
-            for shape in shapes:
-                size = math.prod(shape)
+            (count,) = struct.unpack_from("!q", message)
+            numbers = struct.unpack_from(f"!{count}q", message, 8)
+            position, index = 8 + 8 * count, 1
+            while index < count:
+                end = index + 1 + numbers[index]
+                shape = numbers[index + 1 : end]
+                size, index = math.prod(shape), end
                 found = np.frombuffer(message, count=size, offset=position) if size else np.empty(0)
                 arrays.append(found.reshape(shape))
                 position += 8 * size
-        except (OSError, ValueError) as error:
+            failure = message[position : position + numbers[0]].decode()
+        except (OSError, ValueError, struct.error) as error:
             raise self._lost(error) from error
         if failure:
             raise CouplingError(failure)

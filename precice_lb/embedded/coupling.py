@@ -9,6 +9,7 @@ from __future__ import annotations
 import enum
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -18,11 +19,10 @@ from precice_lb.embedded.errors import CouplingError
 from precice_lb.embedded.files import Table
 from precice_lb.embedded.m2n import Links
 from precice_lb.embedded.mesh import CouplingData
-from precice_lb.embedded.settings import MeasureSettings
 from precice_lb.embedded.timeline import TOLERANCE, Clock
 from precice_lb.precice_xml.records import CouplingScheme
 
-__all__ = ["Action", "Scheme"]
+__all__ = ["Action", "MeasureSettings", "Scheme"]
 
 
 class Action(enum.Enum):
@@ -33,12 +33,28 @@ class Action(enum.Enum):
     READ_CHECKPOINT = "requires_reading_checkpoint"
 
 
+@dataclass(frozen=True)
+class MeasureSettings:
+    """One convergence measure: absolute, or relative to the norm of the values."""
+
+    relative: bool
+    mesh: str
+    data: str
+    limit: float
+
+    @property
+    def header(self) -> str:
+        """Column of ``precice-<P>-convergence.log``."""
+        return f"Res{'Rel' if self.relative else 'Abs'}({self.mesh}:{self.data})"
+
+
 class Scheme(ABC):
     """One participant's side of a coupling.
 
     ``first`` is whether another one judges the iterations: the second of two participants, or the controller of a
     ``multi`` scheme. `partners` are those that this one has an m2n with, `data` all that it exchanges, by mesh and
-    name. `measures` and `make_acceleration` are for the one that judges; it accelerates once the meshes are known.
+    name, in the order of preCICE. `measures` and `make_acceleration` are for the one that judges; it accelerates once
+    the meshes are known.
     """
 
     def __init__(
@@ -55,6 +71,7 @@ class Scheme(ABC):
         self._participant = participant
         self._controller = described.controller or described.participants[1]
         self.first = participant != self._controller
+        self._sends_first = self.first != described.is_serial
         #: Whether received data keeps its sample at a time window's start: the next time window's has come by then.
         self.keeps_window_start = described.is_serial and not self.first
         self._partners = sorted(partners)
@@ -63,8 +80,7 @@ class Scheme(ABC):
         self.clock = Clock(self._next_window_seconds, described.max_time)
         self._max_windows = np.inf if described.max_time_windows is None else described.max_time_windows
         self._window = 1
-        # In the order of preCICE, each once.
-        self._data = sorted(data.values(), key=lambda one: one.number)
+        self._data = list(data.values())
         ways = {(e.source, e.target, data[e.mesh, e.data]) for e in described.exchanges if (e.mesh, e.data) in data}
         self.sends = {to: [one for one in self._data if (participant, to, one) in ways] for to in self._partners}
         self.receives = {by: [one for one in self._data if (by, participant, one) in ways] for by in self._partners}
@@ -139,7 +155,11 @@ class Scheme(ABC):
         action = None
         if self.is_implicit:
             if self._has_converged:
-                self._log_window()
+                if self._iterations_log is not None:
+                    more = [] if self._acceleration is None else self._acceleration.log_entries().values()
+                    converged = int(self._iteration < self._max_iterations)
+                    row = [self._window - 1, self._total_iterations, self._iteration, converged, *more]
+                    self._iterations_log.write(row)
                 action = Action.WRITE_CHECKPOINT if self.is_ongoing else None
             else:
                 action = Action.READ_CHECKPOINT
@@ -154,8 +174,12 @@ class Scheme(ABC):
         self.clock.window_seconds = self._next_window_seconds
         return action
 
-    @abstractmethod
-    def _exchange_initial(self) -> None: ...
+    def _exchange_initial(self) -> None:
+        if self._sends_first:
+            self._send(initial=True)
+        self._receive(self.clock.time, initial=True)
+        if not self._sends_first:
+            self._send(initial=True)
 
     @abstractmethod
     def _exchange_first(self) -> None: ...
@@ -210,13 +234,6 @@ class Scheme(ABC):
             residuals.append(float("inf") if scale <= TOLERANCE else difference / scale)
             judged.append(difference <= scale * measure.limit)
         return residuals, judged
-
-    def _log_window(self) -> None:
-        if self._iterations_log is not None:
-            more = {} if self._acceleration is None else self._acceleration.log_entries()
-            converged = int(self._iteration < self._max_iterations)
-            row = [self._window - 1, self._total_iterations, self._iteration, converged, *more.values()]
-            self._iterations_log.write(row)
 
 
 def _of_interest(data: Sequence[CouplingData], initial: bool) -> bool:

@@ -11,12 +11,12 @@ import math
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from precice_lb.embedded.settings import (
+from precice_lb.embedded.assemble import (
     acceleration_settings,
+    elements_of,
     mapped_data,
     measure_settings,
     schemes_of,
-    watch_elements,
     watched_place,
 )
 from precice_lb.embedded.timeline import TOLERANCE
@@ -202,7 +202,7 @@ def _of_mapping(
 
 
 def _in_watch_points(configuration: Configuration, me: Participant) -> Iterator[_Problem]:
-    for element in watch_elements(configuration, me.name):
+    for element in elements_of(configuration, me.name, "watch-point"):
         if (mesh := element.attributes["mesh"]) not in me.provides:
             yield _Problem(element.line, f'watches mesh "{mesh}", which it does not provide: move the watch-point')
         watched_place(configuration, element)

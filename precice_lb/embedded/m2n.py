@@ -34,13 +34,10 @@ class Links:
         self._failure: str | None = None
         self._agreed = False
 
-    def begin(self) -> None:
-        """Start a phase (an ``initialize`` or ``advance``) at whose end all ranks know of any failure."""
-        self._agreed = False
-
-    def end(self) -> None:
-        """Raise the primary rank's failure on all ranks, if no receiving did so in this phase."""
-        if not self._agreed:
+    def end_phase(self) -> None:
+        """Raise the primary rank's failure on all ranks, if no receiving has done so since the phase before."""
+        agreed, self._agreed = self._agreed, False
+        if not agreed:
             self.intra.agree(self._failure)
 
     def send(self, partner: str, arrays: Sequence[NDArray[np.float64]]) -> None:
@@ -74,7 +71,7 @@ class Links:
         """Send of each data its times and all samples, or only the latest ones without ``substeps``."""
         with self.profiler.event("waitAndSendData"):
             samples = [
-                [sample for _, sample in one.field.waveform.samples()] if one.substeps else [one.field.waveform.last]
+                [sample for _, sample in one.field.waveform.samples] if one.substeps else [one.field.waveform.last]
                 for one in data
             ]
             if self.intra.is_parallel:

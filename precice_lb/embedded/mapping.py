@@ -256,7 +256,8 @@ class MappedField:
 
     def run(self, after: float | None = None) -> None:
         """Map all samples that the target does not have yet, and only those after a time if one is given."""
-        target = self.target.waveform.copy()
-        for time, sample in self.source.waveform.samples():
-            if (after is None or time - after > TOLERANCE) and not target.has(time):
-                self.target.waveform.put(time, self.mapping.apply(sample))
+        target = self.target.waveform
+        for time, sample in self.source.waveform.samples:
+            has_it = any(abs(known - time) <= TOLERANCE for known in target.times)
+            if not has_it and (after is None or time - after > TOLERANCE):
+                target.put(time, self.mapping.apply(sample))

@@ -28,6 +28,7 @@ class Partition:
 
     def __init__(self, intra: IntraComm, size: int, mine: NDArray[np.int64] | None = None) -> None:
         self.whole_size = size
+        self._is_shared = mine is not None
         #: By rank: slices or indices.
         self._rows: list[Any]
         if mine is not None:
@@ -50,7 +51,7 @@ class Partition:
     def put(self, whole: Array, part: Array, rank: int, *, add: bool) -> None:
         """Put a rank's rows into an array of all vertices; of a received mesh several ranks may have the same one."""
         rows = self._rows[rank]
-        whole[rows] = whole[rows] + part if add else part
+        whole[rows] = whole[rows] + part if add and self._is_shared else part
 
 
 def gather(
@@ -84,25 +85,19 @@ class Field:
             self._written = np.concatenate([self._written, np.zeros((missing, self.components))])
         return self._written
 
-    def store_written(self, time: float) -> None:
-        """Turn what was written into the sample at a time."""
-        self.waveform.put(time, self.written)
-
-    def forget_written(self) -> None:
-        """Start from zeros again: preCICE resets what was written in every ``advance``."""
+    def take_written(self, time: float | None) -> None:
+        """Turn what was written into the sample at a time, if there is one, and start from zeros again, as preCICE."""
+        if time is not None:
+            self.waveform.put(time, self.written)
         # A new array, since the old one may be the sample of a waveform or on its way to a partner.
         self._written = np.zeros((self.mesh.size, self.components))
 
 
 @dataclasses.dataclass(eq=False)
 class CouplingData:
-    """A field with how it is exchanged (all samples or the last, also initially) and its last coupling iteration.
-
-    ``number`` is its rank in the order in which preCICE numbers data: that of meshes and their ``<use-data>``.
-    """
+    """A field with how it is exchanged (all samples or the last, also initially) and its last coupling iteration."""
 
     field: Field
-    number: int
     substeps: bool
     initialize: bool
     previous: Waveform = dataclasses.field(init=False)

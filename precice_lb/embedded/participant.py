@@ -90,33 +90,33 @@ class Participant(Access):
     def is_coupling_ongoing(self) -> bool:
         """Return whether there is anything left to simulate."""
         self._require_initialized("is_coupling_ongoing")
-        return self._parts.coupling.is_ongoing
+        return self._coupling.is_ongoing
 
     def is_time_window_complete(self) -> bool:
         """Return whether the last `advance` completed a time window."""
         self._require_initialized("is_time_window_complete")
-        return self._parts.coupling.window_complete
+        return self._coupling.window_complete
 
     def get_max_time_step_size(self) -> float:
         """Return the largest time step that stays in this time window (simulated seconds); 0 after the end."""
         self._require_initialized("get_max_time_step_size")
-        return self._parts.coupling.max_step
+        return self._coupling.max_step
 
     def requires_initial_data(self) -> bool:
         """Return whether the solver must write initial data before `initialize`."""
         if self._state is not State.CONSTRUCTED:
             raise CouplingError("requires_initial_data() has to be called before initialize()")
-        return self._parts.coupling.fulfill(Action.INITIALIZE_DATA)
+        return self._coupling.fulfill(Action.INITIALIZE_DATA)
 
     def requires_writing_checkpoint(self) -> bool:
         """Return whether the solver must save its state: at the start of each time window of an implicit scheme."""
         self._require_initialized("requires_writing_checkpoint")
-        return self._parts.coupling.fulfill(Action.WRITE_CHECKPOINT)
+        return self._coupling.fulfill(Action.WRITE_CHECKPOINT)
 
     def requires_reading_checkpoint(self) -> bool:
         """Return whether the solver must go back to its saved state: the time window is repeated."""
         self._require_initialized("requires_reading_checkpoint")
-        return self._parts.coupling.fulfill(Action.READ_CHECKPOINT)
+        return self._coupling.fulfill(Action.READ_CHECKPOINT)
 
     # Steering.
 
@@ -132,7 +132,7 @@ class Participant(Access):
         """
         if self._state is not State.CONSTRUCTED:
             raise CouplingError(f"initialize() may only be called once, found a call {self._state.value}")
-        if Action.INITIALIZE_DATA in self._parts.coupling.open_actions:
+        if Action.INITIALIZE_DATA in self._coupling.open_actions:
             raise CouplingError(
                 "initial data has to be written before initialize(): call requires_initial_data() after the mesh is "
                 "defined, and write_data() if it is true"
@@ -152,7 +152,6 @@ class Participant(Access):
         for mesh in self._parts.meshes.values():
             if mesh.provided:
                 self._profiler.add_data("initialize", f"meshSize{mesh.name}", mesh.size)
-        self._links.begin()
         self._meet_partners()
         meshes = list(self._parts.meshes.values())
         exchange_meshes(self._configuration, self._name, self._links, meshes, self._parts.mappings)
@@ -161,16 +160,15 @@ class Participant(Access):
         for watch_point in self._parts.watch_points:
             watch_point.initialize(self._intra)
         for field in self._parts.writes.values():
-            field.store_written(0.0)
+            field.take_written(0.0)
         # preCICE computes read mappings later; here partners would wait for the import of scipy then.
         self._map([partial(mapping.compute, self._intra) for mapping in self._parts.mappings])
         self._map([field.run for field in self._parts.write_maps])
         with self._profiler.event("initalizeCouplingScheme"):
-            self._parts.coupling.initialize(self._links)
+            self._coupling.initialize(self._links)
         self._map([field.run for field in self._parts.read_maps])
         self._write_watch_points()
-        self._forget_written()
-        self._links.end()
+        self._links.end_phase()
 
     def advance(self, computed_timestep_length: float) -> None:
         """Tell that a time step is done; at the end of a time window exchange and map data.
@@ -187,7 +185,7 @@ class Participant(Access):
             gone.
         """
         self._check_no_sections("advance")
-        coupling = self._parts.coupling
+        coupling = self._coupling
         step = float(computed_timestep_length)
         self._require_initialized("advance")
         if not coupling.is_ongoing:
@@ -206,14 +204,11 @@ class Participant(Access):
         self._profiler.enter_solver("solver.advance")
 
     def _advance(self, at_window_end: bool) -> None:
-        coupling = self._parts.coupling
-        stepped_to = coupling.time
+        coupling = self._coupling
         # Without substeps, what was written before a window's last step is lost, as in preCICE.
-        if at_window_end or coupling.sends_substeps:
-            for field in self._parts.writes.values():
-                field.store_written(stepped_to)
-        self._forget_written()
-        self._links.begin()
+        stepped_to = coupling.time if at_window_end or coupling.sends_substeps else None
+        for field in self._parts.writes.values():
+            field.take_written(stepped_to)
         if at_window_end:
             start = coupling.window_start
             self._map([partial(field.run, start) for field in self._parts.write_maps])
@@ -224,7 +219,7 @@ class Participant(Access):
             self._map([field.run for field in self._parts.read_maps])
             if coupling.window_complete:
                 self._write_watch_points()
-            self._links.end()
+            self._links.end_phase()
 
     def _map(self, work: Sequence[Callable[[], None]]) -> None:
         if work:
@@ -234,11 +229,11 @@ class Participant(Access):
 
     def _write_watch_points(self) -> None:
         for watch_point in self._parts.watch_points:
-            watch_point.write(self._parts.coupling.time)
+            watch_point.write(self._coupling.time)
 
     def _trim(self) -> None:
         """Forget the samples that the next iteration or time window brings anew (``handleDataAfterAdvance``)."""
-        coupling = self._parts.coupling
+        coupling = self._coupling
         if coupling.window_complete:
             for mesh in self._parts.meshes.values():
                 for field in mesh.fields.values():
@@ -278,10 +273,6 @@ class Participant(Access):
             except CouplingError as error:
                 failure = str(error)
         self._intra.agree(failure)
-
-    def _forget_written(self) -> None:
-        for field in self._parts.writes.values():
-            field.forget_written()
 
     def _fail(self) -> None:
         """Let the partners notice at once, whatever this process does next."""

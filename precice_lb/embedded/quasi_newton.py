@@ -18,11 +18,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from precice_lb.embedded.acceleration import Acceleration
+from precice_lb.embedded.acceleration import Acceleration, AccelerationSettings
 from precice_lb.embedded.communication import IntraComm
 from precice_lb.embedded.errors import CouplingError
 from precice_lb.embedded.mesh import CouplingData
-from precice_lb.embedded.settings import AccelerationSettings
 from precice_lb.embedded.timeline import TOLERANCE
 
 __all__ = ["QuasiNewton", "independent_columns", "triangle"]
@@ -64,48 +63,12 @@ def _triangle(matrix: Array) -> Array:
     return np.asarray(factor, dtype=np.float64)
 
 
-class _TimeGrid:
-    """Times of the first time window's samples of each data, moved along with the window."""
-
-    def __init__(self, data: Sequence[CouplingData]) -> None:
-        self._data = data
-        self._times = [np.array(one.field.waveform.times) for one in data]
-
-    def move_to_window(self) -> None:
-        """Translate and scale the times to the current time window."""
-        for number, (one, old) in enumerate(zip(self._data, self._times, strict=True)):
-            new = one.field.waveform.times
-            if len(old) == 1:
-                self._times[number] = np.array(new[-1:])
-            else:
-                self._times[number] = (old - old[0]) / (old[-1] - old[0]) * (new[-1] - new[0]) + new[0]
-
-    def _after(self, window_start: float) -> list[tuple[CouplingData, Array]]:
-        return [
-            (one, times[times - window_start > TOLERANCE]) for one, times in zip(self._data, self._times, strict=True)
-        ]
-
-    def values(self, window_start: float) -> Array:
-        """All data at all times after the window's start as one vector."""
-        samples = [one.field.waveform.at(time) for one, times in self._after(window_start) for time in times]
-        return np.concatenate([np.zeros(0), *(sample.ravel() for sample in samples)])
-
-    def store(self, vector: Array, window_start: float) -> None:
-        """Put a vector back as the samples of the data."""
-        position = 0
-        for one, times in self._after(window_start):
-            waveform, size = one.field.waveform, one.entries
-            waveform.trim_after(window_start)
-            for time in times:
-                waveform.put(float(time), vector[position : position + size].reshape(-1, one.field.components))
-                position += size
-
-
 class QuasiNewton(Acceleration):
     """IQN-ILS.
 
     ``V`` holds differences of residuals of the primary data and ``W`` those of the values of all data, newest column
-    first; ``_columns`` counts how many of them are from each time window, the current one first.
+    first; ``_columns`` counts how many of them are from each time window, the current one first. ``_times`` are those
+    of the first time window's samples of each data, moved along with the window.
     """
 
     def __init__(self, settings: AccelerationSettings, data: Sequence[CouplingData], intra: IntraComm) -> None:
@@ -133,14 +96,28 @@ class QuasiNewton(Acceleration):
         residuals = self._residuals()
         if self._first_window and self._first_iteration:
             # The times of the samples are known from here on.
-            self._grid = _TimeGrid(self._data)
+            self._times = [np.array(one.field.waveform.times) for one in self._data]
         if self._first_iteration:
-            self._grid.move_to_window()
-        values = self._grid.values(window_start)
+            self._move_times_to_window()
+        samples = [one.field.waveform.at(time) for one, times in self._after(window_start) for time in times]
+        values = np.concatenate([np.zeros(0), *(sample.ravel() for sample in samples)])
         if not self._first_iteration:
             self._add_column(residuals - self._old_residuals, values - self._old_values)
         self._old_residuals, self._old_values = residuals, values
         return values
+
+    def _move_times_to_window(self) -> None:
+        for number, (one, old) in enumerate(zip(self._data, self._times, strict=True)):
+            new = one.field.waveform.times
+            if len(old) == 1:
+                self._times[number] = np.array(new[-1:])
+            else:
+                self._times[number] = (old - old[0]) / (old[-1] - old[0]) * (new[-1] - new[0]) + new[0]
+
+    def _after(self, window_start: float) -> list[tuple[CouplingData, Array]]:
+        return [
+            (one, times[times - window_start > TOLERANCE]) for one, times in zip(self._data, self._times, strict=True)
+        ]
 
     def _add_column(self, residuals: Array, values: Array) -> None:
         count = sum(self._columns)
@@ -171,8 +148,17 @@ class QuasiNewton(Acceleration):
                 "the quasi-Newton update contains NaN: the acceleration failed to converge; do the solvers write the "
                 "same data in succeeding iterations, or not restore checkpoints? Otherwise raise the filter's limit"
             )
-        self._grid.store(values + step, window_start)
+        self._store(values + step, window_start)
         self._first_iteration = False
+
+    def _store(self, values: Array, window_start: float) -> None:
+        position = 0
+        for one, times in self._after(window_start):
+            one.field.waveform.trim_after(window_start)
+            for time in times:
+                sample = values[position : position + one.entries].reshape(-1, one.field.components)
+                one.field.waveform.put(float(time), sample)
+                position += one.entries
 
     def _solve(self) -> Array:
         """Remove columns that bring nothing new, and weigh the others so that they cancel the residuals best."""

@@ -29,7 +29,7 @@ __all__ = ["Appointment", "connect", "timeout_seconds"]
 
 _DEFAULT_TIMEOUT = 60.0
 _DIRECTORY = "precice-lb-run"
-_PROTOCOL = 3
+_PROTOCOL = 2
 _GREETING_LIMIT = 4096
 _POLL_SECONDS = 0.01
 _REPLY_SECONDS = 5.0

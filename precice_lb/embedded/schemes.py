@@ -22,14 +22,6 @@ class ParallelScheme(Scheme):
     The controller receives from all, judges the iteration, accelerates all data and sends to all.
     """
 
-    def _exchange_initial(self) -> None:
-        if self.first:
-            self._send(initial=True)
-            self._receive(self.clock.time, initial=True)
-        else:
-            self._receive(self.clock.time, initial=True)
-            self._send(initial=True)
-
     def _exchange_first(self) -> None:
         if self.first:
             self._send()
@@ -66,12 +58,8 @@ class SerialScheme(Scheme):
         return self.sends[self._partner]
 
     def _exchange_initial(self) -> None:
-        if self.first:
-            self._receive(self.clock.time, initial=True)
-            self._send(initial=True)
-        else:
-            self._send(initial=True)
-            self._receive(self.clock.time, initial=True)
+        super()._exchange_initial()
+        if not self.first:
             self._receive_window_size()
             self.clock.window_seconds = self._next_window_seconds
             self._receive_ahead()

@@ -6,7 +6,9 @@ above 1, ``math/Bspline.cpp``.
 
 from __future__ import annotations
 
+import copy
 import sys
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -109,81 +111,69 @@ class Waveform:
 
     def __init__(self, degree: int) -> None:
         self._degree = degree
-        self._times: list[float] = []
-        self._samples: list[Array] = []
+        #: Times, rising (simulated seconds), with their samples; no sample is ever changed in place.
+        self.samples: tuple[tuple[float, Array], ...] = ()
         self._spline: Any = None
 
     def __len__(self) -> int:
-        return len(self._times)
+        return len(self.samples)
 
     @property
     def last(self) -> Array:
         """The latest sample."""
-        return self._samples[-1]
+        return self.samples[-1][1]
 
     @property
     def times(self) -> list[float]:
         """Times of all samples, rising (simulated seconds)."""
-        return list(self._times)
-
-    def samples(self) -> list[tuple[float, Array]]:
-        """All samples with their times."""
-        return list(zip(self._times, self._samples, strict=True))
+        return [time for time, _ in self.samples]
 
     def copy(self) -> Waveform:
-        """Return a waveform of the same samples, which are shared: no sample is ever changed in place."""
-        other = Waveform(self._degree)
-        other._times, other._samples, other._spline = list(self._times), list(self._samples), self._spline
-        return other
-
-    def has(self, time: float) -> bool:
-        """Whether there is a sample at this time."""
-        return any(abs(known - time) <= TOLERANCE for known in self._times)
+        """Return a waveform of the same samples."""
+        return copy.copy(self)
 
     def put(self, time: float, sample: Array) -> None:
         """Store a sample, shape (vertices, components), in place of one at the same time."""
-        self._spline = None
-        for position, known in enumerate(self._times):
+        for position, (known, _) in enumerate(self.samples):
             if abs(known - time) <= TOLERANCE:
-                self._samples[position] = sample
+                self._keep((*self.samples[:position], (known, sample), *self.samples[position + 1 :]))
                 return
-        self._times.append(time)
-        self._samples.append(sample)
+        self._keep((*self.samples, (time, sample)))
 
     def clear(self) -> None:
         """Forget all samples."""
-        self._keep(0, 0)
+        self._keep(())
 
     def clear_except_last(self) -> None:
         """Forget all samples but the latest: the next time window starts with it."""
-        self._keep(-1, None)
+        self._keep(self.samples[-1:])
 
     def trim_before(self, time: float) -> None:
         """Forget samples before a time."""
-        self._keep(sum(known - time < -TOLERANCE for known in self._times), None)
+        self._keep(one for one in self.samples if one[0] - time >= -TOLERANCE)
 
     def trim_after(self, time: float) -> None:
         """Forget samples after a time."""
-        self._keep(0, sum(known - time <= TOLERANCE for known in self._times))
+        self._keep(one for one in self.samples if one[0] - time <= TOLERANCE)
 
-    def _keep(self, first: int, end: int | None) -> None:
-        self._times, self._samples = self._times[first:end], self._samples[first:end]
+    def _keep(self, samples: Iterable[tuple[float, Array]]) -> None:
+        self.samples = tuple(samples)
         self._spline = None
 
     def at(self, time: float) -> Array:
         """Values at a time, shape (vertices, components), not to be changed; outside the samples the nearest one."""
-        degree = min(self._degree, len(self._times) - 1)
-        after = next((i for i, known in enumerate(self._times) if known - time >= -TOLERANCE), len(self._times) - 1)
-        if after == 0 or degree == 0 or abs(self._times[after] - time) <= TOLERANCE:
-            return self._samples[after]
+        times, degree = self.times, min(self._degree, len(self) - 1)
+        after = next((i for i, known in enumerate(times) if known - time >= -TOLERANCE), len(times) - 1)
+        sample = self.samples[after][1]
+        if after == 0 or degree == 0 or abs(times[after] - time) <= TOLERANCE:
+            return sample
+        begin = times[after - 1 if degree == 1 else 0]
+        weight = min((time - begin) / (times[after if degree == 1 else -1] - begin), 1.0)
         if degree == 1:
-            begin, end = self._times[after - 1], self._times[after]
-            weight = min((time - begin) / (end - begin), 1.0)
-            return (1.0 - weight) * self._samples[after - 1] + weight * self._samples[after]
+            return (1.0 - weight) * self.samples[after - 1][1] + weight * sample
         if self._spline is None:
-            self._spline = _interpolation(np.array(self._times), np.stack(self._samples), degree)
-        begin, end = self._times[0], self._times[-1]
-        result: Array = self._spline(min((time - begin) / (end - begin), 1.0))
+            self._spline = _interpolation(np.array(times), np.stack([one for _, one in self.samples]), degree)
+        result: Array = self._spline(weight)
         return result
 
 
