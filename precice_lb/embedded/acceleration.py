@@ -6,7 +6,6 @@ preCICE's ``acceleration/Acceleration.cpp``, ``ConstantRelaxationAcceleration.cp
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -17,7 +16,7 @@ from precice_lb.embedded.communication import IntraComm
 from precice_lb.embedded.mesh import CouplingData
 from precice_lb.embedded.timeline import TOLERANCE
 
-__all__ = ["Acceleration", "AccelerationSettings", "Aitken", "ConstantRelaxation", "Preconditioner"]
+__all__ = ["Acceleration", "AccelerationSettings", "Aitken", "Preconditioner"]
 
 Array = NDArray[np.float64]
 
@@ -78,8 +77,8 @@ class Preconditioner:
             self._spread()
 
 
-class Acceleration(ABC):
-    """What is done to coupling data, all that is changed in preCICE's order, when an iteration has not converged."""
+class Acceleration:
+    """What is done to coupling data when an iteration has not converged: here relaxation by a constant factor."""
 
     def __init__(self, settings: AccelerationSettings, data: Sequence[CouplingData], intra: IntraComm) -> None:
         self._settings = settings
@@ -91,11 +90,11 @@ class Acceleration(ABC):
         self._preconditioner = Preconditioner(settings, [one.entries for one in self._primary], intra)
         self._old_residuals = np.zeros(0)
 
-    @abstractmethod
     def accelerate(self, window_start: float) -> None:
         """Change the samples of an iteration that has not converged, after a time (simulated seconds)."""
+        self._relax(self._settings.relaxation, window_start)
 
-    def converged(self, window_start: float) -> None:  # noqa: B027
+    def converged(self, window_start: float) -> None:
         """Take note of a time window's last iteration."""
 
     def log_entries(self) -> dict[str, int]:
@@ -112,14 +111,6 @@ class Acceleration(ABC):
             for time, sample in waveform.samples:
                 if time - window_start > TOLERANCE:
                     waveform.put(time, sample * factor + one.previous.at(time) * (1.0 - factor))
-
-
-class ConstantRelaxation(Acceleration):
-    """The same relaxation factor in every iteration."""
-
-    def accelerate(self, window_start: float) -> None:
-        """Relax all data."""
-        self._relax(self._settings.relaxation, window_start)
 
 
 class Aitken(Acceleration):

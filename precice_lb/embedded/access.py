@@ -139,12 +139,11 @@ class Access:
         They have the shape (n,) for scalar and (n, dimensions) for vector data.
         """
         self._require_initialized("read_data")
-        coupling = self._coupling
         ahead = float(relative_read_time)
-        if not 0.0 <= ahead <= coupling.max_step + TOLERANCE:
+        if not 0.0 <= ahead <= self._coupling.max_step + TOLERANCE:
             raise CouplingError(
-                f"expected a relative read time in [0, {coupling.max_step:g}], inside what is left of the time window, "
-                f"found {ahead:g}"
+                f"expected a relative read time in [0, {self._coupling.max_step:g}], inside what is left of the time "
+                f"window, found {ahead:g}"
             )
         field = self._field_of_solver(mesh_name, data_name, self._parts.reads, "read")
         ids = as_array(vertex_ids, "vertex_ids", "read_data", np.int32)
@@ -157,7 +156,7 @@ class Access:
             )
         field.mesh.check_ids(ids, "read", field.data)
         with self._profiler.api_event(f"readData.{field.mesh.name}_{field.data}"):
-            values: NDArray[np.float64] = field.waveform.at(coupling.time + ahead)[ids]
+            values: NDArray[np.float64] = field.waveform.at(self._coupling.time + ahead)[ids]
         return values[:, 0] if field.components == 1 else values
 
     # Connectivity: no mapping of this backend needs any, and then preCICE forgets it, too.

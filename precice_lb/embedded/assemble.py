@@ -7,7 +7,7 @@ from functools import partial
 
 import numpy as np
 
-from precice_lb.embedded.acceleration import Acceleration, AccelerationSettings, Aitken, ConstantRelaxation
+from precice_lb.embedded.acceleration import Acceleration, AccelerationSettings, Aitken
 from precice_lb.embedded.coupling import MeasureSettings, Scheme
 from precice_lb.embedded.files import WatchPoint
 from precice_lb.embedded.mapping import MappedField, Mapping, NearestNeighbour, RadialBasis
@@ -30,11 +30,7 @@ __all__ = [
     "watched_place",
 ]
 
-_ACCELERATIONS: dict[str, type[Acceleration]] = {
-    "constant": ConstantRelaxation,
-    "aitken": Aitken,
-    "IQN-ILS": QuasiNewton,
-}
+_ACCELERATIONS: dict[str, type[Acceleration]] = {"constant": Acceleration, "aitken": Aitken, "IQN-ILS": QuasiNewton}
 
 
 @dataclass(frozen=True)
@@ -132,11 +128,11 @@ def _appointments(configuration: Configuration, participant: str) -> list[Appoin
     elements = [element.attributes for element in configuration.root.children if element.tag.startswith("m2n:")]
     return [
         Appointment(
-            partner=m2n.connector if participant == m2n.acceptor else m2n.acceptor,
-            accepts=participant == m2n.acceptor,
-            directory=m2n.exchange_directory,
-            network=attributes.get("network", "lo"),
-            port=int(attributes.get("port", "0")),
+            m2n.connector if participant == m2n.acceptor else m2n.acceptor,
+            participant == m2n.acceptor,
+            m2n.exchange_directory,
+            attributes.get("network", "lo"),
+            int(attributes.get("port", "0")),
         )
         for m2n, attributes in zip(configuration.m2ns, elements, strict=True)
         if participant in (m2n.acceptor, m2n.connector)

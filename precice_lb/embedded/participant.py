@@ -132,7 +132,7 @@ class Participant(Access):
         """
         if self._state is not State.CONSTRUCTED:
             raise CouplingError(f"initialize() may only be called once, found a call {self._state.value}")
-        if Action.INITIALIZE_DATA in self._coupling.open_actions:
+        if self._coupling.open_action is Action.INITIALIZE_DATA:
             raise CouplingError(
                 "initial data has to be written before initialize(): call requires_initial_data() after the mesh is "
                 "defined, and write_data() if it is true"
@@ -185,15 +185,14 @@ class Participant(Access):
             gone.
         """
         self._check_no_sections("advance")
-        coupling = self._coupling
         step = float(computed_timestep_length)
         self._require_initialized("advance")
-        if not coupling.is_ongoing:
+        if not self._coupling.is_ongoing:
             raise CouplingError("advance() cannot be called when is_coupling_ongoing() is false")
         if not math.isfinite(step) or step <= TOLERANCE:
             raise CouplingError(f"expected a positive, finite time step in advance(), found {step:g}")
         # A step that is too long disturbs nothing.
-        at_window_end = coupling.add_step(step)
+        at_window_end = self._coupling.add_step(step)
         self._profiler.leave_solver()
         try:
             with self._profiler.event("advance"):
@@ -204,20 +203,19 @@ class Participant(Access):
         self._profiler.enter_solver("solver.advance")
 
     def _advance(self, at_window_end: bool) -> None:
-        coupling = self._coupling
         # Without substeps, what was written before a window's last step is lost, as in preCICE.
-        stepped_to = coupling.time if at_window_end or coupling.sends_substeps else None
+        stepped_to = self._coupling.time if at_window_end or self._coupling.sends_substeps else None
         for field in self._parts.writes.values():
             field.take_written(stepped_to)
         if at_window_end:
-            start = coupling.window_start
+            start = self._coupling.window_start
             self._map([partial(field.run, start) for field in self._parts.write_maps])
         with self._profiler.event("advanceCoupling"):
-            coupling.exchange()
+            self._coupling.exchange()
         if at_window_end:
             self._trim()
             self._map([field.run for field in self._parts.read_maps])
-            if coupling.window_complete:
+            if self._coupling.window_complete:
                 self._write_watch_points()
             self._links.end_phase()
 
@@ -233,23 +231,20 @@ class Participant(Access):
 
     def _trim(self) -> None:
         """Forget the samples that the next iteration or time window brings anew (``handleDataAfterAdvance``)."""
-        coupling = self._coupling
-        if coupling.window_complete:
-            for mesh in self._parts.meshes.values():
-                for field in mesh.fields.values():
-                    field.waveform.trim_before(coupling.window_start)
-        else:
-            for field in (*self._parts.writes.values(), *(mapped.target for mapped in self._parts.write_maps)):
-                field.waveform.trim_after(coupling.time)
-        for mapped in self._parts.read_maps:
-            if mapped.source not in coupling.repeated:
-                continue
-            if not coupling.window_complete:
-                mapped.target.waveform.trim_after(coupling.time)
-            elif coupling.keeps_window_start:
-                mapped.target.waveform.clear_except_last()
+        repeated = [mapped.target for mapped in self._parts.read_maps if mapped.source in self._coupling.repeated]
+        if not self._coupling.window_complete:
+            mapped_to = [mapped.target for mapped in self._parts.write_maps]
+            for field in (*self._parts.writes.values(), *mapped_to, *repeated):
+                field.waveform.trim_after(self._coupling.time)
+            return
+        for mesh in self._parts.meshes.values():
+            for field in mesh.fields.values():
+                field.waveform.trim_before(self._coupling.window_start)
+        for field in repeated:
+            if self._coupling.keeps_window_start:
+                field.waveform.clear_except_last()
             else:
-                mapped.target.waveform.clear()
+                field.waveform.clear()
 
     def finalize(self) -> None:
         """Say goodbye to the partners; the destructor does it, too.

@@ -130,8 +130,7 @@ class Composition:
         #: Fields that come anew in every iteration.
         self.repeated: set[Field] = {data.field for each in received for data in each}
         self.keeps_window_start = self._leading.keeps_window_start
-        self._required = {Action.INITIALIZE_DATA} if any(data.initialize for data in sent) else set[Action]()
-        self._fulfilled = set[Action]()
+        self._require(Action.INITIALIZE_DATA if any(data.initialize for data in sent) else None)
 
     @property
     def _active(self) -> list[Scheme]:
@@ -162,24 +161,22 @@ class Composition:
         """Largest step that stays in all current time windows (simulated seconds)."""
         return min(scheme.max_step for scheme in self._active)
 
-    @property
-    def open_actions(self) -> set[Action]:
-        """What the solver has to do and has not asked for."""
-        return self._required - self._fulfilled
+    def _require(self, action: Action | None) -> None:
+        self._required = action
+        #: What the solver has to do and has not asked for.
+        self.open_action = action
 
     def fulfill(self, action: Action) -> bool:
         """Take note that the solver has asked for an action; True if it has to do it."""
-        self._fulfilled.add(action)
-        return action in self._required
+        if action is self._required:
+            self.open_action = None
+        return action is self._required
 
     def initialize(self, links: Links) -> None:
         """Exchange initial data in each scheme in turn."""
         for scheme in self._schemes:
             scheme.initialize(links)
         self._require(Action.WRITE_CHECKPOINT if self._implicit else None)
-
-    def _require(self, action: Action | None) -> None:
-        self._required, self._fulfilled = set() if action is None else {action}, set()
 
     def add_step(self, seconds: float) -> bool:
         """Step forward; True at the end of a time window, a `CouplingError` if the step leaves it."""
@@ -193,10 +190,11 @@ class Composition:
 
     def exchange(self) -> None:
         """Exchange what ``advance`` exchanges."""
-        for action in self.open_actions:
-            done = "read" if action is Action.READ_CHECKPOINT else "written"
+        if self.open_action is not None:
+            done = "read" if self.open_action is Action.READ_CHECKPOINT else "written"
             raise CouplingError(
-                f"the iteration checkpoint was not {done}: the solver has to call {action.value}() before advance()"
+                f"the iteration checkpoint was not {done}: the solver has to call {self.open_action.value}() before "
+                "advance()"
             )
         if self._implicit is None:
             self._exchange_explicit()
