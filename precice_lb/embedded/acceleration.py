@@ -16,7 +16,7 @@ from precice_lb.embedded.communication import IntraComm
 from precice_lb.embedded.mesh import CouplingData
 from precice_lb.embedded.timeline import TOLERANCE
 
-__all__ = ["Acceleration", "AccelerationSettings", "Aitken", "Preconditioner"]
+__all__ = ["Acceleration", "AccelerationSettings", "Aitken"]
 
 Array = NDArray[np.float64]
 
@@ -35,7 +35,7 @@ class AccelerationSettings:
     preconditioner: str
 
 
-class Preconditioner:
+class _Preconditioner:
     """Weights of the entries of a long vector, one for each data in it, that balance them against each other.
 
     Constant ones, or the sums of each data's residuals relative to those of all in this time window. `sizes` are the
@@ -87,7 +87,7 @@ class Acceleration:
         by_name = {(one.field.mesh.name, one.field.data): one for one in data}
         #: The data that are looked at, in the order of the configuration.
         self._primary = [by_name[mesh, name] for mesh, name, *_ in settings.data]
-        self._preconditioner = Preconditioner(settings, [one.entries for one in self._primary], intra)
+        self._preconditioner = _Preconditioner(settings, [one.entries for one in self._primary], intra)
         self._old_residuals = np.zeros(0)
 
     def accelerate(self, window_start: float) -> None:

@@ -21,7 +21,7 @@ from precice_lb.precice_xml import Configuration
 __all__ = ["Links", "exchange_meshes", "expanded_box", "inside"]
 
 Array = NDArray[np.float64]
-Arrays = list[NDArray[np.float64]]
+Arrays = list[Array]
 
 
 class Links:
@@ -40,7 +40,7 @@ class Links:
         if not agreed:
             self.intra.agree(self._failure)
 
-    def send(self, partner: str, arrays: Sequence[NDArray[np.float64]]) -> None:
+    def send(self, partner: str, arrays: Sequence[Array]) -> None:
         """Send from the primary rank to a partner's, without waiting; a failure is kept for all ranks."""
         if self.intra.is_primary and self._failure is None:
             try:
