@@ -6,24 +6,36 @@ preCICE's ``acceleration/Acceleration.cpp``, ``ConstantRelaxationAcceleration.cp
 
 from __future__ import annotations
 
-import sys
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from precice_lb.embedded.clock import TOLERANCE
-from precice_lb.embedded.intracomm import IntraComm
+from precice_lb.embedded.communication import IntraComm
 from precice_lb.embedded.mesh import CouplingData
-from precice_lb.embedded.settings import AccelerationSettings
+from precice_lb.embedded.timeline import TOLERANCE
 
-__all__ = ["Acceleration", "Aitken", "ConstantRelaxation", "Preconditioner"]
+__all__ = ["Acceleration", "AccelerationSettings", "Aitken"]
 
 Array = NDArray[np.float64]
 
 
-class Preconditioner:
+@dataclass(frozen=True)
+class AccelerationSettings:
+    """One ``<acceleration:…>``; ``data`` are (mesh, data, scaling, line), the primary data."""
+
+    kind: str
+    data: tuple[tuple[str, str, float, int], ...]
+    relaxation: float
+    max_columns: int
+    windows_reused: int
+    filter: str
+    filter_limit: float
+    preconditioner: str
+
+
+class _Preconditioner:
     """Weights of the entries of a long vector, one for each data in it, that balance them against each other.
 
     Constant ones, or the sums of each data's residuals relative to those of all in this time window. `sizes` are the
@@ -32,7 +44,7 @@ class Preconditioner:
 
     def __init__(self, settings: AccelerationSettings, sizes: Sequence[int], intra: IntraComm) -> None:
         self._constant = settings.preconditioner == "constant"
-        self._sizes = sizes
+        self._sizes = np.array(sizes, dtype=int)
         self._intra = intra
         self._is_first_window = True
         self._sums = self._sums_in_use = np.zeros(len(sizes))
@@ -42,13 +54,14 @@ class Preconditioner:
     def _spread(self) -> None:
         self.weights: Array = 1.0 / np.repeat(self._factors, self._sizes)
 
-    def update(self, window_complete: bool, residuals: Array) -> None:
-        """Look at an iteration, or at the last one of a time window."""
+    def complete_window(self) -> None:
+        """Start the sums of another time window."""
+        self._is_first_window = False
+        self._sums = np.zeros(len(self._sizes))
+
+    def update(self, residuals: Array) -> None:
+        """Look at an iteration that has not converged."""
         if self._constant:
-            return
-        if window_complete:
-            self._is_first_window = False
-            self._sums = np.zeros(len(self._sizes))
             return
         parts = np.split(residuals, np.cumsum(self._sizes)[:-1])
         norms = np.sqrt(self._intra.total(np.array([np.vdot(part, part) for part in parts])))
@@ -64,22 +77,24 @@ class Preconditioner:
             self._spread()
 
 
-class Acceleration(ABC):
-    """What is done to coupling data, all that is changed in preCICE's order, when an iteration has not converged."""
+class Acceleration:
+    """What is done to coupling data when an iteration has not converged: here relaxation by a constant factor."""
 
     def __init__(self, settings: AccelerationSettings, data: Sequence[CouplingData], intra: IntraComm) -> None:
         self._settings = settings
         self._data = data
         self._intra = intra
-        by_name = {(one.field.mesh, one.field.data): one for one in data}
+        by_name = {(one.field.mesh.name, one.field.data): one for one in data}
         #: The data that are looked at, in the order of the configuration.
-        self._primary = [by_name[mesh, name] for mesh, name, *_ in settings.data if (mesh, name) in by_name]
+        self._primary = [by_name[mesh, name] for mesh, name, *_ in settings.data]
+        self._preconditioner = _Preconditioner(settings, [one.entries for one in self._primary], intra)
+        self._old_residuals = np.zeros(0)
 
-    @abstractmethod
     def accelerate(self, window_start: float) -> None:
         """Change the samples of an iteration that has not converged, after a time (simulated seconds)."""
+        self._relax(self._settings.relaxation, window_start)
 
-    def converged(self, window_start: float) -> None:  # noqa: B027
+    def converged(self, window_start: float) -> None:
         """Take note of a time window's last iteration."""
 
     def log_entries(self) -> dict[str, int]:
@@ -93,17 +108,9 @@ class Acceleration(ABC):
     def _relax(self, factor: float, window_start: float) -> None:
         for one in self._data:
             waveform = one.field.waveform
-            for time, sample in waveform.samples():
+            for time, sample in waveform.samples:
                 if time - window_start > TOLERANCE:
                     waveform.put(time, sample * factor + one.previous.at(time) * (1.0 - factor))
-
-
-class ConstantRelaxation(Acceleration):
-    """The same relaxation factor in every iteration."""
-
-    def accelerate(self, window_start: float) -> None:
-        """Relax all data."""
-        self._relax(self._settings.relaxation, window_start)
 
 
 class Aitken(Acceleration):
@@ -117,22 +124,18 @@ class Aitken(Acceleration):
         super().__init__(settings, data, intra)
         self._factor = settings.relaxation
         self._iteration = 0
-        self._old_residuals = np.zeros(0)
-        self._preconditioner: Preconditioner | None = None
+        # Only several data have to be balanced.
+        self._balances = len(self._primary) > 1
 
     def accelerate(self, window_start: float) -> None:
         """Find the factor and relax all data with it."""
         residuals = self._residuals()
-        # Only several data have to be balanced.
-        if self._preconditioner is None and len(self._primary) > 1:
-            sizes = [one.field.vertices * one.field.components for one in self._primary]
-            self._preconditioner = Preconditioner(self._settings, sizes, self._intra)
-        if self._preconditioner is not None:
-            self._preconditioner.update(False, residuals)
+        if self._balances:
+            self._preconditioner.update(residuals)
         if self._iteration == 0:
             self._factor = float(np.sign(self._factor)) * min(self._settings.relaxation, abs(self._factor))
         else:
-            weights = 1.0 if self._preconditioner is None else self._preconditioner.weights
+            weights = self._preconditioner.weights if self._balances else 1.0
             deltas = (residuals - self._old_residuals) * weights
             old = self._old_residuals * weights
             numerator, denominator = self._intra.total(np.array([np.vdot(old, deltas), np.vdot(deltas, deltas)]))
@@ -144,7 +147,6 @@ class Aitken(Acceleration):
 
     def converged(self, window_start: float) -> None:
         """Start the next time window with the initial factor, or a smaller one."""
+        if self._iteration:
+            self._preconditioner.complete_window()
         self._iteration = 0
-        if self._preconditioner is not None:
-            self._preconditioner.update(True, self._old_residuals)
-        self._old_residuals = np.full(len(self._old_residuals), sys.float_info.max)

@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from precice_lb.embedded.assemble import Parts
-from precice_lb.embedded.clock import TOLERANCE
 from precice_lb.embedded.errors import CouplingError, ShapeError
+from precice_lb.embedded.files import Profiler
 from precice_lb.embedded.mesh import Field, Mesh
-from precice_lb.embedded.profiling import Profiler
+from precice_lb.embedded.timeline import TOLERANCE
 
 __all__ = ["Access", "State", "as_text"]
 
@@ -60,6 +60,7 @@ class Access:
         self._sections: list[str] = []
         self._name = name
         self._parts = parts
+        self._coupling = parts.coupling
         self._state = State.CONSTRUCTED
 
     # Meshes.
@@ -110,7 +111,7 @@ class Access:
         """Write values, shape (n,) for scalar and (n, dimensions) for vector data, at vertices, shape (n,)."""
         if self._state is not State.CONSTRUCTED:
             self._require_initialized("write_data")
-            if not self._parts.coupling.is_ongoing:
+            if not self._coupling.is_ongoing:
                 raise CouplingError(
                     "write_data() cannot be called when is_coupling_ongoing() is false: nobody would use the data"
                 )
@@ -124,10 +125,10 @@ class Access:
         if array.shape != (len(ids), field.components):
             raise CouplingError(
                 f'expected values of shape ({len(ids)}, {field.components}) for data "{field.data}" at {len(ids)} '
-                f'vertices of mesh "{field.mesh}", found {np.shape(values)}'
+                f'vertices of mesh "{field.mesh.name}", found {np.shape(values)}'
             )
-        self._parts.meshes[field.mesh].check_ids(ids, "write", field.data)
-        with self._profiler.api_event(f"writeData.{field.mesh}_{field.data}"):
+        field.mesh.check_ids(ids, "write", field.data)
+        with self._profiler.api_event(f"writeData.{field.mesh.name}_{field.data}"):
             field.written[ids] = array
 
     def read_data(
@@ -138,12 +139,11 @@ class Access:
         They have the shape (n,) for scalar and (n, dimensions) for vector data.
         """
         self._require_initialized("read_data")
-        coupling = self._parts.coupling
         ahead = float(relative_read_time)
-        if not 0.0 <= ahead <= coupling.max_step + TOLERANCE:
+        if not 0.0 <= ahead <= self._coupling.max_step + TOLERANCE:
             raise CouplingError(
-                f"expected a relative read time in [0, {coupling.max_step:g}], inside what is left of the time window, "
-                f"found {ahead:g}"
+                f"expected a relative read time in [0, {self._coupling.max_step:g}], inside what is left of the time "
+                f"window, found {ahead:g}"
             )
         field = self._field_of_solver(mesh_name, data_name, self._parts.reads, "read")
         ids = as_array(vertex_ids, "vertex_ids", "read_data", np.int32)
@@ -151,12 +151,12 @@ class Access:
             return np.empty(0)
         if len(field.waveform) == 0:
             raise CouplingError(
-                f'data "{field.data}" cannot be read from mesh "{field.mesh}": nobody sends it there; check <exchange> '
-                "and <mapping:…> in the configuration"
+                f'data "{field.data}" cannot be read from mesh "{field.mesh.name}": nobody sends it there; check '
+                "<exchange> and <mapping:…> in the configuration"
             )
-        self._parts.meshes[field.mesh].check_ids(ids, "read", field.data)
-        with self._profiler.api_event(f"readData.{field.mesh}_{field.data}"):
-            values: NDArray[np.float64] = field.waveform.at(coupling.time + ahead)[ids]
+        field.mesh.check_ids(ids, "read", field.data)
+        with self._profiler.api_event(f"readData.{field.mesh.name}_{field.data}"):
+            values: NDArray[np.float64] = field.waveform.at(self._coupling.time + ahead)[ids]
         return values[:, 0] if field.components == 1 else values
 
     # Connectivity: no mapping of this backend needs any, and then preCICE forgets it, too.
@@ -292,9 +292,9 @@ class Access:
         self, mesh_name: str, data_name: str, fields: dict[tuple[str, str], Field], what: str
     ) -> Field:
         field = self._field(mesh_name, data_name)
-        if (field.mesh, field.data) not in fields:
+        if (field.mesh.name, field.data) not in fields:
             raise CouplingError(
-                f'participant "{self._name}" does not {what} data "{field.data}" on mesh "{field.mesh}": add '
-                f'<{what}-data name="{field.data}" mesh="{field.mesh}" /> to the configuration'
+                f'participant "{self._name}" does not {what} data "{field.data}" on mesh "{field.mesh.name}": add '
+                f'<{what}-data name="{field.data}" mesh="{field.mesh.name}" /> to the configuration'
             )
         return field

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import NamedTuple, NoReturn
 
 from precice_lb.embedded.dataflow import check_data_flow
-from precice_lb.embedded.rbf import KERNELS
+from precice_lb.embedded.mapping import KERNELS
 from precice_lb.exceptions import ConfigurationError, UnsupportedConfigurationError
 from precice_lb.precice_xml.elements import is_true
 from precice_lb.precice_xml.records import Configuration, Element

@@ -1,27 +1,36 @@
-"""From a configuration to the objects that run one participant."""
+"""From a configuration to the objects that run one participant, with preCICE's defaults."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
 
-from precice_lb.embedded.acceleration import Acceleration, Aitken, ConstantRelaxation
-from precice_lb.embedded.composition import Composition
-from precice_lb.embedded.convergence import Measure
-from precice_lb.embedded.coupling import Scheme
-from precice_lb.embedded.dataflow import mapped_data, schemes_of
-from precice_lb.embedded.mapping import MappedField, Mapping, NearestNeighbour
+import numpy as np
+
+from precice_lb.embedded.acceleration import Acceleration, AccelerationSettings, Aitken
+from precice_lb.embedded.coupling import MeasureSettings, Scheme
+from precice_lb.embedded.files import WatchPoint
+from precice_lb.embedded.mapping import MappedField, Mapping, NearestNeighbour, RadialBasis
 from precice_lb.embedded.mesh import CouplingData, Field, Mesh
 from precice_lb.embedded.quasi_newton import QuasiNewton
-from precice_lb.embedded.rbf import RadialBasis
 from precice_lb.embedded.rendezvous import Appointment
-from precice_lb.embedded.schemes import ParallelScheme, SerialScheme
-from precice_lb.embedded.settings import acceleration_settings, kernel_of, measure_settings
-from precice_lb.embedded.watch import WatchPoint, watch_elements, watched_place
-from precice_lb.precice_xml.records import Configuration, CouplingScheme
+from precice_lb.embedded.schemes import Composition, ParallelScheme, SerialScheme
+from precice_lb.precice_xml.elements import Reader
+from precice_lb.precice_xml.records import Configuration, CouplingScheme, Element, Participant
 from precice_lb.precice_xml.records import Mapping as MeshMapping
 
-__all__ = ["Parts", "assemble"]
+__all__ = [
+    "Parts",
+    "acceleration_settings",
+    "assemble",
+    "elements_of",
+    "mapped_data",
+    "measure_settings",
+    "schemes_of",
+    "watched_place",
+]
+
+_ACCELERATIONS: dict[str, type[Acceleration]] = {"constant": Acceleration, "aitken": Aitken, "IQN-ILS": QuasiNewton}
 
 
 @dataclass(frozen=True)
@@ -53,21 +62,21 @@ def assemble(configuration: Configuration, participant: str) -> Parts:
         mesh = Mesh(name, described.dimensions, provider, provider == participant)
         for data in described.data:
             components = described.dimensions if configuration.data[data].is_vector else 1
-            mesh.fields[data] = Field(name, data, components, configuration.data[data].waveform_degree)
+            mesh.fields[data] = Field(mesh, data, components, configuration.data[data].waveform_degree)
         meshes[name] = mesh
 
     mappings: list[Mapping] = []
     maps: dict[str, list[MappedField]] = {"read": [], "write": []}
-    for described_mapping in me.mappings:
+    for described_mapping, element in zip(me.mappings, elements_of(configuration, participant, "mapping"), strict=True):
         source, target = meshes[str(described_mapping.source)], meshes[str(described_mapping.target)]
-        mapping = _mapping(configuration, described_mapping, source, target)
+        mapping = _mapping(configuration, described_mapping, element, source, target)
         mappings.append(mapping)
         for data in mapped_data(configuration, me, described_mapping):
             maps[described_mapping.direction].append(MappedField(mapping, source.fields[data], target.fields[data]))
 
     watch_points = [
         WatchPoint(participant, watched["name"], meshes[watched["mesh"]], watched_place(configuration, element))
-        for element in watch_elements(configuration, participant)
+        for element in elements_of(configuration, participant, "watch-point")
         for watched in [element.attributes]
     ]
     schemes = [_scheme(configuration, scheme, participant, meshes) for scheme in schemes_of(configuration, participant)]
@@ -84,51 +93,138 @@ def assemble(configuration: Configuration, participant: str) -> Parts:
     )
 
 
-def _mapping(configuration: Configuration, described: MeshMapping, source: Mesh, target: Mesh) -> Mapping:
+def _mapping(
+    configuration: Configuration, described: MeshMapping, element: Element, source: Mesh, target: Mesh
+) -> Mapping:
     conservative = described.constraint == "conservative"
     if described.kind == "nearest-neighbor":
         return NearestNeighbour(source, target, conservative=conservative)
-    kernel, radius = kernel_of(configuration, described)
+    (function,) = element.children
+    kernel, radius = function.tag.partition(":")[2], Reader(configuration.path).number(function, "support-radius", "0")
     one_cluster = described.kind == "rbf"
     return RadialBasis(source, target, kernel, radius, conservative=conservative, one_cluster=one_cluster)
 
 
-_ACCELERATIONS: dict[str, type[Acceleration]] = {
-    "constant": ConstantRelaxation,
-    "aitken": Aitken,
-    "IQN-ILS": QuasiNewton,
-}
-
-
 def _scheme(configuration: Configuration, scheme: CouplingScheme, participant: str, meshes: dict[str, Mesh]) -> Scheme:
-    order = [(mesh.name, data) for mesh in configuration.meshes.values() for data in mesh.data]
-    data: dict[tuple[str, str], CouplingData] = {}
-    for one in scheme.exchanges:
-        pair = (one.mesh, one.data)
-        if participant in (one.source, one.target):
-            field = meshes[one.mesh].fields[one.data]
-            data.setdefault(pair, CouplingData(field, order.index(pair), one.substeps, one.initialize))
+    exchanges = {(one.mesh, one.data): one for one in scheme.exchanges if participant in (one.source, one.target)}
+    # In the order in which preCICE numbers data.
+    data = {
+        (mesh.name, name): CouplingData(meshes[mesh.name].fields[name], exchange.substeps, exchange.initialize)
+        for mesh in configuration.meshes.values()
+        for name in mesh.data
+        if (exchange := exchanges.get((mesh.name, name))) is not None
+    }
     pairs = [{m2n.acceptor, m2n.connector} for m2n in configuration.m2ns]
     partners = [name for name in scheme.participants if {participant, name} in pairs]
-    measures, make_acceleration = [], None
-    if participant == (scheme.controller or scheme.participants[1]):
-        measures = [Measure(each, data[each.mesh, each.data]) for each in measure_settings(configuration, scheme)]
-        settings = acceleration_settings(configuration, scheme)
-        make_acceleration = None if settings is None else partial(_ACCELERATIONS[settings.kind], settings)
     kind = SerialScheme if scheme.is_serial else ParallelScheme
-    return kind(scheme, participant, partners, data, measures, make_acceleration)
+    if participant != (scheme.controller or scheme.participants[1]):
+        return kind(scheme, participant, partners, data, (), None)
+    settings = acceleration_settings(configuration, scheme)
+    make_acceleration = None if settings is None else partial(_ACCELERATIONS[settings.kind], settings)
+    return kind(scheme, participant, partners, data, measure_settings(configuration, scheme), make_acceleration)
 
 
 def _appointments(configuration: Configuration, participant: str) -> list[Appointment]:
     elements = [element.attributes for element in configuration.root.children if element.tag.startswith("m2n:")]
     return [
         Appointment(
-            partner=m2n.connector if participant == m2n.acceptor else m2n.acceptor,
-            accepts=participant == m2n.acceptor,
-            directory=m2n.exchange_directory,
-            network=attributes.get("network", "lo"),
-            port=int(attributes.get("port", "0")),
+            m2n.connector if participant == m2n.acceptor else m2n.acceptor,
+            participant == m2n.acceptor,
+            m2n.exchange_directory,
+            attributes.get("network", "lo"),
+            int(attributes.get("port", "0")),
         )
         for m2n, attributes in zip(configuration.m2ns, elements, strict=True)
         if participant in (m2n.acceptor, m2n.connector)
     ]
+
+
+def schemes_of(configuration: Configuration, participant: str) -> list[CouplingScheme]:
+    """List the coupling schemes that a participant takes part in, in the order of the file."""
+    return [scheme for scheme in configuration.coupling_schemes if participant in scheme.participants]
+
+
+def _scheme_element(configuration: Configuration, scheme: CouplingScheme) -> Element:
+    elements = [child for child in configuration.root.children if child.tag.startswith("coupling-scheme:")]
+    return elements[configuration.coupling_schemes.index(scheme)]
+
+
+def measure_settings(configuration: Configuration, scheme: CouplingScheme) -> tuple[MeasureSettings, ...]:
+    """Read the convergence measures of a scheme, in the order of the file."""
+    reader = Reader(configuration.path)
+    return tuple(
+        MeasureSettings(
+            child.tag.startswith("relative"), *_data(configuration, child, "data"), reader.number(child, "limit")
+        )
+        for child in _scheme_element(configuration, scheme).children
+        if child.tag.endswith("-convergence-measure")
+    )
+
+
+def acceleration_settings(configuration: Configuration, scheme: CouplingScheme) -> AccelerationSettings | None:
+    """Read the acceleration of a scheme, None if it has none."""
+    if scheme.acceleration is None:
+        return None
+    reader = Reader(configuration.path)
+    inside = _scheme_element(configuration, scheme).children
+    element = next(child for child in inside if child.tag.startswith("acceleration:"))
+    kind = scheme.acceleration
+    parts = {child.tag: child for child in element.children}
+
+    def value(tag: str, default: str, name: str = "value") -> str:
+        return parts[tag].attributes.get(name, default) if tag in parts else default
+
+    relaxation = parts.get("relaxation") or parts.get("initial-relaxation")
+    return AccelerationSettings(
+        kind=kind,
+        data=tuple(
+            (*_data(configuration, child, "name"), reader.number(child, "scaling", "1"), child.line)
+            for child in element.children
+            if child.tag == "data"
+        ),
+        relaxation={"aitken": 0.5}.get(kind, 0.1) if relaxation is None else reader.number(relaxation, "value"),
+        max_columns=int(value("max-used-iterations", "100")),
+        windows_reused=int(value("time-windows-reused", "10")),
+        filter=value("filter", "QR3", "type"),
+        filter_limit=reader.number(parts["filter"], "limit", "1e-16") if "filter" in parts else 1e-2,
+        preconditioner=value("preconditioner", "residual-sum", "type"),
+    )
+
+
+def elements_of(configuration: Configuration, participant: str, kind: str) -> list[Element]:
+    """List a participant's elements ``<kind …>`` or ``<kind:…>``, in the order of the file."""
+    return [
+        child
+        for owner in configuration.root.children
+        if owner.tag == "participant" and owner.attributes.get("name") == participant
+        for child in owner.children
+        if child.tag.partition(":")[0] == kind
+    ]
+
+
+def watched_place(configuration: Configuration, element: Element) -> list[float]:
+    """Read where a watch-point is; refused unless it has as many coordinates as its mesh has dimensions."""
+    reader = Reader(configuration.path)
+    text = reader.text(element, "coordinate")
+    dimensions = configuration.meshes[reader.known(element, "mesh", "mesh", configuration.meshes)].dimensions
+    try:
+        place = [float(part) for part in text.split(";")]
+    except ValueError:
+        place = []
+    if len(place) != dimensions or not np.isfinite(place).all():
+        reader.fail(element, f'{dimensions} numbers as in "0; 1" as "coordinate"', f'"{text}"', "correct it")
+    return place
+
+
+def mapped_data(configuration: Configuration, me: Participant, mapping: MeshMapping) -> list[str]:
+    """List the data that a mapping carries: what the solver reads or writes there and the other mesh has as well."""
+    pairs, here, there = me.writes, mapping.source, mapping.target
+    if mapping.direction == "read":
+        pairs, here, there = me.reads, mapping.target, mapping.source
+    return [data for mesh, data in pairs if mesh == here and data in configuration.meshes[str(there)].data]
+
+
+def _data(configuration: Configuration, element: Element, name: str) -> tuple[str, str]:
+    reader = Reader(configuration.path)
+    mesh = reader.known(element, "mesh", "mesh", configuration.meshes)
+    return mesh, reader.known(element, name, f'data of mesh "{mesh}"', configuration.meshes[mesh].data)

@@ -11,24 +11,25 @@ import math
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from precice_lb.embedded.clock import TOLERANCE
-from precice_lb.embedded.settings import acceleration_settings, measure_settings
-from precice_lb.embedded.watch import watch_elements, watched_place
+from precice_lb.embedded.assemble import (
+    acceleration_settings,
+    elements_of,
+    mapped_data,
+    measure_settings,
+    schemes_of,
+    watched_place,
+)
+from precice_lb.embedded.timeline import TOLERANCE
 from precice_lb.exceptions import ConfigurationError, UnsupportedConfigurationError
 from precice_lb.precice_xml.records import Configuration, CouplingScheme, Exchange, Mapping, Participant
 
-__all__ = ["check_data_flow", "mapped_data", "schemes_of"]
+__all__ = ["check_data_flow"]
 
 
 class _Problem(NamedTuple):
     line: int
     what: str
     only_libprecice: bool = False
-
-
-def schemes_of(configuration: Configuration, participant: str) -> list[CouplingScheme]:
-    """List the coupling schemes that a participant takes part in, in the order of the file."""
-    return [scheme for scheme in configuration.coupling_schemes if participant in scheme.participants]
 
 
 def check_data_flow(configuration: Configuration, participant: str, size: int) -> None:
@@ -103,8 +104,6 @@ def _in_scheme(configuration: Configuration, scheme: CouplingScheme) -> Iterator
 def _in_meshes(configuration: Configuration, me: Participant) -> Iterator[_Problem]:
     pairs = [{m2n.acceptor, m2n.connector} for m2n in configuration.m2ns]
     for received in me.receives:
-        if received.name in me.provides:
-            yield _Problem(received.line, f'both provides and receives mesh "{received.name}": remove one')
         if {received.provider, me.name} not in pairs:
             yield _Problem(
                 received.line,
@@ -145,9 +144,7 @@ def _in_flow(configuration: Configuration, me: Participant) -> Iterator[_Problem
     received = {mesh.name: mesh.provider for mesh in me.receives}
     available, sendable = set[tuple[str, str]](), set(me.writes)
     for mapping in me.mappings:
-        problem = _of_mapping(configuration, me, mapping, received)
-        if problem is not None:
-            yield problem
+        yield from _of_mapping(configuration, me, mapping, received)
         for name in mapped_data(configuration, me, mapping):
             # None is not on the list of what is supported.
             source, target = (str(mapping.source), name), (str(mapping.target), name)
@@ -185,36 +182,27 @@ def _in_flow(configuration: Configuration, me: Participant) -> Iterator[_Problem
 
 def _of_mapping(
     configuration: Configuration, me: Participant, mapping: Mapping, meshes: dict[str, str]
-) -> _Problem | None:
+) -> Iterator[_Problem]:
     source, target = str(mapping.source), str(mapping.target)
     received, provided = (source, target) if mapping.direction == "read" else (target, source)
     if received not in meshes or provided not in me.provides:
-        return _Problem(
+        yield _Problem(
             mapping.line,
             f'maps in {mapping.direction} direction from "{source}" to "{target}", where "{received}" must be a '
             f'received and "{provided}" a provided mesh: correct the mapping or the meshes',
         )
     if configuration.meshes[source].dimensions != configuration.meshes[target].dimensions:
-        return _Problem(mapping.line, f'maps between "{source}" and "{target}" of different dimensions: correct it')
+        yield _Problem(mapping.line, f'maps between "{source}" and "{target}" of different dimensions: correct it')
     if not mapped_data(configuration, me, mapping):
-        return _Problem(
+        yield _Problem(
             mapping.line,
             f'maps from "{source}" to "{target}", but no {mapping.direction}-data of mesh "{provided}" is data of '
             "both meshes: add it",
         )
-    return None
-
-
-def mapped_data(configuration: Configuration, me: Participant, mapping: Mapping) -> list[str]:
-    """List the data that a mapping carries: what the solver reads or writes there and the other mesh has as well."""
-    pairs, here, there = me.writes, mapping.source, mapping.target
-    if mapping.direction == "read":
-        pairs, here, there = me.reads, mapping.target, mapping.source
-    return [data for mesh, data in pairs if mesh == here and data in configuration.meshes[str(there)].data]
 
 
 def _in_watch_points(configuration: Configuration, me: Participant) -> Iterator[_Problem]:
-    for element in watch_elements(configuration, me.name):
+    for element in elements_of(configuration, me.name, "watch-point"):
         if (mesh := element.attributes["mesh"]) not in me.provides:
             yield _Problem(element.line, f'watches mesh "{mesh}", which it does not provide: move the watch-point')
         watched_place(configuration, element)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
+from itertools import accumulate
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from precice_lb.embedded.communication import IntraComm
 from precice_lb.embedded.errors import CouplingError
-from precice_lb.embedded.intracomm import IntraComm
-from precice_lb.embedded.waveform import Waveform
+from precice_lb.embedded.timeline import Waveform
 
 __all__ = ["CouplingData", "Field", "Mesh", "Partition", "gather"]
 
@@ -26,34 +28,30 @@ class Partition:
 
     def __init__(self, intra: IntraComm, size: int, mine: NDArray[np.int64] | None = None) -> None:
         self.whole_size = size
-        self._ends: list[int] = []
-        self._indices: list[NDArray[np.int64]] | None = None
+        self._is_shared = mine is not None
+        #: By rank: slices or indices.
+        self._rows: list[Any]
         if mine is not None:
-            self._indices = [indices.astype(np.int64) for (indices,) in intra.gather([mine.astype(np.float64)])]
+            self._rows = [indices.astype(np.int64) for (indices,) in intra.gather([mine.astype(np.float64)])]
         else:
             sizes = [int(count) for (count,) in intra.gather([np.array(float(size))])]
-            self._ends = [0, *np.cumsum(sizes, dtype=int).tolist()]
-            self.whole_size = self._ends[-1]
+            self.whole_size = sum(sizes)
+            self._rows = [slice(end - size, end) for size, end in zip(sizes, accumulate(sizes), strict=True)]
 
     def part(self, whole: Array, rank: int) -> Array:
         """Rows of a rank in an array of all vertices, at the primary rank; a view for the provider of the mesh."""
-        if self._indices is None:
-            return whole[self._ends[rank] : self._ends[rank + 1]]
-        return whole[self._indices[rank]]
+        rows: Array = whole[self._rows[rank]]
+        return rows
 
     def part_of_owner(self, whole: Array, rank: int) -> Array:
         """Return the rank's rows of a received mesh if it is the first rank that has any, else zeros."""
-        assert self._indices is not None
-        owner = next(number for number, indices in enumerate(self._indices) if len(indices))
         rows = self.part(whole, rank)
-        return rows if rank == owner else np.zeros_like(rows)
+        return rows if not any(map(len, self._rows[:rank])) else np.zeros_like(rows)
 
     def put(self, whole: Array, part: Array, rank: int, *, add: bool) -> None:
         """Put a rank's rows into an array of all vertices; of a received mesh several ranks may have the same one."""
-        if self._indices is None:
-            self.part(whole, rank)[...] = part
-        else:
-            whole[self._indices[rank]] = part + (whole[self._indices[rank]] if add else 0.0)
+        rows = self._rows[rank]
+        whole[rows] = whole[rows] + part if add and self._is_shared else part
 
 
 def gather(
@@ -73,40 +71,33 @@ def gather(
 class Field:
     """One data on one mesh: its values in time, and what the solver has written since the last ``advance``."""
 
-    def __init__(self, mesh: str, data: str, components: int, degree: int) -> None:
+    def __init__(self, mesh: Mesh, data: str, components: int, degree: int) -> None:
         self.mesh = mesh
         self.data = data
         self.components = components
-        self.vertices = 0
         self.waveform = Waveform(degree)
         self._written = np.zeros((0, components))
 
     @property
     def written(self) -> Array:
         """What the solver has written, shape (vertices, components), zero where it has not."""
-        if (missing := self.vertices - len(self._written)) > 0:
+        if (missing := self.mesh.size - len(self._written)) > 0:
             self._written = np.concatenate([self._written, np.zeros((missing, self.components))])
         return self._written
 
-    def store_written(self, time: float) -> None:
-        """Turn what was written into the sample at a time."""
-        self.waveform.put(time, self.written)
-
-    def forget_written(self) -> None:
-        """Start from zeros again: preCICE resets what was written in every ``advance``."""
+    def take_written(self, time: float | None) -> None:
+        """Turn what was written into the sample at a time, if there is one, and start from zeros again, as preCICE."""
+        if time is not None:
+            self.waveform.put(time, self.written)
         # A new array, since the old one may be the sample of a waveform or on its way to a partner.
-        self._written = np.zeros((self.vertices, self.components))
+        self._written = np.zeros((self.mesh.size, self.components))
 
 
 @dataclasses.dataclass(eq=False)
 class CouplingData:
-    """A field with how it is exchanged (all samples or the last, also initially) and its last coupling iteration.
-
-    ``number`` is its rank in the order in which preCICE numbers data: that of meshes and their ``<use-data>``.
-    """
+    """A field with how it is exchanged (all samples or the last, also initially) and its last coupling iteration."""
 
     field: Field
-    number: int
     substeps: bool
     initialize: bool
     previous: Waveform = dataclasses.field(init=False)
@@ -114,14 +105,14 @@ class CouplingData:
     def __post_init__(self) -> None:
         self.store_iteration()
 
+    @property
+    def entries(self) -> int:
+        """Numbers that make one sample on this rank."""
+        return self.field.mesh.size * self.field.components
+
     def store_iteration(self) -> None:
         """Remember the samples for the next iteration."""
         self.previous = self.field.waveform.copy()
-
-    def move_to_next_window(self) -> None:
-        """Forget all samples but the one at the end of the time window: the next one starts with it."""
-        self.field.waveform.clear_except_last()
-        self.store_iteration()
 
 
 class Mesh:
@@ -134,7 +125,7 @@ class Mesh:
         self.provided = provided
         self.locked = False
         self.fields: dict[str, Field] = {}
-        self.partition: Partition | None = None
+        self.partition: Partition
         self.size = 0
         # Pieces, joined when they are needed: solvers may set thousands of vertices one by one.
         self._pieces = [np.zeros((0, dimensions))]
@@ -151,8 +142,6 @@ class Mesh:
         first = self.size
         self.size += len(positions)
         self._pieces.append(positions)
-        for field in self.fields.values():
-            field.vertices = self.size
         return np.arange(first, self.size, dtype=np.int32)
 
     def check_ids(self, vertex_ids: NDArray[np.int32], call: str, data: str) -> None:

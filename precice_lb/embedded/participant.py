@@ -11,16 +11,13 @@ from typing import Any
 from precice_lb.embedded.access import Access, State, as_text
 from precice_lb.embedded.allowed import check_supported
 from precice_lb.embedded.assemble import assemble
-from precice_lb.embedded.channel import Channel
-from precice_lb.embedded.clock import TOLERANCE
+from precice_lb.embedded.communication import Channel, IntraComm
 from precice_lb.embedded.coupling import Action
 from precice_lb.embedded.errors import CouplingError, refused
-from precice_lb.embedded.intracomm import IntraComm
-from precice_lb.embedded.m2n import Links
-from precice_lb.embedded.mesh import CouplingData
-from precice_lb.embedded.partition import exchange_meshes
-from precice_lb.embedded.profiling import Profiler
-from precice_lb.embedded.rendezvous import configuration_hash, connect, timeout_seconds
+from precice_lb.embedded.files import Profiler
+from precice_lb.embedded.m2n import Links, exchange_meshes
+from precice_lb.embedded.rendezvous import connect, timeout_seconds
+from precice_lb.embedded.timeline import TOLERANCE
 from precice_lb.exceptions import ConfigurationError
 from precice_lb.precice_xml import read_configuration
 
@@ -76,7 +73,7 @@ class Participant(Access):
         profiler.begin("construction")
         super().__init__(name, assemble(self._configuration, name), profiler)
         self._channels: dict[str, Channel] = {}
-        self._links = Links(self._intra, self._channels, self._parts.meshes, profiler)
+        self._links = Links(self._intra, self._channels, profiler)
         # Serves as destructor and at interpreter exit, whichever comes first.
         self._close = weakref.finalize(self, _close, self._channels, self._intra, profiler)
         if self._intra.is_primary:
@@ -93,33 +90,33 @@ class Participant(Access):
     def is_coupling_ongoing(self) -> bool:
         """Return whether there is anything left to simulate."""
         self._require_initialized("is_coupling_ongoing")
-        return self._parts.coupling.is_ongoing
+        return self._coupling.is_ongoing
 
     def is_time_window_complete(self) -> bool:
         """Return whether the last `advance` completed a time window."""
         self._require_initialized("is_time_window_complete")
-        return self._parts.coupling.window_complete
+        return self._coupling.window_complete
 
     def get_max_time_step_size(self) -> float:
         """Return the largest time step that stays in this time window (simulated seconds); 0 after the end."""
         self._require_initialized("get_max_time_step_size")
-        return self._parts.coupling.max_step
+        return self._coupling.max_step
 
     def requires_initial_data(self) -> bool:
         """Return whether the solver must write initial data before `initialize`."""
         if self._state is not State.CONSTRUCTED:
             raise CouplingError("requires_initial_data() has to be called before initialize()")
-        return self._parts.coupling.fulfill(Action.INITIALIZE_DATA)
+        return self._coupling.fulfill(Action.INITIALIZE_DATA)
 
     def requires_writing_checkpoint(self) -> bool:
         """Return whether the solver must save its state: at the start of each time window of an implicit scheme."""
         self._require_initialized("requires_writing_checkpoint")
-        return self._parts.coupling.fulfill(Action.WRITE_CHECKPOINT)
+        return self._coupling.fulfill(Action.WRITE_CHECKPOINT)
 
     def requires_reading_checkpoint(self) -> bool:
         """Return whether the solver must go back to its saved state: the time window is repeated."""
         self._require_initialized("requires_reading_checkpoint")
-        return self._parts.coupling.fulfill(Action.READ_CHECKPOINT)
+        return self._coupling.fulfill(Action.READ_CHECKPOINT)
 
     # Steering.
 
@@ -135,7 +132,7 @@ class Participant(Access):
         """
         if self._state is not State.CONSTRUCTED:
             raise CouplingError(f"initialize() may only be called once, found a call {self._state.value}")
-        if self._parts.coupling.is_open(Action.INITIALIZE_DATA):
+        if self._coupling.open_action is Action.INITIALIZE_DATA:
             raise CouplingError(
                 "initial data has to be written before initialize(): call requires_initial_data() after the mesh is "
                 "defined, and write_data() if it is true"
@@ -155,24 +152,23 @@ class Participant(Access):
         for mesh in self._parts.meshes.values():
             if mesh.provided:
                 self._profiler.add_data("initialize", f"meshSize{mesh.name}", mesh.size)
-        self._links.begin()
         self._meet_partners()
-        exchange_meshes(self._configuration, self._name, self._links, self._parts.mappings)
-        for mesh in self._parts.meshes.values():
+        meshes = list(self._parts.meshes.values())
+        exchange_meshes(self._configuration, self._name, self._links, meshes, self._parts.mappings)
+        for mesh in meshes:
             mesh.locked = True
         for watch_point in self._parts.watch_points:
             watch_point.initialize(self._intra)
         for field in self._parts.writes.values():
-            field.store_written(0.0)
+            field.take_written(0.0)
         # preCICE computes read mappings later; here partners would wait for the import of scipy then.
         self._map([partial(mapping.compute, self._intra) for mapping in self._parts.mappings])
         self._map([field.run for field in self._parts.write_maps])
         with self._profiler.event("initalizeCouplingScheme"):
-            self._parts.coupling.initialize(self._links)
+            self._coupling.initialize(self._links)
         self._map([field.run for field in self._parts.read_maps])
         self._write_watch_points()
-        self._forget_written()
-        self._links.end()
+        self._links.end_phase()
 
     def advance(self, computed_timestep_length: float) -> None:
         """Tell that a time step is done; at the end of a time window exchange and map data.
@@ -189,15 +185,14 @@ class Participant(Access):
             gone.
         """
         self._check_no_sections("advance")
-        coupling = self._parts.coupling
         step = float(computed_timestep_length)
         self._require_initialized("advance")
-        if not coupling.is_ongoing:
+        if not self._coupling.is_ongoing:
             raise CouplingError("advance() cannot be called when is_coupling_ongoing() is false")
         if not math.isfinite(step) or step <= TOLERANCE:
             raise CouplingError(f"expected a positive, finite time step in advance(), found {step:g}")
         # A step that is too long disturbs nothing.
-        at_window_end = coupling.add_step(step)
+        at_window_end = self._coupling.add_step(step)
         self._profiler.leave_solver()
         try:
             with self._profiler.event("advance"):
@@ -208,26 +203,21 @@ class Participant(Access):
         self._profiler.enter_solver("solver.advance")
 
     def _advance(self, at_window_end: bool) -> None:
-        coupling = self._parts.coupling
-        stepped_to = coupling.time
-        repeated = coupling.repeated_data()
         # Without substeps, what was written before a window's last step is lost, as in preCICE.
-        if at_window_end or coupling.sends_substeps:
-            for field in self._parts.writes.values():
-                field.store_written(stepped_to)
-        self._forget_written()
-        self._links.begin()
+        stepped_to = self._coupling.time if at_window_end or self._coupling.sends_substeps else None
+        for field in self._parts.writes.values():
+            field.take_written(stepped_to)
         if at_window_end:
-            start = coupling.window_start
+            start = self._coupling.window_start
             self._map([partial(field.run, start) for field in self._parts.write_maps])
         with self._profiler.event("advanceCoupling"):
-            coupling.exchange()
+            self._coupling.exchange()
         if at_window_end:
-            self._trim(repeated)
+            self._trim()
             self._map([field.run for field in self._parts.read_maps])
-            if coupling.window_complete:
+            if self._coupling.window_complete:
                 self._write_watch_points()
-            self._links.end()
+            self._links.end_phase()
 
     def _map(self, work: Sequence[Callable[[], None]]) -> None:
         if work:
@@ -237,28 +227,24 @@ class Participant(Access):
 
     def _write_watch_points(self) -> None:
         for watch_point in self._parts.watch_points:
-            watch_point.write(self._parts.coupling.time)
+            watch_point.write(self._coupling.time)
 
-    def _trim(self, repeated: dict[CouplingData, bool]) -> None:
+    def _trim(self) -> None:
         """Forget the samples that the next iteration or time window brings anew (``handleDataAfterAdvance``)."""
-        coupling = self._parts.coupling
-        fields = {data.field: keeps for data, keeps in repeated.items()}
-        if coupling.window_complete:
-            for mesh in self._parts.meshes.values():
-                for field in mesh.fields.values():
-                    field.waveform.trim_before(coupling.window_start)
-        else:
-            for field in (*self._parts.writes.values(), *(mapped.target for mapped in self._parts.write_maps)):
-                field.waveform.trim_after(coupling.time)
-        for mapped in self._parts.read_maps:
-            if mapped.source not in fields:
-                continue
-            if not coupling.window_complete:
-                mapped.target.waveform.trim_after(coupling.time)
-            elif fields[mapped.source]:
-                mapped.target.waveform.clear_except_last()
+        repeated = [mapped.target for mapped in self._parts.read_maps if mapped.source in self._coupling.repeated]
+        if not self._coupling.window_complete:
+            mapped_to = [mapped.target for mapped in self._parts.write_maps]
+            for field in (*self._parts.writes.values(), *mapped_to, *repeated):
+                field.waveform.trim_after(self._coupling.time)
+            return
+        for mesh in self._parts.meshes.values():
+            for field in mesh.fields.values():
+                field.waveform.trim_before(self._coupling.window_start)
+        for field in repeated:
+            if self._coupling.keeps_window_start:
+                field.waveform.clear_except_last()
             else:
-                mapped.target.waveform.clear()
+                field.waveform.clear()
 
     def finalize(self) -> None:
         """Say goodbye to the partners; the destructor does it, too.
@@ -277,15 +263,11 @@ class Participant(Access):
         failure = None
         if self._intra.is_primary:
             try:
-                digest = configuration_hash(self._configuration.text)
-                self._channels.update(connect(self._name, self._parts.appointments, digest, self._timeout))
+                text = self._configuration.text
+                self._channels.update(connect(self._name, self._parts.appointments, text, self._timeout))
             except CouplingError as error:
                 failure = str(error)
         self._intra.agree(failure)
-
-    def _forget_written(self) -> None:
-        for field in self._parts.writes.values():
-            field.forget_written()
 
     def _fail(self) -> None:
         """Let the partners notice at once, whatever this process does next."""

@@ -18,12 +18,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from precice_lb.embedded.acceleration import Acceleration, Preconditioner
-from precice_lb.embedded.clock import TOLERANCE
+from precice_lb.embedded.acceleration import Acceleration, AccelerationSettings
+from precice_lb.embedded.communication import IntraComm
 from precice_lb.embedded.errors import CouplingError
-from precice_lb.embedded.intracomm import IntraComm
 from precice_lb.embedded.mesh import CouplingData
-from precice_lb.embedded.settings import AccelerationSettings
+from precice_lb.embedded.timeline import TOLERANCE
 
 __all__ = ["QuasiNewton", "independent_columns", "triangle"]
 
@@ -64,56 +63,23 @@ def _triangle(matrix: Array) -> Array:
     return np.asarray(factor, dtype=np.float64)
 
 
-class _TimeGrid:
-    """Times of the first time window's samples of each data, moved along with the window."""
-
-    def __init__(self, data: Sequence[CouplingData]) -> None:
-        self._data = data
-        self._times = [np.array(one.field.waveform.times) for one in data]
-
-    def move_to_window(self) -> None:
-        """Translate and scale the times to the current time window."""
-        for number, (one, old) in enumerate(zip(self._data, self._times, strict=True)):
-            new = one.field.waveform.times
-            if len(old) == 1:
-                self._times[number] = np.array(new[-1:])
-            else:
-                self._times[number] = (old - old[0]) / (old[-1] - old[0]) * (new[-1] - new[0]) + new[0]
-
-    def _after(self, window_start: float) -> list[tuple[CouplingData, Array]]:
-        return [
-            (one, times[times - window_start > TOLERANCE]) for one, times in zip(self._data, self._times, strict=True)
-        ]
-
-    def values(self, window_start: float) -> Array:
-        """All data at all times after the window's start as one vector."""
-        samples = [one.field.waveform.at(time) for one, times in self._after(window_start) for time in times]
-        return np.concatenate([np.zeros(0), *(sample.ravel() for sample in samples)])
-
-    def store(self, vector: Array, window_start: float) -> None:
-        """Put a vector back as the samples of the data."""
-        position = 0
-        for one, times in self._after(window_start):
-            waveform, size = one.field.waveform, one.field.vertices * one.field.components
-            waveform.trim_after(window_start)
-            for time in times:
-                waveform.put(float(time), vector[position : position + size].reshape(-1, one.field.components))
-                position += size
-
-
 class QuasiNewton(Acceleration):
     """IQN-ILS.
 
     ``V`` holds differences of residuals of the primary data and ``W`` those of the values of all data, newest column
-    first; ``_columns`` counts how many of them are from each time window, the current one first.
+    first; ``_columns`` counts how many of them are from each time window, the current one first. ``_times`` are those
+    of the first time window's samples of each data, moved along with the window.
     """
 
     def __init__(self, settings: AccelerationSettings, data: Sequence[CouplingData], intra: IntraComm) -> None:
         super().__init__(settings, data, intra)
+        self._v: list[Array] = []
+        self._w: list[Array] = []
         self._columns: deque[int] = deque([0])
+        self._rows = int(intra.total(np.array([float(sum(one.entries for one in self._primary))]))[0])
         self._first_iteration = True
         self._first_window = True
-        self._old_residuals = self._old_values = np.zeros(0)
+        self._old_values = np.zeros(0)
         self._deleted = 0
         self._dropped = 0
 
@@ -130,31 +96,39 @@ class QuasiNewton(Acceleration):
         residuals = self._residuals()
         if self._first_window and self._first_iteration:
             # The times of the samples are known from here on.
-            self._grid = _TimeGrid(self._data)
-            self._global_rows = int(self._intra.total(np.array([float(len(residuals))]))[0])
-            self._v, self._w = np.zeros((len(residuals), 0)), np.zeros((len(self._grid.values(window_start)), 0))
-            sizes = [one.field.vertices * one.field.components for one in self._primary]
-            self._preconditioner = Preconditioner(self._settings, sizes, self._intra)
+            self._times = [np.array(one.field.waveform.times) for one in self._data]
         if self._first_iteration:
-            self._grid.move_to_window()
-        values = self._grid.values(window_start)
+            self._move_times_to_window()
+        samples = [one.field.waveform.at(time) for one, times in self._after(window_start) for time in times]
+        values = np.concatenate([np.zeros(0), *(sample.ravel() for sample in samples)])
         if not self._first_iteration:
             self._add_column(residuals - self._old_residuals, values - self._old_values)
         self._old_residuals, self._old_values = residuals, values
         return values
 
+    def _move_times_to_window(self) -> None:
+        for number, (one, old) in enumerate(zip(self._data, self._times, strict=True)):
+            new = one.field.waveform.times
+            if len(old) == 1:
+                self._times[number] = np.array(new[-1:])
+            else:
+                self._times[number] = (old - old[0]) / (old[-1] - old[0]) * (new[-1] - new[0]) + new[0]
+
+    def _after(self, window_start: float) -> list[tuple[CouplingData, Array]]:
+        return [
+            (one, times[times - window_start > TOLERANCE]) for one, times in zip(self._data, self._times, strict=True)
+        ]
+
     def _add_column(self, residuals: Array, values: Array) -> None:
         count = sum(self._columns)
-        shift = count == self._settings.max_columns or count > self._global_rows
-        self._v, self._w = np.column_stack([residuals, self._v]), np.column_stack([values, self._w])
+        shift = count == self._settings.max_columns or count > self._rows
+        self._v.insert(0, residuals)
+        self._w.insert(0, values)
         if not self._columns:
             self._columns.append(0)
         self._columns[0] += 1
         if shift:
-            self._v, self._w = self._v[:, :-1], self._w[:, :-1]
-            self._columns[-1] -= 1
-            if self._columns[-1] == 0:
-                self._columns.pop()
+            self._remove(count)
             self._dropped += 1
 
     def accelerate(self, window_start: float) -> None:
@@ -164,34 +138,43 @@ class QuasiNewton(Acceleration):
             self._relax(self._settings.relaxation, window_start)
             self._first_iteration = False
             return
-        self._preconditioner.update(False, self._old_residuals)
+        self._preconditioner.update(self._old_residuals)
         if self._first_iteration:
             self._deleted = self._dropped = 0
         solved = self._solve()
-        step = self._w @ solved
+        step = np.column_stack([np.zeros((len(values), 0)), *self._w]) @ solved
         if np.isnan(self._intra.total(np.array([np.vdot(step, step)]))[0]):
             raise CouplingError(
                 "the quasi-Newton update contains NaN: the acceleration failed to converge; do the solvers write the "
                 "same data in succeeding iterations, or not restore checkpoints? Otherwise raise the filter's limit"
             )
-        self._grid.store(values + step, window_start)
+        self._store(values + step, window_start)
         self._first_iteration = False
+
+    def _store(self, values: Array, window_start: float) -> None:
+        position = 0
+        for one, times in self._after(window_start):
+            one.field.waveform.trim_after(window_start)
+            for time in times:
+                sample = values[position : position + one.entries].reshape(-1, one.field.components)
+                one.field.waveform.put(float(time), sample)
+                position += one.entries
 
     def _solve(self) -> Array:
         """Remove columns that bring nothing new, and weigh the others so that they cancel the residuals best."""
-        weighted = np.column_stack([self._v, self._old_residuals]) * self._preconditioner.weights[:, np.newaxis]
+        weighted = np.column_stack([*self._v, self._old_residuals]) * self._preconditioner.weights[:, np.newaxis]
         factor = triangle(weighted, self._intra)
         if not np.isfinite(factor).all():
-            return np.full(self._w.shape[1], np.nan)
+            return np.full(len(self._w), np.nan)
         kept = independent_columns(factor[:, :-1], self._settings.filter, self._settings.filter_limit)
-        for column in reversed(range(self._v.shape[1])):
+        for column in reversed(range(len(self._v))):
             if column not in kept:
                 self._remove(column)
+                self._deleted += 1
         return np.asarray(np.linalg.lstsq(factor[:, kept], -factor[:, -1])[0], dtype=np.float64)
 
     def _remove(self, column: int) -> None:
-        self._deleted += 1
-        self._v, self._w = np.delete(self._v, column, axis=1), np.delete(self._w, column, axis=1)
+        del self._v[column], self._w[column]
         seen = 0
         for window, count in enumerate(self._columns):
             seen += count
@@ -210,10 +193,11 @@ class QuasiNewton(Acceleration):
                 self._columns.popleft()
         if not self._first_iteration:
             self._first_window = False
-        self._preconditioner.update(True, self._old_residuals)
+        if not self._first_window:
+            self._preconditioner.complete_window()
         if len(self._columns) > self._settings.windows_reused:
             oldest = self._columns.pop()
             self._dropped += oldest
-            self._v, self._w = self._v[:, :-oldest], self._w[:, :-oldest]
+            del self._v[-oldest:], self._w[-oldest:]
         self._columns.appendleft(0)
         self._first_iteration = True

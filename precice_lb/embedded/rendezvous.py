@@ -20,13 +20,12 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 from urllib.parse import quote
 
-from precice_lb.embedded.channel import Channel, read_frame, write_frame
+from precice_lb.embedded.communication import Channel, read_frame, write_frame
 from precice_lb.embedded.errors import CouplingError
 
-__all__ = ["Appointment", "configuration_hash", "connect", "timeout_seconds"]
+__all__ = ["Appointment", "connect", "timeout_seconds"]
 
 _DEFAULT_TIMEOUT = 60.0
 _DIRECTORY = "precice-lb-run"
@@ -34,6 +33,10 @@ _PROTOCOL = 2
 _GREETING_LIMIT = 4096
 _POLL_SECONDS = 0.01
 _REPLY_SECONDS = 5.0
+_DIFFERENCES = {
+    "protocol": "run versions of precice_lb that cannot talk to each other: install the same version for both",
+    "configuration": "were given configurations that differ: give both the same precice-config.xml, byte for byte",
+}
 
 
 @dataclass(frozen=True)
@@ -55,19 +58,14 @@ class Appointment:
         return Path(self.directory) / _DIRECTORY / f"{quote(acceptor, safe='')}-{quote(connector, safe='')}.json"
 
 
-def configuration_hash(text: str) -> str:
-    """Hash that both partners' configurations must share, byte for byte."""
-    return hashlib.sha256(text.encode()).hexdigest()
-
-
 def connect(me: str, appointments: Sequence[Appointment], configuration: str, timeout: float) -> dict[str, Channel]:
     """Meet all partners, in whatever order they come; a `CouplingError` if one does not, or has another configuration.
 
-    `configuration` is a result of `configuration_hash`; `timeout` are the seconds until all must have come.
+    `configuration` is the text of it; `timeout` are the seconds until all must have come.
     """
+    digest = hashlib.sha256(configuration.encode()).hexdigest()
     meetings: list[_Acceptor | _Connector] = [
-        (_Acceptor if appointment.accepts else _Connector)(me, appointment, configuration)
-        for appointment in appointments
+        (_Acceptor if appointment.accepts else _Connector)(me, appointment, digest) for appointment in appointments
     ]
     channels: dict[str, Channel] = {}
     deadline = time.monotonic() + timeout
@@ -81,7 +79,14 @@ def connect(me: str, appointments: Sequence[Appointment], configuration: str, ti
             if not missing:
                 return channels
             if time.monotonic() > deadline:
-                raise CouplingError(" ".join(_never_came(me, meeting, timeout) for meeting in missing))
+                never_came = [
+                    f'"{me}" waited {timeout:g} s for its partner "{meeting.appointment.partner}", which never came to '
+                    f"the exchange directory {meeting.path.parent.parent.resolve()}: start it with the same "
+                    "configuration, so that its exchange-directory means this directory too, or raise "
+                    "PRECICE_LB_TIMEOUT (seconds)."
+                    for meeting in missing
+                ]
+                raise CouplingError(" ".join(never_came))
             time.sleep(_POLL_SECONDS)
     except BaseException:
         for channel in channels.values():
@@ -95,46 +100,38 @@ def connect(me: str, appointments: Sequence[Appointment], configuration: str, ti
 class _Meeting:
     """One side of an appointment."""
 
-    def __init__(self, me: str, appointment: Appointment, configuration: str) -> None:
+    def __init__(self, me: str, appointment: Appointment, digest: str) -> None:
         self.appointment = appointment
         self.path = appointment.file(me)
         self._me = me
-        self._configuration = configuration
+        self._told = {"protocol": _PROTOCOL, "configuration": digest}
 
     def _greet(self, sock: socket.socket, token: str) -> None:
-        greeting = {"protocol": _PROTOCOL, "token": token, "configuration": self._configuration}
-        write_frame(sock, json.dumps(greeting).encode())
+        write_frame(sock, json.dumps({"token": token, **self._told}).encode())
 
-    def _greeting(self, sock: socket.socket, token: str) -> dict[str, Any] | None:
-        """Read a greeting that has come; None, with the connection closed, if it is not one of this run."""
+    def _greeted(self, sock: socket.socket, token: str, *, answer: bool) -> socket.socket | None:
+        """Read a greeting that has come and compare; None, with the connection closed, if it is not of this run."""
+        greeting = None
         with contextlib.suppress(OSError, ValueError):
             greeting = json.loads(read_frame(sock, _GREETING_LIMIT))
-            if isinstance(greeting, dict) and secrets.compare_digest(str(greeting.get("token")), token):
-                return greeting
-        sock.close()
-        return None
-
-    def _compare(self, sock: socket.socket, greeting: dict[str, Any]) -> socket.socket:
-        between = f'"{self._me}" and its partner "{self.appointment.partner}"'
-        if greeting.get("protocol") != _PROTOCOL:
+        if not isinstance(greeting, dict) or not secrets.compare_digest(str(greeting.get("token")), token):
             sock.close()
-            raise CouplingError(
-                f"{between} run versions of precice_lb that cannot talk to each other: install the same version for "
-                "both"
-            )
-        if greeting.get("configuration") != self._configuration:
-            sock.close()
-            raise CouplingError(
-                f"{between} were given configurations that differ: give both the same precice-config.xml, byte for byte"
-            )
+            return None
+        if answer:
+            with contextlib.suppress(OSError):
+                self._greet(sock, token)
+        for key, problem in _DIFFERENCES.items():
+            if greeting.get(key) != self._told[key]:
+                sock.close()
+                raise CouplingError(f'"{self._me}" and its partner "{self.appointment.partner}" {problem}')
         return sock
 
 
 class _Acceptor(_Meeting):
     """Listens, and publishes where."""
 
-    def __init__(self, me: str, appointment: Appointment, configuration: str) -> None:
-        super().__init__(me, appointment, configuration)
+    def __init__(self, me: str, appointment: Appointment, digest: str) -> None:
+        super().__init__(me, appointment, digest)
         self._token = secrets.token_hex(16)
         address = _interface_address(appointment.network)
         try:
@@ -159,12 +156,8 @@ class _Acceptor(_Meeting):
         except BlockingIOError:
             return None
         sock.settimeout(_REPLY_SECONDS)
-        if (greeting := self._greeting(sock, self._token)) is None:
-            # A stranger, or a connector that read an old file.
-            return None
-        with contextlib.suppress(OSError):
-            self._greet(sock, self._token)
-        return self._compare(sock, greeting)
+        # Others are strangers, or connectors that read an old file.
+        return self._greeted(sock, self._token, answer=True)
 
     def close(self) -> None:
         """Stop listening and remove the file, if it is still ours."""
@@ -197,28 +190,18 @@ class _Connector(_Meeting):
                     self._greet(self._sock, token)
             return None
         if select.select([sock], [], [], 0)[0]:
-            greeting = self._greeting(sock, self._token)
-            return None if greeting is None else self._compare(sock, greeting)
-        if token != self._token:
+            return self._greeted(sock, self._token, answer=False)
+        if token == self._token:
+            self._sock = sock
+        else:
             # The file has changed while an older listener keeps silent.
             sock.close()
-        else:
-            self._sock = sock
         return None
 
     def close(self) -> None:
         """Drop an unfinished introduction."""
         if self._sock is not None:
             self._sock.close()
-
-
-def _never_came(me: str, meeting: _Meeting, timeout: float) -> str:
-    directory = meeting.path.parent.parent.resolve()
-    return (
-        f'"{me}" waited {timeout:g} s for its partner "{meeting.appointment.partner}", which never came to the '
-        f"exchange directory {directory}: start it with the same configuration, so that its exchange-directory means "
-        "this directory too, or raise PRECICE_LB_TIMEOUT (seconds)."
-    )
 
 
 def _interface_address(name: str) -> str:

@@ -40,7 +40,7 @@ time.time_ns = lambda: epoch + now
 # Only now: some modules take the clock by its name.
 import numpy as np  # noqa: E402
 
-from precice_lb.embedded.channel import Channel  # noqa: E402
+from precice_lb.embedded.communication import Channel  # noqa: E402
 
 send, receive = Channel.send, Channel.receive
 
