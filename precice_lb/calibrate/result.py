@@ -24,7 +24,6 @@ __all__ = [
     "mean_iterations",
     "measured_runs",
     "measurements_of",
-    "read_runs",
 ]
 
 # Of one alone nobody sees how anything scales.
@@ -43,14 +42,19 @@ class CampaignResult:
         Every run ever tried in it.
     seconds : float
         Wall time of this call.
-    existing : tuple of Path
-        Directories of stores of runs made before.
+    settings : Settings or None
+        What its study asks for; None where the campaign was made before that was kept.
     """
 
     directory: Path
     runs: tuple[RunRecord, ...]
     seconds: float
-    existing: tuple[Path, ...] = ()
+    settings: Settings | None = None
+
+    @property
+    def existing(self) -> tuple[Path, ...]:
+        """Directories of stores of runs made before."""
+        return () if self.settings is None else tuple(map(Path, self.settings.existing))
 
     @property
     def finished(self) -> tuple[RunRecord, ...]:
@@ -128,7 +132,7 @@ class CampaignResult:
         StoreError, DataError
             What cannot be read.
         """
-        return read_runs([*self.existing, *self.stores], warmup)
+        return load_runs([*self.existing, *self.stores], warmup=warmup, complete=enrich)
 
 
 def _first_splits(study: Study) -> list[dict[str, int]]:
@@ -136,7 +140,7 @@ def _first_splits(study: Study) -> list[dict[str, int]]:
     return splits[: study.runs.maximum]
 
 
-def load_campaign(directory: Path) -> tuple[CampaignResult, Settings | None] | None:
+def load_campaign(directory: Path) -> CampaignResult | None:
     """Read what a campaign left, without its study file.
 
     Parameters
@@ -146,10 +150,8 @@ def load_campaign(directory: Path) -> tuple[CampaignResult, Settings | None] | N
 
     Returns
     -------
-    result : CampaignResult
-    settings : Settings or None
-        What its study asked for when it ran last; None where the campaign was made before that was kept. None in place
-        of both for a directory without a campaign.
+    CampaignResult or None
+        None for a directory without a campaign.
 
     Raises
     ------
@@ -160,11 +162,10 @@ def load_campaign(directory: Path) -> tuple[CampaignResult, Settings | None] | N
     state = CampaignState.load(directory)
     if state is None:
         return None
-    existing = () if state.settings is None else tuple(map(Path, state.settings.existing))
-    result = CampaignResult(directory, tuple(state.runs), 0.0, existing)
+    result = CampaignResult(directory, tuple(state.runs), 0.0, state.settings)
     if not result.finished and not result.existing:
         raise TooFewRunsError(f"{directory}: expected a campaign with runs that ended well, found none")
-    return result, state.settings
+    return result
 
 
 @dataclasses.dataclass(frozen=True)
@@ -189,7 +190,7 @@ def measured_runs(sources: Sequence[Path]) -> MeasuredRuns:
     tables, problems = [], []
     for source in sources:
         try:
-            tables += [measurements_of([run]) for run in read_runs([source])]
+            tables += [measurements_of([run]) for run in load_runs([source], complete=enrich)]
         except PreciceLBError as error:
             problems.append(str(error))
     return MeasuredRuns(tuple(tables), tuple(problems))
@@ -203,11 +204,3 @@ def measurements_of(runs: Sequence[CoupledRun]) -> Measurements:
         for name, columns in table.parameters.items()
     }
     return dataclasses.replace(table, parameters=numbers)
-
-
-def read_runs(sources: Sequence[Path], warmup: int | None = None) -> list[CoupledRun]:
-    """Read runs, with what was measured beside their stores.
-
-    With a number of windows as ``warmup``, so many are left out of each.
-    """
-    return load_runs(sources, warmup=warmup, complete=enrich)

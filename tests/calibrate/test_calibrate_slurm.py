@@ -19,7 +19,6 @@ from conftest import FULL_COUNTS
 from slurm_helpers import ask, running_slurm, wait_until
 
 from precice_lb.calibrate import CampaignResult, Event, read_study, run_campaign
-from precice_lb.calibrate.campaign import RunResumed
 from precice_lb.calibrate.state import CampaignState
 from precice_lb.dataset import load_measurements
 from precice_lb.exceptions import CalibrationError
@@ -323,7 +322,7 @@ def test_what_a_killed_campaign_submitted_is_used_by_the_next(tmp_path: Path, al
     result = run_campaign(read_study(path), directory, report=events.append)
     if allocation == "run":
         assert [record.outcome for record in result.runs] == ["finished"]
-        assert isinstance(events[0], RunResumed)
+        assert events[0].kind == "resumed"
         said = f"waiting for job {result.runs[0].job} of the interrupted campaign: Left 2, Right 1 ranks"
         assert str(events[0]) == said
     else:
