@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import signal
 import sys
 import threading
@@ -14,8 +15,8 @@ from pathlib import Path
 from types import FrameType
 from typing import Literal
 
-from precice_lb.calibrate.design import FixedDesign, Proposal
-from precice_lb.calibrate.design_study import AdaptiveDesign, design_of
+from precice_lb.calibrate.design import Proposal
+from precice_lb.calibrate.design_study import design_of
 from precice_lb.calibrate.launchers import make_launcher
 from precice_lb.calibrate.processes import NOTICEABLE
 from precice_lb.calibrate.result import CampaignResult
@@ -77,7 +78,7 @@ def run_campaign(
         state = CampaignState.load(directory) or CampaignState(study.identity())
         state.take_identity(study.identity(), directory, resumes=launcher.resumes)
         runs = CampaignRuns(study, launcher, state, directory)
-        tried: list[RunRecord] = []
+        failed: list[RunRecord] = []
         try:
             runs.reserve()
             state.settings = study.settings(learner)
@@ -85,45 +86,43 @@ def run_campaign(
             state.save(directory)
             outdated = sum(run.outcome == "outdated" for run in state.runs)
             tell(campaign_started(directory, design.total, len(state.finished), cut_short, outdated))
-            while (proposal := _next(design, state, tried)) is not None:
-                if not tried:
+            first = len(state.finished) + 1
+            for number in itertools.count(first):
+                proposal = design.ask([run.split for run in (*state.finished, *failed)])
+                if proposal is None:
+                    break
+                if number == first:
                     runs.check_room()
                     for mismatch in mpi_mismatches(study, launcher):
                         tell(Event("warning", f"warning: {mismatch}"))
-                number = len(state.finished) + sum(run.outcome != "finished" for run in tried) + 1
-                _try(runs, proposal, tried, tell, number, design.total)
-                if tried[-1].outcome != "finished" and study.runs.on_failure == "stop":
-                    why = " | ".join(tried[-1].why) or "its log is empty"
-                    raise CalibrationError(
-                        f"run {tried[-1].name} failed, and runs.on_failure says stop: {tried[-1].error}; "
-                        f"log in {directory / tried[-1].directory}: {why}"
-                    )
+                run = _try(runs, proposal, tell, number, design.total)
+                if run.outcome != "finished":
+                    failed.append(run)
+                    if study.runs.on_failure == "stop":
+                        raise CalibrationError(
+                            f"run {run.name} failed, and runs.on_failure says stop: {_fault(run, directory)}"
+                        )
             if design.conclusion is not None:
                 ended = plural(len(state.finished), "finished run")
                 tell(Event("ended", f"calibration ends after {ended}: {design.conclusion}"))
         finally:
             launcher.close()
-    if not state.finished and tried:
-        first = tried[0]
-        why = " | ".join(first.why) or "its log is empty"
-        raise TooFewRunsError(
-            f"every run failed; the first, {first.name}: {first.error}; log in {directory / first.directory}: {why}"
-        )
+    if not state.finished and failed:
+        raise TooFewRunsError(f"every run failed; the first, {failed[0].name}: {_fault(failed[0], directory)}")
     return CampaignResult(directory, tuple(state.runs), time.monotonic() - began, state.settings)
 
 
-def _try(runs: CampaignRuns, proposal: Proposal, tried: list[RunRecord], tell: Report, number: int, total: int) -> None:
-    """Measure a split, again as often as the study allows where it fails; only the last attempt counts as tried."""
-    for attempt in range(runs.study.runs.retries + 1):
-        if attempt:
-            proposal = replace(proposal, reason=f"retry {attempt} of {runs.study.runs.retries}")
+def _try(runs: CampaignRuns, proposal: Proposal, tell: Report, number: int, total: int) -> RunRecord:
+    """Measure a split, again as often as the study allows where it fails; return the last attempt."""
+    for attempt in range(1, runs.study.runs.retries + 2):
         record = runs.new(proposal)
         tell(run_started(number, total, record))
         runs.do(record)
         tell(run_finished(number, total, record, _used(runs, total - number)))
         if record.outcome == "finished":
             break
-    tried.append(record)
+        proposal = replace(proposal, reason=f"retry {attempt} of {runs.study.runs.retries}")
+    return record
 
 
 def _used(runs: CampaignRuns, left: int) -> str:
@@ -136,9 +135,9 @@ def _used(runs: CampaignRuns, left: int) -> str:
     return ", ".join(used)
 
 
-def _next(design: FixedDesign | AdaptiveDesign, state: CampaignState, tried: list[RunRecord]) -> Proposal | None:
-    failed = [run for run in tried if run.outcome != "finished"]
-    return design.ask([run.split for run in (*state.finished, *failed)])
+def _fault(run: RunRecord, directory: Path) -> str:
+    """Say what became of a failed run, and why by its log."""
+    return f"{run.error}; log in {directory / run.directory}: {' | '.join(run.why) or 'its log is empty'}"
 
 
 @contextlib.contextmanager

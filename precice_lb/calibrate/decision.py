@@ -97,14 +97,8 @@ class Beliefs:
         self.budget = budget
         self.low = np.array([lowest[name] for name in self.names], dtype=np.int64)
         self.high = np.array([highest[name] for name in self.names], dtype=np.int64)
-        self.tables: dict[str, Table] = {}
-        self._grids: dict[str, Integers] = {}
-        self._logs: dict[str, Array] = {}
-        for index, name in enumerate(self.names):
-            grid = grid_of_ranks(int(self.high[index]))
-            seconds = np.asarray(curves[name](grid), dtype=np.float64)
-            self.tables[name] = Table(grid, seconds)
-            self._grids[name], self._logs[name] = grid, np.log(seconds)
+        grids = {name: grid_of_ranks(highest[name]) for name in self.names}
+        self.tables = {name: Table(grid, np.asarray(curves[name](grid))) for name, grid in grids.items()}
         self.noise = dict(noise)
         self._rng = np.random.default_rng([seed, len(self.names)])
         #: Splits that come into question, shape (k, participants).
@@ -128,8 +122,8 @@ class Beliefs:
 
     def log_seconds(self, splits: Integers) -> dict[str, Array]:
         """Log seconds of each participant, shape (curves, k), for ranks of shape (k, participants)."""
-        columns = zip(self.names, splits.T, strict=True)
-        return {name: interpolated(ranks, self._grids[name], self._logs[name]) for name, ranks in columns}
+        columns = zip(self.tables.items(), splits.T, strict=True)
+        return {name: interpolated(ranks, table.grid, table.log_drawn) for (name, table), ranks in columns}
 
     def windows(self, splits: Integers) -> Array:
         """Seconds per window for each set of curves and split, shape (curves, k)."""

@@ -222,7 +222,7 @@ class CalibrationDesign:
             maximum_ranks=self.highest,
             random_state=self.seed,
             parameters=self.parameter or None,
-            constraints=Constraints(allow=self.allow) if self.allow else None,
+            constraints=Constraints(allow=self.allow),
             failed=self._skipped,
         )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,9 +19,7 @@ from precice_lb.recommend.plan import FailedSplit
 
 __all__ = [
     "CampaignResult",
-    "MeasuredRuns",
     "load_campaign",
-    "mean_iterations",
     "measured_runs",
     "measurements_of",
 ]
@@ -82,7 +80,7 @@ class CampaignResult:
         wanted = study.runs.splits or _first_splits(study)
         needed = min(LEAST_SPLITS, len({split_key(split) for split in wanted}))
         splits = {split_key(run.split) for run in self.finished}
-        if len(splits) >= needed or len(splits) + len(measured_runs(self.existing).runs) >= needed:
+        if len(splits) >= needed or len(splits) + len(measured_runs(self.existing)[0]) >= needed:
             return
         failed = self.failed_splits
         why = "" if not failed else f"; {failed[0].runs[0]} failed: {' | '.join(failed[0].reasons)}"
@@ -168,37 +166,24 @@ def load_campaign(directory: Path) -> CampaignResult | None:
     return result
 
 
-@dataclasses.dataclass(frozen=True)
-class MeasuredRuns:
-    """Runs that can be learned from."""
-
-    #: One table per coupled run, with a row for each participant.
-    runs: tuple[Measurements, ...]
-    #: Why the others cannot be learned from.
-    problems: tuple[str, ...]
-
-
-def mean_iterations(runs: Sequence[Measurements]) -> dict[str, float]:
-    """Mean coupling iterations per window by participant, over runs."""
-    names = {name for run in runs for name in run.iterations}
-    each = {name: [run.iterations[name] for run in runs if name in run.iterations] for name in sorted(names)}
-    return {name: sum(values) / len(values) for name, values in each.items()}
-
-
-def measured_runs(sources: Sequence[Path]) -> MeasuredRuns:
-    """Read runs from directories of stores; one that cannot be read does not keep the others from being used."""
-    tables, problems = [], []
+def measured_runs(sources: Sequence[Path]) -> tuple[list[CoupledRun], list[str]]:
+    """Read runs that can be learned from out of directories of stores, and say why the others cannot be."""
+    runs: list[CoupledRun] = []
+    problems = []
     for source in sources:
         try:
-            tables += [measurements_of([run]) for run in load_runs([source], complete=enrich)]
+            found = load_runs([source], complete=enrich)
+            for run in found:
+                measurements_of([run])
+            runs += found
         except PreciceLBError as error:
             problems.append(str(error))
-    return MeasuredRuns(tuple(tables), tuple(problems))
+    return runs, problems
 
 
-def measurements_of(runs: Sequence[CoupledRun]) -> Measurements:
+def measurements_of(runs: Sequence[CoupledRun], iterations: Mapping[str, float] | None = None) -> Measurements:
     """Reduce runs to samples; only numbers that all of them state as parameters become columns."""
-    table = measurements_from_runs(runs)
+    table = measurements_from_runs(runs, iterations)
     numbers = {
         name: {key: values for key, values in columns.items() if values.dtype.kind == "f"}
         for name, columns in table.parameters.items()

@@ -11,8 +11,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from precice_lb.calibrate.launchers import Launcher
-from precice_lb.calibrate.launchers.local import MpiexecLauncher
-from precice_lb.calibrate.launchers.resources import MPIFamily
+from precice_lb.calibrate.launchers.local import MpiexecLauncher, MPIFamily
 from precice_lb.calibrate.prepare import tokens_of
 from precice_lb.calibrate.study import Study
 from precice_lb.exceptions import PreciceLBError

@@ -10,11 +10,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from precice_lb.calibrate.commands import fill
 from precice_lb.calibrate.launchers import make_launcher
 from precice_lb.calibrate.launchers.local import MpiexecLauncher
 from precice_lb.calibrate.launchers.slurm import job_header, resource_options, step_tokens, total_nodes
-from precice_lb.calibrate.plan import LauncherOptions, RunPlan, file_name
+from precice_lb.calibrate.plan import LauncherOptions, RunPlan, file_name, fill
 from precice_lb.calibrate.prepare import placeholders, task_of, tokens_of
 from precice_lb.calibrate.schedulers import body, exports, here_document
 from precice_lb.calibrate.schedulers.slurm import UNSET_OPTIONS

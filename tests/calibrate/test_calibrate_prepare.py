@@ -16,7 +16,7 @@ from rich.console import Console
 
 from precice_lb.calibrate import Event, read_study, run_campaign
 from precice_lb.calibrate.campaign import campaign_started, run_finished, run_started
-from precice_lb.calibrate.prepare import copy_case
+from precice_lb.calibrate.prepare import copy_tree
 from precice_lb.calibrate.state import RunRecord
 from precice_lb.exceptions import CalibrationError, StudyError
 from precice_lb.report.progress import CampaignProgress
@@ -145,7 +145,7 @@ def test_a_read_only_case_can_be_worked_in(tmp_path: Path) -> None:
     (tmp_path / "case" / "inside").mkdir(parents=True)
     (tmp_path / "case" / "inside" / "file").write_text("x")
     (tmp_path / "case" / "inside").chmod(0o555)
-    copy_case(tmp_path / "case", tmp_path / "copy", tmp_path / "campaign")
+    copy_tree(tmp_path / "case", tmp_path / "copy", without=tmp_path / "campaign")
     assert os.stat(tmp_path / "copy" / "inside").st_mode & 0o700 == 0o700
     (tmp_path / "case" / "inside").chmod(0o755)
 
