@@ -262,7 +262,7 @@ class CalibrationDesign:
     def _initial(self) -> Split | None:
         """Give the split of the initial design that is farthest from what was measured."""
         shares = {name: max(self.lowest[name], self.budget // (2 * len(self.names))) for name in self.names}
-        if any(shares[name] > self.highest[name] for name in self.names):
+        if sum(shares.values()) > self.budget or any(shares[name] > self.highest[name] for name in self.names):
             shares = dict(self.lowest)
         bounds = {name: (shares[name], self.highest[name]) for name in self.names}
         count = INITIAL_RUNS + len(self._skipped)

@@ -196,9 +196,10 @@ def test_calibrate_decides_and_reports(
     learner: str, campaign: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     runs = load_runs([campaign / "stores"])
-    result = campaign_result(tmp_path, runs)
+    study, result = read_study(campaign / "study.toml"), campaign_result(tmp_path, runs)
+    result.settings = study.settings(learner)
     monkeypatch.setattr(precice_lb.calibrate, "run_campaign", lambda *_, **__: result)
-    run_and_recommend(read_study(campaign / "study.toml"), None, learner=learner)
+    run_and_recommend(study, None, learner=learner)
     out, err = capsys.readouterr()
     assert "warning" not in err
     assert f"report: {tmp_path / 'report' / 'report.html'}" in out
