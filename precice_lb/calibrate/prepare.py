@@ -13,6 +13,7 @@ import shlex
 import shutil
 import stat
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from precice_lb.calibrate.plan import Task, command_tokens, file_name, fill
@@ -31,6 +32,7 @@ __all__ = [
     "placeholders",
     "prepared",
     "task_of",
+    "tasks_of",
     "tokens_of",
 ]
 
@@ -58,7 +60,7 @@ LEFT_OUT = (
 
 def placeholders(study: Study, participant: ParticipantSection, ranks: int) -> dict[str, object]:
     """Return the values of the placeholders for a number of ranks."""
-    task = task_of(study, participant, ranks, Path(), Path())
+    task = task_of(study, participant, ranks)
     return {
         "nodes": task.nodes or 1,
         "participant": participant.name,
@@ -74,12 +76,23 @@ def tokens_of(study: Study, participant: ParticipantSection, ranks: int, command
     return command_tokens(fill(text, placeholders(study, participant, ranks)), origin, study.case_directory)
 
 
-def task_of(
-    study: Study, participant: ParticipantSection, ranks: int, place: Path, log: Path, tokens: tuple[str, ...] = ()
-) -> Task:
-    """Return a participant's task in a run."""
+def task_of(study: Study, participant: ParticipantSection, ranks: int) -> Task:
+    """Return what a participant takes with a number of ranks, without where and what they run."""
     per_node = participant.ranks_per_node or study.launcher.ranks_per_node
-    return Task(participant.name, tokens, ranks, place, log, per_node, participant.options)
+    return Task(participant.name, (), ranks, Path(), Path(), per_node, participant.options)
+
+
+def tasks_of(study: Study, split: Mapping[str, int], case: Path, logs: Path) -> tuple[Task, ...]:
+    """Return the tasks of a run in a copy of the case."""
+    return tuple(
+        replace(
+            task_of(study, each, split[each.name]),
+            command=tokens_of(study, each, split[each.name]),
+            directory=case / each.directory,
+            log=logs / f"{file_name(each.name)}.log",
+        )
+        for each in study.participants
+    )
 
 
 def copy_of_case(study: Study, target: Path, directory: Path) -> None:

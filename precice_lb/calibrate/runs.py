@@ -24,7 +24,7 @@ from precice_lb.calibrate.evidence import (
 )
 from precice_lb.calibrate.launchers import Launcher
 from precice_lb.calibrate.plan import RunPlan, file_name
-from precice_lb.calibrate.prepare import copy_of_case, lay_over, prepared, task_of, tokens_of
+from precice_lb.calibrate.prepare import copy_of_case, lay_over, prepared, task_of, tasks_of
 from precice_lb.calibrate.processes import OtherLoad, Outcome, log_tail, stop_token
 from precice_lb.calibrate.state import CampaignState, RunRecord
 from precice_lb.calibrate.study import Study
@@ -60,7 +60,7 @@ class CampaignRuns:
         study = self.study
         rest = study.budget.ranks - sum(low for low, _ in study.bounds.values())
         largest = [
-            task_of(study, participant, min(high, low + rest), Path(), Path())
+            task_of(study, participant, min(high, low + rest))
             for participant, (low, high) in zip(study.participants, study.bounds.values(), strict=True)
         ]
         self.launcher.reserve(largest, min(study.budget.ranks, sum(task.ranks for task in largest)))
@@ -186,16 +186,10 @@ class CampaignRuns:
 
     def _plan(self, record: RunRecord) -> RunPlan:
         run_directory = self.directory / record.directory
-        tasks = []
-        for participant in self.study.participants:
-            ranks = record.split[participant.name]
-            place = run_directory / "case" / participant.directory
-            tokens = tokens_of(self.study, participant, ranks)
-            tasks.append(task_of(self.study, participant, ranks, place, _log(run_directory, participant.name), tokens))
         return RunPlan(
             name=record.name,
             directory=run_directory,
-            tasks=tuple(tasks),
+            tasks=tasks_of(self.study, record.split, run_directory / "case", run_directory),
             token=record.token,
             variables=self._variables(record, run_directory),
             time_limit_seconds=self.study.runs.time_limit_seconds,

@@ -76,12 +76,12 @@ def best_ranks(
     start: Mapping[str, int],
     least: Mapping[str, int],
     spare: int,
-    most: Mapping[str, int] | None = None,
+    most: Mapping[str, int],
 ) -> dict[str, Array]:
     """Split that would be best for each set of drawn curves, to about a percent of the ranks."""
     names = list(tables)
     # Ranks beyond these stay unused: they make nobody faster.
-    ends = {name: min(int(tables[name].grid[-1]), (most or {}).get(name, int(tables[name].grid[-1]))) for name in names}
+    ends = {name: min(int(tables[name].grid[-1]), most[name]) for name in names}
     count = len(next(iter(tables.values())).fastest)
     split = {name: np.full(count, float(start[name])) for name in names}
     split[names[0]] += spare
