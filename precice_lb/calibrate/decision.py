@@ -95,8 +95,8 @@ class Beliefs:
         self.names = schedule.participants
         self.schedule = schedule
         self.budget = budget
-        self.low = np.array([lowest[name] for name in self.names], dtype=np.int64)
-        self.high = np.array([highest[name] for name in self.names], dtype=np.int64)
+        self.lowest, self.highest = lowest, highest
+        self.low, self.high = (np.array([each[name] for name in self.names]) for each in (lowest, highest))
         grids = {name: grid_of_ranks(highest[name]) for name in self.names}
         self.tables = {name: Table(grid, np.asarray(curves[name](grid))) for name, grid in grids.items()}
         self.noise = dict(noise)
@@ -184,9 +184,7 @@ class Beliefs:
                 fastest = np.array([self.tables[name].fastest.max() for name in self.names])
                 trimmed = np.maximum(np.minimum(splits, fastest), least)
                 return np.asarray(np.unique(np.vstack([splits, trimmed]), axis=0))
-        start = {name: int(low) for name, low in zip(self.names, self.low, strict=True)}
-        most = {name: int(high) for name, high in zip(self.names, self.high, strict=True)}
-        found = best_ranks(self.tables, self.schedule, start, start, room, most)
+        found = best_ranks(self.tables, self.schedule, self.lowest, self.lowest, room, self.highest)
         splits = np.column_stack([found[name] for name in self.names]).astype(np.int64)
         splits = np.unique(np.minimum(np.maximum(splits, self.low), self.high), axis=0)
         splits = _within(splits, self.low, self.budget)

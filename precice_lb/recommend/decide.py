@@ -280,8 +280,12 @@ def _best_measured(
     names = question.schedule.participants
     found = comparisons or compared_points(question.case, decision.problem.expected)
     known = {tuple(each.split[name] for name in names): each for each in found}
-    fastest = sorted(found, key=lambda each: each.measured)
-    return next((each for each in fastest if _fits(question, decision, each.split)), None), known
+    limits = question.limits
+    for each in sorted(found, key=lambda each: each.measured):
+        within = all(limits.lowest[name] <= ranks <= limits.highest[name] for name, ranks in each.split.items())
+        if within and decision.problem.fits(each.split, decision.budget):
+            return each, known
+    return None, known
 
 
 def _measured_faster(best: Comparison, chosen: Comparison | None, predicted: float) -> bool:
@@ -303,9 +307,3 @@ def measured_alternatives(
             seconds = measured.measured
             alternatives[kind] = Alternative(other, seconds, seconds / window - 1, meant=meant)
     return alternatives, warnings
-
-
-def _fits(question: Question, decision: Decision, split: Mapping[str, int]) -> bool:
-    low, high = question.limits.lowest, question.limits.highest
-    within = all(low[name] <= ranks <= high[name] for name, ranks in split.items())
-    return within and decision.problem.fits(split, decision.budget)
