@@ -96,6 +96,10 @@ class SlurmScheduler(Scheduler):
         self._retry_seconds = retry_seconds
         self._sbatch, self._squeue, self._scancel = map(find_slurm, ("sbatch", "squeue", "scancel"))
 
+    def submission(self, script: Path) -> list[str]:
+        """Return the ``sbatch`` line for a script."""
+        return [self._sbatch, "--parsable", str(script)]
+
     def submit(self, plan: RunPlan, script: Path) -> str:
         """Submit a run and return the job's number."""
         return self.submit_script(script)
@@ -113,7 +117,7 @@ class SlurmScheduler(Scheduler):
         end = time.monotonic() + self._retry_seconds
         pause, longest = _RETRY_SECONDS
         while True:
-            done = _ask([self._sbatch, "--parsable", str(script)], outside_of_jobs(os.environ))
+            done = _ask(self.submission(script), outside_of_jobs(os.environ))
             if done.returncode == 0:
                 return done.stdout
             words = " ".join((done.stderr.strip() or done.stdout.strip() or f"exit code {done.returncode}").split())
