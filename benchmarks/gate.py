@@ -21,7 +21,7 @@ from regret_parts.simulate import SETS
 from precice_lb.exceptions import PreciceLBError
 from precice_lb.models import DEFAULT_LEARNER, make_learner
 from precice_lb.recommend import Recommendation, recommend_split
-from precice_lb.recommend.gate import learner_name
+from precice_lb.recommend.case import learner_name
 
 __all__ = ["judged", "main"]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import signal
 import sys
 import threading
@@ -12,9 +13,10 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from pathlib import Path
 from types import FrameType
+from typing import Literal
 
-from precice_lb.calibrate.design import FixedDesign, Proposal
-from precice_lb.calibrate.design_study import AdaptiveDesign, design_of
+from precice_lb.calibrate.design import Proposal
+from precice_lb.calibrate.design_study import design_of
 from precice_lb.calibrate.launchers import make_launcher
 from precice_lb.calibrate.processes import NOTICEABLE
 from precice_lb.calibrate.result import CampaignResult
@@ -25,19 +27,7 @@ from precice_lb.calibrate.study import Study
 from precice_lb.exceptions import CalibrationError, TooFewRunsError
 from precice_lb.plural import counts_text, plural
 
-__all__ = [
-    "CampaignEnded",
-    "CampaignStarted",
-    "CampaignWarned",
-    "Event",
-    "Report",
-    "RunFinished",
-    "RunResumed",
-    "RunStarted",
-    "logged",
-    "print_event",
-    "run_campaign",
-]
+__all__ = ["Event", "campaign_started", "logged", "print_event", "run_campaign", "run_finished", "run_started"]
 
 LOG_FILE = "campaign.log"
 
@@ -88,52 +78,51 @@ def run_campaign(
         state = CampaignState.load(directory) or CampaignState(study.identity())
         state.take_identity(study.identity(), directory, resumes=launcher.resumes)
         runs = CampaignRuns(study, launcher, state, directory)
-        tried: list[RunRecord] = []
+        failed: list[RunRecord] = []
         try:
             runs.reserve()
             state.settings = study.settings(learner)
-            cut_short = runs.clear_up(lambda run: tell(RunResumed(run)))
+            cut_short = runs.clear_up(lambda run: tell(_resumed(run)))
             state.save(directory)
             outdated = sum(run.outcome == "outdated" for run in state.runs)
-            tell(CampaignStarted(directory, design.total, len(state.finished), cut_short, outdated))
-            while (proposal := _next(design, state, tried)) is not None:
-                if not tried:
+            tell(campaign_started(directory, design.total, len(state.finished), cut_short, outdated))
+            first = len(state.finished) + 1
+            for number in itertools.count(first):
+                proposal = design.ask([run.split for run in (*state.finished, *failed)])
+                if proposal is None:
+                    break
+                if number == first:
                     runs.check_room()
                     for mismatch in mpi_mismatches(study, launcher):
-                        tell(CampaignWarned(mismatch))
-                number = len(state.finished) + sum(run.outcome != "finished" for run in tried) + 1
-                _try(runs, proposal, tried, tell, number, design.total)
-                if tried[-1].outcome != "finished" and study.runs.on_failure == "stop":
-                    why = " | ".join(tried[-1].why) or "its log is empty"
-                    raise CalibrationError(
-                        f"run {tried[-1].name} failed, and runs.on_failure says stop: {tried[-1].error}; "
-                        f"log in {directory / tried[-1].directory}: {why}"
-                    )
+                        tell(Event("warning", f"warning: {mismatch}"))
+                run = _try(runs, proposal, tell, number, design.total)
+                if run.outcome != "finished":
+                    failed.append(run)
+                    if study.runs.on_failure == "stop":
+                        raise CalibrationError(
+                            f"run {run.name} failed, and runs.on_failure says stop: {_fault(run, directory)}"
+                        )
             if design.conclusion is not None:
-                tell(CampaignEnded(len(state.finished), design.conclusion))
+                ended = plural(len(state.finished), "finished run")
+                tell(Event("ended", f"calibration ends after {ended}: {design.conclusion}"))
         finally:
             launcher.close()
-    if not state.finished and tried:
-        first = tried[0]
-        why = " | ".join(first.why) or "its log is empty"
-        raise TooFewRunsError(
-            f"every run failed; the first, {first.name}: {first.error}; log in {directory / first.directory}: {why}"
-        )
-    return CampaignResult(directory, tuple(state.runs), time.monotonic() - began, study.existing_runs)
+    if not state.finished and failed:
+        raise TooFewRunsError(f"every run failed; the first, {failed[0].name}: {_fault(failed[0], directory)}")
+    return CampaignResult(directory, tuple(state.runs), time.monotonic() - began, state.settings)
 
 
-def _try(runs: CampaignRuns, proposal: Proposal, tried: list[RunRecord], tell: Report, number: int, total: int) -> None:
-    """Measure a split, again as often as the study allows where it fails; only the last attempt counts as tried."""
-    for attempt in range(runs.study.runs.retries + 1):
-        if attempt:
-            proposal = replace(proposal, reason=f"retry {attempt} of {runs.study.runs.retries}")
+def _try(runs: CampaignRuns, proposal: Proposal, tell: Report, number: int, total: int) -> RunRecord:
+    """Measure a split, again as often as the study allows where it fails; return the last attempt."""
+    for attempt in range(1, runs.study.runs.retries + 2):
         record = runs.new(proposal)
-        tell(RunStarted(number, total, record))
+        tell(run_started(number, total, record))
         runs.do(record)
-        tell(RunFinished(number, total, record, _used(runs, total - number)))
+        tell(run_finished(number, total, record, _used(runs, total - number)))
         if record.outcome == "finished":
             break
-    tried.append(record)
+        proposal = replace(proposal, reason=f"retry {attempt} of {runs.study.runs.retries}")
+    return record
 
 
 def _used(runs: CampaignRuns, left: int) -> str:
@@ -146,9 +135,9 @@ def _used(runs: CampaignRuns, left: int) -> str:
     return ", ".join(used)
 
 
-def _next(design: FixedDesign | AdaptiveDesign, state: CampaignState, tried: list[RunRecord]) -> Proposal | None:
-    failed = [run for run in tried if run.outcome != "finished"]
-    return design.ask([run.split for run in (*state.finished, *failed)])
+def _fault(run: RunRecord, directory: Path) -> str:
+    """Say what became of a failed run, and why by its log."""
+    return f"{run.error}; log in {directory / run.directory}: {' | '.join(run.why) or 'its log is empty'}"
 
 
 @contextlib.contextmanager
@@ -170,91 +159,65 @@ def _signals_interrupt() -> Iterator[None]:
 
 
 @dataclass(frozen=True)
-class CampaignStarted:
-    """A campaign began or went on; ``outdated`` runs failed before the study was changed and no longer count."""
+class Event:
+    """Something that a campaign tells while it runs.
 
-    directory: Path
-    total: int
-    finished: int
-    #: Runs that were cut short and are done anew.
-    set_aside: int
-    outdated: int = 0
+    Attributes
+    ----------
+    kind : {"started", "warning", "resumed", "run started", "run finished", "ended"}
+        What has happened.
+    text : str
+        That in one line, which is also the event as text.
+    run : RunRecord or None
+        The run that begins, ended, or is waited for.
+    number, total : int
+        Of this run, of how many; of a campaign that starts, how many have finished.
+    budget : str
+        What of the campaign's limits is used after a run.
+    """
 
-    def __str__(self) -> str:
-        text = f"calibration in {self.directory}: {plural(self.total, 'run')}"
-        if self.finished:
-            text += f", {self.finished} finished before"
-        if self.set_aside:
-            text += f", {self.set_aside} cut short and set aside"
-        if self.outdated:
-            text += f", {self.outdated} failed before the study was changed, which no longer count"
-        return text
-
-
-@dataclass(frozen=True)
-class RunStarted:
-    """Run ``number`` of ``total`` begins."""
-
-    number: int
-    total: int
-    run: RunRecord
-
-    def __str__(self) -> str:
-        return f"run {self.number} of {self.total}: {counts_text(self.run.split)} ranks ({self.run.reason})"
-
-
-@dataclass(frozen=True)
-class RunFinished:
-    """Run ``number`` of ``total`` ended; ``budget`` says what of the campaign's limits is used."""
-
-    number: int
-    total: int
-    run: RunRecord
+    kind: Literal["started", "warning", "resumed", "run started", "run finished", "ended"]
+    text: str
+    run: RunRecord | None = None
+    number: int = 0
+    total: int = 0
     budget: str = ""
 
     def __str__(self) -> str:
-        run = self.run
-        text = f"run {self.number} of {self.total}: {run.outcome} after {run.seconds:.1f} s"
-        if self.budget:
-            text += f" ({self.budget})"
-        if run.other_load is not None and run.other_load >= NOTICEABLE:
-            text += f"; other programs kept {run.other_load:.1f} cores busy, which this run may have measured too"
-        return text if run.error is None else f"{text}: {' | '.join((run.error, *run.reasons))}"
+        return self.text
 
 
-@dataclass(frozen=True)
-class RunResumed:
-    """A run that an interrupted campaign had submitted is waited for."""
-
-    run: RunRecord
-
-    def __str__(self) -> str:
-        return f"waiting for job {self.run.job} of the interrupted campaign: {counts_text(self.run.split)} ranks"
-
-
-@dataclass(frozen=True)
-class CampaignWarned:
-    """Something speaks against the runs that are to come: what, and what to do."""
-
-    text: str
-
-    def __str__(self) -> str:
-        return f"warning: {self.text}"
-
-
-@dataclass(frozen=True)
-class CampaignEnded:
-    """No other run is worth it: why, and how many have finished."""
-
-    runs: int
-    reason: str
-
-    def __str__(self) -> str:
-        return f"calibration ends after {plural(self.runs, 'finished run')}: {self.reason}"
-
-
-Event = CampaignStarted | CampaignWarned | RunStarted | RunFinished | RunResumed | CampaignEnded
 Report = Callable[[Event], None]
+
+
+def campaign_started(directory: Path, total: int, finished: int, cut_short: int, outdated: int = 0) -> Event:
+    """Tell that a campaign begins or goes on; ``outdated`` runs failed before the study was changed."""
+    text = f"calibration in {directory}: {plural(total, 'run')}"
+    text += f", {finished} finished before" if finished else ""
+    text += f", {cut_short} cut short and set aside" if cut_short else ""
+    text += f", {outdated} failed before the study was changed, which no longer count" if outdated else ""
+    return Event("started", text, number=finished, total=total)
+
+
+def run_started(number: int, total: int, run: RunRecord) -> Event:
+    """Tell that a run begins."""
+    text = f"run {number} of {total}: {counts_text(run.split)} ranks ({run.reason})"
+    return Event("run started", text, run, number, total)
+
+
+def run_finished(number: int, total: int, run: RunRecord, budget: str = "") -> Event:
+    """Tell how a run ended."""
+    text = f"run {number} of {total}: {run.outcome} after {run.seconds:.1f} s"
+    text += f" ({budget})" if budget else ""
+    if run.other_load is not None and run.other_load >= NOTICEABLE:
+        text += f"; other programs kept {run.other_load:.1f} cores busy, which this run may have measured too"
+    text += "" if run.error is None else f": {' | '.join((run.error, *run.reasons))}"
+    return Event("run finished", text, run, number, total, budget)
+
+
+def _resumed(run: RunRecord) -> Event:
+    text = f"waiting for job {run.job} of the interrupted campaign: {counts_text(run.split)} ranks"
+    return Event("resumed", text, run)
 
 
 def logged(report: Report, directory: Path) -> Report:

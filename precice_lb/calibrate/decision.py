@@ -10,23 +10,19 @@ for each reading, in place of a new posterior).
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-from precice_lb.calibrate.design import Allow, Split, allowed_splits
-from precice_lb.dataset import Measurements
-from precice_lb.exceptions import DataError
+from precice_lb.calibrate.design import Allow, allowed_splits
 from precice_lb.models import make_learner
 from precice_lb.models.interpolation import interpolated
 from precice_lb.models.measurements import widened_errors
 from precice_lb.recommend.compare import Table, best_ranks, grid_of_ranks
-from precice_lb.recommend.sources import check_samples
 from precice_lb.schedule import Schedule
 
-__all__ = ["Beliefs", "ToldRuns", "learned"]
+__all__ = ["Beliefs", "learned"]
 
 Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -42,18 +38,29 @@ DRAWS = 512
 ALL_SPLITS = 1024
 # Splits among which a decision after another run is made.
 ALTERNATIVES = 64
+# Splits of either kind whose measurement is judged.
+CANDIDATES = 12
 # Possible truths that are read when a run is judged.
 READINGS = 256
 
 
 def learned(
-    rows: Array, parameters: Sequence[float], seed: Sequence[int], *, usual_noise: bool
-) -> tuple[Curves, float]:
-    """Draw curves of a participant from what was measured, and tell the relative standard deviation of a run's seconds.
+    tables: Mapping[str, Array], parameters: Sequence[float], seed: int, *, usual_noise: bool
+) -> tuple[dict[str, Curves], dict[str, float]]:
+    """Draw curves of each participant from what was measured, and tell the relative noise of a run's seconds.
 
-    ``rows`` has shape (n, 3 + k): ranks, seconds, standard errors (NaN where unknown), and k ``parameters``; the curves
+    Tables have shape (n, 3 + k): ranks, seconds, standard errors (NaN where unknown), and k ``parameters``; the curves
     are for the case's own. They go from rank counts, shape (m,), to seconds per window, shape (curves, m).
     """
+    curves, noise = {}, {}
+    for index, (name, rows) in enumerate(tables.items()):
+        curves[name], noise[name] = _learned(rows, parameters, [seed, index], usual_noise=usual_noise)
+    return curves, noise
+
+
+def _learned(
+    rows: Array, parameters: Sequence[float], seed: Sequence[int], *, usual_noise: bool
+) -> tuple[Curves, float]:
     varying = [at for at in range(len(parameters)) if len(np.unique(rows[:, 3 + at])) > 1]
     values = [parameters[at] for at in varying]
     model = make_learner("bayes", **({"noise": NOISE, "noise_scale": NOISE_SCALE} if usual_noise else {}))
@@ -95,16 +102,10 @@ class Beliefs:
         self.names = schedule.participants
         self.schedule = schedule
         self.budget = budget
-        self.low = np.array([lowest[name] for name in self.names], dtype=np.int64)
-        self.high = np.array([highest[name] for name in self.names], dtype=np.int64)
-        self.tables: dict[str, Table] = {}
-        self._grids: dict[str, Integers] = {}
-        self._logs: dict[str, Array] = {}
-        for index, name in enumerate(self.names):
-            grid = grid_of_ranks(int(self.high[index]))
-            seconds = np.asarray(curves[name](grid), dtype=np.float64)
-            self.tables[name] = Table(grid, seconds)
-            self._grids[name], self._logs[name] = grid, np.log(seconds)
+        self.lowest, self.highest = lowest, highest
+        self.low, self.high = (np.array([each[name] for name in self.names]) for each in (lowest, highest))
+        grids = {name: grid_of_ranks(highest[name]) for name in self.names}
+        self.tables = {name: Table(grid, np.asarray(curves[name](grid))) for name, grid in grids.items()}
         self.noise = dict(noise)
         self._rng = np.random.default_rng([seed, len(self.names)])
         #: Splits that come into question, shape (k, participants).
@@ -128,8 +129,8 @@ class Beliefs:
 
     def log_seconds(self, splits: Integers) -> dict[str, Array]:
         """Log seconds of each participant, shape (curves, k), for ranks of shape (k, participants)."""
-        columns = zip(self.names, splits.T, strict=True)
-        return {name: interpolated(ranks, self._grids[name], self._logs[name]) for name, ranks in columns}
+        columns = zip(self.tables.items(), splits.T, strict=True)
+        return {name: interpolated(ranks, table.grid, table.log_drawn) for (name, table), ranks in columns}
 
     def windows(self, splits: Integers) -> Array:
         """Seconds per window for each set of curves and split, shape (curves, k)."""
@@ -162,13 +163,19 @@ class Beliefs:
             found.append(float((self.regrets[truths, self.best] - regrets[truths, chosen]).mean()))
         return np.array(found)
 
+    def candidates(self) -> NDArray[np.intp]:
+        """List splits to judge: the recommended one, those that may be best, and others over the whole range."""
+        every = _evenly(np.argsort(self.splits[:, 0], kind="stable"), CANDIDATES)
+        likely = _evenly(np.sort(np.argmin(self.regrets, axis=1)), CANDIDATES)
+        return np.unique(np.concatenate([every, likely, [self.best]]))
+
     def _alternatives(self) -> NDArray[np.intp]:
         """List splits that are best for some curves, and the recommended one: among them a decision is made."""
         best, times = np.unique(np.argmin(self.regrets, axis=1), return_counts=True)
         if len(best) > ALTERNATIVES:
             # Evenly over the curves: as dense as the splits are probable.
             order = np.repeat(best, times)
-            best = np.unique(order[np.linspace(0, len(order) - 1, ALTERNATIVES).round().astype(np.intp)])
+            best = np.unique(_evenly(order, ALTERNATIVES))
         return np.union1d(best, [self.best])
 
     def _in_question(self, allow: Allow) -> Integers:
@@ -190,9 +197,7 @@ class Beliefs:
                 fastest = np.array([self.tables[name].fastest.max() for name in self.names])
                 trimmed = np.maximum(np.minimum(splits, fastest), least)
                 return np.asarray(np.unique(np.vstack([splits, trimmed]), axis=0))
-        start = {name: int(low) for name, low in zip(self.names, self.low, strict=True)}
-        most = {name: int(high) for name, high in zip(self.names, self.high, strict=True)}
-        found = best_ranks(self.tables, self.schedule, start, start, room, most)
+        found = best_ranks(self.tables, self.schedule, self.lowest, self.lowest, room, self.highest)
         splits = np.column_stack([found[name] for name in self.names]).astype(np.int64)
         splits = np.unique(np.minimum(np.maximum(splits, self.low), self.high), axis=0)
         splits = _within(splits, self.low, self.budget)
@@ -228,6 +233,11 @@ class Beliefs:
         return np.vstack(seen)
 
 
+def _evenly(values: NDArray[np.intp], count: int) -> NDArray[np.intp]:
+    """Take so many of some values, from the first to the last in even steps."""
+    return np.asarray(values[np.linspace(0, len(values) - 1, count).round().astype(np.intp)])
+
+
 def _within(splits: Integers, low: Integers, budget: int) -> Integers:
     """Take ranks that rounding has given out too many from who has most above the least."""
     splits = splits.copy()
@@ -235,80 +245,3 @@ def _within(splits: Integers, low: Integers, budget: int) -> Integers:
         while split.sum() > budget:
             split[int(np.argmax(split - low))] -= 1
     return splits
-
-
-class ToldRuns:
-    """Runs of participants, of which those with the values of ``parameter`` are of the case itself."""
-
-    def __init__(self, names: tuple[str, ...], parameter: Mapping[str, float]) -> None:
-        self.names = names
-        self.parameter = {key: float(value) for key, value in parameter.items()}
-        # Ranks, seconds, standard error, and the parameters.
-        self._rows: dict[str, list[tuple[float, ...]]] = {name: [] for name in names}
-
-    def add(
-        self,
-        split: Mapping[str, int],
-        seconds: Mapping[str, float],
-        errors: Mapping[str, float],
-        parameter: Mapping[str, float] | None,
-    ) -> None:
-        """Add a run, once it is sound."""
-        for what, given in (("ranks", split), ("seconds", seconds)):
-            if not isinstance(given, Mapping) or set(given) != set(self.names):
-                found = ", ".join(map(str, given)) if isinstance(given, Mapping) else repr(given)
-                raise DataError(f"expected {what} of {', '.join(self.names)}, found {found or 'none'}")
-        rows = check_samples({name: [(split[name], seconds[name])] for name in self.names})
-        stated = self.parameter if parameter is None else parameter
-        if set(stated) != set(self.parameter):
-            raise DataError(
-                f"expected the parameters of the case ({', '.join(self.parameter) or 'none'}), "
-                f"found {', '.join(map(str, stated)) or 'none'}"
-            )
-        values = [float(stated[key]) for key in self.parameter]
-        for name, row in rows.items():
-            self._rows[name].append((*map(float, row[0]), float(errors.get(name, math.nan)), *values))
-
-    def __len__(self) -> int:
-        return len(self._rows[self.names[0]])
-
-    @property
-    def of_case(self) -> int:
-        """How many runs were of the case itself."""
-        return sum(row[3:] == tuple(self.parameter.values()) for row in self._rows[self.names[0]])
-
-    def table(self, name: str) -> Array:
-        """Give the rows of a participant, sorted, shape (runs, 3 + parameters)."""
-        return np.array(sorted(self._rows[name]), dtype=np.float64)
-
-    def learned(self, seed: int, *, usual_noise: bool) -> tuple[dict[str, Curves], dict[str, float]]:
-        """Give curves of each participant drawn from what was told, and the relative noise of a run's seconds."""
-        values = list(self.parameter.values())
-        each = {
-            name: learned(self.table(name), values, [seed, index], usual_noise=usual_noise)
-            for index, name in enumerate(self.names)
-        }
-        return {name: curves for name, (curves, _) in each.items()}, {name: noise for name, (_, noise) in each.items()}
-
-    def counts(self, name: str) -> set[float]:
-        """Give the rank counts at which a participant was measured."""
-        return {row[0] for row in self._rows[name]}
-
-    def distance(self, split: Split) -> float:
-        """Give the logarithmic distance of a split to the nearest one that was measured."""
-        done = zip(*([row[0] for row in self._rows[name]] for name in self.names), strict=True)
-        gaps = [sum(abs(math.log(split[n] / p)) for n, p in zip(self.names, ranks, strict=True)) for ranks in done]
-        return min(gaps, default=0.0)
-
-    def measurements(self) -> Measurements:
-        """Return all of it as a table."""
-        table = {name: self.table(name) for name in self.names}
-        return Measurements(
-            {name: rows[:, :2] for name, rows in table.items()},
-            {name: rows[:, 2] for name, rows in table.items()},
-            None,
-            {},
-            {},
-            (),
-            {name: {key: rows[:, 3 + at] for at, key in enumerate(self.parameter)} for name, rows in table.items()},
-        )

@@ -18,6 +18,7 @@ from precice_lb.exceptions import InfeasibleError
 from precice_lb.plural import plural
 from precice_lb.recommend.limits import Limits
 from precice_lb.split import Constraints
+from precice_lb.split.candidates import proportional_split
 from precice_lb.split.constraints import check_names
 
 __all__ = [
@@ -38,6 +39,13 @@ Split = dict[str, int]
 Bounds = Mapping[str, tuple[int, int]]
 # The only rank counts of some participants, rising.
 Allow = Mapping[str, Sequence[int]]
+# Splits looked at per selection: more of them move the chosen ones by less than one part in ten.
+_CANDIDATES = 1000
+# Distance, in parts of a participant's logarithmic range, below which two counts are nearly the same measurement.
+_RESOLUTION = 0.01
+_EXCHANGES = 200
+# The smallest count tried first is the budget over this many times the number of participants.
+_SMALLEST_SHARE = 8
 
 
 @dataclass(frozen=True)
@@ -100,15 +108,6 @@ def allowed_splits(splits: NDArray[np.int64], names: Sequence[str], allow: Allow
             counts = np.asarray(allow[name], dtype=np.int64)
             column[:] = counts[np.maximum(np.searchsorted(counts, column, side="right") - 1, 0)]
     return np.asarray(columns.T)
-
-
-# Splits looked at per selection: more of them move the chosen ones by less than one part in ten.
-_CANDIDATES = 1000
-# Distance, in parts of a participant's logarithmic range, below which two counts are nearly the same measurement.
-_RESOLUTION = 0.01
-_EXCHANGES = 200
-# The smallest count tried first is the budget over this many times the number of participants.
-_SMALLEST_SHARE = 8
 
 
 def grid_splits(bounds: Bounds, budget: int, count: int, allow: Allow | None = None) -> list[Split]:
@@ -197,7 +196,8 @@ def _exact_candidates(low: Sequence[int], high: Sequence[int], total: int) -> li
     weights = [[least * (most / least) ** random.random() for least, most in ranges] for _ in range(_CANDIDATES)]
     # The corners too: each participant with as many ranks as the others leave it.
     weights += [[most if i == j else least for j, (least, most) in enumerate(ranges)] for i in range(len(ranges))]
-    return sorted({_scaled(shares, low, high, total) for shares in weights})
+    least, most, *each = ({str(at): value for at, value in enumerate(values)} for values in (low, high, *weights))
+    return sorted({tuple(proportional_split(shares, total, least, most).values()) for shares in each})
 
 
 def _compositions(low: Sequence[int], high: Sequence[int], total: int) -> Iterator[tuple[int, ...]]:
@@ -224,24 +224,7 @@ def _box(low: Sequence[int], high: Sequence[int]) -> list[list[int]]:
 def _levels(least: int, most: int, number: int) -> list[int]:
     if most - least + 1 <= number:
         return list(range(least, most + 1))
-    ratio = math.log(most / least) / (number - 1)
-    return sorted({round(least * math.exp(ratio * step)) for step in range(number)})
-
-
-def _scaled(weights: Sequence[float], low: Sequence[int], high: Sequence[int], total: int) -> tuple[int, ...]:
-    """Scale weights to a split of exactly ``total`` ranks inside the bounds, largest remainders rounded up."""
-    below, above = 0.0, max(most / weight for most, weight in zip(high, weights, strict=True))
-    for _ in range(60):
-        scale = (below + above) / 2
-        shares = [min(max(scale * weight, least), most) for weight, least, most in zip(weights, low, high, strict=True)]
-        below, above = (scale, above) if sum(shares) < total else (below, scale)
-    ranks = [math.floor(share + 1e-9) for share in shares]
-    order = sorted(range(len(ranks)), key=lambda i: (ranks[i] - shares[i], i))
-    while sum(ranks) < total:
-        for i in order:
-            if sum(ranks) < total and ranks[i] < high[i]:
-                ranks[i] += 1
-    return tuple(ranks)
+    return [int(count) for count in np.unique(np.geomspace(least, most, number).round())]
 
 
 def _chosen(

@@ -9,13 +9,14 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from precice_lb.calibrate.decision import Beliefs, ToldRuns
+from precice_lb.calibrate.decision import Beliefs, learned
 from precice_lb.calibrate.design import Split, allowed_counts, space_filling_splits
 from precice_lb.dataset import Measurements
-from precice_lb.exceptions import CalibrationError, ScheduleError
+from precice_lb.exceptions import CalibrationError, DataError, ScheduleError
 from precice_lb.plural import plural
 from precice_lb.recommend import Recommendation, recommend
 from precice_lb.recommend.limits import rank_bounds
+from precice_lb.recommend.sources import check_samples
 from precice_lb.schedule import Schedule
 from precice_lb.schedule.named import schedule_of
 from precice_lb.split import Constraints
@@ -31,8 +32,6 @@ INITIAL_RUNS = 2
 LEAST_RUNS = 3
 # Rank counts at which every participant is to be measured: two do not show a curve bend.
 DIFFERENT = 3
-# Splits whose measurement is judged.
-CANDIDATES = 12
 
 
 class CalibrationDesign:
@@ -123,7 +122,8 @@ class CalibrationDesign:
         self.windows = windows
         self.parameter = dict(parameter or {})
         self.reason = ""
-        self._told = ToldRuns(self.names, self.parameter)
+        # Of each participant's runs: ranks, seconds, standard error, and the parameters.
+        self._rows: dict[str, list[tuple[float, ...]]] = {name: [] for name in self.names}
         self._spent = 0.0
         self._skipped: list[Split] = []
         # What follows from what was told: the answer, and the prior of the noise.
@@ -133,12 +133,12 @@ class CalibrationDesign:
     @property
     def runs(self) -> int:
         """Runs told so far."""
-        return len(self._told)
+        return len(self._rows[self.names[0]])
 
     @property
     def own_runs(self) -> int:
         """Runs told so far that were of the case itself, with its own parameters."""
-        return self._told.of_case
+        return sum(row[3:] == self._values(self.parameter) for row in self._rows[self.names[0]])
 
     @property
     def expected_regret(self) -> float:
@@ -174,7 +174,20 @@ class CalibrationDesign:
         DataError
             Other participants or parameters, ranks that are not whole numbers from 1, seconds that are not positive.
         """
-        self._told.add(split, seconds, standard_errors or {}, parameter)
+        for what, given in (("ranks", split), ("seconds", seconds)):
+            if not isinstance(given, Mapping) or set(given) != set(self.names):
+                found = ", ".join(map(str, given)) if isinstance(given, Mapping) else repr(given)
+                raise DataError(f"expected {what} of {', '.join(self.names)}, found {found or 'none'}")
+        rows = check_samples({name: [(split[name], seconds[name])] for name in self.names})
+        stated, errors = self.parameter if parameter is None else parameter, standard_errors or {}
+        if set(stated) != set(self.parameter):
+            raise DataError(
+                f"expected the parameters of the case ({', '.join(self.parameter) or 'none'}), "
+                f"found {', '.join(map(str, stated)) or 'none'}"
+            )
+        for name, row in rows.items():
+            error = float(errors.get(name, math.nan))
+            self._rows[name].append((*map(float, row[0]), error, *self._values(stated)))
         ranks = sum(int(split[name]) for name in self.names)
         own = {name: float(seconds[name]) for name in self.names}
         self._spent += ranks * self.windows * float(self.schedule.window_seconds(own)) / 3600
@@ -222,13 +235,22 @@ class CalibrationDesign:
             maximum_ranks=self.highest,
             random_state=self.seed,
             parameters=self.parameter or None,
-            constraints=Constraints(allow=self.allow) if self.allow else None,
+            constraints=Constraints(allow=self.allow),
             failed=self._skipped,
         )
 
     def measurements(self) -> Measurements:
         """Return what was told as a table."""
-        return self._told.measurements()
+        tables = self._tables()
+        return Measurements(
+            {name: rows[:, :2] for name, rows in tables.items()},
+            {name: rows[:, 2] for name, rows in tables.items()},
+            None,
+            {},
+            {},
+            (),
+            {name: {key: rows[:, 3 + at] for at, key in enumerate(self.parameter)} for name, rows in tables.items()},
+        )
 
     def _choose(self) -> Split | None:
         if self.runs >= self.maximum_runs:
@@ -238,7 +260,7 @@ class CalibrationDesign:
         if self.runs < INITIAL_RUNS:
             return self._initial()
         now = self.expected_regret
-        enough = self.runs >= LEAST_RUNS and self._told.of_case > 0
+        enough = self.runs >= LEAST_RUNS and self.own_runs > 0
         if now <= self.target_regret and enough:
             return self._stop(f"the expected regret of {100 * now:.2f} % is below {100 * self.target_regret:.2g} %")
         beliefs = self._belief(usual_noise=False)
@@ -262,7 +284,7 @@ class CalibrationDesign:
     def _initial(self) -> Split | None:
         """Give the split of the initial design that is farthest from what was measured."""
         shares = {name: max(self.lowest[name], self.budget // (2 * len(self.names))) for name in self.names}
-        if any(shares[name] > self.highest[name] for name in self.names):
+        if sum(shares.values()) > self.budget or any(shares[name] > self.highest[name] for name in self.names):
             shares = dict(self.lowest)
         bounds = {name: (shares[name], self.highest[name]) for name in self.names}
         count = INITIAL_RUNS + len(self._skipped)
@@ -270,7 +292,7 @@ class CalibrationDesign:
         splits = [split for split in splits if not self._is_skipped(split)]
         if not splits:
             return self._stop("every split that comes into question failed")
-        chosen = max(splits, key=self._told.distance)
+        chosen = max(splits, key=self._distance)
         self.reason = f"initial design, {self.runs + 1} of {INITIAL_RUNS}"
         return chosen
 
@@ -278,29 +300,39 @@ class CalibrationDesign:
         return any(skipped.items() <= split.items() for skipped in self._skipped)
 
     def _candidates(self, beliefs: Beliefs) -> Integers:
-        """List splits to judge: the recommended one, those that may be best, and others over the whole range."""
-        order = np.argsort(beliefs.splits[:, 0], kind="stable")
-        every = order[np.linspace(0, len(order) - 1, CANDIDATES).round().astype(np.intp)]
-        likely = np.sort(np.argmin(beliefs.regrets, axis=1))
-        likely = likely[np.linspace(0, len(likely) - 1, CANDIDATES).round().astype(np.intp)]
-        chosen = np.unique(np.concatenate([every, likely, [beliefs.best]]))
+        """List splits to judge; where there are some, those at new rank counts of who was measured at few."""
+        chosen = beliefs.candidates()
         free = [not self._is_skipped(self._split(beliefs.splits[at])) for at in chosen]
         splits = beliefs.splits[chosen[free]]
         new = np.ones(len(splits), dtype=np.bool_)
         for name, ranks in zip(self.names, splits.T, strict=True):
-            measured = self._told.counts(name)
+            measured = {row[0] for row in self._rows[name]}
             if len(measured) < DIFFERENT:
                 new &= ~np.isin(ranks, list(measured))
         return np.asarray(splits[new] if new.any() else splits)
 
     def _belief(self, *, usual_noise: bool) -> Beliefs:
         if usual_noise not in self._beliefs:
-            curves, noise = self._told.learned(self.seed, usual_noise=usual_noise)
+            values = self._values(self.parameter)
+            curves, noise = learned(self._tables(), values, self.seed, usual_noise=usual_noise)
             bounds = (self.budget, self.lowest, self.highest)
             self._beliefs[usual_noise] = Beliefs(
                 curves, noise, self.schedule, *bounds, self.seed, failed=self._skipped, allow=self.allow
             )
         return self._beliefs[usual_noise]
+
+    def _values(self, parameter: Mapping[str, float]) -> tuple[float, ...]:
+        return tuple(float(parameter[key]) for key in self.parameter)
+
+    def _tables(self) -> dict[str, NDArray[np.float64]]:
+        """Give the rows of each participant, sorted, shape (runs, 3 + parameters)."""
+        return {name: np.array(sorted(rows), dtype=np.float64) for name, rows in self._rows.items()}
+
+    def _distance(self, split: Split) -> float:
+        """Give the logarithmic distance of a split to the nearest one that was measured."""
+        done = zip(*([row[0] for row in self._rows[name]] for name in self.names), strict=True)
+        gaps = [sum(abs(math.log(split[n] / p)) for n, p in zip(self.names, ranks, strict=True)) for ranks in done]
+        return min(gaps, default=0.0)
 
     def _forget(self) -> None:
         self._answer, self._beliefs = (), {}

@@ -17,10 +17,11 @@ from precice_lb.calibrate.design import (
 )
 from precice_lb.calibrate.design_adaptive import CalibrationDesign
 from precice_lb.calibrate.evidence import failed_splits
-from precice_lb.calibrate.result import MeasuredRuns, mean_iterations, measured_runs
+from precice_lb.calibrate.result import measured_runs, measurements_of
 from precice_lb.calibrate.state import CampaignState, RunRecord, spent
 from precice_lb.calibrate.study import Study
-from precice_lb.dataset import Measurements
+from precice_lb.dataset import CoupledRun, Measurements
+from precice_lb.dataset.samples import pooled_iterations
 from precice_lb.exceptions import ScheduleError
 from precice_lb.plural import plural
 from precice_lb.schedule import Schedule
@@ -82,7 +83,8 @@ class AdaptiveDesign:
         if small is not None:
             return small
         each = [measured_runs([self._directory / record.directory / "stores"]) for record in finished]
-        design = self._design([measured_runs(self._study.existing_runs), *each])
+        earlier, _ = measured_runs(study.existing_runs)
+        design = self._design([*earlier, *(run for found, _ in each for run in found)])
         # A participant's own number of ranks, where one of its runs failed in this call.
         alone = [
             found.ranks
@@ -90,7 +92,7 @@ class AdaptiveDesign:
             if len(found.ranks) < len(study.names) and any(found.ranks.items() <= split.items() for split in failed)
         ]
         pairs = zip(finished, each, strict=True)
-        silent = [record.split for record, measured in pairs if record.mesh is None and not measured.runs]
+        silent = [record.split for record, (found, _) in pairs if record.mesh is None and not found]
         for split in (*failed, *alone, *silent):
             design.skip(split)
         answer = design.ask()
@@ -98,9 +100,7 @@ class AdaptiveDesign:
             return self._stop(design.reason)
         reason = design.reason
         if silent:
-            problem = next(
-                (problem for measured in each for problem in measured.problems), "no windows in their stores"
-            )
+            problem = next((problem for _, told in each for problem in told), "no windows in their stores")
             reason += f"; {len(silent)} of {len(finished)} finished runs cannot be learned from: {problem}"
         return Proposal(answer, reason)
 
@@ -121,10 +121,10 @@ class AdaptiveDesign:
                     return Proposal(split, reason, mesh=index)
         return None
 
-    def _design(self, measured: Sequence[MeasuredRuns]) -> CalibrationDesign:
+    def _design(self, runs: Sequence[CoupledRun]) -> CalibrationDesign:
         study = self._study
-        tables = [table for each in measured for table in each.runs]
-        iterations = mean_iterations(tables)
+        # Every run counts with the iterations of all: how many its windows needed is no noise of its cost.
+        iterations = pooled_iterations(runs)
         design = CalibrationDesign(
             study.names,
             study.budget.ranks,
@@ -132,21 +132,17 @@ class AdaptiveDesign:
             minimum_ranks={name: low for name, (low, _) in study.bounds.items()},
             maximum_ranks={name: high for name, (_, high) in study.bounds.items()},
             # The campaign counts its own runs.
-            maximum_runs=len(tables) + 1,
+            maximum_runs=len(runs) + 1,
             target_regret=study.runs.target_regret,
             parameter=study.parameter,
             allow=study.allow,
         )
-        for run in tables:
+        for run in (measurements_of([each], iterations) for each in runs):
             if set(run.samples) == set(study.names):
-                # Every run counts with the iterations of all: how many its windows needed is no noise of its cost.
-                usual = {name: iterations[name] / run.iterations[name] for name in run.samples}
                 design.tell(
                     {name: int(rows[0, 0]) for name, rows in run.samples.items()},
-                    {name: float(rows[0, 1]) * usual[name] for name, rows in run.samples.items()},
-                    standard_errors={
-                        name: float(errors[0]) * usual[name] for name, errors in run.standard_errors.items()
-                    },
+                    {name: float(rows[0, 1]) for name, rows in run.samples.items()},
+                    standard_errors={name: float(errors[0]) for name, errors in run.standard_errors.items()},
                     parameter={key: _parameter(run, key, value) for key, value in design.parameter.items()},
                 )
         return design

@@ -142,7 +142,7 @@ def reasons(path: Path) -> list[str]:
         at += 1
     found = list(dict.fromkeys(found))[:_KEPT]
     if found and all(_BY_LAUNCHER.search(line) for line in found):
-        own = [line.strip() for line in lines if line.strip() and not _is_banner(line) and line.strip() not in found]
+        own = [line.strip() for line in lines if line.strip() and not _BANNER.match(line) and line.strip() not in found]
         found = [*own[-_LAST_WORDS:], *found][:_KEPT]
     return [line.rpartition("EXIT STRING: ")[2] for line in found]
 
@@ -160,14 +160,9 @@ def _end_of_traceback(lines: list[str], at: int) -> int:
     return at
 
 
-def _is_banner(line: str) -> bool:
-    """Whether a line is of what a launcher adds."""
-    return _BANNER.match(line) is not None
-
-
 def without_banner(lines: Sequence[str]) -> list[str]:
     """Drop from the end of a log what a launcher adds when a rank fails, unless nothing else is there."""
-    return [line for line in lines if not _is_banner(line)] or list(lines)
+    return [line for line in lines if not _BANNER.match(line)] or list(lines)
 
 
 def failed_splits(records: Sequence[RunRecord]) -> tuple[FailedSplit, ...]:

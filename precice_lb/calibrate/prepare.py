@@ -13,10 +13,10 @@ import shlex
 import shutil
 import stat
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
-from precice_lb.calibrate.commands import command_tokens, fill
-from precice_lb.calibrate.plan import Task, file_name
+from precice_lb.calibrate.plan import Task, command_tokens, file_name, fill
 from precice_lb.calibrate.processes import log_tail, run_processes
 from precice_lb.calibrate.sections import ParticipantSection
 from precice_lb.calibrate.state import PREPARED
@@ -26,13 +26,13 @@ from precice_lb.plural import plural
 
 __all__ = [
     "PLACEHOLDERS",
-    "copy_case",
     "copy_of_case",
     "copy_tree",
     "lay_over",
     "placeholders",
     "prepared",
     "task_of",
+    "tasks_of",
     "tokens_of",
 ]
 
@@ -60,7 +60,7 @@ LEFT_OUT = (
 
 def placeholders(study: Study, participant: ParticipantSection, ranks: int) -> dict[str, object]:
     """Return the values of the placeholders for a number of ranks."""
-    task = task_of(study, participant, ranks, Path(), Path())
+    task = task_of(study, participant, ranks)
     return {
         "nodes": task.nodes or 1,
         "participant": participant.name,
@@ -76,17 +76,32 @@ def tokens_of(study: Study, participant: ParticipantSection, ranks: int, command
     return command_tokens(fill(text, placeholders(study, participant, ranks)), origin, study.case_directory)
 
 
-def task_of(
-    study: Study, participant: ParticipantSection, ranks: int, place: Path, log: Path, tokens: tuple[str, ...] = ()
-) -> Task:
-    """Return a participant's task in a run."""
-    per_node = study.ranks_per_node(participant)
-    return Task(participant.name, tokens, ranks, place, log, per_node, participant.options)
+def task_of(study: Study, participant: ParticipantSection, ranks: int) -> Task:
+    """Return what a participant takes with a number of ranks, without where and what they run."""
+    per_node = participant.ranks_per_node or study.launcher.ranks_per_node
+    return Task(participant.name, (), ranks, Path(), Path(), per_node, participant.options)
+
+
+def tasks_of(study: Study, split: Mapping[str, int], case: Path, logs: Path) -> tuple[Task, ...]:
+    """Return the tasks of a run in a copy of the case."""
+    return tuple(
+        replace(
+            task_of(study, each, split[each.name]),
+            command=tokens_of(study, each, split[each.name]),
+            directory=case / each.directory,
+            log=logs / f"{file_name(each.name)}.log",
+        )
+        for each in study.participants
+    )
 
 
 def copy_of_case(study: Study, target: Path, directory: Path) -> None:
-    """Copy the case of a study, in the developed state that it names; ``directory`` is the campaign's."""
-    copy_case(study.case_directory, target, directory, study.case.link)
+    """Copy the case of a study, in the developed state that it names, without caches and what earlier runs wrote.
+
+    ``directory`` is the campaign's own, which may lie in the case.
+    """
+    case = study.case_directory
+    copy_tree(case, target, link=study.case.link, without=directory, left_out=LEFT_OUT)
     if study.restart_path is not None:
         copy_tree(study.restart_path, target, link=study.case.link)
 
@@ -169,23 +184,13 @@ def _snapshot(tree: Path) -> dict[str, tuple[int, ...] | str]:
     return found
 
 
-def copy_case(source: Path, target: Path, without: Path, link: Sequence[str] = ()) -> None:
-    """Copy a case directory without caches, stores and results of preCICE, and without the campaign's own directory.
-
-    A symbolic link that points outside the case keeps pointing there; one that points inside points into the copy.
-    """
-    copy_tree(source, target, link=link, without=without, left_out=LEFT_OUT)
-    for place, directories, files in os.walk(target):
-        for name in (*directories, *files):
-            path = Path(place) / name
-            if path.is_symlink():
-                _retarget(path, source / path.relative_to(target), source)
-
-
 def copy_tree(
     source: Path, target: Path, *, link: Sequence[str] = (), without: Path | None = None, left_out: Sequence[str] = ()
 ) -> None:
-    """Copy a tree over another one, with links to its own files and directories where ``link`` says so."""
+    """Copy a tree over another one, with links to its own files and directories where ``link`` says so.
+
+    A symbolic link that points outside of the tree keeps pointing there; one that points inside points into the copy.
+    """
 
     def copy(relative: Path) -> None:
         # A case may be read-only; its copy is worked in.
@@ -199,14 +204,19 @@ def copy_tree(
                 continue
             if without is not None and Path(entry.path).resolve() == without:
                 continue
-            if not entry.is_symlink() and any(fnmatch.fnmatch(str(inside), pattern) for pattern in link):
-                _clear(new)
-                new.symlink_to(entry.path)
-            elif entry.is_dir(follow_symlinks=False):
+            if entry.is_dir(follow_symlinks=False) and not linked(inside):
                 copy(inside)
+                continue
+            _clear(new)
+            if entry.is_symlink():
+                new.symlink_to(_led(entry, source))
+            elif linked(inside):
+                new.symlink_to(entry.path)
             else:
-                _clear(new)
-                shutil.copy2(entry.path, new, follow_symlinks=False)
+                shutil.copy2(entry.path, new)
+
+    def linked(path: Path) -> bool:
+        return any(fnmatch.fnmatch(str(path), pattern) for pattern in link)
 
     copy(Path())
 
@@ -218,10 +228,8 @@ def _clear(path: Path) -> None:
         shutil.rmtree(path)
 
 
-def _retarget(path: Path, original: Path, source: Path) -> None:
-    """Point a relative link that leads out of the case to where it led before it was copied."""
-    link = os.readlink(path)
-    led = os.path.normpath(original.parent / link)
-    if not os.path.isabs(link) and not Path(led).is_relative_to(source):
-        path.unlink()
-        path.symlink_to(led)
+def _led(entry: os.DirEntry[str], source: Path) -> str:
+    """Where a copy of a link has to point; a relative one that leads out of the tree to where it led before."""
+    link = os.readlink(entry)
+    led = os.path.normpath(Path(entry.path).parent / link)
+    return link if os.path.isabs(link) or Path(led).is_relative_to(source) else led

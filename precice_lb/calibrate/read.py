@@ -9,22 +9,20 @@ from typing import Any, get_args
 
 from pydantic import BaseModel, ValidationError
 
+from precice_lb.calibrate.launchers import launcher_class
+from precice_lb.calibrate.plan import RUN_VARIABLES, check_command, check_placeholders, fill
+from precice_lb.calibrate.prepare import PLACEHOLDERS, placeholders
+from precice_lb.calibrate.sections import ParticipantSection
 from precice_lb.calibrate.study import Study
-from precice_lb.exceptions import StudyError
+from precice_lb.exceptions import ConfigurationError, InfeasibleError, StudyError
 from precice_lb.plugins import choices
+from precice_lb.plural import plural
+from precice_lb.precice_xml import Configuration, read_configuration
 
 if sys.version_info >= (3, 11):
     import tomllib
 else:
     import tomli as tomllib  # type: ignore[import-not-found, unused-ignore]
-from precice_lb.calibrate.commands import check_command, check_placeholders, fill
-from precice_lb.calibrate.launchers import launcher_class
-from precice_lb.calibrate.plan import RUN_VARIABLES
-from precice_lb.calibrate.prepare import PLACEHOLDERS, placeholders
-from precice_lb.calibrate.sections import ParticipantSection
-from precice_lb.exceptions import ConfigurationError, InfeasibleError
-from precice_lb.plural import plural
-from precice_lb.precice_xml import Configuration, read_configuration
 
 __all__ = ["check_study", "read_study"]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,12 +19,9 @@ from precice_lb.recommend.plan import FailedSplit
 
 __all__ = [
     "CampaignResult",
-    "MeasuredRuns",
     "load_campaign",
-    "mean_iterations",
     "measured_runs",
     "measurements_of",
-    "read_runs",
 ]
 
 # Of one alone nobody sees how anything scales.
@@ -43,14 +40,19 @@ class CampaignResult:
         Every run ever tried in it.
     seconds : float
         Wall time of this call.
-    existing : tuple of Path
-        Directories of stores of runs made before.
+    settings : Settings or None
+        What its study asks for; None where the campaign was made before that was kept.
     """
 
     directory: Path
     runs: tuple[RunRecord, ...]
     seconds: float
-    existing: tuple[Path, ...] = ()
+    settings: Settings | None = None
+
+    @property
+    def existing(self) -> tuple[Path, ...]:
+        """Directories of stores of runs made before."""
+        return () if self.settings is None else tuple(map(Path, self.settings.existing))
 
     @property
     def finished(self) -> tuple[RunRecord, ...]:
@@ -78,7 +80,7 @@ class CampaignResult:
         wanted = study.runs.splits or _first_splits(study)
         needed = min(LEAST_SPLITS, len({split_key(split) for split in wanted}))
         splits = {split_key(run.split) for run in self.finished}
-        if len(splits) >= needed or len(splits) + len(measured_runs(self.existing).runs) >= needed:
+        if len(splits) >= needed or len(splits) + len(measured_runs(self.existing)[0]) >= needed:
             return
         failed = self.failed_splits
         why = "" if not failed else f"; {failed[0].runs[0]} failed: {' | '.join(failed[0].reasons)}"
@@ -128,7 +130,7 @@ class CampaignResult:
         StoreError, DataError
             What cannot be read.
         """
-        return read_runs([*self.existing, *self.stores], warmup)
+        return load_runs([*self.existing, *self.stores], warmup=warmup, complete=enrich)
 
 
 def _first_splits(study: Study) -> list[dict[str, int]]:
@@ -136,7 +138,7 @@ def _first_splits(study: Study) -> list[dict[str, int]]:
     return splits[: study.runs.maximum]
 
 
-def load_campaign(directory: Path) -> tuple[CampaignResult, Settings | None] | None:
+def load_campaign(directory: Path) -> CampaignResult | None:
     """Read what a campaign left, without its study file.
 
     Parameters
@@ -146,10 +148,8 @@ def load_campaign(directory: Path) -> tuple[CampaignResult, Settings | None] | N
 
     Returns
     -------
-    result : CampaignResult
-    settings : Settings or None
-        What its study asked for when it ran last; None where the campaign was made before that was kept. None in place
-        of both for a directory without a campaign.
+    CampaignResult or None
+        None for a directory without a campaign.
 
     Raises
     ------
@@ -160,54 +160,32 @@ def load_campaign(directory: Path) -> tuple[CampaignResult, Settings | None] | N
     state = CampaignState.load(directory)
     if state is None:
         return None
-    existing = () if state.settings is None else tuple(map(Path, state.settings.existing))
-    result = CampaignResult(directory, tuple(state.runs), 0.0, existing)
+    result = CampaignResult(directory, tuple(state.runs), 0.0, state.settings)
     if not result.finished and not result.existing:
         raise TooFewRunsError(f"{directory}: expected a campaign with runs that ended well, found none")
-    return result, state.settings
+    return result
 
 
-@dataclasses.dataclass(frozen=True)
-class MeasuredRuns:
-    """Runs that can be learned from."""
-
-    #: One table per coupled run, with a row for each participant.
-    runs: tuple[Measurements, ...]
-    #: Why the others cannot be learned from.
-    problems: tuple[str, ...]
-
-
-def mean_iterations(runs: Sequence[Measurements]) -> dict[str, float]:
-    """Mean coupling iterations per window by participant, over runs."""
-    names = {name for run in runs for name in run.iterations}
-    each = {name: [run.iterations[name] for run in runs if name in run.iterations] for name in sorted(names)}
-    return {name: sum(values) / len(values) for name, values in each.items()}
-
-
-def measured_runs(sources: Sequence[Path]) -> MeasuredRuns:
-    """Read runs from directories of stores; one that cannot be read does not keep the others from being used."""
-    tables, problems = [], []
+def measured_runs(sources: Sequence[Path]) -> tuple[list[CoupledRun], list[str]]:
+    """Read runs that can be learned from out of directories of stores, and say why the others cannot be."""
+    runs: list[CoupledRun] = []
+    problems = []
     for source in sources:
         try:
-            tables += [measurements_of([run]) for run in read_runs([source])]
+            found = load_runs([source], complete=enrich)
+            for run in found:
+                measurements_of([run])
+            runs += found
         except PreciceLBError as error:
             problems.append(str(error))
-    return MeasuredRuns(tuple(tables), tuple(problems))
+    return runs, problems
 
 
-def measurements_of(runs: Sequence[CoupledRun]) -> Measurements:
+def measurements_of(runs: Sequence[CoupledRun], iterations: Mapping[str, float] | None = None) -> Measurements:
     """Reduce runs to samples; only numbers that all of them state as parameters become columns."""
-    table = measurements_from_runs(runs)
+    table = measurements_from_runs(runs, iterations)
     numbers = {
         name: {key: values for key, values in columns.items() if values.dtype.kind == "f"}
         for name, columns in table.parameters.items()
     }
     return dataclasses.replace(table, parameters=numbers)
-
-
-def read_runs(sources: Sequence[Path], warmup: int | None = None) -> list[CoupledRun]:
-    """Read runs, with what was measured beside their stores.
-
-    With a number of windows as ``warmup``, so many are left out of each.
-    """
-    return load_runs(sources, warmup=warmup, complete=enrich)

@@ -24,7 +24,7 @@ from precice_lb.calibrate.evidence import (
 )
 from precice_lb.calibrate.launchers import Launcher
 from precice_lb.calibrate.plan import RunPlan, file_name
-from precice_lb.calibrate.prepare import copy_of_case, lay_over, prepared, task_of, tokens_of
+from precice_lb.calibrate.prepare import copy_of_case, lay_over, prepared, task_of, tasks_of
 from precice_lb.calibrate.processes import OtherLoad, Outcome, log_tail, stop_token
 from precice_lb.calibrate.state import CampaignState, RunRecord
 from precice_lb.calibrate.study import Study
@@ -60,7 +60,7 @@ class CampaignRuns:
         study = self.study
         rest = study.budget.ranks - sum(low for low, _ in study.bounds.values())
         largest = [
-            task_of(study, participant, min(high, low + rest), Path(), Path())
+            task_of(study, participant, min(high, low + rest))
             for participant, (low, high) in zip(study.participants, study.bounds.values(), strict=True)
         ]
         self.launcher.reserve(largest, min(study.budget.ranks, sum(task.ranks for task in largest)))
@@ -82,7 +82,7 @@ class CampaignRuns:
                 if record.job is not None:
                     report(record)
                     outcome = self.launcher.run(plan, lambda number: None, record.job)
-                    self._conclude(record, outcome, outcome.error)
+                    self._conclude(record, outcome)
                     continue
             self.launcher.stop(record.token, record.job)
             if pids := stop_token(record.token):
@@ -126,7 +126,6 @@ class CampaignRuns:
             self._prepare(plan, record)
             others = OtherLoad()
             outcome = self.launcher.run(plan, note)
-            error = outcome.error
             if not self.launcher.many_nodes and self.study.launcher.hostfile is None:
                 record.other_load = others.cores()
         except KeyboardInterrupt:
@@ -134,22 +133,20 @@ class CampaignRuns:
             self.state.save(self.directory)
             raise
         except (OSError, shutil.Error, PreciceLBError) as problem:
-            outcome = Outcome(0.0)
-            error = f"the run could not be prepared: {problem}"
+            outcome = Outcome(0.0, f"the run could not be prepared: {problem}")
             if isinstance(problem, OSError) and problem.errno in {errno.ENOSPC, errno.EDQUOT}:
                 # Half a copy would keep the disk full for the runs to come, and for the campaign's state.
                 shutil.rmtree(plan.directory / "case", ignore_errors=True)
-        self._conclude(record, outcome, error)
+        self._conclude(record, outcome)
 
-    def _conclude(self, record: RunRecord, outcome: Outcome, error: str | None) -> None:
+    def _conclude(self, record: RunRecord, outcome: Outcome) -> None:
         run_directory = self.directory / record.directory
-        wrong = wrong_size(run_directory, record.split)
-        if error is None and wrong is None:
-            configuration = run_directory / "case" / self.study.case.configuration
-            error = import_profiles(run_directory, record.split, configuration, self._metadata(record))
-        if error is not None and wrong is not None:
-            error = f"{error}; {wrong}"
-        error = error or wrong or not_measured(run_directory, record.split)
+        configuration = run_directory / "case" / self.study.case.configuration
+        error = (
+            "; ".join(filter(None, [outcome.error, wrong_size(run_directory, record.split)]))
+            or import_profiles(run_directory, record.split, configuration, self._metadata(record))
+            or not_measured(run_directory, record.split)
+        )
         record.seconds = round(outcome.seconds, 3)
         record.error = error
         record.outcome = "finished" if error is None else "timeout" if outcome.timed_out else "failed"
@@ -186,16 +183,10 @@ class CampaignRuns:
 
     def _plan(self, record: RunRecord) -> RunPlan:
         run_directory = self.directory / record.directory
-        tasks = []
-        for participant in self.study.participants:
-            ranks = record.split[participant.name]
-            place = run_directory / "case" / participant.directory
-            tokens = tokens_of(self.study, participant, ranks)
-            tasks.append(task_of(self.study, participant, ranks, place, _log(run_directory, participant.name), tokens))
         return RunPlan(
             name=record.name,
             directory=run_directory,
-            tasks=tuple(tasks),
+            tasks=tasks_of(self.study, record.split, run_directory / "case", run_directory),
             token=record.token,
             variables=self._variables(record, run_directory),
             time_limit_seconds=self.study.runs.time_limit_seconds,

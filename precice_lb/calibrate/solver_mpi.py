@@ -11,8 +11,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from precice_lb.calibrate.launchers import Launcher
-from precice_lb.calibrate.launchers.local import MpiexecLauncher
-from precice_lb.calibrate.launchers.resources import MPIFamily
+from precice_lb.calibrate.launchers.local import MpiexecLauncher, MPIFamily
 from precice_lb.calibrate.prepare import tokens_of
 from precice_lb.calibrate.study import Study
 from precice_lb.exceptions import PreciceLBError
@@ -78,30 +77,25 @@ def _mpi_of(program: str, environment: Mapping[str, str]) -> dict[str, str]:
         program, name = sys.executable, Path(sys.executable).name
     libraries = environment.get("LD_LIBRARY_PATH", "")
     if re.fullmatch(r"python[\d.]*", name):
+        unused = {"libprecice"} if environment.get("PRECICE_LB_BACKEND") == "embedded" else set()
         found = mpi_of_python(program, libraries, environment.get("PYTHONPATH", ""))
-        if environment.get("PRECICE_LB_BACKEND") == "embedded":
-            found.pop("libprecice", None)
-        return found
+        return {what: mpi for what, mpi in found.items() if what not in unused}
     mpi = linked_mpi(program, libraries)
     return {} if mpi is None else {name: mpi}
 
 
-def mpi_of_python(python: str, libraries: str = "", modules: str = "") -> dict[str, str]:
-    """Which MPI mpi4py and libprecice have that a Python would import; empty where that is not known."""
-    return dict(_probed(python, libraries, modules))
-
-
 @lru_cache(maxsize=16)
-def _probed(python: str, libraries: str, modules: str) -> tuple[tuple[str, str], ...]:
+def mpi_of_python(python: str, libraries: str = "", modules: str = "") -> Mapping[str, str]:
+    """Which MPI mpi4py and libprecice have that a Python would import; empty where that is not known."""
     lines = _output([python, "-c", _PROBE], libraries, modules).splitlines()
     if len(lines) < 2:
-        return ()
+        return {}
     # A message of the library may come first.
     version, extension = lines[-2:]
     known = {"Open MPI": OPEN_MPI, "MPICH": MPICH, "Intel(R) MPI": MPICH}
-    found = [("mpi4py", mpi) for mark, mpi in known.items() if mark in version][:1]
-    mpi = linked_mpi(extension, libraries) if extension else None
-    return (*found, *([] if mpi is None else [("libprecice", mpi)]))
+    found = {"mpi4py": next((mpi for mark, mpi in known.items() if mark in version), None)}
+    found["libprecice"] = linked_mpi(extension, libraries) if extension else None
+    return {what: mpi for what, mpi in found.items() if mpi is not None}
 
 
 @lru_cache(maxsize=64)

@@ -97,7 +97,7 @@ class Settings:
         """Return what the machine has and demands."""
         return (self.machine or MachineSection()).machine()
 
-    def constraints(self) -> tuple[int, Constraints | None]:
+    def constraints(self) -> tuple[int, Constraints]:
         """Return the budget, and what the machine demands of it."""
         machine = self.demands()
         return machine.constraints(self.total_ranks if machine.cores is None and machine.nodes is None else None)

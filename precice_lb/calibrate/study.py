@@ -113,25 +113,11 @@ class Study(Section):
         most = self.budget.ranks
         return {p.name: (p.minimum_ranks, p.maximum_ranks or most) for p in self.participants}
 
-    def ranks_per_node(self, participant: ParticipantSection) -> int | None:
-        """Return how many ranks of a participant are on each of its nodes; None where nothing is said.
-
-        Parameters
-        ----------
-        participant : ParticipantSection
-            One of the study's.
-        """
-        return participant.ranks_per_node or self.launcher.ranks_per_node
-
-    def constraints(self) -> tuple[int, Constraints | None]:
-        """Return the budget of the recommendation, and what the machine demands of it."""
-        return self.settings().constraints()
-
     @cached_property
     def allow(self) -> dict[str, list[int]]:
         """Rank counts that the machine allows, within the bounds; empty where it leaves all of them."""
-        _, constraints = self.constraints()
-        if constraints is None:
+        _, constraints = self.settings().constraints()
+        if constraints == Constraints():
             return {}
         low, high = ({name: bound[end] for name, bound in self.bounds.items()} for end in (0, 1))
         return allowed_counts(constraints, self.names, self.budget.ranks, low, high)
@@ -215,7 +201,7 @@ class Study(Section):
                     "command": p.command,
                     "directory": p.directory,
                     "degrees_of_freedom": p.degrees_of_freedom,
-                    "ranks_per_node": self.ranks_per_node(p),
+                    "ranks_per_node": p.ranks_per_node or self.launcher.ranks_per_node,
                     "prepare": list(p.prepare),
                     "templates": list(p.templates),
                 }

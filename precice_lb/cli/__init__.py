@@ -6,13 +6,11 @@ functions that need them, so that ``--help`` and errors come at once.
 
 from __future__ import annotations
 
-from precice_lb.cli.app import app, completion
+from precice_lb.cli.app import app, completion, main
 from precice_lb.cli.commands import at_end, calibrate, demo, run, scripts
-from precice_lb.cli.entry import main
-from precice_lb.cli.imports import add_readers, importer
 from precice_lb.cli.partners import partners
 from precice_lb.cli.recommend import fit, recommend, report
-from precice_lb.cli.stores import check, export, merge, summary
+from precice_lb.cli.stores import add_readers, check, export, importer, merge, summary
 from precice_lb.cli.watch import watch
 
 __all__ = [

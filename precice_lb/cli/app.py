@@ -1,12 +1,31 @@
-"""The command line's root, to which every subcommand adds itself, and completion for shells."""
+"""The command line's root, to which every subcommand adds itself, completion for shells, and errors as one line."""
 
 from __future__ import annotations
 
+import os
+import sys
+from collections.abc import Sequence
 from typing import Literal
 
-from cyclopts import App, Parameter
+from cyclopts import App, CycloptsError, Parameter
 
-__all__ = ["app", "completion"]
+from precice_lb.exceptions import DataError, PreciceLBError, TooFewRunsError
+
+__all__ = ["app", "completion", "main"]
+
+_EXIT_CODES = (
+    "Exit codes: 0 done; 1 something was found (check), or too few runs ended well (calibrate, demo); 2 refused, with "
+    "one line on standard error; 3 a threshold was reached (watch); 130 interrupted. run passes on that of the solver."
+)
+# What options of `recommend` and `report` were called before, and those that were of one learner.
+_EARLIER = {
+    "--config": "--coupling",
+    "--dofs": "--degrees-of-freedom",
+    "--share": "--shared",
+    "--share-overhead": "--shared-overhead",
+    "--spent": "--spent-core-hours",
+}
+_OF_PMNF = ("--ridge", "--folds", "--loss", "--n-terms", "--constant", "--no-constant")
 
 
 def _version() -> str:
@@ -17,11 +36,6 @@ def _version() -> str:
     except metadata.PackageNotFoundError:
         return "unknown: not installed, imported from its source"
 
-
-_EXIT_CODES = (
-    "Exit codes: 0 done; 1 something was found (check), or too few runs ended well (calibrate, demo); 2 refused, with "
-    "one line on standard error; 3 a threshold was reached (watch); 130 interrupted. run passes on that of the solver."
-)
 
 app = App(
     name="precice-lb",
@@ -49,3 +63,64 @@ def completion(shell: Literal["bash", "zsh", "fish"]) -> None:
         Which one.
     """
     print(app.generate_completion(prog_name="precice-lb", shell=shell), end="")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line.
+
+    Parameters
+    ----------
+    argv
+        Arguments without the program's name; by default those of the process.
+
+    Returns
+    -------
+    int
+        The exit code, as the help of the command line says.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        # A name in another script must not end the program where the terminal cannot show it.
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
+    try:
+        return _dispatch(sys.argv[1:] if argv is None else list(argv))
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:
+        # The reader has seen enough (| head); nothing may complain when the interpreter flushes at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except (PreciceLBError, CycloptsError, OSError) as error:
+        if os.environ.get("PRECICE_LB_DEBUG") == "1":
+            raise
+        print(f"precice-lb: error: {' '.join(str(error).split())}", file=sys.stderr)
+        return 1 if isinstance(error, TooFewRunsError) else 2
+
+
+def _present_names(tokens: list[str]) -> list[str]:
+    """Exchange what options of ``recommend`` and ``report`` were called before, and say so."""
+    if tokens[:1] not in (["recommend"], ["report"]):
+        return tokens
+    found = []
+    for token in tokens:
+        name, sign, value = token.partition("=")
+        if name in _OF_PMNF:
+            word = name.removeprefix("--").removeprefix("no-").replace("-", "_")
+            raise DataError(f"{name}: expected --learner-parameters {word}=…, found this earlier option; exchange it")
+        if name in _EARLIER:
+            print(f"precice-lb: {name} is called {_EARLIER[name]} now", file=sys.stderr)
+        found.append(f"{_EARLIER.get(name, name)}{sign}{value}")
+    return found
+
+
+def _dispatch(tokens: list[str]) -> int:
+    tokens = _present_names(tokens)
+    if tokens[:1] in (["import"], ["completion"]):
+        # Each command needs its reader.
+        from precice_lb.cli.stores import add_readers
+
+        add_readers()
+    command, bound, _ = app.parse_args(tokens, print_error=False, exit_on_error=False)
+    code = command(*bound.args, **bound.kwargs)
+    sys.stdout.flush()
+    return code if isinstance(code, int) else 0

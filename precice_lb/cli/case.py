@@ -131,7 +131,7 @@ def read_measured(sources: Sequence[Path], warmup: int | None, *, runs: bool = F
     required(sources, "source")
     campaign = load_campaign(sources[0]) if len(sources) == 1 and sources[0].is_dir() else None
     if campaign is not None:
-        return measured_by(*campaign, warmup)
+        return measured_by(campaign, warmup)
     stores = [path for path in sources if path.is_dir() or path.suffix in (".h5", ".spool")]
     if not runs or len(stores) < len(sources):
         # Whatever is not there is refused here, too.
@@ -141,12 +141,12 @@ def read_measured(sources: Sequence[Path], warmup: int | None, *, runs: bool = F
     return Measured(measurements_from_runs(recorded), recorded)
 
 
-def measured_by(result: CampaignResult, settings: Settings | None, warmup: int | None = None) -> Measured:
+def measured_by(result: CampaignResult, warmup: int | None = None) -> Measured:
     """Read what the runs of a campaign measured."""
     from precice_lb.calibrate.result import measurements_of
 
     runs = result.coupled_runs(warmup)
-    return Measured(measurements_of(runs), runs, result.failed_splits, settings)
+    return Measured(measurements_of(runs), runs, result.failed_splits, result.settings)
 
 
 def recommend_case(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from cyclopts import Parameter
 
@@ -12,9 +12,6 @@ from precice_lb.cli.app import app
 from precice_lb.cli.flow import name_files, run_and_recommend
 from precice_lb.cli.options import by_participant
 from precice_lb.exceptions import DataError, StudyError
-
-if TYPE_CHECKING:
-    pass
 
 __all__ = ["at_end", "calibrate", "demo", "run", "scripts"]
 

@@ -44,7 +44,7 @@ def run_and_recommend(
         result = run_campaign(study, directory or study.campaign_directory, report=progress, learner=learner)
     result.require_runs(study)
     settings = study.settings(learner)
-    measured = measured_by(result, settings)
+    measured = measured_by(result)
     recommendation, schedule = recommend_case(measured, None, None, Case(seed=seed))
     truth = None
     if study.law_path is not None:

@@ -16,10 +16,9 @@ from precice_lb.dataset.records import load_imbalance
 from precice_lb.exceptions import DataError, InfeasibleError, InternalError, ModelError
 from precice_lb.ingest.csv import read_frame
 from precice_lb.models.base import new_learner
-from precice_lb.recommend.case import case_of
+from precice_lb.recommend.case import case_of, learner_name
 from precice_lb.recommend.compare import beyond_failed, caveats, compared, rank_intervals, reference_splits
-from precice_lb.recommend.decide import Question
-from precice_lb.recommend.gate import learner_name
+from precice_lb.recommend.decide import Question, measured_alternatives, trusted_decision
 from precice_lb.recommend.limits import known_bounds, limits_of
 from precice_lb.recommend.plan import FailedSplit, Prefer, instead_of, paid_back, plan_of
 from precice_lb.recommend.result import Recommendation
@@ -28,7 +27,6 @@ from precice_lb.recommend.sources import (
     load_sources,
     measurements_from_arrays,
 )
-from precice_lb.recommend.verdict import measured_alternatives, trusted_decision
 from precice_lb.schedule import Schedule, explain
 from precice_lb.schedule.named import parallel_of, schedule_of
 from precice_lb.split import Machine
@@ -204,7 +202,6 @@ def recommend_split(
     told = tuple(each for each in failed if isinstance(each, FailedSplit))
     unwanted = [each.ranks if isinstance(each, FailedSplit) else each for each in failed]
     if unwanted:
-        constraints = constraints or Machine()
         constraints = dataclasses.replace(constraints, excluded=(*constraints.excluded, *unwanted))
     names = schedule.participants
     check_participants(measurements, names)
@@ -254,7 +251,7 @@ def recommend_split(
         alternatives=alternatives,
         warnings=(*measurements.remarks, *case.warnings, *decision.warnings, *doubts),
         critical=explain(schedule, compute_seconds),
-        unit="ranks" if constraints is None else constraints.unit,
+        unit=constraints.unit,
         used=used,
         gap=decision.gap,
         proof=decision.found.bound if is_model else "",

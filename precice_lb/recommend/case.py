@@ -15,7 +15,7 @@ from precice_lb.exceptions import DataError, ModelError, PreciceLBError
 from precice_lb.models.base import learners_of_parameters, new_learner
 from precice_lb.models.measurements import widened_errors
 
-__all__ = ["Case", "ModelOfCase", "case_of", "fit_model", "is_numeric", "knows_parameters", "predicted", "rows_of_case"]
+__all__ = ["Case", "ModelOfCase", "case_of", "fit_model", "is_numeric", "learner_name", "predicted", "rows_of_case"]
 
 Values = Mapping[str, float | str | None]
 Array = NDArray[np.float64]
@@ -35,7 +35,12 @@ class Case:
     warnings: tuple[str, ...]
 
 
-def knows_parameters(learner: Any) -> bool:
+def learner_name(model: Any) -> str:
+    """Name of a learner or fitted model."""
+    return str(getattr(model, "learner_name", type(model).__name__))
+
+
+def _knows_parameters(learner: Any) -> bool:
     """Whether a learner models further parameters beside the ranks; estimators of others are taken to."""
     return bool(getattr(learner, "several_parameters", True))
 
@@ -71,7 +76,7 @@ def case_of(measurements: Measurements, names: tuple[str, ...], wanted: Values |
                         f"{name}: measurements with different {column} ({_range(values)}) count as ones of one case, "
                         "as was asked for."
                     )
-            elif varies and is_numeric(values) and knows_parameters(learner):
+            elif varies and is_numeric(values) and _knows_parameters(learner):
                 modelled[column] = _number(name, column, value)
                 low, high = float(values.min()), float(values.max())
                 if not low <= modelled[column] <= high:
@@ -143,9 +148,8 @@ def _equal(name: str, column: str, values: NDArray[Any], value: Any, learner: An
         return np.asarray(same)
     remedy = "measure there, or name a measured value"
     if is_numeric(values) and len(np.unique(values)) > 1:
-        who = getattr(learner, "learner_name", type(learner).__name__)
         others = ", ".join(learners_of_parameters())
-        remedy = f"{who} knows ranks alone: choose one of {others} as learner, or a measured value"
+        remedy = f"{learner_name(learner)} knows ranks alone: choose one of {others} as learner, or a measured value"
     raise DataError(f"{name}: expected measurements with {column}={value}, found {_range(values)}; {remedy}")
 
 
@@ -173,7 +177,7 @@ class ModelOfCase:
     def __init__(self, model: Any, parameters: Mapping[str, float]) -> None:
         self.model = model
         self.parameters = dict(parameters)
-        self.learner_name = str(getattr(model, "learner_name", type(model).__name__))
+        self.learner_name = learner_name(model)
         self.always_valid = bool(getattr(model, "always_valid", False))
         # What the model cannot do, this cannot either.
         for name in ("predict_interval", "draw", "formula"):
@@ -216,7 +220,7 @@ def predicted(model: Any, measurements: Measurements, name: str) -> Array:
 
 def fit_model(case: Case, name: str, learner: Any) -> Any:
     """Fit a model for a participant, of ranks alone: parameters keep their values of the case."""
-    columns = case.columns[name] if knows_parameters(learner) else {}
+    columns = case.columns[name] if _knows_parameters(learner) else {}
     here = np.ones(len(case.measurements.samples[name]), dtype=np.bool_)
     if len(columns) < len(case.columns[name]):
         here = rows_of_case(case.measurements, name, case.columns[name])

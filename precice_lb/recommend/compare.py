@@ -56,8 +56,8 @@ class Table:
     def __init__(self, grid: Integers, seconds: Array) -> None:
         self.grid = grid
         self.log_mean = np.log(seconds.mean(axis=0))
-        envelope = np.minimum.accumulate(seconds, axis=1)
-        self.log_seconds = np.log(envelope)
+        self.log_drawn = np.log(seconds)
+        self.log_seconds = np.minimum.accumulate(self.log_drawn, axis=1)
         #: Ranks at which each curve is fastest.
         self.fastest = grid[np.argmin(seconds, axis=1)]
 
@@ -76,12 +76,12 @@ def best_ranks(
     start: Mapping[str, int],
     least: Mapping[str, int],
     spare: int,
-    most: Mapping[str, int] | None = None,
+    most: Mapping[str, int],
 ) -> dict[str, Array]:
     """Split that would be best for each set of drawn curves, to about a percent of the ranks."""
     names = list(tables)
     # Ranks beyond these stay unused: they make nobody faster.
-    ends = {name: min(int(tables[name].grid[-1]), (most or {}).get(name, int(tables[name].grid[-1]))) for name in names}
+    ends = {name: min(int(tables[name].grid[-1]), most[name]) for name in names}
     count = len(next(iter(tables.values())).fastest)
     split = {name: np.full(count, float(start[name])) for name in names}
     split[names[0]] += spare
@@ -132,7 +132,7 @@ def reference_splits(
     others: dict[str, Reference] = {}
     warnings = []
     for kind, each in weights.items():
-        if limits.constraints is not None and limits.constraints.shared:
+        if limits.constraints.shared:
             warnings.append(f"The {kind} split is not compared: where participants share cores there is no such split.")
             continue
         try:
@@ -191,7 +191,7 @@ def window_interval(
         ranks = {name: np.array([[split[name]]], dtype=np.float64) for name in models}
         bounds = {name: model.predict_interval(ranks[name], level) for name, model in models.items()}
         # The curves have what sharing cores costs, the models' bounds do not.
-        slower = {name: 1.0 if constraints is None else 1.0 + constraints.overhead(name) for name in models}
+        slower = {name: 1.0 + constraints.overhead(name) for name in models}
         low, high = (
             float(
                 expected.seconds(
@@ -212,7 +212,7 @@ def rank_intervals(
     known = {name: table for name, table in tables.items() if table is not None}
     threads = {limits.threads(name) for name in tables}
     constraints = limits.constraints
-    if len(threads) > 1 or (constraints is not None and (constraints.shared or constraints.fixed)):
+    if len(threads) > 1 or constraints.shared or constraints.fixed:
         return {}
     budget = limits.cores // threads.pop()
     if len(known) < len(tables):

@@ -1,28 +1,42 @@
-"""From fitted models to a decision: the split with the least expected window time, and what it should give."""
+"""From fitted models to a decision that stands beside the measurements: a model's split, or the best measured one."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from precice_lb.exceptions import ModelError
-from precice_lb.models import valid_range
-from precice_lb.recommend.case import Case
-from precice_lb.recommend.compare import Table, grid_of_ranks, window_interval
-from precice_lb.recommend.gate import Comparison, Rejection
-from precice_lb.recommend.limits import Limits
-from precice_lb.recommend.plan import Prefer, Tradeoff, tradeoff_of
+from precice_lb.exceptions import InfeasibleError, ModelError, PreciceLBError
+from precice_lb.models import make_learner, valid_range
+from precice_lb.plural import counts_text, plural
+from precice_lb.recommend.case import Case, fit_model
+from precice_lb.recommend.compare import Reference, Table, grid_of_ranks, window_interval
+from precice_lb.recommend.gate import (
+    Comparison,
+    Rejection,
+    compared_points,
+    compared_with_measured,
+    fallbacks,
+    trusted_model,
+)
+from precice_lb.recommend.limits import Limits, outside
+from precice_lb.recommend.plan import Alternative, Prefer, Tradeoff, tradeoff_of
 from precice_lb.recommend.posterior import Curves, ExpectedWindowTime, SplitProblem, curves_of
 from precice_lb.schedule import Schedule
-from precice_lb.split import Constraints, SplitResult
+from precice_lb.split import SplitResult
 
-__all__ = ["Decision", "Question", "decide"]
+__all__ = ["Decision", "Question", "measured_alternatives", "trusted_decision"]
 
 Array = NDArray[np.float64]
+
+# Splits that contradict a model and are named.
+NAMED = 3
+# A measured split is called faster than another one beyond so many standard errors of both.
+ERRORS = 2.0
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -97,7 +111,8 @@ def decide(question: Question, models: dict[str, Any]) -> Decision:
     times = {name: _times(models[name], tables[name], reach[name]) for name in curves}
     valid = {name: _valid(name, models[name], times[name], question.samples[name]) for name in curves}
     recorded = question.case.measurements.recorded
-    expected = ExpectedWindowTime(schedule, _slowed(curves, limits.constraints), recorded, question.seed)
+    slowed = {name: _slowed(curve, 1.0 + limits.constraints.overhead(name)) for name, curve in curves.items()}
+    expected = ExpectedWindowTime(schedule, slowed, recorded, question.seed)
     problem = SplitProblem(times, curves, expected, limits.within(valid))
     tradeoff = tradeoff_of(problem) if question.within is not None or prefer is not None else None
     chosen = tradeoff.choose("time" if prefer is None else prefer) if tradeoff else None
@@ -145,12 +160,150 @@ def _everywhere(model: Any) -> bool:
     return bool(getattr(model, "always_valid", False))
 
 
-def _slowed(curves: Mapping[str, Curves], constraints: Constraints | None) -> dict[str, Curves]:
-    """Curves with what sharing cores costs."""
-    if constraints is None or not constraints.shared:
-        return dict(curves)
+def _slowed(curve: Curves, factor: float) -> Curves:
+    """Give a curve with what sharing cores costs."""
+    return lambda ranks: curve(ranks) * factor
 
-    def slower(curve: Curves, factor: float) -> Curves:
-        return lambda ranks: curve(ranks) * factor
 
-    return {name: slower(curve, 1.0 + constraints.overhead(name)) for name, curve in curves.items()}
+def trusted_decision(question: Question, prototype: Any) -> Decision:
+    """Decide by the first models that agree with the measurements, or by the measurements alone."""
+    names, case = question.schedule.participants, question.case
+    fitted = {name: trusted_model(case, name, fallbacks(case, name, prototype)) for name in names}
+    rejections = tuple(rejected for _, rejected in fitted.values() if rejected is not None)
+    warnings = [each.text for each in rejections]
+    crowded = {run.crowding: counts_text(run.split) for run in case.measurements.runs if run.crowding}
+    warnings += [f"{split}: {text}; such times say little of cores of their own." for text, split in crowded.items()]
+    tried: list[tuple[Decision, list[Comparison]]] = []
+    failure: PreciceLBError | None = None
+    agrees = False
+    for models in ({name: model for name, (model, _) in fitted.items()}, None):
+        try:
+            interpolate = make_learner("interpolation")
+            decision = decide(question, models or {name: fit_model(case, name, interpolate) for name in names})
+        except (InfeasibleError, ModelError) as error:
+            if not tried and not rejections:
+                # Nothing speaks against what was asked for: its own reason is the better one.
+                raise
+            failure = failure or error
+            continue
+        comparisons = compared_with_measured(decision.problem.expected, case.measurements.runs)
+        tried.append((decision, comparisons))
+        agrees = decision.is_sound and all(each.agrees for each in comparisons)
+        if agrees:
+            break
+    if not tried:
+        raise ModelError(
+            f"{' '.join(warnings)} Between the measurements there is no split within the bounds: {failure}"
+        ) from failure
+    decision, comparisons = tried[-1]
+    if agrees and len(tried) > 1:
+        warnings.append(f"{_why(*tried[0])} The measurements are interpolated instead.")
+    best, known = _best_measured(question, decision, comparisons)
+    found: dict[str, Any] = {"comparisons": tuple(comparisons), "known": known, "rejections": rejections}
+    key = tuple(decision.split[name] for name in names)
+    beyond = _beyond_runs(decision, comparisons)
+    unproved = best is not None and beyond is not None and decision.interval[1] >= best.measured
+    if agrees and not unproved and (best is None or not _measured_faster(best, known.get(key), decision.window)):
+        if best is not None and best.split != decision.split and best.measured < decision.window:
+            warnings.append(
+                f"{counts_text(best.split)} was measured at {best.measured:.4g} s per window, less than the "
+                f"{decision.window:.4g} s predicted for the recommended split; noise may explain that: repeat both."
+            )
+        return dataclasses.replace(decision, warnings=tuple(warnings), **found)
+    if best is None:
+        raise ModelError(
+            f"{_why(decision, comparisons)} No measured split is within the budget and bounds; measure some that are"
+        )
+    if agrees and unproved:
+        low, high = decision.interval
+        warnings.append(
+            f"{counts_text(decision.split)} would extrapolate: {beyond}. Predicted are {low:.4g} to {high:.4g} s per "
+            f"window, which is not surely less than the {best.measured:.4g} s measured with {counts_text(best.split)}: "
+            f"recommended is what was measured. To know more, measure {counts_text(decision.split)}."
+        )
+    elif agrees:
+        warnings.append(
+            f"{counts_text(decision.split)} is predicted at {decision.window:.4g} s per window, but "
+            f"{counts_text(best.split)} was measured at {best.measured:.4g} s: recommended is what was measured."
+        )
+    else:
+        again = f"measure {counts_text(best.split)} again"
+        if decision.split != best.split:
+            again += f", and {counts_text(decision.split)}, which interpolation would choose"
+        warnings.append(
+            f"{_why(decision, comparisons)} No model is used: recommended is the best measured split. To know more, "
+            f"{again}."
+        )
+    return dataclasses.replace(
+        decision, basis="measured", split=dict(best.split), windows=np.array([best.measured]), gap=math.nan,
+        own={name: np.array([seconds]) for name, seconds in best.own.items()}, interval=best.interval(question.level),
+        warnings=tuple(warnings), **found,
+    )  # fmt: skip
+
+
+def _beyond_runs(decision: Decision, comparisons: Sequence[Comparison]) -> str | None:
+    """Say which participant has ranks beyond those of all recorded runs; None where none has, or nothing ran."""
+    for name, ranks in decision.split.items() if comparisons else ():
+        if known := outside(ranks, [each.split[name] for each in comparisons]):
+            return f"{name} ran on {known[0]} to {plural(known[1], 'rank')}"
+    return None
+
+
+def _why(decision: Decision, comparisons: Sequence[Comparison]) -> str:
+    """Say which measured windows contradict a decision, or what else is wrong with it."""
+    wrong = [each for each in comparisons if not each.agrees]
+    if not wrong:
+        low, high = decision.interval
+        return (
+            f"The predicted window of {counts_text(decision.split)}, {decision.window:.4g} s in the mean, lies outside "
+            f"of its own interval ({low:.4g} to {high:.4g} s): a few possible curves decide it."
+        )
+    worst = sorted(wrong, key=lambda each: each.excess, reverse=True)[:NAMED]
+    text = "; ".join(
+        f"{counts_text(each.split)} took {each.measured:.4g} s per window, predicted are {each.predicted:.4g} s"
+        for each in worst
+    )
+    more = f" (and {len(wrong) - len(worst)} more)" if len(wrong) > len(worst) else ""
+    text = f"Measured windows contradict the prediction by more than noise: {text}{more}."
+    if any(each.predicted > each.measured for each in worst):
+        text += (
+            " Where work sums to more than a window, participants share cores and waiting looks like work: pin the "
+            "ranks of each to cores of their own."
+        )
+    return text
+
+
+def _best_measured(
+    question: Question, decision: Decision, comparisons: Sequence[Comparison]
+) -> tuple[Comparison | None, dict[tuple[int, ...], Comparison]]:
+    """Find the measured split with the shortest window within budget and bounds."""
+    names = question.schedule.participants
+    found = comparisons or compared_points(question.case, decision.problem.expected)
+    known = {tuple(each.split[name] for name in names): each for each in found}
+    limits = question.limits
+    for each in sorted(found, key=lambda each: each.measured):
+        within = all(limits.lowest[name] <= ranks <= limits.highest[name] for name, ranks in each.split.items())
+        if within and decision.problem.fits(each.split, decision.budget):
+            return each, known
+    return None, known
+
+
+def _measured_faster(best: Comparison, chosen: Comparison | None, predicted: float) -> bool:
+    """Whether the best measured split is faster than the chosen one, beyond noise."""
+    seconds, error = (predicted, 0.0) if chosen is None else (chosen.measured, chosen.standard_error)
+    return math.log(seconds / best.measured) > ERRORS * math.hypot(error, best.standard_error)
+
+
+def measured_alternatives(
+    known: Mapping[tuple[int, ...], Comparison], others: Mapping[str, Reference], window: float
+) -> tuple[dict[str, Alternative], list[str]]:
+    """Compare with other splits that were measured; of the others nothing is known."""
+    alternatives, warnings = {}, []
+    for kind, (other, meant) in others.items():
+        measured = known.get(tuple(other.values()))
+        if measured is None:
+            warnings.append(f"The {kind} split is not compared: it was not measured, and no model is used.")
+        else:
+            seconds = measured.measured
+            alternatives[kind] = Alternative(other, seconds, seconds / window - 1, meant=meant)
+    return alternatives, warnings

@@ -8,6 +8,7 @@ taken, in the order of `FALLBACKS`, down to the interpolation of the measurement
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -21,7 +22,7 @@ from precice_lb.exceptions import PreciceLBError
 from precice_lb.models import make_learner
 from precice_lb.models.measurements import Points, measured_points
 from precice_lb.plural import plural
-from precice_lb.recommend.case import Case, fit_model, rows_of_case
+from precice_lb.recommend.case import Case, fit_model, learner_name, rows_of_case
 from precice_lb.recommend.posterior import ExpectedWindowTime
 from precice_lb.schedule import Schedule
 
@@ -29,10 +30,9 @@ __all__ = [
     "FALLBACKS",
     "Comparison",
     "Rejection",
+    "compared_points",
     "compared_with_measured",
     "fallbacks",
-    "learner_name",
-    "points_of_case",
     "trusted_model",
 ]
 
@@ -50,6 +50,8 @@ FALSE_ALARM = 0.01
 AGREEING = 4
 # A predicted window is called wrong beyond so many standard errors of the measured one.
 WINDOW_ERRORS = 2.0
+# Combinations of measured rank counts that are looked at.
+COMBINATIONS = 4096
 
 
 @dataclasses.dataclass(frozen=True)
@@ -125,12 +127,7 @@ class Comparison:
         return {**values, "tolerance": self.tolerance, "agrees": self.agrees}
 
 
-def learner_name(model: Any) -> str:
-    """Name of a learner or fitted model."""
-    return str(getattr(model, "learner_name", type(model).__name__))
-
-
-def points_of_case(case: Case, name: str) -> Points | None:
+def _points_of_case(case: Case, name: str) -> Points | None:
     """Measured points of a participant at the values of this case; None where nothing was measured there."""
     here = rows_of_case(case.measurements, name, case.columns[name])
     if not here.any():
@@ -141,7 +138,7 @@ def points_of_case(case: Case, name: str) -> Points | None:
 
 def trusted_model(case: Case, name: str, learners: Sequence[Any]) -> tuple[Any, Rejection | None]:
     """Fit the first of some learners whose model does not contradict a participant's measurements."""
-    points = points_of_case(case, name)
+    points = _points_of_case(case, name)
     first: Rejection | None = None
     model = fit_model(case, name, learners[0])
     for at, learner in enumerate(learners):
@@ -232,6 +229,32 @@ def compared_with_measured(expected: ExpectedWindowTime, runs: Sequence[Measured
         predicted = float(expected.window(split).mean())
         found.append(Comparison(split, measured, float(repeats.errors[0]), predicted, runs_of, own))
     return sorted(found, key=lambda each: each.measured)
+
+
+def compared_points(case: Case, expected: ExpectedWindowTime) -> list[Comparison]:
+    """Put measured points of the participants together; none where there are too many ways."""
+    names = expected.names
+    points = {name: _points_of_case(case, name) for name in names}
+    known = {name: each for name, each in points.items() if each is not None}
+    if len(known) < len(names) or math.prod(len(each.ranks) for each in known.values()) > COMBINATIONS:
+        return []
+    at = np.array(list(itertools.product(*(range(len(known[name].ranks)) for name in names))))
+    own = {name: known[name].seconds[column] for name, column in zip(names, at.T, strict=True)}
+    errors = np.max([known[name].errors[column] for name, column in zip(names, at.T, strict=True)], axis=0)
+    windows = expected.seconds(own)
+    own = expected.mean_own(own)
+    ranks = {name: known[name].ranks[column].astype(int) for name, column in zip(names, at.T, strict=True)}
+    return [
+        Comparison(
+            {name: int(ranks[name][row]) for name in names},
+            float(windows[row]),
+            float(errors[row]),
+            math.nan,
+            (),
+            {name: float(own[name][row]) for name in names},
+        )
+        for row in range(len(at))
+    ]
 
 
 def _window(schedule: Schedule, run: MeasuredRun) -> tuple[float, float]:

@@ -30,24 +30,26 @@ class Limits:
     lowest: Mapping[str, int]
     highest: Mapping[str, int]
     # What the machine demands beside that.
-    constraints: Constraints | None = None
+    constraints: Constraints
+
+    @property
+    def is_free(self) -> bool:
+        """Whether the machine demands nothing."""
+        return self.constraints == Constraints()
 
     @property
     def cores(self) -> int:
         """Cores of the budget, or ranks where it counts those."""
-        constraints = self.constraints
-        in_nodes = constraints is not None and constraints.unit == "nodes"
-        return self.budget * (constraints.cores_per_node or 1) if constraints and in_nodes else self.budget
+        return self.budget * (self.constraints.cores_per_node or 1 if self.constraints.unit == "nodes" else 1)
 
     def threads(self, name: str) -> int:
         """Cores of a rank; 1 where the budget counts ranks."""
-        constraints = self.constraints
-        return 1 if not constraints or constraints.unit == "ranks" else int(constraints.of("threads", name) or 1)
+        return int(self.constraints.of("threads", name) or 1)
 
     def counts(self, name: str) -> Integers:
         """Give the rank counts that a participant may have, rising, whatever the others get."""
         low, high = self.lowest[name], self.highest[name]
-        return candidates_of(name, "", self.constraints or Constraints(), low, high, None).up_to(high)
+        return candidates_of(name, "", self.constraints, low, high, None).up_to(high)
 
     def within(self, ranges: Mapping[str, tuple[int, int]]) -> Limits:
         """Narrow the bounds to the ranges in which models hold, or refuse where these leave no split."""
@@ -60,7 +62,7 @@ class Limits:
                     f"the model of {name} is valid from {first[name]} to {plural(last[name], 'rank')} only, "
                     f"which leaves no choice within its bounds; {remedy}"
                 )
-        if self.constraints is None and sum(first.values()) > self.budget:
+        if self.is_free and sum(first.values()) > self.budget:
             raised = [f"{n} from {plural(first[n], 'rank')}" for n in first if first[n] > self.lowest[n]]
             raise InfeasibleError(
                 f"the models are valid only for {', '.join(raised)}, more than {self.budget} in all; {remedy}"
@@ -69,7 +71,7 @@ class Limits:
 
     def in_proportion(self, weights: Mapping[str, float]) -> tuple[dict[str, int], dict[str, int]]:
         """Divide the budget in proportion to a weight, as people do, and as near to that as the bounds allow."""
-        constraints = self.constraints or Constraints()
+        constraints = self.constraints
         # Cores that are given out together.
         part = (constraints.cores_per_node or 1) if constraints.whole_nodes is True else 1
         parts, ends = self.cores // part, {name: self.counts(name)[[0, -1]].tolist() for name in weights}
@@ -99,14 +101,15 @@ def limits_of(
     budget: int,
     minimum: int | Mapping[str, int],
     maximum: Mapping[str, int] | None,
-    constraints: Constraints | None,
+    constraints: Constraints,
 ) -> tuple[Limits, dict[str, int]]:
     """Find the bounds of each participant's ranks, and up to which count its curve has to be known."""
-    if constraints is None:
+    limits = Limits(budget, {}, {}, constraints)
+    if limits.is_free:
         lowest, highest = rank_bounds(names, budget, minimum, maximum)
         spare = budget - sum(lowest.values())
-        return Limits(budget, lowest, highest), {name: lowest[name] + spare for name in names}
-    limits = Limits(budget, {}, {}, constraints)
+        most = {name: lowest[name] + spare for name in names}
+        return dataclasses.replace(limits, lowest=lowest, highest=highest), most
     most = {name: max(limits.cores // limits.threads(name), 1) for name in names}
     # Only what is asked for is checked here: the optimiser knows what the machine demands.
     asked = minimum.values() if isinstance(minimum, Mapping) else [minimum] * len(names)

@@ -13,7 +13,7 @@ import numpy as np
 from precice_lb.exceptions import InfeasibleError, ModelError
 from precice_lb.recommend.posterior import ExpectedWindowTime, SplitProblem
 from precice_lb.schedule import Schedule
-from precice_lb.split import Constraints, TradeoffCurve, TradeoffPoint, near_optimal_splits, tradeoff_curve
+from precice_lb.split import TradeoffCurve, TradeoffPoint, near_optimal_splits, tradeoff_curve
 
 __all__ = [
     "Alternative",
@@ -105,20 +105,14 @@ class Plan:
     prefer: Prefer
 
     def to_dict(self) -> dict[str, Any]:
-        """Give plain JSON types."""
-        curve = self.tradeoff
+        """Give what is written of it."""
         near = [
             {"split": each.split, "window_seconds": each.window_seconds, "longer": each.gain, "used": each.used}
             for each in self.near
         ]
         return {
-            "within": self.within,
-            "step": self.step,
-            "near": near,
-            "prefer": self.prefer,
-            "chosen": dataclasses.asdict(self.chosen),
-            "knee": dataclasses.asdict(curve.knee),
-            "tradeoff": [dataclasses.asdict(point) for point in curve.points],
+            **{"within": self.within, "step": self.step, "near": near, "prefer": self.prefer, "chosen": self.chosen},
+            **{"knee": self.tradeoff.knee, "tradeoff": self.tradeoff.points},
         }
 
 
@@ -133,10 +127,6 @@ class FailedSplit:
     # Lines of their logs that say why, each after its participant's name.
     reasons: tuple[str, ...] = ()
 
-    def to_dict(self) -> dict[str, Any]:
-        """Give plain JSON types."""
-        return {"ranks": dict(self.ranks), "runs": list(self.runs), "reasons": list(self.reasons)}
-
 
 def _near_splits(
     problem: SplitProblem, budget: int, best: Mapping[str, int], within: float
@@ -144,8 +134,7 @@ def _near_splits(
     """List splits whose window is at most a share longer than the best one's."""
     if not 0 <= within <= 1:
         raise ModelError(f"expected splits within 0 to 100 % of the best one, found {100 * within:g} %")
-    given = problem.limits.constraints
-    constraints = given or Constraints()
+    constraints = problem.limits.constraints
     is_free = constraints.multiple == 1 and not (constraints.allow or constraints.fixed or constraints.whole_nodes)
     step = (
         1 << max(dataclasses.replace(problem.limits, budget=budget).cores // PARTS, 1).bit_length() - 1
@@ -154,7 +143,7 @@ def _near_splits(
     )
     found = None
     while found is None:
-        stepped = dataclasses.replace(constraints, multiple=step) if step > 1 else given
+        stepped = dataclasses.replace(constraints, multiple=step) if step > 1 else constraints
         words = problem.words | {"constraints": stepped, "within": 2 * within + 0.02, "count": LOOKED_AT}
         try:
             found = near_optimal_splits(problem.times, budget, **words)
@@ -227,10 +216,9 @@ def _front(points: list[TradeoffPoint]) -> TradeoffCurve:
 
 def instead_of(problem: SplitProblem, schedule: Schedule, split: Mapping[str, int]) -> Alternative:
     """Find the best split of another coupling, and its window time beside that of a split of this one."""
-    limits = problem.limits
-    if limits.constraints is not None:
-        # Who works at the same time has cores of its own.
-        limits = dataclasses.replace(limits, constraints=dataclasses.replace(limits.constraints, shared=()))
+    # Who works at the same time has cores of its own.
+    own = dataclasses.replace(problem.limits.constraints, shared=())
+    limits = dataclasses.replace(problem.limits, constraints=own)
     # Steady windows on both sides: what was recorded under one scheme says nothing of the noise under the other.
     other = SplitProblem(problem.times, problem.curves, ExpectedWindowTime(schedule, problem.curves), limits)
     best = other.improved(other.optimum(limits.budget).split, limits.budget)

@@ -223,7 +223,7 @@ class SplitProblem:
     def _excluded(self, counts: Integers) -> NDArray[np.bool_]:
         """Whether splits must not be chosen, shape (k,), for ranks of shape (k, participants)."""
         names, found = self.expected.names, np.zeros(len(counts), dtype=np.bool_)
-        for split in () if self.limits.constraints is None else self.limits.constraints.excluded:
+        for split in self.limits.constraints.excluded:
             found |= np.all([counts[:, names.index(name)] == ranks for name, ranks in split.items()], axis=0)
         return found
 
@@ -233,18 +233,15 @@ class SplitProblem:
 
     def used(self, split: Mapping[str, int]) -> dict[str, int]:
         """Count the ranks, cores and nodes that a split occupies."""
-        ranks, constraints = sum(split.values()), self.limits.constraints
-        if constraints is None:
-            return {"ranks": ranks, "cores": ranks}
-        free = dataclasses.replace(constraints, fixed={}, excluded=())
+        free = dataclasses.replace(self.limits.constraints, fixed={}, excluded=())
         found = self._only(split, self.limits.budget, free)
-        return {"ranks": ranks, "cores": ranks} if found is None else dict(found.used)
+        return dict.fromkeys(("ranks", "cores"), sum(split.values())) if found is None else dict(found.used)
 
     def fits(self, split: Mapping[str, int], budget: int) -> bool:
         """Whether a split is within a budget and all that the machine demands."""
         return self._only(split, budget, self.limits.constraints) is not None
 
-    def _only(self, split: Mapping[str, int], budget: int, constraints: Constraints | None) -> SplitResult | None:
+    def _only(self, split: Mapping[str, int], budget: int, constraints: Constraints) -> SplitResult | None:
         """Let the optimiser say what one split takes; None where it does not fit the machine."""
         times = {name: np.ones(count) for name, count in split.items()}
         try:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,6 +11,7 @@ from numpy.typing import NDArray
 
 from precice_lb.dataset import Measurements
 from precice_lb.models.formula import Expression, formula_of
+from precice_lb.plain import plain
 from precice_lb.recommend.case import ModelOfCase, predicted, rows_of_case
 from precice_lb.recommend.gate import Comparison, Rejection
 from precice_lb.recommend.limits import Limits
@@ -177,74 +177,63 @@ class Recommendation:
 
     def to_dict(self) -> dict[str, Any]:
         """Give plain JSON types (times in seconds; null where something is not known, or a formula too long)."""
-        return {
-            "format": "precice-lb-recommendation",
-            "format_version": FORMAT_VERSION,
-            "total_ranks": self.total_ranks,
-            "split": dict(self.split),
-            "parameters": dict(self.parameters),
-            "window_seconds": self.window_seconds,
-            "interval": {"low": _known(self.interval[0]), "high": _known(self.interval[1]), "level": self.level},
-            "rank_intervals": {name: {"low": low, "high": high} for name, (low, high) in self.rank_intervals.items()},
-            "own_seconds": dict(self.compute_seconds),
-            "wait_seconds": dict(self.waits),
-            "imbalance": _known(self.imbalance),
-            "schedule": self.schedule,
-            "learner": self.learner,
-            "models": {name: _describe(model) for name, model in self.models.items()},
-            "alternatives": {
-                name: {
-                    "split": dict(other.split),
-                    "window_seconds": other.window_seconds,
-                    "gain": other.gain,
-                    "probability": _known(other.probability),
-                    "meant": dict(other.meant) or None,
-                }
-                for name, other in self.alternatives.items()
-            },
-            "warnings": list(self.warnings),
-            "critical": self.critical,
-            "budget_unit": self.unit,
-            "used": dict(self.used),
-            "gap": _known(self.gap),
-            "proof": self.proof,
-            "verified": self.verified or None,
-            "plan": self.plan.to_dict() if self.plan else None,
-            "instead": {key: getattr(self.instead, key) for key in ("schedule", "split", "window_seconds", "gain")}
-            if self.instead
-            else None,
-            "payback": {
-                "core_hours": self.payback.core_hours,
-                "windows": {kind: _known(count) for kind, count in self.payback.windows.items()},
+        found: dict[str, Any] = plain(
+            {
+                "format": "precice-lb-recommendation",
+                "format_version": FORMAT_VERSION,
+                "total_ranks": self.total_ranks,
+                "split": self.split,
+                "parameters": self.parameters,
+                "window_seconds": self.window_seconds,
+                "interval": {"low": self.interval[0], "high": self.interval[1], "level": self.level},
+                "rank_intervals": {
+                    name: {"low": low, "high": high} for name, (low, high) in self.rank_intervals.items()
+                },
+                "own_seconds": self.compute_seconds,
+                "wait_seconds": self.waits,
+                "imbalance": self.imbalance,
+                "schedule": self.schedule,
+                "learner": self.learner,
+                "models": {name: _describe(model) for name, model in self.models.items()},
+                "alternatives": {
+                    name: {
+                        **{key: getattr(other, key) for key in ("split", "window_seconds", "gain", "probability")},
+                        "meant": other.meant or None,
+                    }
+                    for name, other in self.alternatives.items()
+                },
+                "warnings": self.warnings,
+                "critical": self.critical,
+                "budget_unit": self.unit,
+                "used": self.used,
+                "gap": self.gap,
+                "proof": self.proof,
+                "verified": self.verified or None,
+                "plan": self.plan.to_dict() if self.plan else None,
+                "instead": {key: getattr(self.instead, key) for key in ("schedule", "split", "window_seconds", "gain")}
+                if self.instead
+                else None,
+                "payback": self.payback,
+                "basis": self.basis,
+                "measured_splits": [each.to_dict() for each in self.comparisons],
+                "rejected_models": self.rejections,
+                "failed_splits": self.failed_splits,
+                "measurements": {
+                    **{key: getattr(self.measurements, key) for key in ("sources", "degrees_of_freedom", "iterations")},
+                    "samples": {name: self._samples(name) for name in self.measurements.samples},
+                },
             }
-            if self.payback
-            else None,
-            "basis": self.basis,
-            "measured_splits": [each.to_dict() for each in self.comparisons],
-            "rejected_models": [dataclasses.asdict(each) for each in self.rejections],
-            "failed_splits": [each.to_dict() for each in self.failed_splits],
-            "measurements": {
-                "sources": list(self.measurements.sources),
-                "degrees_of_freedom": {k: float(v) for k, v in self.measurements.degrees_of_freedom.items()},
-                "iterations": {k: float(v) for k, v in self.measurements.iterations.items()},
-                "samples": {name: self._samples(name) for name in self.measurements.samples},
-            },
-        }
+        )
+        return found
 
     def _samples(self, name: str) -> list[dict[str, Any]]:
-        rows = self.measurements.samples[name]
-        samples: list[dict[str, Any]] = [
-            {"ranks": int(ranks), "seconds": float(seconds), "standard_error": _known(float(error))}
-            for (ranks, seconds), error in zip(rows, self.measurements.errors(name), strict=True)
+        rows = zip(self.measurements.samples[name], self.measurements.errors(name), strict=True)
+        columns = self.measurements.parameters.get(name, {})
+        return [
+            {"ranks": int(ranks), "seconds": seconds, "standard_error": error}
+            | ({"parameters": {key: values[at] for key, values in columns.items()}} if columns else {})
+            for at, ((ranks, seconds), error) in enumerate(rows)
         ]
-        for column, values in self.measurements.parameters.get(name, {}).items():
-            for sample, value in zip(samples, values.tolist(), strict=True):
-                sample.setdefault("parameters", {})[column] = _known(value) if isinstance(value, float) else value
-        return samples
-
-
-def _known(value: float) -> float | None:
-    return float(value) if math.isfinite(value) else None
 
 
 def _describe(model: Any) -> dict[str, Any]:

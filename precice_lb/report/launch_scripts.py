@@ -10,12 +10,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from precice_lb.calibrate.commands import fill
 from precice_lb.calibrate.launchers import make_launcher
 from precice_lb.calibrate.launchers.local import MpiexecLauncher
 from precice_lb.calibrate.launchers.slurm import job_header, resource_options, step_tokens, total_nodes
-from precice_lb.calibrate.plan import LauncherOptions, RunPlan, file_name
-from precice_lb.calibrate.prepare import placeholders, task_of, tokens_of
+from precice_lb.calibrate.plan import LauncherOptions, RunPlan, fill
+from precice_lb.calibrate.prepare import placeholders, tasks_of, tokens_of
 from precice_lb.calibrate.schedulers import body, exports, here_document
 from precice_lb.calibrate.schedulers.slurm import UNSET_OPTIONS
 from precice_lb.exceptions import CalibrationError, DataError, PreciceLBError
@@ -43,7 +42,8 @@ def write_launch_scripts(study: Study, split: Mapping[str, int], directory: Path
         raise DataError(f"expected ranks for {', '.join(study.names)}, found them for {', '.join(split) or 'nobody'}")
     # The scripts change into the case, and name files that are here.
     folder = directory.expanduser().resolve() / _FOLDER
-    plan = _plan(study, split, folder)
+    variables = {"OMP_NUM_THREADS": "1"} | study.environment
+    plan = RunPlan(study.path.stem, folder, tasks_of(study, split, Path(), Path()), variables=variables)
     contents = {folder / "job.sbatch": _job(study, plan), **_shell(study, plan)}
     contents[folder / "split.json"] = json_text(
         {
@@ -62,16 +62,6 @@ def write_launch_scripts(study: Study, split: Mapping[str, int], directory: Path
     except OSError as error:
         raise DataError(f"{folder}: the launch scripts cannot be written: {error.strerror}") from error
     return [path for path in contents if path.suffix in {".sh", ".sbatch", ".json"}]
-
-
-def _plan(study: Study, split: Mapping[str, int], folder: Path) -> RunPlan:
-    tasks = []
-    for each in study.participants:
-        ranks = split[each.name]
-        log = Path(f"{file_name(each.name)}.log")
-        tasks.append(task_of(study, each, ranks, Path(each.directory), log, tokens_of(study, each, ranks)))
-    variables = {"OMP_NUM_THREADS": "1"} | study.environment
-    return RunPlan(study.path.stem, folder, tuple(tasks), variables=variables)
 
 
 def _shell(study: Study, plan: RunPlan) -> dict[Path, str]:

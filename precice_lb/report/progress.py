@@ -9,7 +9,6 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 from rich.text import Text
 
 from precice_lb.calibrate import Event
-from precice_lb.calibrate.campaign import CampaignStarted, RunFinished, RunStarted
 from precice_lb.report.text import visible
 
 __all__ = ["CampaignProgress"]
@@ -43,14 +42,14 @@ class CampaignProgress:
 
     def __call__(self, event: Event) -> None:
         """Show one event of the campaign."""
-        if self._progress is None or not isinstance(event, RunStarted):
+        if self._progress is None or event.kind != "run started":
             self._console.print(Text(visible(str(event)), overflow="ignore", no_wrap=True), soft_wrap=True)
         if self._progress is None:
             return
-        if isinstance(event, CampaignStarted):
-            self._task = self._progress.add_task("runs", total=event.total, completed=event.finished)
-        elif self._task is not None and isinstance(event, RunStarted):
+        if event.kind == "started":
+            self._task = self._progress.add_task("runs", total=event.total, completed=event.number)
+        elif self._task is not None and event.kind == "run started" and event.run is not None:
             split = " + ".join(str(count) for count in event.run.split.values())
             self._progress.update(self._task, description=f"run {event.number}: {split} ranks")
-        elif self._task is not None and isinstance(event, RunFinished):
+        elif self._task is not None and event.kind == "run finished":
             self._progress.update(self._task, completed=event.number, description=event.budget)

@@ -62,7 +62,7 @@ def judge(
     counts = np.arange(1, max(recommendation.total_ranks, *limits.highest.values()) + 1)
     times = {who: np.asarray(laws[who].seconds(counts), dtype=float) for who in recommendation.split}
     # Splits that failed are no demand of the machine's.
-    machine = None if limits.constraints is None else dataclasses.replace(limits.constraints, excluded=())
+    machine = dataclasses.replace(limits.constraints, excluded=())
     best = optimize_split(
         times, recommendation.total_ranks, schedule=schedule, minimum_ranks=minimum_ranks,
         maximum_ranks=maximum_ranks, constraints=machine,

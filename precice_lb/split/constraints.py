@@ -147,7 +147,7 @@ class Constraints:
                     if not 0 < amount < math.inf:
                         raise InfeasibleError(f"expected positive {key} for {name}, found {amount!r}")
 
-    def constraints(self, budget: int | None = None) -> tuple[int, Constraints | None]:
+    def constraints(self, budget: int | None = None) -> tuple[int, Constraints]:
         """Give the budget apart from the demands.
 
         Parameters
@@ -158,8 +158,8 @@ class Constraints:
         Returns
         -------
         budget : int
-        constraints : Constraints or None
-            With the unit of the budget; None for ranks without further demands.
+        constraints : Constraints
+            With the unit of the budget.
 
         Raises
         ------
@@ -180,7 +180,7 @@ class Constraints:
         found = replace(self, unit=unit, cores=None, nodes=None)
         if unit == "ranks" and found.threads != 1:
             raise InfeasibleError("expected a budget in cores or nodes beside threads per rank, found one in ranks")
-        return number, None if found == Constraints() else found
+        return number, found
 
     def overhead(self, name: str) -> float:
         """By what share a participant's compute seconds rise because it shares its cores: 0.05 is 5 %.

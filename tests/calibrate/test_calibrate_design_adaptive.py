@@ -282,3 +282,10 @@ def test_bad_input_is_refused() -> None:
 def test_the_package_offers_it() -> None:
     assert precice_lb.CalibrationDesign is CalibrationDesign
     assert "CalibrationDesign" in dir(precice_lb)
+
+
+def test_one_participant_may_need_most_of_the_budget() -> None:
+    split = CalibrationDesign(("A", "B", "C"), 100, minimum_ranks={"A": 70}).ask()
+    assert split is not None
+    assert split["A"] >= 70
+    assert sum(split.values()) == 100

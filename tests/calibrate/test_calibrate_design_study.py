@@ -12,7 +12,7 @@ from store_helpers import row, write_store
 from precice_lb.calibrate import CampaignResult, Study, read_study
 from precice_lb.calibrate.design import Proposal, doubling_splits, grid_splits
 from precice_lb.calibrate.design_study import AdaptiveDesign, design_of
-from precice_lb.calibrate.result import measured_runs
+from precice_lb.calibrate.result import measured_runs, measurements_of
 from precice_lb.calibrate.state import CampaignState, RunRecord
 from precice_lb.emulation import CostLaw
 from precice_lb.exceptions import StudyError
@@ -149,9 +149,9 @@ def test_runs_made_before_count_as_measurements(tmp_path: Path) -> None:
 def test_warmup_is_found_in_each_run(tmp_path: Path) -> None:
     write_run(tmp_path / "a", {"Left": 2, "Right": 2}, 1, warmup=5)
     write_run(tmp_path / "b", {"Left": 4, "Right": 4}, 2)
-    measured = measured_runs([tmp_path / "a", tmp_path / "b"])
-    for run, ranks in zip(measured.runs, (2, 4), strict=True):
-        for name, rows in run.samples.items():
+    runs, _ = measured_runs([tmp_path / "a", tmp_path / "b"])
+    for run, ranks in zip(runs, (2, 4), strict=True):
+        for name, rows in measurements_of([run]).samples.items():
             assert rows[0, 1] == pytest.approx(float(LAWS[name].seconds(ranks)), rel=0.02)
 
 

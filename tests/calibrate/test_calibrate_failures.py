@@ -11,7 +11,6 @@ import pytest
 from calibrate_helpers import SOLVER, write_case, write_study
 
 from precice_lb.calibrate import CalibrationDesign, Event, load_campaign, read_study, run_campaign
-from precice_lb.calibrate.campaign import RunFinished
 from precice_lb.calibrate.evidence import failed_splits
 from precice_lb.calibrate.state import RunRecord
 from precice_lb.cli import main
@@ -165,14 +164,14 @@ def test_a_failure_is_told_with_the_lines_that_say_why(tmp_path: Path) -> None:
     record = result.runs[1]
     assert (record.reasons, record.blamed) == (["Right: --> FOAM FATAL ERROR: no decomposition"], ["Right"])
     assert [each.ranks for each in result.failed_splits] == [{"Right": 2}]
-    told = [str(event) for event in events if isinstance(event, RunFinished)]
+    told = [str(event) for event in events if event.kind == "run finished"]
     assert told[1].endswith("Right ended with exit code 1 | Right: --> FOAM FATAL ERROR: no decomposition")
     # Also of a campaign that was made before its study's settings were kept.
     state = tmp_path / "campaign" / "campaign.json"
     state.write_text(json.dumps({**json.loads(state.read_text()), "settings": None}))
     campaign = load_campaign(tmp_path / "campaign")
     assert campaign is not None
-    assert (campaign[0].failed_splits, campaign[1]) == (result.failed_splits, None)
+    assert (campaign.failed_splits, campaign.settings) == (result.failed_splits, None)
 
 
 @pytest.mark.mpi

@@ -11,8 +11,8 @@ import pytest
 
 from precice_lb.calibrate import RunPlan, Task
 from precice_lb.calibrate.launchers import make_launcher
-from precice_lb.calibrate.launchers.local import MpiexecLauncher
-from precice_lb.calibrate.launchers.resources import (
+from precice_lb.calibrate.launchers.local import (
+    MpiexecLauncher,
     MPIFamily,
     MPILibrary,
     available_cores,

@@ -15,8 +15,8 @@ from calibrate_helpers import SOLVER, write_case, write_study
 from rich.console import Console
 
 from precice_lb.calibrate import Event, read_study, run_campaign
-from precice_lb.calibrate.campaign import CampaignStarted, RunFinished, RunStarted
-from precice_lb.calibrate.prepare import copy_case
+from precice_lb.calibrate.campaign import campaign_started, run_finished, run_started
+from precice_lb.calibrate.prepare import copy_tree
 from precice_lb.calibrate.state import RunRecord
 from precice_lb.exceptions import CalibrationError, StudyError
 from precice_lb.report.progress import CampaignProgress
@@ -145,7 +145,7 @@ def test_a_read_only_case_can_be_worked_in(tmp_path: Path) -> None:
     (tmp_path / "case" / "inside").mkdir(parents=True)
     (tmp_path / "case" / "inside" / "file").write_text("x")
     (tmp_path / "case" / "inside").chmod(0o555)
-    copy_case(tmp_path / "case", tmp_path / "copy", tmp_path / "campaign")
+    copy_tree(tmp_path / "case", tmp_path / "copy", without=tmp_path / "campaign")
     assert os.stat(tmp_path / "copy" / "inside").st_mode & 0o700 == 0o700
     (tmp_path / "case" / "inside").chmod(0o755)
 
@@ -166,7 +166,7 @@ def test_a_run_that_fails_is_tried_again_as_often_as_the_study_says(tmp_path: Pa
     result = run_campaign(read_study(path), tmp_path / "campaign", report=events.append)
     assert [run.outcome for run in result.runs] == ["failed", "failed", "finished"]
     assert result.runs[0].log_tail == ["Left: Left says hello", "Left: no licence"]
-    started = [event.run.reason for event in events if isinstance(event, RunStarted)]
+    started = [event.run.reason for event in events if event.kind == "run started"]
     assert started == ["split of the study, 1 of 1", "retry 1 of 2", "retry 2 of 2"]
     log = (tmp_path / "campaign" / "campaign.log").read_text().splitlines()
     assert [line.split(" ", 1)[1] for line in log] == [str(event) for event in events]
@@ -220,7 +220,7 @@ def test_a_finished_run_says_what_is_used_of_the_campaign_s_limits(tmp_path: Pat
     path = write_study(tmp_path, runs="splits = [{Left=1, Right=1}, {Left=2, Right=1}]\nminutes = 60\ncore_hours = 2")
     events: list[Event] = []
     run_campaign(read_study(path), tmp_path / "campaign", report=events.append)
-    finished = [event.budget for event in events if isinstance(event, RunFinished)]
+    finished = [event.budget for event in events if event.kind == "run finished"]
     assert re.fullmatch(r"1 left, [\d.e-]+ of 60 minutes used, [\d.e-]+ of 2 core-hours used", finished[0])
     assert finished[1].startswith("0 left, ")
 
@@ -228,11 +228,11 @@ def test_a_finished_run_says_what_is_used_of_the_campaign_s_limits(tmp_path: Pat
 def test_the_bar_of_a_terminal_says_what_runs_and_what_is_used(tmp_path: Path) -> None:
     screen = io.StringIO()
     with CampaignProgress(Console(file=screen, force_terminal=True, width=100)) as progress:
-        progress(CampaignStarted(tmp_path, 2, 0, 0))
+        progress(campaign_started(tmp_path, 2, 0, 0))
         run = RunRecord(1, "001", {"A": 3, "B": 1}, "runs/001", "", "", "first,")
-        progress(RunStarted(1, 2, run))
+        progress(run_started(1, 2, run))
         run.outcome, run.seconds = "finished", 1.0
-        progress(RunFinished(1, 2, run, "1 left, 2 of 9 minutes used"))
+        progress(run_finished(1, 2, run, "1 left, 2 of 9 minutes used"))
     text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", screen.getvalue())
     assert "calibration in" in text
     assert "run 1 of 2: finished after 1.0 s (1 left, 2 of 9 minutes used)" in text

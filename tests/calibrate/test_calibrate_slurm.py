@@ -19,7 +19,6 @@ from conftest import FULL_COUNTS
 from slurm_helpers import ask, running_slurm, wait_until
 
 from precice_lb.calibrate import CampaignResult, Event, read_study, run_campaign
-from precice_lb.calibrate.campaign import RunResumed
 from precice_lb.calibrate.state import CampaignState
 from precice_lb.dataset import load_measurements
 from precice_lb.exceptions import CalibrationError
@@ -105,6 +104,7 @@ network = "lo"
 windows = 4
 warmup_windows = 1
 time_limit_seconds = 120
+retries = 1
 splits = [{{Inner=2, Outer=1}}, {{Inner=1, Outer=2}}]
 directory = "campaign"
 
@@ -135,11 +135,15 @@ command = "python -m precice_lb run outer.py --load emulated"
 
 
 def check_pulse(directory: Path) -> None:
-    """Both runs of the campaign ended well, at the first go, with the ranks they should have."""
+    """Both splits of the campaign were measured, with the ranks they should have.
+
+    On a busy machine Slurm's own PMI server now and then ends a job ("invalid client request"), which is tried again.
+    """
     state = CampaignState.load(directory)
     assert state is not None
-    assert [run.outcome for run in state.runs] == ["finished", "finished"], [run.error for run in state.runs]
-    measured = load_measurements([directory / run.directory / "stores" for run in state.runs], complete=enrich)
+    finished = [run for run in state.runs if run.outcome == "finished"]
+    assert [tuple(run.split.values()) for run in finished] == [(2, 1), (1, 2)], [run.error for run in state.runs]
+    measured = load_measurements([directory / run.directory / "stores" for run in finished], complete=enrich)
     for name in ("Inner", "Outer"):
         np.testing.assert_array_equal(np.sort(measured.samples[name][:, 0]), [1, 2])
 
@@ -323,7 +327,7 @@ def test_what_a_killed_campaign_submitted_is_used_by_the_next(tmp_path: Path, al
     result = run_campaign(read_study(path), directory, report=events.append)
     if allocation == "run":
         assert [record.outcome for record in result.runs] == ["finished"]
-        assert isinstance(events[0], RunResumed)
+        assert events[0].kind == "resumed"
         said = f"waiting for job {result.runs[0].job} of the interrupted campaign: Left 2, Right 1 ranks"
         assert str(events[0]) == said
     else:

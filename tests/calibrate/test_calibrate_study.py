@@ -10,7 +10,7 @@ import pytest
 from calibrate_helpers import write_case, write_study
 
 from precice_lb.calibrate import read_study
-from precice_lb.calibrate.commands import command_tokens
+from precice_lb.calibrate.plan import command_tokens
 from precice_lb.calibrate.state import CampaignState
 from precice_lb.exceptions import StudyError
 from precice_lb.split import Constraints, SharedCores
@@ -53,7 +53,7 @@ def test_a_machine_has_the_words_of_recommend_split(tmp_path: Path) -> None:
     """
     study = read_study(write_study(tmp_path, extra=machine))
     shared = [SharedCores((("Left",), ("Right",)), 0.05)]
-    nodes, constraints = study.constraints()
+    nodes, constraints = study.settings().constraints()
     assert (nodes, constraints) == (
         2,
         Constraints(

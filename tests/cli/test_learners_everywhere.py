@@ -17,7 +17,7 @@ from store_helpers import START, row, write_store
 
 import precice_lb.calibrate
 from precice_lb.calibrate import read_study
-from precice_lb.calibrate.state import CampaignState
+from precice_lb.calibrate.state import CampaignState, Settings
 from precice_lb.cli import main
 from precice_lb.cli.flow import run_and_recommend
 from precice_lb.dataset import CoupledRun, load_runs, measurements_from_runs
@@ -179,7 +179,7 @@ def test_report_has_every_section(learner: str, count: int, tmp_path: Path, caps
     assert judged == (learner not in ("bayes", "shape", "gaussian-process", "interpolation"))
 
 
-def campaign_result(directory: Path, runs: list[CoupledRun]) -> types.SimpleNamespace:
+def campaign_result(directory: Path, runs: list[CoupledRun], settings: Settings) -> types.SimpleNamespace:
     """What a campaign leaves, of runs made before."""
     return types.SimpleNamespace(
         directory=directory,
@@ -187,6 +187,7 @@ def campaign_result(directory: Path, runs: list[CoupledRun]) -> types.SimpleName
         existing=(),
         failed_splits=(),
         require_runs=lambda study: None,
+        settings=settings,
     )
 
 
@@ -196,9 +197,10 @@ def test_calibrate_decides_and_reports(
     learner: str, campaign: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     runs = load_runs([campaign / "stores"])
-    result = campaign_result(tmp_path, runs)
+    study = read_study(campaign / "study.toml")
+    result = campaign_result(tmp_path, runs, study.settings(learner))
     monkeypatch.setattr(precice_lb.calibrate, "run_campaign", lambda *_, **__: result)
-    run_and_recommend(read_study(campaign / "study.toml"), None, learner=learner)
+    run_and_recommend(study, None, learner=learner)
     out, err = capsys.readouterr()
     assert "warning" not in err
     assert f"report: {tmp_path / 'report' / 'report.html'}" in out
@@ -297,7 +299,8 @@ def test_calibrate_has_written_its_result_before_it_draws(
     campaign: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     runs = load_runs([campaign / "stores"])
-    result = campaign_result(tmp_path, runs)
+    study = read_study(campaign / "study.toml")
+    result = campaign_result(tmp_path, runs, study.settings())
     monkeypatch.setattr(precice_lb.calibrate, "run_campaign", lambda *_, **__: result)
 
     def killed(*_: object, **__: object) -> None:
@@ -307,7 +310,7 @@ def test_calibrate_has_written_its_result_before_it_draws(
     for what in ("recommendation.recommendation_blocks", "page.build_page"):
         monkeypatch.setattr(f"precice_lb.report.{what}", killed)
     monkeypatch.setitem(CHARTS, "scaling", killed)
-    run_and_recommend(read_study(campaign / "study.toml"), None)
+    run_and_recommend(study, None)
     assert capsys.readouterr().err.count("could not be made: MemoryError") == 3
     assert (tmp_path / "launch" / "split.json").is_file()
 

@@ -115,7 +115,7 @@ def test_demands_that_cannot_be_met_are_one_error(words: dict[str, Any], message
 
 
 def test_words_become_constraints() -> None:
-    assert Machine().constraints(64) == (64, None)
+    assert Machine().constraints(64) == (64, Constraints())
     earlier = Constraints(multiples=4, allowed={"Fluid": [8]})
     assert Machine(multiple=4, allow={"Fluid": [8]}).constraints(64) == (64, earlier)
     assert earlier.constraints(64) == (64, earlier)
@@ -386,7 +386,7 @@ def test_options_reach_the_machine() -> None:
     assert constraints is not None
     assert constraints.allow == {"Inner": [8, 16], "Outer": [4, 2]}
     assert constraints.shared == [SharedCores([["Inner"], ["Outer"]], 0.05)]
-    assert machine_constraints(24, Machine(), names) == (24, None)
+    assert machine_constraints(24, Machine(), names) == (24, Constraints())
     with pytest.raises(DataError, match="--shared"):
         machine_constraints(24, Machine(shared=["Inner/Out"]), names)
     with pytest.raises(PreciceLBError, match="found ranks and nodes"):

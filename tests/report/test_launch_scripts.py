@@ -13,7 +13,7 @@ import pytest
 from calibrate_helpers import write_case, write_study
 
 from precice_lb.calibrate import read_study
-from precice_lb.calibrate.launchers.resources import available_cores
+from precice_lb.calibrate.launchers.local import available_cores
 from precice_lb.cli import main
 from precice_lb.exceptions import DataError
 from precice_lb.report.launch_scripts import write_launch_scripts

@@ -1,32 +1,42 @@
-"""``mpiexec`` on this machine or on a list of hosts."""
+"""``mpiexec`` on this machine or on a list of hosts: the MPI launchers there are, cores, and host files."""
 
 from __future__ import annotations
 
 import os
+import re
 import shutil
+import subprocess
+import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+from functools import lru_cache
 from pathlib import Path
 
 from precice_lb.calibrate.launchers import Launcher
-from precice_lb.calibrate.launchers.resources import (
-    MPIFamily,
-    available_cores,
-    core_list,
-    disjoint_cores,
-    disjoint_hosts,
-    find_mpiexec,
-    mpi_library,
-    read_hosts,
-    require_cores,
-)
 from precice_lb.calibrate.plan import LauncherOptions, RunPlan, Task, file_name
 from precice_lb.exceptions import CalibrationError
 from precice_lb.plural import plural
 
-__all__ = ["MpiexecLauncher"]
+__all__ = [
+    "MPIFamily",
+    "MPILibrary",
+    "MpiexecLauncher",
+    "available_cores",
+    "disjoint_cores",
+    "disjoint_hosts",
+    "find_mpiexec",
+    "mpi_library",
+    "read_hosts",
+    "require_cores",
+]
 
 # By these a launcher takes the nodes of an allocation, all from the first one on, for each participant anew.
 _BATCH_PREFIXES = ("SLURM_", "SLURMD_", "PBS_", "LSB_", "COBALT_")
+_TOPOLOGY = Path("/sys/devices/system/cpu")
+_HOST = re.compile(
+    r"^(?P<name>[^\s:#]+)(?::(?P<count>\d+)|\s+slots\s*=\s*(?P<slots>\d+)(?:\s+max[-_]slots\s*=\s*\d+)?)?$"
+)
 
 
 class MpiexecLauncher(Launcher):
@@ -119,18 +129,19 @@ class MpiexecLauncher(Launcher):
 
     def _on_cores(self, plan: RunPlan, task: Task) -> tuple[list[str], list[str]]:
         """Return what comes before mpiexec, and its options, so that the ranks get cores of their own."""
-        cores = disjoint_cores(plan.tasks, self.cores)[task.participant]
+        # As ``taskset -c`` reads them: 0,2,3.
+        cores = ",".join(map(str, disjoint_cores(plan.tasks, self.cores)[task.participant]))
         family = self.library.family
         if family is MPIFamily.HYDRA:
-            return [], ["-bind-to", f"user:{core_list(cores)}"]
+            return [], ["-bind-to", f"user:{cores}"]
         if family is MPIFamily.INTEL:
-            return [], ["-genv", "I_MPI_PIN_PROCESSOR_LIST", core_list(cores)]
+            return [], ["-genv", "I_MPI_PIN_PROCESSOR_LIST", cores]
         if self._rankfiles(plan.tasks):
             file = str(_file(plan, task.participant, "ranks"))
             return [], ["--mca", "rmaps_rank_file_physical", "1", "--rankfile", file]
         options = ["--bind-to", "none"] if family is MPIFamily.OPEN_MPI else []
         taskset = shutil.which("taskset")
-        return ([] if taskset is None else [taskset, "-c", core_list(cores)]), options
+        return ([] if taskset is None else [taskset, "-c", cores]), options
 
     def _on_hosts(self, plan: RunPlan, task: Task) -> list[str]:
         file = str(_file(plan, task.participant, "hosts"))
@@ -145,3 +156,157 @@ class MpiexecLauncher(Launcher):
 
 def _file(plan: RunPlan, participant: str, kind: str) -> Path:
     return plan.directory / f"{file_name(participant)}.{kind}"
+
+
+class MPIFamily(Enum):
+    """The families of ``mpiexec`` whose command lines differ."""
+
+    HYDRA = "MPICH/Hydra"
+    INTEL = "Intel MPI"
+    OPEN_MPI = "Open MPI"
+    OTHER = "another MPI"
+
+
+@dataclass(frozen=True)
+class MPILibrary:
+    """Family and major version (0 where it does not say) of an ``mpiexec``."""
+
+    family: MPIFamily
+    major: int
+
+
+def find_mpiexec(program: str | None = None) -> str:
+    """Return the path of ``mpiexec``: ``program``, else the one beside this Python, else the one on the path.
+
+    The one beside the interpreter comes first because it belongs to the environment's mpi4py.
+    """
+    if program is not None:
+        if found := shutil.which(os.path.expanduser(program)):
+            return _below_a_prefix(found)
+        raise CalibrationError(
+            f"launcher.program: expected an MPI launcher, but {program!r} is not an executable program"
+        )
+    beside = Path(sys.executable).parent / "mpiexec"
+    found = str(beside) if os.access(beside, os.X_OK) else shutil.which("mpiexec")
+    if found is None:
+        raise CalibrationError(
+            f"no mpiexec beside {sys.executable} or on the path: install one with `pip install mpich` "
+            "(or the extra `mpich` of this package), or use the machine's own MPI"
+        )
+    return _below_a_prefix(found)
+
+
+def _below_a_prefix(program: str) -> str:
+    """Name a program of /bin by the directory that this links to; links of its own say what it is called as."""
+    # Open MPI takes the directory above its own for its installation and refuses the root directory.
+    directory, name = os.path.split(program)
+    return os.path.join(os.path.realpath(directory), name) if os.path.dirname(directory) == "/" else program
+
+
+@lru_cache(maxsize=8)
+def mpi_library(program: str) -> MPILibrary:
+    """Tell from ``mpiexec --version`` which family a launcher belongs to."""
+    try:
+        done = subprocess.run(
+            [program, "--version"], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=30, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise CalibrationError(f"{program} --version does not work: {error}") from error
+    text = done.stdout + done.stderr
+    number = re.search(r"(\d+)\.\d+", text)
+    major = int(number[1]) if number else 0
+    if any(mark in text for mark in ("Open MPI", "OpenRTE", "PRRTE")):
+        return MPILibrary(MPIFamily.OPEN_MPI, major)
+    if "Intel(R) MPI" in text:
+        return MPILibrary(MPIFamily.INTEL, major)
+    if "HYDRA" in text.upper():
+        return MPILibrary(MPIFamily.HYDRA, major)
+    if done.returncode != 0:
+        last = (text.strip().splitlines() or ["no output"])[-1]
+        raise CalibrationError(f"{program} --version failed with exit code {done.returncode}: {last}")
+    return MPILibrary(MPIFamily.OTHER, major)
+
+
+def available_cores(topology: Path = _TOPOLOGY, allowed: Sequence[int] | None = None) -> tuple[int, ...]:
+    """Return the processors, one per physical core, that this process may run on, sorted by package and core.
+
+    Hardware threads of one core share its units: a rank on the second one would slow down the first.
+    """
+    processors = sorted(os.sched_getaffinity(0) if allowed is None else allowed)
+    cores: dict[tuple[int, int], int] = {}
+    for processor in processors:
+        place = topology / f"cpu{processor}" / "topology"
+        try:
+            key = tuple(int((place / name).read_text()) for name in ("physical_package_id", "core_id"))
+        except (OSError, ValueError):
+            key = (0, -1 - processor)  # not described: taken for a core of its own
+        cores.setdefault((key[0], key[1]), processor)
+    return tuple(processor for _, processor in sorted(cores.items(), key=lambda item: (item[0][0], item[1])))
+
+
+def require_cores(ranks: int, cores: int) -> None:
+    """Refuse more ranks than cores."""
+    if ranks > cores:
+        raise CalibrationError(
+            f"{plural(ranks, 'rank')} on {plural(cores, 'core')}: ranks that share a core measure each other; lower "
+            "budget.ranks, calibrate on a larger machine, or set launcher.oversubscribe = true where the load is "
+            "emulated"
+        )
+
+
+def disjoint_cores(tasks: Sequence[Task], cores: Sequence[int]) -> dict[str, tuple[int, ...]]:
+    """Give every participant as many cores as it has ranks, one after the other."""
+    require_cores(sum(task.ranks for task in tasks), len(cores))
+    given: dict[str, tuple[int, ...]] = {}
+    begin = 0
+    for task in tasks:
+        given[task.participant] = tuple(cores[begin : begin + task.ranks])
+        begin += task.ranks
+    return given
+
+
+def read_hosts(path: Path) -> tuple[tuple[str, int], ...]:
+    """Read ``name:4`` (MPICH) and ``name slots=4`` (Open MPI) lines; a name alone has one slot."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, ValueError) as error:
+        raise CalibrationError(f"launcher.hostfile: {path} cannot be read: {error}") from error
+    hosts = []
+    for number, line in enumerate(text.splitlines(), start=1):
+        if not (content := line.partition("#")[0].strip()):
+            continue
+        match = _HOST.match(content)
+        if match is None:
+            raise CalibrationError(
+                f"launcher.hostfile: {path}, line {number}: expected 'name', 'name:4' or 'name slots=4', "
+                f"found {content!r}"
+            )
+        hosts.append((match["name"], int(match["count"] or match["slots"] or 1)))
+    if not hosts:
+        raise CalibrationError(f"launcher.hostfile: {path} names no host")
+    return tuple(hosts)
+
+
+def disjoint_hosts(tasks: Sequence[Task], hosts: Sequence[tuple[str, int]]) -> dict[str, list[tuple[str, int]]]:
+    """Give every participant hosts of its own, in the file's order: (host, ranks on it).
+
+    A host takes as many ranks as it has slots, or ``ranks_per_node`` if those are fewer.
+    """
+    rest = list(hosts)
+    given: dict[str, list[tuple[str, int]]] = {}
+    for task in tasks:
+        limit = task.ranks_per_node
+        left = task.ranks
+        mine: list[tuple[str, int]] = []
+        while left > 0:
+            if not rest:
+                raise CalibrationError(
+                    f"the {len(hosts)} hosts of launcher.hostfile are too few: {task.participant} lacks {left} of its "
+                    f"{plural(task.ranks, 'rank')}, since every participant gets hosts of its own"
+                )
+            name, slots = rest.pop(0)
+            count = min(left, slots if limit is None else min(slots, limit))
+            mine.append((name, count))
+            left -= count
+        given[task.participant] = mine
+    return given

@@ -52,16 +52,13 @@ def resource_options(tasks: Sequence[Task], options: LauncherOptions) -> list[li
 def _placed(tasks: Sequence[Task], own: Sequence[str]) -> list[str]:
     if any(_PLACEMENT.match(option) for option in own):
         return list(own)
-    nodes = [task.nodes for task in tasks]
-    if None in nodes:
-        return [*own, f"--ntasks={sum(task.ranks for task in tasks)}", "--cpus-per-task=1"]
     per_node = max(task.ranks_on_node for task in tasks)
-    return [
-        *own,
-        f"--nodes={sum(count or 0 for count in nodes)}",
-        f"--ntasks-per-node={per_node}",
-        "--cpus-per-task=1",
-    ]
+    return [*own, *_size(sum(task.ranks for task in tasks), total_nodes(tasks), per_node)]
+
+
+def _size(ranks: int, nodes: int | None, per_node: int) -> list[str]:
+    placed = [f"--ntasks={ranks}"] if nodes is None else [f"--nodes={nodes}", f"--ntasks-per-node={per_node}"]
+    return [*placed, "--cpus-per-task=1"]
 
 
 def job_header(components: Sequence[Sequence[str]], common: Sequence[str]) -> str:
@@ -184,13 +181,11 @@ class SlurmLauncher(Launcher):
 
 def _largest_size(largest: Sequence[Task], ranks: int) -> list[str]:
     """Return the size of an allocation in which every split of ``ranks`` ranks finds its place."""
-    per_node = [task.ranks_per_node for task in largest]
-    if None in per_node:
-        return [f"--ntasks={ranks}", "--cpus-per-task=1"]
-    # Every participant but one may leave a node partly empty.
-    nodes = -(-ranks // min(count or 1 for count in per_node)) + len(largest) - 1
-    nodes = min(nodes, sum(task.nodes or 0 for task in largest))
-    return [f"--nodes={nodes}", f"--ntasks-per-node={max(count or 1 for count in per_node)}", "--cpus-per-task=1"]
+    per_node, nodes = [task.ranks_per_node or 1 for task in largest], total_nodes(largest)
+    if nodes is not None:
+        # Every participant but one may leave a node partly empty.
+        nodes = min(-(-ranks // min(per_node)) + len(largest) - 1, nodes)
+    return _size(ranks, nodes, max(per_node))
 
 
 def is_heterogeneous(tasks: Sequence[Task]) -> bool:

@@ -9,9 +9,16 @@ import subprocess
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from precice_lb.calibrate.commands import check_placeholders, fill, split_command
 from precice_lb.calibrate.launchers import Launcher
-from precice_lb.calibrate.plan import LauncherOptions, RunPlan, Task, file_name
+from precice_lb.calibrate.plan import (
+    LauncherOptions,
+    RunPlan,
+    Task,
+    check_placeholders,
+    file_name,
+    fill,
+    split_command,
+)
 from precice_lb.calibrate.processes import start_process, stop_processes
 from precice_lb.calibrate.schedulers import JOB_LOG, Scheduler, job_lines
 from precice_lb.exceptions import CalibrationError, StudyError

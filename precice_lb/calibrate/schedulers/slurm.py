@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import time
@@ -22,23 +23,9 @@ __all__ = [
     "without_slurm_options",
 ]
 
-_LIVE_STATES = frozenset(
-    [
-        "PENDING",
-        "CONFIGURING",
-        "RUNNING",
-        "COMPLETING",
-        "SUSPENDED",
-        "STOPPED",
-        "SIGNALING",
-        "STAGE_OUT",
-        "RESIZING",
-        "REQUEUED",
-        "REQUEUE_FED",
-        "REQUEUE_HOLD",
-        "RESV_DEL_HOLD",
-        "SPECIAL_EXIT",
-    ]
+_LIVE_STATES = (
+    "PENDING CONFIGURING RUNNING COMPLETING SUSPENDED STOPPED SIGNALING STAGE_OUT RESIZING REQUEUED REQUEUE_FED "
+    "REQUEUE_HOLD RESV_DEL_HOLD SPECIAL_EXIT"
 )
 
 # srun takes these for options of its own, although they say how the job's script was placed.
@@ -51,19 +38,10 @@ UNSET_OPTIONS = f"unset {_OPTION_VARIABLES}\n"
 """The line of a job script without which its steps would inherit the options of the script."""
 
 # What sbatch says where it is worth trying again: limits that others' jobs fill, and a controller that is away.
-_TEMPORARY = (
-    "temporarily",
-    "job limit",
-    "submit limit",
-    "MaxSubmit",
-    "MaxJob",
-    "queue full",
-    "Unable to contact",
-    "Connection refused",
-    "timed out",
-    "inactive",
-    "down",
-    "try again",
+_TEMPORARY = re.compile(
+    "temporarily|job limit|submit limit|MaxSubmit|MaxJob|queue full|Unable to contact|Connection refused|timed out"
+    "|inactive|down|try again",
+    re.IGNORECASE,
 )
 
 _COMMAND_SECONDS = 180.0
@@ -112,7 +90,7 @@ def _ask(tokens: Sequence[str], environment: Mapping[str, str] | None = None) ->
 class SlurmScheduler(Scheduler):
     """``sbatch``, ``squeue`` and ``scancel``; a refusal that may pass is tried again for ``retry_seconds``."""
 
-    live = _LIVE_STATES
+    live = frozenset(_LIVE_STATES.split())
 
     def __init__(self, retry_seconds: float = 3600.0) -> None:
         self._retry_seconds = retry_seconds
@@ -143,7 +121,7 @@ class SlurmScheduler(Scheduler):
             if done.returncode == 0:
                 return done.stdout
             words = " ".join((done.stderr.strip() or done.stdout.strip() or f"exit code {done.returncode}").split())
-            if not any(mark.lower() in words.lower() for mark in _TEMPORARY):
+            if not _TEMPORARY.search(words):
                 raise CalibrationError(f"Slurm refuses the job: {words}")
             if time.monotonic() + pause > end:
                 raise CalibrationError(f"Slurm still refuses the job after {self._retry_seconds:g} s: {words}")

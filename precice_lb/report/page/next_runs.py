@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precice_lb.calibrate.decision import NOISE, Beliefs, Curves
-from precice_lb.recommend.gate import learner_name
+from precice_lb.recommend.case import learner_name
 from precice_lb.recommend.limits import rank_bounds
 from precice_lb.recommend.posterior import curves_within_interval
 from precice_lb.split import optimize_split
@@ -88,7 +88,7 @@ def next_runs(recommendation: Recommendation, target_regret: float = TARGET_REGR
     noise = {who: _noise(recommendation, who) for who in names}
     chosen = np.array([[recommendation.split[who] for who in names]], dtype=np.int64)
     total = int(chosen.sum())
-    if constraints is not None:
+    if not limits.is_free:
         possible = np.unique(np.vstack([chosen, _possible(curves, limits, constraints, schedule)]), axis=0)
         lowest, highest = _columns(names, possible.min(axis=0)), _columns(names, possible.max(axis=0))
         beliefs = Beliefs(curves, noise, schedule, int(possible.sum(axis=1).max()), lowest, highest, seed, possible)
