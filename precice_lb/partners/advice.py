@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 
 import numpy as np
@@ -9,7 +10,7 @@ import numpy as np
 from precice_lb.partners.analysis import LinkPartners
 from precice_lb.partners.level1 import overlapping_pairs, scaled_boxes
 from precice_lb.partners.meshes import PartitionedMesh
-from precice_lb.partners.partition import bisection
+from precice_lb.partners.partition import repartition
 from precice_lb.partners.placement import Placement
 from precice_lb.plural import plural
 
@@ -27,9 +28,7 @@ def advise(
 ) -> tuple[str, ...]:
     """Say what to change, in sentences; none where there is nothing."""
     advice: list[str] = []
-    received: dict[str, int] = {}
-    for found in links:
-        received[found.link.mesh] = received.get(found.link.mesh, 0) + 1
+    received = Counter(found.link.mesh for found in links)
     for found in links:
         advice += _refusals(found, meshes)
         advice += _scheme(found, received[found.link.mesh])
@@ -72,14 +71,14 @@ def _scheme(found: LinkPartners, receivers: int) -> list[str]:
     link = found.link
     one, two = found.cost[False], found.cost[True]
     seconds = f"about {two.seconds:.2g} s instead of {one.seconds:.2g} s by the stated model"
-    if link.two_level and not found.parallel:
-        return [f"{link.title}: switch two-level initialisation off: preCICE refuses it with a serial participant"]
-    if link.two_level and receivers > 1:
-        return [
-            f"{link.title}: switch two-level initialisation off: preCICE refuses it for a mesh with several receivers"
-        ]
-    if not found.parallel or receivers > 1:
-        return []
+    refused = "for a mesh with several receivers" if receivers > 1 else ""
+    refused = refused if found.parallel else "with a serial participant"
+    if refused:
+        return (
+            [f"{link.title}: switch two-level initialisation off: preCICE refuses it {refused}"]
+            if link.two_level
+            else []
+        )
     many = max(found.ranks) >= _MANY_RANKS
     if not link.two_level and many and two.seconds < one.seconds:
         return [f"{link.title}: switch two-level initialisation on; it pays from thousands of ranks ({seconds})"]
@@ -117,17 +116,8 @@ def _partition(found: LinkPartners, meshes: Mapping[str, PartitionedMesh]) -> li
     names = [mapping.local for mapping in link.mappings if mapping.local is not None]
     if len(names) != 1 or link.api_access or any(meshes[n].coordinates is None for n in (link.mesh, names[0])):
         return []
-    boxes = []
-    for name in (link.mesh, names[0]):
-        mesh = meshes[name]
-        used = max(int((mesh.counts > 0).sum()), 1)
-        points = mesh.points("to partition it")
-        order = bisection(points, used)
-        sort = np.argsort(order, kind="stable")
-        starts = np.searchsorted(order[sort], np.arange(used))
-        starts = starts[starts < len(points)]
-        low, high = (f.reduceat(points[sort], starts) for f in (np.minimum, np.maximum))
-        boxes.append(np.stack([low, high], axis=2))
+    compact = [repartition(meshes[name], meshes[name].ranks, "bisection") for name in (link.mesh, names[0])]
+    boxes = [mesh.boxes[mesh.counts > 0] for mesh in compact]
     pairs = len(overlapping_pairs(boxes[0], scaled_boxes(boxes[1], link.safety_factor)))
     filled = [~np.isnan(each[:, 0, 0]) for each in (found.provider_boxes, found.receiver_boxes)]
     now = int((filled[0][found.level_1[:, 0]] & filled[1][found.level_1[:, 1]]).sum())

@@ -11,12 +11,45 @@ from numpy.typing import NDArray
 from scipy.spatial import cKDTree
 
 from precice_lb.exceptions import DataError
-from precice_lb.partners.curves import hilbert_order
 from precice_lb.partners.meshes import PartitionedMesh, make_mesh
 
-__all__ = ["STYLES", "bisection", "hilbert", "likeness", "read_partition", "refined", "repartition", "strips"]
+__all__ = ["STYLES", "hilbert_order", "likeness", "read_partition", "refined", "repartition"]
 
 _NEIGHBOURS = 8
+# Of the Hilbert curve's cells along each axis.
+_BITS = 20
+
+
+def hilbert_order(points: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Order points, shape (points, 1 to 3), along the Hilbert curve; points of one cell keep their order.
+
+    Skilling, Programming the Hilbert curve, AIP Conf. Proc. 707 (2004): the coordinates' bits are transformed in place
+    from the most to the least significant one; interleaved, they are the position on the curve.
+    """
+    # The cells are cubes, so that long domains are not squeezed.
+    most = (1 << _BITS) - 1
+    offsets = points - points.min(axis=0, initial=np.inf)
+    scale = most / max(float(offsets.max(initial=0.0)), 1e-300)
+    axes = np.ascontiguousarray(np.minimum(offsets * scale, most).astype(np.int64).T)
+    first = axes[0]
+    for bit in range(_BITS - 1, 0, -1):
+        below = (1 << bit) - 1
+        for axis in axes:
+            # Where the bit is set the first axis is inverted below it, elsewhere it is exchanged with this one.
+            high = (axis >> bit) & 1 == 1
+            swapped = np.where(high, 0, (first ^ axis) & below)
+            first ^= np.where(high, below, swapped)
+            axis ^= swapped
+    axes = np.bitwise_xor.accumulate(axes, axis=0)
+    turn = axes[-1].copy()
+    for shift in (1, 2, 4, 8, 16):
+        turn ^= turn >> shift
+    axes ^= turn >> 1
+    key = np.zeros(len(points), np.int64)
+    for bit in range(_BITS - 1, -1, -1):
+        for axis in axes:
+            key = key << 1 | (axis >> bit & 1)
+    return np.argsort(key, kind="stable")
 
 
 def bisection(points: NDArray[np.float64], ranks: int) -> NDArray[np.int64]:
@@ -58,7 +91,7 @@ def hilbert(points: NDArray[np.float64], ranks: int) -> NDArray[np.int64]:
     return _pieces(hilbert_order(points), ranks)
 
 
-def strips(points: NDArray[np.float64], ranks: int, *, axis: int = 0) -> NDArray[np.int64]:
+def strips(points: NDArray[np.float64], ranks: int, *, axis: int) -> NDArray[np.int64]:
     """Equal slices across one axis, as of a solver that cuts its grid in one direction."""
     return _pieces(np.argsort(points[:, min(axis, points.shape[1] - 1)], kind="stable"), ranks)
 
@@ -86,9 +119,7 @@ def repartition(mesh: PartitionedMesh, ranks: int, style: str, *, vertices: int 
         raise DataError(f"expected a partition of style {', '.join(STYLES)}, found {style!r}")
     if ranks < 1:
         raise DataError(f"expected at least 1 rank of {mesh.participant}, found {ranks}")
-    points = mesh.points("to partition it")
-    if vertices is not None and vertices > len(points):
-        points = refined(points, vertices)
+    points = refined(mesh.points("to partition it"), vertices or 0)
     # Ranks of the solver's volume that do not touch the interface stay away from it at other counts too.
     at_interface = max(round(ranks * float((mesh.counts > 0).mean())), 1)
     rank_of = STYLES[style](points, at_interface)
@@ -96,12 +127,12 @@ def repartition(mesh: PartitionedMesh, ranks: int, style: str, *, vertices: int 
     return make_mesh(mesh.name, mesh.participant, points, rank_of, ranks, source=source)
 
 
-def refined(points: NDArray[np.float64], vertices: int, *, seed: int = 0) -> NDArray[np.float64]:
+def refined(points: NDArray[np.float64], vertices: int) -> NDArray[np.float64]:
     """Add points in triangles of a known point and two of its nearest neighbours until there are so many."""
     missing = vertices - len(points)
     if missing <= 0 or len(points) < 2:
         return points
-    generator = np.random.default_rng(seed)
+    generator = np.random.default_rng(0)
     _, near = cKDTree(points).query(points, k=min(_NEIGHBOURS, len(points)), workers=-1)
     base = np.resize(generator.permutation(len(points)), missing)
     picks = generator.integers(1, near.shape[1], (2, missing))

@@ -192,6 +192,7 @@ def _read_mapping(reader: Reader, element: Element, meshes: tuple[str, ...]) -> 
         source=source,
         target=target,
         line=element.line,
+        element=element,
     )
 
 
@@ -219,4 +220,5 @@ def _read_m2n(reader: Reader, element: Element, participants: list[str], before:
         exchange_directory=reader.text(element, "exchange-directory", "."),
         use_two_level_initialization=reader.boolean(element, "use-two-level-initialization"),
         line=element.line,
+        element=element,
     )

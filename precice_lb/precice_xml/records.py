@@ -82,6 +82,7 @@ class Mapping:
     source: str | None
     target: str | None
     line: int
+    element: Element = field(compare=False)
 
 
 @dataclass(frozen=True)
@@ -111,6 +112,7 @@ class M2N:
     exchange_directory: str
     use_two_level_initialization: bool
     line: int
+    element: Element = field(compare=False)
 
 
 @dataclass(frozen=True)
