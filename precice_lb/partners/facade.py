@@ -14,39 +14,17 @@ from numpy.typing import NDArray
 from precice_lb.exceptions import DataError
 from precice_lb.partners.advice import advise
 from precice_lb.partners.analysis import CostModel, LinkPartners, analyse_link
-from precice_lb.partners.level1 import overlapping_pairs
-from precice_lb.partners.links import Link, check_meshes, links_of, receiver_boxes
+from precice_lb.partners.links import check_meshes, links_of
 from precice_lb.partners.meshes import PartitionedMesh
-from precice_lb.partners.partition import likeness, read_partition, repartition
+from precice_lb.partners.partition import Forecast, forecast
 from precice_lb.partners.placement import Placement, place_ranks
 from precice_lb.partners.spread import Spread
 from precice_lb.precice_xml import Configuration
 
-__all__ = ["Forecast", "PartnersReport", "partners_report", "write_pairs"]
+__all__ = ["PartnersReport", "partners_report", "write_pairs"]
 
 _FORMAT = "precice-lb-partners"
 _FORMAT_VERSION = 1
-
-
-@dataclass(frozen=True)
-class Forecast:
-    """How a partition for other numbers of ranks was made, and how far to trust it.
-
-    Attributes
-    ----------
-    styles : dict of str to str
-        Style of partition by mesh, or the file it was read from.
-    likeness : dict of str to float
-        By mesh, the share of vertices that the style keeps together as the measured partition does.
-    mean_error, max_error : float
-        Relative error of mean and maximum partners per rank where the same forecast is made for the measured ranks, the
-        largest of all received meshes and sides.
-    """
-
-    styles: dict[str, str]
-    likeness: dict[str, float]
-    mean_error: float
-    max_error: float
 
 
 @dataclass(frozen=True)
@@ -161,7 +139,7 @@ def partners_report(
         If the configuration or the meshes do not say enough, or do not belong together.
     """
     links = links_of(configuration)
-    regions = dict(regions or {})
+    regions = regions or {}
     counted = check_meshes(links, meshes, regions)
     for name in (*(ranks or {}), *(partitions or {}), *(vertices or {})):
         if name not in counted and name not in meshes:
@@ -171,13 +149,12 @@ def partners_report(
     if ranks_per_node < 1:
         raise DataError(f"expected at least 1 rank per node, found {ranks_per_node}")
     model, spread = model or CostModel(), spread or Spread()
-    chosen, forecast = dict(meshes), None
+    chosen, told = dict(meshes), None
     if ranks or partitions or vertices:
         if regions:
             raise DataError("expected no access regions for a forecast, found some: nobody knows them for other ranks")
-        wanted = counted | {name: int(count) for name, count in (ranks or {}).items() if name in counted}
-        chosen, forecast = _forecast(links, meshes, wanted, style, partitions or {}, vertices or {})
-        counted = wanted
+        counted |= {name: int(count) for name, count in (ranks or {}).items() if name in counted}
+        chosen, told = forecast(links, meshes, counted, style, partitions or {}, vertices or {})
     found = tuple(
         analyse_link(
             link, chosen, regions.get(link.mesh), steps=steps, iterations=iterations, model=model, spread=spread
@@ -193,47 +170,7 @@ def partners_report(
         for each in found
         if each.level_2 is None
     )
-    return PartnersReport(order, found, chosen, placement, advice, forecast, model, measured or {}, missing)
-
-
-def _forecast(
-    links: tuple[Link, ...],
-    meshes: Mapping[str, PartitionedMesh],
-    ranks: Mapping[str, int],
-    style: str | None,
-    partitions: Mapping[str, str | Path],
-    vertices: Mapping[str, int],
-) -> tuple[dict[str, PartitionedMesh], Forecast]:
-    chosen, same, styles, alike = {}, {}, {}, {}
-    for name, mesh in meshes.items():
-        count = ranks[mesh.participant]
-        if name in partitions:
-            chosen[name] = read_partition(partitions[name], mesh, count)
-            same[name], styles[name], alike[name] = mesh, str(partitions[name]), float("nan")
-            continue
-        scores = likeness(mesh)
-        best = style or max(scores, key=lambda each: scores[each])
-        chosen[name] = repartition(mesh, count, best, vertices=vertices.get(name))
-        same[name] = repartition(mesh, mesh.ranks, best)
-        styles[name], alike[name] = best, scores.get(best, float("nan"))
-    errors = [_errors(link, meshes, same) for link in links]
-    return chosen, Forecast(styles, alike, *(max(pair[k] for pair in errors) for k in (0, 1)))
-
-
-def _errors(
-    link: Link, measured: Mapping[str, PartitionedMesh], same: Mapping[str, PartitionedMesh]
-) -> tuple[float, float]:
-    """Relative errors of mean and maximum partners where the measured numbers of ranks are forecast."""
-    truth, guess = (overlapping_pairs(each[link.mesh].boxes, receiver_boxes(link, each)) for each in (measured, same))
-    sizes = (measured[link.mesh].ranks, len(receiver_boxes(link, measured)))
-    errors = []
-    for reduce in (np.mean, np.max):
-        pairs = [
-            tuple(float(reduce(np.bincount(pairs[:, side], minlength=ranks))) for pairs in (truth, guess))
-            for side, ranks in enumerate(sizes)
-        ]
-        errors.append(max(abs(b - a) / a if a else float(b > 0) for a, b in pairs))
-    return errors[0], errors[1]
+    return PartnersReport(order, found, chosen, placement, advice, told, model, measured or {}, missing)
 
 
 def _link_dict(found: LinkPartners) -> dict[str, Any]:
@@ -294,27 +231,17 @@ def write_pairs(report: PartnersReport, path: str | Path) -> None:
             for number, found in enumerate(report.links):
                 group = file.create_group(str(number))
                 group.attrs.update(mesh=found.link.mesh, provider=found.link.provider, receiver=found.link.receiver)
-                _matrix(group, "level_1", found.level_1, found.ranks)
-                if found.level_2 is not None:
-                    _matrix(group, "level_2", found.level_2, found.ranks, found.vertices)
-                if found.one_level is not None:
-                    _matrix(group, "one_level", found.one_level, found.ranks)
+                for name in ("level_1", "level_2", "one_level"):
+                    pairs = getattr(found, name)
+                    if pairs is None:
+                        continue
+                    matrix = group.create_group(name)
+                    matrix.attrs["shape"] = found.ranks
+                    matrix["indptr"] = np.searchsorted(pairs[:, 0], np.arange(found.ranks[0] + 1))
+                    columns = {"indices": pairs[:, 1]} | ({"data": found.vertices} if name == "level_2" else {})
+                    for column, values in columns.items():
+                        matrix.create_dataset(column, data=values, compression="gzip", shuffle=True)
     except OSError as error:
         raise DataError(
             f"{path}: expected a place to write pairs to, found: {error.strerror or error}; name another"
         ) from error
-
-
-def _matrix(
-    group: h5py.Group,
-    name: str,
-    pairs: NDArray[np.int64],
-    shape: tuple[int, int],
-    data: NDArray[np.int64] | None = None,
-) -> None:
-    matrix = group.create_group(name)
-    matrix.attrs["shape"] = shape
-    matrix["indptr"] = np.searchsorted(pairs[:, 0], np.arange(shape[0] + 1))
-    matrix.create_dataset("indices", data=pairs[:, 1], compression="gzip", shuffle=True)
-    if data is not None:
-        matrix.create_dataset("data", data=data, compression="gzip", shuffle=True)

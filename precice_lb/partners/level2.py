@@ -37,21 +37,14 @@ _WHY = "to find what is exchanged"
 
 @dataclass(frozen=True)
 class Needs:
-    """Which vertices of the provider each rank of the receiver keeps.
+    """Which vertices of the provider each rank of the receiver keeps."""
 
-    Attributes
-    ----------
-    vertices, ranks : ndarray of int64, shape (needs,)
-        Vertex (in the order of the provider's mesh) and receiver rank, sorted by rank, then vertex.
-    open_choices : int
-        Vertices of the receiver for which geometry does not decide between vertices or cells of the provider.
-    approximated : tuple of str
-        Mappings for which connectivity is not known, so that the nearest vertex stands for the projection.
-    """
-
+    # Vertex in the order of the provider's mesh, and receiver rank; sorted by rank, then vertex.
     vertices: NDArray[np.int64]
     ranks: NDArray[np.int64]
+    # Vertices of the receiver for which geometry does not decide between vertices or cells of the provider.
     open_choices: int
+    # Mappings for which connectivity is not known, so that the nearest vertex stands for the projection.
     approximated: tuple[str, ...] = ()
 
     def pairs(self, provider: PartitionedMesh) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

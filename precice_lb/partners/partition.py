@@ -1,9 +1,10 @@
-"""Partitions of a mesh for any number of ranks, and which of them a measured partition looks like."""
+"""Partitions of a mesh for any number of ranks, which of them a measured one looks like, and forecasts with them."""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -11,9 +12,11 @@ from numpy.typing import NDArray
 from scipy.spatial import cKDTree
 
 from precice_lb.exceptions import DataError
+from precice_lb.partners.level1 import overlapping_pairs
+from precice_lb.partners.links import Link, receiver_boxes
 from precice_lb.partners.meshes import PartitionedMesh, make_mesh
 
-__all__ = ["STYLES", "hilbert_order", "likeness", "read_partition", "refined", "repartition"]
+__all__ = ["STYLES", "Forecast", "forecast", "hilbert_order", "likeness", "read_partition", "refined", "repartition"]
 
 _NEIGHBOURS = 8
 # Of the Hilbert curve's cells along each axis.
@@ -193,3 +196,61 @@ def read_partition(path: str | Path, mesh: PartitionedMesh, ranks: int) -> Parti
     return make_mesh(
         mesh.name, mesh.participant, mesh.points("to partition it"), values, ranks, cells=mesh.cells, source=str(path)
     )
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """How a partition for other numbers of ranks was made, and how far to trust it.
+
+    Attributes
+    ----------
+    styles : dict of str to str
+        Style of partition by mesh, or the file it was read from.
+    likeness : dict of str to float
+        By mesh, the share of vertices that the style keeps together as the measured partition does.
+    mean_error, max_error : float
+        Relative error of mean and maximum partners per rank where the same forecast is made for the measured ranks, the
+        largest of all received meshes and sides.
+    """
+
+    styles: dict[str, str]
+    likeness: dict[str, float]
+    mean_error: float
+    max_error: float
+
+
+def forecast(
+    links: tuple[Link, ...],
+    meshes: Mapping[str, PartitionedMesh],
+    ranks: Mapping[str, int],
+    style: str | None,
+    partitions: Mapping[str, str | Path],
+    vertices: Mapping[str, int],
+) -> tuple[dict[str, PartitionedMesh], Forecast]:
+    """Partition all meshes for other numbers of ranks, by files or in the style that each looks like."""
+    chosen, same, styles, alike = {}, {}, {}, {}
+    for name, mesh in meshes.items():
+        count = ranks[mesh.participant]
+        if name in partitions:
+            chosen[name] = read_partition(partitions[name], mesh, count)
+            same[name], styles[name], alike[name] = mesh, str(partitions[name]), float("nan")
+            continue
+        scores = likeness(mesh)
+        best = style or max(scores, key=lambda each: scores[each])
+        chosen[name] = repartition(mesh, count, best, vertices=vertices.get(name))
+        same[name] = repartition(mesh, mesh.ranks, best)
+        styles[name], alike[name] = best, scores.get(best, float("nan"))
+    errors = []
+    for link in links:
+        truth, guess = _mean_and_most(link, meshes), _mean_and_most(link, same)
+        errors.append(np.divide(np.abs(guess - truth), truth, out=(guess > 0).astype(float), where=truth > 0))
+    return chosen, Forecast(styles, alike, *np.max(errors, axis=(0, 1)).tolist())
+
+
+def _mean_and_most(link: Link, meshes: Mapping[str, PartitionedMesh]) -> NDArray[np.float64]:
+    """Mean and maximum partners per rank of either side, shape (2, 2)."""
+    boxes = (meshes[link.mesh].boxes, receiver_boxes(link, meshes))
+    counts = [
+        np.bincount(each, minlength=len(box)) for each, box in zip(overlapping_pairs(*boxes).T, boxes, strict=True)
+    ]
+    return np.array([(each.mean(), each.max()) for each in counts])

@@ -183,7 +183,10 @@ def read_mesh_files(
     for mesh, start in zip(read, starts, strict=True):
         for block in mesh.cells:
             if block.type in _MESHIO_CELLS:
-                cells.setdefault(_MESHIO_CELLS[block.type], []).append(np.asarray(block.data, np.int64) + start)
+                corners = np.asarray(block.data, np.int64) + start
+                # A solver sets only cells of its own vertices.
+                own = (rank_of[corners] == rank_of[corners[:, :1]]).all(axis=1)
+                cells.setdefault(_MESHIO_CELLS[block.type], []).append(corners[own])
     named = int(rank_of.max()) + 1 if len(rank_of) else 0
     return make_mesh(
         name,
@@ -191,18 +194,9 @@ def read_mesh_files(
         np.concatenate(points)[:, :dimensions],
         rank_of,
         ranks if ranks is not None else max(named, len(read) if partition is None else 1),
-        cells=_within_ranks({kind: np.concatenate(arrays) for kind, arrays in cells.items()}, rank_of),
+        cells={kind: np.concatenate(arrays) for kind, arrays in cells.items()},
         source=", ".join(map(str, paths[:1])) + (" …" if len(paths) > 1 else ""),
     )
-
-
-def _within_ranks(cells: dict[str, NDArray[np.int64]], rank_of: NDArray[np.int64]) -> dict[str, NDArray[np.int64]]:
-    """Drop cells across ranks: a solver sets only cells of its own vertices."""
-    return {
-        kind: array[(rank_of[array] == rank_of[array[:, :1]]).all(axis=1)]
-        for kind, array in cells.items()
-        if len(array)
-    }
 
 
 def _partition(path: Path, mesh: Any, name: str) -> NDArray[np.int64]:

@@ -56,16 +56,14 @@ def run_with_meshes(sources: Iterable[str | Path], ranks: Mapping[str, int]) -> 
     or else the last one with boxes.
     """
     best: Run | None = None
-    best_score = (False, False, False)
+    best_score = (False, False)
     paths = find_stores(sources)
-    if not any(map(keeps_meshes, paths)):
-        return None
-    for run in read_runs(paths, rows=False):
+    for run in read_runs(paths, rows=False) if any(map(keeps_meshes, paths)) else ():
         told = [_first_rows(group) for group in run]
-        if {_name(group) for group in run} == set(ranks) and any(len(rows) for rows in told):
-            same = all(int(group[0].metadata["size"]) == ranks.get(_name(group), -1) for group in run)
-            score = (True, same, all(rows["coordinates"].all() for rows in told))
-            if score >= best_score:
+        if {_name(group) for group in run} == set(ranks) and any(map(len, told)):
+            same = all(int(group[0].metadata["size"]) == ranks[_name(group)] for group in run)
+            score = (same, all(rows["coordinates"].all() for rows in told))
+            if best is None or score >= best_score:
                 best, best_score = run, score
     return best
 
