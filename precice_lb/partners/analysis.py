@@ -252,9 +252,7 @@ def analyse_link(
 def _level_1(provider: NDArray[np.float64], receiver: NDArray[np.float64], spread: Spread) -> NDArray[np.int64]:
     block = spread.block(len(receiver))
     pairs = overlapping_pairs(provider, receiver[block.start : block.stop])
-    keys = spread.join([pairs[:, 0] * len(receiver) + pairs[:, 1] + block.start])
-    if spread.size > 1:
-        keys.sort()
+    keys = np.sort(spread.join([pairs[:, 0] * len(receiver) + pairs[:, 1] + block.start]))
     return np.stack(np.divmod(keys, max(len(receiver), 1)), axis=1)
 
 

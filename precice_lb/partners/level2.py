@@ -18,7 +18,7 @@ from scipy.spatial import cKDTree
 
 from precice_lb.exceptions import DataError
 from precice_lb.partners.level1 import overlapping_pairs
-from precice_lb.partners.links import Link, LinkMapping, receiver_boxes
+from precice_lb.partners.links import Link, receiver_boxes
 from precice_lb.partners.meshes import PartitionedMesh
 from precice_lb.partners.projection import CellIndex, cluster_radius, vertices_used
 from precice_lb.partners.spread import Spread
@@ -114,7 +114,7 @@ class _Search:
         self._cells = CellIndex(provider.cells, len(self.points)) if provider.cells else None
 
     def run(self) -> Needs:
-        """Tag, own, tag again."""
+        """Tag what mappings use, and then what kernels with compact support reach from what a rank owns of it."""
         block = self.spread.block(len(self.boxes))
         candidates = [self._candidates(rank) for rank in block]
         tags = [self._tagged(rank, inside) for rank, inside in zip(block, candidates, strict=True)]
@@ -126,8 +126,13 @@ class _Search:
             owned = (
                 _owned_two_level(self.points, every, self.boxes) if self.two_level else _owned(every, len(self.points))
             )
+            reach = max(mapping.support_radius for mapping in compact)
             for n, rank in enumerate(block):
-                tags[n] = self._second_round(candidates[n], tags[n], owned[rank], compact)
+                points = self.points[owned[rank]]
+                if len(points):
+                    box = _grown(np.stack([points.min(axis=0), points.max(axis=0)], axis=1), reach)
+                    reached = candidates[n][_inside(self.points[candidates[n]], box)]
+                    tags[n] = np.union1d(tags[n], reached)
         ranks = np.repeat(np.array(block, dtype=np.int64), [len(each) for each in tags])
         told = self.spread.gather((self.open_choices, tuple(self.approximated)))
         names = dict.fromkeys(name for _, approximated in told for name in approximated)
@@ -176,20 +181,6 @@ class _Search:
             self.open_choices += unsure
         return candidates[tagged]
 
-    def _second_round(
-        self,
-        candidates: NDArray[np.int64],
-        tagged: NDArray[np.int64],
-        owned: NDArray[np.int64],
-        mappings: list[LinkMapping],
-    ) -> NDArray[np.int64]:
-        """Add what kernels with compact support reach from the owned vertices."""
-        if not len(owned):
-            return tagged
-        box = np.stack([self.points[owned].min(axis=0), self.points[owned].max(axis=0)], axis=1)
-        reach = max(mapping.support_radius for mapping in mappings)
-        return np.union1d(tagged, candidates[_inside(self.points[candidates], _grown(box, reach))])
-
 
 def _inside(points: NDArray[np.float64], box: NDArray[np.float64]) -> NDArray[np.bool_]:
     """Which points lie in a box, its sides included; none in one of NaN."""
@@ -216,29 +207,14 @@ def _owned_two_level(
     points: NDArray[np.float64], tags: list[NDArray[np.int64]], boxes: NDArray[np.float64]
 ) -> list[NDArray[np.int64]]:
     """Owners as neighbours settle them: of two ranks the one that owns fewer vertices of its own keeps a shared one."""
-    pairs = overlapping_pairs(boxes, boxes)
-    pairs = pairs[pairs[:, 0] != pairs[:, 1]]
-    starts = np.searchsorted(pairs[:, 0], np.arange(len(boxes) + 1))
-    shared: list[dict[int, NDArray[np.int64]]] = []
-    shared_at_all: list[NDArray[np.bool_]] = []
-    for rank, tagged in enumerate(tags):
-        coordinates = points[tagged]
-        anywhere = np.zeros(len(tagged), bool)
-        sent: dict[int, NDArray[np.int64]] = {}
-        for other in pairs[starts[rank] : starts[rank + 1], 1]:
-            inside = _inside(coordinates, boxes[other])
-            anywhere |= inside
-            if inside.any():
-                sent[int(other)] = tagged[inside]
-        shared.append(sent)
-        shared_at_all.append(anywhere)
-    alone = [int((~anywhere).sum()) for anywhere in shared_at_all]
-    owned = []
-    for rank, tagged in enumerate(tags):
-        keeps = np.ones(len(tagged), bool)
-        for other in pairs[starts[rank] : starts[rank + 1], 1]:
-            theirs = shared[other].get(rank)
-            if theirs is not None and (alone[rank], rank) > (alone[other], other):
-                keeps &= ~(shared_at_all[rank] & np.isin(tagged, theirs))
-        owned.append(tagged[keeps])
-    return owned
+    pairs = [(a, b) for a, b in overlapping_pairs(boxes, boxes).tolist() if a != b]
+    inside = {(a, b): _inside(points[tags[a]], boxes[b]) for a, b in pairs}
+    shared = [np.zeros(len(tagged), bool) for tagged in tags]
+    for (a, _), there in inside.items():
+        shared[a] |= there
+    alone = [int((~each).sum()) for each in shared]
+    keeps = [np.ones(len(tagged), bool) for tagged in tags]
+    for a, b in pairs:
+        if (alone[a], a) > (alone[b], b):
+            keeps[a] &= ~(shared[a] & np.isin(tags[a], tags[b][inside[b, a]]))
+    return [tagged[kept] for tagged, kept in zip(tags, keeps, strict=True)]

@@ -158,7 +158,7 @@ def _mapping(configuration: Configuration, mapping: MeshMapping, local: str | No
     if mapping.kind not in _KERNELS:
         return LinkMapping(mapping.kind, local)
     where, element = f"{configuration.path}, line {mapping.line}", mapping.element
-    function = next((e for e in element.children if e.tag.startswith("basis-function:")), None)
+    function = next(iter(element.named("basis-function:")), None)
     if function is None:
         raise ConfigurationError(f"{where}: expected a <basis-function:…> in the mapping, found none; add one")
     kind = function.tag.partition(":")[2]
