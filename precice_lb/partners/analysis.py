@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precice_lb.partners.level1 import overlapping_pairs
-from precice_lb.partners.level2 import Needs, needed_vertices
+from precice_lb.partners.level2 import needed_vertices
 from precice_lb.partners.links import Link, receiver_boxes
 from precice_lb.partners.meshes import PartitionedMesh
 from precice_lb.partners.spread import Spread
@@ -202,10 +202,15 @@ def analyse_link(
     names = [mapping.local for mapping in link.mappings if mapping.local is not None]
     local = {name: meshes[name] for name in names if name in meshes}
     boxes = receiver_boxes(link, local, region)
-    level_1 = _level_1(provider.boxes, boxes, spread)
-    two = one = None
+    block = spread.block(len(boxes))
+    pairs = overlapping_pairs(provider.boxes, boxes[block.start : block.stop])
+    level_1 = spread.join([pairs + np.array([0, block.start])])
+    level_1 = level_1[np.lexsort(level_1.T[::-1])]
+    two, one, factor = None, None, math.nan
     if all(mesh.coordinates is not None for mesh in (provider, *local.values())):
         two = needed_vertices(link, provider, local, region, two_level=True, spread=spread)
+        if len(local) == 1 and not link.api_access:
+            factor = two.factor(provider, *local.values())
         if link.filtered:
             # Boxes filter in one level as in two.
             one = two
@@ -243,31 +248,10 @@ def analyse_link(
         messages=iterations * len(exchanged),
         cost=cost,
         mesh_vertices=provider.vertices,
-        needed_factor=_needed_factor(link, provider, local, two),
+        needed_factor=factor,
         open_choices=0 if two is None else two.open_choices,
         approximated=() if two is None else two.approximated,
     )
-
-
-def _level_1(provider: NDArray[np.float64], receiver: NDArray[np.float64], spread: Spread) -> NDArray[np.int64]:
-    block = spread.block(len(receiver))
-    pairs = overlapping_pairs(provider, receiver[block.start : block.stop])
-    keys = np.sort(spread.join([pairs[:, 0] * len(receiver) + pairs[:, 1] + block.start]))
-    return np.stack(np.divmod(keys, max(len(receiver), 1)), axis=1)
-
-
-def _needed_factor(
-    link: Link, provider: PartitionedMesh, local: Mapping[str, PartitionedMesh], needs: Needs | None
-) -> float:
-    """How far kept vertices lie beyond the local box, over that box's longest edge, at most."""
-    if needs is None or len(local) != 1 or link.api_access or not len(needs.vertices):
-        return float("nan")
-    (mesh,) = local.values()
-    box = mesh.boxes[needs.ranks]
-    points = provider.points("to find the safety factor")[needs.vertices]
-    beyond = np.maximum(np.maximum(box[:, :, 0] - points, points - box[:, :, 1]), 0.0).max(axis=1)
-    edge = (box[:, :, 1] - box[:, :, 0]).max(axis=1)
-    return float(np.max(beyond / np.where(edge > 0, edge, np.inf), initial=0.0))
 
 
 def start_up(

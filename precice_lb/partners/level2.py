@@ -55,6 +55,16 @@ class Needs:
         key, count = np.unique(provider.rank_of[self.vertices] * width + self.ranks, return_counts=True)
         return np.stack([key // width, key % width], axis=1), count
 
+    def factor(self, provider: PartitionedMesh, local: PartitionedMesh) -> float:
+        """Safety factor that is enough: how far kept vertices lie beyond the local box, over its longest edge."""
+        if not len(self.vertices):
+            return float("nan")
+        box = local.boxes[self.ranks]
+        points = provider.points("to find the safety factor")[self.vertices]
+        beyond = np.maximum(np.maximum(box[:, :, 0] - points, points - box[:, :, 1]), 0.0).max(axis=1)
+        edge = (box[:, :, 1] - box[:, :, 0]).max(axis=1)
+        return float(np.max(beyond / np.where(edge > 0, edge, np.inf), initial=0.0))
+
 
 def needed_vertices(
     link: Link,

@@ -17,7 +17,7 @@ from scipy.spatial import cKDTree
 
 from precice_lb.partners.level1 import overlapping_pairs
 
-__all__ = ["CellIndex", "CellSearch", "cluster_radius", "vertices_used"]
+__all__ = ["CellIndex", "cluster_radius", "nearest_cells", "vertices_used"]
 
 _ZERO = 1e-14
 # Relative difference of distances that rounding may make.
@@ -59,45 +59,38 @@ def _with_faces(cells: Mapping[str, NDArray[np.int64]]) -> dict[str, NDArray[np.
     return {kind: np.unique(np.sort(array, axis=1), axis=0) for kind, array in every.items()}
 
 
-class CellSearch:
-    """Edges, or cells with their bounding boxes."""
+def nearest_cells(
+    cells: NDArray[np.int64],
+    points: NDArray[np.float64],
+    where: NDArray[np.float64],
+    reach: NDArray[np.float64],
+    count: int,
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
+    """Pairs of a place and one of its nearest cells, sorted, and squared distances; of boxes, but for edges.
 
-    def __init__(self, cells: NDArray[np.int64], points: NDArray[np.float64]) -> None:
-        # Corners first: reductions over a short last axis are slow.
-        self._corners = points[cells.T]
-        self._low, self._high = self._corners.min(axis=0), self._corners.max(axis=0)
-        self._centres = cKDTree((self._low + self._high) / 2)
-
-    def near(
-        self, where: NDArray[np.float64], reach: NDArray[np.float64], count: int
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
-        """Pairs of a point and one of its nearest cells, sorted, and squared distances; of boxes, but for edges.
-
-        Cells beyond the reach are left out; those as near as the last of so many are found as well.
-        """
-        if count < len(self._low) and reach.any():
-            # No cell is farther away than the centre of its box.
-            reach = np.minimum(reach, self._centres.query(where, k=[count])[0][:, 0] * (1 + _SAME))
-        around = np.stack([where - reach[:, None], where + reach[:, None]], axis=2)
-        point, cell = overlapping_pairs(around, np.stack([self._low, self._high], axis=2)).T
-        square = self._squares(where[point], cell)
-        order = np.lexsort((square, point))
-        last = np.searchsorted(point, np.arange(len(where))) + count - 1
-        ends = np.searchsorted(point, np.arange(len(where)), side="right")
-        limit = np.where(last < ends, square[order[np.minimum(last, len(order) - 1)]], np.inf) if len(order) else square
-        kept = square <= limit[point] * (1 + _SAME)
-        return point[kept], cell[kept], square[kept]
-
-    def _squares(self, where: NDArray[np.float64], cell: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Squared distance of each point to its cell."""
-        if len(self._corners) > 2:
-            beyond = where - np.clip(where, self._low[cell], self._high[cell])
-        else:
-            start, along = self._corners[0, cell], self._corners[1, cell] - self._corners[0, cell]
-            reach, length = (np.einsum("nk,nk->n", each, along) for each in (where - start, along))
-            share = np.divide(reach, length, out=np.zeros_like(length), where=length > 0)
-            beyond = where - start - np.clip(share, 0, 1)[:, None] * along
-        return np.asarray(np.einsum("nk,nk->n", beyond, beyond))
+    Cells beyond the reach are left out; those as near as the last of so many are found as well.
+    """
+    # Corners first: reductions over a short last axis are slow.
+    corners = points[cells.T]
+    low, high = corners.min(axis=0), corners.max(axis=0)
+    if count < len(cells) and reach.any():
+        # No cell is farther away than the centre of its box.
+        reach = np.minimum(reach, cKDTree((low + high) / 2).query(where, k=[count])[0][:, 0] * (1 + _SAME))
+    around = np.stack([where - reach[:, None], where + reach[:, None]], axis=2)
+    place, cell = overlapping_pairs(around, np.stack([low, high], axis=2)).T
+    beyond = where[place] - np.clip(where[place], low[cell], high[cell])
+    if len(corners) == 2:
+        start, along = corners[0, cell], corners[1, cell] - corners[0, cell]
+        ahead, length = (np.einsum("nk,nk->n", each, along) for each in (where[place] - start, along))
+        share = np.divide(ahead, length, out=np.zeros_like(length), where=length > 0)
+        beyond = where[place] - start - np.clip(share, 0, 1)[:, None] * along
+    square = np.einsum("nk,nk->n", beyond, beyond)
+    order = np.lexsort((square, place))
+    last = order[np.arange(len(order)) - np.searchsorted(place, place) == count - 1]
+    limit = np.full(len(where), np.inf)
+    limit[place[last]] = square[last]
+    kept = square <= limit[place] * (1 + _SAME)
+    return place[kept], cell[kept], square[kept]
 
 
 def vertices_used(
@@ -116,17 +109,17 @@ def vertices_used(
     # Points, vertices that preCICE may keep for them, and whether these are kept.
     options: list[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]] = []
     for step in steps:
-        tried = cells.get(step)
-        if tried is None or not len(tried):
+        if not len(cells.get(step, ())):
             continue
+        tried = cells[step]
         # The first cell of linear interpolation must hold the point.
         holds = step == steps[0] and kind != "nearest-projection"
-        search = CellSearch(tried, vertices_at)
         # Enclosing tetrahedra are all tried.
         most = len(tried) if step == "tetrahedra" else _TRIED
         left = []
         for block in np.split(rows, range(_BLOCK, len(rows), _BLOCK)):
-            point, cell, square = search.near(origin[block], (rounding if holds else away)[block], most)
+            reach = (rounding if holds else away)[block]
+            point, cell, square = nearest_cells(tried, vertices_at, origin[block], reach, most)
             weights, off = _weights(origin[block[point]], vertices_at[tried[cell]])
             if holds:
                 off = np.zeros_like(off)

@@ -11,7 +11,7 @@ from precice_lb.exceptions import ConfigurationError, DataError
 from precice_lb.partners import Link, LinkMapping, PartitionedMesh, make_mesh
 from precice_lb.partners.level2 import needed_vertices
 from precice_lb.partners.links import links_of, receiver_boxes
-from precice_lb.partners.projection import CellSearch
+from precice_lb.partners.projection import nearest_cells
 from precice_lb.precice_xml import parse_configuration
 
 NEAREST = LinkMapping("nearest-neighbor", "N")
@@ -158,7 +158,7 @@ def test_the_nearest_cells_are_those_of_all_cells(corners: int, count: int) -> N
     cells, where = generator.integers(0, 100, (count, corners)), generator.integers(0, 18, (50, 2)) / 2
     reach = np.where(np.arange(50) % 3, np.inf, 1.5)
     reach[:10] = 0.0
-    point, cell, square = CellSearch(cells, points).near(where, np.minimum(reach, 99.0), 4)
+    point, cell, square = nearest_cells(cells, points, where, np.minimum(reach, 99.0), 4)
     low, high = points[cells].min(axis=1), points[cells].max(axis=1)
     foot = np.clip(where[:, None], low, high)
     if corners == 2:
