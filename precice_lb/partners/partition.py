@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import coo_array
 from scipy.spatial import cKDTree
 
 from precice_lb.exceptions import DataError
@@ -60,33 +61,21 @@ def bisection(points: NDArray[np.float64], ranks: int) -> NDArray[np.int64]:
 
     Notes
     -----
-    Berger and Bokhari, IEEE Trans. Comput. C-36 (1987). All parts of a level are cut in one sort.
+    Berger and Bokhari, IEEE Trans. Comput. C-36 (1987).
     """
-    count = len(points)
-    order = np.arange(count)
-    first_rank, share, size = np.zeros(1, np.int64), np.array([ranks]), np.array([count])
-    while (share > 1).any():
-        part = np.repeat(np.arange(len(share)), size)
-        points_in_order = points[order]
-        filled = np.flatnonzero(size)
-        starts = (np.cumsum(size) - size)[filled]
-        low, extent = np.zeros((2, len(share), points.shape[1]))
-        low[filled] = np.minimum.reduceat(points_in_order, starts)
-        extent[filled] = np.maximum.reduceat(points_in_order, starts) - low[filled]
-        axis = np.argmax(extent, axis=1)
-        place = points_in_order[np.arange(count), axis[part]] - low[part, axis[part]]
-        place /= np.maximum(extent[part, axis[part]], np.finfo(float).tiny)
-        # One key per vertex: its part, and its place across the cut.
-        order = order[np.argsort(part + 0.999 * place, kind="stable")]
+    rank_of = np.zeros(len(points), np.int64)
+    parts = [(np.arange(len(points)), 0, ranks)]
+    while parts:
+        part, first, share = parts.pop()
+        if share == 1 or not len(part):
+            rank_of[part] = first
+            continue
+        axis = np.argmax(np.ptp(points[part], axis=0))
+        part = part[np.argsort(points[part, axis], kind="stable")]
         left = (share + 1) // 2
-        there = np.rint(size * left / share).astype(np.int64)
-        halves = np.stack([left, share - left], axis=1).ravel()
-        first_rank = np.stack([first_rank, first_rank + left], axis=1).ravel()[halves > 0]
-        size = np.stack([there, size - there], axis=1).ravel()[halves > 0]
-        share = halves[halves > 0]
-    result = np.empty(count, np.int64)
-    result[order] = np.repeat(first_rank, size)
-    return result
+        cut = round(len(part) * left / share)
+        parts += [(part[:cut], first, left), (part[cut:], first + left, share - left)]
+    return rank_of
 
 
 def hilbert(points: NDArray[np.float64], ranks: int) -> NDArray[np.int64]:
@@ -158,11 +147,8 @@ def likeness(mesh: PartitionedMesh) -> dict[str, float]:
     result = {}
     for style, partition in STYLES.items():
         other = partition(points, len(used))
-        key, count = np.unique(compact * len(used) + other, return_counts=True)
-        best = [np.zeros(len(used), np.int64) for _ in range(2)]
-        np.maximum.at(best[0], key // len(used), count)
-        np.maximum.at(best[1], key % len(used), count)
-        result[style] = float(min(each.sum() for each in best)) / max(len(points), 1)
+        together = coo_array((np.ones(len(points)), (compact, other)), (len(used), len(used))).tocsr()
+        result[style] = float(min(together.max(axis=axis).sum() for axis in (0, 1))) / max(len(points), 1)
     return result
 
 
