@@ -162,7 +162,7 @@ class _Search:
     def _tagged(self, rank: int, candidates: NDArray[np.int64]) -> NDArray[np.int64]:
         """Candidates that mappings use, or that lie in the access region."""
         points, tagged = self.points[candidates], np.zeros(len(candidates), bool)
-        tree = functools.cache(lambda: cKDTree(points))
+        tree = functools.cache(lambda: cKDTree(points, balanced_tree=False))
         if self.link.api_access and self.region is not None:
             tagged |= _inside(points, self.region[rank])
         for mapping in self.link.mappings:

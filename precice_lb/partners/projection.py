@@ -104,7 +104,7 @@ def vertices_used(
     nearest, tied = _nearest(tree, origin)
     steps = ("tetrahedra", "triangles", "edges")[(origin.shape[1] == 2) + (kind == "nearest-projection") :]
     away = np.linalg.norm(origin - vertices_at[nearest], axis=1)
-    rounding = np.full(len(origin), _SAME * np.ptp(vertices_at, axis=0).max())
+    rounding = np.full(len(origin), _SAME * (tree.maxes - tree.mins).max())
     rows, is_open, falls = np.arange(len(origin)), tied & False, tied & False
     # Points, vertices that preCICE may keep for them, and whether these are kept.
     options: list[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]] = []
