@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from precice_lb.partners.analysis import LinkPartners
-from precice_lb.partners.cost import CostModel, StartUp
-from precice_lb.partners.facade import Forecast, PartnersReport, partners_report
+from precice_lb.partners.analysis import CostModel, LinkPartners, StartUp
+from precice_lb.partners.facade import PartnersReport, partners_report, write_pairs
 from precice_lb.partners.level1 import connected_ranks
 from precice_lb.partners.links import Link, LinkMapping
-from precice_lb.partners.measured import measured_start_up
 from precice_lb.partners.meshes import PartitionedMesh, make_mesh
-from precice_lb.partners.pairs_file import write_pairs
-from precice_lb.partners.partition import STYLES, read_partition
+from precice_lb.partners.partition import STYLES, Forecast, read_partition
 from precice_lb.partners.placement import Placement, rank_order_text
-from precice_lb.partners.sources import read_exports, read_mesh_files
+from precice_lb.partners.sources import measured_start_up, read_exports, read_mesh_files
 from precice_lb.partners.stores import read_store_meshes
 
 __all__ = [

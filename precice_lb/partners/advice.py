@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 
 from precice_lb.partners.analysis import LinkPartners
 from precice_lb.partners.level1 import overlapping_pairs, scaled_boxes
 from precice_lb.partners.meshes import PartitionedMesh
-from precice_lb.partners.partition import bisection
+from precice_lb.partners.partition import repartition
 from precice_lb.partners.placement import Placement
 from precice_lb.plural import plural
 
@@ -27,9 +28,7 @@ def advise(
 ) -> tuple[str, ...]:
     """Say what to change, in sentences; none where there is nothing."""
     advice: list[str] = []
-    received: dict[str, int] = {}
-    for found in links:
-        received[found.link.mesh] = received.get(found.link.mesh, 0) + 1
+    received = Counter(found.link.mesh for found in links)
     for found in links:
         advice += _refusals(found, meshes)
         advice += _scheme(found, received[found.link.mesh])
@@ -51,92 +50,75 @@ def advise(
     return tuple(advice)
 
 
-def _refusals(found: LinkPartners, meshes: Mapping[str, PartitionedMesh]) -> list[str]:
+def _refusals(found: LinkPartners, meshes: Mapping[str, PartitionedMesh]) -> Iterator[str]:
     """Ranks for which preCICE would stop: they have vertices, but nothing of the received mesh reaches them."""
     link = found.link
     if found.level_2 is None or not link.filtered or found.ranks[1] == 1:
-        return []
+        return
     lonely = found.partners(1, found.level_2) == 0
     counts = [meshes[mapping.local].counts for mapping in link.mappings if mapping.local is not None]
-    ranks = np.flatnonzero(lonely & (sum(counts) > 0)) if counts else np.empty(0, np.int64)
-    if not len(ranks):
-        return []
-    return [
-        f"{link.title}: preCICE will stop, as no vertex lies in the boxes of {plural(len(ranks), 'rank')} of "
-        f"{link.receiver} (the first is {ranks[0]}): check that the meshes describe the same geometry, or enlarge the "
-        f"safety factor {link.safety_factor:g}"
-    ]
+    ranks = np.flatnonzero(lonely & (sum(counts, np.zeros(found.ranks[1])) > 0))
+    if len(ranks):
+        yield (
+            f"{link.title}: preCICE will stop, as no vertex lies in the boxes of {plural(len(ranks), 'rank')} of "
+            f"{link.receiver} (the first is {ranks[0]}): check that the meshes describe the same geometry, or enlarge "
+            f"the safety factor {link.safety_factor:g}"
+        )
 
 
-def _scheme(found: LinkPartners, receivers: int) -> list[str]:
+def _scheme(found: LinkPartners, receivers: int) -> Iterator[str]:
     link = found.link
     one, two = found.cost[False], found.cost[True]
-    seconds = f"about {two.seconds:.2g} s instead of {one.seconds:.2g} s by the stated model"
-    if link.two_level and not found.parallel:
-        return [f"{link.title}: switch two-level initialisation off: preCICE refuses it with a serial participant"]
-    if link.two_level and receivers > 1:
-        return [
-            f"{link.title}: switch two-level initialisation off: preCICE refuses it for a mesh with several receivers"
-        ]
-    if not found.parallel or receivers > 1:
-        return []
     many = max(found.ranks) >= _MANY_RANKS
-    if not link.two_level and many and two.seconds < one.seconds:
-        return [f"{link.title}: switch two-level initialisation on; it pays from thousands of ranks ({seconds})"]
-    if link.two_level and not many and one.seconds < two.seconds:
-        return [
+    if not found.parallel or receivers > 1:
+        if link.two_level:
+            why = "for a mesh with several receivers" if found.parallel else "with a serial participant"
+            yield f"{link.title}: switch two-level initialisation off: preCICE refuses it {why}"
+    elif not link.two_level and many and two.seconds < one.seconds:
+        yield (
+            f"{link.title}: switch two-level initialisation on; it pays from thousands of ranks (about "
+            f"{two.seconds:.2g} s instead of {one.seconds:.2g} s by the stated model)"
+        )
+    elif link.two_level and not many and one.seconds < two.seconds:
+        yield (
             f"{link.title}: two-level initialisation does not pay at {sum(found.ranks)} ranks; it does from thousands "
             "of ranks"
-        ]
-    return []
+        )
 
 
-def _factor(found: LinkPartners, meshes: Mapping[str, PartitionedMesh]) -> list[str]:
+def _factor(found: LinkPartners, meshes: Mapping[str, PartitionedMesh]) -> Iterator[str]:
     link, needed = found.link, found.needed_factor
     if not np.isfinite(needed) or len(link.mappings) != 1 or not link.filtered:
-        return []
+        return
     local = link.mappings[0].local
-    if local is None:
-        return []
     # Some room for what moves; coarse steps read best.
     proposed = float(np.ceil(max(1.5 * needed, 0.01) * 20) / 20)
-    if proposed >= link.safety_factor:
-        return []
+    if local is None or proposed >= link.safety_factor:
+        return
     pairs = len(overlapping_pairs(found.provider_boxes, scaled_boxes(meshes[local].boxes, proposed)))
-    if pairs > _FEWER * len(found.level_1):
-        return []
-    return [
-        f"{link.title}: safety-factor {proposed:g} instead of {link.safety_factor:g} is enough for the mapping "
-        f"({needed:.2g} is needed) and leaves {pairs} of {len(found.level_1)} pairs of level 1"
-    ]
+    if pairs <= _FEWER * len(found.level_1):
+        yield (
+            f"{link.title}: safety-factor {proposed:g} instead of {link.safety_factor:g} is enough for the mapping "
+            f"({needed:.2g} is needed) and leaves {pairs} of {len(found.level_1)} pairs of level 1"
+        )
 
 
-def _partition(found: LinkPartners, meshes: Mapping[str, PartitionedMesh]) -> list[str]:
+def _partition(found: LinkPartners, meshes: Mapping[str, PartitionedMesh]) -> Iterator[str]:
     """Compare with recursive coordinate bisection on both sides."""
     link = found.link
     names = [mapping.local for mapping in link.mappings if mapping.local is not None]
     if len(names) != 1 or link.api_access or any(meshes[n].coordinates is None for n in (link.mesh, names[0])):
-        return []
-    boxes = []
-    for name in (link.mesh, names[0]):
-        mesh = meshes[name]
-        used = max(int((mesh.counts > 0).sum()), 1)
-        points = mesh.points("to partition it")
-        order = bisection(points, used)
-        sort = np.argsort(order, kind="stable")
-        starts = np.searchsorted(order[sort], np.arange(used))
-        starts = starts[starts < len(points)]
-        low, high = (f.reduceat(points[sort], starts) for f in (np.minimum, np.maximum))
-        boxes.append(np.stack([low, high], axis=2))
+        return
+    compact = [repartition(meshes[name], meshes[name].ranks, "bisection") for name in (link.mesh, names[0])]
+    boxes = [mesh.boxes[mesh.counts > 0] for mesh in compact]
     pairs = len(overlapping_pairs(boxes[0], scaled_boxes(boxes[1], link.safety_factor)))
     filled = [~np.isnan(each[:, 0, 0]) for each in (found.provider_boxes, found.receiver_boxes)]
     now = int((filled[0][found.level_1[:, 0]] & filled[1][found.level_1[:, 1]]).sum())
-    if pairs > _FEWER * now:
-        return []
-    return [
-        f"{link.title}: compact partitions (recursive coordinate bisection) would connect {pairs} pairs "
-        f"in level 1 instead of {now}"
-    ]
+    if pairs <= _FEWER * now:
+        yield (
+            f"{link.title}: compact partitions (recursive coordinate bisection) would connect {pairs} pairs in level 1 "
+            f"instead of {now}"
+        )
 
 
 def reason(found: LinkPartners, side: int, rank: int) -> str:

@@ -1,27 +1,87 @@
-"""All received meshes of a case: partners, traffic, memory and start-up, on the measured or a forecast partition."""
+"""All received meshes of a case: partners, traffic, memory and start-up, on the measured or a forecast partition.
+
+The cost model counts what preCICE 3.4 does (``partition/*Partition.cpp``, ``m2n/PointToPointCommunication.cpp``) and
+multiplies by the constants of `CostModel`. It is there to compare schemes and partitions, not to predict seconds on a
+machine that it was not told about.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from precice_lb.partners.boxes import receiver_boxes
-from precice_lb.partners.cost import CostModel, StartUp, start_up
 from precice_lb.partners.level1 import overlapping_pairs
-from precice_lb.partners.level2 import Needs, needed_vertices
-from precice_lb.partners.links import Link
+from precice_lb.partners.level2 import needed_vertices
+from precice_lb.partners.links import Link, receiver_boxes
 from precice_lb.partners.meshes import PartitionedMesh
 from precice_lb.partners.spread import Spread
 
-__all__ = ["LinkPartners", "analyse_link"]
+__all__ = ["CostModel", "LinkPartners", "StartUp", "analyse_link", "start_up"]
 
 _REAL = 8
+_INDEX = 4
 # Vertices times ranks of the receiver, beyond which unfiltered meshes are not followed through one level, where every
 # rank gets the whole mesh.
 _MOST_WORK = 5e8
+
+
+@dataclass(frozen=True)
+class CostModel:
+    """Constants of the start-up model.
+
+    Attributes
+    ----------
+    latency : float
+        Seconds per message.
+    bandwidth : float
+        Bytes per second of one connection.
+    connection : float
+        Seconds to open one connection to another rank.
+    compare : float
+        Seconds to compare two boxes.
+    vertex : float
+        Seconds to unpack and filter one vertex.
+    vertex_bytes : float
+        Bytes of one vertex in memory: three coordinates, two indices and flags, and its place in the search tree.
+    box_bytes : float
+        Bytes of one box in preCICE's map from rank to box.
+    """
+
+    latency: float = 5e-6
+    bandwidth: float = 2e9
+    connection: float = 2e-4
+    compare: float = 5e-8
+    vertex: float = 2e-7
+    vertex_bytes: float = 72.0
+    box_bytes: float = 160.0
+
+    def to_dict(self) -> dict[str, float]:
+        """Return the constants by name, in seconds and bytes."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class StartUp:
+    """Cost of initialising one received mesh.
+
+    Attributes
+    ----------
+    seconds : float
+        Estimated seconds of the slowest rank.
+    primary_bytes, rank_bytes : float
+        Memory for boxes and the received mesh on the receiver's primary rank and on its other ranks, at their peak.
+    parts : dict of str to float
+        The seconds by what they go to.
+    """
+
+    seconds: float
+    primary_bytes: float
+    rank_bytes: float
+    parts: dict[str, float]
 
 
 @dataclass(frozen=True)
@@ -126,35 +186,55 @@ class LinkPartners:
 def analyse_link(
     link: Link,
     meshes: Mapping[str, PartitionedMesh],
-    region: NDArray[np.float64] | None = None,
+    region: NDArray[np.float64] | None,
     *,
-    steps: int = 1,
-    iterations: float = 1.0,
-    model: CostModel | None = None,
-    spread: Spread | None = None,
+    steps: int,
+    iterations: float,
+    model: CostModel,
+    spread: Spread,
 ) -> LinkPartners:
     """Find the partners over one received mesh, and what they cost.
 
-    Steps of a solver per time window count for exchanges with ``substeps``: these send the data at all of them and
-    at the window's start. The region has shape (receiver ranks, dimensions, 2).
+    Steps of a solver per time window count for exchanges with ``substeps``: these send the data at all of them and at
+    the window's start. The region has shape (receiver ranks, dimensions, 2).
     """
     provider = meshes[link.mesh]
     names = [mapping.local for mapping in link.mappings if mapping.local is not None]
     local = {name: meshes[name] for name in names if name in meshes}
     boxes = receiver_boxes(link, local, region)
-    spread = spread or Spread()
-    level_1 = _level_1(provider.boxes, boxes, spread)
-    known = all(mesh.coordinates is not None for mesh in (provider, *local.values()))
-    needs = _both_schemes(link, provider, local, region, spread) if known else None
-    level_2, vertices, one_level = None, None, None
-    open_choices, factor = 0, float("nan")
-    approximated: tuple[str, ...] = ()
-    if needs is not None:
-        two, one = needs
-        level_2, vertices = two.pairs(provider)
-        one_level = None if one is None else one.pairs(provider)[0]
-        open_choices, approximated = two.open_choices, two.approximated
-        factor = _needed_factor(link, provider, local, two)
+    block = spread.block(len(boxes))
+    pairs = overlapping_pairs(provider.boxes, boxes[block.start : block.stop])
+    level_1 = spread.join([pairs + np.array([0, block.start])])
+    level_1 = level_1[np.lexsort(level_1.T[::-1])]
+    two, one, factor = None, None, math.nan
+    if all(mesh.coordinates is not None for mesh in (provider, *local.values())):
+        two = needed_vertices(link, provider, local, region, two_level=True, spread=spread)
+        if len(local) == 1 and not link.api_access:
+            factor = two.factor(provider, *local.values())
+        if link.filtered:
+            # Boxes filter in one level as in two.
+            one = two
+        elif provider.vertices * len(boxes) <= _MOST_WORK:
+            one = needed_vertices(link, provider, local, region, two_level=False, spread=spread)
+    level_2, vertices = (None, None) if two is None else two.pairs(provider)
+    one_level = None if one is None else one.pairs(provider)[0]
+    received = np.bincount(level_1[:, 1], weights=provider.counts[level_1[:, 0]], minlength=len(boxes))
+    kept = one or two
+    cost = {}
+    for two_level in (False, True):
+        pairs = level_1 if two_level or one_level is None else one_level
+        cost[two_level] = start_up(
+            provider.ranks,
+            len(boxes),
+            provider.vertices,
+            link.dimensions,
+            two_level=two_level,
+            most_partners=max((int(np.bincount(side).max()) for side in pairs.T if len(side)), default=0),
+            most_vertices=int(received.max(initial=0)),
+            # At least: ghosts of a kernel are not known where one level was not followed.
+            kept_vertices=provider.vertices if kept is None else len(kept.vertices),
+            model=model,
+        )
     exchanged = [(size, (steps + 1) if exchange.substeps else 1) for exchange, size in link.exchanges]
     return LinkPartners(
         link=link,
@@ -166,75 +246,59 @@ def analyse_link(
         one_level=one_level,
         values=iterations * sum(size * samples for size, samples in exchanged),
         messages=iterations * len(exchanged),
-        cost=_costs(link, provider, len(boxes), level_1, one_level, needs, model),
+        cost=cost,
         mesh_vertices=provider.vertices,
         needed_factor=factor,
-        open_choices=open_choices,
-        approximated=approximated,
+        open_choices=0 if two is None else two.open_choices,
+        approximated=() if two is None else two.approximated,
     )
 
 
-def _level_1(provider: NDArray[np.float64], receiver: NDArray[np.float64], spread: Spread) -> NDArray[np.int64]:
-    block = spread.block(len(receiver))
-    pairs = overlapping_pairs(provider, receiver[block.start : block.stop])
-    keys = spread.join([pairs[:, 0] * len(receiver) + pairs[:, 1] + block.start])
-    if spread.size > 1:
-        keys.sort()
-    return np.stack(np.divmod(keys, max(len(receiver), 1)), axis=1)
-
-
-def _both_schemes(
-    link: Link,
-    provider: PartitionedMesh,
-    local: Mapping[str, PartitionedMesh],
-    region: NDArray[np.float64] | None,
-    spread: Spread,
-) -> tuple[Needs, Needs | None]:
-    """Vertices that ranks keep in two levels and in one: the same where boxes filter."""
-    two = needed_vertices(link, provider, local, region, two_level=True, spread=spread)
-    if link.filtered:
-        return two, two
-    if provider.vertices * len(receiver_boxes(link, local, region)) > _MOST_WORK:
-        return two, None
-    return two, needed_vertices(link, provider, local, region, two_level=False, spread=spread)
-
-
-def _needed_factor(link: Link, provider: PartitionedMesh, local: Mapping[str, PartitionedMesh], needs: Needs) -> float:
-    """How far kept vertices lie beyond the local box, over that box's longest edge, at most."""
-    if len(local) != 1 or link.api_access or not len(needs.vertices):
-        return float("nan")
-    (mesh,) = local.values()
-    box = mesh.boxes[needs.ranks]
-    points = provider.points("to find the safety factor")[needs.vertices]
-    beyond = np.maximum(np.maximum(box[:, :, 0] - points, points - box[:, :, 1]), 0.0).max(axis=1)
-    edge = (box[:, :, 1] - box[:, :, 0]).max(axis=1)
-    return float(np.max(beyond / np.where(edge > 0, edge, np.inf), initial=0.0))
-
-
-def _costs(
-    link: Link,
-    provider: PartitionedMesh,
+def start_up(
+    provider_ranks: int,
     receiver_ranks: int,
-    level_1: NDArray[np.int64],
-    one_level: NDArray[np.int64] | None,
-    needs: tuple[Needs, Needs | None] | None,
-    model: CostModel | None,
-) -> dict[bool, StartUp]:
-    received = np.bincount(level_1[:, 1], weights=provider.counts[level_1[:, 0]], minlength=receiver_ranks)
-    costs = {}
-    for two_level in (False, True):
-        pairs = level_1 if two_level or one_level is None else one_level
-        most = max((int(np.bincount(pairs[:, side]).max()) for side in (0, 1)), default=0) if len(pairs) else 0
-        costs[two_level] = start_up(
-            provider.ranks,
-            receiver_ranks,
-            provider.vertices,
-            link.dimensions,
-            two_level=two_level,
-            most_partners=most,
-            most_vertices=int(received.max(initial=0)),
-            # At least: ghosts of a kernel are not known where one level was not followed.
-            kept_vertices=provider.vertices if needs is None else len((needs[1] or needs[0]).vertices),
-            model=model,
-        )
-    return costs
+    vertices: int,
+    dimensions: int,
+    *,
+    two_level: bool,
+    most_partners: int,
+    most_vertices: int,
+    kept_vertices: int,
+    model: CostModel,
+) -> StartUp:
+    """Estimate memory and seconds of initialising one received mesh, of which kept vertices are counted per rank."""
+    box = 2 * dimensions * _REAL
+    mesh = vertices * (dimensions * _REAL + _INDEX)
+    connecting = most_partners * model.connection
+    if two_level:
+        boxes = provider_ranks * box
+        pieces = most_vertices * (dimensions * _REAL + _INDEX)
+        parts = {
+            "gather boxes": provider_ranks * model.latency + boxes / model.bandwidth,
+            "broadcast boxes": _broadcast(boxes, receiver_ranks, model),
+            "compare boxes": provider_ranks * model.compare,
+            "feed back": receiver_ranks * model.latency,
+            "connect": connecting,
+            "exchange pieces": most_partners * model.latency + pieces / model.bandwidth,
+            "filter": most_vertices * model.vertex,
+        }
+        held = provider_ranks * model.box_bytes + most_vertices * model.vertex_bytes
+        return StartUp(sum(parts.values()), held + receiver_ranks * model.box_bytes, held, parts)
+    # Every rank is told who holds which vertex, on both sides.
+    distribution = (vertices + kept_vertices) * _INDEX
+    parts = {
+        "gather the mesh": provider_ranks * model.latency + mesh / model.bandwidth,
+        "send the mesh": mesh / model.bandwidth + vertices * model.vertex,
+        "broadcast the mesh": _broadcast(mesh, receiver_ranks, model),
+        "filter": vertices * model.vertex,
+        "gather the feedback": receiver_ranks * model.latency + kept_vertices * _INDEX / model.bandwidth,
+        "broadcast distributions": _broadcast(distribution, max(provider_ranks, receiver_ranks), model),
+        "find partners": max(provider_ranks, receiver_ranks) * model.compare,
+        "connect": connecting,
+    }
+    held = vertices * model.vertex_bytes + distribution
+    return StartUp(sum(parts.values()), held, held, parts)
+
+
+def _broadcast(size: float, ranks: int, model: CostModel) -> float:
+    return math.ceil(math.log2(max(ranks, 2))) * (model.latency + size / model.bandwidth)

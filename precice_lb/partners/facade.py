@@ -3,49 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+import h5py
 import numpy as np
 from numpy.typing import NDArray
 
 from precice_lb.exceptions import DataError
 from precice_lb.partners.advice import advise
-from precice_lb.partners.analysis import LinkPartners, analyse_link
-from precice_lb.partners.boxes import receiver_boxes
-from precice_lb.partners.consistency import check_meshes
-from precice_lb.partners.cost import CostModel
-from precice_lb.partners.level1 import overlapping_pairs
-from precice_lb.partners.links import Link, links_of
+from precice_lb.partners.analysis import CostModel, LinkPartners, analyse_link
+from precice_lb.partners.links import check_meshes, links_of
 from precice_lb.partners.meshes import PartitionedMesh
-from precice_lb.partners.partition import likeness, read_partition, repartition
+from precice_lb.partners.partition import Forecast, forecast
 from precice_lb.partners.placement import Placement, place_ranks
 from precice_lb.partners.spread import Spread
 from precice_lb.precice_xml import Configuration
 
-__all__ = ["Forecast", "PartnersReport", "partners_report"]
+__all__ = ["PartnersReport", "partners_report", "write_pairs"]
 
-
-@dataclass(frozen=True)
-class Forecast:
-    """How a partition for other numbers of ranks was made, and how far to trust it.
-
-    Attributes
-    ----------
-    styles : dict of str to str
-        Style of partition by mesh, or the file it was read from.
-    likeness : dict of str to float
-        By mesh, the share of vertices that the style keeps together as the measured partition does.
-    mean_error, max_error : float
-        Relative error of mean and maximum partners per rank where the same forecast is made for the measured ranks, the
-        largest of all received meshes and sides.
-    """
-
-    styles: dict[str, str]
-    likeness: dict[str, float]
-    mean_error: float
-    max_error: float
+_FORMAT = "precice-lb-partners"
+_FORMAT_VERSION = 1
 
 
 @dataclass(frozen=True)
@@ -69,7 +48,7 @@ class PartnersReport:
     model : CostModel
         Constants of the start-up model.
     measured : mapping
-        Seconds that parts of the start-up took, as `precice_lb.partners.measured.measured_start_up` gives them.
+        Seconds that parts of the start-up took, as `precice_lb.partners.measured_start_up` gives them.
     missing : tuple of str
         What is not reported, and what it needs, in sentences.
     """
@@ -96,14 +75,7 @@ class PartnersReport:
             },
             "advice": list(self.advice),
             "missing": list(self.missing),
-            "forecast": None
-            if self.forecast is None
-            else {
-                "styles": self.forecast.styles,
-                "likeness": self.forecast.likeness,
-                "mean_error": self.forecast.mean_error,
-                "max_error": self.forecast.max_error,
-            },
+            "forecast": None if self.forecast is None else asdict(self.forecast),
             "cost_model": self.model.to_dict(),
             "measured_start_up": {name: dict(parts) for name, parts in self.measured.items()},
         }
@@ -138,7 +110,7 @@ def partners_report(
     ranks : mapping of str to int, optional
         Forecast for these ranks by participant; those of the meshes for participants that are not named.
     style : str, optional
-        A key of `precice_lb.partners.partition.STYLES` for the forecast; by default the one each mesh looks like.
+        A key of `precice_lb.partners.STYLES` for the forecast; by default the one each mesh looks like.
     partitions : mapping of str to path, optional
         Partition files by mesh, instead of a style.
     vertices : mapping of str to int, optional
@@ -155,7 +127,7 @@ def partners_report(
     spread : Spread, optional
         Processes that share the work; all get the same answer.
     measured : mapping, optional
-        What `precice_lb.partners.measured.measured_start_up` gives, to stand beside the estimate.
+        What `precice_lb.partners.measured_start_up` gives, to stand beside the estimate.
 
     Returns
     -------
@@ -167,7 +139,7 @@ def partners_report(
         If the configuration or the meshes do not say enough, or do not belong together.
     """
     links = links_of(configuration)
-    regions = dict(regions or {})
+    regions = regions or {}
     counted = check_meshes(links, meshes, regions)
     for name in (*(ranks or {}), *(partitions or {}), *(vertices or {})):
         if name not in counted and name not in meshes:
@@ -176,24 +148,21 @@ def partners_report(
             )
     if ranks_per_node < 1:
         raise DataError(f"expected at least 1 rank per node, found {ranks_per_node}")
-    options: dict[str, Any] = {"steps": steps, "iterations": iterations, "model": model, "spread": spread}
-    chosen, forecast = dict(meshes), None
+    model, spread = model or CostModel(), spread or Spread()
+    chosen, told = dict(meshes), None
     if ranks or partitions or vertices:
         if regions:
             raise DataError("expected no access regions for a forecast, found some: nobody knows them for other ranks")
-        wanted = counted | {name: int(count) for name, count in (ranks or {}).items() if name in counted}
-        chosen, forecast = _forecast(links, meshes, wanted, style, partitions or {}, vertices or {})
-        counted = wanted
-    found = tuple(analyse_link(link, chosen, regions.get(link.mesh), **options) for link in links)
+        counted |= {name: int(count) for name, count in (ranks or {}).items() if name in counted}
+        chosen, told = forecast(links, meshes, counted, style, partitions or {}, vertices or {})
+    found = tuple(
+        analyse_link(
+            link, chosen, regions.get(link.mesh), steps=steps, iterations=iterations, model=model, spread=spread
+        )
+        for link in links
+    )
     order = {name: counted[name] for name in configuration.participants if name in counted}
-    traffic: dict[tuple[str, str], tuple[NDArray[np.int64], NDArray[np.float64]]] = {}
-    for each in found:
-        key = (each.link.provider, each.link.receiver)
-        pairs = each.level_1 if each.level_2 is None else each.level_2
-        weight = each.pair_bytes if each.pair_bytes is not None else np.ones(len(pairs))
-        known = traffic.get(key, (np.empty((0, 2), np.int64), np.empty(0)))
-        traffic[key] = (np.concatenate([known[0], pairs]), np.concatenate([known[1], weight]))
-    placement = place_ranks(order, chosen, traffic, ranks_per_node)
+    placement = place_ranks(order, chosen, found, ranks_per_node)
     advice = advise(found, chosen, placement)
     missing = tuple(
         f"{each.link.title}: level 2 and the data per time window need coordinates: record with "
@@ -201,49 +170,7 @@ def partners_report(
         for each in found
         if each.level_2 is None
     )
-    return PartnersReport(
-        order, found, chosen, placement, advice, forecast, model or CostModel(), measured or {}, missing
-    )
-
-
-def _forecast(
-    links: tuple[Link, ...],
-    meshes: Mapping[str, PartitionedMesh],
-    ranks: Mapping[str, int],
-    style: str | None,
-    partitions: Mapping[str, str | Path],
-    vertices: Mapping[str, int],
-) -> tuple[dict[str, PartitionedMesh], Forecast]:
-    chosen, same, styles, alike = {}, {}, {}, {}
-    for name, mesh in meshes.items():
-        count = ranks[mesh.participant]
-        if name in partitions:
-            chosen[name] = read_partition(partitions[name], mesh, count)
-            same[name], styles[name], alike[name] = mesh, str(partitions[name]), float("nan")
-            continue
-        scores = likeness(mesh)
-        best = style or max(scores, key=lambda each: scores[each])
-        chosen[name] = repartition(mesh, count, best, vertices=vertices.get(name))
-        same[name] = repartition(mesh, mesh.ranks, best)
-        styles[name], alike[name] = best, scores.get(best, float("nan"))
-    errors = [_errors(link, meshes, same) for link in links]
-    return chosen, Forecast(styles, alike, *(max(pair[k] for pair in errors) for k in (0, 1)))
-
-
-def _errors(
-    link: Link, measured: Mapping[str, PartitionedMesh], same: Mapping[str, PartitionedMesh]
-) -> tuple[float, float]:
-    """Relative errors of mean and maximum partners where the measured numbers of ranks are forecast."""
-    truth, guess = (overlapping_pairs(each[link.mesh].boxes, receiver_boxes(link, each)) for each in (measured, same))
-    sizes = (measured[link.mesh].ranks, len(receiver_boxes(link, measured)))
-    errors = []
-    for reduce in (np.mean, np.max):
-        pairs = [
-            tuple(float(reduce(np.bincount(pairs[:, side], minlength=ranks))) for pairs in (truth, guess))
-            for side, ranks in enumerate(sizes)
-        ]
-        errors.append(max(abs(b - a) / a if a else float(b > 0) for a, b in pairs))
-    return errors[0], errors[1]
+    return PartnersReport(order, found, chosen, placement, advice, told, model, measured or {}, missing)
 
 
 def _link_dict(found: LinkPartners) -> dict[str, Any]:
@@ -275,10 +202,46 @@ def _link_dict(found: LinkPartners) -> dict[str, Any]:
             "histogram": np.bincount(partners).tolist(),
         }
     for two_level, cost in found.cost.items():
-        result["two_levels" if two_level else "one_level"] = {
-            "seconds": cost.seconds,
-            "primary_bytes": cost.primary_bytes,
-            "rank_bytes": cost.rank_bytes,
-            "parts": cost.parts,
-        }
+        result["two_levels" if two_level else "one_level"] = asdict(cost)
     return result
+
+
+def write_pairs(report: PartnersReport, path: str | Path) -> None:
+    """Write all pairs of a report.
+
+    One group per received mesh, with provider and receiver as attributes. In it ``level_1`` and, where known,
+    ``level_2`` and ``one_level`` are matrices in compressed sparse rows as scipy has them: the partners of provider
+    rank ``r`` are ``indices[indptr[r]:indptr[r + 1]]``; ``data`` of ``level_2`` counts vertices.
+
+    Parameters
+    ----------
+    report : PartnersReport
+        The report.
+    path : path
+        The file; replaced if it is there.
+
+    Raises
+    ------
+    DataError
+        If it cannot be written.
+    """
+    try:
+        with h5py.File(path, "w") as file:
+            file.attrs.update(format=_FORMAT, format_version=_FORMAT_VERSION)
+            for number, found in enumerate(report.links):
+                group = file.create_group(str(number))
+                group.attrs.update(mesh=found.link.mesh, provider=found.link.provider, receiver=found.link.receiver)
+                for name in ("level_1", "level_2", "one_level"):
+                    pairs = getattr(found, name)
+                    if pairs is None:
+                        continue
+                    matrix = group.create_group(name)
+                    matrix.attrs["shape"] = found.ranks
+                    matrix["indptr"] = np.searchsorted(pairs[:, 0], np.arange(found.ranks[0] + 1))
+                    columns = {"indices": pairs[:, 1]} | ({"data": found.vertices} if name == "level_2" else {})
+                    for column, values in columns.items():
+                        matrix.create_dataset(column, data=values, compression="gzip", shuffle=True)
+    except OSError as error:
+        raise DataError(
+            f"{path}: expected a place to write pairs to, found: {error.strerror or error}; name another"
+        ) from error

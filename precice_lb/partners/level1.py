@@ -4,25 +4,26 @@ The rule stands in preCICE's ``partition/ReceivedPartition.cpp`` and ``mesh/Boun
 moved out on every side by the safety factor times its longest edge, and two boxes overlap when their closed intervals
 do in every dimension. An empty rank's box is inside out, and so overlaps another empty rank's box and nothing else.
 
-Pairs are found by descending two trees at once (one per side, boxes in Morton order), many pairs of nodes at a time.
-The pairs of nodes are kept on a stack in blocks, so that memory does not depend on how many are visited.
+Pairs are found by descending two trees at once (one per side), many pairs of nodes at a time. The pairs of nodes are
+kept on a stack in blocks, so that memory does not depend on how many are visited.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Iterator
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.spatial import cKDTree
 
 from precice_lb.exceptions import DataError
-from precice_lb.partners.curves import morton_order
 
 __all__ = ["check_boxes", "connected_ranks", "overlapping_pairs", "scaled_boxes"]
 
 _FANOUT = 4
 _BLOCK = 2**18
+# How bounds grow: of lower and of upper ones.
+_OUTWARDS = (np.minimum, np.maximum)
 
 
 def connected_ranks(
@@ -99,51 +100,37 @@ def scaled_boxes(boxes: NDArray[np.float64], safety_factor: float) -> NDArray[np
 
 def overlapping_pairs(first: NDArray[np.float64], second: NDArray[np.float64]) -> NDArray[np.int64]:
     """Sorted pairs of boxes, shape (ranks, dimensions, 2), that overlap as in preCICE: closed, and empty with empty."""
-    filled = [~np.isnan(boxes[:, 0, 0]) for boxes in (first, second)]
-    keys: list[NDArray[np.int64]] = []
-    inside = [np.flatnonzero(each) for each in filled]
-    if len(inside[0]) and len(inside[1]):
-        trees = [_Tree(boxes[chosen], chosen) for boxes, chosen in zip((first, second), inside, strict=True)]
-        _join(trees[0], trees[1], lambda a, b: keys.append(a * len(second) + b))
-    empty = [np.flatnonzero(~each) for each in filled]
-    if len(empty[0]) and len(empty[1]):
-        keys.append((empty[0][:, None] * len(second) + empty[1][None, :]).ravel())
-    return _decode(keys, max(len(second), 1))
-
-
-def _decode(keys: list[NDArray[np.int64]], columns: int) -> NDArray[np.int64]:
-    joined = np.concatenate(keys) if keys else np.empty(0, np.int64)
-    keys.clear()
+    empty = [np.isnan(boxes[:, 0, 0]) for boxes in (first, second)]
+    nothing = [np.flatnonzero(each) for each in empty]
+    keys = [np.add.outer(nothing[0] * len(second), nothing[1]).ravel()]
+    if not (empty[0].all() or empty[1].all()):
+        trees = [_Tree(boxes, np.flatnonzero(~each)) for boxes, each in zip((first, second), empty, strict=True)]
+        keys += [a * len(second) + b for a, b in _overlaps(*trees)]
+    joined = np.concatenate(keys)
     joined.sort()
     pairs = np.empty((len(joined), 2), np.int64)
-    np.floor_divide(joined, columns, out=pairs[:, 0])
-    np.remainder(joined, columns, out=pairs[:, 1])
+    np.divmod(joined, max(len(second), 1), out=(pairs[:, 0], pairs[:, 1]))
     return pairs
 
 
-@dataclass(init=False)
 class _Tree:
-    """Boxes in Morton order, and above them levels of bounds of ``_FANOUT`` neighbours each; the root is last."""
-
-    ranks: NDArray[np.int64]
-    levels: list[NDArray[np.float64]]
+    """Boxes that are neighbours in space, and above them levels of bounds of ``_FANOUT`` each; the root is last."""
 
     def __init__(self, boxes: NDArray[np.float64], ranks: NDArray[np.int64]) -> None:
-        order = morton_order((boxes[:, :, 0] + boxes[:, :, 1]) / 2)
-        self.ranks = ranks[order]
+        # The leaves of a tree of centres, from one end to the other, are neighbours.
+        centres = cKDTree(np.nan_to_num(boxes[ranks].mean(axis=2)), leafsize=_FANOUT, balanced_tree=False)
+        self.ranks = ranks[centres.indices]
         # Contiguous per bound: one gather per comparison.
-        bounds = np.ascontiguousarray(boxes[order].transpose(2, 1, 0))
+        bounds = np.ascontiguousarray(boxes[self.ranks].transpose(2, 1, 0))
         self.levels = [bounds]
         while bounds.shape[2] > 1:
             starts = np.arange(0, bounds.shape[2], _FANOUT)
-            bounds = np.stack(
-                [np.minimum.reduceat(bounds[0], starts, axis=1), np.maximum.reduceat(bounds[1], starts, axis=1)]
-            )
+            bounds = np.stack([f.reduceat(side, starts, axis=1) for f, side in zip(_OUTWARDS, bounds, strict=True)])
             self.levels.append(bounds)
 
 
-def _join(first: _Tree, second: _Tree, found: Callable[[NDArray[np.int64], NDArray[np.int64]], None]) -> None:
-    """Call ``found`` with the ranks of overlapping boxes, a block at a time."""
+def _overlaps(first: _Tree, second: _Tree) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+    """Ranks of overlapping boxes, a block at a time."""
     stack = [(len(first.levels) - 1, len(second.levels) - 1, np.zeros(1, np.int64), np.zeros(1, np.int64))]
     while stack:
         level_a, level_b, a, b = stack.pop()
@@ -151,12 +138,14 @@ def _join(first: _Tree, second: _Tree, found: Callable[[NDArray[np.int64], NDArr
             middle = len(a) // 2
             stack += [(level_a, level_b, a[:middle], b[:middle]), (level_a, level_b, a[middle:], b[middle:])]
             continue
-        hit = _overlap(first.levels[level_a], second.levels[level_b], a, b)
+        hit = np.ones(len(a), bool)
+        for low_a, high_a, low_b, high_b in zip(*first.levels[level_a], *second.levels[level_b], strict=True):
+            hit &= (low_a[a] <= high_b[b]) & (low_b[b] <= high_a[a])
         a, b = a[hit], b[hit]
-        if not len(a):
+        if level_a == level_b == 0:
+            yield first.ranks[a], second.ranks[b]
+        elif not len(a):
             continue
-        if level_a == 0 and level_b == 0:
-            found(first.ranks[a], second.ranks[b])
         elif level_a >= level_b:
             a, b = _children(a, b, first.levels[level_a - 1].shape[2])
             stack.append((level_a - 1, level_b, a, b))
@@ -168,17 +157,6 @@ def _join(first: _Tree, second: _Tree, found: Callable[[NDArray[np.int64], NDArr
 def _children(
     nodes: NDArray[np.int64], others: NDArray[np.int64], count: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    below = (nodes[:, None] * _FANOUT + np.arange(_FANOUT)).ravel()
-    beside = np.repeat(others, _FANOUT)
+    below = np.add.outer(nodes * _FANOUT, np.arange(_FANOUT)).ravel()
     there = below < count
-    return below[there], beside[there]
-
-
-def _overlap(
-    first: NDArray[np.float64], second: NDArray[np.float64], a: NDArray[np.int64], b: NDArray[np.int64]
-) -> NDArray[np.bool_]:
-    hit = np.ones(len(a), bool)
-    for dimension in range(first.shape[1]):
-        hit &= first[0, dimension][a] <= second[1, dimension][b]
-        hit &= second[0, dimension][b] <= first[1, dimension][a]
-    return hit
+    return below[there], np.repeat(others, _FANOUT)[there]

@@ -1,16 +1,22 @@
-"""What a configuration says about partner ranks: one link per received mesh."""
+"""What a configuration says about partner ranks: one link per received mesh, and the meshes that it joins."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from precice_lb.exceptions import ConfigurationError
+import numpy as np
+from numpy.typing import NDArray
+
+from precice_lb.exceptions import ConfigurationError, DataError
+from precice_lb.partners.level1 import check_boxes, scaled_boxes
+from precice_lb.partners.meshes import PartitionedMesh, united
 from precice_lb.precice_xml.elements import is_true
 from precice_lb.precice_xml.records import Configuration, Element, Exchange, ReceivedMesh
 from precice_lb.precice_xml.records import Mapping as MeshMapping
 
-__all__ = ["Link", "LinkMapping", "links_of"]
+__all__ = ["Link", "LinkMapping", "check_meshes", "links_of", "receiver_boxes"]
 
 _KERNELS = ("rbf", "rbf-global-direct", "rbf-global-iterative", "rbf-pum-direct")
 _PARTITIONED = ("rbf", "rbf-pum-direct")
@@ -102,29 +108,33 @@ class Link:
 
 def links_of(configuration: Configuration) -> tuple[Link, ...]:
     """List the received meshes of all participants, in the order of the file, with what decides about partners."""
-    links = []
-    for participant in configuration.participants.values():
-        for received in participant.receives:
-            links.append(_link(configuration, participant.name, received))
+    links = tuple(
+        _link(configuration, participant.name, received)
+        for participant in configuration.participants.values()
+        for received in participant.receives
+    )
     if not links:
         raise ConfigurationError(
             f"{configuration.path}: expected a participant that receives a mesh, found none; nobody has partners here"
         )
-    return tuple(links)
+    return links
 
 
 def _link(configuration: Configuration, receiver: str, received: ReceivedMesh) -> Link:
     m2n = next((m for m in configuration.m2ns if {m.acceptor, m.connector} == {receiver, received.provider}), None)
-    where = f"{configuration.path}, line {received.line}"
     if m2n is None:
         raise ConfigurationError(
-            f'{where}: expected an <m2n:…> between "{received.provider}" and "{receiver}" for mesh "{received.name}", '
-            "found none; add one"
+            f'{configuration.path}, line {received.line}: expected an <m2n:…> between "{received.provider}" and '
+            f'"{receiver}" for mesh "{received.name}", found none; add one'
         )
-    element = next(e for e in configuration.root.children if e.line == m2n.line and e.tag == f"m2n:{m2n.kind}")
-    mappings = tuple(_mappings(configuration, receiver, received))
+    mappings = tuple(
+        _mapping(configuration, mapping, mapping.target if mapping.source == received.name else mapping.source)
+        for mapping in configuration.participants[receiver].mappings
+        if received.name in (mapping.source, mapping.target)
+    )
+    dimensions = configuration.meshes[received.name].dimensions
     exchanges = tuple(
-        (each, configuration.meshes[received.name].dimensions if configuration.data[each.data].is_vector else 1)
+        (each, dimensions if configuration.data[each.data].is_vector else 1)
         for scheme in configuration.coupling_schemes
         for each in scheme.exchanges
         if each.mesh == received.name and {each.source, each.target} == {receiver, received.provider}
@@ -133,46 +143,29 @@ def _link(configuration: Configuration, receiver: str, received: ReceivedMesh) -
         mesh=received.name,
         provider=received.provider,
         receiver=receiver,
-        dimensions=configuration.meshes[received.name].dimensions,
+        dimensions=dimensions,
         safety_factor=received.safety_factor,
         filtered=received.geometric_filter != "no-filter" and not any(mapping.is_kernel for mapping in mappings),
         api_access=received.api_access,
         two_level=m2n.use_two_level_initialization,
-        gathered=is_true(element.attributes.get("enforce-gather-scatter", "")),
+        gathered=is_true(m2n.element.attributes.get("enforce-gather-scatter", "")),
         mappings=mappings,
         exchanges=exchanges,
     )
 
 
-def _mappings(configuration: Configuration, receiver: str, received: ReceivedMesh) -> list[LinkMapping]:
-    participant = configuration.participants[receiver]
-    (owner,) = (
-        e for e in configuration.root.children if e.tag == "participant" and e.attributes.get("name") == receiver
-    )
-    elements = [e for e in owner.children if e.tag.startswith("mapping:")]
-    return [
-        _mapping(configuration, mapping, element, mapping.target if mapping.source == received.name else mapping.source)
-        for mapping, element in zip(participant.mappings, elements, strict=True)
-        if received.name in (mapping.source, mapping.target)
-    ]
-
-
-def _mapping(configuration: Configuration, mapping: MeshMapping, element: Element, local: str | None) -> LinkMapping:
+def _mapping(configuration: Configuration, mapping: MeshMapping, local: str | None) -> LinkMapping:
     if mapping.kind not in _KERNELS:
         return LinkMapping(mapping.kind, local)
-    where = f"{configuration.path}, line {mapping.line}"
-    function = next((e for e in element.children if e.tag.startswith("basis-function:")), None)
+    where, element = f"{configuration.path}, line {mapping.line}", mapping.element
+    function = next(iter(element.named("basis-function:")), None)
     if function is None:
         raise ConfigurationError(f"{where}: expected a <basis-function:…> in the mapping, found none; add one")
     kind = function.tag.partition(":")[2]
     # The cluster size may stand at the mapping or at an executor.
-    sizes = [
-        e.attributes["vertices-per-cluster"]
-        for e in (element, *element.children)
-        if "vertices-per-cluster" in e.attributes
-    ]
+    places = [each.attributes for each in (element, *element.children) if "vertices-per-cluster" in each.attributes]
     try:
-        size = int(sizes[0]) if sizes else (100 if mapping.kind == "rbf" else 50)
+        size = int(places[0]["vertices-per-cluster"]) if places else (100 if mapping.kind == "rbf" else 50)
         radius = _support_radius(kind, function)
     except (KeyError, ValueError, ZeroDivisionError):
         raise ConfigurationError(
@@ -191,3 +184,71 @@ def _support_radius(kind: str, function: Element) -> float:
         return _GAUSSIAN_REACH / (_GAUSSIAN_REACH / float(function.attributes["support-radius"]))
     # preCICE keeps the inverse.
     return 1.0 / (1.0 / float(function.attributes["support-radius"]))
+
+
+def check_meshes(
+    links: tuple[Link, ...], meshes: Mapping[str, PartitionedMesh], regions: Mapping[str, NDArray[np.float64]]
+) -> dict[str, int]:
+    """Check that the meshes are those of the case, and count each participant's ranks."""
+    ranks: dict[str, int] = {}
+    sizes = {mesh.name: (mesh.participant, mesh.ranks) for mesh in meshes.values()}
+    sizes |= {
+        f"access region of {link.mesh}": (link.receiver, len(regions[link.mesh]))
+        for link in links
+        if link.mesh in regions
+    }
+    for name, (participant, count) in sizes.items():
+        if ranks.setdefault(participant, count) != count:
+            raise DataError(
+                f"expected all meshes of {participant} on the same ranks, found {ranks[participant]} and {count} (mesh "
+                f'"{name}"); give the files of all ranks of one run'
+            )
+    for link in links:
+        _mesh_of(link, meshes, link.mesh, link.provider)
+    return ranks
+
+
+def receiver_boxes(
+    link: Link, local: Mapping[str, PartitionedMesh], region: NDArray[np.float64] | None = None
+) -> NDArray[np.float64]:
+    """Boxes of the receiver's ranks, shape (ranks, dimensions, 2), that are compared with those of the provider's.
+
+    The union over the mappings of the local mesh's box, enlarged by the safety factor times its own longest edge, and
+    of the access region, enlarged likewise only where there is a just-in-time mapping; NaN for an empty rank.
+    preCICE 3.4, ``ReceivedPartition::prepareBoundingBox``.
+    """
+    parts: list[NDArray[np.float64]] = []
+    for mapping in link.mappings:
+        if mapping.local is not None:
+            parts.append(scaled_boxes(_mesh_of(link, local, mapping.local, link.receiver).boxes, link.safety_factor))
+    if link.api_access and region is not None:
+        checked = check_boxes(region, f"access regions of {link.title}")
+        parts.append(scaled_boxes(checked, link.safety_factor) if link.just_in_time else checked)
+    if not parts:
+        raise DataError(
+            f"{link.title}: expected access regions, as no mapping ties the mesh to one of {link.receiver}'s own, "
+            "found none; record the run, which keeps them, or give them"
+        )
+    shapes = {part.shape for part in parts}
+    if len(shapes) > 1:
+        raise DataError(
+            f"{link.title}: expected meshes of {link.receiver} with the same ranks and dimensions, found "
+            f"{' and '.join(f'{s[0]} ranks in {s[1]} dimensions' for s in sorted(shapes))}; give meshes of one run"
+        )
+    return united(parts)
+
+
+def _mesh_of(link: Link, meshes: Mapping[str, PartitionedMesh], name: str, participant: str) -> PartitionedMesh:
+    """Return one of the two meshes of a link, which must be there and of the case."""
+    mesh = meshes.get(name)
+    if mesh is None or mesh.participant != participant:
+        raise DataError(
+            f'{link.title}: expected mesh "{name}" of {participant}, found {", ".join(meshes) or "no mesh"}; give the '
+            "meshes of all participants, of this case"
+        )
+    if mesh.dimensions != link.dimensions:
+        raise DataError(
+            f'{link.title}: expected mesh "{name}" in {link.dimensions} dimensions, found {mesh.dimensions} in '
+            f"{mesh.source or 'the data'}; give meshes of this case"
+        )
+    return mesh

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from precice_lb.exceptions import DataError
+from precice_lb.store.records import CELL_VERTICES
 
-__all__ = ["PartitionedMesh", "boxes_of", "make_mesh"]
-
-_CELLS = {"edges": 2, "triangles": 3, "tetrahedra": 4}
+__all__ = ["PartitionedMesh", "make_mesh", "united"]
 
 
 @dataclass(frozen=True)
@@ -30,7 +29,7 @@ class PartitionedMesh:
     coordinates : ndarray, shape (vertices, dimensions), or None
         Rank by rank, in the order the solver set them (preCICE's global order). None where only boxes are known.
     cells : mapping
-        ``edges``, ``triangles`` and ``tetrahedra`` as arrays of vertex positions; those that are known.
+        ``edges``, ``triangles`` and ``tetrahedra`` as arrays of vertex positions; those that there are.
     source : str
         Where it comes from.
     """
@@ -116,7 +115,8 @@ def make_mesh(
     ranks : int
         Number of ranks, with empty ones.
     cells : mapping, optional
-        ``edges``, ``triangles``, ``tetrahedra``: positions of their vertices, shape (n, 2, 3 or 4).
+        ``edges``, ``triangles``, ``quads``, ``tetrahedra``: positions of their vertices, shape (n, 2, 3 or 4). Quads
+        become triangles, as preCICE splits them.
     source : str
         Where it comes from, for messages.
 
@@ -152,16 +152,24 @@ def make_mesh(
     place[order] = np.arange(len(order))
     kept: dict[str, NDArray[np.int64]] = {}
     for kind, corners in (cells or {}).items():
-        array = np.asarray(corners, dtype=np.int64).reshape(-1, _CELLS[kind])
-        if len(array) and (array.min() < 0 or array.max() >= len(points)):
-            raise DataError(f"{where}: expected {kind} of vertices 0 to {len(points) - 1}, found {array.max()}")
+        array = np.asarray(corners, dtype=np.int64).reshape(-1, CELL_VERTICES[kind])
+        if not len(array):
+            continue
+        if array.min() < 0 or array.max() >= len(points):
+            raise DataError(
+                f"{where}: expected {kind} of vertices 0 to {len(points) - 1}, found {array.min()} to {array.max()}; "
+                "correct its cells"
+            )
         kept[kind] = place[array]
-    sorted_points = points[order]
+    points = points[order]
+    if "quads" in kept:
+        halves = _halves(points, kept.pop("quads"))
+        kept["triangles"] = np.concatenate([kept["triangles"], halves]) if "triangles" in kept else halves
     counts = np.bincount(whole, minlength=ranks).astype(np.int64)
-    return PartitionedMesh(name, participant, counts, boxes_of(sorted_points, counts), sorted_points, kept, source)
+    return PartitionedMesh(name, participant, counts, _boxes(points, counts), points, kept, source)
 
 
-def boxes_of(points: NDArray[np.float64], counts: NDArray[np.int64]) -> NDArray[np.float64]:
+def _boxes(points: NDArray[np.float64], counts: NDArray[np.int64]) -> NDArray[np.float64]:
     """Bounding box of each rank's vertices, which come rank by rank; NaN for an empty rank."""
     boxes = np.full((len(counts), points.shape[1], 2), np.nan)
     filled = counts > 0
@@ -170,3 +178,32 @@ def boxes_of(points: NDArray[np.float64], counts: NDArray[np.int64]) -> NDArray[
         boxes[filled, :, 0] = np.minimum.reduceat(points, starts)
         boxes[filled, :, 1] = np.maximum.reduceat(points, starts)
     return boxes
+
+
+def united(boxes: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
+    """Box of each rank around all of its boxes; NaN where all are empty."""
+    low, high = (np.array([each[..., side] for each in boxes]) for side in (0, 1))
+    return np.stack([np.fmin.reduce(low), np.fmax.reduce(high)], axis=-1)
+
+
+def _halves(points: NDArray[np.float64], quads: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Split convex quads along their shorter diagonal.
+
+    Notes
+    -----
+    preCICE 3.4: ``ParticipantImpl::setMeshQuads`` and ``math::geometry::isConvexQuad``. Of equally long diagonals the
+    one through the vertex that its search for the convex hull begins with is taken.
+    """
+    corners = points[quads]
+    # The diagonals of a convex quad are longer together than any two opposite sides.
+    pairs = np.array([[[0, 2], [1, 3]], [[0, 1], [2, 3]], [[0, 3], [1, 2]]])
+    lengths = np.linalg.norm(corners[:, pairs[:, :, 0]] - corners[:, pairs[:, :, 1]], axis=3)
+    chosen = np.argmax(lengths.sum(axis=2), axis=1)
+    row = np.arange(len(quads))
+    along = np.einsum("nk,nik->ni", corners[:, 1] - corners[:, 0], corners - corners[:, :1])
+    first = np.argmin(along, axis=1)
+    diagonals, lengths = pairs[chosen], lengths[row, chosen]
+    mine = np.argmax((diagonals == first[:, None, None]).any(axis=2), axis=1)
+    short = np.where(lengths[row, mine] <= lengths[row, 1 - mine], mine, 1 - mine)
+    cut, rest = quads[row[:, None], diagonals[row, short]], quads[row[:, None], diagonals[row, 1 - short]]
+    return np.stack([np.column_stack([cut, rest[:, side]]) for side in (0, 1)], axis=1).reshape(-1, 3)

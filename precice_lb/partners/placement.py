@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from precice_lb.partners.curves import hilbert_order
-from precice_lb.partners.meshes import PartitionedMesh
+from precice_lb.partners.analysis import LinkPartners
+from precice_lb.partners.meshes import PartitionedMesh, united
+from precice_lb.partners.partition import hilbert_order
 
 __all__ = ["Placement", "place_ranks", "rank_order_text"]
 
@@ -37,37 +38,35 @@ class Placement:
 def place_ranks(
     ranks: Mapping[str, int],
     meshes: Mapping[str, PartitionedMesh],
-    traffic: Mapping[tuple[str, str], tuple[NDArray[np.int64], NDArray[np.float64]]],
+    links: Sequence[LinkPartners],
     ranks_per_node: int,
 ) -> Placement:
     """Order ranks along a space-filling curve through all interfaces, where that keeps more data on nodes.
 
-    Ranks without interface follow at the end. Only coupling data count: a solver's own messages between its ranks may
-    weigh more.
+    Ranks without interface follow at the end. Only coupling data count, or pairs where these are not known: a solver's
+    own messages between its ranks may weigh more.
     """
-    names = list(ranks)
-    first = dict(zip(names, np.cumsum([0, *ranks.values()])[:-1].tolist(), strict=True))
-    total = sum(ranks.values())
-    pairs, weight = _joined(first, traffic)
-    plain = np.arange(total)
-    before = _share(plain, pairs, weight, ranks_per_node)
-    boxes: dict[str, NDArray[np.float64]] = {}
-    for mesh in meshes.values():
-        if mesh.participant in ranks:
-            known = boxes.get(mesh.participant)
-            boxes[mesh.participant] = mesh.boxes if known is None else _union(known, mesh.boxes)
-    found, centres = [], []
-    for name, box in boxes.items():
-        filled = np.flatnonzero(~np.isnan(box[:, 0, 0]))
-        found.append(filled + first[name])
-        middle = box[filled].mean(axis=2)
-        centres.append(np.pad(middle, ((0, 0), (0, 3 - middle.shape[1]))))
-    order = plain
-    if found:
-        at_interface = np.concatenate(found)
-        along = at_interface[hilbert_order(np.concatenate(centres))]
-        order = np.concatenate([along, np.setdiff1d(plain, along)])
-    after = _share(order, pairs, weight, ranks_per_node)
+    first = dict(zip(ranks, np.cumsum([0, *ranks.values()]).tolist(), strict=False))
+    pairs, weight = [np.empty((0, 2), np.int64)], [np.empty(0)]
+    for found in links:
+        joined = found.level_1 if found.level_2 is None else found.level_2
+        pairs.append(joined + np.array([first[found.link.provider], first[found.link.receiver]]))
+        weight.append(np.ones(len(joined)) if found.pair_bytes is None else found.pair_bytes)
+    plain = np.arange(sum(ranks.values()))
+    centres, at_interface = [np.empty((0, 3))], [plain[:0]]
+    for name, start in first.items():
+        own = [mesh.boxes for mesh in meshes.values() if mesh.participant == name]
+        if own:
+            # Meshes of two dimensions lie in the plane.
+            box = united([np.pad(each, ((0, 0), (0, 3 - each.shape[1]), (0, 0))) for each in own])
+            filled = np.flatnonzero(~np.isnan(box[:, 0, 0]))
+            centres.append(box[filled].mean(axis=2))
+            at_interface.append(filled + start)
+    along = np.concatenate(at_interface)[hilbert_order(np.concatenate(centres))]
+    order = np.concatenate([along, np.setdiff1d(plain, along)])
+    before, after = (
+        _share(each, np.concatenate(pairs), np.concatenate(weight), ranks_per_node) for each in (plain, order)
+    )
     if after <= before:
         return Placement(plain, ranks_per_node, before, before)
     return Placement(order, ranks_per_node, before, after)
@@ -92,15 +91,6 @@ def rank_order_text(placement: Placement) -> str:
     return "".join(",".join(map(str, node.tolist())) + "\n" for node in nodes)
 
 
-def _joined(
-    first: Mapping[str, int], traffic: Mapping[tuple[str, str], tuple[NDArray[np.int64], NDArray[np.float64]]]
-) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    pairs = [each + np.array([first[a], first[b]]) for (a, b), (each, _) in traffic.items()]
-    if not pairs:
-        return np.empty((0, 2), np.int64), np.empty(0)
-    return np.concatenate(pairs), np.concatenate([weight for _, weight in traffic.values()])
-
-
 def _share(
     order: NDArray[np.int64], pairs: NDArray[np.int64], weight: NDArray[np.float64], ranks_per_node: int
 ) -> float:
@@ -108,7 +98,3 @@ def _share(
     node[order] = np.arange(len(order)) // ranks_per_node
     total = float(weight.sum())
     return float(weight[node[pairs[:, 0]] == node[pairs[:, 1]]].sum()) / total if total > 0 else 0.0
-
-
-def _union(first: NDArray[np.float64], second: NDArray[np.float64]) -> NDArray[np.float64]:
-    return np.stack([np.fmin(first[..., 0], second[..., 0]), np.fmax(first[..., 1], second[..., 1])], axis=2)

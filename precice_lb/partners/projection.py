@@ -8,127 +8,187 @@ takes any, depending on its search tree, so that these points are counted.
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Mapping
+
 import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial import cKDTree
 
-from precice_lb.partners.cell_search import SAME, CellSearch
-from precice_lb.partners.cells import LocalMesh
+from precice_lb.partners.level1 import overlapping_pairs
 
-__all__ = ["cells_used", "nearest_vertices"]
+__all__ = ["CellIndex", "cluster_radius", "nearest_cells", "vertices_used"]
 
 _ZERO = 1e-14
+# Relative difference of distances that rounding may make.
+_SAME = 1e-12
 _TRIED = 4
 _BLOCK = 2**16
 # Threads cost more than they save for fewer points.
 _THREADED = 2**14
+_SIZES = {"edges": 2, "triangles": 3, "tetrahedra": 4}
 
 
-def cells_used(kind: str, origin: NDArray[np.float64], mesh: LocalMesh, tree: cKDTree) -> tuple[NDArray[np.int64], int]:
-    """Vertices with a weight for any of the points, ascending, and the points for which geometry does not decide."""
-    nearest, tied = nearest_vertices(tree, origin)
-    if kind == "nearest-neighbor":
-        return np.unique(nearest), int(tied.sum())
-    return _projected(kind, origin, nearest, tied, mesh)
+class CellIndex:
+    """All cells of a mesh, found by their first vertex."""
+
+    def __init__(self, cells: Mapping[str, NDArray[np.int64]], vertices: int) -> None:
+        self.kinds = {
+            kind: (array, np.searchsorted(array[:, 0], np.arange(vertices + 1)))
+            for kind, array in _with_faces(cells).items()
+        }
+
+    def among(self, chosen: NDArray[np.int64]) -> dict[str, NDArray[np.int64]]:
+        """Cells whose vertices are all among the chosen ones (ascending), as positions in these."""
+        result = {}
+        for kind, (array, starts) in self.kinds.items():
+            begin, count = starts[chosen], starts[chosen + 1] - starts[chosen]
+            cells = array[np.repeat(begin - np.cumsum(count) + count, count) + np.arange(count.sum())]
+            place = np.minimum(np.searchsorted(chosen, cells), max(len(chosen) - 1, 0))
+            result[kind] = place[(chosen[place] == cells).all(axis=1)] if len(cells) else cells
+        return result
 
 
-def nearest_vertices(tree: cKDTree, origin: NDArray[np.float64]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Nearest point of a tree to each origin; of equally near ones the lowest, with a flag."""
-    if tree.n == 1:
-        return np.zeros(len(origin), np.int64), np.zeros(len(origin), bool)
-    distance, index = tree.query(origin, k=2, workers=-1 if len(origin) > _THREADED else 1)
-    tied = distance[:, 1] - distance[:, 0] <= SAME * distance[:, 1]
-    nearest = index[:, 0].astype(np.int64)
-    rows = np.flatnonzero(tied)
-    alike = tree.query_ball_point(origin[rows], distance[rows, 1] * (1 + SAME), return_sorted=True)
-    nearest[rows] = [each[0] for each in alike]
-    return nearest, np.asarray(tied)
+def _with_faces(cells: Mapping[str, NDArray[np.int64]]) -> dict[str, NDArray[np.int64]]:
+    """Add the faces of tetrahedra and the edges of triangles; each once, and in ascending order of vertices."""
+    every = {kind: cells.get(kind, np.empty((0, size), np.int64)) for kind, size in _SIZES.items()}
+    for kind, parent in (("triangles", "tetrahedra"), ("edges", "triangles")):
+        size = _SIZES[parent]
+        corners = list(itertools.combinations(range(size), size - 1))
+        every[kind] = np.concatenate([every[kind], every[parent][:, corners].reshape(-1, size - 1)])
+    return {kind: np.unique(np.sort(array, axis=1), axis=0) for kind, array in every.items()}
 
 
-def _projected(
-    kind: str, origin: NDArray[np.float64], nearest: NDArray[np.int64], tied: NDArray[np.bool_], mesh: LocalMesh
+def nearest_cells(
+    cells: NDArray[np.int64],
+    points: NDArray[np.float64],
+    where: NDArray[np.float64],
+    reach: NDArray[np.float64],
+    count: int,
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
+    """Pairs of a place and one of its nearest cells, sorted, and squared distances; of boxes, but for edges.
+
+    Cells beyond the reach are left out; those as near as the last of so many are found as well.
+    """
+    # Corners first: reductions over a short last axis are slow.
+    corners = points[cells.T]
+    low, high = corners.min(axis=0), corners.max(axis=0)
+    if count < len(cells) and reach.any():
+        # No cell is farther away than the centre of its box.
+        reach = np.minimum(reach, cKDTree((low + high) / 2).query(where, k=[count])[0][:, 0] * (1 + _SAME))
+    around = np.stack([where - reach[:, None], where + reach[:, None]], axis=2)
+    place, cell = overlapping_pairs(around, np.stack([low, high], axis=2)).T
+    beyond = where[place] - np.clip(where[place], low[cell], high[cell])
+    if len(corners) == 2:
+        start, along = corners[0, cell], corners[1, cell] - corners[0, cell]
+        ahead, length = (np.einsum("nk,nk->n", each, along) for each in (where[place] - start, along))
+        share = np.divide(ahead, length, out=np.zeros_like(length), where=length > 0)
+        beyond = where[place] - start - np.clip(share, 0, 1)[:, None] * along
+    square = np.einsum("nk,nk->n", beyond, beyond)
+    order = np.lexsort((square, place))
+    last = order[np.arange(len(order)) - np.searchsorted(place, place) == count - 1]
+    limit = np.full(len(where), np.inf)
+    limit[place[last]] = square[last]
+    kept = square <= limit[place] * (1 + _SAME)
+    return place[kept], cell[kept], square[kept]
+
+
+def vertices_used(
+    kind: str, origin: NDArray[np.float64], tree: cKDTree, cells: Mapping[str, NDArray[np.int64]]
 ) -> tuple[NDArray[np.int64], int]:
-    """Follow preCICE's fallbacks: cell, triangle (in three dimensions), edge, vertex."""
-    flat = origin.shape[1] == 2
-    # Kinds of cells in turn, and whether a cell must hold the point.
-    steps = {} if kind == "nearest-projection" else {"triangles" if flat else "tetrahedra": True}
-    steps |= {"edges": False} if flat else {"triangles": False, "edges": False}
-    away = np.linalg.norm(origin - mesh.points[nearest], axis=1)
-    rounding = np.full(len(origin), SAME * np.ptp(mesh.points, axis=0).max())
+    """Vertices with a weight for any of the points, ascending, and the points for which geometry does not decide.
+
+    Follows preCICE's fallbacks: cell, triangle (in three dimensions), edge, vertex; without cells it is the vertex.
+    """
+    vertices_at: NDArray[np.float64] = tree.data
+    nearest, tied = _nearest(tree, origin)
+    steps = ("tetrahedra", "triangles", "edges")[(origin.shape[1] == 2) + (kind == "nearest-projection") :]
+    away = np.linalg.norm(origin - vertices_at[nearest], axis=1)
+    rounding = np.full(len(origin), _SAME * (tree.maxes - tree.mins).max())
     rows, is_open, falls = np.arange(len(origin)), tied & False, tied & False
     # Points, vertices that preCICE may keep for them, and whether these are kept.
     options: list[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]] = []
-    for step in [step for step in steps if len(mesh.cells[step])]:
-        cells, holds = mesh.cells[step], steps[step]
-        search = CellSearch(cells, mesh.points)
+    for step in steps:
+        if not len(cells.get(step, ())):
+            continue
+        tried = cells[step]
+        # The first cell of linear interpolation must hold the point.
+        holds = step == steps[0] and kind != "nearest-projection"
         # Enclosing tetrahedra are all tried.
-        most = len(cells) if step == "tetrahedra" else _TRIED
+        most = len(tried) if step == "tetrahedra" else _TRIED
         left = []
         for block in np.split(rows, range(_BLOCK, len(rows), _BLOCK)):
-            point, cell, square = search.near(origin[block], (rounding if holds else away)[block], most)
-            weights, off = _weights(origin[block[point]], mesh.points[cells[cell]])
-            fits = (weights >= -_ZERO).all(axis=1) & (holds | (off <= away[block[point]]))
-            vertices = np.where(np.abs(weights) > _ZERO, cells[cell], -1)
-            choice = _Choice(point, fits, np.zeros_like(off) if holds else off, square, len(block))
-            crowded = choice.crowded(most)
-            is_open[block[crowded | choice.differs(vertices)]] = True
-            pair = np.flatnonzero(choice.alike | (fits & crowded[point]))
+            reach = (rounding if holds else away)[block]
+            point, cell, square = nearest_cells(tried, vertices_at, origin[block], reach, most)
+            weights, off = _weights(origin[block[point]], vertices_at[tried[cell]])
+            if holds:
+                off = np.zeros_like(off)
+            fits = (weights >= -_ZERO).all(axis=1) & (off <= away[block[point]])
+            vertices = np.where(np.abs(weights) > _ZERO, tried[cell], -1)
+            alike, taken, differs = _best(point, fits, off, vertices)
+            crowded = _crowded(point, alike, square, len(block), most)
+            is_open[block[crowded]] = is_open[block[differs]] = True
+            pair = np.flatnonzero(alike | (fits & crowded[point]))
             row, corner = np.nonzero(vertices[pair] >= 0)
             pair = pair[row]
             points = block[point[pair]]
-            options.append((points, vertices[pair, corner], choice.first[pair] & ~falls[points]))
+            options.append((points, vertices[pair, corner], taken[pair] & ~falls[points]))
             falls[block[crowded]] = True
             left.append(block[crowded | (np.bincount(point[fits], minlength=len(block)) == 0)])
         rows = np.concatenate(left)
     is_open[rows] |= tied[rows]
     options.append((rows, nearest[rows], ~falls[rows]))
     points, vertices, chosen = (np.concatenate(column) for column in zip(*options, strict=True))
-    kept, sure = np.zeros((2, len(mesh.points)), bool)
+    kept, sure = np.zeros((2, tree.n), bool)
     kept[vertices[chosen]] = True
     # Where other points need all that preCICE may choose, the choice does not matter.
     sure[vertices[chosen & ~is_open[points]]] = True
     return np.flatnonzero(kept), len(np.union1d(points[~sure[vertices]], rows[tied[rows]]))
 
 
-class _Choice:
-    """Of the cells tried for each point (pairs sorted by point, then cell), the one taken and those as near."""
+def _nearest(tree: cKDTree, origin: NDArray[np.float64]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Nearest point of a tree to each origin; of equally near ones the lowest, with a flag."""
+    if tree.n == 1:
+        return np.zeros(len(origin), np.int64), np.zeros(len(origin), bool)
+    distance, index = tree.query(origin, k=2, workers=-1 if len(origin) > _THREADED else 1)
+    tied = distance[:, 1] - distance[:, 0] <= _SAME * distance[:, 1]
+    nearest = index[:, 0].astype(np.int64)
+    rows = np.flatnonzero(tied)
+    alike = tree.query_ball_point(origin[rows], distance[rows, 1] * (1 + _SAME), return_sorted=True)
+    nearest[rows] = [each[0] for each in alike]
+    return nearest, np.asarray(tied)
 
-    def __init__(
-        self,
-        point: NDArray[np.int64],
-        fits: NDArray[np.bool_],
-        off: NDArray[np.float64],
-        square: NDArray[np.float64],
-        count: int,
-    ) -> None:
-        self._point, self._square, self._count = point, square, count
-        least = np.full(count, np.inf)
-        np.minimum.at(least, point[fits], off[fits])
-        self.alike = fits & (off <= least[point] + SAME * (1 + least[point]))
-        self._rows = np.flatnonzero(self.alike)
-        self._first = self._rows[np.searchsorted(point[self._rows], point[self._rows])]
-        self.first = np.zeros(len(point), bool)
-        self.first[self._first] = True
 
-    def differs(self, vertices: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """For which points cells that are as near have other vertices."""
-        vertices = np.sort(vertices, axis=1)
-        other = (vertices[self._rows] != vertices[self._first]).any(axis=1)
-        return np.bincount(self._point[self._rows[other]], minlength=self._count) > 0
+def _best(
+    point: NDArray[np.int64], fits: NDArray[np.bool_], off: NDArray[np.float64], vertices: NDArray[np.int64]
+) -> tuple[NDArray[np.bool_], NDArray[np.bool_], NDArray[np.int64]]:
+    """Of pairs sorted by point, those as near as the best that fits, which is taken, and points where they differ."""
+    least = np.full(point.max(initial=0) + 1, np.inf)
+    np.minimum.at(least, point[fits], off[fits])
+    alike = fits & (off <= least[point] + _SAME * (1 + least[point]))
+    pair = np.flatnonzero(alike)
+    first = pair[np.searchsorted(point[pair], point[pair])]
+    taken = np.zeros(len(point), bool)
+    taken[first] = True
+    corners = np.sort(vertices, axis=1)
+    return alike, taken, point[pair[(corners[pair] != corners[first]).any(axis=1)]]
 
-    def crowded(self, most: int) -> NDArray[np.bool_]:
-        """For which points more cells are as near as the last one tried, and none of those tried may be the best."""
-        farthest = np.zeros(self._count)
-        np.maximum.at(farthest, self._point, self._square)
-        last = self.alike & (self._square >= farthest[self._point] * (1 - 2 * SAME))
-        others = np.bincount(self._point[~self.alike], minlength=self._count)
-        return (others >= most) & (np.bincount(self._point[last], minlength=self._count) > 0)
+
+def _crowded(
+    point: NDArray[np.int64], alike: NDArray[np.bool_], square: NDArray[np.float64], count: int, most: int
+) -> NDArray[np.bool_]:
+    """For which points more cells are as near as the last one tried, and none of those tried may be the best."""
+    farthest = np.zeros(count)
+    np.maximum.at(farthest, point, square)
+    last = alike & (square >= farthest[point] * (1 - 2 * _SAME))
+    others, near = (np.bincount(point[each], minlength=count) for each in (~alike, last))
+    return (others >= most) & (near > 0)
 
 
 def _weights(
     where: NDArray[np.float64], corners: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Barycentric weights of each point's projection in its cell, and the distance to it (0 in a tetrahedron)."""
+    """Barycentric weights of each point's projection in its cell, and the distance to it."""
     count = corners.shape[1]
     edges = corners[:, 1:] - corners[:, :1]
     offset = where - corners[:, 0]
@@ -140,5 +200,15 @@ def _weights(
     weights[fine, 1:] = np.linalg.solve(gram[fine], right[fine][:, :, None])[:, :, 0]
     weights[fine, 0] = 1.0 - weights[fine, 1:].sum(axis=1)
     projected = np.einsum("nc,nck->nk", weights, corners)
-    away = np.linalg.norm(where - projected, axis=1)
-    return weights, away if count < 4 else np.zeros(len(where))
+    return weights, np.linalg.norm(where - projected, axis=1)
+
+
+def cluster_radius(vertices: int, box: NDArray[np.float64], tree: cKDTree) -> float:
+    """Estimate the radius of a cluster: preCICE's ``impl::estimateClusterRadius``."""
+    centre = (box[:, 1] + box[:, 0]) * 0.5
+    quarters = np.diag((box[:, 1] - box[:, 0]) * 0.25)
+    lower = centre - quarters
+    samples = np.vstack([centre, lower, lower + 2 * quarters])
+    _, nearest = tree.query(samples)
+    reach, _ = tree.query(tree.data[nearest], k=[min(vertices, tree.n)])
+    return float(np.sort(reach[:, 0])[len(samples) // 2])

@@ -1,4 +1,4 @@
-"""Where partitioned meshes come from: preCICE's own exports, and mesh files with a partition."""
+"""Where partitioned meshes come from, preCICE's own exports and mesh files with a partition; and measured start-up."""
 
 from __future__ import annotations
 
@@ -14,14 +14,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precice_lb.exceptions import DataError
+from precice_lb.ingest.profiling.files import Header
+from precice_lb.ingest.profiling.find import find_profiles
+from precice_lb.ingest.profiling.times import CallReader
 from precice_lb.partners.meshes import PartitionedMesh, make_mesh
 from precice_lb.precice_xml import Configuration
 
-__all__ = ["read_exports", "read_mesh_files"]
+__all__ = ["measured_start_up", "read_exports", "read_mesh_files"]
 
 # <Mesh>-<Participant>.<rank>_<time>.csv of a parallel run, <Mesh>-<Participant>.<time>.csv of a serial one.
 _EXPORT = re.compile(r"(?P<stem>.+)\.(?:(?P<rank>\d+)_)?(?P<time>init|final|dt\d+|it\d+)\.csv")
 _MESHIO_CELLS = {"line": "edges", "triangle": "triangles", "tetra": "tetrahedra"}
+# All but the first only with ``<profiling mode="all"/>``. ``repartitioning`` compares boxes, filters meshes and opens
+# the connections of two levels; ``connectSecondaries`` opens those of one level.
+_START_UP_EVENTS = ("initialize", "connectPrimaries", "repartitioning", "connectSecondaries")
 
 
 def read_exports(directories: Iterable[str | Path], configuration: Configuration) -> dict[str, PartitionedMesh]:
@@ -97,19 +103,13 @@ def _read_csv(path: Path, dimensions: int) -> NDArray[np.float64]:
             f"{path}: expected the columns {';'.join([*wanted, 'Rank'])} of an export in {dimensions} dimensions, "
             f"found {';'.join(header[:4]) or 'an empty file'}; give the exports of this case"
         )
-    rows = [line.split(";")[:dimensions] for line in lines[1:]]
-    try:
-        return np.array(rows, dtype=float).reshape(-1, dimensions)
-    except ValueError:
-        bad = next(n for n, row in enumerate(rows, start=2) if not _are_numbers(row, dimensions))
-        raise DataError(f"{path}, line {bad}: expected {dimensions} coordinates, found {lines[bad - 1]!r}") from None
-
-
-def _are_numbers(cells: list[str], dimensions: int) -> bool:
-    try:
-        return len([float(cell) for cell in cells]) == dimensions
-    except ValueError:
-        return False
+    points = []
+    for number, line in enumerate(lines[1:], start=2):
+        try:
+            points.append([float(cell) for cell, _ in zip(line.split(";")[:dimensions], wanted, strict=True)])
+        except ValueError:
+            raise DataError(f"{path}, line {number}: expected {dimensions} coordinates, found {line!r}") from None
+    return np.array(points, dtype=float).reshape(-1, dimensions)
 
 
 def read_mesh_files(
@@ -183,7 +183,10 @@ def read_mesh_files(
     for mesh, start in zip(read, starts, strict=True):
         for block in mesh.cells:
             if block.type in _MESHIO_CELLS:
-                cells.setdefault(_MESHIO_CELLS[block.type], []).append(np.asarray(block.data, np.int64) + start)
+                corners = np.asarray(block.data, np.int64) + start
+                # A solver sets only cells of its own vertices.
+                own = (rank_of[corners] == rank_of[corners[:, :1]]).all(axis=1)
+                cells.setdefault(_MESHIO_CELLS[block.type], []).append(corners[own])
     named = int(rank_of.max()) + 1 if len(rank_of) else 0
     return make_mesh(
         name,
@@ -191,18 +194,9 @@ def read_mesh_files(
         np.concatenate(points)[:, :dimensions],
         rank_of,
         ranks if ranks is not None else max(named, len(read) if partition is None else 1),
-        cells=_within_ranks({kind: np.concatenate(arrays) for kind, arrays in cells.items()}, rank_of),
+        cells={kind: np.concatenate(arrays) for kind, arrays in cells.items()},
         source=", ".join(map(str, paths[:1])) + (" …" if len(paths) > 1 else ""),
     )
-
-
-def _within_ranks(cells: dict[str, NDArray[np.int64]], rank_of: NDArray[np.int64]) -> dict[str, NDArray[np.int64]]:
-    """Drop cells across ranks: a solver sets only cells of its own vertices."""
-    return {
-        kind: array[(rank_of[array] == rank_of[array[:, :1]]).all(axis=1)]
-        for kind, array in cells.items()
-        if len(array)
-    }
 
 
 def _partition(path: Path, mesh: Any, name: str) -> NDArray[np.int64]:
@@ -224,3 +218,49 @@ def _partition(path: Path, mesh: Any, name: str) -> NDArray[np.int64]:
     raise DataError(
         f"{path}: expected an array {name!r} of points or cells, found {', '.join(there) or 'none'}; name one of them"
     )
+
+
+def measured_start_up(sources: Iterable[str | Path]) -> dict[str, dict[str, float]]:
+    """Read how long the parts of preCICE's start-up took.
+
+    Parameters
+    ----------
+    sources : iterable of path
+        Profiling files, or directories that are searched with everything below them.
+
+    Returns
+    -------
+    dict of str to dict of str to float
+        By participant: ``ranks``, and the seconds of ``initialize`` and of each part of it that was recorded, of its
+        slowest rank. They include waiting for the partner.
+
+    Raises
+    ------
+    DataError
+        If there is no profiling file, or one is damaged.
+    """
+    headers, _ = find_profiles(sources)
+    told: dict[str, dict[str, float]] = {}
+    for header in headers:
+        parts = told.setdefault(header.participant, {})
+        parts["ranks"] = float(header.size)
+        for event, seconds in _start_up(header).items():
+            parts[event] = max(parts.get(event, 0.0), seconds)
+    return told
+
+
+def _start_up(header: Header) -> dict[str, float]:
+    """Seconds of one rank; what follows ``initialize`` is not read."""
+    source = CallReader(header).events
+    seconds: dict[str, float] = {}
+    for events in source:
+        names = [path[-1] if path else "" for path in source.paths]
+        for event in _START_UP_EVENTS:
+            if event in seconds or event not in names:
+                continue
+            durations = events.durations[np.isin(events.paths, [n for n, name in enumerate(names) if name == event])]
+            if len(durations):
+                seconds[event] = float(durations[0]) * 1e-6
+        if "initialize" in seconds:
+            break
+    return seconds

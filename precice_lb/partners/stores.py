@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precice_lb.exceptions import DataError
-from precice_lb.partners.meshes import PartitionedMesh
-from precice_lb.partners.quads import split_quads
+from precice_lb.partners.meshes import PartitionedMesh, make_mesh
 from precice_lb.precice_xml import Configuration, parse_configuration
 from precice_lb.store.merged import aligned_meshes
 from precice_lb.store.reader import RankStore, find_stores, keeps_meshes, read_runs
@@ -57,16 +56,14 @@ def run_with_meshes(sources: Iterable[str | Path], ranks: Mapping[str, int]) -> 
     or else the last one with boxes.
     """
     best: Run | None = None
-    best_score = (False, False, False)
+    best_score = (False, False)
     paths = find_stores(sources)
-    if not any(map(keeps_meshes, paths)):
-        return None
-    for run in read_runs(paths, rows=False):
+    for run in read_runs(paths, rows=False) if any(map(keeps_meshes, paths)) else ():
         told = [_first_rows(group) for group in run]
-        if {_name(group) for group in run} == set(ranks) and any(len(rows) for rows in told):
-            same = all(int(group[0].metadata["size"]) == ranks.get(_name(group), -1) for group in run)
-            score = (True, same, all(rows["coordinates"].all() for rows in told))
-            if score >= best_score:
+        if {_name(group) for group in run} == set(ranks) and any(map(len, told)):
+            same = all(int(group[0].metadata["size"]) == ranks[_name(group)] for group in run)
+            score = (same, all(rows["coordinates"].all() for rows in told))
+            if best is None or score >= best_score:
                 best, best_score = run, score
     return best
 
@@ -107,9 +104,8 @@ def meshes_of_run(run: Run) -> tuple[Configuration, dict[str, PartitionedMesh], 
                 regions[name] = _boxes(told.rows[rows], dimensions, size, "region_")
         for name in provided:
             if name not in meshes:
-                nothing = np.full((size, configuration.meshes[name].dimensions, 2), np.nan)
-                empty = np.empty((0, nothing.shape[1]))
-                meshes[name] = PartitionedMesh(name, participant, np.zeros(size, np.int64), nothing, empty, {}, place)
+                nothing = np.empty((0, configuration.meshes[name].dimensions))
+                meshes[name] = make_mesh(name, participant, nothing, nothing[:, 0], size, source=place)
     return configuration, meshes, regions
 
 
@@ -157,34 +153,19 @@ def _mesh(
     starts = told.coordinate_starts
     parts = [told.coordinates[starts[row] : starts[row + 1]] for row in rows]
     coordinates = np.concatenate([np.empty(0), *parts]).reshape(-1, dimensions)
-    cells = _cells(told, rows, np.cumsum(counts)[mine["rank"]] - mine["vertices"])
-    if any(len(array) and not 0 <= array.min() <= array.max() < len(coordinates) for array in cells.values()):
-        raise DataError(f'{source}: expected cells of vertices of mesh "{name}", found others; record the run again')
-    quads = cells.pop("quads")
-    cells["triangles"] = np.concatenate([cells["triangles"], split_quads(coordinates, quads)])
-    return PartitionedMesh(
-        name,
-        participant,
-        counts,
-        boxes,
-        coordinates,
-        {kind: array for kind, array in cells.items() if len(array)},
-        source,
-    )
+    ranks = np.repeat(mine["rank"], mine["vertices"])
+    return make_mesh(name, participant, coordinates, ranks, size, cells=_cells(told, rows), source=source)
 
 
-def _cells(told: RecordedMeshes, rows: NDArray[np.int64], offsets: NDArray[np.int64]) -> dict[str, NDArray[np.int64]]:
+def _cells(told: RecordedMeshes, rows: NDArray[np.int64]) -> dict[str, NDArray[np.int64]]:
     """Cells by kind, as positions in the whole mesh."""
-    starts = told.cell_starts
-    found: dict[str, list[NDArray[np.int64]]] = {kind: [] for kind in CELL_VERTICES}
-    for row, offset in zip(rows, offsets, strict=True):
+    starts, offset = told.cell_starts, 0
+    found = {kind: [np.empty((0, corners), np.int64)] for kind, corners in CELL_VERTICES.items()}
+    for row in rows:
         begin = int(starts[row])
         for kind, corners in CELL_VERTICES.items():
             end = begin + int(told.rows[kind][row]) * corners
-            if end > begin:
-                found[kind].append(told.cells[begin:end].astype(np.int64).reshape(-1, corners) + offset)
+            found[kind].append(told.cells[begin:end].astype(np.int64).reshape(-1, corners) + offset)
             begin = end
-    return {
-        kind: np.concatenate([np.empty((0, corners), np.int64), *found[kind]])
-        for kind, corners in CELL_VERTICES.items()
-    }
+        offset += int(told.rows["vertices"][row])
+    return {kind: np.concatenate(parts) for kind, parts in found.items()}

@@ -40,15 +40,12 @@ def read_coupling_scheme(
         reader.fail(element, f"a coupling scheme of kind {', '.join(KINDS)}", f'"{kind}"', "correct it")
     implicit = kind == "multi" or kind.endswith("implicit")
     member_tag = "participant" if kind == "multi" else "participants"
-    iteration_tags = (*_ITERATION_TAGS, *_MEASURES) if implicit else ()
-    reader.check_tags(
-        element, (member_tag, "exchange", *_LIMITS, *iteration_tags), ("acceleration",) if implicit else ()
-    )
+    iteration_tags = (*_ITERATION_TAGS, *_MEASURES, "acceleration:") if implicit else ()
+    reader.check_tags(element, member_tag, "exchange", *_LIMITS, *iteration_tags)
     members, controller = _read_members(reader, element, kind, participants)
     exchanges = tuple(
         _read_exchange(reader, child, meshes, participants, members, substeps=implicit)
-        for child in element.children
-        if child.tag == "exchange"
+        for child in element.named("exchange")
     )
     if not exchanges:
         reader.fail(element, "at least one <exchange>", "none", "add what is exchanged")
@@ -59,10 +56,10 @@ def read_coupling_scheme(
     size, from_first = _read_window_size(reader, element, kind)
     limit = _optional(element, "max-iterations")
     max_iterations = reader.integer(limit, "value", least=1) if limit is not None else None
-    has_measure = any(child.tag in _MEASURES for child in element.children)
+    has_measure = bool(element.named(*_MEASURES))
     if implicit and not has_measure and max_iterations is None:
         reader.fail(element, "a convergence measure or <max-iterations>", "neither", "add one")
-    accelerations = [c.tag.partition(":")[2] for c in element.children if c.tag.startswith("acceleration:")]
+    accelerations = [child.tag.partition(":")[2] for child in element.named("acceleration:")]
     return CouplingScheme(
         kind=kind,
         participants=members,
@@ -80,7 +77,7 @@ def read_coupling_scheme(
 
 
 def _optional(element: Element, tag: str) -> Element | None:
-    return next((child for child in element.children if child.tag == tag), None)
+    return next(iter(element.named(tag)), None)
 
 
 def _positive(reader: Reader, element: Element) -> float:
@@ -94,7 +91,7 @@ def _read_members(
     reader: Reader, element: Element, kind: str, participants: Mapping[str, Participant]
 ) -> tuple[tuple[str, ...], str | None]:
     if kind == "multi":
-        children = [child for child in element.children if child.tag == "participant"]
+        children = element.named("participant")
         names = tuple(reader.known(child, "name", "participant", participants) for child in children)
         if len(set(names)) < max(len(names), 2):
             reader.fail(element, "two or more different participants", ", ".join(names) or "none", "correct them")

@@ -167,11 +167,9 @@ class Reader:
             self.fail(element, "a name of its own", f'"{name}" a second time', "rename one of them")
         records[name] = record
 
-    def check_tags(self, parent: Element, tags: tuple[str, ...], prefixes: tuple[str, ...] = ()) -> None:
+    def check_tags(self, parent: Element, *tags: str) -> None:
         """Refuse children that preCICE does not know, so that a misspelt tag is not silently without effect."""
         for child in parent.children:
-            if child.tag in tags or child.tag.partition(":")[0] in prefixes:
-                continue
-            known = tags + tuple(f"{prefix}:…" for prefix in prefixes)
-            remedy = _suggestion(child.tag, known)
-            self.fail(child, f"a tag that preCICE knows inside <{parent.tag}>", "an unknown one", remedy)
+            if not child.has_tag(*tags):
+                remedy = _suggestion(child.tag, [f"{tag}…" if tag.endswith(":") else tag for tag in tags])
+                self.fail(child, f"a tag that preCICE knows inside <{parent.tag}>", "an unknown one", remedy)

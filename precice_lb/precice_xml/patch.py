@@ -16,6 +16,8 @@ __all__ = ["patch_configuration"]
 
 _ATTRIBUTE = re.compile(r"""\s+(?P<name>[^\s=/>]+)\s*=\s*(?P<value>"[^"]*"|'[^']*')""")
 _TAG_NAME = re.compile(r"<[^\s/>]+")
+# By hand: the standard library's ``quoteattr`` would load its network modules.
+_ENTITIES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;"})
 
 # One replacement: begin and end in the text, and what comes in between.
 _Edit = tuple[int, int, str]
@@ -61,8 +63,7 @@ def patch_configuration(
     if exchange_directory is not None:
         edits += [
             _set_attribute(text, element, "exchange-directory", exchange_directory)
-            for element in configuration.root.children
-            if element.tag.startswith("m2n:")
+            for element in configuration.root.named("m2n:")
         ]
     if network is not None:
         sockets = [e for e in _elements(configuration.root) if e.tag in {"m2n:sockets", "intra-comm:sockets"}]
@@ -79,7 +80,7 @@ def _elements(element: Element) -> Iterator[Element]:
 
 
 def _limit_edits(configuration: Configuration, windows: int) -> list[_Edit]:
-    elements = [e for e in configuration.root.children if e.tag.startswith("coupling-scheme:")]
+    elements = configuration.root.named("coupling-scheme:")
     sizes = [s.time_window_size for s in configuration.coupling_schemes if not s.window_size_from_first]
     longest = max(sizes, default=math.nan)
     return [
@@ -105,12 +106,10 @@ def _windows_of(path: Path, scheme: CouplingScheme, longest: float, windows: int
 
 
 def _limit_edit(text: str, scheme: Element, value: str) -> _Edit:
-    for child in scheme.children:
-        if child.tag == "max-time-windows":
-            return _set_attribute(text, child, "value", value)
+    for child in scheme.named("max-time-windows"):
+        return _set_attribute(text, child, "value", value)
     # The element to stand in front of: a limit is there, or the reader would have refused the file.
-    behind = next(child for child in scheme.children if child.tag == "max-time")
-    begin = behind.span[0]
+    begin = scheme.named("max-time")[0].span[0]
     line_start = text.rfind("\n", 0, begin) + 1
     lead = text[line_start:begin]
     newline = "\r\n" if text[:line_start].endswith("\r\n") else "\n"
@@ -120,17 +119,11 @@ def _limit_edit(text: str, scheme: Element, value: str) -> _Edit:
 
 def _set_attribute(text: str, element: Element, name: str, value: str) -> _Edit:
     begin, end = element.span
+    quoted = f'"{value.translate(_ENTITIES)}"'
     position = _TAG_NAME.match(text, begin)
     cursor = position.end() if position else begin
     while (attribute := _ATTRIBUTE.match(text, cursor, end)) is not None:
         if attribute["name"] == name:
-            return attribute.start("value"), attribute.end("value"), _quoted(value)
+            return attribute.start("value"), attribute.end("value"), quoted
         cursor = attribute.end()
-    return cursor, cursor, f" {name}={_quoted(value)}"
-
-
-def _quoted(value: str) -> str:
-    """Write an attribute's value; the standard library's ``quoteattr`` would load its network modules."""
-    for character, entity in ("&", "&amp;"), ("<", "&lt;"), (">", "&gt;"), ('"', "&quot;"):
-        value = value.replace(character, entity)
-    return f'"{value}"'
+    return cursor, cursor, f" {name}={quoted}"

@@ -22,10 +22,11 @@ from precice_lb.precice_xml.records import Mapping as MeshMapping
 
 __all__ = ["parse_configuration", "read_configuration", "root_children"]
 
-_ROOT_TAGS = ("log", "profiling", "data:scalar", "data:vector", "mesh", "participant")
-_ROOT_PREFIXES = ("m2n", "coupling-scheme")
-_PARTICIPANT_TAGS = ("provide-mesh", "receive-mesh", "read-data", "write-data", "watch-point", "watch-integral")
-_PARTICIPANT_PREFIXES = ("mapping", "action", "export", "intra-comm")
+_ROOT_TAGS = ("log", "profiling", "data:scalar", "data:vector", "mesh", "participant", "m2n:", "coupling-scheme:")
+_PARTICIPANT_TAGS = (
+    *("provide-mesh", "receive-mesh", "read-data", "write-data", "watch-point", "watch-integral"),
+    *("mapping:", "action:", "export:", "intra-comm:"),
+)
 _FILTERS = ("no-filter", "on-primary-rank", "on-secondary-ranks")
 
 
@@ -86,25 +87,24 @@ def _parsed(text: str, path: Path) -> Configuration:
     data: dict[str, Data] = {}
     meshes: dict[str, Mesh] = {}
     participants: dict[str, Participant] = {}
-    for element in _children(root, "data:scalar", "data:vector"):
+    for element in root.named("data:scalar", "data:vector"):
         record = _read_data(reader, element)
         reader.add(data, record.name, record, element)
-    for element in _children(root, "mesh"):
+    for element in root.named("mesh"):
         mesh = _read_mesh(reader, element, data)
         reader.add(meshes, mesh.name, mesh, element)
-    names = [reader.text(element, "name") for element in _children(root, "participant")]
-    for element in _children(root, "participant"):
+    names = [reader.text(element, "name") for element in root.named("participant")]
+    for element in root.named("participant"):
         participant = _read_participant(reader, element, meshes, names)
         reader.add(participants, participant.name, participant, element)
     if not participants:
         reader.fail(root, "participants", "none", "add <participant name=…> elements")
     _check_received(reader, root, participants)
     m2ns: list[M2N] = []
-    for element in _children(root, prefix="m2n"):
+    for element in root.named("m2n:"):
         m2ns.append(_read_m2n(reader, element, names, m2ns))
     schemes = tuple(
-        read_coupling_scheme(reader, element, meshes, participants, m2ns)
-        for element in _children(root, prefix="coupling-scheme")
+        read_coupling_scheme(reader, element, meshes, participants, m2ns) for element in root.named("coupling-scheme:")
     )
     return Configuration(path, text, data, meshes, participants, tuple(m2ns), schemes, root)
 
@@ -117,17 +117,13 @@ def root_children(text: str) -> tuple[Element, ...]:
         return ()
 
 
-def _children(parent: Element, *tags: str, prefix: str | None = None) -> list[Element]:
-    return [c for c in parent.children if c.tag in tags or (prefix is not None and c.tag.startswith(f"{prefix}:"))]
-
-
 def _check_root(reader: Reader, root: Element) -> None:
     old = [e for e in (root, *root.children) if e.tag == "solver-interface"]
     if old:
         reader.fail(old[0], "a configuration of preCICE 3", "one of preCICE 2", "port it to preCICE 3")
     if root.tag != "precice-configuration":
         reader.fail(root, "<precice-configuration>", "another root element", "give a preCICE configuration")
-    reader.check_tags(root, _ROOT_TAGS, _ROOT_PREFIXES)
+    reader.check_tags(root, *_ROOT_TAGS)
 
 
 def _read_data(reader: Reader, element: Element) -> Data:
@@ -136,7 +132,7 @@ def _read_data(reader: Reader, element: Element) -> Data:
 
 
 def _read_mesh(reader: Reader, element: Element, data: Mapping[str, Data]) -> Mesh:
-    reader.check_tags(element, ("use-data",))
+    reader.check_tags(element, "use-data")
     dimensions = int(reader.choice(element, "dimensions", ("2", "3")))
     used = tuple(reader.known(child, "name", "data", data) for child in element.children)
     return Mesh(reader.text(element, "name"), dimensions, used, element.line)
@@ -145,8 +141,8 @@ def _read_mesh(reader: Reader, element: Element, data: Mapping[str, Data]) -> Me
 def _read_participant(
     reader: Reader, element: Element, meshes: Mapping[str, Mesh], participants: list[str]
 ) -> Participant:
-    reader.check_tags(element, _PARTICIPANT_TAGS, _PARTICIPANT_PREFIXES)
-    provides = tuple(reader.known(child, "name", "mesh", meshes) for child in _children(element, "provide-mesh"))
+    reader.check_tags(element, *_PARTICIPANT_TAGS)
+    provides = tuple(reader.known(child, "name", "mesh", meshes) for child in element.named("provide-mesh"))
     receives = tuple(
         ReceivedMesh(
             name=reader.known(child, "name", "mesh", meshes),
@@ -156,7 +152,7 @@ def _read_participant(
             api_access=reader.boolean(child, "api-access") or reader.boolean(child, "direct-access"),
             line=child.line,
         )
-        for child in _children(element, "receive-mesh")
+        for child in element.named("receive-mesh")
     )
     used = (*provides, *(mesh.name for mesh in receives))
 
@@ -168,9 +164,9 @@ def _read_participant(
         name=reader.text(element, "name"),
         provides=provides,
         receives=receives,
-        reads=tuple(pair(child) for child in _children(element, "read-data")),
-        writes=tuple(pair(child) for child in _children(element, "write-data")),
-        mappings=tuple(_read_mapping(reader, child, used) for child in _children(element, prefix="mapping")),
+        reads=tuple(pair(child) for child in element.named("read-data")),
+        writes=tuple(pair(child) for child in element.named("write-data")),
+        mappings=tuple(_read_mapping(reader, child, used) for child in element.named("mapping:")),
         line=element.line,
     )
 
@@ -192,12 +188,13 @@ def _read_mapping(reader: Reader, element: Element, meshes: tuple[str, ...]) -> 
         source=source,
         target=target,
         line=element.line,
+        element=element,
     )
 
 
 def _check_received(reader: Reader, root: Element, participants: Mapping[str, Participant]) -> None:
-    for owner in _children(root, "participant"):
-        for element in _children(owner, "receive-mesh"):
+    for owner in root.named("participant"):
+        for element in owner.named("receive-mesh"):
             mesh, provider = element.attributes["name"], element.attributes["from"]
             if mesh not in participants[provider].provides:
                 reader.fail(
@@ -219,4 +216,5 @@ def _read_m2n(reader: Reader, element: Element, participants: list[str], before:
         exchange_directory=reader.text(element, "exchange-directory", "."),
         use_two_level_initialization=reader.boolean(element, "use-two-level-initialization"),
         line=element.line,
+        element=element,
     )

@@ -31,6 +31,14 @@ class Element:
     # Positions of its start tag in the file's text, from ``<`` to just behind ``>``.
     span: tuple[int, int] = (0, 0)
 
+    def has_tag(self, *tags: str) -> bool:
+        """Whether it has one of these tags; ``m2n:`` stands for all that begin so."""
+        return self.tag in tags or self.tag.startswith(tuple(tag for tag in tags if tag.endswith(":")))
+
+    def named(self, *tags: str) -> list[Element]:
+        """Children of these tags, as of `has_tag`."""
+        return [child for child in self.children if child.has_tag(*tags)]
+
 
 @dataclass(frozen=True)
 class Data:
@@ -82,6 +90,7 @@ class Mapping:
     source: str | None
     target: str | None
     line: int
+    element: Element = field(compare=False)
 
 
 @dataclass(frozen=True)
@@ -111,6 +120,7 @@ class M2N:
     exchange_directory: str
     use_two_level_initialization: bool
     line: int
+    element: Element = field(compare=False)
 
 
 @dataclass(frozen=True)

@@ -9,10 +9,9 @@ import pytest
 
 from precice_lb.exceptions import ConfigurationError, DataError
 from precice_lb.partners import Link, LinkMapping, PartitionedMesh, make_mesh
-from precice_lb.partners.boxes import receiver_boxes
-from precice_lb.partners.cell_search import CellSearch
 from precice_lb.partners.level2 import needed_vertices
-from precice_lb.partners.links import links_of
+from precice_lb.partners.links import links_of, receiver_boxes
+from precice_lb.partners.projection import nearest_cells
 from precice_lb.precice_xml import parse_configuration
 
 NEAREST = LinkMapping("nearest-neighbor", "N")
@@ -28,18 +27,17 @@ def _mesh(name: str, who: str, seed: int, ranks: int, count: int = 400) -> Parti
 
 
 @pytest.mark.parametrize("two_level", [True, False])
-def test_all_ranks_at_once_find_what_each_rank_finds(two_level: bool) -> None:
+def test_each_rank_needs_the_nearest_vertices_also_for_projections_without_connectivity(two_level: bool) -> None:
     provider, local = _mesh("M", "A", 1, 7), _mesh("N", "B", 2, 5)
-    fast = needed_vertices(_link(NEAREST, two_level=two_level), provider, {"N": local})
-    # A gradient mapping beside a projection without connectivity takes the general path.
-    general = _link(NEAREST, LinkMapping("nearest-projection", "N"), two_level=two_level)
-    slow = needed_vertices(general, provider, {"N": local})
-    assert np.array_equal(fast.vertices, slow.vertices)
-    assert np.array_equal(fast.ranks, slow.ranks)
-    assert slow.approximated == ("nearest-projection",)
+    plain = needed_vertices(_link(NEAREST, two_level=two_level), provider, {"N": local})
+    projection = _link(NEAREST, LinkMapping("nearest-projection", "N"), two_level=two_level)
+    replaced = needed_vertices(projection, provider, {"N": local})
+    assert np.array_equal(plain.vertices, replaced.vertices)
+    assert np.array_equal(plain.ranks, replaced.ranks)
+    assert replaced.approximated == ("nearest-projection",)
     distance = np.linalg.norm(local.coordinates[:, None] - provider.coordinates[None], axis=2)
     wanted = np.unique(np.stack([local.rank_of, distance.argmin(axis=1)], axis=1), axis=0)
-    assert np.array_equal(np.stack([fast.ranks, fast.vertices], axis=1), wanted)
+    assert np.array_equal(np.stack([plain.ranks, plain.vertices], axis=1), wanted)
 
 
 def test_the_nearest_vertex_outside_the_box_does_not_count() -> None:
@@ -160,7 +158,7 @@ def test_the_nearest_cells_are_those_of_all_cells(corners: int, count: int) -> N
     cells, where = generator.integers(0, 100, (count, corners)), generator.integers(0, 18, (50, 2)) / 2
     reach = np.where(np.arange(50) % 3, np.inf, 1.5)
     reach[:10] = 0.0
-    point, cell, square = CellSearch(cells, points).near(where, np.minimum(reach, 99.0), 4)
+    point, cell, square = nearest_cells(cells, points, where, np.minimum(reach, 99.0), 4)
     low, high = points[cells].min(axis=1), points[cells].max(axis=1)
     foot = np.clip(where[:, None], low, high)
     if corners == 2:

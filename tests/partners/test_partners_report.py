@@ -28,7 +28,7 @@ from precice_lb.partners import (
     read_exports,
 )
 from precice_lb.partners.advice import advise, reason
-from precice_lb.partners.cost import start_up
+from precice_lb.partners.analysis import start_up
 from precice_lb.partners.partition import likeness, refined, repartition
 from precice_lb.precice_xml import Configuration, read_configuration
 from precice_lb.report.partners import partners_tables, write_partners
@@ -163,6 +163,12 @@ def test_the_rank_order_names_every_rank_once_and_keeps_more_data_on_nodes(
     assert sorted(int(each) for line in lines for each in line.split(",")) == list(range(17))
     assert max(len(line.split(",")) for line in lines) == 4
     assert placement.share_after > placement.share_before
+
+
+def test_ranks_of_flat_and_solid_meshes_are_placed_together(case: Path, meshes: dict[str, PartitionedMesh]) -> None:
+    flat = make_mesh("Plan", "Fluid", surface(6, 40)[:, :2], meshes["Fluid-Mesh"].rank_of, 12)
+    placement = partners_report(_configuration(case), {**meshes, "Plan": flat}, ranks_per_node=4).placement
+    assert sorted(placement.order.tolist()) == list(range(17))
 
 
 @pytest.mark.parametrize("style", list(STYLES))
