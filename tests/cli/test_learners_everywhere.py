@@ -311,7 +311,7 @@ def test_calibrate_has_written_its_result_before_it_draws(
         monkeypatch.setattr(f"precice_lb.report.{what}", killed)
     monkeypatch.setitem(CHARTS, "scaling", killed)
     run_and_recommend(study, None)
-    assert capsys.readouterr().err.count("could not be made: MemoryError") == 3
+    assert capsys.readouterr().err.count("could not be made: MemoryError") == 4
     assert (tmp_path / "launch" / "split.json").is_file()
 
 
