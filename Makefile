@@ -50,7 +50,7 @@ style: $(VENV)/dev.stamp
 
 # More processes than processors: most tests wait for solvers, and none depends on how fast they are.
 test: lint
-	$(BIN)/python -m pytest -n $(shell expr $(JOBS) + 1) --dist loadfile --ignore tests/lint --ignore tests/docs
+	$(BIN)/python -m pytest -n $(shell expr $(JOBS) + 2) --dist loadfile --ignore tests/lint --ignore tests/docs
 
 test-all: $(VENV)/dev.stamp types style
 	PRECICE_LB_FULL_COUNTS=1 $(BIN)/python -m pytest
