@@ -230,6 +230,18 @@ def test_what_was_measured_beside_the_stores_is_merged_too(tmp_path: Path) -> No
         assert (store.advances["wait_ns"] == 7).all()
 
 
+def test_sections_keep_their_names_where_ranks_began_with_others(tmp_path: Path) -> None:
+    for rank, names in enumerate((["solve", "output"], ["output", "solve"])):
+        writer = StoreWriter(tmp_path, metadata("A", rank, 2), PARALLEL)
+        sections = np.array([(0, 1, 7, 1), (1, 1, 9, 1)], dtype=SECTION_DTYPE)
+        writer.append(rows([row(1, 0.01, 0.02, 0.001)]), sections, names)
+        writer.close(finished=True, ended_unix_ns=metadata("A")["started_unix_ns"] + 10**9)
+    merge_stores(tmp_path)
+    for store, first in zip(by_rank(tmp_path), ("solve", "output"), strict=True):
+        began = {store.section_names[each["name"]]: each["begin_ns"] for each in store.sections}
+        assert began == ({"solve": 7, "output": 9} if first == "solve" else {"output": 7, "solve": 9})
+
+
 def test_parts_can_be_kept_and_are_not_counted_twice(tmp_path: Path) -> None:
     fill(tmp_path, ranks=3)
     before, names = contents(tmp_path), files(tmp_path)
@@ -488,8 +500,8 @@ def test_what_is_no_merged_store_is_refused_with_its_name(tmp_path: Path, kind: 
         path.write_bytes(path.read_bytes()[:-500])
     elif kind == "version":
         with h5py.File(path, "a") as file:
-            file.attrs["format_version"] = 99
-        expected = "found 'precice-lb-merged' and 99"
+            file.attrs["format_version"] += 1
+        expected = "found 'precice-lb-merged' and 3"
     else:
         shutil.copy(write_store(tmp_path / "other", []), path)
         expected = "found 'precice-lb-store' and 1"
