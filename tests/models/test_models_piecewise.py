@@ -97,6 +97,15 @@ def test_intervals_know_noise_from_repeats_spreads_and_left_out_points() -> None
     assert high[1] / low[1] > high[0] / low[0]
 
 
+def test_left_out_points_tell_the_noise_that_was_planted() -> None:
+    ranks = 2.0 ** np.arange(40)
+    found = []
+    for seed in range(20):
+        noise = np.exp(0.05 * np.random.default_rng(seed).standard_normal(len(ranks)))
+        found.append(PiecewiseRegressor().fit(ranks[:, None], 10.0 * noise).error_)
+    assert np.median(found) == pytest.approx(0.05, rel=0.08)
+
+
 def test_bad_parameters_are_refused() -> None:
     with pytest.raises(ModelError, match="rule out of cime, kim"):
         PiecewiseRegressor(rule="spline").fit([8], [1.0])
