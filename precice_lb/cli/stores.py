@@ -33,13 +33,16 @@ def summary(
     per_rank: bool = False,
     format: Literal["table", "json", "csv"] = "table",
 ) -> None:
-    """Show what recorded runs spent their time on, and what waiting cost.
+    """Show what runs spent their time on, and what waiting cost.
+
+    Of recorded runs, or of any run of preCICE by its profiling files or a database of precice-profiling, as they are;
+    by default those below the current directory.
 
     All times are means over the time windows after the warm-up: solve, mapping, wait and overhead, mean over a
     participant's ranks, slowest and fastest rank, and the share of the window. Waiting for partners is told apart from
     waiting for slower ranks of the same participant. Load imbalance is (max - min) / max. What was not measured says
     so, with the remedy, and so do runs that did not come to the end or lack a participant. Runs on libprecice are
-    joined with preCICE's own profiling files.
+    joined with preCICE's own profiling files. Profiling sections of the solver and its adapter are listed by name.
 
     Example: precice-lb summary precice-lb-store --warmup 2
 
@@ -52,11 +55,25 @@ def summary(
     """
     from precice_lb.dataset import load_runs
     from precice_lb.ingest.profiling import enrich
+    from precice_lb.ingest.profiling.find import profiles_below
+    from precice_lb.ingest.profiling.importer import profiled_runs
     from precice_lb.report.summary import summarise
     from precice_lb.report.summary_text import rank_csv, summary_blocks, summary_csv, summary_dict
+    from precice_lb.store.reader import has_stores
+    from precice_lb.store.schema import is_store_name
 
-    sources = required(directories, "directory of stores")
-    runs = summarise(load_runs(sources, warmup=warmup, complete=enrich))
+    recorded: list[Path] = []
+    raw: list[Path] = []
+    for source in directories or (Path(),):
+        is_raw = not is_store_name(source.name) if source.is_file() else not has_stores(source)
+        (raw if is_raw and (source.is_file() or profiles_below(source)) else recorded).append(source)
+    found = load_runs(recorded, warmup=warmup, complete=enrich) if recorded else []
+    if raw:
+        profiled, notes = profiled_runs(raw, warmup=warmup)
+        found += profiled
+        for note in notes:
+            print(note, file=sys.stderr)
+    runs = summarise(found)
     if format == "csv":
         sys.stdout.write(rank_csv(runs) if per_rank else summary_csv(runs))
     else:

@@ -121,6 +121,7 @@ class ParticipantTimes:
             timing_problems=self.problems,
             hidden_wait=self.hidden,
             places=places_of(self.group),
+            rank_sections=_section_means(self.group, layout.windows[layout.windows > self.warmup]),
         )
 
 
@@ -164,6 +165,19 @@ def participant_times(group: Sequence[RankStore], warmup: int, *, second: bool =
     return ParticipantTimes(
         group, layout, warmup, wait, busy, overhead, wall, first_wait, rank, least_overhead, receiving, second
     )
+
+
+def _section_means(group: Sequence[RankStore], windows: NDArray[np.int64]) -> dict[str, Seconds]:
+    """Mean seconds per window of the solver's profiling sections by name, shape (ranks,); NaN for ranks without one."""
+    found: dict[str, Seconds] = {}
+    for store in group if len(windows) else ():
+        if not (names := store.section_names):
+            continue
+        rows = store.sections[np.isin(store.sections["window"], windows)]
+        seconds = np.bincount(rows["name"], rows["duration_ns"], len(names)) * 1e-9 / len(windows)
+        for name, mean in zip(names, seconds.tolist(), strict=True):
+            found.setdefault(name, np.full(int(store.metadata["size"]), np.nan))[store.metadata["rank"]] = mean
+    return {name: each for name, each in found.items() if np.nanmax(each) > 0}
 
 
 @dataclass(eq=False)

@@ -63,6 +63,9 @@ class ParticipantRun:
         as waiting.
     places : Places
         Hosts of its ranks and the cores they could run on; empty where unknown.
+    rank_sections : dict of str to ndarray, shape (ranks,)
+        Mean seconds per window after warm-up of each profiling section of the solver, with all inside it; NaN for
+        ranks that never began one.
     """
 
     participant: str
@@ -84,6 +87,7 @@ class ParticipantRun:
     timing_problems: dict[str, int]
     hidden_wait: float = 0.0
     places: Places = field(default_factory=dict)
+    rank_sections: dict[str, NDArray[np.float64]] = field(default_factory=dict)
 
     @property
     def compute_per_iteration(self) -> NDArray[np.float64]:

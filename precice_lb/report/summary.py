@@ -92,6 +92,10 @@ class ParticipantSummary:
     silent_ranks: tuple[int, ...]
     # By name, as in `QUANTITIES`: mean seconds per window of each rank, shape (ranks,).
     rank_seconds: dict[str, NDArray[np.float64]]
+    # By name, those with the most seconds first: profiling sections of the solver and its adapter, and the mean
+    # seconds per window of each rank, shape (ranks,).
+    sections: dict[str, Quantity]
+    section_seconds: dict[str, NDArray[np.float64]]
     # Core-hours per hour of run lost to waiting for partners, and for slower ranks of its own (without those that the
     # silent ranks lose).
     lost_to_partners: float
@@ -126,6 +130,10 @@ class RunSummary:
     def ranks(self) -> int:
         """Ranks of all participants: the core-hours of an hour of run."""
         return sum(each.ranks for each in self.participants)
+
+    def faster_than_slowest(self, participant: ParticipantSummary) -> float:
+        """1 - compute time / that of the slowest participant; NaN where unknown."""
+        return 1 - participant.compute_seconds / max(each.compute_seconds for each in self.participants)
 
     @property
     def lost_to_partners(self) -> float:
@@ -179,6 +187,8 @@ def _participant_summary(part: ParticipantRun, steady: NDArray[np.bool_]) -> Par
     # Where a wait is not known, neither is how much of it was for whom.
     if math.isnan(wait):
         rank_seconds["partner_wait"] = rank_seconds["own_rank_wait"] = np.full(part.ranks, np.nan)
+    sections = {name: _quantity(each, window) for name, each in part.rank_sections.items()}
+    order = sorted(sections, key=lambda name: -sections[name].mean_seconds)
     busy = part.rank_solve + np.nan_to_num(part.rank_mapping) + np.nan_to_num(part.rank_overhead)
     iterations = part.iterations[steady]
     own = part.compute_seconds[steady]
@@ -207,6 +217,8 @@ def _participant_summary(part: ParticipantRun, steady: NDArray[np.bool_]) -> Par
         imbalance=load_imbalance(busy[told]) if np.isfinite(busy[told]).sum() > 1 else math.nan,
         silent_ranks=tuple(int(rank) for rank in silent),
         rank_seconds=rank_seconds,
+        sections={name: sections[name] for name in order},
+        section_seconds={name: part.rank_sections[name] for name in order},
         lost_to_partners=part.ranks * max(_mean(idle), 0.0) / window if known else math.nan,
         lost_inside=float(np.nansum(rank_seconds["own_rank_wait"])) / window if known else math.nan,
         backend=str(part.metadata.get("backend", "unknown")),

@@ -11,9 +11,9 @@ from typing import Any
 
 from precice_lb.plain import plain
 from precice_lb.plural import plural
-from precice_lb.report.blocks import Block, DefinitionList, Table
+from precice_lb.report.blocks import Block, DefinitionList, Paragraph, Table
 from precice_lb.report.summary import QUANTITIES, ParticipantSummary, Quantity, RunSummary
-from precice_lb.report.text import SecondsUnit, listed, percent, seconds_unit, short_names
+from precice_lb.report.text import SecondsUnit, listed, percent, seconds_unit, short_names, visible
 
 __all__ = ["LABELS", "rank_csv", "run_blocks", "summary_blocks", "summary_csv", "summary_dict"]
 
@@ -44,7 +44,28 @@ def summary_blocks(runs: Sequence[RunSummary], *, per_rank: bool = False) -> lis
 def run_blocks(run: RunSummary, names: Mapping[str, str], *, per_rank: bool = False) -> list[Block]:
     """Say the same of one run."""
     ranks = [rank_table(run, each, names) for each in run.participants] if per_rank else []
-    return [run_table(run, names), *ranks, DefinitionList(tuple(notes(run, names)))]
+    sections = [section_table(run, each, names) for each in run.participants if each.sections]
+    return [*statement(run, names), run_table(run, names), *sections, *ranks, DefinitionList(tuple(notes(run, names)))]
+
+
+def statement(run: RunSummary, names: Mapping[str, str]) -> Iterator[Paragraph]:
+    """Say who waits and how much, and how unequal the participants are: nothing of one, or where waits are unknown."""
+    known = [each for each in run.participants if math.isfinite(each.wait_seconds + each.compute_seconds)]
+    if len(known) < max(len(run.participants), 2):
+        return
+    waiting = sorted(known, key=lambda each: each.wait_seconds / each.window_seconds, reverse=True)
+    shares = [f"{percent(each.wait_seconds / each.window_seconds)} of {names[each.participant]}" for each in waiting]
+    slowest = max(known, key=lambda each: each.compute_seconds)
+    faster = [
+        f"{names[each.participant]} {percent(run.faster_than_slowest(each))}" for each in known if each is not slowest
+    ]
+    yield Paragraph(
+        f"Run {run.name}: of a time window, waiting for other participants takes {listed(shares)} (means).", "lead"
+    )
+    yield Paragraph(
+        f"Load imbalance between participants, (max - min) / max of their compute times: {percent(run.imbalance)}. "
+        f"Slowest is {names[slowest.participant]}; faster than that, 1 - compute time / max: {listed(faster)}."
+    )
 
 
 def run_table(run: RunSummary, names: Mapping[str, str]) -> Table:
@@ -60,6 +81,19 @@ def run_table(run: RunSummary, names: Mapping[str, str]) -> Table:
     title = f"Run {run.name}: mean time per time window, {over}"
     header = ("participant", "time", f"mean ({unit.symbol})", "share", "slowest rank", "fastest rank")
     return Table(title, header, tuple(rows), (0, 1))
+
+
+def section_table(run: RunSummary, each: ParticipantSummary, names: Mapping[str, str]) -> Table:
+    """Lay out what the profiling sections of a participant's solver and adapter took."""
+    unit = _unit(run)
+    rows = []
+    for name, quantity in each.sections.items():
+        mean, share, slowest, _ = _cells(unit, quantity, each.ranks)
+        rows.append((visible(name), mean, unit.number(quantity.mean_seconds / each.iterations_mean), share, slowest))
+    title = f"{names[each.participant]}: profiling sections of the solver and its adapter, with all inside them"
+    symbol = unit.symbol
+    header = ("section", f"window ({symbol})", f"iteration ({symbol})", "share", "slowest rank")
+    return Table(title, header, tuple(rows), (0,))
 
 
 def rank_table(run: RunSummary, each: ParticipantSummary, names: Mapping[str, str]) -> Table:
@@ -209,13 +243,13 @@ def summary_dict(run: RunSummary, *, per_rank: bool = False) -> dict[str, Any]:
             "waiting_for_partners": run.lost_to_partners,
             "waiting_for_own_ranks": run.lost_inside,
         },
-        "participants": {each.participant: _participant_dict(each, per_rank) for each in run.participants},
+        "participants": {each.participant: _participant_dict(run, each, per_rank) for each in run.participants},
     }
     found: dict[str, Any] = plain(values)
     return found
 
 
-def _participant_dict(each: ParticipantSummary, per_rank: bool) -> dict[str, Any]:
+def _participant_dict(run: RunSummary, each: ParticipantSummary, per_rank: bool) -> dict[str, Any]:
     values: dict[str, Any] = {
         "ranks": each.ranks,
         "windows": each.windows,
@@ -226,6 +260,7 @@ def _participant_dict(each: ParticipantSummary, per_rank: bool) -> dict[str, Any
         "window_seconds": each.window_seconds,
         "window_seconds_without_outliers": each.usual_window_seconds,
         "compute_seconds": each.compute_seconds,
+        "faster_than_slowest": run.faster_than_slowest(each),
         "wait_seconds": each.wait_seconds,
         "imbalance": each.imbalance,
         "core_hours_lost_per_hour": {
@@ -241,9 +276,11 @@ def _participant_dict(each: ParticipantSummary, per_rank: bool) -> dict[str, Any
         "ranks_waiting_in_the_solver": each.silent_ranks,
         "not_measured": each.not_measured,
         **each.quantities,
+        "sections": each.sections,
     }
     if per_rank:
         values["per_rank"] = [dict(zip(_RANK_COLUMNS, row, strict=True)) for row in _rank_rows(each)]
+        values["sections_per_rank"] = each.section_seconds
     return values
 
 
@@ -254,7 +291,8 @@ def summary_csv(runs: Sequence[RunSummary]) -> str:
     for run in runs:
         for each in run.participants:
             head = [run.name, each.participant, each.ranks, each.windows, each.iterations_mean]
-            rows += [[*head, name, *dataclasses.astuple(quantity)] for name, quantity in each.quantities.items()]
+            told = each.quantities | {f"section {name}": quantity for name, quantity in each.sections.items()}
+            rows += [[*head, name, *dataclasses.astuple(quantity)] for name, quantity in told.items()]
             for name, seconds in (("compute", each.compute_seconds), ("window", each.window_seconds)):
                 share = seconds / each.window_seconds
                 rows.append([*head, name, seconds, None, None, None, None, share])

@@ -332,7 +332,7 @@ def test_an_unknown_command_or_option_is_refused(capsys: pytest.CaptureFixture[s
     assert "xml" in refused(capsys, "recommend", table, "--ranks", "24", "--format", "xml")
     assert "several" in refused(capsys, "recommend", table, "--ranks", "several")
     assert "at least one source" in refused(capsys, "recommend", "--ranks", "3")
-    assert "at least one directory" in refused(capsys, "summary")
+    assert "at least one directory" in refused(capsys, "merge")
 
 
 @pytest.mark.parametrize(

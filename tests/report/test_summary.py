@@ -11,13 +11,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 from report_helpers import configuration, write_run
-from store_helpers import row, write_store
+from store_helpers import PARALLEL, metadata, row, rows, write_store
 
 from precice_lb.dataset import load_runs
 from precice_lb.report.documents import json_text
 from precice_lb.report.summary import QUANTITIES, summarise
 from precice_lb.report.summary_text import rank_csv, summary_blocks, summary_csv, summary_dict
 from precice_lb.report.terminal import console, rendered
+from precice_lb.store.schema import SECTION_DTYPE
+from precice_lb.store.writer import StoreWriter
 
 
 def screen(view: object) -> str:
@@ -58,6 +60,49 @@ def test_planted_times_ranks_and_imbalances_are_recovered(tmp_path: Path) -> Non
     assert re.search(r"solve +0\.20000 +50\.0 % +0\.30000 \(#0\) +0\.10000 \(#1\)", shown)
     assert "load imbalance inside Inner: 57.1 %" in shown
     assert max(map(len, shown.splitlines())) <= 80
+
+
+def test_the_first_lines_say_who_waits_and_how_unequal_participants_are(tmp_path: Path) -> None:
+    plant(tmp_path)
+    (run,) = summarise(load_runs([tmp_path]))
+    told = in_one_line(rendered(summary_blocks([run])))
+    # Inner computes for 0.4 s and Outer for 0.16 s, with the transfer of 0.05 s.
+    assert told.startswith(
+        "Run Inner:3 Outer:1: of a time window, waiting for other participants takes 72.5 % of Outer and 12.5 % of "
+        "Inner (means). Load imbalance between participants, (max - min) / max of their compute times: 60.0 %. "
+        "Slowest is Inner; faster than that, 1 - compute time / max: Outer 60.0 %."
+    )
+    values = summary_dict(run)["participants"]
+    assert [values[name]["faster_than_slowest"] for name in ("Inner", "Outer")] == pytest.approx([0.0, 0.6])
+    # Of one participant alone there is nothing to compare.
+    alone = summarise(load_runs([tmp_path / "Outer-1"]))
+    assert not in_one_line(rendered(summary_blocks(alone))).startswith("Run Outer:1: of a time window")
+
+
+def test_profiling_sections_of_solvers_are_means_per_window_and_iteration(tmp_path: Path) -> None:
+    for rank in range(2):
+        writer = StoreWriter(tmp_path, metadata("A", rank, 2), PARALLEL)
+        calls = rows([row(1, 9.0, 1.0, 1.0), *(row(w, 0.5, 0.5, 0.1, iteration=i) for w in (2, 3) for i in (1, 2))])
+        calls["window_complete"] = [True, False, True, False, True]
+        # In the warm-up, which counts nowhere, and in the first iteration of the two windows after it.
+        sections = [
+            (0, 1, 0, 8 * 10**9),
+            *((0, w, w, (rank + 1) * 10**8) for w in (2, 3)),
+            *[(1, 3, 9, 10**8)] * (1 - rank),
+        ]
+        writer.append(calls, np.array(sections, dtype=SECTION_DTYPE), ["assembly", "rank 0 alone"][: 2 - rank])
+        writer.close(finished=True, ended_unix_ns=metadata("A")["started_unix_ns"] + 10**10)
+    (run,) = summarise(load_runs([tmp_path], warmup=1))
+    (part,) = run.participants
+    assert list(part.sections) == ["assembly", "rank 0 alone"]
+    np.testing.assert_allclose(part.section_seconds["assembly"], [0.1, 0.2])
+    np.testing.assert_allclose(part.section_seconds["rank 0 alone"], [0.05, np.nan])
+    assembly = part.sections["assembly"]
+    assert (assembly.slowest_rank, assembly.share) == (1, pytest.approx(0.15 / 2.0))
+    shown = screen(rendered(summary_blocks([run])))
+    assert re.search(r"^assembly +0\.1500 +0\.0750 +7\.5 % +0\.2000 \(#1\)$", shown, re.MULTILINE)
+    quantities = {entry["quantity"]: entry for entry in csv.DictReader(io.StringIO(summary_csv([run])))}
+    assert float(quantities["section assembly"]["mean_seconds"]) == pytest.approx(0.15)
 
 
 def test_waiting_for_partners_is_told_apart_from_waiting_for_own_ranks(tmp_path: Path) -> None:

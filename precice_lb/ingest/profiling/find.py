@@ -13,13 +13,19 @@ from precice_lb.ingest.profiling.files import Header, read_header
 from precice_lb.plural import plural
 from precice_lb.store.records import RankStore
 
-__all__ = ["find_configuration", "find_profiles", "moved_candidates", "profile_candidates"]
+__all__ = ["find_configuration", "find_profiles", "moved_candidates", "profile_candidates", "profiles_below"]
 
 # The folder that preCICE writes profiling files into, and their endings since preCICE 3.3 and before.
 _FOLDER, _SUFFIXES = "precice-profiling", (".txt", ".json")
 _NAME = re.compile(r".+-\d+-\d+\.(?:txt|json)")
 # A campaign has its stores one directory below what is moved, runs that share a store directory up to three.
 _LEVELS = 4
+
+
+def profiles_below(directory: Path) -> list[Path]:
+    """Find what is named as preCICE names profiling files, sorted."""
+    found = (path for suffix in _SUFFIXES for path in directory.rglob(f"*{suffix}"))
+    return sorted(path for path in found if _NAME.fullmatch(path.name))
 
 
 def find_profiles(sources: Iterable[str | Path]) -> tuple[list[Header], list[str]]:
@@ -47,8 +53,7 @@ def find_profiles(sources: Iterable[str | Path]) -> tuple[list[Header], list[str
     roots = [Path(source) for source in sources]
     for source in roots:
         if source.is_dir():
-            found = (path for suffix in _SUFFIXES for path in source.rglob(f"*{suffix}"))
-            paths.update(dict.fromkeys(path.resolve() for path in sorted(found) if _NAME.fullmatch(path.name)))
+            paths.update(dict.fromkeys(path.resolve() for path in profiles_below(source)))
         elif source.is_file():
             paths[source.resolve()] = None
         else:

@@ -6,23 +6,25 @@ import multiprocessing
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from precice_lb.dataset import CoupledRun, load_runs
 from precice_lb.exceptions import DataError
 from precice_lb.ingest.profiling.files import Header
 from precice_lb.ingest.profiling.find import find_profiles
 from precice_lb.ingest.profiling.ranks import ProfiledParticipant, advance_rows, initialize_rows, profiled_participant
 from precice_lb.ingest.profiling.times import Profile, profile_of
 from precice_lb.store.reader import read_store
-from precice_lb.store.schema import store_filename
+from precice_lb.store.schema import SECTION_DTYPE, store_filename
 from precice_lb.store.writer import StoreWriter
 
-__all__ = ["ImportResult", "import_profiling"]
+__all__ = ["ImportResult", "import_profiling", "profiled_runs"]
 
 # Below this many bytes starting processes takes longer than importing.
 _SMALL = 64 << 20
@@ -123,6 +125,13 @@ def import_profiling(
         raise
 
 
+def profiled_runs(sources: Sequence[Path], *, warmup: int | None = None) -> tuple[list[CoupledRun], list[str]]:
+    """Give the coupled runs of profiling files, and what has to be said of them; nothing is written beside these."""
+    with TemporaryDirectory(prefix="precice-lb-") as scratch:
+        notes = import_profiling(sources, scratch).notes
+        return [replace(run, directory=None) for run in load_runs([scratch], warmup=warmup)], notes
+
+
 def _tasks(
     headers: Sequence[Header], roots: Sequence[Path], output: Path, given: Path | None, more: Mapping[str, Any]
 ) -> list[_Task]:
@@ -183,13 +192,22 @@ def _import_file(task: _Task) -> _Done:
         try:
             if len(profile.initialize):
                 writer.write_initialize(initialize_rows(profile.initialize, waits))
-            writer.append(rows)
+            writer.append(rows, _sections(profile, rows["window"]), profile.user_names)
         finally:
             writer.close(finished=profile.finalized, ended_unix_ns=ended_us * 1000)
     except BaseException:
         writer.path.unlink(missing_ok=True)
         raise
     return _Done(writer.path, note, 0 if profile.finalized else int(rows["window_complete"].sum()))
+
+
+def _sections(profile: Profile, windows: NDArray[np.int64]) -> NDArray[np.void]:
+    """Give the solver's own events as profiling sections; what follows the last call is left out."""
+    user = profile.user[profile.user["call"] < len(windows)]
+    sections = np.zeros(len(user), dtype=SECTION_DTYPE)
+    sections["name"], sections["window"] = user["name"], windows[user["call"]]
+    sections["begin_ns"], sections["duration_ns"] = 1000 * user["begin_us"], 1000 * user["duration_us"]
+    return sections
 
 
 def _iterations(task: _Task, profile: Profile) -> tuple[NDArray[np.int64] | None, str | None]:

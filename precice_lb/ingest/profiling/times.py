@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,7 +15,16 @@ from precice_lb.ingest.profiling.database import DatabaseEvents
 from precice_lb.ingest.profiling.files import DATABASE, Header, read_header
 from precice_lb.ingest.profiling.nesting import Events, EventSource, FileEvents
 
-__all__ = ["CALL_DTYPE", "INITIALIZE_DTYPE", "CallReader", "Profile", "profile_of", "read_profile", "waited_ns"]
+__all__ = [
+    "CALL_DTYPE",
+    "INITIALIZE_DTYPE",
+    "USER_DTYPE",
+    "CallReader",
+    "Profile",
+    "profile_of",
+    "read_profile",
+    "waited_ns",
+]
 
 CALL_DTYPE = np.dtype(
     [
@@ -40,11 +50,18 @@ INITIALIZE_DTYPE = np.dtype(
 )
 """The same of ``initialize``."""
 
+USER_DTYPE = np.dtype([("name", "<i4"), ("call", "<i8"), ("begin_us", "<i8"), ("duration_us", "<i8")])
+"""One row per event of the solver or its adapter: its name as a position in `Profile.user_names`, how many calls of
+``advance`` ended before it, when it began on the file's clock, and its duration with everything in it."""
+
 _WAITS = frozenset({"waitAndReceiveData", "receiveConvergence"})
 _SENDS = frozenset({"waitAndSendData"})
 _EXCHANGES = _WAITS | _SENDS | {"sendConvergence"}
 _JUST_IN_TIME = ("mapAndReadData.", "writeAndMapData.")
 _SYNC = {("advance.sync",), ("solver.advance.sync",)}
+# Where events are the solver's own, and what preCICE itself records there (``ParticipantImpl.cpp``, level API).
+_SOLVER = "solver.advance"
+_OF_PRECICE = re.compile(r"solver\.advance\.sync|((set|get|reset)Mesh\w*|(map|read|write)\w*Data)\..*")
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,6 +85,10 @@ class Profile:
         Whether the file was closed: the participant was finalised.
     last_us : int
         The last time in the file.
+    user : ndarray of USER_DTYPE
+        Events between two ``advance`` that the solver or its adapter began, not those inside another one.
+    user_names : tuple of str
+        Their names.
     """
 
     header: Header
@@ -77,6 +98,8 @@ class Profile:
     mesh_sizes: dict[str, int] = field(default_factory=dict)
     finalized: bool = False
     last_us: int = 0
+    user: NDArray[np.void] = field(default_factory=lambda: np.zeros(0, dtype=USER_DTYPE))
+    user_names: tuple[str, ...] = ()
 
 
 def waited_ns(rows: NDArray[np.void], columns: Sequence[str]) -> NDArray[np.int64]:
@@ -123,12 +146,14 @@ class CallReader:
         self._sums = np.zeros(0, dtype=np.int64)
         self._advance = _Accounts("advance", CALL_DTYPE)
         self._initialize = _Accounts("initialize", INITIALIZE_DTYPE)
+        self._user = _UserEvents()
 
     def __iter__(self) -> Iterator[NDArray[np.void]]:
         for events in self.events:
             self._total(events)
             if not len(self.initialize):
                 self.initialize = self._initialize.take(events, self.events.paths)[:1]
+            self._user.take(events, self.events.paths)
             yield self._advance.take(events, self.events.paths)
 
     def profile(self, calls: NDArray[np.void]) -> Profile:
@@ -142,7 +167,17 @@ class CallReader:
         if source.global_begin_us is not None and source.global_end_us is not None:
             totals["_GLOBAL"] = (1, source.global_end_us - source.global_begin_us)
         finalized = source.global_end_us is not None or "finalize" in totals
-        return Profile(self.header, calls, self.initialize, totals, source.mesh_sizes, finalized, source.last_us)
+        return Profile(
+            self.header,
+            calls,
+            self.initialize,
+            totals,
+            source.mesh_sizes,
+            finalized,
+            source.last_us,
+            np.concatenate([np.zeros(0, dtype=USER_DTYPE), *self._user.blocks]),
+            tuple(self._user.names),
+        )
 
     def _total(self, events: Events) -> None:
         size = len(self.events.paths)
@@ -182,6 +217,34 @@ class _Accounts:
         begin, duration = (rows.dtype.names or ())[:2]
         rows[begin][:-1], rows[duration][:-1] = events.begins[calls], events.durations[calls]
         return rows[:-1]
+
+
+class _UserEvents:
+    """Collects the solver's own events."""
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+        self.blocks: list[NDArray[np.void]] = []
+        # Number of the name by place in the nesting, -1 for what is none of the solver's events.
+        self._numbers = np.zeros(0, dtype=np.int32)
+        self._calls = 0
+
+    def take(self, events: Events, paths: Sequence[tuple[str, ...]]) -> None:
+        """Take the events of a block."""
+        for path in paths[len(self._numbers) :]:
+            own = len(path) == 2 and path[0] == _SOLVER and not _OF_PRECICE.fullmatch(path[1])
+            if own:
+                self.names.append(path[1])
+            self._numbers = np.append(self._numbers, np.int32(len(self.names) - 1 if own else -1))
+        ends = np.sort(events.order[np.array([path == ("advance",) for path in paths])[events.paths]])
+        mine = np.flatnonzero(self._numbers[events.paths] >= 0)
+        rows = np.zeros(len(mine), dtype=USER_DTYPE)
+        rows["name"], rows["call"] = self._numbers[events.paths[mine]], np.searchsorted(ends, events.order[mine])
+        rows["call"] += self._calls
+        rows["begin_us"], rows["duration_us"] = events.begins[mine], events.durations[mine]
+        self._calls += len(ends)
+        if len(rows):
+            self.blocks.append(rows[np.argsort(events.order[mine])])
 
 
 _Count: TypeAlias = Callable[[tuple[str, ...]], int]
