@@ -178,16 +178,35 @@ def test_steps_in_the_allocation_of_the_campaign(tmp_path: Path, mpi: str) -> No
     check_pulse(tmp_path / "campaign")
 
 
-def test_a_heterogeneous_job_per_run(tmp_path: Path, mpi: str) -> None:
-    tmp_path = tmp_path / "a b"
-    tmp_path.mkdir()
+def test_a_heterogeneous_job_per_run(tmp_path: Path) -> None:
+    directory = tmp_path / "a b"
+    directory.mkdir()
+    write_case(directory, PLACED)
+    launcher = 'name = "slurm"\noptions = ["--partition=main"]\nranks_per_node = 4'
+    path = write_slurm_study(directory, launcher, runs="splits = [{Left=2, Right=1}, {Left=1, Right=2}]")
+    path.write_text(path.read_text() + 'options = ["--comment=right"]\nranks_per_node = 1\n')
+    result = run_campaign(read_study(path), directory / "campaign", report=quiet)
+    assert [placed(directory / "campaign" / run.directory) for run in result.runs] == [
+        {"Left": ["node n0", "node n0"], "Right": ["node n1"]},
+        {"Left": ["node n0"], "Right": ["node n1", "node n2"]},
+    ]
+    assert_heterogeneous(directory / "campaign" / "runs" / "002-Left1-Right2")
+
+
+def assert_heterogeneous(run: Path) -> None:
+    """The job of a run has two components, the second of which is on two nodes."""
+    script = (run / "job.sh").read_text()
+    assert script.count("#SBATCH hetjob") == 1
+    assert "#SBATCH --nodes=2\n" in script
+
+
+@FULL
+def test_ranks_of_mpi_in_a_heterogeneous_job_per_run(tmp_path: Path, mpi: str) -> None:
     launcher = f'name = "slurm"\nmpi = "{mpi}"\noptions = ["--partition=main"]\nranks_per_node = 4'
     outer = 'options = ["--comment=outer"]\nranks_per_node = 1'
     run_campaign(read_study(write_pulse(tmp_path, launcher=launcher, outer=outer)), tmp_path / "campaign", report=quiet)
     check_pulse(tmp_path / "campaign")
-    script = (tmp_path / "campaign" / "runs" / "002-Inner1-Outer2" / "job.sh").read_text()
-    assert script.count("#SBATCH hetjob") == 1
-    assert "#SBATCH --nodes=2\n" in script
+    assert_heterogeneous(tmp_path / "campaign" / "runs" / "002-Inner1-Outer2")
 
 
 def test_one_allocation_for_all_runs(tmp_path: Path, mpi: str) -> None:
