@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
@@ -94,12 +94,14 @@ def demo(*, directory: Path | None = None) -> None:
 
 
 @app.command
-def at_end(case_directory: Path, *, store: Path, participant: str) -> None:
-    """Write a recommendation if this participant is the last of a run to end; started by the recorder.
+def at_end(
+    case_directory: Path, *, store: Path, participant: str, write: Literal["recommend", "summary"] = "recommend"
+) -> None:
+    """Write a recommendation or a summary if this participant is the last of a run to end; started by the recorder.
 
     PRECICE_LB_AT_END=recommend makes the recorder start this after a solver's last call. It writes
     recommendation.json, recommendation.md and the figure into the case directory, from all runs found below it, for
-    the total of ranks of the run that ended.
+    the total of ranks of the run that ended. With PRECICE_LB_AT_END=summary it writes summary.txt, of that run alone.
 
     Example: precice-lb at-end . --store precice-lb-store --participant Fluid
 
@@ -111,11 +113,14 @@ def at_end(case_directory: Path, *, store: Path, participant: str) -> None:
         Directory of the participant's stores.
     participant
         Name of the participant that ended.
+    write
+        What to write.
     """
     from precice_lb.ingest.profiling import enrich
-    from precice_lb.report.at_end import recommend_at_end
+    from precice_lb.report.at_end import recommend_at_end, summary_at_end
 
-    name_files(recommend_at_end(case_directory, store, participant, complete=enrich))
+    at_end = summary_at_end if write == "summary" else recommend_at_end
+    name_files(at_end(case_directory, store, participant, complete=enrich))
 
 
 @app.command

@@ -14,17 +14,20 @@ from precice_lb.record.notes import note, setting
 
 __all__ = ["at_end_action"]
 
+_FILES = {"recommend": "recommendation.json and recommendation.md", "summary": "summary.txt"}
 _LAUNCHER_PREFIXES = ("PMI", "OMPI_", "HYD", "MPIR_", "MPI_LOCAL")
 
 
 def at_end_action(metadata: dict[str, Any], directory: Path) -> Callable[[], None] | None:
     """Choose what ``PRECICE_LB_AT_END`` asks for, once the store is complete; None on all but the primary rank."""
-    if metadata["rank"] != 0 or not setting("PRECICE_LB_AT_END", "", "recommend"):
+    what = setting("PRECICE_LB_AT_END", "", *_FILES)
+    if metadata["rank"] != 0 or not what:
         return None
-    return functools.partial(_start, Path(metadata["configuration_path"]).parent, metadata["participant"], directory)
+    case = Path(metadata["configuration_path"]).parent
+    return functools.partial(_start, case, metadata["participant"], directory, what)
 
 
-def _start(case: Path, participant: str, directory: Path) -> None:
+def _start(case: Path, participant: str, directory: Path, what: str) -> None:
     log = directory / f"at-end-{participant.replace(os.sep, '_')}.log"
     command = [sys.executable, "-m", "precice_lb", "at-end", str(case), "--store", str(directory)]
     # The process outlives this one and is no rank of its MPI job.
@@ -35,7 +38,7 @@ def _start(case: Path, participant: str, directory: Path) -> None:
     }
     with log.open("ab") as output:
         process = subprocess.Popen(
-            [*command, "--participant", participant],
+            [*command, "--participant", participant, "--write", what],
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=output,
@@ -44,5 +47,4 @@ def _start(case: Path, participant: str, directory: Path) -> None:
         )
     # It is meant to be running still when this process ends; Popen would warn of that.
     process.returncode = 0
-    files = f"{case}/recommendation.json and recommendation.md"
-    note(f"when the last participant has finished, {files} will be written (log: {log})", sys.stdout)
+    note(f"when the last participant has finished, {case}/{_FILES[what]} will be written (log: {log})", sys.stdout)

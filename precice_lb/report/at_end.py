@@ -1,4 +1,4 @@
-"""A recommendation at the end of a run, written by whichever participant ends last.
+"""A recommendation or a summary at the end of a run, written by whichever participant ends last.
 
 Every participant's primary rank starts this in a process of its own after its solver's last call. The participant
 that finds all others finished writes; if two find so at once, a lock lets one after the other in and the second sees
@@ -8,25 +8,32 @@ that the work is done.
 from __future__ import annotations
 
 import hashlib
+import io
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
 from precice_lb.dataset import load_runs, measurements_from_runs
 from precice_lb.exceptions import DataError, StoreError
-from precice_lb.precice_xml import parse_configuration
+from precice_lb.precice_xml import Configuration, parse_configuration
 from precice_lb.recommend import recommend
-from precice_lb.report.documents import JSON_NAME, write_documents
+from precice_lb.report.documents import JSON_NAME, write_documents, write_files
 from precice_lb.report.partners import write_partners_beside
+from precice_lb.report.summary import summarise
+from precice_lb.report.summary_text import summary_blocks
+from precice_lb.report.terminal import console, rendered
 from precice_lb.schedule import Schedule
 from precice_lb.store.files import lock
 from precice_lb.store.reader import RankStore, distinct_ranks, find_stores, group_ranks, group_runs, read_store
 from precice_lb.store.records import Complete
 from precice_lb.watch.run import stated_parameters
 
-__all__ = ["TIMEOUT_SECONDS", "recommend_at_end"]
+__all__ = ["SUMMARY_NAME", "TIMEOUT_SECONDS", "recommend_at_end", "summary_at_end"]
+
+SUMMARY_NAME = "summary.txt"
 
 TIMEOUT_SECONDS = 30.0
 """How long to wait for the ranks of one's own participant to close their stores."""
@@ -44,9 +51,65 @@ def recommend_at_end(
     complete: Complete | None = None,
 ) -> list[Path]:
     """Write a recommendation into the case directory if all participants of the run that just ended have finished."""
-    case_directory = Path(case_directory)
-    own = _wait_until_closed(Path(store), participant, timeout)
-    run = _run_of(own, [case_directory, Path(store)])
+
+    def write(ended: _Ended) -> list[Path]:
+        runs = load_runs([ended.case_directory, store], complete=complete)
+        measurements = measurements_from_runs([each for each in runs if each.case == ended.first.metadata["case"]])
+        schedule = Schedule.from_config(ended.configuration, measurements.iterations, measurements.overhead)
+        total = sum(int(group[0].metadata["size"]) for group in ended.run)
+        # The case that just ran, where runs state parameters such as the mesh level.
+        case = stated_parameters((group[0].metadata for group in ended.run), measurements)
+        recommendation = recommend(measurements, total, schedule=schedule, parameters=case)
+        written = write_documents(recommendation, ended.case_directory)
+        return [*written, *write_partners_beside([store], recommendation.split, ended.case_directory)]
+
+    return _by_the_last(Path(case_directory), Path(store), participant, timeout, JSON_NAME, write)
+
+
+def summary_at_end(
+    case_directory: str | Path,
+    store: str | Path,
+    participant: str,
+    *,
+    timeout: float = TIMEOUT_SECONDS,
+    complete: Complete | None = None,
+) -> list[Path]:
+    """Write a summary of the run that just ended into the case directory if all of its participants have finished."""
+
+    def write(ended: _Ended) -> list[Path]:
+        runs = load_runs([each.path for group in ended.run for each in group], complete=complete)
+        screen = io.StringIO()
+        console(screen).print(rendered(summary_blocks(summarise(runs))))
+        return write_files(ended.case_directory, {SUMMARY_NAME: screen.getvalue().encode()}, "the summary")
+
+    return _by_the_last(Path(case_directory), Path(store), participant, timeout, SUMMARY_NAME, write)
+
+
+@dataclass(frozen=True)
+class _Ended:
+    """A coupled run all of whose participants have finished: its ranks by participant, and its case."""
+
+    case_directory: Path
+    run: Sequence[Sequence[RankStore]]
+    configuration: Configuration
+
+    @property
+    def first(self) -> RankStore:
+        """Its first rank."""
+        return self.run[0][0]
+
+
+def _by_the_last(
+    case_directory: Path,
+    store: Path,
+    participant: str,
+    timeout: float,
+    result: str,
+    write: Callable[[_Ended], list[Path]],
+) -> list[Path]:
+    """Write where this participant is the last one to end, and the result of this run is not there yet."""
+    own = _wait_until_closed(store, participant, timeout)
+    run = _run_of(own, [case_directory, store])
     configuration = parse_configuration(own[0].configuration, own[0].metadata.get("configuration_path", case_directory))
     finished = {str(group[0].metadata["participant"]) for group in run if _complete(group)}
     if finished != set(configuration.participants):
@@ -54,19 +117,10 @@ def recommend_at_end(
     case_directory.mkdir(parents=True, exist_ok=True)
     done = case_directory / _LOCK_NAME
     with _lock(done):
-        runs = load_runs([case_directory, store], complete=complete)
-        runs = [each for each in runs if each.case == own[0].metadata["case"]]
-        state = _state(run)
-        if done.read_text() == state and (case_directory / JSON_NAME).exists():
+        state = f"{result} {_state(run)}"
+        if done.read_text() == state and (case_directory / result).exists():
             return []
-        measurements = measurements_from_runs(runs)
-        schedule = Schedule.from_config(configuration, measurements.iterations, measurements.overhead)
-        total = sum(int(group[0].metadata["size"]) for group in run)
-        # The case that just ran, where runs state parameters such as the mesh level.
-        case = stated_parameters((group[0].metadata for group in run), measurements)
-        recommendation = recommend(measurements, total, schedule=schedule, parameters=case)
-        written = write_documents(recommendation, case_directory)
-        written += write_partners_beside([store], recommendation.split, case_directory)
+        written = write(_Ended(case_directory, run, configuration))
         done.write_text(state)
     return written
 

@@ -480,7 +480,7 @@ def test_the_recommendation_is_started_by_the_primary_rank_in_its_own_session(
     while "done" not in (log.read_text() if log.exists() else "") and time.monotonic() < limit:
         time.sleep(0.02)
     command, session, count, _ = log.read_text().splitlines()
-    assert command == f"-m precice_lb at-end /case --store {tmp_path} --participant Fluid"
+    assert command == f"-m precice_lb at-end /case --store {tmp_path} --participant Fluid --write recommend"
     assert session.split()[0] == session.split()[-1]
     assert count == "0"
 

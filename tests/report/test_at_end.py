@@ -200,6 +200,18 @@ def test_a_lock_that_its_holder_left_by_dying_does_no_harm(case: Path) -> None:
     assert recommend_at_end(case, store, "Inner")
 
 
+def test_a_summary_is_of_the_run_that_ended_alone(case: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    store, other = write_last(case)
+    assert main(["summary", str(store), str(other)]) == 0
+    shown = capsys.readouterr().out
+    command = ["at-end", str(case), "--store", str(store), "--participant", "Inner", "--write", "summary"]
+    assert main(command) == 0
+    assert capsys.readouterr().out == f"wrote {case / 'summary.txt'}\n"
+    assert (case / "summary.txt").read_text() == shown
+    assert written(case) == {"summary.txt"}
+    assert recommend_at_end(case, store, "Inner")
+
+
 def test_too_little_to_recommend_from_is_one_line_in_the_log(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
