@@ -43,6 +43,7 @@ ReturnToService=2
 KillWait=1
 TmpFS={root}/tmp-%n
 MaxJobCount=20
+FirstJobId={first_job}
 MinJobAge=2
 SlurmdParameters=config_overrides
 {nodes}
@@ -126,7 +127,9 @@ def running_slurm(root: Path) -> Iterator[Path]:
         # PMIx of nodes that are one machine would meet in the same directory.
         (root / f"tmp-{name}").mkdir()
     conf = root / "slurm.conf"
-    conf.write_text(CONFIGURATION.format(host=host, ports=ports, user=getpass.getuser(), root=root, nodes=nodes))
+    # MPICH names shared memory by the job's number, and a killed job leaves it in /dev/shm: no number may come again.
+    names = {"host": host, "user": getpass.getuser(), "first_job": int(time.time()) % 10**7 + 1}
+    conf.write_text(CONFIGURATION.format(**names, ports=ports, root=root, nodes=nodes))
     key = root / "munge.key"
     key.write_bytes(os.urandom(1024))
     key.chmod(0o600)

@@ -104,7 +104,6 @@ network = "lo"
 windows = 4
 warmup_windows = 1
 time_limit_seconds = 120
-retries = 1
 splits = [{{Inner=2, Outer=1}}, {{Inner=1, Outer=2}}]
 directory = "campaign"
 
@@ -135,15 +134,11 @@ command = "python -m precice_lb run outer.py --load emulated"
 
 
 def check_pulse(directory: Path) -> None:
-    """Both splits of the campaign were measured, with the ranks they should have.
-
-    On a busy machine Slurm's own PMI server now and then ends a job ("invalid client request"), which is tried again.
-    """
+    """Both runs of the campaign ended well, at the first go, with the ranks they should have."""
     state = CampaignState.load(directory)
     assert state is not None
-    finished = [run for run in state.runs if run.outcome == "finished"]
-    assert [tuple(run.split.values()) for run in finished] == [(2, 1), (1, 2)], [run.error for run in state.runs]
-    measured = load_measurements([directory / run.directory / "stores" for run in finished], complete=enrich)
+    assert [run.outcome for run in state.runs] == ["finished", "finished"], [(r.error, r.why) for r in state.runs]
+    measured = load_measurements([directory / run.directory / "stores" for run in state.runs], complete=enrich)
     for name in ("Inner", "Outer"):
         np.testing.assert_array_equal(np.sort(measured.samples[name][:, 0]), [1, 2])
 
