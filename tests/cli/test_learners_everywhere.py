@@ -208,9 +208,10 @@ def test_calibrate_decides_and_reports(
     assert values["learner"] == learner
     _sound(values)
     assert json.loads((tmp_path / "launch" / "split.json").read_text())["split"] == values["split"]
+    split_figure = "landscape" if len(values["split"]) == 2 else "comparison"
     assert {path.name for path in tmp_path.iterdir()} == {
         "recommendation.json", "recommendation.md", "launch", "report",
-        *(f"{name}.{kind}" for name in ("scaling", "comparison", "budget", "cost") for kind in ("svg", "png")),
+        *(f"{name}.{kind}" for name in ("scaling", split_figure, "budget", "cost") for kind in ("svg", "png")),
     }  # fmt: skip
     assert f"**learner:** {learner}\n" in (tmp_path / "recommendation.md").read_text()
     # The study's own target, and not the usual one.

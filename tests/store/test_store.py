@@ -437,6 +437,9 @@ def test_nobody_is_asked_to_delete_what_cannot_be_read(tmp_path: Path, capsys: p
     database.close()
     assert main(["summary", str(path)]) == 2
     said = capsys.readouterr().err
+    assert f"{path}: expected a database of precice-profiling" in said
+    assert main(["check", str(path)]) == 2
+    said += capsys.readouterr().err
     assert "leave it out, or import it first" in said
     assert "remove" not in said
 
