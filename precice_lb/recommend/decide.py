@@ -31,6 +31,9 @@ from precice_lb.split import SplitResult
 
 __all__ = ["Decision", "Question", "measured_alternatives", "trusted_decision"]
 
+# Beyond the ranks of all runs a split is recommended where an interval of this level lies below the best measured one.
+_SURE = 0.95
+
 Array = NDArray[np.float64]
 
 # Splits that contradict a model and are named.
@@ -202,7 +205,9 @@ def trusted_decision(question: Question, prototype: Any) -> Decision:
     found: dict[str, Any] = {"comparisons": tuple(comparisons), "known": known, "rejections": rejections}
     key = tuple(decision.split[name] for name in names)
     beyond = _beyond_runs(decision, comparisons)
-    unproved = best is not None and beyond is not None and decision.interval[1] >= best.measured
+    level = max(question.level, _SURE)
+    low, high = window_interval(decision.models, decision.problem, decision.split, decision.windows, level)
+    unproved = best is not None and beyond is not None and high >= best.measured
     if agrees and not unproved and (best is None or not _measured_faster(best, known.get(key), decision.window)):
         if best is not None and best.split != decision.split and best.measured < decision.window:
             warnings.append(
@@ -215,7 +220,6 @@ def trusted_decision(question: Question, prototype: Any) -> Decision:
             f"{_why(decision, comparisons)} No measured split is within the budget and bounds; measure some that are"
         )
     if agrees and unproved:
-        low, high = decision.interval
         warnings.append(
             f"{counts_text(decision.split)} would extrapolate: {beyond}. Predicted are {low:.4g} to {high:.4g} s per "
             f"window, which is not surely less than the {best.measured:.4g} s measured with {counts_text(best.split)}: "
