@@ -131,14 +131,17 @@ def read_profile(path: str | Path) -> Profile:
 
 def profile_of(header: Header) -> Profile:
     """Read what a profiling file, or a database, says of one rank."""
-    reader = CallReader(header)
+    reader = CallReader(header, user_events=True)
     return reader.profile(np.concatenate([np.empty(0, dtype=CALL_DTYPE), *reader]))
 
 
 class CallReader:
-    """Yields arrays of `CALL_DTYPE` block by block, then `profile` tells the rest; iterated again, what is new."""
+    """Yields arrays of `CALL_DTYPE` block by block, then `profile` tells the rest; iterated again, what is new.
 
-    def __init__(self, header: Header) -> None:
+    The solver's own events are kept only where asked for: who follows a run for weeks has no use for them.
+    """
+
+    def __init__(self, header: Header, *, user_events: bool = False) -> None:
         self.header = header
         self.initialize = np.zeros(0, dtype=INITIALIZE_DTYPE)
         self.events: EventSource = DatabaseEvents(header) if header.layout == DATABASE else FileEvents(header)
@@ -147,13 +150,15 @@ class CallReader:
         self._advance = _Accounts("advance", CALL_DTYPE)
         self._initialize = _Accounts("initialize", INITIALIZE_DTYPE)
         self._user = _UserEvents()
+        self._keeps_user = user_events
 
     def __iter__(self) -> Iterator[NDArray[np.void]]:
         for events in self.events:
             self._total(events)
             if not len(self.initialize):
                 self.initialize = self._initialize.take(events, self.events.paths)[:1]
-            self._user.take(events, self.events.paths)
+            if self._keeps_user:
+                self._user.take(events, self.events.paths)
             yield self._advance.take(events, self.events.paths)
 
     def profile(self, calls: NDArray[np.void]) -> Profile:
