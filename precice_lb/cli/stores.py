@@ -65,8 +65,9 @@ def summary(
     recorded: list[Path] = []
     raw: list[Path] = []
     for source in directories or (Path(),):
-        is_raw = not is_store_name(source.name) if source.is_file() else not has_stores(source)
-        (raw if is_raw and (source.is_file() or profiles_below(source)) else recorded).append(source)
+        is_file = source.is_file()
+        is_recorded = is_store_name(source.name) if is_file else has_stores(source) or not profiles_below(source)
+        (recorded if is_recorded else raw).append(source)
     found = load_runs(recorded, warmup=warmup, complete=enrich) if recorded else []
     if raw:
         profiled, notes = profiled_runs(raw, warmup=warmup)

@@ -133,7 +133,7 @@ class RunSummary:
 
     def faster_than_slowest(self, participant: ParticipantSummary) -> float:
         """1 - compute time / that of the slowest participant; NaN where unknown."""
-        return 1 - participant.compute_seconds / max(each.compute_seconds for each in self.participants)
+        return 1 - participant.compute_seconds / float(np.max([each.compute_seconds for each in self.participants]))
 
     @property
     def lost_to_partners(self) -> float:
