@@ -173,7 +173,8 @@ def _section_means(group: Sequence[RankStore], windows: NDArray[np.int64]) -> di
     for store in group if len(windows) else ():
         if not (names := store.section_names):
             continue
-        rows = store.sections[np.isin(store.sections["window"], windows)]
+        rows = store.sections
+        rows = rows[np.isin(rows["window"], windows)]
         seconds = np.bincount(rows["name"], rows["duration_ns"], len(names)) * 1e-9 / len(windows)
         for name, mean in zip(names, seconds.tolist(), strict=True):
             found.setdefault(name, np.full(int(store.metadata["size"]), np.nan))[store.metadata["rank"]] = mean
