@@ -31,15 +31,14 @@ from precice_lb.split import SplitResult
 
 __all__ = ["Decision", "Question", "measured_alternatives", "trusted_decision"]
 
-# Beyond the ranks of all runs a split is recommended where an interval of this level lies below the best measured one.
-_SURE = 0.95
-
 Array = NDArray[np.float64]
 
 # Splits that contradict a model and are named.
 NAMED = 3
 # A measured split is called faster than another one beyond so many standard errors of both.
 ERRORS = 2.0
+# Beyond the ranks of all runs a split is recommended where an interval of this level lies below the best measured one.
+SURE = 0.95
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -205,7 +204,7 @@ def trusted_decision(question: Question, prototype: Any) -> Decision:
     found: dict[str, Any] = {"comparisons": tuple(comparisons), "known": known, "rejections": rejections}
     key = tuple(decision.split[name] for name in names)
     beyond = _beyond_runs(decision, comparisons)
-    level = max(question.level, _SURE)
+    level = max(question.level, SURE)
     low, high = window_interval(decision.models, decision.problem, decision.split, decision.windows, level)
     unproved = best is not None and beyond is not None and high >= best.measured
     if agrees and not unproved and (best is None or not _measured_faster(best, known.get(key), decision.window)):
