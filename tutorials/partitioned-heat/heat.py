@@ -1,7 +1,7 @@
 """Heat equation on one of two boxes that touch at x = 1: FEniCSx, coupled by fenicsxprecice.
 
-On [0, 3] x [0, 1] x [0, 1] the temperature is 1 + x^2 + 3 y^2 + 2 z^2 + 1.2 t: implicit Euler and elements of order 2 have
-no error of their own, elements of order 1 one of second order in the size of a cell.
+On [0, 3] x [0, 1] x [0, 1] the temperature is 1 + x^2 + 3 y^2 + 2 z^2 + 1.2 t. Implicit Euler steps and elements of
+order 2 have no error of their own, elements of order 1 one of second order in the size of a cell.
 """
 
 import argparse
@@ -113,8 +113,8 @@ owned = space.dofmap.index_map.size_local
 unknowns = comm.gather(before.x.array[:owned])
 if comm.rank == 0:
     print(
-        f"{options.participant}: {space.dofmap.index_map.size_global} unknowns on {comm.size} ranks, {windows} time windows,"
-        f" {iterations} iterations, error {error:.2e}",
+        f"{options.participant}: {space.dofmap.index_map.size_global} unknowns on {comm.size} ranks, "
+        f"{windows} time windows, {iterations} iterations, error {error:.2e}",
         flush=True,
     )
     if options.output:

@@ -1,0 +1,94 @@
+"""Two boxes of FEniCSx: the exact solution on several ranks, the same bytes when recorded, a campaign with a report."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tutorial_helpers import ROOT, TUTORIALS
+
+from precice_lb.dataset import load_runs
+from precice_lb.ingest.profiling import enrich
+
+pytestmark = [pytest.mark.fenicsx, pytest.mark.mpi]
+ON_LIBPRECICE = pytest.param("libprecice", marks=pytest.mark.precice)
+
+
+def solve(python, directory, ranks, *options, backend="embedded", recorded=True):
+    """Run both boxes in a copy of the tutorial; return temperature, error and iterations of each."""
+    shutil.copytree(TUTORIALS / "partitioned-heat", directory, ignore=shutil.ignore_patterns("precice-[plr]*"))
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PRECICE_LB_BACKEND": backend}
+    start = [python, "-m", "precice_lb", "run"] if recorded else [python]
+    mpiexec = str(Path(python).parent / "mpiexec")
+    commands = {
+        name: [mpiexec, "-n", str(count), *start, "heat.py", name, "--output", f"{name}.npz", *options]
+        for name, count in ranks.items()
+    }
+    running = []
+    try:
+        for name, command in commands.items():
+            with (directory / f"{name}.log").open("wb") as log:
+                running.append(
+                    subprocess.Popen(command, cwd=directory, env=environment, stdout=log, stderr=subprocess.STDOUT)
+                )
+        codes = [process.wait(timeout=300) for process in running]
+    finally:
+        for process in running:
+            process.kill()
+            process.wait()
+    assert not any(codes), "\n".join((directory / f"{name}.log").read_text() for name in commands)
+    return [dict(np.load(directory / f"{name}.npz")) for name in commands]
+
+
+@pytest.mark.parametrize("backend", ["embedded", ON_LIBPRECICE])
+@pytest.mark.parametrize("ranks", [(1, 1), (2, 1), (1, 2)])
+def test_the_exact_solution_on_any_ranks(fenicsx_python, tmp_path, ranks, backend):
+    split = dict(zip(("Dirichlet", "Neumann"), ranks, strict=True))
+    left, right = solve(fenicsx_python, tmp_path / "run", split, "--cells", "4", backend=backend)
+    assert left["error"] == pytest.approx(2.65e-4, rel=0.01)
+    assert right["error"] == pytest.approx(1.31e-2, rel=0.01)
+    (run,) = load_runs([tmp_path / "run"], complete=enrich)
+    assert {name: part.ranks for name, part in run.participants.items()} == split
+    for part, solved in zip(run.participants.values(), (left, right), strict=True):
+        assert part.iterations.sum() == solved["iterations"]
+        assert all(re.match("fenicsxprecice\\.", name) for name in part.rank_sections)
+        assert part.rank_sections
+
+
+def test_orders_of_the_error(fenicsx_python, tmp_path):
+    one_each = {"Dirichlet": 1, "Neumann": 1}
+    coarse, fine = (
+        solve(fenicsx_python, tmp_path / cells, one_each, "--cells", cells)[1]["error"] for cells in ("4", "8")
+    )
+    assert coarse / fine == pytest.approx(4, rel=0.02)
+    exact = solve(fenicsx_python, tmp_path / "exact", one_each, "--cells", "3", "--order", "2")
+    assert max(solved["error"] for solved in exact) < 1e-8
+
+
+@pytest.mark.precice
+def test_recording_changes_no_byte(fenicsx_python, tmp_path):
+    for place, recorded in (("plain", False), ("recorded", True)):
+        options = {"backend": "libprecice", "recorded": recorded}
+        solve(fenicsx_python, tmp_path / place, {"Dirichlet": 1, "Neumann": 1}, "--cells", "4", **options)
+    for name in ("Dirichlet.npz", "Neumann.npz"):
+        assert (tmp_path / "plain" / name).read_bytes() == (tmp_path / "recorded" / name).read_bytes()
+    assert (tmp_path / "recorded" / "precice-lb-store").is_dir()
+    assert not (tmp_path / "plain" / "precice-lb-store").exists()
+
+
+@pytest.mark.slow("a campaign of minutes where ranks share cores")
+@pytest.mark.precice
+def test_a_campaign_ends_with_a_report(fenicsx_python, tmp_path):
+    command = [fenicsx_python, "-m", "precice_lb", "calibrate", str(ROOT / "configs" / "partitioned-heat.toml")]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    subprocess.run([*command, "--directory", str(tmp_path)], env=environment, check=True, timeout=1800)
+    found = json.loads((tmp_path / "recommendation.json").read_text())
+    assert set(found["split"]) == {"Dirichlet", "Neumann"}
+    assert sum(found["split"].values()) <= 4
+    assert "Dirichlet" in (tmp_path / "report" / "report.html").read_text()
