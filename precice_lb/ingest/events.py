@@ -19,7 +19,7 @@ from precice_lb.dataset import Measurements
 from precice_lb.exceptions import DataError
 from precice_lb.ingest.event_log import LOG_NAME, EventRun, read_event_log
 from precice_lb.ingest.files import beside
-from precice_lb.ingest.profiling.ranks import read_iterations_log
+from precice_lb.ingest.profiling.tables import read_iterations_log
 from precice_lb.ingest.samples import Sample, join, steady_cost
 
 __all__ = ["import_files", "read_events"]

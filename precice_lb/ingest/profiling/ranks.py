@@ -6,7 +6,7 @@ Which time window and coupling iteration a call of ``advance`` belongs to, preCI
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -19,6 +19,7 @@ from precice_lb.exceptions import DataError
 from precice_lb.ingest.profiling.case import ProfiledCase
 from precice_lb.ingest.profiling.files import Header
 from precice_lb.ingest.profiling.find import find_configuration
+from precice_lb.ingest.profiling.tables import IterationsTail, find_table, read_iterations_log
 from precice_lb.ingest.profiling.times import CALL_DTYPE, CallReader, waited_ns
 from precice_lb.store.records import RankStore
 from precice_lb.store.schema import ADVANCE_DTYPE, INITIALIZE_DTYPE, case_fingerprint
@@ -30,11 +31,7 @@ __all__ = [
     "count_windows",
     "initialize_rows",
     "profiled_participant",
-    "read_iterations_log",
 ]
-
-# preCICE 1 called time windows time steps.
-_WINDOW, _ITERATIONS = ("TimeWindow", "Timesteps"), "Iterations"
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,52 +93,8 @@ def profiled_participant(header: Header, roots: Sequence[Path], given: Path | No
         )
     # Beside a database that was merged from several folders it is somewhere below.
     places = [*roots, header.directory]
-    log = _find_iterations_log(header.participant, header.directory, places)
+    log = find_table(f"precice-{header.participant}-iterations.log", header.directory, places)
     return ProfiledParticipant(path, text, hashlib.sha256(content).hexdigest(), case, log)
-
-
-def _find_iterations_log(participant: str, directory: Path, roots: Iterable[Path]) -> Path | None:
-    """Find ``precice-<Participant>-iterations.log``."""
-    name = f"precice-{participant}-iterations.log"
-    beside = directory / name
-    if beside.is_file():
-        return beside
-    found = {path.resolve() for root in roots if root.is_dir() for path in root.rglob(name)}
-    return found.pop() if len(found) == 1 else None
-
-
-def read_iterations_log(path: Path) -> NDArray[np.int64]:
-    """Read the coupling iterations of each completed time window."""
-    try:
-        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
-    except OSError as error:
-        raise DataError(
-            f"{path}: expected an iterations log of preCICE, found none that can be read ({error})"
-        ) from None
-    if not lines:
-        return np.empty(0, dtype=np.int64)
-    header = lines[0].split()
-    window = next((header.index(name) for name in _WINDOW if name in header), None)
-    if window is None or _ITERATIONS not in header:
-        raise DataError(f"{path}: expected an iterations log of preCICE with the columns TimeWindow, Iterations")
-    iterations = header.index(_ITERATIONS)
-    counts: list[int] = []
-    for number, line in enumerate(lines[1:], start=2):
-        cells = line.split()
-        # preCICE begins each line with its line break, so that only the number of cells says whether the last is whole.
-        if number == len(lines) and len(cells) < len(header):
-            break
-        try:
-            fine = len(cells) == len(header) and int(cells[window]) == len(counts) + 1 and int(cells[iterations]) > 0
-        except ValueError:
-            fine = False
-        if not fine:
-            raise DataError(
-                f"{path}, line {number}: expected window {len(counts) + 1} and its iterations, "
-                f"found {line.strip()[:60]!r}"
-            )
-        counts.append(int(cells[iterations]))
-    return np.array(counts, dtype=np.int64)
 
 
 def advance_rows(
@@ -201,6 +154,8 @@ class ProfileTail:
         self._reader = CallReader(header)
         self._calls: NDArray[np.void] = np.empty(0, dtype=CALL_DTYPE)
         self._counted = 0
+        self._log = None if participant.log is None else IterationsTail(participant.log)
+        self._iterations: NDArray[np.int64] = np.empty(0, dtype=np.int64)
         empty: NDArray[np.void] = np.empty(0, dtype=ADVANCE_DTYPE)
         #: Everything but the rows.
         self.head = RankStore(
@@ -230,8 +185,9 @@ class ProfileTail:
         return rows
 
     def _rows(self) -> NDArray[np.void]:
-        log = self._participant.log
-        iterations = None if log is None else read_iterations_log(log)
+        iterations = None
+        if self._log is not None:
+            iterations = self._iterations = self._log.add_to(self._iterations)
         ended = self._counted + np.cumsum(self._calls["exchanges"] > 0)
         # Of calls that the log does not reach it is not known which window they belong to.
         count = len(ended) if iterations is None else int(np.searchsorted(ended, int(iterations.sum()), side="right"))

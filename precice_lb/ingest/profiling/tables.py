@@ -1,0 +1,172 @@
+"""Tables that preCICE writes while it runs (``io/TXTTableWriter.cpp``): iterations and convergence of a coupling."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from precice_lb.exceptions import DataError
+
+__all__ = ["IterationsTail", "TableTail", "find_table", "last_row", "read_iterations_log"]
+
+# preCICE 1 called time windows time steps.
+_WINDOWS, _ITERATIONS = ("TimeWindow", "Timesteps"), "Iterations"
+_BLOCK = 1 << 20
+# Bytes at the end of a table that its last two rows lie in.
+_END = 1 << 16
+
+
+class TableTail:
+    """Yields the rows of a table as arrays of floats; iterated again, those that were written meanwhile.
+
+    preCICE begins each line with its line break, so that the last one waits until it has all cells and, since cells are
+    padded, is no shorter than the one before. A table that was started anew is read from its beginning.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        #: Names of the columns; none before the file has any.
+        self.columns: tuple[str, ...] = ()
+        # Lines that were read, where the last of them ends, that line, and how long it was if it was a row.
+        self._lines = 0
+        self._position = 0
+        self._last = b""
+        self._width = 0
+        # Its inode, size and time of change then.
+        self._seen: tuple[int, ...] = ()
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing was in it when it was read."""
+        return not any(self._seen[1:2])
+
+    def __iter__(self) -> Iterator[NDArray[np.float64]]:
+        try:
+            stat = self.path.stat()
+            seen = (stat.st_ino, stat.st_size, stat.st_mtime_ns)
+            if seen == self._seen:
+                return
+            with self.path.open("rb") as file:
+                self._begin(file)
+                rest = b""
+                while block := file.read(_BLOCK):
+                    rest += block
+                    cut = rest.rfind(b"\n")
+                    if cut > 0:
+                        yield self._rows(rest[:cut])
+                        rest = rest[cut:]
+                if len(rest) > self._width and len(rest.split()) == len(self.columns) > 0:
+                    yield self._rows(rest)
+        except OSError as error:
+            raise DataError(
+                f"{self.path}: expected a table of preCICE, found none that can be read ({error})"
+            ) from None
+        self._seen = seen
+
+    def _begin(self, file: BinaryIO) -> None:
+        """Go to where reading ended; to the end of the header where the file is another one by now."""
+        file.seek(self._position - len(self._last))
+        if self._position and file.read(len(self._last) + 1) in (self._last, self._last + b"\n"):
+            file.seek(self._position)
+            return
+        file.seek(0)
+        self._last = file.readline(_END).rstrip(b"\n")
+        self._lines, self._position, self._width = 1, len(self._last), 0
+        self.columns = tuple(self._last.decode("utf-8", "replace").split())
+        file.seek(self._position)
+
+    def _rows(self, text: bytes) -> NDArray[np.float64]:
+        """Read whole lines, each behind its line break."""
+        try:
+            rows = np.array(text.split(), dtype=np.float64).reshape(text.count(b"\n"), len(self.columns))
+        except ValueError:
+            wrong = ((number, line) for number, line in enumerate(text.split(b"\n")[1:], 1) if not self._is_row(line))
+            number, line = next(wrong)
+            raise DataError(
+                f"{self.path}, line {self._lines + number}: expected {len(self.columns)} numbers, "
+                f"found {line.strip()[:60].decode('utf-8', 'replace')!r}"
+            ) from None
+        self._position += len(text)
+        self._lines += len(rows)
+        self._last = text[text.rfind(b"\n") + 1 :]
+        self._width = len(self._last)
+        return rows
+
+    def _is_row(self, line: bytes) -> bool:
+        try:
+            return len(np.array(line.split(), dtype=np.float64)) == len(self.columns)
+        except ValueError:
+            return False
+
+
+class IterationsTail:
+    """Yields from ``precice-<Participant>-iterations.log`` the columns of the time windows that were completed."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._table = TableTail(path)
+
+    def __iter__(self) -> Iterator[dict[str, NDArray[np.int64]]]:
+        for rows in self._table:
+            with np.errstate(invalid="ignore"):
+                found = dict(zip(self._names(), rows.astype(np.int64).T, strict=True))
+            windows, iterations = found[_WINDOWS[0]], found[_ITERATIONS]
+            if (np.diff(windows) != 1).any() or (iterations < 1).any():
+                raise self._refused(f"iterations of each window after {windows[0]}", "others")
+            yield found
+        if not self._table.is_empty:
+            self._names()
+
+    def add_to(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Append what is new to the iterations of each window from the first on."""
+        for found in self:
+            windows = found[_WINDOWS[0]]
+            if windows[0] > len(counts) + 1:
+                raise self._refused(f"window {len(counts) + 1} and its iterations", f"window {windows[0]}")
+            counts = np.concatenate([counts, found[_ITERATIONS][windows > len(counts)]])
+        return counts
+
+    def _names(self) -> list[str]:
+        """Names of the columns as today's preCICE has them."""
+        names = [_WINDOWS[0] if name in _WINDOWS else name for name in self._table.columns]
+        if not {_WINDOWS[0], _ITERATIONS}.issubset(names):
+            raise self._refused(f"the columns {_WINDOWS[0]}, {_ITERATIONS}", " ".join(names)[:60] or "none")
+        return names
+
+    def _refused(self, expected: str, found: str) -> DataError:
+        return DataError(f"{self.path}: expected an iterations log of preCICE with {expected}, found {found}")
+
+
+def read_iterations_log(path: Path) -> NDArray[np.int64]:
+    """Read the coupling iterations of each completed time window."""
+    return IterationsTail(path).add_to(np.empty(0, dtype=np.int64))
+
+
+def last_row(path: Path) -> dict[str, float]:
+    """Read the last whole row of a table by column, without what is before it; nothing where there is none."""
+    try:
+        with path.open("rb") as file:
+            columns = file.readline(_END).decode("utf-8", "replace").split()
+            begin = file.tell() - 1
+            file.seek(max(begin, file.seek(0, os.SEEK_END) - _END))
+            lines = file.read().split(b"\n")[1:]
+        rows = [line for line in lines if len(line.split()) == len(columns)][-2:]
+        if len(rows) == 2 and len(rows[1]) < len(rows[0]):
+            rows.pop()
+        return dict(zip(columns, map(float, rows[-1].split()), strict=True)) if rows else {}
+    except (OSError, ValueError):
+        return {}
+
+
+def find_table(name: str, directory: Path, roots: Iterable[Path]) -> Path | None:
+    """Find a table of a participant where its solver ran, or, where there is only one of this name, below the roots."""
+    beside = directory / name
+    if beside.is_file():
+        return beside
+    found = {path.resolve() for root in roots if root.is_dir() for path in root.rglob(name)}
+    return found.pop() if len(found) == 1 else None
