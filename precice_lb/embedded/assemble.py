@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 
 from precice_lb.embedded.acceleration import Acceleration, AccelerationSettings, Aitken
-from precice_lb.embedded.coupling import MeasureSettings, Scheme
+from precice_lb.embedded.coupling import Scheme
 from precice_lb.embedded.files import WatchPoint
 from precice_lb.embedded.mapping import MappedField, Mapping, NearestNeighbour, RadialBasis
 from precice_lb.embedded.mesh import CouplingData, Field, Mesh
@@ -25,7 +25,6 @@ __all__ = [
     "assemble",
     "elements_of",
     "mapped_data",
-    "measure_settings",
     "schemes_of",
     "watched_place",
 ]
@@ -117,11 +116,11 @@ def _scheme(configuration: Configuration, scheme: CouplingScheme, participant: s
     pairs = [{m2n.acceptor, m2n.connector} for m2n in configuration.m2ns]
     partners = [name for name in scheme.participants if {participant, name} in pairs]
     kind = SerialScheme if scheme.is_serial else ParallelScheme
-    if participant != (scheme.controller or scheme.participants[1]):
+    if participant != scheme.judge:
         return kind(scheme, participant, partners, data, (), None)
     settings = acceleration_settings(configuration, scheme)
     make_acceleration = None if settings is None else partial(_ACCELERATIONS[settings.kind], settings)
-    return kind(scheme, participant, partners, data, measure_settings(configuration, scheme), make_acceleration)
+    return kind(scheme, participant, partners, data, scheme.measures, make_acceleration)
 
 
 def _appointments(configuration: Configuration, participant: str) -> list[Appointment]:
@@ -147,18 +146,6 @@ def schemes_of(configuration: Configuration, participant: str) -> list[CouplingS
 def _scheme_element(configuration: Configuration, scheme: CouplingScheme) -> Element:
     elements = [child for child in configuration.root.children if child.tag.startswith("coupling-scheme:")]
     return elements[configuration.coupling_schemes.index(scheme)]
-
-
-def measure_settings(configuration: Configuration, scheme: CouplingScheme) -> tuple[MeasureSettings, ...]:
-    """Read the convergence measures of a scheme, in the order of the file."""
-    reader = Reader(configuration.path)
-    return tuple(
-        MeasureSettings(
-            child.tag.startswith("relative"), *_data(configuration, child, "data"), reader.number(child, "limit")
-        )
-        for child in _scheme_element(configuration, scheme).children
-        if child.tag.endswith("-convergence-measure")
-    )
 
 
 def acceleration_settings(configuration: Configuration, scheme: CouplingScheme) -> AccelerationSettings | None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import enum
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -20,9 +19,9 @@ from precice_lb.embedded.files import Table
 from precice_lb.embedded.m2n import Links
 from precice_lb.embedded.mesh import CouplingData
 from precice_lb.embedded.timeline import TOLERANCE, Clock
-from precice_lb.precice_xml.records import CouplingScheme
+from precice_lb.precice_xml.records import ConvergenceMeasure, CouplingScheme
 
-__all__ = ["Action", "MeasureSettings", "Scheme"]
+__all__ = ["Action", "Scheme"]
 
 
 class Action(enum.Enum):
@@ -31,21 +30,6 @@ class Action(enum.Enum):
     INITIALIZE_DATA = "requires_initial_data"
     WRITE_CHECKPOINT = "requires_writing_checkpoint"
     READ_CHECKPOINT = "requires_reading_checkpoint"
-
-
-@dataclass(frozen=True)
-class MeasureSettings:
-    """One convergence measure: absolute, or relative to the norm of the values."""
-
-    relative: bool
-    mesh: str
-    data: str
-    limit: float
-
-    @property
-    def header(self) -> str:
-        """Column of ``precice-<P>-convergence.log``."""
-        return f"Res{'Rel' if self.relative else 'Abs'}({self.mesh}:{self.data})"
 
 
 class Scheme(ABC):
@@ -63,13 +47,13 @@ class Scheme(ABC):
         participant: str,
         partners: Sequence[str],
         data: Mapping[tuple[str, str], CouplingData],
-        measures: Sequence[MeasureSettings],
+        measures: Sequence[ConvergenceMeasure],
         make_acceleration: Callable[[Sequence[CouplingData], IntraComm], Acceleration] | None,
     ) -> None:
         self.is_implicit = described.is_implicit
         self.window_complete = False
         self._participant = participant
-        self._controller = described.controller or described.participants[1]
+        self._controller = described.judge
         self.first = participant != self._controller
         self._sends_first = self.first != described.is_serial
         #: Whether received data keeps its sample at a time window's start: the next time window's has come by then.
@@ -230,7 +214,7 @@ class Scheme(ABC):
         norms = np.sqrt(self._links.intra.total(np.array(squares))).tolist() if squares else []
         residuals, judged = [], []
         for (measure, _), difference, norm in zip(self._measures, norms[::2], norms[1::2], strict=True):
-            scale = norm if measure.relative else 1.0
+            scale = norm if measure.kind == "relative" else 1.0
             residuals.append(float("inf") if scale <= TOLERANCE else difference / scale)
             judged.append(difference <= scale * measure.limit)
         return residuals, judged

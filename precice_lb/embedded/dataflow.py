@@ -15,7 +15,6 @@ from precice_lb.embedded.assemble import (
     acceleration_settings,
     elements_of,
     mapped_data,
-    measure_settings,
     schemes_of,
     watched_place,
 )
@@ -54,7 +53,7 @@ def _problems(configuration: Configuration, participant: str, size: int) -> Iter
 
 
 def _in_scheme(configuration: Configuration, scheme: CouplingScheme) -> Iterator[_Problem]:
-    decides = scheme.controller or scheme.participants[1]
+    decides = scheme.judge
     sent: dict[tuple[str, str, str], Exchange] = {}
     for exchange in scheme.exchanges:
         degree = configuration.data[exchange.data].waveform_degree
@@ -84,7 +83,7 @@ def _in_scheme(configuration: Configuration, scheme: CouplingScheme) -> Iterator
     exchanged = {(e.mesh, e.data) for e in scheme.exchanges if decides in (e.source, e.target)}
     acceleration = acceleration_settings(configuration, scheme)
     accelerated = () if acceleration is None else acceleration.data
-    looked_at = [(each.mesh, each.data, scheme.line) for each in measure_settings(configuration, scheme)]
+    looked_at = [(each.mesh, each.data, scheme.line) for each in scheme.measures]
     for mesh, data, line in [*looked_at, *((mesh, data, line) for mesh, data, _, line in accelerated)]:
         if (mesh, data) not in exchanged:
             yield _Problem(

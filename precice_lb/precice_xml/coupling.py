@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 from precice_lb.precice_xml.elements import Reader
-from precice_lb.precice_xml.records import M2N, CouplingScheme, Element, Exchange, Mesh, Participant
+from precice_lb.precice_xml.records import M2N, ConvergenceMeasure, CouplingScheme, Element, Exchange, Mesh, Participant
 
 __all__ = ["read_coupling_scheme"]
 
@@ -56,8 +56,8 @@ def read_coupling_scheme(
     size, from_first = _read_window_size(reader, element, kind)
     limit = _optional(element, "max-iterations")
     max_iterations = reader.integer(limit, "value", least=1) if limit is not None else None
-    has_measure = bool(element.named(*_MEASURES))
-    if implicit and not has_measure and max_iterations is None:
+    measures = tuple(_read_measure(reader, child, meshes) for child in element.named(*_MEASURES))
+    if implicit and not measures and max_iterations is None:
         reader.fail(element, "a convergence measure or <max-iterations>", "neither", "add one")
     accelerations = [child.tag.partition(":")[2] for child in element.named("acceleration:")]
     return CouplingScheme(
@@ -72,7 +72,7 @@ def read_coupling_scheme(
         max_iterations=max_iterations,
         acceleration=accelerations[0] if accelerations else None,
         line=element.line,
-        has_convergence_measure=has_measure,
+        measures=measures,
     )
 
 
@@ -140,6 +140,14 @@ def _read_exchange(
         substeps=reader.boolean(element, "substeps", substeps),
         line=element.line,
     )
+
+
+def _read_measure(reader: Reader, element: Element, meshes: Mapping[str, Mesh]) -> ConvergenceMeasure:
+    kind = element.tag.removesuffix("-convergence-measure")
+    mesh = reader.known(element, "mesh", "mesh", meshes)
+    data = reader.known(element, "data", f'data of mesh "{mesh}"', meshes[mesh].data)
+    limit = reader.number(element, "abs-limit" if kind == "absolute-or-relative" else "limit")
+    return ConvergenceMeasure(kind, data, mesh, limit)
 
 
 def _check_pairs(

@@ -8,6 +8,7 @@ from pathlib import Path
 __all__ = [
     "M2N",
     "Configuration",
+    "ConvergenceMeasure",
     "CouplingScheme",
     "Data",
     "Element",
@@ -17,6 +18,14 @@ __all__ = [
     "Participant",
     "ReceivedMesh",
 ]
+
+# How preCICE names the kinds of convergence measures in its logs.
+_ABBREVIATIONS = {
+    "absolute": "Abs",
+    "relative": "Rel",
+    "residual-relative": "Drop",
+    "absolute-or-relative": "AbsOrRel",
+}
 
 
 @dataclass(frozen=True)
@@ -137,6 +146,23 @@ class Exchange:
 
 
 @dataclass(frozen=True)
+class ConvergenceMeasure:
+    """One ``<…-convergence-measure>`` of an implicit coupling scheme."""
+
+    # One of ``absolute``, ``relative``, ``residual-relative`` and ``absolute-or-relative``.
+    kind: str
+    data: str
+    mesh: str
+    # Of ``absolute-or-relative`` the absolute one.
+    limit: float
+
+    @property
+    def header(self) -> str:
+        """Column of ``precice-<Participant>-convergence.log``."""
+        return f"Res{_ABBREVIATIONS[self.kind]}({self.mesh}:{self.data})"
+
+
+@dataclass(frozen=True)
 class CouplingScheme:
     """One ``<coupling-scheme:…>``."""
 
@@ -158,13 +184,18 @@ class CouplingScheme:
     # Its kind.
     acceleration: str | None
     line: int
-    # Without one an implicit scheme does exactly ``max_iterations`` in every window.
-    has_convergence_measure: bool = False
+    # In the file's order; without one an implicit scheme does exactly ``max_iterations`` in every window.
+    measures: tuple[ConvergenceMeasure, ...] = ()
 
     @property
     def is_implicit(self) -> bool:
         """Whether the scheme iterates within a time window."""
         return self.kind.endswith("implicit") or self.kind == "multi"
+
+    @property
+    def judge(self) -> str:
+        """The participant that tells whether an iteration has converged."""
+        return self.controller or self.participants[1]
 
     @property
     def is_serial(self) -> bool:

@@ -55,7 +55,7 @@ def _iterations(configuration: Configuration, given: Mapping[str, float]) -> dic
         values = [float(given[name]) for name in scheme.participants if name in given]
         if values:
             counts[index] = sum(values) / len(values)
-        elif not scheme.has_convergence_measure and scheme.max_iterations is not None:
+        elif not scheme.measures and scheme.max_iterations is not None:
             counts[index] = float(scheme.max_iterations)
         elif len(configuration.coupling_schemes) == 1:
             counts[index] = 1.0
@@ -98,9 +98,7 @@ def _acceleration(configuration: Configuration, given: Mapping[str, float]) -> d
 
 def _accelerates(scheme: CouplingScheme) -> str | None:
     """Who accelerates: the second participant, or the controller (preCICE's ``doImplicitStep``)."""
-    if scheme.acceleration is None:
-        return None
-    return scheme.controller if scheme.kind == "multi" else scheme.participants[1]
+    return None if scheme.acceleration is None else scheme.judge
 
 
 def _describe(scheme: CouplingScheme, iterations: float | None) -> str:

@@ -232,7 +232,7 @@ def test_iterations_are_refused_with_tag_and_line(name: str, implicit: str) -> N
     ("before", "after", "found"),
     [
         ('limit="1e-3"', 'limit="2"', 'number greater than 1e-14 and at most 1 as "limit"'),
-        (' limit="1e-3"', "", 'as "limit" in <relative-convergence-measure>, found none'),
+        (' limit="1e-3"', "", '"limit" in <relative-convergence-measure>, found none'),
         ('value="0.5"', 'value="1.5"', "initial-relaxation"),
         ('value="9"', 'value="9.0"', "a whole number"),
         ("<data name:Force />", "", "<data…>"),

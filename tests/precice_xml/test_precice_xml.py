@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from precice_lb.exceptions import ConfigurationError
 from precice_lb.precice_xml import parse_configuration, patch_configuration, read_configuration
-from precice_lb.precice_xml.records import Exchange
+from precice_lb.precice_xml.records import ConvergenceMeasure, Exchange
 
 FULL = """<?xml version="1.0" encoding="UTF-8" ?>
 <!-- two participants & every attribute that is read -->
@@ -87,13 +87,28 @@ def test_everything_that_is_read_comes_back(tmp_path: Path) -> None:
     assert s.is_implicit
     assert s.is_serial
     assert (s.max_time, s.max_time_windows, s.max_iterations) == (1.0, None, 40)
-    assert (s.acceleration, s.has_convergence_measure) == ("IQN-ILS", True)
+    assert (s.acceleration, s.judge) == ("IQN-ILS", "Outer")
+    assert s.measures == (ConvergenceMeasure("relative", "Pressure", "Inner-Mesh", 1e-5),)
     assert s.window_size_from_first
     assert math.isnan(s.time_window_size)
     assert s.exchanges[0] == Exchange("Force", "Inner-Mesh", "Inner", "Outer", True, False, s.line + 5)
     # Implicit schemes exchange substeps unless told otherwise.
     assert s.exchanges[1].substeps
     assert not s.exchanges[1].initialize
+
+
+def test_convergence_measures_are_named_as_in_the_log() -> None:
+    tag = '<relative-convergence-measure data="Pressure" mesh="Inner-Mesh" limit="1e-5" />'
+    kinds = {"absolute": "Abs", "relative": "Rel", "residual-relative": "Drop", "absolute-or-relative": "AbsOrRel"}
+    several = "".join(tag.replace("<relative", f"<{kind}") for kind in kinds).replace(
+        'limit="1e-5" />', 'limit="1e-5" abs-limit="0.5" rel-limit="1e-4" />'
+    )
+    measures = parse_configuration(FULL.replace(tag, several)).coupling_schemes[0].measures
+    assert [each.header for each in measures] == [f"Res{name}(Inner-Mesh:Pressure)" for name in kinds.values()]
+    assert [each.limit for each in measures] == [1e-5, 1e-5, 1e-5, 0.5]
+    for wrong, words in ((tag.replace("Inner-Mesh", "Mesh"), "mesh"), (tag.replace("Pressure", "Force2"), "data")):
+        with pytest.raises(ConfigurationError, match=words):
+            parse_configuration(FULL.replace(tag, wrong))
 
 
 def test_elements_keep_tag_line_attributes_and_position() -> None:
@@ -119,7 +134,7 @@ def test_multi_scheme() -> None:
     assert s.is_implicit
     assert not s.is_serial
     assert (s.max_time, s.max_time_windows, s.time_window_size) == (None, 3, 0.01)
-    assert (s.max_iterations, s.has_convergence_measure) == (4, False)
+    assert (s.max_iterations, s.measures, s.judge) == (4, (), "B")
 
 
 @pytest.mark.parametrize("controllers", ["", "A", "AB"])

@@ -108,10 +108,8 @@ class ProfiledCase:
         return [scheme for scheme in schemes if participant in scheme.participants]
 
     def _hears_all(self, scheme: CouplingScheme, participant: str) -> bool:
-        if scheme.is_implicit:
-            judge = scheme.controller if scheme.controller is not None else scheme.participants[1]
-            if participant != judge:
-                return True
+        if scheme.is_implicit and participant != scheme.judge:
+            return True
         return _gets_window_size(scheme, participant)
 
     def _has_part(self, exchange: Exchange, participant: str, mesh_sizes: Mapping[str, int]) -> bool | None:
