@@ -131,7 +131,8 @@ class _Lines:
     def __call__(self, snapshot: Snapshot) -> None:
         from precice_lb.report.watch_view import watch_facts, watch_line
 
-        state = (snapshot.windows, [each.state for each in snapshot.participants])
+        coupled = [(each.windows, each.window, each.iteration) for each in snapshot.convergence]
+        state = (snapshot.windows, [each.state for each in snapshot.participants], coupled)
         if state != self._last:
             self._last = state
             print(json.dumps(snapshot.to_dict()) if self._format == "json" else watch_line(snapshot), flush=True)

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 
 from precice_lb.plural import plural
 from precice_lb.report.blocks import Block, Paragraph, Table
-from precice_lb.report.text import SecondsUnit, percent, ranks_text, seconds_unit, short_names, visible
+from precice_lb.report.text import SecondsUnit, listed, percent, ranks_text, seconds_unit, short_names, visible
 
 if TYPE_CHECKING:
+    from precice_lb.watch.convergence import Convergence
     from precice_lb.watch.snapshot import ParticipantState, Rebalance, Snapshot
 
 __all__ = ["watch_blocks", "watch_facts", "watch_line", "watch_table"]
@@ -22,7 +23,9 @@ _COURSE = 12
 
 def watch_blocks(snapshot: Snapshot, *, ascii_only: bool = False) -> list[Block]:
     """Say all of a snapshot; ``ascii_only`` where the terminal has no block characters."""
-    return [watch_table(snapshot, ascii_only=ascii_only), *_facts(snapshot)]
+    table = watch_table(snapshot, ascii_only=ascii_only)
+    residuals = [_residuals(each) for each in snapshot.convergence if each.residuals]
+    return [table, *residuals, *_iterations(snapshot), *_facts(snapshot)]
 
 
 def watch_table(snapshot: Snapshot, *, ascii_only: bool = False) -> Table:
@@ -53,7 +56,7 @@ def watch_table(snapshot: Snapshot, *, ascii_only: bool = False) -> Table:
 
 def watch_facts(snapshot: Snapshot) -> list[str]:
     """Say in sentences what follows: drift, what another split would bring, and what is missing."""
-    return [visible(fact.text) for fact in _facts(snapshot)]
+    return [visible(fact.text) for fact in (*_facts(snapshot), *_iterations(snapshot))]
 
 
 def watch_line(snapshot: Snapshot) -> str:
@@ -68,6 +71,7 @@ def watch_line(snapshot: Snapshot) -> str:
         )
         drift = f", load {100 * each.change:+.0f} %" if each.is_drifting else ""
         parts.append(text + drift + ("" if each.state == "running" else f", {each.state}"))
+    parts += [_converging(each, alone=len(snapshot.convergence) == 1) for each in snapshot.convergence]
     if snapshot.rebalance is not None:
         better = snapshot.rebalance
         split = ranks_text({names.get(name, name): count for name, count in better.split.items()})
@@ -90,6 +94,54 @@ def _facts(snapshot: Snapshot) -> list[Paragraph]:
             found.append(Paragraph(text, "warning"))
         found += [Paragraph(f"{names[each.participant]}: {problem}", "warning") for problem in each.problems]
     return [*found, *(Paragraph(note, "warning") for note in snapshot.notes)]
+
+
+def _residuals(each: Convergence) -> Table:
+    """Tabulate the residuals of the latest iteration beside their limits."""
+    most = "" if each.max_iterations is None else f" of at most {each.max_iterations}"
+    rows = [(visible(r.data), visible(r.mesh), r.kind, _number(r.residual), f"{r.limit:.3g}") for r in each.residuals]
+    title = f"Convergence of {_coupled(each)}: window {each.window}, iteration {each.iteration}{most}"
+    return Table(title, ("data", "mesh", "measure", "residual", "limit"), tuple(rows), text=(0, 1, 2))
+
+
+def _iterations(snapshot: Snapshot) -> list[Paragraph]:
+    """Say how many iterations windows take, and whether they converge."""
+    found = []
+    for each in snapshot.convergence:
+        if not each.windows:
+            continue
+        most = "" if each.max_iterations is None else f", {each.max_iterations} at most"
+        text = (
+            f"{_coupled(each)}: {plural(each.iterations_latest, 'iteration', 'g')} per time window (median of the "
+            f"latest {snapshot.latest}; {each.iterations:g} over the run{most})"
+        )
+        if each.not_converged:
+            text += f"; {each.not_converged} of {plural(each.windows, 'window')} did not converge"
+        elif each.not_converged is not None:
+            text += f"; {'all windows' if each.windows > 1 else 'the window'} converged"
+        columns = ", ".join(f"{visible(name)} {count}" for name, count in each.acceleration.items())
+        found.append(Paragraph(f"{text}.{columns and f' {columns}.'}", "warning" if each.not_converged else "plain"))
+    return found
+
+
+def _converging(each: Convergence, *, alone: bool) -> str:
+    """Say the same in a line for a pipe."""
+    who = "" if alone else f"{_coupled(each)}: "
+    parts = [f"{who}{plural(each.iterations_latest, 'iteration', 'g')} per window"] if each.windows else []
+    if each.not_converged:
+        parts.append(f"{each.not_converged} of {each.windows} not converged")
+    if each.residuals:
+        residuals = ", ".join(f"{visible(r.data)} {_number(r.residual)}" for r in each.residuals)
+        parts.append(f"window {each.window} iteration {each.iteration}: {residuals}")
+    return ", ".join(parts)
+
+
+def _number(residual: float | None) -> str:
+    return "–" if residual is None else f"{residual:.2e}"
+
+
+def _coupled(each: Convergence) -> str:
+    return listed(short_names(each.participants, 24).values())
 
 
 def _drift(each: ParticipantState, names: Mapping[str, str], latest: int) -> str:

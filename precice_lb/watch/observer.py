@@ -16,6 +16,7 @@ from precice_lb.dataset.series import Drift, drift_of, shift_of, warmup_of
 from precice_lb.exceptions import DataError, PreciceLBError, StoreError
 from precice_lb.precice_xml.records import CouplingScheme
 from precice_lb.recommend import load_sources
+from precice_lb.watch.convergence import CouplingTail
 from precice_lb.watch.ranks import Series
 from precice_lb.watch.run import LiveRun, RunFiles
 from precice_lb.watch.snapshot import ParticipantState, Rebalance, Snapshot, rebalance
@@ -83,6 +84,7 @@ class Observer:
         self._learner = learner
         self._files = RunFiles(self.directory)
         self._run: LiveRun | None = None
+        self._couplings: list[CouplingTail] = []
         self._rebalance: Rebalance | None = None
         self._rebalance_for: dict[str, float] = {}
         self._rebalance_windows = 0
@@ -99,9 +101,11 @@ class Observer:
         run = self._files.latest()
         if run is None:
             return None
-        if self._run is None or run.key != self._run.key:
+        if run is not self._run:
             self._rebalance, self._rebalance_for, self._rebalance_windows, self._rebalance_problem = None, {}, 0, ""
             self._earlier = self._given if self._given is not None else self._found(run)
+            schemes = [] if run.parsed is None else run.parsed.coupling_schemes
+            self._couplings = [CouplingTail(each, self.directory, LATEST) for each in schemes if each.is_implicit]
         self._run = run
         warmup = self._warmup
         if warmup is None:
@@ -131,7 +135,8 @@ class Observer:
         cores = np.array([each.ranks for each in participants], dtype=np.float64)
         waiting = np.array([each.wait_share for each in participants])
         ending = None if run.parsed is None else _last_window(run.parsed.coupling_schemes)
-        notes = list(run.notes)
+        convergence = [tail.update(run) for tail in self._couplings]
+        notes = [*run.notes, *(tail.problem for tail in self._couplings if tail.problem)]
         better = self._better(run, participants, windows)
         if better is None and self._rebalance_problem:
             notes.append(f"no split to compare with: {self._rebalance_problem}")
@@ -143,6 +148,7 @@ class Observer:
             windows_left=None if ending is None else max(ending - windows, 0),
             window_seconds=max((e.window_seconds for e in participants if e.windows), default=math.nan),
             waiting=float((waiting * cores).sum() / cores.sum()),
+            convergence=tuple(each for each in convergence if each is not None and (each.windows or each.window)),
             latest=LATEST,
             rebalance=better,
             notes=tuple(notes),

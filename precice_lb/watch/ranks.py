@@ -64,6 +64,16 @@ class LiveRank:
         return self._tail.head is not None
 
     @property
+    def is_recorded(self) -> bool:
+        """Whether the recorder has counted its iterations."""
+        return not isinstance(self._tail, ProfileTail)
+
+    @property
+    def is_replaced(self) -> bool:
+        """Whether another run writes to its file by now, as solvers without a recorder do."""
+        return isinstance(self._tail, ProfileTail) and self._tail.is_replaced
+
+    @property
     def has_more(self) -> bool:
         """Whether `update` has left rows in the file that are there already."""
         return isinstance(self._tail, StoreTail) and self._tail.has_more

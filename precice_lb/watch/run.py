@@ -79,6 +79,16 @@ class LiveRun:
                 found.append((end - int(store.metadata["started_clock_ns"])) * 1e-9)
         return max(found, default=math.nan)
 
+    @property
+    def begun_unix_ns(self) -> int:
+        """When its first rank was started."""
+        return min(int(rank.store.metadata["started_unix_ns"]) for group in self.ranks.values() for rank in group)
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether all participants came to the end of the coupling."""
+        return all(self.state(name) == "ended" for name in self.ranks)
+
     def state(self, participant: str) -> str:
         """Tell what a participant does: ``running``, ``ended``, or ``stopped`` before the end of the coupling."""
         states = set()
@@ -128,6 +138,8 @@ class RunFiles:
 
     def latest(self) -> LiveRun | None:
         """Find the latest run, where there is one, and read on in its files."""
+        if self._run is not None and any(group[0].is_replaced for group in self._run.ranks.values()):
+            self._run = None
         before = frozenset(self._heads)
         is_complete = self._run is not None and not self._run.missing
         problems = self._find(again=not is_complete)

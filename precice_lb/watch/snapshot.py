@@ -18,6 +18,7 @@ from precice_lb.plain import plain
 from precice_lb.precice_xml import parse_configuration
 from precice_lb.recommend import Recommendation, recommend
 from precice_lb.schedule import Schedule
+from precice_lb.watch.convergence import Convergence
 
 __all__ = ["DRIFT", "FORMAT_VERSION", "ParticipantState", "Rebalance", "Snapshot", "rebalance"]
 
@@ -114,6 +115,8 @@ class Snapshot:
         Median wall time of the latest windows, of the slowest participant.
     waiting : float
         Share of all core time that was waiting for partners in the latest windows; NaN where not measured.
+    convergence : tuple of Convergence
+        How the implicit couplings converge, in the order of the configuration; none of an explicit one.
     latest : int
         How many windows the latest ones are, at most.
     rebalance : Rebalance or None
@@ -129,6 +132,7 @@ class Snapshot:
     windows_left: int | None
     window_seconds: float
     waiting: float
+    convergence: tuple[Convergence, ...]
     latest: int
     rebalance: Rebalance | None
     notes: tuple[str, ...] = field(default=())

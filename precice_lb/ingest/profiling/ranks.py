@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from precice_lb.exceptions import DataError
 from precice_lb.ingest.profiling.case import ProfiledCase
-from precice_lb.ingest.profiling.files import Header
+from precice_lb.ingest.profiling.files import Header, read_header
 from precice_lb.ingest.profiling.find import find_configuration
 from precice_lb.ingest.profiling.tables import IterationsTail, find_table, read_iterations_log
 from precice_lb.ingest.profiling.times import CALL_DTYPE, CallReader, waited_ns
@@ -164,6 +164,14 @@ class ProfileTail:
             configuration=participant.configuration,
             tables={"advances": empty, "initialize": initialize_rows(self._reader.initialize, self._waits)},
         )
+
+    @property
+    def is_replaced(self) -> bool:
+        """Whether the file is of another run by now."""
+        try:
+            return read_header(self.path).unix_us != self._reader.header.unix_us
+        except DataError:
+            return False
 
     def read(self) -> NDArray[np.void]:
         """Read what is new since the last call; calls whose window the iterations log does not tell yet come later."""

@@ -1,0 +1,200 @@
+"""How implicit couplings of a running simulation converge, from preCICE's own logs as they grow."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, deque
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from precice_lb.exceptions import DataError
+from precice_lb.ingest.profiling.tables import IterationsTail, find_table, last_row
+from precice_lb.precice_xml.records import ConvergenceMeasure, CouplingScheme
+from precice_lb.watch.ranks import Series
+from precice_lb.watch.run import LiveRun
+
+__all__ = ["Convergence", "CouplingTail", "Residual"]
+
+# Columns of the iterations log that every coupling has; what follows is of its acceleration.
+_COMMON = ("TimeWindow", "TotalIterations", "Iterations", "Convergence")
+
+
+@dataclass(frozen=True)
+class Residual:
+    """One convergence measure: its residual as of the log beside its limit as of ``precice-config.xml``."""
+
+    # ``absolute``, ``relative``, ``residual-relative`` or ``absolute-or-relative``.
+    kind: str
+    data: str
+    mesh: str
+    # Not finite where values are zero, or have diverged; None of ``absolute-or-relative``: preCICE does not write it.
+    residual: float | None
+    limit: float
+
+
+@dataclass(frozen=True)
+class Convergence:
+    """Iterations of one implicit coupling, and how far the present time window is."""
+
+    # All, and the one that tells: it judges the iterations, unless only another one's files are there.
+    participants: tuple[str, ...]
+    participant: str
+    # ``log``, or ``store`` where there is no log: the recorder has counted.
+    source: str
+    # Time windows that count: those of the log.
+    windows: int
+    # Median over the latest windows, and over all; NaN before the first is complete.
+    iterations_latest: float
+    iterations: float
+    # As the configuration says; None where it sets no limit.
+    max_iterations: int | None
+    # Windows that ended without convergence; None where there is no convergence measure, or the log does not tell.
+    not_converged: int | None
+    # What the log says of the acceleration after the last window: ``QNColumns`` and such.
+    acceleration: dict[str, int]
+    # The window that the participants are in, and the iteration in it that the residuals are of; 0 without any.
+    window: int
+    iteration: int
+    residuals: tuple[Residual, ...]
+
+
+class _Windows:
+    """Iterations of a run's time windows, in memory that does not grow with them."""
+
+    def __init__(self, latest: int) -> None:
+        self.latest: deque[int] = deque(maxlen=latest)
+        self.not_converged: int | None = 0
+        self.acceleration: dict[str, int] = {}
+        self.last = 0
+        self._counts: Counter[int] = Counter()
+
+    def add(self, iterations: NDArray[np.int64], not_converged: int | None) -> None:
+        """Take the iterations of the next windows, and how many of these have not converged."""
+        values = iterations.tolist()
+        self.latest.extend(values)
+        self._counts.update(values)
+        known = self.not_converged is not None and not_converged is not None
+        self.not_converged = (self.not_converged or 0) + (not_converged or 0) if known else None
+
+    @property
+    def number(self) -> int:
+        """How many windows there are."""
+        return self._counts.total()
+
+    def are_of(self, series: Series) -> bool:
+        """Whether they are the windows that a participant has done."""
+        total = sum(iterations * number for iterations, number in self._counts.items())
+        return (self.number, total) == (len(series.iterations), series.iterations.sum())
+
+    @property
+    def median(self) -> float:
+        """Median of all; NaN if there are none."""
+        values = sorted(self._counts)
+        if not values:
+            return math.nan
+        upto = np.cumsum([self._counts[value] for value in values])
+        lower, upper = np.searchsorted(upto, [(upto[-1] - 1) // 2, upto[-1] // 2], side="right")
+        return float(values[lower] + values[upper]) / 2
+
+
+class CouplingTail:
+    """Follows one implicit coupling of a run, whose logs may lie anywhere below a directory."""
+
+    def __init__(self, scheme: CouplingScheme, directory: Path, latest: int) -> None:
+        #: Why the log could not be read just now; empty if it could.
+        self.problem = ""
+        self._scheme = scheme
+        self._directory = directory
+        self._size = latest
+        self._tail: IterationsTail | None = None
+        self._windows = _Windows(latest)
+        self._row: dict[str, float] = {}
+        self._seen: tuple[int, ...] = ()
+
+    def update(self, run: LiveRun) -> Convergence | None:
+        """Read what is new; None where nothing tells how often the coupling iterates."""
+        self.problem = ""
+        # Who judges knows most.
+        names = sorted(self._scheme.participants, key=lambda name: name != self._scheme.judge)
+        for name in names:
+            if (log := self._find(run, name)) is not None:
+                self._read(log)
+                if run.has_ended and name in run.ranks and not self._windows.are_of(run.series[name]):
+                    continue
+                is_judge = name == self._scheme.judge
+                row = self._latest(log.with_name(f"precice-{name}-convergence.log")) if is_judge else {}
+                return self._result(name, "log", self._windows, row)
+        for name in names:
+            if name in run.ranks and run.ranks[name][0].is_recorded:
+                iterations = run.series[name].iterations.astype(np.int64)
+                most = self._scheme.max_iterations
+                windows = _Windows(self._size)
+                windows.add(iterations, 0 if most is None else int((iterations >= most).sum()))
+                return self._result(name, "store", windows, {})
+        return None
+
+    def _find(self, run: LiveRun, name: str) -> Path | None:
+        """Find the iterations log of a participant, unless an earlier run has left it."""
+        known = run.metadata.get(name, {}).get("working_directory", self._directory)
+        path = find_table(f"precice-{name}-iterations.log", Path(known), [self._directory])
+        is_new = path is not None and path.stat().st_mtime_ns >= run.begun_unix_ns
+        return path if is_new else None
+
+    def _read(self, log: Path) -> None:
+        """Count the windows that the log tells of since it was read last."""
+        if self._tail is None or self._tail.path != log:
+            self._tail, self._windows = IterationsTail(log), _Windows(self._size)
+        try:
+            for columns in self._tail:
+                windows = columns["TimeWindow"]
+                # A log that begins anew is of another run, but for one that goes on with the next window: preCICE
+                # starts a new one when a mesh is reset.
+                if windows[0] != self._windows.last + 1 and self._windows.last:
+                    self._windows = _Windows(self._size)
+                judged = columns.get("Convergence")
+                self._windows.add(columns["Iterations"], None if judged is None else int((judged == 0).sum()))
+                self._windows.last = int(windows[-1])
+                more = {name: int(values[-1]) for name, values in columns.items() if name not in _COMMON}
+                self._windows.acceleration = more
+        except DataError as error:
+            self.problem = str(error)
+
+    def _latest(self, log: Path) -> dict[str, float]:
+        """Give the last row of the convergence log, which is read where it has changed."""
+        try:
+            stat = log.stat()
+        except OSError:
+            return {}
+        seen = (stat.st_ino, stat.st_size, stat.st_mtime_ns)
+        if seen != self._seen:
+            self._row, self._seen = last_row(log), seen
+        return self._row
+
+    def _result(self, name: str, source: str, windows: _Windows, row: Mapping[str, float]) -> Convergence:
+        scheme = self._scheme
+        return Convergence(
+            participants=scheme.participants,
+            participant=name,
+            source=source,
+            windows=windows.number,
+            iterations_latest=float(np.median(windows.latest)) if windows.latest else math.nan,
+            iterations=windows.median,
+            max_iterations=scheme.max_iterations,
+            not_converged=windows.not_converged if scheme.measures else None,
+            acceleration=windows.acceleration,
+            window=int(row.get("TimeWindow", 0)),
+            iteration=int(row.get("Iteration", 0)),
+            residuals=tuple(_residual(each, row) for each in scheme.measures) if row else (),
+        )
+
+
+def _residual(measure: ConvergenceMeasure, row: Mapping[str, float]) -> Residual:
+    """Find a measure in a row of the convergence log, which named data without their mesh before preCICE 3."""
+    header = measure.header
+    value = row.get(header, row.get(header.replace(f"{measure.mesh}:", "")))
+    residual = None if measure.kind == "absolute-or-relative" else value
+    return Residual(measure.kind, measure.data, measure.mesh, residual, measure.limit)

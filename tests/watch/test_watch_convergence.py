@@ -1,0 +1,397 @@
+"""How implicit couplings converge, from preCICE's logs: planted ones that grow, are cut or replaced, and live runs."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+from precice_xml_helpers import configuration, scheme
+from record_helpers import SOLVER, environment
+from record_helpers import configuration as pair
+from store_helpers import row, write_store
+
+from precice_lb.cli import main
+from precice_lb.exceptions import DataError
+from precice_lb.ingest.profiling.tables import IterationsTail, TableTail, last_row
+from precice_lb.report.watch_view import watch_facts, watch_line
+from precice_lb.watch import Observer, watch_run
+from precice_lb.watch.convergence import Convergence
+
+DATA = Path(__file__).parents[1] / "data" / "profiling"
+IMPLICIT = pair("serial-implicit").replace(
+    "    <relative-convergence",
+    """    <absolute-convergence-measure limit="2e-3" data="B-Data" mesh="B-Mesh"/>
+    <relative-convergence""",
+)
+COLUMNS = ["TimeWindow", "TotalIterations", "Iterations", "Convergence"]
+QUASI_NEWTON = ["QNColumns", "DeletedQNColumns", "DroppedQNColumns"]
+MEASURES = ["TimeWindow", "Iteration", "ResAbs(B-Mesh:B-Data)", "ResRel(A-Mesh:A-Data)"]
+
+
+@pytest.fixture(autouse=True)
+def _priority_of_the_tests(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave this process's priority alone, which the command would lower for good."""
+    monkeypatch.setattr(os, "sched_setscheduler", lambda *arguments: None)
+
+
+def table(columns: Sequence[str], rows: Sequence[Sequence[float]]) -> str:
+    """Lay out rows as preCICE does: a line break before each, six characters for whole numbers, fifteen for others."""
+    lines = ["  ".join(f"{cell:6d}" if isinstance(cell, int) else f"{cell:15.8e}" for cell in row) for row in rows]
+    return "".join(f"  {column}" for column in columns) + "".join(f"\n{line}" for line in lines)
+
+
+def iterations_log(path: Path, counts: Sequence[int], most: int = 20, first: int = 1) -> Path:
+    """Write the log of windows of so many iterations; returns its path."""
+    total = np.cumsum(counts).tolist()
+    rows = [(first + at, total[at], count, int(count < most), 2 * count, 0, at % 3) for at, count in enumerate(counts)]
+    path.write_text(table([*COLUMNS, *QUASI_NEWTON], rows))
+    return path
+
+
+def recorded(directory: Path, text: str = IMPLICIT, names: str = "AB", *, finished: bool = False) -> Observer:
+    """Record two windows of three iterations of participants that run in the directory; returns who watches."""
+    for name in names:
+        rows = [row(w, 0.1, 0.2, 0.1, iteration=i, complete=i == 3) for w in (1, 2) for i in (1, 2, 3)]
+        where = {"configuration": text, "working_directory": str(directory)}
+        write_store(directory / "precice-lb-store", rows, name, finished=finished, **where)
+    return Observer(directory)
+
+
+def poll(observer: Observer) -> Convergence:
+    seen = observer.poll()
+    assert seen is not None
+    (found,) = seen.convergence
+    return found
+
+
+# --------------------------------------------------------------------------------------------------- planted logs
+
+
+def test_a_log_that_grows_is_followed_window_by_window(tmp_path: Path) -> None:
+    observer = recorded(tmp_path)
+    assert poll(observer).source == "store"
+    counts = [20, 20, 9, 7, 5, 5, 4, 4, 4, 3, 3, 2]
+    iterations = tmp_path / "precice-B-iterations.log"
+    # The participant that does not judge has a log, too, without columns of the acceleration.
+    (tmp_path / "precice-A-iterations.log").write_text(table(COLUMNS, [(1, 99, 99, 1)]))
+    measured: list[tuple[float, ...]] = []
+    for done in range(1, len(counts) + 1):
+        iterations_log(iterations, counts[:done])
+        measured += [(done, at, 0.5**at, 1e-9 * done) for at in range(1, counts[done - 1] + 1)]
+        (tmp_path / "precice-B-convergence.log").write_text(table(MEASURES, measured))
+        seen = poll(observer)
+        assert (seen.participants, seen.participant, seen.source) == (("A", "B"), "B", "log")
+        assert seen.windows == done
+        assert seen.iterations_latest == np.median(counts[max(done - 8, 0) : done])
+        assert seen.iterations == np.median(counts[:done])
+        assert (seen.max_iterations, seen.not_converged) == (20, min(done, 2))
+        assert list(seen.acceleration.items()) == list(
+            zip(QUASI_NEWTON, [2 * counts[done - 1], 0, (done - 1) % 3], strict=True)
+        )
+        assert (seen.window, seen.iteration) == (done, counts[done - 1])
+        absolute, relative = seen.residuals
+        assert (absolute.kind, absolute.data, absolute.mesh, absolute.limit) == ("absolute", "B-Data", "B-Mesh", 2e-3)
+        assert absolute.residual == pytest.approx(0.5 ** counts[done - 1], rel=1e-8)
+        assert (relative.kind, relative.data, relative.limit) == ("relative", "A-Data", 1e-6)
+        assert relative.residual == pytest.approx(1e-9 * done, rel=1e-8)
+    whole = Observer(tmp_path)
+    assert poll(whole) == seen
+
+
+def test_a_table_is_read_once_and_whole_lines_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    counts = [12, 11, 10, 9, 300, 1]
+    content = iterations_log(tmp_path / "whole.log", counts).read_bytes()
+    measures = table(MEASURES, [(1, 1, 1.0, 0.5), (1, 2, math.inf, math.nan), (1, 3, 1e-3, 1e-12)]).encode()
+    path, residuals = tmp_path / "precice-B-iterations.log", tmp_path / "residuals.log"
+    header = content.index(b"\n")
+    tail, seen = IterationsTail(path), np.empty(0, dtype=np.int64)
+    for cut in range(header, len(content) + 1):
+        path.write_bytes(content[:cut])
+        seen = tail.add_to(seen)
+        assert seen.tolist() == counts[: len(seen)]
+        assert len(seen) in (content[:cut].count(b"\n") - 1, content[:cut].count(b"\n"))
+    assert seen.tolist() == counts
+    found = set()
+    for cut in range(len(measures) + 1):
+        residuals.write_bytes(measures[:cut])
+        last = last_row(residuals)
+        found.add((last.get("Iteration"), str(last.get(MEASURES[3]))))
+        if cut > measures.index(b"\n     1       2"):
+            assert str(last[MEASURES[3]]) in ("0.5", "nan", "1e-12")
+    assert {(1.0, "0.5"), (2.0, "nan"), (3.0, "1e-12")} <= found
+    # What has not changed is not opened, and of what has only the end is read.
+    read = []
+    real = TableTail._rows
+    monkeypatch.setattr(TableTail, "_rows", lambda self, text: read.append(len(text)) or real(self, text))
+    more = iterations_log(path, [*counts, 5]).read_bytes()
+    assert tail.add_to(seen).tolist() == [*counts, 5]
+    assert read == [len(more) - len(content)]
+    monkeypatch.setattr(Path, "open", lambda *arguments: pytest.fail("opened without news"))
+    assert list(tail) == []
+
+
+def test_residuals_that_are_no_numbers_are_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    observer = recorded(tmp_path)
+    iterations_log(tmp_path / "precice-B-iterations.log", [3])
+    (tmp_path / "precice-B-convergence.log").write_text(table(MEASURES, [(2, 1, math.inf, math.nan)]))
+    seen = poll(observer)
+    assert seen.residuals[0].residual == math.inf
+    assert seen.residuals[1].residual is not None
+    assert math.isnan(seen.residuals[1].residual)
+    assert main(["watch", str(tmp_path), "--once"]) == 0
+    text = capsys.readouterr().out
+    assert "window 2, iteration 1 of at most 20" in text
+    assert [line.split()[3] for line in text.splitlines() if line.split()[1:2] in (["A-Mesh"], ["B-Mesh"])] == [
+        "inf",
+        "nan",
+    ]
+    assert main(["watch", str(tmp_path), "--once", "--format", "json"]) == 0
+    (told,) = json.loads(capsys.readouterr().out)["convergence"]
+    assert [each["residual"] for each in told["residuals"]] == [None, None]
+    assert (told["window"], told["iteration"], told["iterations_latest"]) == (2, 1, 3.0)
+
+
+def test_logs_that_are_empty_foreign_or_without_measures_say_what_they_can(tmp_path: Path) -> None:
+    observer = recorded(tmp_path)
+    iterations, residuals = (tmp_path / f"precice-B-{name}.log" for name in ("iterations", "convergence"))
+    # As preCICE leaves them until the first line is written.
+    iterations.write_text("")
+    residuals.write_text("")
+    first = observer.poll()
+    assert first is not None
+    assert first.convergence == ()
+    assert "iteration" not in watch_line(first)
+    residuals.write_text(table(MEASURES, [(1, 4, 0.25, 0.5)]))
+    seen = poll(observer)
+    assert (seen.windows, seen.window, seen.iteration) == (0, 1, 4)
+    assert math.isnan(seen.iterations)
+    iterations.write_text("something else\n 1 2\n")
+    problem = observer.poll()
+    assert problem is not None
+    assert any("precice-B-iterations.log: expected an iterations log" in note for note in problem.notes)
+    iterations.write_text("TimeWindow Iterations\n 1 3\n 2 x\n")
+    with pytest.raises(DataError, match="line 3: expected 2 numbers, found '2 x'"):
+        list(IterationsTail(iterations))
+    iterations.write_text("TimeWindow Iterations\n 1 3\n 2 4")
+    old = poll(observer)
+    assert (old.windows, old.iterations, old.not_converged, old.acceleration) == (2, 3.5, None, {})
+
+
+def test_only_what_this_run_has_written_counts(tmp_path: Path) -> None:
+    recorded(tmp_path)
+    for name, counts in (("A", [4]), ("B", [5])):
+        log = iterations_log(tmp_path / f"precice-{name}-iterations.log", counts)
+        os.utime(log, (1_600_000_000, 1_600_000_000))
+    seen = poll(Observer(tmp_path))
+    assert (seen.source, seen.windows, seen.iterations, seen.not_converged) == ("store", 2, 3.0, 0)
+    # Of a run that has ended, the log has as many windows and iterations; one of a later run has others.
+    shutil.rmtree(tmp_path / "precice-lb-store")
+    recorded(tmp_path, finished=True)
+    for counts, source in (([3, 4], "store"), ([3, 3, 3], "store"), ([3, 3], "log")):
+        for name in "AB":
+            iterations_log(tmp_path / f"precice-{name}-iterations.log", counts)
+        assert poll(Observer(tmp_path)).source == source
+
+
+def test_logs_below_the_directory_are_found_where_the_case_has_moved(tmp_path: Path) -> None:
+    recorded(tmp_path / "first")
+    (tmp_path / "first" / "solver").mkdir()
+    iterations_log(tmp_path / "first" / "solver" / "precice-B-iterations.log", [6, 6, 6])
+    (tmp_path / "first").rename(tmp_path / "second")
+    assert poll(Observer(tmp_path / "second")).windows == 3
+    iterations_log(tmp_path / "second" / "precice-B-iterations.log", [7])
+    # Which of two it is nobody knows.
+    assert poll(Observer(tmp_path / "second")).source == "store"
+
+
+def test_a_restarted_run_begins_to_count_anew_and_a_reset_mesh_does_not(tmp_path: Path) -> None:
+    observer = recorded(tmp_path)
+    log = tmp_path / "precice-B-iterations.log"
+    expected = [
+        ([4, 5, 6], 1, (3, 5.0)),
+        # Shorter, longer by the same rows' places, and of the same length.
+        ([7], 1, (1, 7.0)),
+        ([8, 8, 8, 8, 8], 1, (5, 8.0)),
+        ([9, 9, 9, 9, 9], 1, (5, 9.0)),
+        # preCICE starts its logs anew when a mesh is reset, and goes on with the next window.
+        ([2, 2], 6, (7, 9.0)),
+        ([2, 2, 2, 2], 6, (9, 9.0)),
+        ([2, 2, 2, 2, 2], 6, (10, 5.5)),
+    ]
+    for counts, first, (windows, median) in expected:
+        iterations_log(log, counts, first=first)
+        seen = poll(observer)
+        assert (seen.windows, seen.iterations) == (windows, median)
+        assert seen.acceleration["QNColumns"] == 2 * counts[-1]
+
+
+def test_explicit_couplings_and_couplings_without_measures_do_not_converge(tmp_path: Path) -> None:
+    observer = recorded(tmp_path / "explicit", pair("serial-explicit"))
+    iterations_log(tmp_path / "explicit" / "precice-B-iterations.log", [4])
+    seen = observer.poll()
+    assert seen is not None
+    assert seen.convergence == ()
+    assert seen.to_dict()["convergence"] == []
+    schemes = [scheme("serial-explicit", "CB"), scheme("multi", "ABD")]
+    observer = recorded(tmp_path / "multi", configuration("ABCD", schemes, ["CB", "AB", "AD"]), "ABCD")
+    iterations_log(tmp_path / "multi" / "precice-A-iterations.log", [2] * 5, most=2)
+    (tmp_path / "multi" / "precice-A-convergence.log").write_text(table(MEASURES[:2], [(6, 1)]))
+    multi = poll(observer)
+    assert (multi.participants, multi.participant, multi.windows) == (("A", "B", "D"), "A", 5)
+    assert (multi.max_iterations, multi.not_converged, multi.residuals) == (2, None, ())
+    assert (multi.window, multi.iteration) == (6, 1)
+
+
+def test_what_preCICE_does_not_write_is_a_dash_and_older_headers_are_known(tmp_path: Path) -> None:
+    text = IMPLICIT.replace("<absolute-", "<absolute-or-relative-").replace(
+        'limit="2e-3"', 'abs-limit="1" rel-limit="1"'
+    )
+    observer = recorded(tmp_path, text)
+    iterations_log(tmp_path / "precice-B-iterations.log", [3])
+    header = [*MEASURES[:2], "ResAbsOrRel(B-Data)", "ResRel(A-Data)"]
+    (tmp_path / "precice-B-convergence.log").write_text(table(header, [(1, 3, 0.0, 0.125)]))
+    assert [each.residual for each in poll(observer).residuals] == [None, 0.125]
+    seen = watch_run(tmp_path)
+    assert watch_line(seen).count("window 1 iteration 3: B-Data –, A-Data 1.25e-01") == 1
+
+
+def test_it_is_readable_in_80_columns(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    recorded(tmp_path)
+    iterations_log(tmp_path / "precice-B-iterations.log", [20] * 7 + [4, 3])
+    (tmp_path / "precice-B-convergence.log").write_text(table(MEASURES, [(10, 2, 0.25, 0.5)]))
+    assert main(["watch", str(tmp_path), "--once"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= 80
+    at = next(number for number, line in enumerate(lines) if line.startswith("Convergence of A and B: window 10"))
+    assert [line.split() for line in lines[at + 3 : at + 5]] == [
+        ["B-Data", "B-Mesh", "absolute", "2.50e-01", "0.002"],
+        ["A-Data", "A-Mesh", "relative", "5.00e-01", "1e-06"],
+    ]
+    assert "7 of 9 windows did not converge. QNColumns 6, DeletedQNColumns 0" in " ".join(" ".join(lines).split())
+    assert any(fact.startswith("A and B: 20 iterations per time window") for fact in watch_facts(watch_run(tmp_path)))
+    assert "20 iterations per window, 7 of 9 not converged, window 10 iteration 2: B-Data 2.50e-01" in watch_line(
+        watch_run(tmp_path)
+    )
+
+
+def profiled(case: Path) -> Path:
+    """Lay out a run of preCICE without a recorder; returns the folder of its profiling files."""
+    folder = case / "precice-profiling"
+    folder.mkdir()
+    for path in (DATA / "all-implicit").iterdir():
+        shutil.copy(path, folder if path.suffix == ".txt" else case)
+    config = case / "precice-config.xml"
+    config.write_text(config.read_text().replace(' directory="prof"', ""))
+    return folder
+
+
+def test_a_solver_without_a_recorder_is_told_of_by_its_logs_alone(tmp_path: Path) -> None:
+    profiled(tmp_path)
+    counts = np.loadtxt(tmp_path / "precice-B-iterations.log", skiprows=1, ndmin=2)
+    (seen,) = watch_run(tmp_path).convergence
+    assert (seen.source, seen.windows) == ("log", len(counts))
+    assert seen.iterations == np.median(counts[:, 2])
+    for log in tmp_path.glob("*.log"):
+        log.unlink()
+    # Then each iteration is a window to all that is known, and says nothing.
+    assert watch_run(tmp_path).convergence == ()
+
+
+def test_a_run_without_a_recorder_that_is_started_again_is_the_one_that_is_watched(tmp_path: Path) -> None:
+    folder, observer = profiled(tmp_path), Observer(tmp_path)
+    first = observer.poll()
+    assert first is not None
+    assert [each.state for each in first.participants] == ["ended", "ended"]
+    lines = (tmp_path / "precice-B-iterations.log").read_text().splitlines()
+    for path in folder.glob("*.txt"):
+        header, _, records = path.read_text().partition("\n")
+        began = json.loads(header)
+        began["unix_us"] = str(int(began["unix_us"]) + 10**9)
+        path.write_text(json.dumps(began) + "\n" + records[: 5 * len(records) // 6])
+    for name in "AB":
+        (tmp_path / f"precice-{name}-iterations.log").write_text("\n".join(lines[:4]))
+    again = observer.poll()
+    assert again is not None
+    assert 0 < again.windows <= 3 < first.windows
+    assert again.convergence[0].windows == 3
+    assert again.notes == first.notes
+
+
+# ------------------------------------------------------------------------------------------------------ live runs
+
+STOPS = 4
+WAITING = SOLVER.replace(
+    "        saved = value.copy()\n",
+    f"""        saved = value.copy()
+        windows = globals().get("windows", 0) + 1
+        while windows == {STOPS} and not pathlib.Path("go").exists():
+            time.sleep(0.01)
+""",
+).replace("import sys\n", "import pathlib, sys, time\n")
+
+
+@pytest.mark.parametrize("backend", ["embedded", pytest.param("libprecice", marks=pytest.mark.precice)])
+def test_a_live_run_is_followed(tmp_path: Path, backend: str) -> None:
+    (tmp_path / "precice-config.xml").write_text(pair("parallel-implicit"))
+    (tmp_path / "solver.py").write_text(WAITING)
+    started = [
+        subprocess.Popen(
+            [sys.executable, "-m", "precice_lb", "run", "solver.py", *names],
+            cwd=tmp_path,
+            env=environment(PRECICE_LB_BACKEND=backend),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        for names in ("AB", "BA")
+    ]
+    try:
+        observer, deadline = Observer(tmp_path), time.monotonic() + 300
+        windows = 0
+        while windows < STOPS - 1:
+            assert time.monotonic() < deadline, [process.poll() for process in started]
+            time.sleep(0.01)
+            snapshot = observer.poll()
+            if snapshot is not None and snapshot.convergence and snapshot.convergence[0].source == "log":
+                (middle,) = snapshot.convergence
+                windows = middle.windows
+        assert snapshot is not None
+        assert snapshot.is_running
+        counts = np.loadtxt(tmp_path / "precice-B-iterations.log", skiprows=1)[:, 2]
+        (residual,) = middle.residuals
+        assert residual.residual is not None
+        assert (middle.participant, middle.windows, middle.window) == ("B", STOPS - 1, STOPS - 1)
+        assert (middle.iterations, middle.iteration) == (np.median(counts), counts[-1])
+        assert residual.residual <= residual.limit == 1e-6
+        (tmp_path / "go").touch()
+        for process in started:
+            output, _ = process.communicate(timeout=300)
+            assert process.returncode == 0, output
+    finally:
+        for process in started:
+            if process.poll() is None:
+                process.kill()
+                process.communicate()
+    end = poll(observer)
+    counts = np.loadtxt(tmp_path / "precice-B-iterations.log", skiprows=1)[:, 2]
+    assert (end.source, end.windows, end.not_converged) == ("log", 7, 0)
+    assert end.iterations == np.median(counts)
+    assert (end.window, end.iteration) == (7, counts[-1])
+    # The recorder has counted the same.
+    for log in tmp_path.glob("*.log"):
+        log.unlink()
+    store = poll(Observer(tmp_path))
+    assert (store.source, store.windows, store.iterations) == ("store", 7, end.iterations)
+    assert (store.iterations_latest, store.not_converged) == (end.iterations_latest, 0)
