@@ -42,11 +42,11 @@ def watch(
     warmup: int | None = None,
     learner: str | None = None,
 ) -> int:
-    """Watch a simulation while it runs: waiting, drift of the load, and whether a restart with another split pays.
+    """Watch a simulation while it runs: waiting, drift, convergence, and whether a restart with another split pays.
 
-    It reads the files that the run writes (stores, and preCICE's profiling files for waits on libprecice and for
-    solvers without a recorder), locks nothing, and may run on another node. On a terminal the view is live; in a pipe
-    each poll is a line. It ends when the run has ended. Exit code 3 says that a threshold was reached.
+    It reads the files that the run writes (stores, preCICE's profiling files for waits and for solvers without a
+    recorder, and its logs of convergence), locks nothing, and may run on another node. On a terminal the view is live;
+    in a pipe each poll is a line. It ends when the run has ended. Exit code 3 says that a threshold was reached.
 
     Example: precice-lb watch precice-lb-store --measurements demo --restart-cost 600
 

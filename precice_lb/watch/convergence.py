@@ -140,9 +140,11 @@ class CouplingTail:
     def _find(self, run: LiveRun, name: str) -> Path | None:
         """Find the iterations log of a participant, unless an earlier run has left it."""
         known = run.metadata.get(name, {}).get("working_directory", self._directory)
-        path = find_table(f"precice-{name}-iterations.log", Path(known), [self._directory])
-        is_new = path is not None and path.stat().st_mtime_ns >= run.begun_unix_ns
-        return path if is_new else None
+        try:
+            path = find_table(f"precice-{name}-iterations.log", Path(known), [self._directory])
+            return path if path is not None and path.stat().st_mtime_ns >= run.begun_unix_ns else None
+        except OSError:
+            return None
 
     def _read(self, log: Path) -> None:
         """Count the windows that the log tells of since it was read last."""
