@@ -186,8 +186,9 @@ def _program(name: str, directory: Path, case: Path) -> str:
             raise StudyError(f"no such program: {path}")
         if not os.access(path, os.X_OK):
             raise StudyError(f"{path} is not executable: chmod +x it, or name its interpreter in the command")
-        # What lies in the case is started from the run's copy of it.
-        return name if _copied(name, directory, case) else str(path.resolve())
+        # What lies in the case is started from the run's copy of it. Links such as a virtual environment's Python go by
+        # their own names.
+        return name if _copied(name, directory, case) else str(path.parent.resolve() / path.name)
     found = _found(name)
     if found is None:
         raise StudyError(f"no program {name!r} beside {sys.executable} or on the path")

@@ -262,6 +262,11 @@ def test_programs_of_commands(tmp_path: Path) -> None:
     assert command_tokens("python3 -m m", case, case)[0] == sys.executable
     assert command_tokens("./solve -n 2", case, case) == ("./solve", "-n", "2")
     assert command_tokens("../outside", case, case) == (str(outside),)
+    # A virtual environment's Python is a link that knows by its own place where its modules are.
+    linked = tmp_path / "environment" / "python"
+    linked.parent.mkdir()
+    linked.symlink_to(sys.executable)
+    assert command_tokens(f"{linked} a.py", case, case) == (str(linked), "a.py")
     assert command_tokens(str(solver), case, case) == (str(solver),)
     assert Path(command_tokens("sh -c true", case, case)[0]).name == "sh"
 
