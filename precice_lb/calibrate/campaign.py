@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import signal
 import sys
-import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from pathlib import Path
-from types import FrameType
 from typing import Literal
 
 from precice_lb.calibrate.design import Proposal
 from precice_lb.calibrate.design_study import design_of
 from precice_lb.calibrate.launchers import make_launcher
-from precice_lb.calibrate.processes import NOTICEABLE
+from precice_lb.calibrate.processes import NOTICEABLE, signals_interrupt
 from precice_lb.calibrate.result import CampaignResult
 from precice_lb.calibrate.runs import CampaignRuns
 from precice_lb.calibrate.solver_mpi import mpi_mismatches
@@ -74,7 +71,7 @@ def run_campaign(
         raise CalibrationError(f"{directory}: the campaign's directory cannot be made: {error}") from error
     launcher = make_launcher(study.launcher.name, study.launcher_options, directory)
     tell = logged(report or print_event, directory)
-    with campaign_lock(directory), _signals_interrupt():
+    with campaign_lock(directory), signals_interrupt():
         state = CampaignState.load(directory) or CampaignState(study.identity())
         state.take_identity(study.identity(), directory, resumes=launcher.resumes)
         runs = CampaignRuns(study, launcher, state, directory)
@@ -138,24 +135,6 @@ def _used(runs: CampaignRuns, left: int) -> str:
 def _fault(run: RunRecord, directory: Path) -> str:
     """Say what became of a failed run, and why by its log."""
     return f"{run.error}; log in {directory / run.directory}: {' | '.join(run.why) or 'its log is empty'}"
-
-
-@contextlib.contextmanager
-def _signals_interrupt() -> Iterator[None]:
-    """Let termination and hang-up do what an interrupt does: stop the run in order, keep the state."""
-
-    def interrupt(number: int, frame: FrameType | None) -> None:
-        raise KeyboardInterrupt
-
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = {number: signal.signal(number, interrupt) for number in (signal.SIGTERM, signal.SIGHUP)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 @dataclass(frozen=True)

@@ -10,10 +10,12 @@ import contextlib
 import os
 import signal
 import subprocess
+import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import FrameType
 
 import psutil
 
@@ -29,6 +31,7 @@ __all__ = [
     "ending",
     "log_tail",
     "run_processes",
+    "signals_interrupt",
     "start_process",
     "stop_processes",
     "stop_token",
@@ -51,13 +54,34 @@ _SHORTEST_SECONDS = 0.5
 class Outcome:
     """How a run ended: ``seconds`` of wall time; ``error`` is None for a good end.
 
-    ``participants`` are those to blame: that failed first, or that still ran at the time limit.
+    ``participants`` are those to blame: that failed first, or that still ran at the time limit. ``code`` is the first
+    one's exit code as a shell tells it; None where there is none.
     """
 
     seconds: float
     error: str | None = None
     participants: tuple[str, ...] = ()
     timed_out: bool = False
+    code: int | None = None
+
+
+@contextlib.contextmanager
+def signals_interrupt() -> Iterator[None]:
+    """Let termination and hang-up do what an interrupt does, unless they are ignored, as hang-up is under nohup."""
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    heeded = [each for each in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(each) is not signal.SIG_IGN]
+    before = {number: signal.signal(number, interrupt) for number in heeded}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def run_processes(tasks: Sequence[Task], environment: Mapping[str, str], token: str, time_limit: float) -> Outcome:
@@ -105,7 +129,8 @@ def _watch(processes: Mapping[str, subprocess.Popen[bytes]], started: float, tim
         if failed := {name: code for name, code in codes.items() if code}:
             _wait(list(running.values()), min(_GRACE_SECONDS, max(0.0, time_limit - seconds)))
             error = ", ".join(f"{name} {ending(code)}" for name, code in failed.items())
-            return Outcome(seconds, error, tuple(failed))
+            code = next(iter(failed.values()))
+            return Outcome(seconds, error, tuple(failed), code=128 - code if code < 0 else code)
         if not running:
             return Outcome(seconds)
         if seconds > time_limit:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -16,7 +18,7 @@ from conftest import FULL_COUNTS
 from store_helpers import row, write_store
 
 from precice_lb.calibrate import read_study
-from precice_lb.calibrate.processes import TOKEN_VARIABLE
+from precice_lb.calibrate.processes import TOKEN_VARIABLE, signals_interrupt
 from precice_lb.calibrate.state import CampaignState, RunRecord
 from precice_lb.emulation import CostLaw
 
@@ -131,3 +133,17 @@ def test_campaigns_killed_at_random_moments_and_resumed_lose_repeat_and_change_n
         assert with_stores == {run.name for run in state.finished}
         assert alive(directory) == []
     assert kills >= 1
+
+
+def test_a_hang_up_interrupts_unless_it_is_ignored() -> None:
+    before = signal.getsignal(signal.SIGHUP)
+    try:
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)
+        with pytest.raises(KeyboardInterrupt), signals_interrupt():
+            os.kill(os.getpid(), signal.SIGHUP)
+        assert signal.getsignal(signal.SIGHUP) is signal.SIG_DFL
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        with signals_interrupt():
+            os.kill(os.getpid(), signal.SIGHUP)
+    finally:
+        signal.signal(signal.SIGHUP, before)
