@@ -24,7 +24,7 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib  # type: ignore[import-not-found, unused-ignore]
 
-__all__ = ["check_study", "read_study"]
+__all__ = ["check_study", "read_study", "study_from"]
 
 
 def read_study(path: str | Path) -> Study:
@@ -57,14 +57,19 @@ def read_study(path: str | Path) -> Study:
     if "path" in raw:
         raise StudyError(f"{path}: path: unknown key{choices('path', _keys(()))}")
     try:
-        study = Study.model_validate({**raw, "path": path.resolve()})
-    except ValidationError as error:
-        raise StudyError(f"{path}: {_explain(error, raw)}") from None
-    try:
+        study = study_from(raw, path)
         check_study(study)
     except StudyError as error:
         raise StudyError(f"{path}: {error}") from error
     return study
+
+
+def study_from(raw: dict[str, Any], path: Path) -> Study:
+    """Make a study of its tables; ``path`` is that of its file."""
+    try:
+        return Study.model_validate({**raw, "path": path.resolve()})
+    except ValidationError as error:
+        raise StudyError(_explain(error, raw)) from None
 
 
 def _explain(error: ValidationError, study: dict[str, Any]) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from precice_lb.cli.app import app, completion, main
 from precice_lb.cli.commands import at_end, calibrate, demo, run, scripts
+from precice_lb.cli.launch import launch
 from precice_lb.cli.partners import partners
 from precice_lb.cli.recommend import fit, recommend, report
 from precice_lb.cli.stores import add_readers, check, export, importer, merge, summary
@@ -24,6 +25,7 @@ __all__ = [
     "export",
     "fit",
     "importer",
+    "launch",
     "main",
     "merge",
     "partners",

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from cyclopts import Parameter
 
 from precice_lb.exceptions import DataError
-from precice_lb.plugins import DEFAULT_LEARNER, LEARNERS
+from precice_lb.plugins import DEFAULT_LEARNER, LEARNERS, close_match
 
 if TYPE_CHECKING:
     from precice_lb.dataset import Measurements
@@ -170,8 +170,10 @@ def named_values(
             raise DataError(f"{option}: expected {expected}, found {text!r}{remedy}") from None
     unknown = [] if participants is None else [name for name in values if name not in participants]
     if unknown:
+        known = list(participants or ())
         raise DataError(
-            f"{option}: expected one of the participants {', '.join(participants or ())}, found {unknown[0]!r}"
+            f"{option}: expected one of the participants {', '.join(known)}, found {unknown[0]!r}"
+            f"{close_match(unknown[0], known)}"
         )
     return values
 

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from precice_lb.calibrate.launchers import make_launcher
-from precice_lb.calibrate.launchers.local import MpiexecLauncher
-from precice_lb.calibrate.launchers.slurm import job_header, resource_options, step_tokens, total_nodes
+from precice_lb.calibrate.launchers.local import BATCH_PREFIXES, MpiexecLauncher
+from precice_lb.calibrate.launchers.slurm import SrunLauncher, job_header, resource_options, step_tokens, total_nodes
 from precice_lb.calibrate.plan import LauncherOptions, RunPlan, fill
 from precice_lb.calibrate.prepare import placeholders, tasks_of, tokens_of
 from precice_lb.calibrate.schedulers import body, exports, here_document
@@ -25,23 +25,29 @@ from precice_lb.report.documents import json_text
 if TYPE_CHECKING:
     from precice_lb.calibrate import Study
 
-__all__ = ["write_launch_scripts"]
+__all__ = ["write_launch_scripts", "write_scripts"]
 
 _FOLDER = "launch"
 
 
 def write_launch_scripts(study: Study, split: Mapping[str, int], directory: Path) -> list[Path]:
-    """Write ``run.sh``, ``job.sbatch`` and ``split.json`` for a split into ``launch`` below a directory.
+    """Write a split's scripts into ``launch`` below a directory, as `write_scripts` does."""
+    return write_scripts(study, split, directory / _FOLDER)
+
+
+def write_scripts(study: Study, split: Mapping[str, int], directory: Path) -> list[Path]:
+    """Write ``run.sh``, ``job.sbatch`` and ``split.json`` for a split into a directory.
 
     Both scripts work on the study's case itself, or on the one named as their first argument; they prepare it, start
     all participants with their logs in it, wait, and end with the exit code of the first that failed. ``run.sh`` starts
-    them as the study's launcher does where that is ``mpiexec`` or a template, else with this machine's ``mpiexec``
-    where there is one. Where more ranks than this machine has cores are to be pinned, cores are counted from 0.
+    them as the study's launcher does where that is ``mpiexec``, a template or, in an allocation, ``srun``; else with
+    this machine's ``mpiexec`` where there is one. Where more ranks than this machine has cores are to be pinned, cores
+    are counted from 0.
     """
     if set(split) != set(study.names):
         raise DataError(f"expected ranks for {', '.join(study.names)}, found them for {', '.join(split) or 'nobody'}")
     # The scripts change into the case, and name files that are here.
-    folder = directory.expanduser().resolve() / _FOLDER
+    folder = directory.expanduser().resolve()
     variables = {"OMP_NUM_THREADS": "1"} | study.environment
     plan = RunPlan(study.path.stem, folder, tasks_of(study, split, Path(), Path()), variables=variables)
     contents = {folder / "job.sbatch": _job(study, plan), **_shell(study, plan)}
@@ -68,13 +74,19 @@ def _shell(study: Study, plan: RunPlan) -> dict[Path, str]:
     """Return ``run.sh`` and the files it needs; nothing where this machine has no launcher for it."""
     options = study.launcher_options
     name = study.launcher.name
-    if name not in {"mpiexec", "template"}:
+    in_allocation = name == "srun" and "SLURM_JOB_ID" in os.environ
+    if name not in {"mpiexec", "template"} and not in_allocation:
         name, options = "mpiexec", LauncherOptions()
     try:
         launcher = make_launcher(name, options)
     except CalibrationError:
         return {}
-    check = ""
+    check = unset = ""
+    if isinstance(launcher, SrunLauncher):
+        unset = UNSET_OPTIONS
+    if isinstance(launcher, MpiexecLauncher):
+        # As `MpiexecLauncher.environment` does.
+        unset = "unset " + " ".join(f'"${{!{prefix}@}}"' for prefix in BATCH_PREFIXES) + "\n"
     if isinstance(launcher, MpiexecLauncher) and launcher.hosts is None and not options.oversubscribe:
         if plan.ranks > len(launcher.cores):
             launcher.cores = tuple(range(plan.ranks))
@@ -89,7 +101,7 @@ def _shell(study: Study, plan: RunPlan) -> dict[Path, str]:
         "#!/bin/bash\n"
         f"# {_described(plan)}\n"
         "# ./run.sh [CASE]\n"
-        f"{check}{_surroundings(study, plan, launcher.environment({}))}{_preparation(study, plan)}\n"
+        f"{check}{unset}{_surroundings(study, plan, launcher.environment({}))}{_preparation(study, plan)}\n"
         f'{body(launcher.starts(plan))}exit "$status"\n'
     )
     return {plan.directory / "run.sh": script, **launcher.files(plan)}

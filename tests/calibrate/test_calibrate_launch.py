@@ -20,7 +20,7 @@ from precice_lb.calibrate.launchers.local import (
     mpi_library,
     read_hosts,
 )
-from precice_lb.calibrate.launchers.slurm import allocated_cpus
+from precice_lb.calibrate.launchers.slurm import cpus_of_nodes
 from precice_lb.calibrate.plan import LauncherOptions
 from precice_lb.exceptions import CalibrationError
 from precice_lb.plugins import LAUNCHERS
@@ -364,8 +364,8 @@ def test_a_run_that_does_not_fit_into_the_allocation(tmp_path: Path, monkeypatch
         make_launcher("srun").check(plan_of(tmp_path, 8, A=9, B=4).tasks)
     with pytest.raises(CalibrationError, match=r"heterogeneous allocation of as many components, this one has 1"):
         make_launcher("srun").check([Task("A", ("a",), 1, tmp_path, tmp_path, options=("--gres=gpu:1",)), tasks[0]])
-    assert allocated_cpus("8(x2),4") == 20
-    assert allocated_cpus("") == 0
+    assert cpus_of_nodes("8(x2),4") == [8, 8, 4]
+    assert cpus_of_nodes("") == []
 
 
 def test_steps_do_not_inherit_how_the_script_was_placed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,6 +20,7 @@ from slurm_helpers import ask, running_slurm, wait_until
 
 from precice_lb.calibrate import CampaignResult, Event, read_study, run_campaign
 from precice_lb.calibrate.state import CampaignState
+from precice_lb.cli import main
 from precice_lb.dataset import load_measurements
 from precice_lb.exceptions import CalibrationError
 from precice_lb.ingest.profiling import enrich
@@ -419,3 +420,53 @@ def test_the_written_job_script_gives_the_ranks_it_promises(tmp_path: Path, mpi:
         log = (tmp_path / "case" / f"{name}.log").read_text().splitlines()
         lines = sorted(line for line in log if line.startswith("rank"))
         assert lines == [f"rank {rank} of {ranks} on {nodes[name][rank]}" for rank in range(ranks)]
+
+
+@pytest.mark.parametrize(
+    "kind", ["own nodes", pytest.param("shared nodes", marks=FULL), pytest.param("heterogeneous", marks=FULL)]
+)
+def test_launch_without_a_study_in_an_allocation(tmp_path: Path, mpi: str, kind: str) -> None:
+    case = write_case(tmp_path, WHERE)
+    text = (case / "precice-config.xml").read_text()
+    (case / "precice-config.xml").write_text(text.replace("<m2n:sockets ", '<m2n:sockets network="lo" '))
+    placed, options = "--nodes=3 --ntasks-per-node=2", "--nodes Left=2,Right=1"
+    if kind == "heterogeneous":
+        placed = "--nodes=2 --ntasks-per-node=2\n#SBATCH hetjob\n#SBATCH --nodes=1"
+        options += " --slurm Right:comment=right"
+    script = tmp_path / "job.sh"
+    script.write_text(
+        f"#!/bin/bash\n#SBATCH --output={tmp_path}/job.log\n#SBATCH {placed}\ncd {case}\n"
+        f"{sys.executable} -m precice_lb launch --split Left=3,Right=1 {'' if kind == 'shared nodes' else options} "
+        f"--mpi {mpi} -- python solver.py : python solver.py\n"
+    )
+    done = subprocess.run(["sbatch", "--wait", str(script)], capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, (tmp_path / "job.log").read_text()
+    left, right = ranks_on(case, "Left"), ranks_on(case, "Right")
+    assert (len(left), len(right)) == (3, 1)
+    if kind != "shared nodes":
+        assert left == ["rank 0 of 3 on n0", "rank 1 of 3 on n0", "rank 2 of 3 on n1"]
+        assert right == ["rank 0 of 1 on n2"]
+
+
+def ranks_on(case: Path, name: str) -> list[str]:
+    """What the ranks of a participant say, without what srun does."""
+    return sorted(line for line in (case / f"{name}.log").read_text().splitlines() if line.startswith("rank"))
+
+
+def test_launch_without_a_study_from_a_login_node(
+    tmp_path: Path, mpi: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    case = write_case(tmp_path, WHERE)
+    monkeypatch.chdir(case)
+    options = ["--mpi", mpi, "--nodes", "Left=2,Right=1", "--slurm", "partition=main", "--slurm", "Right:comment=right"]
+    commands = ["--", "python", "solver.py", ":", "python", "solver.py"]
+    assert main(["launch", "--split", "Left=3,Right=1", *options, *commands]) == 0
+    said = capsys.readouterr().out.splitlines()[-1]
+    assert said == "nothing was started: sbatch launch/job.sbatch"
+    assert "#SBATCH hetjob" in (case / "launch" / "job.sbatch").read_text()
+    done = subprocess.run(
+        ["sbatch", "--wait", "launch/job.sbatch"], capture_output=True, text=True, timeout=300, check=False
+    )
+    assert done.returncode == 0, [file.read_text() for file in case.glob("*.log")]
+    assert ranks_on(case, "Left") == ["rank 0 of 3 on n0", "rank 1 of 3 on n0", "rank 2 of 3 on n1"]
+    assert ranks_on(case, "Right") == ["rank 0 of 1 on n2"]

@@ -19,6 +19,7 @@ from precice_lb.exceptions import CalibrationError
 from precice_lb.plural import plural
 
 __all__ = [
+    "BATCH_PREFIXES",
     "MPIFamily",
     "MPILibrary",
     "MpiexecLauncher",
@@ -31,8 +32,8 @@ __all__ = [
     "require_cores",
 ]
 
-# By these a launcher takes the nodes of an allocation, all from the first one on, for each participant anew.
-_BATCH_PREFIXES = ("SLURM_", "SLURMD_", "PBS_", "LSB_", "COBALT_")
+# By variables of these a launcher takes the nodes of an allocation, all from the first on, for each participant anew.
+BATCH_PREFIXES = ("SLURM_", "SLURMD_", "PBS_", "LSB_", "COBALT_")
 _TOPOLOGY = Path("/sys/devices/system/cpu")
 _HOST = re.compile(
     r"^(?P<name>[^\s:#]+)(?::(?P<count>\d+)|\s+slots\s*=\s*(?P<slots>\d+)(?:\s+max[-_]slots\s*=\s*\d+)?)?$"
@@ -116,7 +117,7 @@ class MpiexecLauncher(Launcher):
 
         Open MPI gets its permission to run as root where that is so.
         """
-        kept = {name: value for name, value in inherited.items() if not name.startswith(_BATCH_PREFIXES)}
+        kept = {name: value for name, value in inherited.items() if not name.startswith(BATCH_PREFIXES)}
         if self.library.family is MPIFamily.OPEN_MPI and os.geteuid() == 0:
             kept |= {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
         return kept

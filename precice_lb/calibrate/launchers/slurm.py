@@ -28,6 +28,7 @@ from precice_lb.exceptions import CalibrationError
 __all__ = [
     "SlurmLauncher",
     "SrunLauncher",
+    "cpus_of_nodes",
     "is_heterogeneous",
     "job_header",
     "resource_options",
@@ -252,8 +253,8 @@ class SrunLauncher(Launcher):
         self.job = os.environ.get("SLURM_JOB_ID", "")
         if not self.job:
             raise CalibrationError(
-                "launcher.name: srun needs a Slurm allocation, and this process is in none: start the campaign in a "
-                "batch script or under salloc, or use the launcher slurm, which submits its runs"
+                "launcher.name: srun needs a Slurm allocation, and this process is in none: start in a batch "
+                "script or under salloc, or use the launcher slurm, which makes jobs"
             )
 
     def check(self, tasks: Sequence[Task]) -> None:
@@ -276,7 +277,7 @@ class SrunLauncher(Launcher):
 
     def check_ranks(self, ranks: int) -> None:
         """Refuse more ranks than the allocation has processors."""
-        cpus = allocated_cpus(os.environ.get("SLURM_JOB_CPUS_PER_NODE", ""))
+        cpus = sum(cpus_of_nodes(os.environ.get("SLURM_JOB_CPUS_PER_NODE", "")))
         if 0 < cpus < ranks and "SLURM_HET_SIZE" not in os.environ:
             raise CalibrationError(f"{ranks} ranks need as many CPUs; the allocation has {cpus}")
 
@@ -293,7 +294,7 @@ class SrunLauncher(Launcher):
         cancel_steps(self.job, token)
 
 
-def allocated_cpus(text: str) -> int:
-    """Add up ``SLURM_JOB_CPUS_PER_NODE``, such as 8(x2),4; 0 where it does not say."""
+def cpus_of_nodes(text: str) -> list[int]:
+    """Read ``SLURM_JOB_CPUS_PER_NODE``, such as 8(x2),4: one number per node; none where it does not say."""
     parts = [re.fullmatch(r"(\d+)(?:\(x(\d+)\))?", part) for part in text.split(",")]
-    return sum(int(part[1]) * int(part[2] or 1) for part in parts if part)
+    return [int(part[1]) for part in parts if part for _ in range(int(part[2] or 1))]

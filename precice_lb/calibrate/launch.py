@@ -1,0 +1,248 @@
+"""A split of a case that has no study: what a study would say of it, and one run of the case itself."""
+
+from __future__ import annotations
+
+import math
+import os
+import secrets
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from precice_lb.calibrate.evidence import without_banner
+from precice_lb.calibrate.launchers import Launcher, make_launcher
+from precice_lb.calibrate.launchers.local import MpiexecLauncher
+from precice_lb.calibrate.launchers.slurm import SrunLauncher, cpus_of_nodes, is_heterogeneous
+from precice_lb.calibrate.plan import RUN_VARIABLES, RunPlan, check_command, file_name
+from precice_lb.calibrate.prepare import tasks_of
+from precice_lb.calibrate.processes import Outcome, log_tail, signals_interrupt
+from precice_lb.calibrate.read import study_from
+from precice_lb.calibrate.schedulers.slurm import find_slurm
+from precice_lb.calibrate.solver_mpi import mpi_mismatches
+from precice_lb.calibrate.study import Study
+from precice_lb.exceptions import CalibrationError, StudyError
+from precice_lb.plural import plural
+from precice_lb.precice_xml import read_configuration
+
+__all__ = ["Start", "last_words", "on_login_node", "start_split", "study_of_case", "write_allocated_hosts"]
+
+_THREADS = "OMP_NUM_THREADS"
+_ANSWER_SECONDS = 30
+
+
+@dataclass(frozen=True)
+class Start:
+    """How one participant is started: ranks, the command of each, where below the case, on how many own nodes."""
+
+    ranks: int
+    command: Sequence[str]
+    directory: str = "."
+    nodes: int | None = None
+    #: Of the batch system, for this participant alone.
+    options: Sequence[str] = ()
+
+    def ranks_per_node(self, name: str) -> int | None:
+        """Return how many ranks each of its nodes gets; a number of nodes that they do not fill is refused."""
+        if self.nodes is None:
+            return None
+        per_node = -(-self.ranks // self.nodes)
+        if (filled := -(-self.ranks // per_node)) != self.nodes:
+            raise StudyError(
+                f"{name}: {plural(self.ranks, 'rank')} with {per_node} on a node fill {plural(filled, 'node')}, not "
+                f"{self.nodes}; ask for {filled}"
+            )
+        return per_node
+
+
+def study_of_case(
+    case: Path, configuration: Path, starts: Mapping[str, Start], launcher: Mapping[str, object]
+) -> Study:
+    """Return the study that says the same: its case is used as it is, and its commands are those that a shell finds.
+
+    ``launcher`` are keys of a study's ``[launcher]``.
+    """
+    participants = []
+    for name, start in starts.items():
+        place = case / start.directory
+        if not place.is_dir():
+            raise StudyError(f"{name}: no such directory: {place}")
+        command = shlex.join([_as_found(start.command[0]), *start.command[1:]])
+        try:
+            # Nothing is copied, so that paths may lead anywhere.
+            check_command(command, place, Path("/"))
+        except StudyError as error:
+            raise StudyError(f"{name}: {error}") from error
+        participants.append(
+            {
+                "name": name,
+                "command": command,
+                "directory": start.directory,
+                "ranks_per_node": start.ranks_per_node(name),
+                "options": list(start.options),
+            }
+        )
+    raw = {
+        "case": {"directory": ".", "configuration": str(configuration)},
+        "budget": {"ranks": sum(start.ranks for start in starts.values())},
+        "launcher": dict(launcher),
+        "environment": {_THREADS: os.environ[_THREADS]} if _THREADS in os.environ else {},
+        "participants": participants,
+    }
+    return study_from(raw, case / f"{case.name or 'case'}.toml")
+
+
+def _as_found(program: str) -> str:
+    """Name a program so that a study, which looks beside this Python first, starts the one on the path."""
+    found = None if "/" in program else shutil.which(program)
+    if found is None or Path(found).parent == Path(sys.executable).parent:
+        return program
+    return os.path.abspath(found)
+
+
+def start_split(
+    study: Study,
+    split: Mapping[str, int],
+    directory: Path,
+    tell: Callable[[str], None],
+    warn: Callable[[str], None],
+) -> Outcome:
+    """Run the case of a study once, in place, with each participant's log, begun anew, in it; leave nothing running.
+
+    Parameters
+    ----------
+    study
+        Of `study_of_case`, or read from a file.
+    split
+        Ranks of each participant.
+    directory
+        For the launcher's files.
+    tell
+        Gets the line that starts each participant.
+    warn
+        Gets what makes the run doubtful.
+
+    Returns
+    -------
+    Outcome
+        How it ended.
+
+    Raises
+    ------
+    CalibrationError
+        The ranks do not fit where they are to run.
+    StudyError
+        Sockets on loopback, and several nodes.
+    KeyboardInterrupt
+        On an interrupt, a hang-up or a termination signal, after all ranks have been stopped.
+    """
+    launcher = make_launcher(study.launcher.name, study.launcher_options, directory)
+    case = study.case_directory
+    kept = {name: os.environ[name] for name in RUN_VARIABLES if name in os.environ}
+    plan = RunPlan(
+        study.path.stem,
+        directory,
+        tasks_of(study, split, case, case),
+        token=secrets.token_hex(8),
+        variables={_THREADS: "1"} | study.environment | kept,
+        time_limit_seconds=math.inf,
+    )
+    _require_room(launcher, plan)
+    launcher.check(plan.tasks)
+    if _has_many_nodes(launcher):
+        _require_network(study)
+    for mismatch in mpi_mismatches(study, launcher):
+        warn(f"warning: {mismatch}")
+    for task in launcher.starts(plan):
+        task.log.unlink(missing_ok=True)
+        tell(f"{task.participant}: {shlex.join(task.command)} >{os.path.relpath(task.log)}")
+    with signals_interrupt():
+        return launcher.run(plan, lambda job: None)
+
+
+def _require_room(launcher: Launcher, plan: RunPlan) -> None:
+    """Refuse what would share cores, or start in a part of the allocation alone."""
+    if isinstance(launcher, MpiexecLauncher) and launcher.hosts is None:
+        if any(task.nodes for task in plan.tasks):
+            raise CalibrationError(
+                "expected an allocation of Slurm or a host file for participants on nodes of their own, found this "
+                "machine alone"
+            )
+        if plan.ranks > (cores := len(launcher.cores)) and not launcher.options.oversubscribe:
+            raise CalibrationError(
+                f"expected at most {plural(cores, 'rank')}, one for each core that may be used here, found "
+                f"{plan.ranks}; start fewer, use a larger machine, or let them share cores by --oversubscribe"
+            )
+    components = int(os.environ.get("SLURM_HET_SIZE", "1"))
+    if isinstance(launcher, SrunLauncher) and components > 1 and not is_heterogeneous(plan.tasks):
+        raise CalibrationError(
+            f"this heterogeneous allocation has {components} components: give each participant the option that its "
+            "component was asked for with, such as --slurm Solid:partition=gpu"
+        )
+
+
+def _has_many_nodes(launcher: Launcher) -> bool:
+    if isinstance(launcher, MpiexecLauncher):
+        return len({name for name, _ in launcher.hosts or ()}) > 1
+    return int(os.environ.get("SLURM_JOB_NUM_NODES", "1")) > 1 or "SLURM_HET_SIZE" in os.environ
+
+
+def _require_network(study: Study) -> None:
+    """Refuse sockets that are on the loopback interface because nobody said otherwise."""
+    for element in read_configuration(study.configuration_path).root.children:
+        if element.tag == "m2n:sockets" and "network" not in element.attributes:
+            raise StudyError(
+                f"{study.case.configuration}, line {element.line}: expected network= with the interface of the nodes, "
+                'such as network="ib0", found none: on preCICE\'s default lo, ranks of different nodes never meet; '
+                'write network="lo" where all ranks fit on one node'
+            )
+
+
+def last_words(study: Study, participant: str) -> list[str]:
+    """Return the end of a participant's log, without what its launcher says."""
+    return without_banner(log_tail(study.case_directory / f"{file_name(participant)}.log", lines=8))
+
+
+def on_login_node() -> bool:
+    """Whether this machine, outside of any job, belongs to a cluster: its Slurm has a controller, up or down."""
+    if "SLURM_JOB_ID" in os.environ or shutil.which("sbatch") is None or shutil.which("scontrol") is None:
+        return False
+    try:
+        done = subprocess.run(
+            ["scontrol", "ping"],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=_ANSWER_SECONDS,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return True
+    return "slurmctld" in done.stdout.lower()
+
+
+def write_allocated_hosts(path: Path) -> Path | None:
+    """Write the nodes of the surrounding allocation as a host file; None where there is none, or one node."""
+    if int(os.environ.get("SLURM_JOB_NUM_NODES", "1")) < 2:
+        return None
+    listed = os.environ.get("SLURM_JOB_NODELIST", "")
+    done = subprocess.run(
+        [find_slurm("scontrol"), "show", "hostnames", listed],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=_ANSWER_SECONDS,
+        check=False,
+    )
+    names, cpus = done.stdout.split(), cpus_of_nodes(os.environ.get("SLURM_JOB_CPUS_PER_NODE", ""))
+    if done.returncode != 0 or len(names) != len(cpus):
+        raise CalibrationError(
+            f"SLURM_JOB_NODELIST: expected the nodes of the allocation, found {listed!r} with CPUs "
+            f"{os.environ.get('SLURM_JOB_CPUS_PER_NODE')!r}; name them in a host file"
+        )
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(f"{name}:{count}\n" for name, count in zip(names, cpus, strict=True)), encoding="utf-8")
+    return path

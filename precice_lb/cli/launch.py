@@ -1,0 +1,204 @@
+"""The subcommand that starts a coupled run from its configuration and commands alone."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from cyclopts import Parameter
+
+from precice_lb.cli.app import app
+from precice_lb.cli.flow import name_files
+from precice_lb.cli.options import by_participant, named_values
+from precice_lb.exceptions import DataError
+from precice_lb.plugins import close_match
+
+if TYPE_CHECKING:
+    from precice_lb.calibrate import Study
+
+__all__ = ["launch"]
+
+_FOLDER = Path("launch")
+_BETWEEN = ":"
+
+
+@app.command
+def launch(
+    *commands: str,
+    split: list[str],
+    config: Path = Path("precice-config.xml"),
+    directory: list[str] | None = None,
+    nodes: list[str] | None = None,
+    write: Path | None = None,
+    launcher: Literal["mpiexec", "srun", "slurm"] | None = None,
+    program: str | None = None,
+    arguments: str | None = None,
+    hostfile: Path | None = None,
+    oversubscribe: Annotated[bool, Parameter(negative=())] = False,
+    mpi: str | None = None,
+    slurm: list[str] | None = None,
+    setup: list[str] | None = None,
+) -> int:
+    """Start all participants of a coupled run, pinned, on cores of their own; or write the scripts that do.
+
+    The commands stand behind --, with a colon between them as for mpiexec, in the order of --split. They are started as
+    they are, on as many ranks as --split says, and what they print is in Fluid.log, Solid.log and so on in the current
+    directory, each begun anew. The first participant that fails ends the others, and its exit code is this command's;
+    Ctrl-C ends all ranks. To record a Python solver too, start it by precice-lb run. {ranks} in a command is its number
+    of ranks.
+
+    In an allocation of Slurm, ranks run on its nodes. On a login node nothing is started: scripts are written, and the
+    last line says how to submit them.
+
+    Example: precice-lb launch --split Fluid=2,Solid=1 -- ./fluid -parallel : python solid.py
+
+    Example: precice-lb launch --split Fluid=96,Solid=8 --nodes Fluid=2,Solid=1 --slurm account=a1 -- ./fluid : ./solid
+
+    Parameters
+    ----------
+    commands
+        What each rank of the participants runs, with a colon between two of them.
+    split
+        Ranks of each participant: Fluid=48,Solid=16.
+    config
+        The precice-config.xml, which says who takes part.
+    directory
+        Where each participant starts, below the current directory: Fluid=fluid-openfoam,Solid=solid-fenics; by default
+        in the current directory itself.
+    nodes
+        Give participants so many nodes of their own: Fluid=2,Solid=1; by default they share nodes, and each rank has a
+        core.
+    write
+        Write run.sh, job.sbatch and split.json into this directory, and start nothing.
+    launcher
+        mpiexec, srun (steps of the allocation) or slurm (a job; heterogeneous where participants differ); by default
+        what the place asks for.
+    program
+        The mpiexec to use, by default the one beside this Python, else the one on the path; or the srun.
+    arguments
+        Further arguments of it, as one text: --arguments="--mca btl tcp,self".
+    hostfile
+        Hosts for mpiexec, each participant on its own; in an allocation its nodes.
+    oversubscribe
+        Allow more ranks than cores, which are then not pinned.
+    mpi
+        The --mpi of srun, such as pmix or pmi2.
+    slurm
+        Options of the job, one at a time: --slurm partition=cpu --slurm time=01:00:00; for one participant alone, as
+        part of a heterogeneous job: --slurm Solid:partition=gpu.
+    setup
+        Lines of the job script before anything starts, such as "module load mpich".
+    """
+    from precice_lb.calibrate.launch import Start, on_login_node, study_of_case, write_allocated_hosts
+    from precice_lb.report.launch_scripts import write_scripts
+
+    names = _participants(config)
+    ranks: dict[str, int] = by_participant(split, names, "--split", int)
+    if missing := [name for name in names if name not in ranks]:
+        raise DataError(f"--split: expected ranks for every participant of {config}, found none for {missing[0]}")
+    found = _commands(commands, list(ranks))
+    places = named_values(
+        directory or [], "--directory", "participant=directory", lambda name, value: str(value), participants=names
+    )
+    counts = by_participant(nodes, names, "--nodes", int) if nodes else {}
+    common, own = _options(slurm or [], names)
+    starts = {
+        name: Start(ranks[name], found[name], places.get(name, "."), counts.get(name), own.get(name, ()))
+        for name in ranks
+    }
+    allocated = "SLURM_JOB_ID" in os.environ
+    asked = bool(common or setup or own)
+    if launcher is None:
+        job = asked and (write is not None or not allocated)
+        launcher = "slurm" if job or on_login_node() else "srun" if allocated else "mpiexec"
+    if launcher == "slurm" and write is None:
+        write = _FOLDER
+    with tempfile.TemporaryDirectory(prefix="precice-lb-") as temporary:
+        folder = Path(temporary) if write is None else write
+        if launcher == "mpiexec" and hostfile is None:
+            hostfile = write_allocated_hosts(folder / "nodes")
+        keys: dict[str, Any] = {
+            "name": launcher,
+            "program": program,
+            "arguments": shlex.split(arguments) if arguments else None,
+            "hostfile": None if hostfile is None else hostfile.resolve(),
+            "oversubscribe": oversubscribe or None,
+            "mpi": mpi,
+            "options": common or None,
+            "setup": setup,
+        }
+        given = {key: value for key, value in keys.items() if value is not None}
+        study = study_of_case(Path.cwd(), config, starts, given)
+        if write is None:
+            return _start(study, ranks, folder)
+        name_files(write_scripts(study, ranks, folder))
+        script = folder / ("job.sbatch" if launcher == "slurm" else "run.sh")
+        print(f"nothing was started: {'sbatch ' if launcher == 'slurm' else ''}{shlex.quote(os.path.relpath(script))}")
+    return 0
+
+
+def _participants(config: Path) -> list[str]:
+    from precice_lb.precice_xml import read_configuration
+
+    if not config.is_file():
+        raise DataError(f"--config: expected the precice-config.xml of the case, found no file {config}; name it")
+    return list(read_configuration(config).participants)
+
+
+def _commands(tokens: Sequence[str], names: Sequence[str]) -> dict[str, list[str]]:
+    """Divide the tokens at colons, one command for each name."""
+    commands: list[list[str]] = [[]]
+    for token in tokens:
+        if token == _BETWEEN:
+            commands.append([])
+        else:
+            commands[-1].append(token)
+    if len(commands) != len(names) or not all(commands):
+        found = " : ".join(shlex.join(command) or "nothing" for command in commands)
+        raise DataError(
+            f"expected a command for each of {', '.join(names)}, in this order, behind -- and with a colon between two "
+            f"of them, found {found}"
+        )
+    return dict(zip(names, commands, strict=True))
+
+
+def _options(texts: Sequence[str], names: Sequence[str]) -> tuple[list[str], dict[str, list[str]]]:
+    """Read options of the job, and those of participants."""
+    common: list[str] = []
+    own: dict[str, list[str]] = {}
+    for text in texts:
+        name, sign, option = text.partition(":")
+        # A colon may also stand in an option's value.
+        if not sign or "=" in name:
+            common.append(f"--{text.lstrip('-')}")
+        elif name in names and option:
+            own.setdefault(name, []).append(f"--{option.lstrip('-')}")
+        else:
+            raise DataError(
+                f"--slurm: expected an option such as partition=cpu, or one of {', '.join(names)} before it, found "
+                f"{text!r}{close_match(name, names)}"
+            )
+    return common, own
+
+
+def _start(study: Study, ranks: dict[str, int], folder: Path) -> int:
+    """Run it, and say how it ended."""
+    from precice_lb.calibrate.launch import last_words, start_split
+
+    def warn(text: str) -> None:
+        print(f"precice-lb: {text}", file=sys.stderr)
+
+    outcome = start_split(study, ranks, folder, lambda line: print(line, flush=True), warn)
+    if outcome.error is None:
+        print(f"ended after {outcome.seconds:.1f} s; precice-lb summary says where they went")
+        return 0
+    warn(f"{outcome.error} after {outcome.seconds:.1f} s")
+    for name in outcome.participants:
+        for line in last_words(study, name):
+            print(f"{name}: {line}", file=sys.stderr)
+    return outcome.code or 1

@@ -1,0 +1,333 @@
+"""``precice-lb launch``: a coupled run from its configuration and commands alone."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+from calibrate_helpers import write_case
+from report_helpers import precice_lb
+
+from precice_lb.calibrate import read_study
+from precice_lb.calibrate.launchers.local import available_cores
+from precice_lb.cli import main
+from precice_lb.plural import plural
+from precice_lb.precice_xml import patch_configuration
+from precice_lb.report.launch_scripts import write_scripts
+
+PULSE = Path(__file__).parents[2] / "tutorials" / "pulse"
+CORES = available_cores()
+# One rank each, which fit on two cores, or on one.
+ONE_EACH = ("--split", "Left=1,Right=1", *(["--oversubscribe"] if len(CORES) < 2 else []))
+# A script's arguments tell which participant it is and what it is to do.
+SOLVER = """\
+import os, sys, time
+name, *what = sys.argv[1:]
+print(name, "in", os.path.basename(os.getcwd()), "cores", sorted(os.sched_getaffinity(0)), flush=True)
+if what[:1] == ["fail"]:
+    sys.exit(f"{name} does not converge" if len(what) == 1 else int(what[1]))
+if what:
+    time.sleep(float(what[0]))
+"""
+
+pytestmark = pytest.mark.usefixtures("mpiexec")
+
+
+@pytest.fixture
+def case(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A case of Left and Right, in which the command is called, outside of any batch system."""
+    for name in [name for name in os.environ if name.startswith("SLURM")]:
+        monkeypatch.delenv(name)
+    directory = write_case(tmp_path, SOLVER)
+    monkeypatch.chdir(directory)
+    return directory
+
+
+def solvers(left: str = "", right: str = "") -> list[str]:
+    """What stands behind the options."""
+    return shlex.split(f"-- python solver.py Left {left} : python solver.py Right {right}")
+
+
+def program(path: Path, text: str) -> Path:
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(0o755)
+    return path
+
+
+# --- runs ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.mpi
+def test_a_coupled_run_of_three_ranks(case: Path) -> None:
+    shutil.copytree(PULSE, case / "pulse", ignore=shutil.ignore_patterns("__pycache__"))
+    configuration = case / "pulse" / "precice-config.xml"
+    patch_configuration(configuration, configuration, max_time_windows=3)
+    room = [] if len(CORES) >= 3 else ["--oversubscribe"]
+    started = "sh -c 'grep allowed_list /proc/$$/status && exec python -m precice_lb run {name}.py'"
+    commands = " : ".join(started.format(name=name) for name in ("inner", "outer"))
+    done = precice_lb(
+        "launch", "--split", "Inner=2,Outer=1", *room, "--", *shlex.split(commands),
+        cwd=case / "pulse", PRECICE_LB_BACKEND="embedded", PRECICE_LB_DIR="stores",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    logs = {name: (case / "pulse" / f"{name}.log").read_text() for name in ("Inner", "Outer")}
+    assert [line.split(":")[0] for line in done.stdout.splitlines()[:2]] == ["Inner", "Outer"]
+    cores = [line.split()[1] for log in logs.values() for line in log.splitlines() if "Cpus_allowed_list" in line]
+    assert len(cores) == 3
+    if not room:
+        assert sorted(map(int, cores)) == sorted(CORES[:3])
+    # What MPI and the coupling themselves saw, out of the stores.
+    assert {path.name for path in (case / "pulse" / "stores").iterdir()} == {"Inner-2", "Outer-1"}
+    said = precice_lb("summary", "stores", cwd=case / "pulse")
+    assert "Run Inner:2 Outer:1" in said.stdout
+
+
+@pytest.mark.mpi
+@pytest.mark.skipif(len(CORES) < 2, reason="one core alone")
+@pytest.mark.parametrize("name", ["mpiexec", "mpiexec.openmpi"])
+def test_ranks_are_pinned_to_disjoint_cores_in_directories_of_their_own(case: Path, name: str, mpiexec: str) -> None:
+    found = mpiexec if name == "mpiexec" else shutil.which(name) or pytest.skip(f"no {name} on this machine")
+    for place in ("left", "right"):
+        (case / place).mkdir()
+        shutil.copy(case / "solver.py", case / place)
+    (case / "Left.log").write_text("of an earlier run\n")
+    options = [*ONE_EACH, "--program", found, "--directory", "Left=left,Right=right"]
+    assert main(["launch", *options, *solvers()]) == 0
+    for who, core in zip(("Left", "Right"), CORES, strict=False):
+        assert (case / f"{who}.log").read_text() == f"{who} in {who.lower()} cores [{core}]\n"
+
+
+@pytest.mark.mpi
+def test_the_first_failure_ends_the_others_and_is_the_exit_code(case: Path) -> None:
+    started = time.monotonic()
+    done = precice_lb("launch", *ONE_EACH, *solvers("200", "fail 7"), cwd=case)
+    assert time.monotonic() - started < 100
+    assert done.returncode == 7
+    assert "precice-lb: Right ended with exit code 7 after " in done.stderr
+    assert "Right: Right in case" in done.stderr
+    assert not of_this_case(case)
+
+
+def of_this_case(case: Path) -> list[int]:
+    return [each.pid for each in psutil.process_iter(["cmdline", "cwd"]) if "solver.py" in (each.info["cmdline"] or ())
+            and each.info["cwd"] == str(case)]  # fmt: skip
+
+
+@pytest.mark.mpi
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_all_ranks(case: Path, number: signal.Signals) -> None:
+    running = subprocess.Popen([sys.executable, "-m", "precice_lb", "launch", *ONE_EACH, *solvers("300", "300")])
+    try:
+        wait_for(case)
+        running.send_signal(number)
+        assert running.wait(timeout=60) == 130
+    finally:
+        running.kill()
+    assert not of_this_case(case)
+
+
+@pytest.mark.mpi
+def test_a_run_under_nohup_outlives_its_terminal(case: Path) -> None:
+    command = [sys.executable, "-m", "precice_lb", "launch", *ONE_EACH, *solvers("2", "2")]
+    running = subprocess.Popen(["nohup", *command], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        wait_for(case)
+        running.send_signal(signal.SIGHUP)
+        assert running.wait(timeout=60) == 0
+    finally:
+        running.kill()
+
+
+def wait_for(case: Path) -> None:
+    """Wait until both participants have said something."""
+    end = time.monotonic() + 60
+    while not all((path := case / f"{name}.log").exists() and path.read_text() for name in ("Left", "Right")):
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+def test_programs_are_those_of_the_path_by_their_own_names(
+    case: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # A virtual environment's Python is a link: by the name it leads to it would not know its modules.
+    elsewhere = case.parent / "environment" / "bin"
+    elsewhere.mkdir(parents=True)
+    (elsewhere / "python").symlink_to(sys.executable)
+    monkeypatch.setenv("PATH", str(elsewhere), prepend=os.pathsep)
+    assert main(["launch", *ONE_EACH, "--write", "scripts", *solvers()]) == 0
+    assert f"-n 1 {elsewhere}/python solver.py Left" in (case / "scripts" / "run.sh").read_text()
+
+
+# --- scripts -------------------------------------------------------------------------------------------------------
+
+
+STUDY = """\
+[case]
+directory = "."
+
+[budget]
+ranks = 5
+
+[launcher]
+{launcher}
+
+[[participants]]
+name = "Left"
+command = "python solver.py Left 'of $HOME'"
+directory = "left side"
+{left}
+
+[[participants]]
+name = "Right"
+command = "python solver.py Right"
+{right}
+"""
+
+
+@pytest.mark.parametrize(
+    ("options", "launcher", "left", "right"),
+    [
+        ("", 'name = "mpiexec"', "", ""),
+        ("--oversubscribe --arguments='-l -v'", 'oversubscribe = true\narguments = ["-l", "-v"]', "", ""),
+        ("--hostfile hosts", 'hostfile = "hosts"', "", ""),
+        (
+            "--slurm partition=cpu --slurm exclusive --setup 'module load mpi' --mpi pmix --nodes Left=2,Right=1",
+            'name = "slurm"\noptions = ["--partition=cpu", "--exclusive"]\nsetup = ["module load mpi"]\nmpi = "pmix"',
+            "ranks_per_node = 2",
+            "ranks_per_node = 2",
+        ),
+        (
+            "--slurm Right:partition=gpu --slurm Right:gres=gpu:1 --slurm account=a",
+            'name = "slurm"\noptions = ["--account=a"]',
+            "",
+            'options = ["--partition=gpu", "--gres=gpu:1"]',
+        ),
+    ],
+)
+def test_the_scripts_are_those_of_a_study(case: Path, options: str, launcher: str, left: str, right: str) -> None:
+    (case / "left side").mkdir()
+    shutil.copy(case / "solver.py", case / "left side")
+    (case / "hosts").write_text("a:3\nb slots=2\n")
+    text = (case / "precice-config.xml").read_text()
+    (case / "precice-config.xml").write_text(text.replace("<m2n:sockets ", '<m2n:sockets network="ib0" '))
+    given = ["--split", "Left=3,Right=2", "--directory", "Left=left side", "--write", "scripts", *shlex.split(options)]
+    assert (
+        main(["launch", *given, "--", *shlex.split("python solver.py Left 'of $HOME' : python solver.py Right")]) == 0
+    )
+    ours = {path.name: path.read_text() for path in (case / "scripts").iterdir()}
+    assert {"run.sh", "job.sbatch", "split.json"} <= ours.keys()
+    study = case / "case.toml"
+    text = STUDY.format(launcher=launcher, left=left, right=right).replace('"."', '"."\nnetwork = "ib0"', 1)
+    study.write_text(f"{text}\n[environment]\nOMP_NUM_THREADS = '{os.environ['OMP_NUM_THREADS']}'\n")
+    write_scripts(read_study(study), {"Left": 3, "Right": 2}, case / "scripts")
+    assert {path.name: path.read_text() for path in (case / "scripts").iterdir()} == ours
+
+
+@pytest.mark.mpi
+def test_the_written_script_runs_it(case: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["launch", *ONE_EACH, "--write", "scripts", *solvers(right="fail 3")]) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == "nothing was started: scripts/run.sh"
+    # Variables of a batch system would lead each mpiexec to the first nodes of an allocation that it is not in.
+    environment = {**os.environ, "SLURM_JOB_ID": "1", "SLURM_NODELIST": "nowhere"}
+    assert subprocess.run(["scripts/run.sh"], env=environment, check=False).returncode == 3
+    assert (case / "Left.log").read_text().startswith("Left in case")
+
+
+def test_on_a_login_node_scripts_are_written(
+    case: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    program(case.parent / "bin" / "sbatch", "exit 1")
+    monkeypatch.setenv("PATH", str(case.parent / "bin"), prepend=os.pathsep)
+    for answer, written in (("echo 'Slurmctld(primary) at head is DOWN'; exit 1", True), ("exit 1", False)):
+        program(case.parent / "bin" / "scontrol", answer)
+        assert main(["launch", *ONE_EACH, *solvers()]) == 0
+        lines = capsys.readouterr().out.splitlines()
+        assert (lines[-1] == "nothing was started: sbatch launch/job.sbatch") == written
+        assert (case / "Left.log").exists() != written
+        assert (case / "launch" / "job.sbatch").exists() == written
+        shutil.rmtree(case / "launch", ignore_errors=True)
+
+
+@pytest.mark.parametrize(
+    ("version", "form"), [("HYDRA build details", "{}:{}"), ("mpiexec (OpenRTE) 4.1.4", "{} slots={}")]
+)
+def test_mpiexec_in_an_allocation_gets_host_files_of_its_nodes(
+    case: Path, monkeypatch: pytest.MonkeyPatch, version: str, form: str
+) -> None:
+    found = program(case.parent / "bin" / "mpiexec", f"echo '{version}'")
+    program(case.parent / "bin" / "scontrol", '[ "$*" = "show hostnames n[1-3]" ] && printf "n1\\nn2\\nn3\\n"')
+    monkeypatch.setenv("PATH", str(case.parent / "bin"), prepend=os.pathsep)
+    allocation = {"JOB_ID": "7", "JOB_NUM_NODES": "3", "JOB_NODELIST": "n[1-3]", "JOB_CPUS_PER_NODE": "8(x2),4"}
+    for name, value in allocation.items():
+        monkeypatch.setenv(f"SLURM_{name}", value)
+    options = ["--launcher", "mpiexec", "--program", str(found), "--split", "Left=10,Right=4", "--write", "scripts"]
+    assert main(["launch", *options, *solvers()]) == 0
+    hosts = {name: (case / "scripts" / f"{name}.hosts").read_text() for name in ("Left", "Right")}
+    lines = [form.format(*host) for host in (("n1", 8), ("n2", 2), ("n3", 4))]
+    assert hosts == {"Left": f"{lines[0]}\n{lines[1]}\n", "Right": f"{lines[2]}\n"}
+
+
+# --- refusals ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("--split Left=1", "--split: expected ranks for every participant of precice-config.xml, found none for Right"),
+        (
+            "--split Lfet=1,Right=1 -- true : true",
+            "--split: expected one of the participants Left, Right, found 'Lfet'; did you mean 'Left'?",
+        ),
+        (
+            "--split Right=1,Left=1 -- ./a -b",
+            "expected a command for each of Right, Left, in this order, behind -- and with a colon between two of "
+            "them, found ./a -b",
+        ),
+        ("--split Left=1,Right=1 -- true : : true", "expected a command for each of Left, Right, "),
+        ("--split Left=1,Right=1", "expected a command for each of Left, Right, "),
+        ("--split Left=1,Right=1 -- true : no-such-program -x", "Right: no program 'no-such-program' beside "),
+        ("--split Left=1,Right=1 -- python none.py : true", "Left: no such script: {case}/none.py"),
+        ("--split Left=1,Right=1 -- ./solver.py : true", "Left: {case}/solver.py is not executable: "),
+        ("--split Left=1,Right=1 --directory Left=none -- true : true", "Left: no such directory: {case}/none"),
+        ("--split Left=1,Right=1 --directory Lift=. -- true : true", "--directory: expected one of the participants "),
+        (
+            "--split Left=500,Right=500 -- true : true",
+            "expected at most {cores}, one for each core that may be used here, found 1000; ",
+        ),
+        ("--split Left=1,Right=1 --nodes Left=1 -- true : true", "expected an allocation of Slurm or a host file "),
+        (
+            "--split Left=5,Right=1 --nodes Left=4 --slurm time=1 -- true : true",
+            "Left: 5 ranks with 2 on a node fill 3 nodes, not 4; ask for 3",
+        ),
+        ("--split Left=1,Right=1 --mpi pmix -- true : true", "launcher: mpi: the launcher mpiexec does not know "),
+        ("--split Left=1,Right=1 --launcher srun -- true : true", "launcher.name: srun needs a Slurm allocation"),
+        (
+            "--split Left=1,Right=1 --slurm Rihgt:partition=gpu -- true : true",
+            "--slurm: expected an option such as partition=cpu, or one of Left, Right before it, found "
+            "'Rihgt:partition=gpu'; did you mean 'Right'?",
+        ),
+        ("--split Left=1,Right=1 --config none.xml -- true : true", "--config: expected the precice-config.xml of "),
+        ("--split Left=1,Right=1 --hostfile none -- true : true", "launcher.hostfile: {case}/none cannot be read: "),
+        ("--split Left=3,Right=1 --hostfile hosts -- true : true", "the 2 hosts of launcher.hostfile are too few: "),
+        ("--split Left=1,Right=1 --hostfile hosts -- true : true", "precice-config.xml, line 22: expected network= "),
+    ],
+)
+def test_wrong_input_is_refused_in_one_line(
+    case: Path, capsys: pytest.CaptureFixture[str], arguments: str, message: str
+) -> None:
+    (case / "hosts").write_text("a:2\nb:2\n")
+    assert main(["launch", *shlex.split(arguments)]) == 2
+    error = capsys.readouterr().err
+    expected = message.format(case=case, cores=plural(len(CORES), "rank"))
+    assert error.startswith(f"precice-lb: error: {expected}")
+    assert error.count("\n") == 1
+    assert not list(case.glob("*.log"))
