@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 import secrets
 import shlex
 import shutil
@@ -13,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from precice_lb.calibrate.evidence import without_banner
+from precice_lb.calibrate.evidence import reasons, without_banner
 from precice_lb.calibrate.launchers import Launcher, make_launcher
 from precice_lb.calibrate.launchers.local import MpiexecLauncher
 from precice_lb.calibrate.launchers.slurm import SrunLauncher, cpus_of_nodes, is_heterogeneous
@@ -21,7 +22,6 @@ from precice_lb.calibrate.plan import RUN_VARIABLES, RunPlan, check_command, fil
 from precice_lb.calibrate.prepare import tasks_of
 from precice_lb.calibrate.processes import Outcome, log_tail, signals_interrupt
 from precice_lb.calibrate.read import study_from
-from precice_lb.calibrate.schedulers.slurm import find_slurm
 from precice_lb.calibrate.solver_mpi import mpi_mismatches
 from precice_lb.calibrate.study import Study
 from precice_lb.exceptions import CalibrationError, StudyError
@@ -32,6 +32,8 @@ __all__ = ["Start", "last_words", "on_login_node", "start_split", "study_of_case
 
 _THREADS = "OMP_NUM_THREADS"
 _ANSWER_SECONDS = 30
+# Lines at the end of a log that are looked at, without those of launchers, and shown.
+_READ, _SHOWN = 60, 8
 
 
 @dataclass(frozen=True)
@@ -154,8 +156,8 @@ def start_split(
     launcher.check(plan.tasks)
     if _has_many_nodes(launcher):
         _require_network(study)
-    for mismatch in mpi_mismatches(study, launcher):
-        warn(f"warning: {mismatch}")
+    for doubt in (*mpi_mismatches(study, launcher), *_without_mpi(launcher, plan)):
+        warn(f"warning: {doubt}")
     for task in launcher.starts(plan):
         task.log.unlink(missing_ok=True)
         tell(f"{task.participant}: {shlex.join(task.command)} >{os.path.relpath(task.log)}")
@@ -201,18 +203,53 @@ def _require_network(study: Study) -> None:
             )
 
 
+def _without_mpi(launcher: Launcher, plan: RunPlan) -> list[str]:
+    """Say where steps would start each rank as a run of its own."""
+    many = [task.participant for task in plan.tasks if task.ranks > 1]
+    if not many or not isinstance(launcher, SrunLauncher) or launcher.options.mpi is not None:
+        return []
+    if re.search(r"^MpiDefault\s*=\s*none\s*$", _scontrol("show", "config"), re.MULTILINE) is None:
+        return []
+    return [
+        f"{', '.join(many)}: this Slurm's MpiDefault is none, with which srun starts every rank as a run of its own; "
+        "give --mpi, of what srun --mpi=list names: often pmix for Open MPI, pmi2 for MPICH"
+    ]
+
+
 def last_words(study: Study, participant: str) -> list[str]:
-    """Return the end of a participant's log, without what its launcher says."""
-    return without_banner(log_tail(study.case_directory / f"{file_name(participant)}.log", lines=8))
+    """Return what a participant's log says of its failure, else its end without what the launcher says."""
+    log = study.case_directory / f"{file_name(participant)}.log"
+    return reasons(log) or without_banner(log_tail(log, lines=_READ))[-_SHOWN:]
 
 
 def on_login_node() -> bool:
     """Whether this machine, outside of any job, belongs to a cluster: its Slurm has a controller, up or down."""
-    if "SLURM_JOB_ID" in os.environ or shutil.which("sbatch") is None or shutil.which("scontrol") is None:
+    if "SLURM_JOB_ID" in os.environ or shutil.which("sbatch") is None:
         return False
+    return "slurmctld" in _scontrol("ping").lower()
+
+
+def write_allocated_hosts(path: Path) -> Path | None:
+    """Write the nodes of the surrounding allocation as a host file; None where there is none, or one node."""
+    if int(os.environ.get("SLURM_JOB_NUM_NODES", "1")) < 2:
+        return None
+    listed, counts = (os.environ.get(f"SLURM_JOB_{key}", "") for key in ("NODELIST", "CPUS_PER_NODE"))
+    names, cpus = _scontrol("show", "hostnames", listed).split(), cpus_of_nodes(counts)
+    if not names or len(names) != len(cpus):
+        raise CalibrationError(
+            f"SLURM_JOB_NODELIST: expected the nodes of the allocation, found {listed!r} with CPUs {counts!r}; name "
+            "them in a host file"
+        )
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(f"{name}:{count}\n" for name, count in zip(names, cpus, strict=True)), encoding="utf-8")
+    return path
+
+
+def _scontrol(*words: str) -> str:
+    """Return what Slurm answers; nothing where it does not."""
     try:
         done = subprocess.run(
-            ["scontrol", "ping"],
+            ["scontrol", *words],
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
@@ -220,29 +257,5 @@ def on_login_node() -> bool:
             check=False,
         )
     except (OSError, subprocess.TimeoutExpired):
-        return True
-    return "slurmctld" in done.stdout.lower()
-
-
-def write_allocated_hosts(path: Path) -> Path | None:
-    """Write the nodes of the surrounding allocation as a host file; None where there is none, or one node."""
-    if int(os.environ.get("SLURM_JOB_NUM_NODES", "1")) < 2:
-        return None
-    listed = os.environ.get("SLURM_JOB_NODELIST", "")
-    done = subprocess.run(
-        [find_slurm("scontrol"), "show", "hostnames", listed],
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=_ANSWER_SECONDS,
-        check=False,
-    )
-    names, cpus = done.stdout.split(), cpus_of_nodes(os.environ.get("SLURM_JOB_CPUS_PER_NODE", ""))
-    if done.returncode != 0 or len(names) != len(cpus):
-        raise CalibrationError(
-            f"SLURM_JOB_NODELIST: expected the nodes of the allocation, found {listed!r} with CPUs "
-            f"{os.environ.get('SLURM_JOB_CPUS_PER_NODE')!r}; name them in a host file"
-        )
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("".join(f"{name}:{count}\n" for name, count in zip(names, cpus, strict=True)), encoding="utf-8")
-    return path
+        return ""
+    return done.stdout

@@ -94,7 +94,8 @@ def launch(
     setup
         Lines of the job script before anything starts, such as "module load mpich".
     """
-    from precice_lb.calibrate.launch import Start, on_login_node, study_of_case, write_allocated_hosts
+    from precice_lb.calibrate.launch import Start, study_of_case, write_allocated_hosts
+    from precice_lb.calibrate.plan import split_command
     from precice_lb.report.launch_scripts import write_scripts
 
     names = _participants(config)
@@ -111,11 +112,7 @@ def launch(
         name: Start(ranks[name], found[name], places.get(name, "."), counts.get(name), own.get(name, ()))
         for name in ranks
     }
-    allocated = "SLURM_JOB_ID" in os.environ
-    asked = bool(common or setup or own)
-    if launcher is None:
-        job = asked and (write is not None or not allocated)
-        launcher = "slurm" if job or on_login_node() else "srun" if allocated else "mpiexec"
+    launcher = launcher or _launcher_here(bool(common or own or setup), writes=write is not None, mpi=mpi)
     if launcher == "slurm" and write is None:
         write = _FOLDER
     with tempfile.TemporaryDirectory(prefix="precice-lb-") as temporary:
@@ -125,7 +122,7 @@ def launch(
         keys: dict[str, Any] = {
             "name": launcher,
             "program": program,
-            "arguments": shlex.split(arguments) if arguments else None,
+            "arguments": split_command("arguments", arguments) if arguments else None,
             "hostfile": None if hostfile is None else hostfile.resolve(),
             "oversubscribe": oversubscribe or None,
             "mpi": mpi,
@@ -140,6 +137,18 @@ def launch(
         script = folder / ("job.sbatch" if launcher == "slurm" else "run.sh")
         print(f"nothing was started: {'sbatch ' if launcher == 'slurm' else ''}{shlex.quote(os.path.relpath(script))}")
     return 0
+
+
+def _launcher_here(of_job: bool, *, writes: bool, mpi: str | None) -> Literal["mpiexec", "srun", "slurm"]:
+    """Return what the place asks for, or a job where its options are given.
+
+    In an allocation these say which participant has which component.
+    """
+    from precice_lb.calibrate.launch import on_login_node
+
+    if "SLURM_JOB_ID" in os.environ:
+        return "slurm" if of_job and writes else "srun"
+    return "slurm" if of_job or mpi or on_login_node() else "mpiexec"
 
 
 def _participants(config: Path) -> list[str]:

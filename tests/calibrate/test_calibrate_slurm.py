@@ -423,27 +423,33 @@ def test_the_written_job_script_gives_the_ranks_it_promises(tmp_path: Path, mpi:
 
 
 @pytest.mark.parametrize(
-    "kind", ["own nodes", pytest.param("shared nodes", marks=FULL), pytest.param("heterogeneous", marks=FULL)]
+    "kind",
+    ["own nodes", *(pytest.param(kind, marks=FULL) for kind in ("script", "shared nodes", "no MPI", "heterogeneous"))],
 )
 def test_launch_without_a_study_in_an_allocation(tmp_path: Path, mpi: str, kind: str) -> None:
     case = write_case(tmp_path, WHERE)
     text = (case / "precice-config.xml").read_text()
     (case / "precice-config.xml").write_text(text.replace("<m2n:sockets ", '<m2n:sockets network="lo" '))
-    placed, options = "--nodes=3 --ntasks-per-node=2", "--nodes Left=2,Right=1"
+    placed, options = "--nodes=3 --ntasks-per-node=2", [] if kind == "no MPI" else [f"--mpi {mpi}"]
+    options += [] if kind == "shared nodes" else ["--nodes Left=2,Right=1"]
+    options += ["--write scripts"] if kind == "script" else []
     if kind == "heterogeneous":
         placed = "--nodes=2 --ntasks-per-node=2\n#SBATCH hetjob\n#SBATCH --nodes=1"
-        options += " --slurm Right:comment=right"
+        options += ["--slurm Right:comment=right"]
     script = tmp_path / "job.sh"
     script.write_text(
         f"#!/bin/bash\n#SBATCH --output={tmp_path}/job.log\n#SBATCH {placed}\ncd {case}\n"
-        f"{sys.executable} -m precice_lb launch --split Left=3,Right=1 {'' if kind == 'shared nodes' else options} "
-        f"--mpi {mpi} -- python solver.py : python solver.py\n"
+        f"{sys.executable} -m precice_lb launch --split Left=3,Right=1 {' '.join(options)} "
+        f"-- python solver.py : python solver.py {'&& scripts/run.sh' if kind == 'script' else ''}\n"
     )
     done = subprocess.run(["sbatch", "--wait", str(script)], capture_output=True, text=True, timeout=300, check=False)
-    assert done.returncode == 0, (tmp_path / "job.log").read_text()
+    said = (tmp_path / "job.log").read_text()
+    assert done.returncode == 0, said
     left, right = ranks_on(case, "Left"), ranks_on(case, "Right")
     assert (len(left), len(right)) == (3, 1)
-    if kind != "shared nodes":
+    single = "precice-lb: warning: Left: this Slurm's MpiDefault is none, with which srun starts every rank as a run of"
+    assert (single in said) == (left[-1].startswith("rank 0 of 1")) == (kind == "no MPI")
+    if kind not in ("shared nodes", "no MPI"):
         assert left == ["rank 0 of 3 on n0", "rank 1 of 3 on n0", "rank 2 of 3 on n1"]
         assert right == ["rank 0 of 1 on n2"]
 

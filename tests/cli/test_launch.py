@@ -115,6 +115,10 @@ def test_the_first_failure_ends_the_others_and_is_the_exit_code(case: Path) -> N
     assert "precice-lb: Right ended with exit code 7 after " in done.stderr
     assert "Right: Right in case" in done.stderr
     assert not of_this_case(case)
+    done = precice_lb("launch", *ONE_EACH, *solvers("fail", "200"), cwd=case)
+    assert done.returncode == 1
+    assert "Left: Left does not converge\n" in done.stderr
+    assert not of_this_case(case)
 
 
 def of_this_case(case: Path) -> list[int]:
@@ -236,9 +240,10 @@ def test_the_scripts_are_those_of_a_study(case: Path, options: str, launcher: st
 def test_the_written_script_runs_it(case: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["launch", *ONE_EACH, "--write", "scripts", *solvers(right="fail 3")]) == 0
     assert capsys.readouterr().out.splitlines()[-1] == "nothing was started: scripts/run.sh"
-    # Variables of a batch system would lead each mpiexec to the first nodes of an allocation that it is not in.
-    environment = {**os.environ, "SLURM_JOB_ID": "1", "SLURM_NODELIST": "nowhere"}
-    assert subprocess.run(["scripts/run.sh"], env=environment, check=False).returncode == 3
+    # Variables of a batch system would lead every mpiexec to the first nodes of an allocation, here of none.
+    batch = {"PBS_ENVIRONMENT": "1", "PBS_JOBID": "1", "PBS_NODEFILE": "none"}
+    done = subprocess.run(["scripts/run.sh"], env={**os.environ, **batch}, check=False, timeout=100)
+    assert done.returncode == 3
     assert (case / "Left.log").read_text().startswith("Left in case")
 
 
@@ -308,7 +313,8 @@ def test_mpiexec_in_an_allocation_gets_host_files_of_its_nodes(
             "--split Left=5,Right=1 --nodes Left=4 --slurm time=1 -- true : true",
             "Left: 5 ranks with 2 on a node fill 3 nodes, not 4; ask for 3",
         ),
-        ("--split Left=1,Right=1 --mpi pmix -- true : true", "launcher: mpi: the launcher mpiexec does not know "),
+        ("--split Left=1,Right=1 --launcher mpiexec --mpi pmix -- true : true", "launcher: mpi: the launcher mpiexec "),
+        ('--split Left=1,Right=1 --arguments=\\" -- true : true', "launcher.arguments: expected a command "),
         ("--split Left=1,Right=1 --launcher srun -- true : true", "launcher.name: srun needs a Slurm allocation"),
         (
             "--split Left=1,Right=1 --slurm Rihgt:partition=gpu -- true : true",
