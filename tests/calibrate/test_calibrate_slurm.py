@@ -454,6 +454,23 @@ def test_launch_without_a_study_in_an_allocation(tmp_path: Path, mpi: str, kind:
         assert right == ["rank 0 of 1 on n2"]
 
 
+@FULL
+def test_launch_in_an_allocation_ends_with_the_first_failure(tmp_path: Path) -> None:
+    case = write_case(tmp_path, "import sys, time\ntime.sleep(300) if sys.argv[1] == 'Left' else sys.exit(7)\n")
+    script = tmp_path / "job.sh"
+    script.write_text(
+        f"#!/bin/bash\n#SBATCH --nodes=1 --ntasks=3 --output={tmp_path}/job.log\ncd {case}\n"
+        f"{sys.executable} -m precice_lb launch --split Left=2,Right=1 "
+        "-- python solver.py Left : python solver.py Right\n"
+        'echo "exit code $?; steps: $(squeue --steps --noheader --format=%j --jobs=$SLURM_JOB_ID | grep -v batch)"\n'
+    )
+    done = subprocess.run(["sbatch", "--wait", str(script)], capture_output=True, text=True, timeout=200, check=False)
+    said = (tmp_path / "job.log").read_text()
+    assert done.returncode == 0, said
+    assert "precice-lb: Right ended with exit code 7 after " in said
+    assert said.splitlines()[-1] == "exit code 7; steps: "
+
+
 def ranks_on(case: Path, name: str) -> list[str]:
     """What the ranks of a participant say, without what srun does."""
     return sorted(line for line in (case / f"{name}.log").read_text().splitlines() if line.startswith("rank"))
