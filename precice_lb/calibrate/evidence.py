@@ -40,7 +40,9 @@ _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 _SAID = re.compile(
     r"\bFATAL\b|\bERROR\b(?=\s*[:\]!-]|\s*$)|^\W*ERROR\b|what\(\):|terminate called after|Segmentation|SIGSEGV"
     r"|error while loading shared libraries|: (?:command not found|No such file or directory|Permission denied)$"
-    r"|\bAssertion\b.*failed|[Oo]ut [Oo]f [Mm]emory|^Killed$|Bus error|Floating point exception|Illegal instruction"
+    r"|\bAssertion\b.*failed|[Oo]ut [Oo]f [Mm]emory|^Killed$|Bus error|Illegal instruction"
+    # OpenFOAM announces in every run that it traps them.
+    r"|Floating point exception(?! trapping)"
     r"|exited on signal (?!15\b)\d+|EXIT STRING: .*signal (?!15\b)\d+|^srun: error: .*(?:Killed|core dumped)"
 )
 # Said by what started the solver: of the solver itself, its last words are kept with it.

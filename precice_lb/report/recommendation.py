@@ -141,12 +141,11 @@ def _instead_text(other: Alternative, names: Mapping[str, str]) -> str:
 
 
 def _payback_text(payback: Any) -> str:
-    spent = f"took {payback.core_hours:.3g} core-hours"
-    parts = [
-        f"{'never' if math.isinf(count) else f'{count:,.0f} windows'} against the {view.label(kind)}"
-        for kind, count in payback.windows.items()
-    ]
-    return f"{spent}; paid back after {', '.join(parts)}" if parts else spent
+    parts = [f"took {payback.core_hours:.3g} core-hours"]
+    for kind, count in payback.windows.items():
+        when = "never paid back" if math.isinf(count) else f"paid back after {count:,.0f} windows"
+        parts.append(f"{when} against the {view.label(kind)}")
+    return "; ".join(parts)
 
 
 def _shows(recommendation: Recommendation, key: str) -> bool:

@@ -9,6 +9,7 @@ import pytest
 from precice_lb.calibrate.evidence import lost_partner, reasons
 
 OPENFOAM = """\
+trapFpe: Floating point exception trapping enabled (FOAM_SIGFPE).
 Time = 0.01
 PIMPLE: iteration 1
 time step continuity errors : sum local = 1e-09, global = -2e-11, cumulative = 3e-11
@@ -127,6 +128,11 @@ YOUR APPLICATION TERMINATED WITH THE EXIT STRING: Killed (signal 9)
         # Nothing said, or stopped because the partner failed.
         ("YOUR APPLICATION TERMINATED WITH THE EXIT STRING: Terminated (signal 15)\n", []),
         ("relative error = 1e-3\nno errors\nL2 ERROR 1e-4\n", []),
+        ("trapFpe: Floating point exception trapping enabled (FOAM_SIGFPE).\nCreate time\n", []),
+        (
+            "./fluid.sh: line 3: 4711 Floating point exception(core dumped) ./fluid\n",
+            ["./fluid.sh: line 3: 4711 Floating point exception(core dumped) ./fluid"],
+        ),
         ("FATAL: no licence\n" * 64, ["FATAL: no licence"]),
     ],
 )

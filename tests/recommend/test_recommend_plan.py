@@ -236,6 +236,8 @@ def test_measuring_pays_back_after_what_it_cost(tmp_path: Path) -> None:
     same = recommend_split(CASE, 96, present=found.split, spent_core_hours=2.0)
     assert same.payback.windows["present"] == math.inf
     assert same.to_dict()["payback"]["windows"]["present"] is None
+    facts = dict(plan_facts(same, {"Fluid": "Fluid", "Solid": "Solid"}))
+    assert "; never paid back against the present split" in facts["measuring"]
     assert recommend_split(CASE, 96).payback is None
     write_campaign(tmp_path, [{"Inner": 2, "Outer": 2}, {"Inner": 4, "Outer": 3}])
     # Each of these runs takes five seconds.
