@@ -127,8 +127,8 @@ def _of_drift(health: Health, windows: int) -> Iterator[Finding]:
         yield _finding(
             health,
             "drift",
-            f"its seconds{health.each or ' per window'} {word} by {percent(abs(health.drift))} over "
-            f"{plural(windows, 'window')} ({abs(health.drift_z_score):.1f} standard deviations)",
+            f"its seconds{health.each or ' per window'} {word} by {percent(abs(health.drift))} of their median "
+            f"over {plural(windows, 'window')} ({abs(health.drift_z_score):.1f} standard deviations)",
             "the load changes (refinement, particles, contact): start calibration runs from a state that production "
             "spends its time in, or record more of it",
             abs(health.drift),

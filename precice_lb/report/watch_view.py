@@ -147,7 +147,8 @@ def _coupled(each: Convergence) -> str:
 def _drift(each: ParticipantState, names: Mapping[str, str], latest: int) -> str:
     word = "grown" if each.change > 0 else "fallen"
     recent = each.change == each.shift.change
-    where = f"in the latest {plural(latest, 'window')} against those before" if recent else "so far"
+    # A trend is relative to the median, of which a load may lose more than all of it.
+    where = f"in the latest {plural(latest, 'window')} against those before" if recent else "of its median so far"
     z_score = each.shift.z_score if recent else each.drift.z_score
     return (
         f"The load of {names[each.participant]} has {word} by {percent(abs(each.change), 0)} {where} "

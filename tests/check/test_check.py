@@ -212,7 +212,7 @@ def test_drift_outliers_and_spread_are_named_with_numbers(tmp_path: Path) -> Non
     result = checked(tmp_path)
     by_name = {(f.participant, f.kind): f for f in result.findings}
     assert set(by_name) == {("Drifting", "drift"), ("Jumpy", "outliers"), ("Noisy", "spread")}
-    assert "grow by 2" in by_name["Drifting", "drift"].text
+    assert re.search(r"grow by 2\d\.\d % of their median over 79 windows", by_name["Drifting", "drift"].text)
     assert re.fullmatch(r"\+2\d\.\d %", next(h.drift_text for h in result.healths if h.participant == "Drifting"))
     assert "2.5 times the median" in by_name["Jumpy", "outliers"].text
     assert "windows differ by 2" in by_name["Noisy", "spread"].text

@@ -470,6 +470,19 @@ def test_a_load_that_changed_lately_is_told_with_its_sign(factor: float, tmp_pat
     assert np.sign(part.shift.z_score) == np.sign(factor - 1)
 
 
+def test_a_trend_says_that_it_is_relative_to_the_median(tmp_path: Path) -> None:
+    """From twice the median down to nearly nothing, more than the median is lost."""
+    falling = 0.1 * np.concatenate([np.linspace(2.2, 1.1, 50), np.linspace(1.1, 0.2, 50)])
+    write_store(tmp_path, [row(w, seconds, 0.0, 0.0) for w, seconds in enumerate(falling, start=1)])
+    seen = watch_run(tmp_path)
+    (part,) = seen.participants
+    part = dataclasses.replace(part, shift=Drift(0.0, 0.0))
+    assert part.change < -1
+    told = watch_facts(dataclasses.replace(seen, participants=(part,)))[0]
+    assert "has fallen by 1" in told
+    assert "% of its median so far" in told
+
+
 def test_the_first_end_of_the_coupling_counts_and_the_stated_cost_of_a_restart(tmp_path: Path) -> None:
     text = configuration("AB", [scheme("parallel-explicit", "AB", body='    <max-time-windows value="40" />\n')])
     for name, wait in (("A", 0.02), ("B", 0.12)):
