@@ -1,0 +1,147 @@
+"""Heat on two scales: micro problems with known answers; FEniCSx and the Micro Manager together on several ranks."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tutorial_helpers import ROOT, TUTORIALS, tutorial_modules
+
+from precice_lb.dataset import load_runs
+from precice_lb.ingest.profiling import enrich
+from precice_lb.precice_xml import patch_configuration
+
+cell, steady = tutorial_modules("two-scale-heat", "cell", "steady")
+
+coupled = [pytest.mark.fenicsx, pytest.mark.precice, pytest.mark.mpi]
+
+
+def test_layers_conduct_as_in_series_and_side_by_side():
+    layers = np.repeat(np.where(np.arange(12) < 5, 1.0, 0.1)[:, None], 12, axis=1)
+    assert cell.effective(layers) == pytest.approx(1.0 / np.mean(1.0 / layers), rel=1e-12)
+    assert cell.effective(layers.T) == pytest.approx(layers.mean(), rel=1e-12)
+
+
+def test_a_checkerboard_conducts_as_the_geometric_mean():
+    missing = []
+    for n in (16, 32, 64):
+        dark = np.add.outer(np.arange(n) // (n // 2), np.arange(n) // (n // 2)) % 2 == 0
+        missing.append(1.0 - cell.effective(np.where(dark, 1.0, 0.1)) / np.sqrt(0.1))
+    coarse, middle, fine = missing
+    assert 0.05 > fine > 0.0
+    assert coarse > 1.4 * middle > 1.4**2 * fine
+
+
+@pytest.mark.parametrize("temperature", [0.0, 0.4, 1.0])
+def test_grain_and_matrix_may_change_places(temperature):
+    # Keller 1964: one cell's conductivity times that of the cell with the phases exchanged is the product of both.
+    conductivity = cell.cell(temperature, 48)
+    exchanged = cell.MATRIX * cell.GRAIN / conductivity
+    product = cell.effective(conductivity) * cell.effective(exchanged)
+    assert product == pytest.approx(cell.MATRIX * cell.GRAIN, rel=0.03)
+    assert cell.effective(conductivity) == pytest.approx(cell.effective(conductivity.T), rel=1e-12)
+
+
+def test_steady_temperature_where_the_conductivity_is_known(monkeypatch):
+    monkeypatch.setattr(steady, "cell", lambda temperature: temperature)
+    monkeypatch.setattr(steady, "effective", lambda temperature: 1.0 + temperature)
+    x = np.linspace(0.0, 2.0, 9)
+    np.testing.assert_allclose(steady.steady(x), np.sqrt(1.0 + 1.5 * x) - 1.0, atol=1e-5)
+
+
+@pytest.fixture(scope="module")
+def micro_python(fenicsx_python):
+    """Path of a Python that has the Micro Manager too."""
+    command = [fenicsx_python, "-c", "import micro_manager"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        pytest.skip(f"the Micro Manager is not usable here: {(done.stderr.strip().splitlines() or ['no message'])[-1]}")
+    return fenicsx_python
+
+
+def solve(python, directory, ranks, *options, windows=None, recorded=True):
+    """Run both participants in a copy of the tutorial; return what the macro solver wrote."""
+    source = TUTORIALS / "two-scale-heat"
+    shutil.copytree(source, directory, ignore=shutil.ignore_patterns("*.npz", "precice-[plr]*", "__pycache__"))
+    if windows:
+        patch_configuration(source / "precice-config.xml", directory / "precice-config.xml", max_time_windows=windows)
+    template = (directory / "micro-manager.json.in").read_text()
+    (directory / "micro-manager.json").write_text(template.replace("{ranks}", str(ranks[1])))
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "MICRO_GRID": "8", "OMP_NUM_THREADS": "1"}
+    place = Path(python).parent
+    start = [python, "-m", "precice_lb", "run"]
+    macro = [*(start if recorded else [python]), "macro.py", "--output", "macro.npz", *options]
+    micro = [*(start if recorded else []), str(place / "micro-manager-precice"), "micro-manager.json"]
+    running = []
+    try:
+        for name, count, command in zip(("macro", "micro"), ranks, (macro, micro), strict=True):
+            with (directory / f"{name}.log").open("wb") as log:
+                running.append(
+                    subprocess.Popen(
+                        [str(place / "mpiexec"), "-n", str(count), *command],
+                        cwd=directory,
+                        env=environment,
+                        stdout=log,
+                        stderr=subprocess.STDOUT,
+                    )
+                )
+        codes = [process.wait(timeout=300) for process in running]
+    finally:
+        for process in running:
+            process.kill()
+            process.wait()
+    assert not any(codes), "\n".join((directory / f"{name}.log").read_text() for name in ("macro", "micro"))
+    return dict(np.load(directory / "macro.npz"))
+
+
+class TestCoupled:
+    pytestmark = coupled
+
+    def test_the_same_temperatures_on_any_ranks(self, micro_python, tmp_path):
+        found = {}
+        # Of six layers of elements, those in the middle of the second and fifth lie between ranks of four.
+        for ranks in ((1, 1), (2, 1), (1, 2), (1, 4)):
+            place = tmp_path / "{}-{}".format(*ranks)
+            found[ranks] = solve(micro_python, place, ranks, "--cells", "3", windows=2)
+            (run,) = load_runs([place], complete=enrich)
+            macro, micro = run.participants["Macro"], run.participants["Micro-Manager"]
+            assert (macro.ranks, micro.ranks) == ranks
+            assert macro.iterations.sum() == micro.iterations.sum() == found[ranks]["iterations"]
+            assert "fenicsxprecice.read_data" in macro.rank_sections
+            assert "micro_manager.solve.solve_micro_simulations" in micro.rank_sections
+            np.testing.assert_allclose(found[ranks]["x"], found[1, 1]["x"], atol=1e-12)
+            np.testing.assert_allclose(found[ranks]["temperature"], found[1, 1]["temperature"], atol=1e-8)
+        # Two windows in, the temperature still varies across the bar.
+        x, temperature = found[1, 1]["x"], found[1, 1]["temperature"]
+        middle = np.isclose(x[:, 0], 1.0)
+        assert np.ptp(temperature[middle]) > 1e-4
+
+    def test_the_steady_temperature_is_that_of_the_micro_problems(self, micro_python, tmp_path, monkeypatch):
+        monkeypatch.setattr(steady, "cell", lambda temperature: cell.cell(temperature, 8))
+        errors = []
+        for cells in ("2", "4"):
+            found = solve(micro_python, tmp_path / cells, (1, 1), "--cells", cells)
+            errors.append(np.abs(found["temperature"] - steady.steady(found["x"][:, 0])).max())
+        assert errors == pytest.approx([2.46e-2, 1.01e-2], rel=0.02)
+
+    def test_recording_changes_no_byte(self, micro_python, tmp_path):
+        for place, recorded in (("plain", False), ("recorded", True)):
+            solve(micro_python, tmp_path / place, (1, 1), "--cells", "2", windows=2, recorded=recorded)
+            assert (tmp_path / place / "precice-lb-store").exists() is recorded
+        plain, recorded = ((tmp_path / place / "macro.npz").read_bytes() for place in ("plain", "recorded"))
+        assert plain == recorded
+
+    @pytest.mark.slow("a campaign of minutes where ranks share cores")
+    def test_a_campaign_ends_with_a_report(self, micro_python, tmp_path):
+        command = [micro_python, "-m", "precice_lb", "calibrate", str(ROOT / "configs" / "two-scale-heat.toml")]
+        environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+        subprocess.run([*command, "--directory", str(tmp_path)], env=environment, check=True, timeout=1800)
+        found = json.loads((tmp_path / "recommendation.json").read_text())
+        assert set(found["split"]) == {"Macro", "Micro-Manager"}
+        assert sum(found["split"].values()) <= 4
+        assert "Micro-Manager" in (tmp_path / "report" / "report.html").read_text()
