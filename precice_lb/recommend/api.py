@@ -257,7 +257,7 @@ def recommend_split(
         proof=decision.found.bound if is_model else "",
         verified=decision.found.verified if is_model else "",
         plan=plan_of(problem, decision.tradeoff, decision.budget, split, within, prefer) if is_model else None,
-        instead=None if instead is None or not is_model else instead_of(problem, instead, split),
+        instead=None if instead is None or not is_model else instead_of(problem, instead, split, window),
         payback=paid_back(core_hours, problem, used, window, alternatives),
         limits=limits,
         basis=decision.basis,

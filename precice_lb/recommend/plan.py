@@ -214,7 +214,7 @@ def _front(points: list[TradeoffPoint]) -> TradeoffCurve:
     )
 
 
-def instead_of(problem: SplitProblem, schedule: Schedule, split: Mapping[str, int]) -> Alternative:
+def instead_of(problem: SplitProblem, schedule: Schedule, split: Mapping[str, int], window: float) -> Alternative:
     """Find the best split of another coupling, and its window time beside that of a split of this one."""
     # Who works at the same time has cores of its own.
     own = dataclasses.replace(problem.limits.constraints, shared=())
@@ -222,9 +222,9 @@ def instead_of(problem: SplitProblem, schedule: Schedule, split: Mapping[str, in
     # Steady windows on both sides: what was recorded under one scheme says nothing of the noise under the other.
     other = SplitProblem(problem.times, problem.curves, ExpectedWindowTime(schedule, problem.curves), limits)
     best = other.improved(other.optimum(limits.budget).split, limits.budget)
-    seconds = float(other.expected.window(best).mean())
     present = problem.expected.expected_windows(np.array([[split[name] for name in problem.expected.names]]))
-    return Alternative(best, seconds, float(present[0]) / seconds - 1, schedule=schedule.description)
+    gain = float(present[0] / other.expected.window(best).mean()) - 1
+    return Alternative(best, window / (1 + gain), gain, schedule=schedule.description)
 
 
 def paid_back(
