@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tutorial_helpers import ROOT, TUTORIALS
+from tutorial_helpers import ROOT, TUTORIALS, run_together
 
 from precice_lb.dataset import load_runs
 from precice_lb.ingest.profiling import enrich
@@ -23,26 +23,14 @@ ON_LIBPRECICE = pytest.param("libprecice", marks=pytest.mark.precice)
 def solve(python, directory, ranks, *options, backend="embedded", recorded=True):
     """Run both boxes in a copy of the tutorial; return temperature, error and iterations of each."""
     shutil.copytree(TUTORIALS / "partitioned-heat", directory, ignore=shutil.ignore_patterns("precice-[plr]*"))
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PRECICE_LB_BACKEND": backend}
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PRECICE_LB_BACKEND": backend, "OMP_NUM_THREADS": "1"}
     start = [python, "-m", "precice_lb", "run"] if recorded else [python]
     mpiexec = str(Path(python).parent / "mpiexec")
     commands = {
         name: [mpiexec, "-n", str(count), *start, "heat.py", name, "--output", f"{name}.npz", *options]
         for name, count in ranks.items()
     }
-    running = []
-    try:
-        for name, command in commands.items():
-            with (directory / f"{name}.log").open("wb") as log:
-                running.append(
-                    subprocess.Popen(command, cwd=directory, env=environment, stdout=log, stderr=subprocess.STDOUT)
-                )
-        codes = [process.wait(timeout=300) for process in running]
-    finally:
-        for process in running:
-            process.kill()
-            process.wait()
-    assert not any(codes), "\n".join((directory / f"{name}.log").read_text() for name in commands)
+    run_together(commands, directory, environment)
     return [dict(np.load(directory / f"{name}.npz")) for name in commands]
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tutorial_helpers import ROOT, TUTORIALS, tutorial_modules
+from tutorial_helpers import ROOT, TUTORIALS, run_together, tutorial_modules
 
 from precice_lb.dataset import load_runs
 from precice_lb.ingest.profiling import enrich
@@ -77,25 +77,9 @@ def solve(python, directory, ranks, *options, windows=None, recorded=True):
     start = [python, "-m", "precice_lb", "run"]
     macro = [*(start if recorded else [python]), "macro.py", "--output", "macro.npz", *options]
     micro = [*(start if recorded else []), str(place / "micro-manager-precice"), "micro-manager.json"]
-    running = []
-    try:
-        for name, count, command in zip(("macro", "micro"), ranks, (macro, micro), strict=True):
-            with (directory / f"{name}.log").open("wb") as log:
-                running.append(
-                    subprocess.Popen(
-                        [str(place / "mpiexec"), "-n", str(count), *command],
-                        cwd=directory,
-                        env=environment,
-                        stdout=log,
-                        stderr=subprocess.STDOUT,
-                    )
-                )
-        codes = [process.wait(timeout=300) for process in running]
-    finally:
-        for process in running:
-            process.kill()
-            process.wait()
-    assert not any(codes), "\n".join((directory / f"{name}.log").read_text() for name in ("macro", "micro"))
+    started = zip(("macro", "micro"), ranks, (macro, micro), strict=True)
+    commands = {name: [str(place / "mpiexec"), "-n", str(count), *command] for name, count, command in started}
+    run_together(commands, directory, environment)
     return dict(np.load(directory / "macro.npz"))
 
 

@@ -64,21 +64,29 @@ def couple(
     if record and backend == "embedded":
         environment = emulated_clock(environment)
     start = [sys.executable, "-m", "precice_lb", "run"] if backend == "embedded" or record else [sys.executable]
-    processes = []
+    commands = {
+        script: [mpiexec, "-n", str(count), *start, *script.split(), "--output", f"{script}.npz", *arguments]
+        for script, count in ranks.items()
+    }
+    run_together(commands, directory, environment)
+    return [dict(np.load(directory / f"{script}.npz")) for script in ranks]
+
+
+def run_together(commands: Mapping[str, Sequence[str]], directory: Path, environment: Mapping[str, str]) -> None:
+    """Run commands at the same time in a directory, each with a log of its name; all have to end well."""
+    running = []
     try:
-        for script, count in ranks.items():
-            command = [mpiexec, "-n", str(count), *start, *script.split(), "--output", f"{script}.npz", *arguments]
-            with (directory / f"{script}.log").open("wb") as log:
-                processes.append(
+        for name, command in commands.items():
+            with (directory / f"{name}.log").open("wb") as log:
+                running.append(
                     subprocess.Popen(command, cwd=directory, env=environment, stdout=log, stderr=subprocess.STDOUT)
                 )
-        codes = [process.wait(timeout=300) for process in processes]
+        codes = [process.wait(timeout=300) for process in running]
     finally:
-        for process in processes:
+        for process in running:
             process.kill()
             process.wait()
-    assert not any(codes), "\n".join((directory / f"{script}.log").read_text() for script in ranks)
-    return [dict(np.load(directory / f"{script}.npz")) for script in ranks]
+    assert not any(codes), "\n".join((directory / f"{name}.log").read_text() for name in commands)
 
 
 #: What the messages of a time window take on the emulated clock, in seconds.
