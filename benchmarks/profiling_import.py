@@ -21,6 +21,7 @@ import threading
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 CONFIGURATION = """<precice-configuration>
   <data:scalar name="Force"/><data:scalar name="Motion"/>
@@ -30,6 +31,7 @@ CONFIGURATION = """<precice-configuration>
     <provide-mesh name="Fluid-Mesh"/><receive-mesh name="Solid-Mesh" from="Solid"/>
     <write-data name="Force" mesh="Fluid-Mesh"/><read-data name="Motion" mesh="Fluid-Mesh"/>
     <mapping:nearest-neighbor direction="read" from="Solid-Mesh" to="Fluid-Mesh" constraint="consistent"/>
+    <mapping:nearest-neighbor direction="write" from="Fluid-Mesh" to="Solid-Mesh" constraint="conservative"/>
   </participant>
   <participant name="Solid">
     <provide-mesh name="Solid-Mesh"/>
@@ -40,6 +42,7 @@ CONFIGURATION = """<precice-configuration>
     <participants first="Fluid" second="Solid"/>
     <max-time-windows value="1000000000"/><time-window-size value="1.0"/>
     <exchange data="Motion" mesh="Solid-Mesh" from="Solid" to="Fluid"/>
+    <exchange data="Force" mesh="Solid-Mesh" from="Fluid" to="Solid"/>
   </coupling-scheme:parallel-explicit>
 </precice-configuration>
 """
@@ -57,7 +60,7 @@ B3:19634
 E3:52034
 N4:initialize
 B4:52034
-N5:meshSizeFluid-Mesh
+N5:meshSize%s-Mesh
 D4:52036:5:101
 N6:initalizeCouplingScheme
 B6:57430
@@ -71,9 +74,19 @@ N9:advance
 N10:advanceCoupling
 N11:waitAndSendData
 N12:waitAndReceiveData
+N14:assembly
 """
-STEP = "B8:%d\nE8:%d\nB9:%d\nB10:%d\nB11:%d\nE11:%d\nB12:%d\nE12:%d\nE10:%d\nB7:%d\nE7:%d\nE9:%d\n"
+STEP = "B8:%d\nB14:%d\nE14:%d\nE8:%d\nB9:%d\nB10:%d\nB11:%d\nE11:%d\nB12:%d\nE12:%d\nE10:%d\nB7:%d\nE7:%d\nE9:%d\n"
+STEP_BYTES = 180
 TAIL = "B8:%d\nE8:%d\nN13:finalize\nB13:%d\nE13:%d\nE0:%d\n"
+
+
+class Used(NamedTuple):
+    """What a command took: seconds of wall time and of processors, and mebibytes at most."""
+
+    seconds: float
+    processors: float
+    mebibytes: float
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -91,31 +104,39 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def measure(directory: Path, options: argparse.Namespace) -> int:
     """Write the files, run both, print what they took."""
-    folder = directory / "precice-profiling"
-    folder.mkdir()
-    (directory / "precice-config.xml").write_text(CONFIGURATION)
-    for rank in range(options.files):
-        write_profile(folder / f"Fluid-{rank}-{options.files}.txt", rank, options.files, options.size / options.files)
-    size = sum(path.stat().st_size for path in folder.iterdir())
-    print(f"{options.files} files, {size / 2**20:.1f} MiB, {os.cpu_count()} processors", flush=True)
+    folder = write_run(directory, options.size, options.files)
     program = "import sys; from precice_lb.ingest.profiling import import_profiling as run; "
     program += "run([sys.argv[1]], sys.argv[2], processes=int(sys.argv[3]))"
     ours = [sys.executable, "-c", program, str(folder), str(directory / "store"), str(options.processes)]
-    seconds = run("import_profiling", ours, directory)
+    seconds = run("import_profiling", ours, directory).seconds
     if options.peer is None:
         return 0
     database = directory / "peer.db"
-    peer_seconds = run(options.peer.name, [str(options.peer), str(folder), "--output", str(database)], directory)
-    print(f"{options.peer.name} took {peer_seconds / seconds:.1f} times as long")
+    peer = run(options.peer.name, [str(options.peer), str(folder), "--output", str(database)], directory)
+    print(f"{options.peer.name} took {peer.seconds / seconds:.1f} times as long")
     return compare(folder, database)
 
 
-def write_profile(path: Path, rank: int, size: int, mebibytes: float) -> None:
-    """Write one rank's file with steps of random length, in the layout of preCICE's own."""
-    random.seed(rank)
-    bytes_left = int(mebibytes * 2**20)
+def write_run(directory: Path, mebibytes: float, files: int) -> Path:
+    """Write the configuration and the profiling files of a run, half of them of either participant; their folder."""
+    folder = directory / "precice-profiling"
+    folder.mkdir()
+    (directory / "precice-config.xml").write_text(CONFIGURATION)
+    ranks = {"Fluid": files - files // 2, "Solid": files // 2}
+    for participant, size in ranks.items():
+        for rank in range(size):
+            path = folder / f"{participant}-{rank}-{size}.txt"
+            write_profile(path, participant, rank, size, max(1, int(mebibytes * 2**20 / files / STEP_BYTES)))
+    size = sum(path.stat().st_size for path in folder.iterdir())
+    print(f"{files} files, {size / 2**20:.1f} MiB, {os.cpu_count()} processors", flush=True)
+    return folder
+
+
+def write_profile(path: Path, participant: str, rank: int, size: int, calls: int) -> None:
+    """Write one rank's file with so many steps of random length, in the layout of preCICE's own."""
+    random.seed(f"{participant} {rank}")
     header = {
-        "name": "Fluid",
+        "name": participant,
         "rank": rank,
         "size": size,
         "unix_us": "1795172782572705",
@@ -126,22 +147,34 @@ def write_profile(path: Path, rank: int, size: int, mebibytes: float) -> None:
     }
     now = 58_537
     with path.open("w") as file:
-        bytes_left -= file.write(json.dumps(header, separators=(",", ":")) + "\n" + HEAD)
-        while bytes_left > 0:
+        file.write(json.dumps(header, separators=(",", ":")) + "\n" + HEAD % participant)
+        for first in range(0, calls, 1000):
             lines = []
-            for _ in range(1000):
+            for _ in range(min(1000, calls - first)):
                 solve, wait = random.randrange(500, 9000), random.randrange(10, 3000)
                 end = now + solve
                 done = end + 120 + wait
-                begun = (now, end, end + 1, end + 5, end + 7, end + 110, end + 112, done, done + 1)
+                begun = (
+                    now,
+                    now + 100,
+                    end - 200,
+                    end,
+                    end + 1,
+                    end + 5,
+                    end + 7,
+                    end + 110,
+                    end + 112,
+                    done,
+                    done + 1,
+                )
                 lines.append(STEP % (*begun, done + 3, done + 50, done + 60))
                 now = done + 60
-            bytes_left -= file.write("".join(lines))
+            file.write("".join(lines))
         file.write(TAIL % (now, now + 900, now + 901, now + 1200, now + 1201))
 
 
-def run(name: str, command: Sequence[str], directory: Path) -> float:
-    """Run a command; print and return its wall seconds, print the processor seconds and memory of its processes."""
+def run(name: str, command: Sequence[str], directory: Path) -> Used:
+    """Run a command; print and return its wall seconds, and processor seconds and peak memory of its processes."""
     begin, before = time.perf_counter(), resource.getrusage(resource.RUSAGE_CHILDREN)
     with (directory / "output.txt").open("w") as output:
         process = subprocess.Popen(command, cwd=directory, stdout=output, stderr=subprocess.STDOUT)
@@ -156,7 +189,7 @@ def run(name: str, command: Sequence[str], directory: Path) -> float:
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     processor = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     print(f"{name:<24} {seconds:8.2f} s {processor:8.2f} s of processors {peak[0] / 2**20:6.0f} MiB", flush=True)
-    return seconds
+    return Used(seconds, processor, peak[0] / 2**20)
 
 
 def _watch(process: subprocess.Popen[bytes], peak: list[int]) -> None:
@@ -188,11 +221,12 @@ def compare(folder: Path, database: Path) -> int:
 
     from precice_lb.ingest.profiling import read_profile
 
-    query = "SELECT event, count(*), sum(dur) FROM full_events WHERE rank = ? GROUP BY event"
+    query = "SELECT event, count(*), sum(dur) FROM full_events WHERE participant = ? AND rank = ? GROUP BY event"
     with sqlite3.connect(database) as connection:
         for path in sorted(folder.iterdir()):
             profile = read_profile(path)
-            theirs = {name: (count, total) for name, count, total in connection.execute(query, (profile.header.rank,))}
+            whose = (profile.header.participant, profile.header.rank)
+            theirs = {name: (count, total) for name, count, total in connection.execute(query, whose)}
             if theirs != profile.totals:
                 print(f"{path.name}: totals differ: {theirs} and {profile.totals}")
                 return 1

@@ -55,17 +55,25 @@ def test_a_database_gives_what_its_files_give(tmp_path: Path, run: str) -> None:
             np.testing.assert_array_equal(np.diff(rows["begin_ns"]), np.diff(others["begin_ns"]))
 
 
-def test_totals_are_those_of_the_files(tmp_path: Path) -> None:
+@pytest.mark.parametrize("rows", [1, 7, 1 << 16])
+def test_totals_are_those_of_the_files_whatever_is_read_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows: int
+) -> None:
+    from precice_lb.ingest.profiling import database as module
     from precice_lb.ingest.profiling.times import CALL_DTYPE, CallReader
 
+    monkeypatch.setattr(module, "_ROWS", rows)
     for header in read_database(database(tmp_path / "merged", "all-parallel")):
         reader = CallReader(header)
-        rows = list(reader)
+        calls = np.concatenate([np.empty(0, dtype=CALL_DTYPE), *reader])
         assert list(reader) == []
-        profile = reader.profile(np.concatenate(rows) if rows else np.empty(0, dtype=CALL_DTYPE))
+        profile = reader.profile(calls)
         other = read_profile(DATA / "all-parallel" / f"{header.participant}-{header.rank}-{header.size}.txt")
         assert profile.totals == other.totals
         assert profile.mesh_sizes == other.mesh_sizes
+        assert profile.finalized
+        for column in ("advance_us", "solve_us", "wait_us", "mapping_us", "exchanges"):
+            np.testing.assert_array_equal(profile.calls[column], other.calls[column])
 
 
 def test_what_a_kill_left_open_is_left_out(tmp_path: Path) -> None:

@@ -305,12 +305,7 @@ def test_another_log_is_refused(tmp_path: Path, text: str) -> None:
 
 
 def test_large_files_are_imported_by_several_processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    module = benchmark()
-    folder = tmp_path / "precice-profiling"
-    folder.mkdir()
-    (tmp_path / "precice-config.xml").write_text(module.CONFIGURATION)
-    for rank in range(2):
-        module.write_profile(folder / f"Fluid-{rank}-2.txt", rank, 2, 1.5)
+    folder = benchmark().write_run(tmp_path, mebibytes=4.0, files=4)
     monkeypatch.setattr(importer, "_SMALL", 0)
     result = import_profiling([folder], tmp_path / "store", processes=2)
     for path, header in zip(result.stores, find_profiles([folder])[0], strict=True):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence, Set
 from pathlib import Path
 from urllib.parse import quote
 
@@ -24,12 +24,15 @@ _TABLES = {
     "names": {"eid", "name"},
     "events": {"pid", "rank", "eid", "ts", "dur", "data"},
 }
+# By the tool's indices: neither goes through the rows of all events.
 _RANKS = (
-    "SELECT p.pid, p.name, p.size, e.rank, MIN(e.ts) FROM events e INNER JOIN participants p ON e.pid = p.pid "
-    "GROUP BY p.pid, e.rank ORDER BY p.name, e.rank"
+    "SELECT p.pid, p.name, p.size, e.rank FROM (SELECT DISTINCT pid, rank FROM events) e INNER JOIN participants p "
+    "ON e.pid = p.pid ORDER BY p.name, e.rank"
 )
-# What had not ended when the run was killed, the tool gives a duration of decades.
-_EVENTS = "SELECT eid, ts, dur, data FROM events WHERE pid = ? AND rank = ? AND dur < ts"
+_BY_TIME = "SELECT pid, rank, ts FROM events ORDER BY ts"
+# Rows are in the order in which events ended. What had not when the run was killed, has a duration of decades.
+_EVENTS = "SELECT eid, ts, dur, data FROM events WHERE pid = ? AND rank = ? AND dur < ts ORDER BY rowid"
+_ROWS = 1 << 16
 
 
 def is_database(path: Path) -> bool:
@@ -52,7 +55,10 @@ def read_database(path: Path) -> list[Header]:
                     f"({', '.join(sorted(columns))}), found {', '.join(sorted(found)) or 'none'}"
                 )
         headers = []
-        for pid, name, size, rank, first in connection.execute(_RANKS):
+        ranks = connection.execute(_RANKS).fetchall()
+        begun = _begun(connection, {(pid, rank) for pid, _, _, rank in ranks})
+        for pid, name, size, rank in ranks:
+            first = begun[pid, rank]
             if not (isinstance(name, str) and name and all(isinstance(n, int) for n in (size, rank, first))):
                 raise DataError(
                     f"{path}: expected names and whole numbers in its tables, found {name!r}, rank {rank!r}"
@@ -65,13 +71,24 @@ def read_database(path: Path) -> list[Header]:
     return headers
 
 
+def _begun(connection: sqlite3.Connection, ranks: Set[tuple[int, int]]) -> dict[tuple[int, int], int]:
+    """When the first event of each rank began."""
+    begun: dict[tuple[int, int], int] = {}
+    for pid, rank, time in connection.execute(_BY_TIME):
+        begun.setdefault((pid, rank), time)
+        if begun.keys() >= ranks:
+            break
+    return begun
+
+
 class DatabaseEvents(EventSource):
-    """Events of one rank in a database: one block of all, in microseconds from the rank's first event, then none."""
+    """Events of one rank in a database, in microseconds from the rank's first event; iterated again, it gives none."""
 
     def __init__(self, header: Header) -> None:
         super().__init__()
         self._header = header
         self._is_read = False
+        self._numbers: dict[int, int] = {}
 
     def __iter__(self) -> Iterator[Events]:
         if self._is_read:
@@ -80,30 +97,27 @@ class DatabaseEvents(EventSource):
         header = self._header
         with _opened(header.path) as connection:
             names = dict(connection.execute("SELECT eid, name FROM names"))
-            rows = list(connection.execute(_EVENTS, (header.offset, header.rank)))
-            for *_, data in rows:
-                if data:
-                    sizes = {str(k): int(v) for k, v in json.loads(data).items() if str(k).startswith("meshSize")}
+            cursor = connection.execute(_EVENTS, (header.offset, header.rank))
+            while rows := cursor.fetchmany(_ROWS):
+                events, begins, durations, data = zip(*rows, strict=True)
+                for text in filter(None, data):
+                    sizes = {str(k): int(v) for k, v in json.loads(text).items() if str(k).startswith("meshSize")}
                     self.mesh_sizes.update({name.removeprefix("meshSize"): size for name, size in sizes.items()})
-            yield self._events(names, np.array([row[:3] for row in rows], dtype=np.int64).reshape(-1, 3))
+                for event in sorted(set(events) - self._numbers.keys()):
+                    self._numbers[event] = len(self.paths)
+                    self.paths.append(tuple(str(names.get(event, f"unnamed-{event}")).split("/")))
+                yield self._events(events, begins, durations)
 
-    def _events(self, names: dict[int, str], rows: np.ndarray[tuple[int, int], np.dtype[np.int64]]) -> Events:
-        numbers = {}
-        for event in np.unique(rows[:, 0]).tolist():
-            numbers[event] = len(self.paths)
-            self.paths.append(tuple(str(names.get(event, f"unnamed-{event}")).split("/")))
-        depths = np.array([len(path) for path in self.paths])
-        paths = np.array([numbers[event] for event in rows[:, 0].tolist()], dtype=np.int64)
-        begins, durations = rows[:, 1] - self._header.unix_us, rows[:, 2]
-        ends = begins + durations
-        self.last_us = int(ends.max(initial=0))
-        outside = np.array([path == ("_GLOBAL",) for path in self.paths])[paths]
+    def _events(self, events: Sequence[int], begun: Sequence[int], took: Sequence[int]) -> Events:
+        paths = np.array([self._numbers[event] for event in events], dtype=np.int64)
+        begins, durations = np.array(begun, dtype=np.int64) - self._header.unix_us, np.array(took, dtype=np.int64)
+        self.last_us = max(self.last_us, int((begins + durations).max()))
+        outside = paths == next((at for at, path in enumerate(self.paths) if path == ("_GLOBAL",)), -1)
         for at in np.flatnonzero(outside)[:1].tolist():
-            self.global_begin_us, self.global_end_us = int(begins[at]), int(ends[at])
-        # Of what ended in the same microsecond, inner events ended first.
-        order = np.lexsort((begins, -depths[paths], ends))
-        order = order[~outside[order]]
-        return Events(paths[order], begins[order], durations[order], np.arange(len(order)))
+            self.global_begin_us, self.global_end_us = int(begins[at]), int(begins[at] + durations[at])
+        if outside.any():
+            paths, begins, durations = paths[~outside], begins[~outside], durations[~outside]
+        return Events(paths, begins, durations, np.arange(len(paths)))
 
 
 @contextlib.contextmanager

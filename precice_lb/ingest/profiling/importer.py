@@ -157,7 +157,7 @@ def _already_imported(path: Path, header: Header) -> bool:
 
 def _all(tasks: Sequence[_Task], processes: int) -> Iterator[_Done]:
     """Import each file; in processes of their own where that pays."""
-    size = sum(task.header.path.stat().st_size for task in tasks)
+    size = sum(path.stat().st_size for path in {task.header.path for task in tasks})
     if min(processes, len(tasks)) == 1 or size < _SMALL:
         yield from map(_import_file, tasks)
         return
