@@ -46,6 +46,7 @@ def coupled_run(
             rank_mapping=nothing,
             rank_wait=nothing,
             rank_overhead=nothing,
+            rank_hidden=nothing,
             metadata={},
             receiving=one,
             iteration_windows=np.array([], dtype=np.int64),

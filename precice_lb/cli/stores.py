@@ -31,6 +31,7 @@ def summary(
     *directories: Stores,
     warmup: Warmup = None,
     per_rank: bool = False,
+    config: Path | None = None,
     format: Literal["table", "json", "csv"] = "table",
 ) -> None:
     """Show what runs spent their time on, and what waiting cost.
@@ -50,6 +51,8 @@ def summary(
     ----------
     per_rank
         List every rank.
+    config
+        The precice-config.xml of profiling files; by default the one beside or above them.
     format
         A table to read, or JSON or CSV for scripts.
     """
@@ -58,19 +61,27 @@ def summary(
     from precice_lb.ingest.profiling.find import profiles_below
     from precice_lb.ingest.profiling.importer import profiled_runs
     from precice_lb.report.summary import summarise
-    from precice_lb.report.summary_text import rank_csv, summary_blocks, summary_csv, summary_dict
+    from precice_lb.report.summary_text import summary_blocks
+    from precice_lb.report.summary_values import rank_csv, summary_csv, summary_dict
     from precice_lb.store.reader import has_stores
     from precice_lb.store.schema import is_store_name
 
     recorded: list[Path] = []
     raw: list[Path] = []
     for source in directories or (Path(),):
-        is_file = source.is_file()
-        is_recorded = is_store_name(source.name) if is_file else has_stores(source) or not profiles_below(source)
-        (recorded if is_recorded else raw).append(source)
+        if is_store_name(source.name) if source.is_file() else has_stores(source):
+            recorded.append(source)
+        elif source.is_file() or profiles_below(source):
+            raw.append(source)
+        else:
+            raise _no_run(source)
+    if config is not None and not raw:
+        raise DataError(
+            f"--config: expected profiling files to read with {config}, found recorded stores; leave it out"
+        )
     found = load_runs(recorded, warmup=warmup, complete=enrich) if recorded else []
     if raw:
-        profiled, notes = profiled_runs(raw, warmup=warmup)
+        profiled, notes = profiled_runs(raw, configuration=config, warmup=warmup)
         found += profiled
         for note in notes:
             print(note, file=sys.stderr)
@@ -83,6 +94,17 @@ def summary(
             lambda: summary_blocks(runs, per_rank=per_rank),
             lambda: [summary_dict(each, per_rank=per_rank) for each in runs],
         )
+
+
+def _no_run(source: Path) -> DataError:
+    """Say what a summary needs, where there is nothing of the kind."""
+    where = source.absolute() if source == Path() else source
+    found = "none there or below" if source.is_dir() else "nothing there"
+    return DataError(
+        f"{where}: expected the directory of a run with preCICE's profiling files (precice-profiling/*.txt; none with "
+        '<profiling mode="off"/>) or recorded stores (*.h5, *.spool), one of these files, or profiling.db; '
+        f"found {found}; give another"
+    )
 
 
 @app.command

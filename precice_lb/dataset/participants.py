@@ -34,7 +34,7 @@ class ParticipantTimes:
     wall: Seconds
     # The wait inside ``initialize``, likewise.
     first_wait: float
-    # Mean seconds per window after warm-up by rank: solve, mapping, wait, overhead.
+    # Mean seconds per window after warm-up by rank: solve, mapping, wait, overhead, and what of the wait was hidden.
     rank: dict[str, Seconds]
     # Least overhead of an iteration after warm-up on a rank that receives data; NaN where it was not measured.
     least_overhead: float
@@ -89,6 +89,7 @@ class ParticipantTimes:
             share = np.minimum(overhead / moved, 1.0)
             self.rank["overhead"][self.receiving] -= share * moved
             self.rank["wait"][self.receiving] += share * counted
+            self.rank["hidden"][self.receiving] = share * counted
 
     def run(self, floor: float) -> ParticipantRun:
         """Add the transfer floor."""
@@ -113,6 +114,7 @@ class ParticipantTimes:
             rank_mapping=self.rank["mapping"],
             rank_wait=self.rank["wait"],
             rank_overhead=self.rank["overhead"],
+            rank_hidden=self.rank["hidden"],
             metadata=self.metadata,
             receiving=self.receiving,
             iteration_windows=np.array([int(where.sum()) for where in each], dtype=np.int64),
@@ -133,6 +135,7 @@ def participant_times(group: Sequence[RankStore], warmup: int, *, second: bool =
     metadata = group[0].metadata
     size = int(metadata["size"])
     rank = {name: np.full(size, np.nan) for name in ("solve", "mapping", "wait", "overhead")}
+    rank["hidden"] = np.zeros(size)
     receiving = np.zeros(size, dtype=bool)
     everyone, receivers = _Reduction.empty(layout), _Reduction.empty(layout)
     longest, wall = -np.inf, np.full(len(layout.iteration_starts), np.nan)

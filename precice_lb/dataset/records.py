@@ -48,6 +48,8 @@ class ParticipantRun:
         Coupling iterations of each window.
     rank_solve, rank_mapping, rank_wait, rank_overhead : ndarray, shape (ranks,)
         Mean seconds per window after warm-up; NaN for what was not measured and for ranks without a store.
+    rank_hidden : ndarray, shape (ranks,)
+        What of `rank_wait` preCICE's events show as sending: see `hidden_wait`.
     metadata : dict
         Metadata of the lowest recorded rank.
     receiving : ndarray of bool, shape (ranks,)
@@ -79,6 +81,7 @@ class ParticipantRun:
     rank_mapping: NDArray[np.float64]
     rank_wait: NDArray[np.float64]
     rank_overhead: NDArray[np.float64]
+    rank_hidden: NDArray[np.float64]
     metadata: dict[str, Any]
     receiving: NDArray[np.bool_]
     iteration_windows: NDArray[np.int64]

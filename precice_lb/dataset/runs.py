@@ -272,8 +272,8 @@ def missing(run: CoupledRun) -> tuple[str, str]:
     where = f" in {run.directory}" if run.directory is not None else ""
     whose = f"{'that' if len(names) == 1 else 'those'} of {' and '.join(names)}"
     return (
-        f"no stores of {' and '.join(names)} were found beside those of {' and '.join(run.participants)}{where}",
-        f"each participant's stores lie in the directory that it ran in: give {whose} too, or one above all",
+        f"no records of {' and '.join(names)} were found beside those of {' and '.join(run.participants)}{where}",
+        f"each participant's lie in the directory that it ran in: give {whose} too, or one above all",
     )
 
 

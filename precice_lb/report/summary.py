@@ -76,6 +76,10 @@ class ParticipantSummary:
     usual_window_seconds: float
     compute_seconds: float
     wait_seconds: float
+    # What of the wait preCICE's events show as sending, mean over the ranks and by rank, shape (ranks,): on a core that
+    # it shares, who sends is put aside while the partner works.
+    hidden_seconds: float
+    rank_hidden: NDArray[np.float64]
     # Coupling iterations per window.
     iterations_mean: float
     iterations_least: int
@@ -204,6 +208,8 @@ def _participant_summary(part: ParticipantRun, steady: NDArray[np.bool_]) -> Par
         usual_window_seconds=_usual(part.window_seconds[steady], iterations),
         compute_seconds=_mean(own),
         wait_seconds=wait,
+        hidden_seconds=_mean(part.rank_hidden[told]) if told.any() else 0.0,
+        rank_hidden=part.rank_hidden,
         iterations_mean=_mean(iterations),
         iterations_least=int(iterations.min(initial=np.inf)) if len(iterations) else 0,
         iterations_most=int(iterations.max(initial=0)),

@@ -1,21 +1,16 @@
-"""Summaries of runs: tables and sentences for people, JSON-ready values and CSV for programs."""
+"""Summaries of runs for people: tables and sentences."""
 
 from __future__ import annotations
 
-import csv
-import dataclasses
-import io
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
 
-from precice_lb.plain import plain
 from precice_lb.plural import plural
 from precice_lb.report.blocks import Block, DefinitionList, Paragraph, Table
-from precice_lb.report.summary import QUANTITIES, ParticipantSummary, Quantity, RunSummary
+from precice_lb.report.summary import ParticipantSummary, Quantity, RunSummary
 from precice_lb.report.text import SecondsUnit, listed, percent, seconds_unit, short_names, visible
 
-__all__ = ["LABELS", "rank_csv", "run_blocks", "summary_blocks", "summary_csv", "summary_dict"]
+__all__ = ["LABELS", "run_blocks", "summary_blocks"]
 
 LABELS = {
     "solve": "solve",
@@ -45,27 +40,40 @@ def run_blocks(run: RunSummary, names: Mapping[str, str], *, per_rank: bool = Fa
     """Say the same of one run."""
     ranks = [rank_table(run, each, names) for each in run.participants] if per_rank else []
     sections = [section_table(run, each, names) for each in run.participants if each.sections]
-    return [*statement(run, names), run_table(run, names), *sections, *ranks, DefinitionList(tuple(notes(run, names)))]
+    remarks: list[Block] = [DefinitionList(run.remarks)] if run.remarks else []
+    told = [*statement(run, names), *remarks, run_table(run, names), *sections, *ranks]
+    return [*told, DefinitionList(tuple(notes(run, names)))]
 
 
 def statement(run: RunSummary, names: Mapping[str, str]) -> Iterator[Paragraph]:
-    """Say who waits and how much, and how unequal the participants are: nothing of one, or where waits are unknown."""
-    known = [each for each in run.participants if math.isfinite(each.wait_seconds + each.compute_seconds)]
-    if len(known) < max(len(run.participants), 2):
+    """Say who waits and how much, and how unequal the participants are: nothing where waits are unknown."""
+    if not all(math.isfinite(each.wait_seconds + each.compute_seconds) for each in run.participants):
         return
-    waiting = sorted(known, key=lambda each: each.wait_seconds / each.window_seconds, reverse=True)
-    shares = [f"{percent(each.wait_seconds / each.window_seconds)} of {names[each.participant]}" for each in waiting]
-    slowest = max(known, key=lambda each: each.compute_seconds)
+    unit = seconds_unit((each.window_seconds for each in run.participants), digits=3)
+    who, *others = sorted(run.participants, key=lambda each: each.wait_seconds / each.window_seconds, reverse=True)
+    rest = "".join(f", {names[each.participant]} {_waited(each, unit)})" for each in others)
+    yield Paragraph(
+        f"Run {run.name}: {names[who.participant]} waits for other participants {_waited(who, unit, ' of the time')} "
+        f"per time window){rest}.",
+        "lead",
+    )
+    slowest = max(run.participants, key=lambda each: each.compute_seconds)
     faster = [
-        f"{names[each.participant]} {percent(run.faster_than_slowest(each))}" for each in known if each is not slowest
+        f"{names[each.participant]} is {percent(run.faster_than_slowest(each))} faster"
+        for each in run.participants
+        if each is not slowest
     ]
-    yield Paragraph(
-        f"Run {run.name}: of a time window, waiting for other participants takes {listed(shares)} (means).", "lead"
-    )
-    yield Paragraph(
-        f"Load imbalance between participants, (max - min) / max of their compute times: {percent(run.imbalance)}. "
-        f"Slowest is {names[slowest.participant]}; faster than that, 1 - compute time / max: {listed(faster)}."
-    )
+    if faster:
+        yield Paragraph(
+            f"Load imbalance between participants: {percent(run.imbalance)} ((max - min) / max of their compute times)."
+            f" Slowest is {names[slowest.participant]}; {listed(faster)} (1 - compute time / that of the slowest)."
+        )
+
+
+def _waited(each: ParticipantSummary, unit: SecondsUnit, of: str = "") -> str:
+    """Give the share that waits have and their seconds, up to the closing bracket."""
+    share = percent(each.wait_seconds / each.window_seconds)
+    return f"{share}{of} ({unit.number(each.wait_seconds)} of {unit.text(each.window_seconds)}"
 
 
 def run_table(run: RunSummary, names: Mapping[str, str]) -> Table:
@@ -76,11 +84,18 @@ def run_table(run: RunSummary, names: Mapping[str, str]) -> Table:
         who = f"{names[each.participant]}, {plural(each.ranks, 'rank')}"
         rows.append((who, "window", unit.number(each.window_seconds), "", "", ""))
         rows += [("", LABELS[name], *_cells(unit, quantity, each.ranks)) for name, quantity in each.quantities.items()]
-    windows = max(each.windows for each in run.participants)
-    over = f"over {plural(windows, 'window')} after a warm-up of {run.warmup_windows}"
+    over = f"over {_windows(run, names)} after a warm-up of {run.warmup_windows}"
     title = f"Run {run.name}: mean time per time window, {over}"
     header = ("participant", "time", f"mean ({unit.symbol})", "share", "slowest rank", "fastest rank")
     return Table(title, header, tuple(rows), (0, 1))
+
+
+def _windows(run: RunSummary, names: Mapping[str, str]) -> str:
+    """Say over how many windows means are: of each participant where one did not come to the end."""
+    counts = {names[each.participant]: plural(each.windows, "window") for each in run.participants}
+    if len(set(counts.values())) == 1:
+        return next(iter(counts.values()))
+    return listed(f"{count} of {name}" for name, count in counts.items())
 
 
 def section_table(run: RunSummary, each: ParticipantSummary, names: Mapping[str, str]) -> Table:
@@ -131,7 +146,6 @@ def notes(run: RunSummary, names: Mapping[str, str]) -> Iterator[tuple[str, str]
     else:
         own = ", ".join(f"{names[each.participant]} {unit.text(each.compute_seconds)}" for each in run.participants)
         between = f"{percent(run.imbalance)} (mean compute time: {own})"
-    yield from run.remarks
     yield "load imbalance between participants", between
     for each in run.participants:
         yield f"load imbalance inside {names[each.participant]}", _inside(each)
@@ -143,6 +157,12 @@ def notes(run: RunSummary, names: Mapping[str, str]) -> Iterator[tuple[str, str]
         who = names[each.participant]
         if each.iterations_most > 1:
             yield f"coupling iterations of {who}", _iterations(each)
+        if each.hidden_seconds > 0:
+            shown = f"{unit.text(each.hidden_seconds)} of it per window"
+            yield (
+                f"wait of {who}",
+                f"{shown} in waitAndSendData: on a shared core, who sends is put aside while others work",
+            )
         if each.timing_source:
             yield f"mapping and wait of {who}", f"from {each.timing_source}"
         missing = each.not_measured
@@ -229,102 +249,3 @@ def _inside(each: ParticipantSummary) -> str:
     if math.isnan(each.imbalance):
         return f"{_NOT_MEASURED}: {note}" if each.silent_ranks else _NOT_MEASURED
     return percent(each.imbalance) + (f" (left out: {note})" if each.silent_ranks else "")
-
-
-def summary_dict(run: RunSummary, *, per_rank: bool = False) -> dict[str, Any]:
-    """Give a summary as JSON-ready values."""
-    values = {
-        "run": run.name,
-        "warmup_windows": run.warmup_windows,
-        "ranks": run.ranks,
-        "remarks": dict(run.remarks),
-        "imbalance": run.imbalance,
-        "core_hours_lost_per_hour": {
-            "waiting_for_partners": run.lost_to_partners,
-            "waiting_for_own_ranks": run.lost_inside,
-        },
-        "participants": {each.participant: _participant_dict(run, each, per_rank) for each in run.participants},
-    }
-    found: dict[str, Any] = plain(values)
-    return found
-
-
-def _participant_dict(run: RunSummary, each: ParticipantSummary, per_rank: bool) -> dict[str, Any]:
-    values: dict[str, Any] = {
-        "ranks": each.ranks,
-        "windows": each.windows,
-        "windows_with_measured_wait": each.measured_windows,
-        "backend": each.backend,
-        "timing_source": each.timing_source or None,
-        "timing_problems": [{"problem": text, "ranks": ranks} for text, ranks in each.timing_problems.items()],
-        "window_seconds": each.window_seconds,
-        "window_seconds_without_outliers": each.usual_window_seconds,
-        "compute_seconds": each.compute_seconds,
-        "faster_than_slowest": run.faster_than_slowest(each),
-        "wait_seconds": each.wait_seconds,
-        "imbalance": each.imbalance,
-        "core_hours_lost_per_hour": {
-            "waiting_for_partners": each.lost_to_partners,
-            "waiting_for_own_ranks": each.lost_inside,
-        },
-        "iterations": {
-            "mean": each.iterations_mean,
-            "least": each.iterations_least,
-            "most": each.iterations_most,
-            "each": each.iterations,
-        },
-        "ranks_waiting_in_the_solver": each.silent_ranks,
-        "not_measured": each.not_measured,
-        **each.quantities,
-        "sections": each.sections,
-    }
-    if per_rank:
-        values["per_rank"] = [dict(zip(_RANK_COLUMNS, row, strict=True)) for row in _rank_rows(each)]
-        values["sections_per_rank"] = each.section_seconds
-    return values
-
-
-def summary_csv(runs: Sequence[RunSummary]) -> str:
-    """Write summaries as CSV: one row per run, participant and quantity, empty where not measured."""
-    values = [each.name for each in dataclasses.fields(Quantity)]
-    rows: list[list[Any]] = [["run", "participant", "ranks", "windows", "iterations", "quantity", *values]]
-    for run in runs:
-        for each in run.participants:
-            head = [run.name, each.participant, each.ranks, each.windows, each.iterations_mean]
-            told = each.quantities | {f"section {name}": quantity for name, quantity in each.sections.items()}
-            rows += [[*head, name, *dataclasses.astuple(quantity)] for name, quantity in told.items()]
-            for name, seconds in (("compute", each.compute_seconds), ("window", each.window_seconds)):
-                share = seconds / each.window_seconds
-                rows.append([*head, name, seconds, None, None, None, None, share])
-    return _text(rows)
-
-
-def rank_csv(runs: Sequence[RunSummary]) -> str:
-    """Write summaries as CSV with one row per run, participant and rank, empty where not measured."""
-    rows: list[list[Any]] = [["run", "participant", "ranks", "windows", *_RANK_COLUMNS]]
-    for run in runs:
-        for each in run.participants:
-            rows += [[run.name, each.participant, each.ranks, each.windows, *row] for row in _rank_rows(each)]
-    return _text(rows)
-
-
-_RANK_COLUMNS = (
-    "rank",
-    "waits_in_the_solver",
-    *(f"{name}_seconds" for name in QUANTITIES),
-    *(f"{name}_share" for name in QUANTITIES),
-)
-
-
-def _rank_rows(each: ParticipantSummary) -> list[list[Any]]:
-    silent = frozenset(each.silent_ranks)
-    seconds = [each.rank_seconds[name] for name in QUANTITIES]
-    columns = [values.tolist() for values in (*seconds, *(values / each.window_seconds for values in seconds))]
-    return [[rank, rank in silent, *values] for rank, *values in zip(range(each.ranks), *columns, strict=True)]
-
-
-def _text(rows: Sequence[Sequence[Any]]) -> str:
-    buffer = io.StringIO()
-    # What is not known becomes null, and that an empty cell.
-    csv.writer(buffer, lineterminator="\n").writerows(plain(rows))
-    return buffer.getvalue()

@@ -421,4 +421,4 @@ def test_runs_that_were_killed_or_lack_a_participant_are_named(tmp_path: Path) -
     result = checked(tmp_path)
     assert kinds(result) == ["not finished", "missing"]
     assert "(killed, failed or still running): 29 windows recorded" in result.findings[0].text
-    assert result.findings[1].text.startswith("no stores of Outer were found beside those of Inner in ")
+    assert result.findings[1].text.startswith("no records of Outer were found beside those of Inner in ")

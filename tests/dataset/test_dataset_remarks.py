@@ -90,12 +90,12 @@ def test_a_missing_participant_is_named_with_what_to_do(tmp_path: Path, capsys: 
     (run,) = load_runs([tmp_path / "inner"])
     where = tmp_path / "inner" / "precice-lb-store"
     text, remedy = missing(run)
-    assert text == f"no stores of Outer were found beside those of Inner in {where}"
-    assert remedy.startswith("each participant's stores lie in the directory that it ran in: give that of Outer too")
+    assert text == f"no records of Outer were found beside those of Inner in {where}"
+    assert remedy.startswith("each participant's lie in the directory that it ran in: give that of Outer too")
     assert main(["recommend", str(tmp_path / "inner"), "--ranks", "4"]) == 2
     error = capsys.readouterr().err
     assert "found none of Outer" in error
     assert text in error
     assert "give that of Outer too, or one above all" in error
     assert main(["summary", str(tmp_path / "inner")]) == 0
-    assert "missing: no stores of Outer" in capsys.readouterr().out
+    assert "missing: no records of Outer" in capsys.readouterr().out

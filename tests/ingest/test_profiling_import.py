@@ -94,7 +94,7 @@ def test_of_a_stopped_run_the_note_names_the_window_that_all_ranks_have(tmp_path
     stores = imported(tmp_path / "store")
     first, second = (int(stores[f"A-{rank}"].advances["window_complete"].sum()) for rank in range(2))
     assert first > second > 0
-    assert [note for note in notes if note.endswith(f"imported up to time window {second}")]
+    assert [note for note in notes if note.endswith(f"read up to time window {second}")]
 
 
 @pytest.mark.parametrize(("participant", "waits"), [("A", ("wait_us",)), ("B", ("wait_us", "steering_us"))])

@@ -63,7 +63,7 @@ def test_the_directory_is_the_current_one_by_default(
     monkeypatch.chdir(case(tmp_path / "run", "all-implicit"))
     assert main(["summary"]) == 0
     shown = " ".join(capsys.readouterr().out.split())
-    assert shown.startswith("Run A:1 B:1: of a time window, waiting for other participants takes")
+    assert shown.startswith("Run A:1 B:1: A waits for other participants")
     assert "assembly" in shown
     assert str(tmp_path) not in shown
 
@@ -75,15 +75,53 @@ def test_recorded_and_profiled_runs_are_shown_together(tmp_path: Path, capsys: p
 
 
 @pytest.mark.parametrize(
-    ("name", "words"), [("empty", "expected a directory with store files"), ("log.txt", "expected")]
+    ("name", "words"),
+    [
+        ("empty", "expected the directory of a run with preCICE's profiling files"),
+        ("nowhere", "found nothing there"),
+        ("log.txt", "expected"),
+    ],
 )
 def test_what_is_neither_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, words: str) -> None:
     if name == "empty":
         (tmp_path / name).mkdir()
-    else:
+    elif name == "log.txt":
         (tmp_path / name).write_text("nothing\n")
     assert main(["summary", str(tmp_path / name)]) == 2
     refusal = capsys.readouterr().err
     assert refusal.count("\n") == 1
     assert str(tmp_path / name) in refusal
     assert words in refusal
+
+
+def test_a_database_far_from_its_run_is_summed_up_with_a_configuration(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    merged = database(tmp_path / "merged", "fundamental")
+    configuration = merged.with_name("precice-config.xml").rename(tmp_path / "elsewhere.xml")
+    assert main(["summary", str(merged)]) == 2
+    assert "give one (--config)" in capsys.readouterr().err
+    (run,) = summed_up(capsys, merged, "--config", configuration)
+    assert sorted(run["participants"]) == ["A", "B"]  # type: ignore[call-overload]
+    import_profiling([case(tmp_path / "run", "fundamental")], tmp_path / "store")
+    assert main(["summary", str(tmp_path / "store"), "--config", str(configuration)]) == 2
+    assert "--config: expected profiling files" in capsys.readouterr().err
+
+
+def test_runs_are_named_by_the_directories_of_their_solvers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    case(tmp_path / "coarse", "fundamental")
+    case(tmp_path / "fine", "all-implicit")
+    assert sorted(str(run["run"]) for run in summed_up(capsys, tmp_path)) == ["A:1 B:1 (coarse)", "A:1 B:1 (fine)"]
+
+
+def test_a_run_that_was_killed_says_over_which_windows_its_means_are(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = case(tmp_path / "run", "all-implicit")
+    cut = source / "precice-profiling" / "A-0-1.txt"
+    content = cut.read_bytes()
+    cut.write_bytes(content[: len(content) * 7 // 10])
+    assert main(["summary", str(source), "--warmup", "0"]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    begin = shown.index("not finished: A did not come to the end")
+    assert shown[begin:].index("over 2 windows of A and 6 windows of B after a warm-up of 0") > 0

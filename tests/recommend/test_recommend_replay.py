@@ -127,6 +127,7 @@ def run(own: dict[str, list[float]], windows: dict[str, list[int]] | None = None
             np.zeros(2),
             np.zeros(2),
             np.array([0.1, 0.2]),
+            np.zeros(2),
             {},
             np.array([True, False]),
             np.array([], dtype=np.int64),

@@ -16,7 +16,8 @@ from store_helpers import PARALLEL, metadata, row, rows, write_store
 from precice_lb.dataset import load_runs
 from precice_lb.report.documents import json_text
 from precice_lb.report.summary import QUANTITIES, summarise
-from precice_lb.report.summary_text import rank_csv, summary_blocks, summary_csv, summary_dict
+from precice_lb.report.summary_text import summary_blocks
+from precice_lb.report.summary_values import rank_csv, summary_csv, summary_dict
 from precice_lb.report.terminal import console, rendered
 from precice_lb.store.schema import SECTION_DTYPE
 from precice_lb.store.writer import StoreWriter
@@ -68,15 +69,16 @@ def test_the_first_lines_say_who_waits_and_how_unequal_participants_are(tmp_path
     told = in_one_line(rendered(summary_blocks([run])))
     # Inner computes for 0.4 s and Outer for 0.16 s, with the transfer of 0.05 s.
     assert told.startswith(
-        "Run Inner:3 Outer:1: of a time window, waiting for other participants takes 72.5 % of Outer and 12.5 % of "
-        "Inner (means). Load imbalance between participants, (max - min) / max of their compute times: 60.0 %. "
-        "Slowest is Inner; faster than that, 1 - compute time / max: Outer 60.0 %."
+        "Run Inner:3 Outer:1: Outer waits for other participants 72.5 % of the time (0.290 of 0.400 s per time "
+        "window), Inner 12.5 % (0.050 of 0.400 s). Load imbalance between participants: 60.0 % ((max - min) / max of "
+        "their compute times). Slowest is Inner; Outer is 60.0 % faster (1 - compute time / that of the slowest)."
     )
     values = summary_dict(run)["participants"]
     assert [values[name]["faster_than_slowest"] for name in ("Inner", "Outer")] == pytest.approx([0.0, 0.6])
     # Of one participant alone there is nothing to compare.
-    alone = summarise(load_runs([tmp_path / "Outer-1"]))
-    assert not in_one_line(rendered(summary_blocks(alone))).startswith("Run Outer:1: of a time window")
+    alone = in_one_line(rendered(summary_blocks(summarise(load_runs([tmp_path / "Outer-1"])))))
+    assert alone.startswith("Run Outer:1: Outer waits for other participants 72.5 % of the time (0.290 of 0.400 s per ")
+    assert "Slowest" not in alone
 
 
 def test_profiling_sections_of_solvers_are_means_per_window_and_iteration(tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ from precice_lb.ingest.profiling.find import find_profiles
 from precice_lb.ingest.profiling.ranks import ProfiledParticipant, advance_rows, initialize_rows, profiled_participant
 from precice_lb.ingest.profiling.times import Profile, profile_of
 from precice_lb.store.reader import read_store
+from precice_lb.store.records import RankStore
 from precice_lb.store.schema import SECTION_DTYPE, store_filename
 from precice_lb.store.writer import StoreWriter
 
@@ -125,11 +126,18 @@ def import_profiling(
         raise
 
 
-def profiled_runs(sources: Sequence[Path], *, warmup: int | None = None) -> tuple[list[CoupledRun], list[str]]:
+def profiled_runs(
+    sources: Sequence[Path], *, configuration: Path | None = None, warmup: int | None = None
+) -> tuple[list[CoupledRun], list[str]]:
     """Give the coupled runs of profiling files, and what has to be said of them; nothing is written beside these."""
     with TemporaryDirectory(prefix="precice-lb-") as scratch:
-        notes = import_profiling(sources, scratch).notes
-        return [replace(run, directory=None) for run in load_runs([scratch], warmup=warmup)], notes
+        notes = import_profiling(sources, scratch, configuration=configuration).notes
+        return load_runs([scratch], warmup=warmup, complete=_where_they_ran), notes
+
+
+def _where_they_ran(stores: Sequence[RankStore]) -> list[RankStore]:
+    """Let stores that are soon gone name runs by the directories of the solvers."""
+    return [replace(store, path=Path(store.metadata["working_directory"]) / store.path.name) for store in stores]
 
 
 def _tasks(
@@ -246,7 +254,7 @@ def _stopped(tasks: Sequence[_Task], done: Sequence[_Done]) -> list[str]:
             key = task.header.group
             windows[key] = min(windows.get(key, each.stopped_after), each.stopped_after)
     return [
-        f"{folder}: expected {name} to have come to its end, found that it was stopped or still runs; imported up to "
+        f"{folder}: expected {name} to have come to its end, found that it was stopped or still runs; read up to "
         f"time window {count}"
         for (folder, name), count in windows.items()
     ]

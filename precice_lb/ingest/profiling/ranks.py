@@ -78,7 +78,7 @@ def profiled_participant(header: Header, roots: Sequence[Path], given: Path | No
     path = given if given is not None else find_configuration(header.directory, roots)
     if path is None:
         raise DataError(
-            f"{header.path.parent}: expected a precice-config.xml beside or above it, found none; give its path"
+            f"{header.path.parent}: expected a precice-config.xml beside or above it, found none; give one (--config)"
         )
     try:
         content = path.read_bytes()

@@ -1,0 +1,126 @@
+"""preCICE's own tutorials, run as they are. They need a copy of the tutorials' repository."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from record_helpers import environment
+
+
+@dataclass(frozen=True)
+class Tutorial:
+    """A case: by participant its directory and what python is given there; time windows; files it must write.
+
+    Nutils needs a Python of its own, and windows of half a minute fewer of them, by an edit of the configuration.
+    """
+
+    directory: str
+    participants: dict[str, tuple[str, list[str]]]
+    windows: int
+    writes: tuple[str, ...] = ()
+    nutils: bool = False
+    edit: tuple[str, str] = ("", "")
+
+
+def _oscillator(directory: str) -> Tutorial:
+    commands = {
+        f"Mass-{side}": (f"mass-{side.lower()}-python", ["../solver-python/oscillator.py", f"Mass-{side}"])
+        for side in ("Left", "Right")
+    }
+    return Tutorial(directory, commands, 100, ("output/trajectory-*.csv",))
+
+
+CASES = [
+    Tutorial(
+        "elastic-tube-1d",
+        {
+            "Fluid": ("fluid-python", ["FluidSolver.py", "../precice-config.xml"]),
+            "Solid": ("solid-python", ["SolidSolver.py", "../precice-config.xml"]),
+        },
+        100,
+        ("*.vtk", "*watchpoint*.log"),
+    ),
+    _oscillator("oscillator"),
+    _oscillator("oscillator-overlap"),
+    Tutorial(
+        "resonant-circuit",
+        {"Coil": ("coil-python", ["coil.py"]), "Capacitor": ("capacitor-python", ["capacitor.py"])},
+        10,
+        ("*watchpoint*.log",),
+    ),
+    Tutorial(
+        "perpendicular-flap",
+        {"Fluid": ("fluid-fake", ["fake.py"]), "Solid": ("solid-fake", ["fake.py"])},
+        500,
+        ("*watchpoint*.log",),
+    ),
+]
+NUTILS = [
+    Tutorial(
+        directory,
+        {"Dirichlet": ("dirichlet-nutils", ["heat.py"]), "Neumann": ("neumann-nutils", ["heat.py"])},
+        windows=windows,
+        nutils=True,
+        edit=('<max-time value="1.0"', f'<max-time value="{windows / 10}"'),
+    )
+    for directory, windows in (("partitioned-heat-conduction", 3), ("partitioned-heat-conduction-direct", 10))
+] + [
+    Tutorial(
+        "channel-transport",
+        {"Fluid": ("fluid-nutils", ["fluid.py"]), "Transport": ("transport-nutils", ["transport.py"])},
+        windows=3,
+        nutils=True,
+        edit=('<max-time value="1.0"', '<max-time value="0.015"'),
+    )
+]
+
+
+def lay_out(tutorial: Tutorial, case: Path) -> None:
+    """Copy a tutorial, or skip the test where it cannot be run."""
+    directory = os.environ.get("PRECICE_TUTORIALS")
+    if not directory:
+        pytest.skip("PRECICE_TUTORIALS does not name a directory with preCICE's tutorials")
+    if tutorial.nutils and "PRECICE_NUTILS_PYTHON" not in os.environ:
+        pytest.skip("PRECICE_NUTILS_PYTHON does not name a Python with nutils 7 and pyprecice")
+    shutil.copytree(Path(directory) / tutorial.directory, case, ignore=shutil.ignore_patterns("images", "*.sh"))
+    configuration, (old, new) = case / "precice-config.xml", tutorial.edit
+    text = configuration.read_text()
+    assert old in text
+    configuration.write_text(text.replace(old, new) if old else text)
+
+
+def run(tutorial: Tutorial, case: Path, options: list[str]) -> dict[str, tuple[int, bytes, bytes]]:
+    """Exit code, standard output and standard error of each participant."""
+    started = {}
+    python = os.environ["PRECICE_NUTILS_PYTHON"] if tutorial.nutils else sys.executable
+    variables = {"MPLBACKEND": "Agg", "PYTHONDONTWRITEBYTECODE": "1", "OPENBLAS_NUM_THREADS": "1"}
+    if tutorial.nutils:
+        variables |= {"PYTHONPATH": "", "NUTILS_RICHOUTPUT": "no"}
+    for name, (directory, arguments) in tutorial.participants.items():
+        with (case / f"{name}.out").open("wb") as output, (case / f"{name}.err").open("wb") as errors:
+            started[name] = subprocess.Popen(
+                [python, "-W", "ignore", *options, *arguments],
+                cwd=case / directory,
+                env=environment(**variables),
+                stdout=output,
+                stderr=errors,
+            )
+    try:
+        codes = {name: process.wait(timeout=300) for name, process in started.items()}
+    finally:
+        for process in started.values():
+            process.kill()
+            process.wait()
+    return {name: (code, log(case, f"{name}.out"), log(case, f"{name}.err")) for name, code in codes.items()}
+
+
+def log(case: Path, name: str) -> bytes:
+    """What a solver and preCICE said, without the time of day and the place."""
+    return re.sub(rb"\b\d\d:\d\d:\d\d\b", b"", (case / name).read_bytes()).replace(bytes(case), b"")
