@@ -12,6 +12,8 @@ from store_helpers import row, write_store
 from precice_lb.check import check_runs
 from precice_lb.dataset import CoupledRun, load_runs
 from precice_lb.report.summary import summarise
+from precice_lb.report.summary_text import notes
+from precice_lb.report.summary_values import summary_dict
 
 SERIAL = configuration("AB", [scheme("serial-explicit", "AB", [("A", "B"), ("B", "A")])])
 A, B, TRANSFER = 0.03, 0.05, 0.002
@@ -53,6 +55,12 @@ def test_work_sums_to_the_window_and_hidden_waits_count_as_waits(tmp_path: Path,
         assert sum(each.share for each in part.quantities.values()) == pytest.approx(1.0)
         assert part.quantities["overhead"].mean_seconds == pytest.approx(0.0, abs=1.1 * TRANSFER)
         assert part.compute_seconds + part.wait_seconds == pytest.approx(part.window_seconds, abs=1.1 * TRANSFER)
+        # As much as the events show as sending, less a transfer that is no wait.
+        assert part.hidden_seconds == pytest.approx(hidden, abs=2.2 * TRANSFER)
+        (rank,) = summary_dict(summary, per_rank=True)["participants"][part.participant]["per_rank"]
+        assert rank["hidden_wait_seconds"] == part.hidden_seconds
+    told = dict(notes(summary, {"A": "A", "B": "B"}))
+    assert ("wait of A" in told) == ("wait of B" in told) == (hidden > 0)
 
 
 @pytest.mark.parametrize(("cpus", "crowding"), [("0-1", ""), ("3", "2 ranks of A and B shared 1 core of host")])
