@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from types import ModuleType
 
@@ -315,6 +318,32 @@ def test_large_files_are_imported_by_several_processes(tmp_path: Path, monkeypat
         assert rows["wait_ns"].sum() == 1000 * profile.totals["advance/advanceCoupling/waitAndReceiveData"][1]
         last = profile.totals["solver.advance"][1] - profile.calls["solve_us"].sum()
         assert rows["solve_ns"].sum() == 1000 * (profile.totals["solver.advance"][1] - last)
+
+
+def test_an_interrupt_ends_an_import_by_several_processes_and_leaves_no_store(tmp_path: Path) -> None:
+    folder = benchmark().write_run(tmp_path, mebibytes=24.0, files=12)
+    program = (
+        "import sys\nfrom precice_lb.ingest.profiling import importer\nimporter._SMALL = 0\n"
+        "importer.import_profiling([sys.argv[1]], sys.argv[2], processes=2)\n"
+    )
+    # As a terminal does it, the interrupt goes to all of them.
+    process = subprocess.Popen(
+        [sys.executable, "-c", program, str(folder), str(tmp_path / "store")],
+        start_new_session=True,
+        stderr=subprocess.PIPE,
+        env=environment(),
+    )
+    try:
+        while process.poll() is None and not list(tmp_path.glob("store/*/*.h5")):
+            time.sleep(0.01)
+        os.killpg(process.pid, signal.SIGINT)
+        _, errors = process.communicate(timeout=60)
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+    assert b"KeyboardInterrupt" in errors
+    assert process.returncode != 0
+    assert not list(tmp_path.glob("store/*/*"))
 
 
 def test_the_command_imports_and_prints_what_it_left_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import signal
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, wait
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -170,8 +171,17 @@ def _all(tasks: Sequence[_Task], processes: int) -> Iterator[_Done]:
         yield from map(_import_file, tasks)
         return
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(min(processes, len(tasks)), mp_context=context) as pool:
+    # A worker that an interrupt ends within a message would let all others wait for ever: this process ends them.
+    with ProcessPoolExecutor(
+        min(processes, len(tasks)), context, initializer=signal.signal, initargs=(signal.SIGINT, signal.SIG_IGN)
+    ) as pool:
         futures = [pool.submit(_import_file, task) for task in tasks]
+        try:
+            wait(futures)
+        except BaseException:
+            pool.shutdown(cancel_futures=True)
+            yield from (each.result() for each in futures if not each.cancelled() and each.exception() is None)
+            raise
     # What failed comes last, so that whoever removes the stores knows all of them.
     yield from (future.result() for future in sorted(futures, key=lambda each: each.exception() is not None))
 
