@@ -1,7 +1,8 @@
 """Summaries of profiling files and databases, beside precice-profiling's own figures of the same runs.
 
 Databases of it lie among the samples. PRECICE_PROFILING_MERGE names its program, for tutorials (PRECICE_TUTORIALS, and
-PRECICE_NUTILS_PYTHON for those with Nutils), for the directory of any finished run (PRECICE_RUN) and for the benchmark.
+PRECICE_NUTILS_PYTHON for those with Nutils), for the directory of any finished run without
+stores (PRECICE_RUN) and for the benchmark.
 """
 
 from __future__ import annotations
