@@ -4,8 +4,9 @@
 
 Takes any study whose load is real. First a campaign of at most six runs recommends a split, as `precice-lb calibrate`
 does; then all splits of the budget and of smaller totals are measured in as many runs each as `--repeats` says. Regret
-is the measured window of the recommended split over that of the best one, minus 1. Core-hours are those of all ranks of
-a run, from its start to its end. What was measured before is not repeated.
+is the measured window of the recommended split over that of the best one, minus 1; windows of implicit couplings are of
+as many iterations as the campaign's had in the mean. Core-hours are those of all ranks of a run, from its start to its
+end. What was measured before is not repeated.
 """
 
 from __future__ import annotations
@@ -66,22 +67,25 @@ def all_splits(study: Study, step: int) -> list[dict[str, int]]:
     return found
 
 
-def measure(study: Study, splits: Sequence[Mapping[str, int]], directory: Path, repeats: int) -> Truth:
+def measure(study: Study, splits: Sequence[Mapping[str, int]], directory: Path, repeats: int) -> list[CampaignResult]:
     """Measure splits; repeats are apart in time."""
     exhaustive = {"splits": tuple(map(dict, splits)), "maximum": len(splits)}
     study = study.model_copy(update={"runs": study.runs.model_copy(update=exhaustive)})
-    return truth_of([run_campaign(study, directory / f"all-{number}") for number in range(1, repeats + 1)])
+    return [run_campaign(study, directory / f"all-{number}") for number in range(1, repeats + 1)]
 
 
-def truth_of(results: Sequence[CampaignResult]) -> Truth:
-    """Read what exhaustive campaigns have measured."""
+def truth_of(results: Sequence[CampaignResult], iterations: Mapping[str, float]) -> Truth:
+    """Read what exhaustive campaigns have measured, in windows of as many iterations as the recommendation's."""
     windows: dict[Split, list[float]] = {}
     compute: dict[str, dict[int, list[float]]] = {}
     for result in results:
-        for run in result.measurements().runs:
-            windows.setdefault(tuple(run.split.values()), []).append(max(run.window_seconds.values()))
+        table = result.measurements()
+        of_window = {name: iterations.get(name, 1.0) / table.iterations.get(name, 1.0) for name in table.samples}
+        for run in table.runs:
+            walls = [seconds * of_window[name] for name, seconds in run.window_seconds.items()]
+            windows.setdefault(tuple(run.split.values()), []).append(max(walls))
             for name, seconds in run.compute_seconds.items():
-                compute.setdefault(name, {}).setdefault(run.split[name], []).append(seconds)
+                compute.setdefault(name, {}).setdefault(run.split[name], []).append(seconds * of_window[name])
     return Truth(windows, compute, sum(map(core_hours, results)))
 
 
@@ -149,8 +153,9 @@ def main(argv: Sequence[str] | None = None) -> None:
         run_and_recommend(limited, place)
     campaign = load_campaign(place)
     assert campaign is not None
-    truth = measure(study, splits, options.directory, options.repeats)
     recommendation = json.loads((place / "recommendation.json").read_text(encoding="utf-8"))
+    measured = measure(study, splits, options.directory, options.repeats)
+    truth = truth_of(measured, recommendation["measurements"]["iterations"])
     print(f"{len(os.sched_getaffinity(0))} cores, {platform.machine()}, Python {platform.python_version()}\n")
     print(as_text(truth, recommendation, core_hours(campaign)))
 
