@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import shlex
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -58,12 +59,12 @@ def summary(
     """
     from precice_lb.dataset import load_runs
     from precice_lb.ingest.profiling import enrich
-    from precice_lb.ingest.profiling.find import profiles_below
+    from precice_lb.ingest.profiling.find import later_runs, profiles_below
     from precice_lb.ingest.profiling.importer import profiled_runs
     from precice_lb.report.summary import summarise
     from precice_lb.report.summary_text import summary_blocks
     from precice_lb.report.summary_values import rank_csv, summary_csv, summary_dict
-    from precice_lb.store.reader import has_stores
+    from precice_lb.store.reader import has_stores, stores_below
     from precice_lb.store.schema import is_store_name
 
     recorded: list[Path] = []
@@ -71,6 +72,12 @@ def summary(
     for source in directories or (Path(),):
         if is_store_name(source.name) if source.is_file() else has_stores(source):
             recorded.append(source)
+            if source.is_dir() and (later := later_runs(source, stores_below(source))):
+                print(
+                    f"precice-lb: profiling files below {source.absolute()} are of a later run than its stores; to see "
+                    f"that run: precice-lb summary {shlex.join(map(str, later))}",
+                    file=sys.stderr,
+                )
         elif source.is_file() or profiles_below(source):
             raw.append(source)
         else:

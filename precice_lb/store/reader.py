@@ -50,7 +50,8 @@ def find_stores(sources: Iterable[str | Path]) -> list[Path]:
             if not files:
                 raise StoreError(
                     f"{source}: expected a directory with store files (*.h5, *.spool), found none; "
-                    "record a run first: python -m precice_lb run SOLVER"
+                    "record a run first: python -m precice_lb run SOLVER; or make stores of preCICE's profiling files: "
+                    "precice-lb import precice-profiling DIRECTORY --output stores"
                 )
         elif source.is_file():
             files = [source]

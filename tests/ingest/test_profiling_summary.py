@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import numpy as np
@@ -72,6 +73,20 @@ def test_recorded_and_profiled_runs_are_shown_together(tmp_path: Path, capsys: p
     import_profiling([case(tmp_path / "one", "all-implicit")], tmp_path / "store")
     found = summed_up(capsys, tmp_path / "store", case(tmp_path / "two", "fundamental"))
     assert [sorted(run["participants"]) for run in found] == [["A", "B"], ["A", "B"]]  # type: ignore[call-overload]
+
+
+def test_a_later_run_that_no_store_holds_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source = case(tmp_path / "run", "all-implicit")
+    import_profiling([source], source / "stores")
+    folder = source / "precice-profiling"
+    began = read_profile(folder / "A-0-1.txt").header.unix_us * 1e-6
+    for after, told in ((3600.0, False), (-3600.0, True)):
+        for store in find_stores([source]):
+            os.utime(store, (began + after, began + after))
+        assert main(["summary", str(source)]) == 0
+        said = capsys.readouterr().err
+        assert (f"of a later run than its stores; to see that run: precice-lb summary {folder}\n" in said) is told
+    assert main(["summary", str(folder)]) == 0
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 from collections.abc import Iterable, Sequence
@@ -13,7 +14,14 @@ from precice_lb.ingest.profiling.files import Header, read_header
 from precice_lb.plural import plural
 from precice_lb.store.records import RankStore
 
-__all__ = ["find_configuration", "find_profiles", "moved_candidates", "profile_candidates", "profiles_below"]
+__all__ = [
+    "find_configuration",
+    "find_profiles",
+    "later_runs",
+    "moved_candidates",
+    "profile_candidates",
+    "profiles_below",
+]
 
 # The folder that preCICE writes profiling files into, and their endings since preCICE 3.3 and before.
 _FOLDER, _SUFFIXES = "precice-profiling", (".txt", ".json")
@@ -26,6 +34,18 @@ def profiles_below(directory: Path) -> list[Path]:
     """Find what is named as preCICE names profiling files, sorted."""
     found = (path for suffix in _SUFFIXES for path in directory.rglob(f"*{suffix}"))
     return sorted(path for path in found if _NAME.fullmatch(path.name))
+
+
+def later_runs(directory: Path, stores: Sequence[Path]) -> list[Path]:
+    """Find folders below a directory with profiling files of runs that began after all stores were written, sorted."""
+    written = max(store.stat().st_mtime for store in stores)
+    later = set()
+    for path in profiles_below(directory):
+        if path.stat().st_mtime > written:
+            with contextlib.suppress(DataError):
+                if read_header(path).unix_us * 1e-6 > written:
+                    later.add(path.parent)
+    return sorted(later)
 
 
 def find_profiles(sources: Iterable[str | Path]) -> tuple[list[Header], list[str]]:
