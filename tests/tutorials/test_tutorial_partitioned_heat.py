@@ -35,7 +35,7 @@ def solve(python, directory, ranks, *options, backend="embedded", recorded=True)
 
 
 @pytest.mark.parametrize("backend", ["embedded", ON_LIBPRECICE])
-@pytest.mark.parametrize("ranks", [(1, 1), (2, 1), (1, 2)])
+@pytest.mark.parametrize("ranks", [(1, 1), (2, 1), (1, 2), (1, 3)])
 def test_the_exact_solution_on_any_ranks(fenicsx_python, tmp_path, ranks, backend):
     split = dict(zip(("Dirichlet", "Neumann"), ranks, strict=True))
     left, right = solve(fenicsx_python, tmp_path / "run", split, "--cells", "4", backend=backend)
