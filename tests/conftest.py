@@ -70,3 +70,9 @@ def _no_settings_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in list(os.environ):
         if name.startswith("PRECICE_LB_") and name not in ("PRECICE_LB_FULL_COUNTS", "PRECICE_LB_TIMEOUT"):
             monkeypatch.delenv(name)
+
+
+@pytest.fixture
+def activated(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An environment as its users have it: the programs beside this Python come first on the path."""
+    monkeypatch.setenv("PATH", str(Path(sys.executable).parent), prepend=os.pathsep)

@@ -422,6 +422,7 @@ def test_the_written_job_script_gives_the_ranks_it_promises(tmp_path: Path, mpi:
         assert lines == [f"rank {rank} of {ranks} on {nodes[name][rank]}" for rank in range(ranks)]
 
 
+@pytest.mark.usefixtures("activated")
 @pytest.mark.parametrize(
     "kind",
     ["own nodes", *(pytest.param(kind, marks=FULL) for kind in ("script", "shared nodes", "no MPI", "heterogeneous"))],
@@ -455,6 +456,7 @@ def test_launch_without_a_study_in_an_allocation(tmp_path: Path, mpi: str, kind:
 
 
 @FULL
+@pytest.mark.usefixtures("activated")
 def test_launch_in_an_allocation_ends_with_the_first_failure(tmp_path: Path) -> None:
     case = write_case(tmp_path, "import sys, time\ntime.sleep(300) if sys.argv[1] == 'Left' else sys.exit(7)\n")
     script = tmp_path / "job.sh"
@@ -476,6 +478,7 @@ def ranks_on(case: Path, name: str) -> list[str]:
     return sorted(line for line in (case / f"{name}.log").read_text().splitlines() if line.startswith("rank"))
 
 
+@pytest.mark.usefixtures("activated")
 def test_launch_without_a_study_from_a_login_node(
     tmp_path: Path, mpi: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -38,7 +38,7 @@ if what:
     time.sleep(float(what[0]))
 """
 
-pytestmark = pytest.mark.usefixtures("mpiexec")
+pytestmark = pytest.mark.usefixtures("mpiexec", "activated")
 
 
 @pytest.fixture
@@ -72,8 +72,8 @@ def test_a_coupled_run_of_three_ranks(case: Path) -> None:
     configuration = case / "pulse" / "precice-config.xml"
     patch_configuration(configuration, configuration, max_time_windows=3)
     room = [] if len(CORES) >= 3 else ["--oversubscribe"]
-    started = "sh -c 'grep allowed_list /proc/$$/status && exec {python} -m precice_lb run {name}.py'"
-    commands = " : ".join(started.format(name=name, python=sys.executable) for name in ("inner", "outer"))
+    started = "sh -c 'grep allowed_list /proc/$$/status && exec python -m precice_lb run {name}.py'"
+    commands = " : ".join(started.format(name=name) for name in ("inner", "outer"))
     done = precice_lb(
         "launch", "--split", "Inner=2,Outer=1", *room, "--", *shlex.split(commands),
         cwd=case / "pulse", PRECICE_LB_BACKEND="embedded", PRECICE_LB_DIR="stores",
