@@ -154,7 +154,8 @@ def test_a_truncated_file_is_a_valid_prefix_or_one_error(
         data = to_lzma(data) if layout == "lzma" else to_json(data.decode()).encode()
     cut = tmp_path_factory.getbasetemp() / f"{path.stem}{'.json' if layout == 'json' else '.txt'}"
     cut.write_bytes(data[: round(share * len(data))])
-    headless = cut.stat().st_size < data.index(b'"events":[' if layout == "json" else b"\n")
+    end_of_header = data.index(b'"events":[') + len(b'"events":[') if layout == "json" else data.index(b"\n")
+    headless = cut.stat().st_size < end_of_header
     if headless:
         with pytest.raises(DataError, match=r"^[^\n]+$"):
             read_profile(cut)
