@@ -64,15 +64,16 @@ def summary(
     from precice_lb.report.summary import summarise
     from precice_lb.report.summary_text import summary_blocks
     from precice_lb.report.summary_values import rank_csv, summary_csv, summary_dict
-    from precice_lb.store.reader import has_stores, stores_below
+    from precice_lb.store.reader import stores_below
     from precice_lb.store.schema import is_store_name
 
     recorded: list[Path] = []
     raw: list[Path] = []
     for source in directories or (Path(),):
-        if is_store_name(source.name) if source.is_file() else has_stores(source):
+        stores = stores_below(source)
+        if stores or (source.is_file() and is_store_name(source.name)):
             recorded.append(source)
-            if source.is_dir() and (later := later_runs(source, stores_below(source))):
+            if later := later_runs(source, stores):
                 print(
                     f"precice-lb: profiling files below {source.absolute()} are of a later run than its stores; to see "
                     f"that run: precice-lb summary {shlex.join(map(str, later))}",

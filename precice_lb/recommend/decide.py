@@ -204,9 +204,11 @@ def trusted_decision(question: Question, prototype: Any) -> Decision:
     found: dict[str, Any] = {"comparisons": tuple(comparisons), "known": known, "rejections": rejections}
     key = tuple(decision.split[name] for name in names)
     beyond = _beyond_runs(decision, comparisons)
-    level = max(question.level, SURE)
-    low, high = window_interval(decision.models, decision.problem, decision.split, decision.windows, level)
-    unproved = best is not None and beyond is not None and high >= best.measured
+    unproved = False
+    if best is not None and beyond is not None:
+        level = max(question.level, SURE)
+        low, high = window_interval(decision.models, decision.problem, decision.split, decision.windows, level)
+        unproved = high >= best.measured
     if agrees and not unproved and (best is None or not _measured_faster(best, known.get(key), decision.window)):
         if best is not None and best.split != decision.split and best.measured < decision.window:
             warnings.append(

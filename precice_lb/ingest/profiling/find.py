@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import re
 from collections.abc import Iterable, Sequence
@@ -38,7 +39,7 @@ def profiles_below(directory: Path) -> list[Path]:
 
 def later_runs(directory: Path, stores: Sequence[Path]) -> list[Path]:
     """Find folders below a directory with profiling files of runs that began after all stores were written, sorted."""
-    written = max(store.stat().st_mtime for store in stores)
+    written = max((store.stat().st_mtime for store in stores), default=math.inf)
     later = set()
     for path in profiles_below(directory):
         if path.stat().st_mtime > written:
