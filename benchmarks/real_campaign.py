@@ -26,6 +26,7 @@ from typing import Any
 import numpy as np
 
 from precice_lb.calibrate import CampaignResult, Study, load_campaign, read_study, run_campaign
+from precice_lb.calibrate.state import spent
 from precice_lb.cli.flow import run_and_recommend
 
 RUNS = 6
@@ -86,12 +87,7 @@ def truth_of(results: Sequence[CampaignResult], iterations: Mapping[str, float])
             windows.setdefault(tuple(run.split.values()), []).append(max(walls))
             for name, seconds in run.compute_seconds.items():
                 compute.setdefault(name, {}).setdefault(run.split[name], []).append(seconds * of_window[name])
-    return Truth(windows, compute, sum(map(core_hours, results)))
-
-
-def core_hours(result: CampaignResult) -> float:
-    """Core-hours of a campaign's runs, failed ones included."""
-    return sum((run.seconds or 0.0) * sum(run.split.values()) for run in result.runs) / 3600
+    return Truth(windows, compute, sum(spent(result.runs)[1] for result in results))
 
 
 def as_text(truth: Truth, recommendation: Mapping[str, Any], campaign_hours: float) -> str:
@@ -157,7 +153,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     measured = measure(study, splits, options.directory, options.repeats)
     truth = truth_of(measured, recommendation["measurements"]["iterations"])
     print(f"{len(os.sched_getaffinity(0))} cores, {platform.machine()}, Python {platform.python_version()}\n")
-    print(as_text(truth, recommendation, core_hours(campaign)))
+    print(as_text(truth, recommendation, spent(campaign.runs)[1]))
 
 
 if __name__ == "__main__":

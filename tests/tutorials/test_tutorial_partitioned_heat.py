@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shutil
-import subprocess
 from pathlib import Path
 
 import numpy as np
 import pytest
-from tutorial_helpers import ROOT, TUTORIALS, run_together
+from tutorial_helpers import ROOT, TUTORIALS, recommended_by_campaign, run_together
 
 from precice_lb.dataset import load_runs
 from precice_lb.ingest.profiling import enrich
@@ -73,10 +71,7 @@ def test_recording_changes_no_byte(fenicsx_python, tmp_path):
 @pytest.mark.slow("a campaign of minutes where ranks share cores")
 @pytest.mark.precice
 def test_a_campaign_ends_with_a_report(fenicsx_python, tmp_path):
-    command = [fenicsx_python, "-m", "precice_lb", "calibrate", str(ROOT / "configs" / "partitioned-heat.toml")]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    subprocess.run([*command, "--directory", str(tmp_path)], env=environment, check=True, timeout=1800)
-    found = json.loads((tmp_path / "recommendation.json").read_text())
+    found = recommended_by_campaign("partitioned-heat", tmp_path, fenicsx_python)
     assert set(found["split"]) == {"Dirichlet", "Neumann"}
     assert sum(found["split"].values()) <= 4
     assert "Dirichlet" in (tmp_path / "report" / "report.html").read_text()

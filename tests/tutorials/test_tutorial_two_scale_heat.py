@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import subprocess
@@ -10,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tutorial_helpers import ROOT, TUTORIALS, run_together, tutorial_modules
+from tutorial_helpers import ROOT, TUTORIALS, recommended_by_campaign, run_together, tutorial_modules
 
 from precice_lb.dataset import load_runs
 from precice_lb.ingest.profiling import enrich
@@ -122,10 +121,7 @@ class TestCoupled:
 
     @pytest.mark.slow("a campaign of minutes where ranks share cores")
     def test_a_campaign_ends_with_a_report(self, micro_python, tmp_path):
-        command = [micro_python, "-m", "precice_lb", "calibrate", str(ROOT / "configs" / "two-scale-heat.toml")]
-        environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-        subprocess.run([*command, "--directory", str(tmp_path)], env=environment, check=True, timeout=1800)
-        found = json.loads((tmp_path / "recommendation.json").read_text())
+        found = recommended_by_campaign("two-scale-heat", tmp_path, micro_python)
         assert set(found["split"]) == {"Macro", "Micro-Manager"}
         assert sum(found["split"].values()) <= 4
         assert "Micro-Manager" in (tmp_path / "report" / "report.html").read_text()

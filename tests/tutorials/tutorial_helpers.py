@@ -136,9 +136,14 @@ def assert_stated_splits_follow(name: str) -> None:
         np.testing.assert_allclose(seconds, [*own.values(), float(schedule.window_seconds(own))], rtol=0.0, atol=6e-4)
 
 
+def recommended_by_campaign(name: str, directory: Path, python: str = sys.executable) -> dict[str, Any]:
+    """Run the campaign of a tutorial's study by a Python that has its solvers; return its recommendation."""
+    command = [python, "-m", "precice_lb", "calibrate", str(ROOT / "configs" / f"{name}.toml")]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    subprocess.run([*command, "--directory", str(directory)], env=environment, check=True, timeout=1800)
+    return dict(json.loads((directory / "recommendation.json").read_text()))
+
+
 def regret_of_campaign(name: str, directory: Path) -> float:
     """Run the campaign of a tutorial's study; return what its recommendation loses to the law's optimum, as a share."""
-    command = [sys.executable, "-m", "precice_lb", "calibrate", str(ROOT / "configs" / f"{name}.toml")]
-    subprocess.run([*command, "--directory", str(directory)], check=True, timeout=1800)
-    recommendation = json.loads((directory / "recommendation.json").read_text())
-    return float(recommendation["emulation"]["splits"]["recommended"]["regret"])
+    return float(recommended_by_campaign(name, directory)["emulation"]["splits"]["recommended"]["regret"])
