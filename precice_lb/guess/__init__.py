@@ -1,0 +1,1 @@
+"""A better first guess for implicit coupling: fewer coupling iterations per time window."""
