@@ -259,8 +259,8 @@ def _store_columns() -> str:
     from precice_lb.store import metadata, schema
 
     lines = [f"Format `{schema.FORMAT}`, version {schema.FORMAT_VERSION}.", ""]
-    tables = {"advances": schema.ADVANCE_DTYPE, "initialize": schema.INITIALIZE_DTYPE, "sections": schema.SECTION_DTYPE}
-    for name, dtype in tables.items():
+    for name in ("advances", "initialize", "sections", "guesses"):
+        dtype = schema.TABLES[name]
         lines += [f"## `/{name}`", "", "| column | type | unit |", "|---|---|---|"]
         lines += [f"| `{column}` | {dtype[column]} | {schema.UNITS[column]} |" for column in dtype.names or ()]
         lines.append("")

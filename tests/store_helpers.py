@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from precice_lb.store.records import RankStore
-from precice_lb.store.schema import ADVANCE_DTYPE, INITIALIZE_DTYPE, case_fingerprint
+from precice_lb.store.schema import ADVANCE_DTYPE, GUESS_DTYPE, INITIALIZE_DTYPE, case_fingerprint
 from precice_lb.store.writer import StoreWriter
 
 PARALLEL = "<precice-configuration><coupling-scheme:parallel-explicit/></precice-configuration>"
@@ -53,6 +53,9 @@ def contents(store: RankStore) -> tuple[Any, ...]:
     """Everything that one rank recorded, the same in its own file and in a merged one."""
     sections, meshes = store.sections, store.meshes()
     named = [(store.section_names[section["name"]], *section.tolist()[1:]) for section in sections]
+    guesses = [
+        (store.guess_names[name], window, cost, str(error)) for window, name, cost, error in store.guesses.tolist()
+    ]
     lines = [(meshes.names[line["name"]], str(line[list(line.dtype.names[2:])])) for line in meshes.rows]
     return (
         json.dumps(store.metadata, sort_keys=True),
@@ -60,6 +63,7 @@ def contents(store: RankStore) -> tuple[Any, ...]:
         store.advances.tobytes(),
         store.initialize.tobytes(),
         named,
+        guesses,
         lines,
         meshes.coordinates.tobytes(),
         meshes.cells.tobytes(),
@@ -76,12 +80,16 @@ def write_store(
     seconds: float = 10.0,
     finished: bool = True,
     initialize_wait: float = 0.0,
+    guesses: Sequence[tuple[int, str, float, float]] = (),
     **more: Any,
 ) -> Path:
     configuration = more.get("configuration", PARALLEL)
     data = metadata(participant, rank, size, **more)
     writer = StoreWriter(directory, data, configuration)
     writer.write_initialize(np.array([(500, 1000, 0, round(initialize_wait * 1e9))], dtype=INITIALIZE_DTYPE))
-    writer.append(rows(advances))
+    # Of each: time window, predictor, seconds, error.
+    names = list(dict.fromkeys(name for _, name, _, _ in guesses))
+    told = [(window, names.index(name), round(cost * 1e9), error) for window, name, cost, error in guesses]
+    writer.append(rows(advances), guesses=np.array(told, dtype=GUESS_DTYPE), guess_names=names)
     writer.close(finished=finished, ended_unix_ns=data["started_unix_ns"] + round(seconds * 1e9))
     return writer.path

@@ -5,11 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from precice_lb.precice_xml.records import Configuration, CouplingScheme, Exchange, Mapping, Participant
+from precice_lb.store.schema import GUESS_PREFIX as PREFIX
 
 __all__ = ["PREFIX", "Route", "guess_name", "is_patched", "routes"]
-
-PREFIX = "Guess-of-"
-"""What names of the data fields begin with that carry predictions."""
 
 
 def guess_name(data: str) -> str:

@@ -26,7 +26,7 @@ _LONGEST_COMMAND = 4096
 
 
 def run_metadata(
-    participant: str, configuration: str | Path, rank: int, size: int, backend: Backend
+    participant: str, configuration: str | Path, rank: int, size: int, backend: Backend, guess: str | None = None
 ) -> tuple[dict[str, Any], str]:
     """Collect the metadata of this process by key of `METADATA`, and the text of its configuration."""
     path = Path(configuration).absolute()
@@ -53,6 +53,7 @@ def run_metadata(
         "started_clock_ns": time.perf_counter_ns(),
         "started_unix_ns": time.time_ns(),
         "pid": os.getpid(),
+        "guess": guess,
         "working_directory": os.getcwd(),
         "command": shlex.join(sys.argv)[:_LONGEST_COMMAND],
     }

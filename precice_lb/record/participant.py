@@ -194,9 +194,16 @@ def _takes_communicator(version: str) -> bool:
 
 
 def _start_recorder(
-    backend: Backend, args: tuple[Any, ...], kwargs: dict[str, Any], metadata: Mapping[str, Any] | None
+    backend: Backend,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    metadata: Mapping[str, Any] | None,
+    guess: str | None = None,
 ) -> Recorder | None:
-    """Start recording if wanted; whatever is in the way of a store file becomes one warning."""
+    """Start recording if wanted; whatever is in the way of a store file becomes one warning.
+
+    ``guess`` is the mode of the first guess, where the run makes one.
+    """
     writer, after_close = None, None
     try:
         names = ("solver_name", "configuration_file_name", "solver_process_index", "solver_process_size")
@@ -213,7 +220,7 @@ def _start_recorder(
         from precice_lb.record.metadata import run_metadata, user_metadata
         from precice_lb.store.writer import StoreWriter
 
-        values, text = run_metadata(participant, configuration, rank, size, backend)
+        values, text = run_metadata(participant, configuration, rank, size, backend, guess)
         values.update(user_metadata(metadata))
         directory = Path(os.environ.get("PRECICE_LB_DIR") or DEFAULT_DIRECTORY).absolute()
         keep_spool = setting("PRECICE_LB_STORE", "hdf5", "spool") == "spool"

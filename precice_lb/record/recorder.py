@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from precice_lb.record.notes import warn_once
 from precice_lb.record.sections import Sections
 from precice_lb.record.totals import NO_SUMS, summary, sums
-from precice_lb.store.schema import ADVANCE_DTYPE, INITIALIZE_DTYPE, NOT_MEASURED
+from precice_lb.store.schema import ADVANCE_DTYPE, GUESS_DTYPE, INITIALIZE_DTYPE, NOT_MEASURED
 from precice_lb.store.writer import raised_elsewhere
 
 if TYPE_CHECKING:
@@ -53,6 +53,8 @@ class Recorder:
         self._previous_end = time.perf_counter_ns()
         self._sums = NO_SUMS
         self._sections = Sections()
+        self._guesses: list[tuple[int, int, int, float]] = []
+        self._guess_names: dict[str, int] = {}
         self._writer = writer
         self._after_close = after_close
         self._pid = os.getpid()
@@ -95,6 +97,11 @@ class Recorder:
             with self._writing():
                 self._write(self._rows(), sections_only=True)
 
+    def guessed(self, window: int, name: str, cost_ns: int, error: float) -> None:
+        """Take which predictor made a time window's first guess, what it took, and what the guess was wrong by."""
+        number = self._guess_names.setdefault(name, len(self._guess_names))
+        self._guesses.append((window, number, cost_ns, error))
+
     def timing_summary(self) -> dict[str, float]:
         """Return the running sums, as the participant's ``timing_summary`` does."""
         return summary(self._sums + sums(self._rows()))
@@ -119,6 +126,7 @@ class Recorder:
             self._iteration = 1 if last["window_complete"] else int(last["iteration"])
         self._calls.clear()
         self._repeats.clear()
+        self._guesses.clear()
         self._previous_end = time.perf_counter_ns()
 
     def close(self, *, finished: bool, keep_spool: bool = False) -> None:
@@ -177,10 +185,11 @@ class Recorder:
     def _write(self, rows: NDArray[np.void], *, sections_only: bool = False) -> None:
         following = int(rows["window"][-1]) + int(rows["window_complete"][-1]) if len(rows) else self._window
         sections = self._sections.take(np.append(rows["window"], following))
+        guesses = np.array(self._guesses, dtype=GUESS_DTYPE)
         if sections_only:
-            rows = rows[:0]
-        if self._writer is not None and self.is_open and (len(rows) or len(sections)):
-            self._writer.append(rows, sections, self._sections.names)
+            rows, guesses = rows[:0], guesses[:0]
+        if self._writer is not None and self.is_open and (len(rows) or len(sections) or len(guesses)):
+            self._writer.append(rows, sections, self._sections.names, guesses, tuple(self._guess_names))
 
 
 def flush_after(window: int, window_ns: float = 0.0) -> int:

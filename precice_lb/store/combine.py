@@ -19,8 +19,8 @@ from precice_lb.store.records import MESH_TABLES, RankStore, RecordedMeshes
 from precice_lb.store.schema import (
     ADVANCE_DTYPE,
     INITIALIZE_DTYPE,
+    NAME_BYTES,
     NOT_MEASURED,
-    SECTION_NAME_BYTES,
     TABLES,
     UNITS,
 )
@@ -49,12 +49,15 @@ class MergedWriter:
         advances = self._file.create_group("advances")
         _tell_units(advances, ADVANCE_DTYPE)
         self._columns = [_Column(advances, name, chunk) for name in ADVANCE_DTYPE.names or ()]
-        self._tables = {name: self._growing(name) for name in ("sections", "meshes", "coordinates", "cells")}
+        self._tables = {name: self._growing(name) for name in ("sections", "guesses", "meshes", "coordinates", "cells")}
         self._index: list[tuple[Any, ...]] = []
         self._metadata: list[dict[str, Any]] = []
         self._initialize: list[NDArray[np.void]] = []
         self._configurations: dict[str, int] = {}
         self._section_names: dict[str, int] = {}
+        self._guess_names: dict[str, int] = {}
+        # Where the guesses of each rank begin, and where those of the last one end.
+        self._guess_starts = [0]
         self._mesh_names: dict[str, int] = {}
 
     def add(self, stores: Sequence[RankStore]) -> None:
@@ -63,7 +66,10 @@ class MergedWriter:
         for column in self._columns:
             column.add(tables)
         for store, table in zip(stores, tables, strict=True):
-            first, count = self._add_sections(store)
+            sections = _renamed(store.sections, store.section_names, self._section_names)
+            first, count = self._append("sections", sections), len(sections)
+            self._append("guesses", _renamed(store.guesses, store.guess_names, self._guess_names))
+            self._guess_starts.append(len(self._tables["guesses"]))
             configuration = self._configurations.setdefault(store.configuration, len(self._configurations))
             initialized = len(store.initialize) > 0
             self._index.append((store.metadata["rank"], len(table), initialized, configuration, first, count))
@@ -90,8 +96,10 @@ class MergedWriter:
         file.create_dataset("ranks", data=np.array(self._index, dtype=RANK_DTYPE))
         file.create_dataset("metadata", data=own, dtype=h5py.string_dtype())
         file.create_dataset("configurations", data=list(self._configurations), dtype=h5py.string_dtype())
-        names = [name.encode()[:SECTION_NAME_BYTES] for name in self._section_names]
-        file.create_dataset("section_names", data=np.array(names, dtype=f"S{SECTION_NAME_BYTES}"))
+        for table, numbers in (("section_names", self._section_names), ("guess_names", self._guess_names)):
+            names = [name.encode()[:NAME_BYTES] for name in numbers]
+            file.create_dataset(table, data=np.array(names, dtype=TABLES[table]))
+        file.create_dataset("guess_starts", data=np.array(self._guess_starts, dtype=np.int64))
         file.create_dataset("mesh_names", data=RecordedMeshes(tuple(self._mesh_names)).arrays()["mesh_names"])
         initialize = np.zeros(len(self._initialize), dtype=INITIALIZE_DTYPE)
         for position, row in enumerate(self._initialize):
@@ -126,14 +134,6 @@ class MergedWriter:
             table.resize((first + len(rows),))
             table[first:] = rows
         return first
-
-    def _add_sections(self, store: RankStore) -> tuple[int, int]:
-        sections = store.sections
-        if len(sections):
-            known = [self._section_names.setdefault(name, len(self._section_names)) for name in store.section_names]
-            sections = sections.copy()
-            sections["name"] = np.array(known, dtype=np.int32)[sections["name"]]
-        return self._append("sections", sections), len(sections)
 
     def _flush(self) -> None:
         self._file.flush()
@@ -184,6 +184,15 @@ class _Column:
         return self._group.create_dataset(
             self._name, (0, 0), self._dtype, maxshape=(None, None), chunks=self._chunk, fillvalue=empty, **_PACKING
         )
+
+
+def _renamed(rows: NDArray[np.void], names: Sequence[str], numbers: dict[str, int]) -> NDArray[np.void]:
+    """Copy rows of a rank, with the names numbered as in a table of several ranks, where new ones are added."""
+    rows = rows.copy()
+    if len(rows):
+        known = [numbers.setdefault(name, len(numbers)) for name in names]
+        rows["name"] = np.array(known, dtype=np.int32)[rows["name"]]
+    return rows
 
 
 def _tell_units(item: h5py.Group | h5py.Dataset, dtype: np.dtype[Any]) -> None:

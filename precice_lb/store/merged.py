@@ -4,8 +4,8 @@
 ranks) likewise; what all ranks have in common are attributes of the root, encoded as in the file of one rank. The rows
 of ``advance`` lie in ``/advances/<column>``, shape (ranks, rows), or (1, rows) where all ranks have the same values; a
 rank that recorded fewer rows leaves the rest of its row empty. ``/sections`` holds the ranks' sections one after the
-other, ``/meshes`` and what belongs to it their meshes, ``/configurations`` the configuration's text. Every chunk of
-rows has HDF5's checksum (fletcher32).
+other, ``/guesses`` their guesses, those of each rank from its ``/guess_starts`` on, ``/meshes`` and what belongs to it
+their meshes, ``/configurations`` the configuration's text. Every chunk of rows has HDF5's checksum (fletcher32).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from precice_lb.exceptions import StoreError
 from precice_lb.store.metadata import METADATA, decode, validate
 from precice_lb.store.rank_file import told_damage
 from precice_lb.store.records import MESH_TABLES, RankStore, RecordedMeshes, Tables, recorded_meshes
-from precice_lb.store.schema import ADVANCE_DTYPE
+from precice_lb.store.schema import ADVANCE_DTYPE, GUESS_DTYPE
 
 __all__ = ["FORMAT", "FORMAT_VERSION", "RANK_DTYPE", "MergedStore", "aligned_columns", "aligned_meshes"]
 
@@ -132,6 +132,15 @@ class MergedStore:
             sections: NDArray[np.void] = self._file["sections"][first : first + count]
             return sections
 
+    def guesses(self, position: int) -> NDArray[np.void]:
+        """First guesses of one rank; none of a store that was merged before they were recorded."""
+        if "guess_starts" not in self._file:
+            return np.empty(0, GUESS_DTYPE)
+        with self._told_damage():
+            first, last = self._file["guess_starts"][position : position + 2]
+            guesses: NDArray[np.void] = self._file["guesses"][first:last]
+            return guesses
+
     def mesh_tables(self, position: int) -> Tables:
         """Give the tables of `MESH_TABLES` of one rank; none of a store that was merged before meshes were recorded."""
         if "meshes" not in self._file:
@@ -184,7 +193,7 @@ class MergedStore:
         own = [json.loads(text) for text in file["metadata"].asstr()[...]]
         initialize = file["initialize"][...]
         configurations = list(file["configurations"].asstr()[...])
-        section_names = file["section_names"][...]
+        names = {name: file[name][...] for name in ("section_names", "guess_names") if name in file}
         stores = []
         for position, row in enumerate(self.index):
             # As of one rank's file, keys that a later version added are passed over.
@@ -193,7 +202,7 @@ class MergedStore:
             if metadata["rank"] != row["rank"]:
                 raise StoreError(f"rank {row['rank']}: expected its metadata, found those of rank {metadata['rank']}")
             first = initialize[position : position + int(row["initialized"])]
-            tables = {"initialize": first, "section_names": section_names}
+            tables = {"initialize": first, **names}
             configuration = configurations[row["configuration"]]
             stores.append(RankStore(self.path, metadata, configuration, tables, MergedRank(self, position)))
         return stores
@@ -221,6 +230,8 @@ class MergedRank:
             found["advances"] = self.store.tables(self.position, self.position + 1)[0]
         if "sections" in names:
             found["sections"] = self.store.sections(self.position)
+        if "guesses" in names:
+            found["guesses"] = self.store.guesses(self.position)
         return found
 
 

@@ -103,6 +103,9 @@ METADATA: dict[str, MetadataKey] = {
         MetadataKey("timing_source", "text", "where mapping and wait come from", check=_NOT_EMPTY),
         MetadataKey("timing_problem", "text", "why mapping or wait are missing, and the remedy", check=_NOT_EMPTY),
         MetadataKey("recording_problem", "text", "what is missing in the recording, and why", check=_NOT_EMPTY),
+        MetadataKey(
+            "guess", "text", "first guess of each time window that was asked for, such as auto", check=_NOT_EMPTY
+        ),
         MetadataKey("run", "text", "name of the coupled run", check=_NOT_EMPTY),
         MetadataKey("warmup_windows", "integer", "time windows to leave out", unit="1", check=_FROM_0),
         MetadataKey("degrees_of_freedom", "object", "unknowns by participant", unit="1", check=_POSITIVE),

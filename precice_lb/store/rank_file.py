@@ -28,7 +28,9 @@ from precice_lb.store.spool import checked, read_blocks, read_spool, with_text
 __all__ = ["StoreTail", "hdf5_image", "read_rank_file", "told_damage", "writing_problem"]
 
 _ALWAYS = ("advances", "initialize")
-_TIMES = (*_ALWAYS, "sections", "section_names")
+# By table whose rows count names, the one with these.
+_NAMED = {"sections": "section_names", "guesses": "guess_names"}
+_TIMES = (*_ALWAYS, *_NAMED, *_NAMED.values())
 _FOREIGN = "leave it out, or import it first if it holds measurements of another format (precice-lb import --help)"
 # Clocks of file systems tick slowly: a file changed less long ago may change again without showing it.
 _SETTLED_SECONDS = 2.0
@@ -82,10 +84,10 @@ def _read(path: Path, names: Sequence[str]) -> RankStore:
             store = _of_hdf5(path, hdf5 if path.suffix == SPOOL_SUFFIX else path, names)
     tables = dict(store.tables)
     # Without rows that a machine lost when it went down, in files of earlier versions.
-    for name in {"advances", "sections"} & tables.keys():
+    for name in {"advances", *_NAMED} & tables.keys():
         written = tables[name]["window"] > 0
-        if name == "sections":
-            written &= tables[name]["name"] < len(tables["section_names"])
+        if name in _NAMED:
+            written &= tables[name]["name"] < len(tables[_NAMED[name]])
         if not written.all():
             tables[name] = tables[name][written]
     return dataclasses.replace(store, tables=tables)
@@ -97,7 +99,7 @@ def _of_hdf5(path: Path, hdf5: Path, names: Sequence[str]) -> RankStore:
         _check_format(path, file)
         metadata = {name: decode(name, value) for name, value in file.attrs.items() if name in METADATA}
         validate(metadata, complete=True)
-        wanted = {*names, "section_names"} if "sections" in names else names
+        wanted = {*names, *(_NAMED[name] for name in names if name in _NAMED)}
         tables = {
             name: file[name].astype(TABLES[name])[...] if name in file else np.empty(0, TABLES[name]) for name in wanted
         }
@@ -193,6 +195,10 @@ class StoreTail:
                     found.append(array)
                 elif name == "initialize":
                     head = checked(head).having(initialize=array)
+                elif name in ("guesses", "guess_names"):
+                    head = checked(head)
+                    latest = None if name == "guess_names" else -2 * self._most
+                    head = head.having({}, **{name: np.concatenate([head.tables.get(name, array[:0]), array])[latest:]})
                 elif name not in TABLES:
                     head = with_text(self.path, head, name, array)
                 self.has_more = sum(map(len, found)) >= self._most

@@ -175,6 +175,16 @@ class RankStore:
         """What ``sections["name"]`` counts, from 0."""
         return tuple(name.decode("utf-8", "replace") for name in self._tables("section_names")[0] if name)
 
+    @property
+    def guesses(self) -> NDArray[np.void]:
+        """Rows of `precice_lb.store.schema.GUESS_DTYPE`: time windows that were begun with a first guess."""
+        return self._tables("guesses")[0]
+
+    @cached_property
+    def guess_names(self) -> tuple[str, ...]:
+        """What ``guesses["name"]`` counts, from 0."""
+        return tuple(name.decode("utf-8", "replace") for name in self._tables("guess_names")[0])
+
     def meshes(self) -> RecordedMeshes:
         """Read what the rank said about its coupling meshes.
 

@@ -2,7 +2,8 @@
 
 One file per rank: a spool while the run goes on (`precice_lb.store.spool`), HDF5 from its end on, with the same tables.
 ``/advances`` has one row per ``advance``, ``/initialize`` one row per ``initialize``, ``/sections`` one row per
-profiling section of the solver with its name in ``/section_names``, ``/meshes`` one row per coupling mesh (see
+profiling section of the solver with its name in ``/section_names``, ``/guesses`` one row per time window for which the
+rank had a first guess, made by the predictor in ``/guess_names``, ``/meshes`` one row per coupling mesh (see
 `precice_lb.store.records` for what belongs to it), ``/configuration`` the text of ``precice-config.xml``; attributes of
 the root are the metadata. What `precice_lb.store.merge` makes of many such files stands in `precice_lb.store.merged`.
 """
@@ -21,12 +22,14 @@ __all__ = [
     "ADVANCE_DTYPE",
     "FORMAT",
     "FORMAT_VERSION",
+    "GUESS_DTYPE",
+    "GUESS_PREFIX",
     "INITIALIZE_DTYPE",
     "MERGED_SUFFIX",
     "MESH_DTYPE",
+    "NAME_BYTES",
     "NOT_MEASURED",
     "SECTION_DTYPE",
-    "SECTION_NAME_BYTES",
     "SPOOL_SUFFIX",
     "SUFFIX",
     "TABLES",
@@ -77,8 +80,16 @@ SECTION_DTYPE = np.dtype([("name", "<i4"), ("window", "<i8"), ("begin_ns", "<i8"
 """One row per profiling section that the solver opened and closed: its name as a position in ``/section_names``, the
 time window in which it ended, when it began, and its duration with everything in it."""
 
-SECTION_NAME_BYTES = 128
-"""Longest name of a section in a store, in bytes of UTF-8."""
+GUESS_DTYPE = np.dtype([("window", "<i8"), ("name", "<i4"), ("cost_ns", "<i8"), ("error", "<f8")])
+"""One row per time window that was begun with a first guess: the window, the predictor that made the guess as a
+position in ``/guess_names``, what the rank spent on guessing for it, and what the guess was wrong by over what the last
+value would have been wrong by (norms; NaN where there is none)."""
+
+NAME_BYTES = 128
+"""Longest name of a section or a predictor in a store, in bytes of UTF-8."""
+
+GUESS_PREFIX = "Guess-of-"
+"""What names of the data fields begin with that carry first guesses from one participant to another."""
 
 _BOUNDS = [f"{side}_{axis}" for axis in "xyz" for side in ("low", "high")]
 _COUNTS = ("vertices", "edges", "triangles", "quads", "tetrahedra")
@@ -102,7 +113,9 @@ TABLES: dict[str, np.dtype[Any]] = {
     "advances": ADVANCE_DTYPE,
     "initialize": INITIALIZE_DTYPE,
     "sections": SECTION_DTYPE,
-    "section_names": np.dtype(f"S{SECTION_NAME_BYTES}"),
+    "section_names": np.dtype(f"S{NAME_BYTES}"),
+    "guesses": GUESS_DTYPE,
+    "guess_names": np.dtype(f"S{NAME_BYTES}"),
     "meshes": MESH_DTYPE,
     "mesh_names": np.dtype("u1"),
     "coordinates": np.dtype("<f8"),
@@ -164,15 +177,16 @@ def case_fingerprint(configuration_text: str) -> str:
     """Return the fingerprint (SHA-256) of the coupled case a configuration describes.
 
     Left out is what may differ between calibration and production runs of one case: comments, white space, the end
-    of the simulation, exchange directories, networks, log, profiling, exports and watch-points. Text that is not XML is
-    hashed as it stands.
+    of the simulation, exchange directories, networks, log, profiling, exports and watch-points, and the fields of first
+    guesses. Text that is not XML is hashed as it stands.
     """
     digest = hashlib.sha256()
     skipped = 0
 
     def start(tag: str, attributes: dict[str, str]) -> None:
         nonlocal skipped
-        if skipped or tag in _IGNORED_TAGS or tag.startswith(_IGNORED_PREFIXES):
+        of_guess = any(attributes.get(key, "").startswith(GUESS_PREFIX) for key in ("name", "data"))
+        if skipped or of_guess or tag in _IGNORED_TAGS or tag.startswith(_IGNORED_PREFIXES):
             skipped += 1
             return
         kept = sorted((name, value) for name, value in attributes.items() if name not in _IGNORED_ATTRIBUTES)

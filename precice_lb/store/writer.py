@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from precice_lb.store.files import publish
 from precice_lb.store.metadata import validate
 from precice_lb.store.records import RecordedMeshes
-from precice_lb.store.schema import SECTION_NAME_BYTES, SPOOL_SUFFIX, store_filename
+from precice_lb.store.schema import NAME_BYTES, SPOOL_SUFFIX, store_filename
 from precice_lb.store.spool import Spool, block, end_block, head_block, read_spool
 
 __all__ = ["StoreWriter", "raised_elsewhere"]
@@ -37,7 +37,7 @@ class StoreWriter:
         self.metadata = {**metadata, "attempt": 1, "finished": False}
         validate(self.metadata, complete=True)
         self._directory, self._keep_spool = Path(directory), keep_spool
-        self._section_names = 0
+        self._named = {"section_names": 0, "guess_names": 0}
         self.path = self._free_path()
         self.path.parent.mkdir(parents=True, exist_ok=True)
         # The name appears only once the file can be read; whoever comes second takes the next attempt.
@@ -64,15 +64,28 @@ class StoreWriter:
         self._spool.append(block("initialize", row))
 
     def append(
-        self, rows: NDArray[np.void], sections: NDArray[np.void] | None = None, section_names: Sequence[str] = ()
+        self,
+        rows: NDArray[np.void],
+        sections: NDArray[np.void] | None = None,
+        section_names: Sequence[str] = (),
+        guesses: NDArray[np.void] | None = None,
+        guess_names: Sequence[str] = (),
     ) -> None:
-        """Append rows of ``advance`` and sections, with all of their names so far, by one call of the system."""
-        names = np.array([name.encode()[:SECTION_NAME_BYTES] for name in section_names[self._section_names :]], "S")
-        tables = {"section_names": names, "sections": sections, "advances": rows}
+        """Append rows of ``advance``, sections and guesses, with all of their names so far, by one system call."""
+        tables = {
+            "section_names": self._new_names("section_names", section_names),
+            "sections": sections,
+            "guess_names": self._new_names("guess_names", guess_names),
+            "guesses": guesses,
+            "advances": rows,
+        }
         self._spool.append(
             b"".join(block(name, table) for name, table in tables.items() if table is not None and len(table))
         )
-        self._section_names = len(section_names)
+        self._named = {"section_names": len(section_names), "guess_names": len(guess_names)}
+
+    def _new_names(self, table: str, names: Sequence[str]) -> NDArray[np.bytes_]:
+        return np.array([name.encode()[:NAME_BYTES] for name in names[self._named[table] :]], "S")
 
     def close(self, *, finished: bool, ended_unix_ns: int, keep_spool: bool = False) -> None:
         """Complete the metadata, close the spool, and put an HDF5 store in its place.

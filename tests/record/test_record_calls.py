@@ -14,8 +14,8 @@ from record_helpers import SOLVER, WINDOWS, assert_fine, caller, rank_stores, ru
 from store_helpers import PARALLEL, metadata, row, rows
 
 from precice_lb.exceptions import BackendError
-from precice_lb.record.backend import Backend
-from precice_lb.record.participant import recording_class
+from precice_lb.record.backend import Backend, load_backend
+from precice_lb.record.participant import _start_recorder, recording_class
 from precice_lb.record.recorder import Recorder
 from precice_lb.record.sections import Sections
 from precice_lb.record.totals import NO_SUMS, summary, sums
@@ -316,3 +316,48 @@ def test_an_adapter_between_solver_and_precice_is_recorded(tmp_path: Path) -> No
     for store in stores.values():
         assert store.metadata["backend"] == "libprecice"
         assert store.advances["window"].tolist() == list(range(1, WINDOWS + 1))
+
+
+def test_guesses_are_written_with_the_flush_and_what_comes_after_it_with_the_next(tmp_path: Path) -> None:
+    recorder = Recorder(StoreWriter(tmp_path, metadata(), PARALLEL))
+    advance = caller(recorder)
+    planted = []
+    for window in range(1, 101):
+        advance(window, window + 1, True)
+        planted.append((window, ("hold", "reduced", "linear")[window % 7 // 3], 1000 * window, window / 10))
+        recorder.guessed(*planted[-1])
+    (path,) = find_stores([tmp_path])
+    # After window 96 the rows up to it were written, and what was known then.
+    assert [each["window"] for each in read_store(path).guesses] == list(range(1, 96))
+    recorder.section_started("s")
+    recorder.close(finished=True)
+    store = read_store(find_stores([tmp_path])[0])
+    assert store.guess_names == ("hold", "reduced", "linear")
+    assert [(w, store.guess_names[n], c, e) for w, n, c, e in store.guesses.tolist()] == planted
+    assert store.advances["window"].tolist() == list(range(1, 101))
+
+
+def test_a_guess_that_cannot_be_written_is_one_warning(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    recorder = Recorder(StoreWriter(tmp_path, metadata(), PARALLEL))
+    advance = caller(recorder)
+    recorder.guessed(1, "hold", "much", 1.0)  # type: ignore[arg-type]
+    for window in range(1, 4):
+        advance(window, window + 1, True)
+    recorder.close(finished=True)
+    assert recorder.timing_summary()["windows"] == 3
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_the_mode_of_the_first_guess_is_in_the_metadata(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PRECICE_LB_DIR", str(tmp_path / "stores"))
+    path = tmp_path / "precice-config.xml"
+    path.write_text(PARALLEL)
+    backend = load_backend()
+    for number, guess in enumerate((None, "auto")):
+        recorder = _start_recorder(backend, ("A", str(path), 0, 1), {}, {"run": str(number)}, guess)
+        assert recorder is not None
+        recorder.close(finished=True)
+    told = {
+        read_store(path).metadata["run"]: read_store(path).metadata.get("guess") for path in find_stores([tmp_path])
+    }
+    assert told == {"0": None, "1": "auto"}

@@ -31,7 +31,7 @@ from precice_lb.store.merged import MergedStore, aligned_columns
 from precice_lb.store.metadata import METADATA
 from precice_lb.store.reader import find_stores, read_runs, read_store, read_stores
 from precice_lb.store.records import RankStore
-from precice_lb.store.schema import ADVANCE_DTYPE, INITIALIZE_DTYPE, SECTION_DTYPE, case_fingerprint
+from precice_lb.store.schema import ADVANCE_DTYPE, GUESS_DTYPE, INITIALIZE_DTYPE, SECTION_DTYPE, case_fingerprint
 from precice_lb.store.writer import StoreWriter
 
 SERIAL_CASE = {"configuration": SERIAL, "case": case_fingerprint(SERIAL)}
@@ -151,6 +151,8 @@ def test_any_rows_come_back_as_they_were(tmp_path_factory: pytest.TempPathFactor
                 "initialize": np.array([(rank, 1, 2, -1)] * (rank % 2), dtype=INITIALIZE_DTYPE),
                 "sections": np.array([(k, 1, 5, 6) for k in range(rank)], dtype=SECTION_DTYPE),
                 "section_names": np.array([f"{rank}-{k}".encode() for k in range(rank)], dtype="S9"),
+                "guesses": np.array([(k, k % 2, 5, k) for k in range(3 - rank)], dtype=GUESS_DTYPE),
+                "guess_names": np.array([f"{rank % 2}".encode(), b"hold"][: 3 - rank], dtype="S9"),
             },
         )
         for rank, table in enumerate(tables)
@@ -168,6 +170,7 @@ def test_any_rows_come_back_as_they_were(tmp_path_factory: pytest.TempPathFactor
         np.testing.assert_array_equal(one.initialize, other.initialize)
         named = [(other.section_names[section["name"]], *section.tolist()[1:]) for section in other.sections]
         assert named == [(one.section_names[section["name"]], *section.tolist()[1:]) for section in one.sections]
+        assert content_of(one) == content_of(other)
     merged.check()
     merged.close()
 
@@ -240,6 +243,27 @@ def test_sections_keep_their_names_where_ranks_began_with_others(tmp_path: Path)
     for store, first in zip(by_rank(tmp_path), ("solve", "output"), strict=True):
         began = {store.section_names[each["name"]]: each["begin_ns"] for each in store.sections}
         assert began == ({"solve": 7, "output": 9} if first == "solve" else {"output": 7, "solve": 9})
+
+
+def test_guesses_are_merged_and_a_file_merged_without_them_is_read(tmp_path: Path) -> None:
+    planted = [(w, ("hold", "reduced")[(w > 2) ^ (w == 4)], 1e-6 * w, 0.1 * w) for w in range(1, 6)]
+    calls = [row(w, 0.01, 0.02, 0.001) for w in range(1, 6)]
+    for rank, guesses in enumerate((planted, [], planted[2:])):
+        write_store(tmp_path, calls, rank=rank, size=3, guesses=guesses, guess="auto")
+    before = contents(tmp_path)
+    (path,) = merge_stores(tmp_path)
+    assert contents(tmp_path) == before
+    ranks = by_rank(tmp_path)
+    assert [len(store.guesses) for store in ranks] == [5, 0, 3]
+    last = ranks[2]
+    assert [last.guess_names[each["name"]] for each in last.guesses] == ["reduced", "hold", "reduced"]
+    assert last.guesses["cost_ns"].tolist() == [3000, 4000, 5000]
+    (tmp_path / "earlier").mkdir()
+    earlier = shutil.copy(path, tmp_path / "earlier")
+    with h5py.File(earlier, "a") as file:
+        for name in ("guesses", "guess_names", "guess_starts"):
+            del file[name]
+    assert [(len(store.guesses), store.guess_names) for store in MergedStore(earlier).stores] == [(0, ())] * 3
 
 
 def test_parts_can_be_kept_and_are_not_counted_twice(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
 import shutil
 import signal
 import sqlite3
@@ -19,6 +20,7 @@ import pytest
 from conftest import FULL_COUNTS
 from hypothesis import given
 from hypothesis import strategies as st
+from report_helpers import configuration
 from store_helpers import PARALLEL, metadata, row, rows, write_store
 
 from precice_lb.cli import main
@@ -30,6 +32,8 @@ from precice_lb.store.metadata import METADATA, USER_KEYS, decode, encode, valid
 from precice_lb.store.reader import find_stores, read_runs, read_store
 from precice_lb.store.schema import (
     ADVANCE_DTYPE,
+    GUESS_DTYPE,
+    GUESS_PREFIX,
     INITIALIZE_DTYPE,
     MESH_DTYPE,
     SECTION_DTYPE,
@@ -58,7 +62,7 @@ def test_what_was_written_is_read(tmp_path: Path) -> None:
         units = json.loads(file["advances"].attrs["units"])
         assert units["wait_ns"] == "ns"
         assert set(units) == set(ADVANCE_DTYPE.names)
-    tables = (ADVANCE_DTYPE, INITIALIZE_DTYPE, SECTION_DTYPE, MESH_DTYPE)
+    tables = (ADVANCE_DTYPE, INITIALIZE_DTYPE, SECTION_DTYPE, GUESS_DTYPE, MESH_DTYPE)
     assert set(UNITS) == {name for table in tables for name in table.names}
 
 
@@ -98,9 +102,13 @@ def test_a_spool_cut_at_any_byte_is_read_up_to_the_last_complete_block(tmp_path:
     table = rows(row(window, window * 1e-6, 0, 0) for window in range(1, 130))
     names = [f"section {index}" for index in range(40)]
     sections = np.array([(k % 40, k + 1, k + 1, 1) for k in range(129)], dtype=SECTION_DTYPE)
+    predictors = [f"predictor {index}" for index in range(20)]
+    guesses = np.array([(k + 1, k % 20, 1000 + k, 0.5 + k) for k in range(129)], dtype=GUESS_DTYPE)
     total = 0
     for count in (1, 1, 2, 4, 8, 16, 32, 1, 64):
-        writer.append(table[total : total + count], sections[total : total + count], names[: total + count])
+        these = slice(total, total + count)
+        known = predictors[: total + count]
+        writer.append(table[these], sections[these], names[: total + count], guesses[these], known)
         total += count
         sizes.append(writer.path.stat().st_size)
     writer.close(finished=True, ended_unix_ns=metadata()["started_unix_ns"])
@@ -116,6 +124,10 @@ def test_a_spool_cut_at_any_byte_is_read_up_to_the_last_complete_block(tmp_path:
         np.testing.assert_array_equal(store.sections, sections[: len(store.sections)])
         assert store.section_names == tuple(names[: len(store.section_names)])
         assert len(store.section_names) > max(store.sections["name"], default=-1)
+        assert len(store.guesses) >= len(store.advances)
+        np.testing.assert_array_equal(store.guesses, guesses[: len(store.guesses)])
+        assert store.guess_names == tuple(predictors[: len(store.guess_names)])
+        assert len(store.guess_names) > max(store.guesses["name"], default=-1)
         assert store.metadata["finished"] is (size == len(whole))
     for size in range(0, sizes[0], 1 if FULL_COUNTS else 7):
         cut.write_bytes(whole[:size])
@@ -138,13 +150,16 @@ def test_the_spool_and_the_hdf5_file_hold_the_same(tmp_path: Path, keep: bool) -
     more = {"degrees_of_freedom": {"A": 1e6}, "run": "r", "cpus": "0-1", "clock_resolution": 1e-9}
     writer = StoreWriter(tmp_path, metadata(**more), PARALLEL, keep_spool=keep)
     names, sections = ["\N{GREEK SMALL LETTER PSI}"], np.array([(0, 1, 2, 3)], SECTION_DTYPE)
-    writer.append(rows([row(1, 0.1, 0.2, None)]), sections, names)
+    guesses = np.array([(1, 1, 7, np.nan)], GUESS_DTYPE)
+    writer.append(rows([row(1, 0.1, 0.2, None)]), sections, names, guesses, ["hold", "reduced"])
     writer.close(finished=True, ended_unix_ns=metadata()["started_unix_ns"] + 5)
     assert [path.suffix for path in find_stores([tmp_path])] == [".spool" if keep else ".h5"]
     for store in (read_store(writer.path), read_runs([tmp_path], rows=False)[0][0][0]):
         assert store.metadata == writer.metadata
         assert store.section_names == ("\N{GREEK SMALL LETTER PSI}",)
         assert store.sections.tolist() == [(0, 1, 2, 3)]
+        assert store.guess_names == ("hold", "reduced")
+        assert store.guesses.tobytes() == guesses.tobytes()
         assert store.advances.tolist() == [row(1, 0.1, 0.2, None)]
 
 
@@ -426,6 +441,20 @@ def test_the_fingerprint_sees_another_case(old: str, new: str) -> None:
     assert case_fingerprint(BASE.replace(old, new)) != case_fingerprint(BASE)
 
 
+def test_the_fingerprint_ignores_the_fields_of_first_guesses() -> None:
+    def beside(element: re.Match[str]) -> str:
+        return f"{element[0]}\n{element[1]}{GUESS_PREFIX}{element[2]} />"
+
+    text = configuration()
+    patched = re.sub(
+        r'(<(?:data:scalar|use-data|write-data|read-data|exchange) (?:name|data)=")([^>]*) />', beside, text
+    )
+    assert patched.count(GUESS_PREFIX) == 12
+    assert case_fingerprint(patched) == case_fingerprint(text)
+    # Fields of other names make another case.
+    assert case_fingerprint(patched.replace(GUESS_PREFIX, "Other-")) != case_fingerprint(text)
+
+
 def test_the_fingerprint_of_what_is_not_xml_is_that_of_the_text() -> None:
     assert case_fingerprint("<a>") != case_fingerprint("<a><b>")
 
@@ -498,7 +527,7 @@ def test_stores_of_the_first_version_are_read_and_merged(tmp_path: Path) -> None
             expected = [(k, 1, k * 1000, 100 + k, 50, 5, -1 if rank else 10, 0.5, True) for k in range(1, 9)]
             assert store.advances.tolist() == expected
             assert store.initialize.tolist() == [(500, 1000, 10, 20)]
-            assert len(store.sections) == 0
+            assert len(store.sections) == len(store.guesses) == len(store.guess_names) == 0
             assert store.metadata["degrees_of_freedom"] == {"A": 1e6}
             assert store.metadata["warmup_windows"] == 2
 
