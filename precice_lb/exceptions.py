@@ -10,6 +10,7 @@ __all__ = [
     "CalibrationError",
     "ConfigurationError",
     "DataError",
+    "GuessError",
     "InfeasibleError",
     "InternalError",
     "ModelError",
@@ -45,6 +46,10 @@ class StoreError(PreciceLBError):
 
 class DataError(PreciceLBError):
     """Measurements are missing, not of one case, or not usable."""
+
+
+class GuessError(PreciceLBError):
+    """Participants of a coupling do not agree on a first guess, or cannot have one."""
 
 
 class ModelError(PreciceLBError):

@@ -7,7 +7,11 @@ from dataclasses import dataclass
 from precice_lb.precice_xml.records import Configuration, CouplingScheme, Exchange, Mapping, Participant
 from precice_lb.store.schema import GUESS_PREFIX as PREFIX
 
-__all__ = ["PREFIX", "Route", "guess_name", "is_patched", "routes"]
+__all__ = ["PREFIX", "SHIFTED", "Route", "guess_name", "is_patched", "routes"]
+
+
+SHIFTED = "Shifted-"
+"""What names of the data fields begin with that carry shifted values."""
 
 
 def guess_name(data: str) -> str:
@@ -42,11 +46,6 @@ class Route:
     mappings: tuple[Mapping, ...]
     shifted: bool
 
-    @property
-    def keeps_constants(self) -> bool:
-        """Whether a constant field arrives as it was written."""
-        return all(mapping.constraint != "conservative" for mapping in self.mappings)
-
 
 def is_patched(configuration: Configuration) -> bool:
     """Whether a configuration has fields that carry predictions."""
@@ -63,7 +62,7 @@ def routes(configuration: Configuration) -> tuple[Route, ...]:
         if not scheme.is_implicit:
             continue
         for exchange in scheme.exchanges:
-            if exchange.data.startswith(PREFIX):
+            if exchange.data.startswith((PREFIX, SHIFTED)):
                 continue
             shifted = not scheme.is_serial or exchange.source == scheme.participants[1]
             for write_mesh, written in _written(configuration.participants[exchange.source], exchange):

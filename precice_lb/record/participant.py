@@ -27,6 +27,8 @@ __all__ = ["DEFAULT_DIRECTORY", "participant_class", "recording_class"]
 DEFAULT_DIRECTORY = "precice-lb-store"
 """The store directory, in the working directory, unless ``PRECICE_LB_DIR`` names another."""
 
+_ARGUMENTS = ("solver_name", "configuration_file_name", "solver_process_index", "solver_process_size", "communicator")
+
 
 @functools.lru_cache(maxsize=1)
 def participant_class() -> type:
@@ -46,17 +48,28 @@ def recording_class(backend: Backend) -> type:
         _precice_lb_recorder: Recorder | None = None
         _precice_lb_meshes: MeshNotes | None = None
         _precice_lb_coupled = False
+        _precice_lb_guess_mode: str | None = None
         _precice_lb_advance: Callable[[Any, Any], Any] = staticmethod(base.advance)
 
         # An extension type takes its arguments here too, so ours have to go twice.
-        def __new__(cls, *args: Any, metadata: Mapping[str, Any] | None = None, **kwargs: Any) -> Any:
+        def __new__(
+            cls, *args: Any, metadata: Mapping[str, Any] | None = None, guess: str | None = None, **kwargs: Any
+        ) -> Any:
             del metadata
             kwargs = _checked(backend, args, kwargs)
+            named = {**dict(zip(_ARGUMENTS, args, strict=False)), **kwargs}
+            if guess is not None or "PRECICE_LB_GUESS" in os.environ or _has_guesses(named):
+                from precice_lb.record.guess import guessing_class
+
+                cls = guessing_class(cls, backend, guess, named)
             return base.__new__(cls) if base.__new__ is object.__new__ else base.__new__(cls, *args, **kwargs)
 
-        def __init__(self, *args: Any, metadata: Mapping[str, Any] | None = None, **kwargs: Any) -> None:
+        def __init__(
+            self, *args: Any, metadata: Mapping[str, Any] | None = None, guess: str | None = None, **kwargs: Any
+        ) -> None:
+            del guess
             base.__init__(self, *args, **_checked(backend, args, kwargs))
-            recorder = _start_recorder(backend, args, kwargs, metadata)
+            recorder = _start_recorder(backend, args, kwargs, metadata, self._precice_lb_guess_mode)
             if recorder is not None:
                 from precice_lb.record.advance import timed_advance
 
@@ -187,6 +200,14 @@ def _checked(backend: Backend, args: tuple[Any, ...], kwargs: dict[str, Any]) ->
     return kwargs
 
 
+def _has_guesses(arguments: Mapping[str, Any]) -> bool:
+    """Whether a configuration has fields for a first guess, by its bytes: reading XML takes longer than recording."""
+    try:
+        return b'"Guess-of-' in Path(os.fsdecode(arguments["configuration_file_name"])).read_bytes()
+    except (KeyError, TypeError, OSError):
+        return False
+
+
 def _takes_communicator(version: str) -> bool:
     """Whether pyprecice of this version can be given a communicator: any later than 3.4.0."""
     numbers = re.match(r"(\d+)\.(\d+)(?:\.(\d+))?", version)
@@ -206,8 +227,8 @@ def _start_recorder(
     """
     writer, after_close = None, None
     try:
-        names = ("solver_name", "configuration_file_name", "solver_process_index", "solver_process_size")
-        participant, configuration, rank, size = ({**dict(zip(names, args, strict=False)), **kwargs}[n] for n in names)
+        given = {**dict(zip(_ARGUMENTS, args, strict=False)), **kwargs}
+        participant, configuration, rank, size = (given[name] for name in _ARGUMENTS[:4])
         if isinstance(participant, bytes):
             participant = participant.decode()
         if isinstance(configuration, bytes):

@@ -1,0 +1,94 @@
+"""What a participant sends and receives of first guesses, by its configuration."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from precice_lb.guess.routes import PREFIX, SHIFTED, Route, guess_name, is_patched, routes
+from precice_lb.precice_xml.records import Configuration
+
+__all__ = ["Channel", "Field"]
+
+# Accelerations whose convergence is judged by the shifted values.
+_RELAXATIONS = ("aitken", "constant")
+
+
+@dataclass(frozen=True)
+class Field:
+    """A field at one of its ends.
+
+    Attributes
+    ----------
+    mesh, data : str
+        Names, as the solver gives them.
+    route : Route
+        The way that the field goes.
+    degree : int
+        Degree of its waveform in time.
+    """
+
+    mesh: str
+    data: str
+    route: Route
+    degree: int
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """Mesh and data."""
+        return self.mesh, self.data
+
+    @property
+    def guess(self) -> str:
+        """Name of the field with the predictions."""
+        return guess_name(self.data)
+
+    @property
+    def shifted(self) -> str:
+        """Name of the field with the shifted values."""
+        return f"{SHIFTED}{self.data}"
+
+    @property
+    def relative(self) -> bool:
+        """Whether convergence is judged relative to the norm of the shifted values."""
+        scheme, mesh = self.route.scheme, self.route.exchange.mesh
+        return scheme.acceleration in _RELAXATIONS and any(
+            "relative" in measure.kind and (measure.data, measure.mesh) == (self.shifted, mesh)
+            for measure in scheme.measures
+        )
+
+
+@dataclass(frozen=True)
+class Channel:
+    """The fields of a participant that have predictions beside them, or the mere word that it takes part.
+
+    Attributes
+    ----------
+    sent, received : tuple of Field
+        By who writes.
+    initializes : bool
+        Whether the solver itself has initial data to write.
+    """
+
+    sent: tuple[Field, ...]
+    received: tuple[Field, ...]
+    initializes: bool
+
+    @classmethod
+    def of(cls, configuration: Configuration, participant: str) -> Channel | None:
+        """Find a participant's channel; None where the configuration has no predictions for it."""
+        if not is_patched(configuration):
+            return None
+        exchanges = [each for scheme in configuration.coupling_schemes for each in scheme.exchanges]
+        carried = {(each.data, each.mesh, each.source, each.target) for each in exchanges}
+        sent, received = [], []
+        for route in routes(configuration):
+            exchange = route.exchange
+            if (guess_name(exchange.data), exchange.mesh, exchange.source, exchange.target) in carried:
+                degree = configuration.data[exchange.data].waveform_degree
+                if exchange.source == participant:
+                    sent.append(Field(route.write_mesh, exchange.data, route, degree))
+                elif exchange.target == participant:
+                    received.append(Field(route.read_mesh, exchange.data, route, degree))
+        own = [each.data for each in exchanges if each.initialize and each.source == participant]
+        initializes = any(not data.startswith((PREFIX, SHIFTED)) for data in own)
+        return cls(tuple(sent), tuple(received), initializes) if sent or received else None

@@ -1,0 +1,183 @@
+"""A participant's side of a first guess: what it writes and reads instead of the solver's values, and when."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from precice_lb.exceptions import GuessError
+from precice_lb.guess.channel import Channel, Field
+from precice_lb.guess.choose import Guard, Guesser
+from precice_lb.guess.shift import Delta, Position, Sent
+from precice_lb.record.notes import warn_once
+from precice_lb.store.writer import raised_elsewhere
+
+if TYPE_CHECKING:
+    from precice_lb.record.recorder import Recorder
+
+__all__ = ["ShiftedExchange"]
+
+Array = NDArray[np.float64]
+_Key = tuple[str, str]
+
+# Share of the time windows that learning may take, and after how many of them it comes at least.
+_SHARE, _RAREST = 0.01, 64
+
+
+class ShiftedExchange:
+    """What a participant keeps for its first guesses; ``base`` is always the participant without them."""
+
+    def __init__(self, participant: str, channel: Channel, mode: str) -> None:
+        self._participant, self._channel, self._mode = participant, channel, mode
+        self._sent: dict[_Key, tuple[Field, Sent, Guesser]] = {}
+        self._received: dict[_Key, tuple[Field, Delta]] = {}
+        self._ids: dict[str, NDArray[np.int32]] = {}
+        self._initial: list[tuple[_Key, Array, Array]] = []
+        self._guard = Guard()
+        self._position = Position(1.0)
+        self._window = self._iterations = 1
+        # Whether this window started from predictions, and whether the next one is to.
+        self._guessed = self._guesses_next = False
+        # Our own time in this window, when it began, and in one of how many windows the predictors learn.
+        self._cost_ns = 0
+        self._begin_ns = time.perf_counter_ns()
+        self._every = 1
+
+    def before_initialize(self, base: Any) -> None:
+        """Write what says that this side takes part, and the shifted fields' initial values: the solver's own."""
+        base.requires_initial_data()
+        for field in self._channel.sent:
+            ids, shape = self._size(base, field)
+            base.write_data(field.mesh, field.guess, ids, np.ones(shape))
+            if field.route.shifted:
+                for key, some, values in self._initial:
+                    if key == field.key:
+                        base.write_data(field.mesh, field.shifted, some, values)
+                sent = Sent(shape, field.degree, relative=field.relative)
+                self._sent[field.key] = field, sent, Guesser(self._mode)
+
+    def after_initialize(self, base: Any, is_silent: Callable[[bool, bool], bool]) -> None:
+        """Refuse to go on where a partner does not take part, which the ranks find out together."""
+        missing = None
+        for field in self._channel.received:
+            ids, shape = self._size(base, field)
+            said = base.read_data(field.mesh, field.guess, ids, 0.0)
+            if is_silent(len(ids) > 0, bool(np.any(said))):
+                missing = field.route.exchange.source
+            if field.route.shifted:
+                self._received[field.key] = field, Delta(shape, field.degree)
+        if missing is not None:
+            raise GuessError(
+                f'{self._participant}: expected participant "{missing}" to take part in the first guess, found that it '
+                "does not; set PRECICE_LB_GUESS for all participants and let all run through precice_lb, or use the "
+                "configuration without fields for a first guess"
+            )
+        self._position.start_window(base.get_max_time_step_size())
+        self._begin_ns = time.perf_counter_ns()
+
+    def write(self, mesh: str, data: str, ids: Any, values: Any) -> None:
+        """Take what the solver has written."""
+        found = self._sent.get((mesh, data))
+        if found is not None:
+            found[1].values[ids] = values
+        elif not self._sent:
+            self._initial.append(((mesh, data), np.array(ids), np.array(values)))
+
+    def read(self, base: Any, mesh: str, data: str, ids: Any, step: float) -> Any:
+        """Read what the solver asks for."""
+        found = self._received.get((mesh, data))
+        if found is None:
+            return base.read_data(mesh, data, ids, step)
+        field, delta = found
+        return base.read_data(mesh, field.shifted, ids, step) + delta.at(self._position.after(step))[ids]
+
+    def before_advance(self, base: Any, step: float) -> None:
+        """Write shifted values and, at the end of a time window, predictions."""
+        begin = time.perf_counter_ns()
+        part = self._position.after(step)
+        for field, sent, guesser in self._sent.values():
+            ids = self._ids[field.mesh]
+            sent.shifted = sent.values - sent.delta.at(part)
+            base.write_data(field.mesh, field.shifted, ids, sent.shifted)
+            if part >= 1.0:
+                sent.predicted = self._predict(sent, guesser)
+                base.write_data(field.mesh, field.guess, ids, sent.predicted)
+        self._cost_ns += time.perf_counter_ns() - begin
+
+    def after_advance(self, base: Any, step: float, recorder: Recorder | None) -> None:
+        """Go on within the time window, to its next iteration, or to the next window."""
+        begin = time.perf_counter_ns()
+        complete = base.is_time_window_complete()
+        if complete:
+            self._complete(recorder)
+            if base.is_coupling_ongoing():
+                self._start_window(base)
+        elif self._position.after(step) >= 1.0:
+            self._iterations += 1
+            self._position.start_window()
+        else:
+            self._position.move(step)
+        for _, sent, _ in self._sent.values():
+            sent.clear()
+        now = time.perf_counter_ns()
+        self._cost_ns += now - begin
+        if complete:
+            self._begin_ns, self._cost_ns = now, 0
+
+    def _size(self, base: Any, field: Field) -> tuple[NDArray[np.int32], tuple[int, ...]]:
+        """Return this rank's vertices of a field's mesh, and the shape of its values."""
+        ids = self._ids[field.mesh] = np.arange(base.get_mesh_vertex_size(field.mesh), dtype=np.int32)
+        dimensions = base.get_data_dimensions(field.mesh, field.data)
+        return ids, (len(ids), dimensions) if dimensions > 1 else (len(ids),)
+
+    def _predict(self, sent: Sent, guesser: Guesser) -> Array:
+        """Predict the next window's end from this iteration; where that fails, hold from then on."""
+        flat = sent.values.ravel()
+        try:
+            predicted = guesser.propose(flat, wanted=self._guesses_next and not sent.astray)
+        except Exception as error:
+            self._fail(guesser, error)
+            predicted = flat
+        return predicted.reshape(sent.values.shape)
+
+    def _complete(self, recorder: Recorder | None) -> None:
+        """Take a time window that has converged, and decide how the next one but one starts."""
+        self._guard.count(self._guessed, self._iterations)
+        learns, begin = self._window % self._every == 0, time.perf_counter_ns()
+        for _, sent, guesser in self._sent.values():
+            sent.converged()
+            try:
+                guesser.converged(sent.values.ravel(), fit=learns)
+            except Exception as error:
+                self._fail(guesser, error)
+        if learns:
+            now = time.perf_counter_ns()
+            share = (now - begin) / (now - self._begin_ns)
+            self._every = min(math.ceil(share / _SHARE), _RAREST)
+        guessers = [guesser for _, _, guesser in self._sent.values()]
+        if recorder is not None and guessers:
+            names = ", ".join(sorted({guesser.name for guesser in guessers}))
+            recorder.guessed(self._window, names, self._cost_ns, float(np.mean([each.error for each in guessers])))
+        self._guessed = self._guesses_next
+        self._guesses_next = self._guard.wants() or self._mode != "auto"
+        self._window += 1
+        self._iterations = 1
+
+    def _start_window(self, base: Any) -> None:
+        self._position.start_window(base.get_max_time_step_size())
+        for field, delta in self._received.values():
+            predicted, shifted = (
+                base.read_data(field.mesh, name, self._ids[field.mesh], 0.0) for name in (field.guess, field.shifted)
+            )
+            delta.start_window(predicted, shifted)
+
+    def _fail(self, guesser: Guesser, error: Exception) -> None:
+        if raised_elsewhere(error):
+            raise error
+        guesser.give_up()
+        warn_once(f"{self._participant} goes on without predictions of the rank's data: {error}")
