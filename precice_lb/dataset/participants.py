@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from precice_lb.dataset.guesses import guesses_of
 from precice_lb.dataset.records import ParticipantRun, mean_known, places_of
 from precice_lb.dataset.rows import Block, Layout, blocks, layout_of
 from precice_lb.store.reader import RankStore
@@ -124,6 +125,7 @@ class ParticipantTimes:
             hidden_wait=self.hidden,
             places=places_of(self.group),
             rank_sections=_section_means(self.group, layout.windows[layout.windows > self.warmup]),
+            guesses=guesses_of(self.group, layout.windows),
         )
 
 

@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from precice_lb.dataset.guesses import GUESSED, Predictor, mode_of, predictors_of
 from precice_lb.store.records import RankStore
 
 __all__ = ["CoupledRun", "MeasuredRun", "Measurements", "ParticipantRun", "load_imbalance", "mean_known", "places_of"]
@@ -68,6 +69,8 @@ class ParticipantRun:
     rank_sections : dict of str to ndarray, shape (ranks,)
         Mean seconds per window after warm-up of each profiling section of the solver, with all inside it; NaN for
         ranks that never began one.
+    guesses : ndarray of `GUESSED`, shape (W,)
+        First guess of each window.
     """
 
     participant: str
@@ -91,6 +94,7 @@ class ParticipantRun:
     hidden_wait: float = 0.0
     places: Places = field(default_factory=dict)
     rank_sections: dict[str, NDArray[np.float64]] = field(default_factory=dict)
+    guesses: NDArray[np.void] = field(default_factory=lambda: np.empty(0, GUESSED))
 
     @property
     def compute_per_iteration(self) -> NDArray[np.float64]:
@@ -165,6 +169,19 @@ class CoupledRun:
         return self.participants[participant].windows > self.warmup_windows
 
     @property
+    def guess(self) -> str:
+        """The first guess that was asked for, such as ``auto``; empty where none was."""
+        return mode_of(part.metadata for part in self.participants.values())
+
+    @property
+    def predictors(self) -> tuple[Predictor, ...]:
+        """What the windows after warm-up have in common by the predictor of their first guess; none without one."""
+        parts = [(part, self.steady(name)) for name, part in self.participants.items() if len(part.guesses)]
+        return predictors_of(
+            [(part.windows[s], part.iterations[s], part.window_seconds[s], part.guesses[s]) for part, s in parts]
+        )
+
+    @property
     def crowding(self) -> str:
         """Where more ranks ran than there were cores for them, in words; empty where that is not known."""
         return _crowding({name: part.places for name, part in self.participants.items()})
@@ -202,7 +219,7 @@ class Measurements:
     ----------
     samples : dict of str to ndarray, shape (n, 2)
         By participant: ranks and compute seconds per time window, one row per run. For recorded runs the median seconds
-        per coupling iteration times the mean iterations per window of all runs.
+        per coupling iteration times ``iterations``.
     standard_errors : dict of str to ndarray, shape (n,)
         Standard error of each row's seconds; NaN where unknown.
     configuration : str or None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -52,7 +52,7 @@ def measurements_from_runs(runs: Sequence[CoupledRun], iterations: Mapping[str, 
 
     A sample is the median of the compute seconds per coupling iteration over the windows after warm-up, times the mean
     iterations per window of all runs: how many iterations the recorded windows happened to need is the same for every
-    split, and no noise of its cost.
+    split, and no noise of its cost. Where runs differ in their first guess, iterations are those with the latest run's.
 
     Parameters
     ----------
@@ -113,18 +113,44 @@ def measurements_from_runs(runs: Sequence[CoupledRun], iterations: Mapping[str, 
         runs=tuple(found for run in runs if (found := _measured_run(run, iterations)) is not None),
         overhead=_overhead(runs),
         core_hours=_core_hours(runs),
-        remarks=remarks(runs),
+        remarks=(*remarks(runs), *_guess_remarks(runs)),
     )
 
 
 def pooled_iterations(runs: Sequence[CoupledRun]) -> dict[str, float]:
-    """Return coupling iterations per window after warm-up, by participant: the mean over the runs of one case."""
-    found: dict[str, list[float]] = {}
+    """Return coupling iterations per window after warm-up, by participant: the mean over the runs of one case.
+
+    A first guess changes them: only runs with that of the latest run count, if the participant has any.
+    """
+    found: dict[str, float] = {}
+    for each in reversed(_iterations_by_guess(runs).values()):
+        found.update(each)
+    return dict(sorted(found.items()))
+
+
+def _iterations_by_guess(runs: Sequence[CoupledRun]) -> dict[str, dict[str, float]]:
+    """Mean iterations by first guess, that of the latest run first, and participant."""
+    found: dict[str, dict[str, list[float]]] = {}
+    started: dict[str, int] = {}
     for run in runs:
         for name, part in run.participants.items():
             if run.steady(name).any():
-                found.setdefault(name, []).append(float(np.mean(part.iterations[run.steady(name)])))
-    return {name: float(np.mean(values)) for name, values in sorted(found.items())}
+                each = found.setdefault(run.guess, {}).setdefault(name, [])
+                each.append(float(np.mean(part.iterations[run.steady(name)])))
+                started[run.guess] = max(started.get(run.guess, 0), part.metadata.get("started_unix_ns", 0))
+    latest_first = sorted(found, key=lambda guess: started[guess], reverse=True)
+    return {guess: {name: float(np.mean(each)) for name, each in found[guess].items()} for guess in latest_first}
+
+
+def _guess_remarks(runs: Sequence[CoupledRun]) -> Iterator[str]:
+    """Say which runs' iterations count, where some have another first guess than others."""
+    by_guess = _iterations_by_guess(runs)
+    if len(by_guess) > 1:
+        told = [
+            f"{max(iterations.values()):.3g} {f'with the first guess {guess}' if guess else 'without a first guess'}"
+            for guess, iterations in by_guess.items()
+        ]
+        yield f"Coupling iterations per time window: {', '.join(told)}; those of the newer runs are used."
 
 
 def recorded_windows(run: CoupledRun) -> dict[str, NDArray[np.float64]]:

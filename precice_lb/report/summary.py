@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precice_lb.dataset import CoupledRun, ParticipantRun
+from precice_lb.dataset.guesses import Predictor
 from precice_lb.dataset.records import load_imbalance
 from precice_lb.dataset.runs import missing, unfinished
 from precice_lb.dataset.series import mean_of
@@ -129,6 +130,9 @@ class RunSummary:
     imbalance: float
     # What has to be said of it: key and text.
     remarks: tuple[tuple[str, str], ...] = ()
+    # The first guess that was asked for, and what came of it by predictor; empty where there is none.
+    guess: str = ""
+    predictors: tuple[Predictor, ...] = ()
 
     @property
     def ranks(self) -> int:
@@ -159,6 +163,8 @@ def summarise(runs: Sequence[CoupledRun]) -> list[RunSummary]:
             tuple(_participant_summary(part, run.steady(name)) for name, part in run.participants.items()),
             run.imbalance,
             tuple(_remarks(run)),
+            run.guess,
+            run.predictors,
         )
         for run in runs
     ]

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from precice_lb.plural import plural
 from precice_lb.report.blocks import Block, DefinitionList, Paragraph, Table
+from precice_lb.report.guess import guess_label, guess_text
 from precice_lb.report.summary import ParticipantSummary, Quantity, RunSummary
 from precice_lb.report.text import SecondsUnit, listed, percent, seconds_unit, short_names, visible
 
@@ -153,6 +154,8 @@ def notes(run: RunSummary, names: Mapping[str, str]) -> Iterator[tuple[str, str]
     longest = max(run.participants, key=lambda each: each.window_seconds)
     if abs(longest.usual_window_seconds / longest.window_seconds - 1) > _NOTICEABLE:
         yield "mean window without outliers", unit.text(longest.usual_window_seconds)
+    if run.predictors:
+        yield guess_label(run.guess), guess_text(run.predictors)
     for each in run.participants:
         who = names[each.participant]
         if each.iterations_most > 1:

@@ -28,6 +28,8 @@ def summary_dict(run: RunSummary, *, per_rank: bool = False) -> dict[str, Any]:
         },
         "participants": {each.participant: _participant_dict(run, each, per_rank) for each in run.participants},
     }
+    if run.predictors:
+        values["first_guess"] = {"mode": run.guess, "predictors": run.predictors}
     found: dict[str, Any] = plain(values)
     return found
 
@@ -69,7 +71,11 @@ def _participant_dict(run: RunSummary, each: ParticipantSummary, per_rank: bool)
 
 
 def summary_csv(runs: Sequence[RunSummary]) -> str:
-    """Write summaries as CSV: one row per run, participant and quantity, empty where not measured."""
+    """Write summaries as CSV: one row per run, participant and quantity, empty where not measured.
+
+    First guesses are of no participant alone: of each predictor, in how many windows and with how many iterations, and
+    what guessing took.
+    """
     values = [each.name for each in dataclasses.fields(Quantity)]
     rows: list[list[Any]] = [["run", "participant", "ranks", "windows", "iterations", "quantity", *values]]
     for run in runs:
@@ -80,6 +86,9 @@ def summary_csv(runs: Sequence[RunSummary]) -> str:
             for name, seconds in (("compute", each.compute_seconds), ("window", each.window_seconds)):
                 share = seconds / each.window_seconds
                 rows.append([*head, name, seconds, None, None, None, None, share])
+        for p in run.predictors:
+            head = [run.name, None, run.ranks, p.windows, p.iterations, f"first guess {p.name}"]
+            rows.append([*head, p.cost_seconds, None, None, None, None, p.cost_seconds / p.window_seconds])
     return _text(rows)
 
 

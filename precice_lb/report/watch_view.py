@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from precice_lb.plural import plural
 from precice_lb.report.blocks import Block, Paragraph, Table
+from precice_lb.report.guess import guess_label, guess_text
 from precice_lb.report.text import SecondsUnit, listed, percent, ranks_text, seconds_unit, short_names, visible
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ def watch_blocks(snapshot: Snapshot, *, ascii_only: bool = False) -> list[Block]
     """Say all of a snapshot; ``ascii_only`` where the terminal has no block characters."""
     table = watch_table(snapshot, ascii_only=ascii_only)
     residuals = [_residuals(each) for each in snapshot.convergence if each.residuals]
-    return [table, *residuals, *_iterations(snapshot), *_facts(snapshot)]
+    return [table, *residuals, *_iterations(snapshot), *_guess(snapshot), *_facts(snapshot)]
 
 
 def watch_table(snapshot: Snapshot, *, ascii_only: bool = False) -> Table:
@@ -56,7 +57,7 @@ def watch_table(snapshot: Snapshot, *, ascii_only: bool = False) -> Table:
 
 def watch_facts(snapshot: Snapshot) -> list[str]:
     """Say in sentences what follows: drift, what another split would bring, and what is missing."""
-    return [visible(fact.text) for fact in (*_facts(snapshot), *_iterations(snapshot))]
+    return [visible(fact.text) for fact in (*_facts(snapshot), *_iterations(snapshot), *_guess(snapshot))]
 
 
 def watch_line(snapshot: Snapshot) -> str:
@@ -72,6 +73,8 @@ def watch_line(snapshot: Snapshot) -> str:
         drift = f", load {100 * each.change:+.0f} %" if each.is_drifting else ""
         parts.append(text + drift + ("" if each.state == "running" else f", {each.state}"))
     parts += [_converging(each, alone=len(snapshot.convergence) == 1) for each in snapshot.convergence]
+    if snapshot.predictors:
+        parts.append("iterations " + ", ".join(f"{visible(p.name)} {p.iterations:.3g}" for p in snapshot.predictors))
     if snapshot.rebalance is not None:
         better = snapshot.rebalance
         split = ranks_text({names.get(name, name): count for name, count in better.split.items()})
@@ -122,6 +125,12 @@ def _iterations(snapshot: Snapshot) -> list[Paragraph]:
         columns = ", ".join(f"{visible(name)} {count}" for name, count in each.acceleration.items())
         found.append(Paragraph(f"{text}.{columns and f' {columns}.'}", "warning" if each.not_converged else "plain"))
     return found
+
+
+def _guess(snapshot: Snapshot) -> list[Paragraph]:
+    """Say what came of first guesses."""
+    told = guess_label(snapshot.guess).capitalize()
+    return [Paragraph(f"{told}: {guess_text(snapshot.predictors)}.")] if snapshot.predictors else []
 
 
 def _converging(each: Convergence, *, alone: bool) -> str:

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precice_lb.dataset import Measurements
+from precice_lb.dataset.guesses import mode_of, predictors_of
 from precice_lb.dataset.runs import DEFAULT_WARMUP_WINDOWS, transfer_floor
 from precice_lb.dataset.series import Drift, drift_of, shift_of, warmup_of
 from precice_lb.exceptions import DataError, PreciceLBError, StoreError
@@ -149,6 +150,8 @@ class Observer:
             window_seconds=max((e.window_seconds for e in participants if e.windows), default=math.nan),
             waiting=float((waiting * cores).sum() / cores.sum()),
             convergence=tuple(each for each in convergence if each is not None and (each.windows or each.window)),
+            guess=mode_of(run.metadata.values()),
+            predictors=predictors_of([series.guessed(warmup) for series in run.series.values()]),
             latest=LATEST,
             rebalance=better,
             notes=tuple(notes),

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from precice_lb.dataset.guesses import GUESSED, Columns, guesses_of
 from precice_lb.dataset.participants import participant_times
 from precice_lb.ingest.profiling.enrich import WaitsTail
 from precice_lb.ingest.profiling.ranks import ProfileTail
@@ -125,11 +126,12 @@ class Series:
         # Time windows that all ranks have completed, rising, shape (W,).
         self.windows: NDArray[np.int64] = np.empty(0, dtype=np.int64)
         # Seconds of each without waiting for partners and without the transfer floor, seconds of waiting, wall seconds,
-        # and coupling iterations; NaN where not measured.
+        # coupling iterations, and first guesses; NaN where not measured.
         self.busy: Array = np.empty(0)
         self.wait: Array = np.empty(0)
         self.wall: Array = np.empty(0)
         self.iterations: Array = np.empty(0)
+        self.guesses: NDArray[np.void] = np.empty(0, GUESSED)
         # The least of an iteration so far, but for the first windows; NaN if there was none.
         self.least_wait = self.least_overhead = np.nan
         # Why waits were not measured, with the number of ranks.
@@ -158,8 +160,16 @@ class Series:
         self.wait, self.busy = np.concatenate([self.wait, wait]), np.concatenate([self.busy, busy])
         self.wall = np.concatenate([self.wall, np.where(np.isfinite(busy), busy + wait, wall)])
         self.iterations = np.concatenate([self.iterations, layout.iterations[new]])
+        # How well a window was guessed may be written after its rows.
+        first = int(np.searchsorted(self.windows, layout.windows[0]))
+        self.guesses = np.concatenate([self.guesses[:first], guesses_of(group, self.windows[first:])])
         self.least_wait = float(np.fmin(self.least_wait, times.least_wait))
         self.least_overhead = float(np.fmin(self.least_overhead, times.least_overhead))
+
+    def guessed(self, warmup: int) -> Columns:
+        """Return what tells the predictors of windows after warm-up."""
+        steady = self.windows > warmup
+        return self.windows[steady], self.iterations[steady], self.wall[steady], self.guesses[steady]
 
     def own(self, floor: float) -> Array:
         """Compute seconds of each window, shape (W,), with the transfer floor in seconds per iteration."""

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precice_lb.dataset import Measurements
+from precice_lb.dataset.guesses import Predictor
 from precice_lb.dataset.series import Drift
 from precice_lb.exceptions import ModelError
 from precice_lb.plain import plain
@@ -117,6 +118,10 @@ class Snapshot:
         Share of all core time that was waiting for partners in the latest windows; NaN where not measured.
     convergence : tuple of Convergence
         How the implicit couplings converge, in the order of the configuration; none of an explicit one.
+    guess : str
+        The first guess that was asked for; empty where none was.
+    predictors : tuple of Predictor
+        What came of it over the run, by predictor.
     latest : int
         How many windows the latest ones are, at most.
     rebalance : Rebalance or None
@@ -133,6 +138,8 @@ class Snapshot:
     window_seconds: float
     waiting: float
     convergence: tuple[Convergence, ...]
+    guess: str
+    predictors: tuple[Predictor, ...]
     latest: int
     rebalance: Rebalance | None
     notes: tuple[str, ...] = field(default=())

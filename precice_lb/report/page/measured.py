@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from precice_lb.dataset.runs import roles_of
 from precice_lb.plural import plural
 from precice_lb.report.blocks import Block, Chart, Paragraph
+from precice_lb.report.guess import guess_table
 from precice_lb.report.style import COLOURS, GREY, HATCHED, Bars, Panel, colour_of, marker_of, one_panel, strips
 from precice_lb.report.summary import ParticipantSummary, RunSummary
 from precice_lb.report.summary_text import LABELS, run_blocks
@@ -268,6 +269,8 @@ def iterations_section(evidence: Evidence) -> Iterator[Block]:
         if run.steady(who).any()
     )
     yield Paragraph(f"Mean iterations per time window after warm-up in run {visible(run.name)}: {', '.join(means)}.")
+    if run.predictors:
+        yield guess_table(run.guess, run.predictors)
     yield _iterations_chart(run, evidence.labels)
 
 

@@ -1,0 +1,97 @@
+"""First guesses of time windows: which predictor made each, what it took, and how many iterations followed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from precice_lb.store.records import RankStore
+
+__all__ = ["GUESSED", "Columns", "Predictor", "guesses_of", "mode_of", "predictors_of"]
+
+GUESSED = np.dtype([("name", "U32"), ("seconds", "<f8"), ("error", "<f8")])
+"""One row per time window: the predictor that made its first guess (empty where none did), the seconds of the rank that
+spent most on it, and what it was wrong by over what the last value would have been wrong by, mean over the ranks."""
+
+
+@dataclass(frozen=True)
+class Predictor:
+    """What the windows have in common that began with a guess of one predictor; NaN for what is not known."""
+
+    name: str
+    windows: int
+    # Mean coupling iterations per window.
+    iterations: float
+    # Mean seconds per window spent on guessing, and mean wall seconds of the window.
+    cost_seconds: float
+    window_seconds: float
+    # Median of `GUESSED`'s.
+    error: float
+
+
+Columns: TypeAlias = tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64], NDArray[np.void]]
+"""Of a participant's windows, shape (W,) each: number, coupling iterations, wall seconds and `GUESSED`."""
+
+
+def mode_of(metadata: Iterable[Mapping[str, Any]]) -> str:
+    """Name the first guess that the participants of a run were asked for; empty where none was."""
+    return " + ".join(dict.fromkeys(each["guess"] for each in metadata if "guess" in each))
+
+
+def guesses_of(group: Sequence[RankStore], windows: NDArray[np.int64]) -> NDArray[np.void]:
+    """Join what the ranks of a participant guessed for windows, rising."""
+    found = np.full(len(windows), np.array(("", np.nan, 0.0), dtype=GUESSED))
+    errors = np.zeros(len(windows), dtype=np.int64)
+    for store in group if len(windows) else ():
+        if not (names := store.guess_names):
+            continue
+        rows = store.guesses
+        rows = rows[np.isin(rows["window"], windows)]
+        at = np.searchsorted(windows, rows["window"])
+        unnamed = found["name"][at] == ""
+        found["name"][at[unnamed]] = np.array(names)[rows["name"][unnamed]]
+        found["seconds"][at] = np.fmax(found["seconds"][at], rows["cost_ns"] * 1e-9)
+        known = np.isfinite(rows["error"])
+        found["error"][at[known]] += rows["error"][known]
+        errors[at[known]] += 1
+    found["error"] = np.divide(found["error"], errors, out=np.full(len(windows), np.nan), where=errors > 0)
+    return found
+
+
+def predictors_of(participants: Sequence[Columns]) -> tuple[Predictor, ...]:
+    """Sum up the windows of a run by predictor, those with the most windows first.
+
+    Of participants that guess at the same time, in a parallel scheme, the one that takes longest counts; where their
+    predictors differ, the window is one of both.
+    """
+    participants = [each for each in participants if (each[-1]["name"] != "").any()]
+    if not participants:
+        return ()
+    windows = reduce(np.intersect1d, (numbers for numbers, *_ in participants))
+    parts = [[column[np.searchsorted(each[0], windows)] for column in each[1:]] for each in participants]
+    iterations, walls, guesses = (np.stack(columns) for columns in zip(*parts, strict=True))
+    names = np.full(len(windows), "")
+    for own in guesses["name"]:
+        both = np.char.add(np.char.add(names, " + "), own)
+        names = np.where((own == "") | (own == names), names, np.where(names == "", own, both))
+    found = []
+    for name in set(names.tolist()) - {""}:
+        own = names == name
+        errors = guesses["error"][:, own]
+        known = errors[np.isfinite(errors)]
+        found.append(
+            Predictor(
+                name,
+                windows=int(own.sum()),
+                iterations=float(iterations[:, own].max(axis=0).mean()),
+                cost_seconds=float(np.fmax.reduce(guesses["seconds"][:, own]).mean()),
+                window_seconds=float(np.fmax.reduce(walls[:, own]).mean()),
+                error=float(np.median(known)) if len(known) else np.nan,
+            )
+        )
+    return tuple(sorted(found, key=lambda each: (-each.windows, each.name)))

@@ -1,0 +1,52 @@
+"""First guesses of time windows in words and as a table."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from precice_lb.dataset.guesses import Predictor
+from precice_lb.plural import plural
+from precice_lb.report.blocks import Table
+from precice_lb.report.text import seconds_unit, visible
+
+__all__ = ["guess_label", "guess_table", "guess_text"]
+
+
+def guess_label(mode: str) -> str:
+    """Name the first guess that was asked for."""
+    return f"first guess ({visible(mode)})" if mode else "first guess"
+
+
+def guess_text(predictors: Sequence[Predictor]) -> str:
+    """Say how many windows began with a guess of each predictor, their mean iterations, and what guessing took."""
+    first, *others = predictors
+    words = f"{visible(first.name)} in {plural(first.windows, 'window')}, {first.iterations:.3g} iterations"
+    parts = [words, *(f"{visible(each.name)} in {each.windows}, {each.iterations:.3g}" for each in others)]
+    cost = sum(each.windows * each.cost_seconds for each in predictors)
+    wall = sum(each.windows * each.window_seconds for each in predictors)
+    return "; ".join([*parts, f"cost {_percent(cost / wall)} of the window"])
+
+
+def guess_table(mode: str, predictors: Sequence[Predictor]) -> Table:
+    """Lay the same out as a table, with the errors of the guesses."""
+    unit = seconds_unit([each.cost_seconds for each in predictors])
+    rows = [
+        (
+            visible(each.name),
+            str(each.windows),
+            f"{each.iterations:.2f}",
+            unit.number(each.cost_seconds),
+            _percent(each.cost_seconds / each.window_seconds),
+            "–" if math.isnan(each.error) else f"{each.error:.3g}",
+        )
+        for each in predictors
+    ]
+    header = ("predictor", "windows", "iterations per window", f"cost ({unit.symbol})", "of the window", "error")
+    title = f"{guess_label(mode).capitalize()}: error of the guess over that of the last value (median)"
+    return Table(title, header, tuple(rows), (0,))
+
+
+def _percent(share: float) -> str:
+    """Write a small share of one as per cent."""
+    return "–" if math.isnan(share) else f"{100 * share:.2g} %"

@@ -1,0 +1,235 @@
+"""First guesses in what is learned from runs: planted predictors, costs and iterations are found again."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from precice_xml_helpers import configuration, scheme
+from store_helpers import PARALLEL, START, metadata, row, rows, write_store
+
+from precice_lb.dataset import load_runs, measurements_from_runs
+from precice_lb.dataset.guesses import GUESSED, predictors_of
+from precice_lb.dataset.samples import pooled_iterations
+from precice_lb.precice_xml import parse_configuration
+from precice_lb.recommend import load_sources, recommend
+from precice_lb.report.page import Evidence
+from precice_lb.report.page.measured import iterations_section
+from precice_lb.report.summary import summarise
+from precice_lb.report.summary_text import summary_blocks
+from precice_lb.report.summary_values import summary_csv, summary_dict
+from precice_lb.report.terminal import console, rendered
+from precice_lb.report.watch_view import watch_blocks, watch_facts, watch_line
+from precice_lb.schedule import Schedule
+from precice_lb.store.merge import merge_stores
+from precice_lb.store.schema import GUESS_DTYPE
+from precice_lb.store.writer import StoreWriter
+from precice_lb.watch import Observer, watch_run
+
+TEXT = configuration("AB", [scheme("serial-implicit", "AB", [("A", "B"), ("B", "A")])])
+ELEMENT = r'(<(?:data:scalar|use-data|write-data|read-data|exchange) (?:name|data)=")(FromB"[^>]*>)'
+PATCHED = re.sub(ELEMENT, r"\g<0>\n\1Guess-of-\2", TEXT)
+WINDOWS = 41
+
+
+def write_run(
+    directory: Path, guess: str = "", *, start: int = START, ranks: tuple[int, int] = (1, 1), seconds: float = 1e-3
+) -> None:
+    """A serial-implicit run whose iterations take ``seconds`` in both: 9 for a window, 5 where ``reduced`` guesses.
+
+    B guesses: ``hold`` up to window 11, then ``reduced`` with every fourth window for ``hold``. Its second rank takes
+    twice as long to guess, 20 and 40 µs.
+    """
+    names = {w: "reduced" if guess and w > 11 and w % 4 else "hold" for w in range(1, WINDOWS + 1)}
+    for participant, size in zip("AB", ranks, strict=True):
+        for rank in range(size):
+            calls = [
+                row(w, seconds, seconds, seconds, iteration=i, complete=i == most)
+                for w, name in names.items()
+                for most in [5 if name == "reduced" else 9]
+                for i in range(1, most + 1)
+            ]
+            guesses = [
+                (w, name, (rank + 1) * 20e-6, math.nan if name == "hold" else 0.1 * (rank + 1))
+                for w, name in names.items()
+                if guess and participant == "B"
+            ]
+            more = {"guess": guess} if guess else {}
+            write_store(
+                directory, calls, participant, rank, size, configuration=PATCHED if guess else TEXT,
+                started_unix_ns=start, seconds=30.0, guesses=guesses, warmup_windows=1, **more,
+            )  # fmt: skip
+
+
+def words(blocks: Any) -> str:
+    stream = io.StringIO()
+    console(stream).print(rendered(blocks))
+    return " ".join(stream.getvalue().split())
+
+
+@pytest.mark.parametrize("merged", [False, True])
+def test_planted_guesses_are_recovered(tmp_path: Path, merged: bool) -> None:
+    write_run(tmp_path, "auto", ranks=(1, 2))
+    if merged:
+        assert len(merge_stores(tmp_path)) == 2
+    (run,) = load_runs([tmp_path])
+    assert run.guess == "auto"
+    assert set(run.participants["A"].guesses["name"].tolist()) == {""}
+    assert run.participants["B"].guesses["name"].tolist()[10:15] == ["hold", "hold", "reduced", "reduced", "reduced"]
+    reduced, hold = run.predictors
+    # Of windows 2 to 41, after the warm-up.
+    assert (reduced.name, reduced.windows, reduced.iterations) == ("reduced", 22, 5.0)
+    assert (hold.name, hold.windows, hold.iterations) == ("hold", 18, 9.0)
+    assert reduced.cost_seconds == hold.cost_seconds == pytest.approx(40e-6)
+    # B waits in the last iteration of a window for what it needs in the next one's first.
+    assert reduced.window_seconds == pytest.approx(5 * 2e-3, rel=0.01)
+    assert reduced.error == pytest.approx(0.15)
+    assert math.isnan(hold.error)
+
+
+def test_the_summary_has_a_line_of_them(tmp_path: Path) -> None:
+    write_run(tmp_path, "auto")
+    (run,) = summarise(load_runs([tmp_path]))
+    # 20 µs of 22 windows of 10 ms and 18 of 18 ms.
+    expected = "first guess (auto): reduced in 22 windows, 5 iterations; hold in 18, 9; cost 0.15 % of the window"
+    assert expected in words(summary_blocks([run]))
+    told = summary_dict(run)["first_guess"]
+    assert told["mode"] == "auto"
+    assert [(each["name"], each["windows"], each["iterations"]) for each in told["predictors"]] == [
+        ("reduced", 22, 5.0),
+        ("hold", 18, 9.0),
+    ]
+    assert told["predictors"][0]["cost_seconds"] == pytest.approx(20e-6)
+    assert told["predictors"][1]["error"] is None
+    quantities = {each["quantity"]: each for each in csv.DictReader(io.StringIO(summary_csv([run])))}
+    each = quantities["first guess reduced"]
+    assert (each["participant"], each["windows"], float(each["iterations"])) == ("", "22", 5.0)
+    assert float(each["mean_seconds"]) == pytest.approx(20e-6)
+    assert float(each["share"]) == pytest.approx(20e-6 / 10e-3, rel=0.01)
+
+
+def test_watch_and_report_show_them(tmp_path: Path) -> None:
+    write_run(tmp_path, "auto")
+    seen = watch_run(tmp_path)
+    expected = "First guess (auto): reduced in 22 windows, 5 iterations; hold in 18, 9; cost 0.15 % of the window."
+    assert expected in watch_facts(seen)
+    assert expected in words(watch_blocks(seen))
+    assert " | iterations reduced 5, hold 9" in watch_line(seen)
+    assert [each["name"] for each in seen.to_dict()["predictors"]] == ["reduced", "hold"]
+    assert seen.to_dict()["guess"] == "auto"
+    page = words(list(iterations_section(evidence(tmp_path))))
+    assert "First guess (auto): error of the guess over that of the last value (median)" in page
+    assert "reduced 22 5.00 20.00 0.2 % 0.1 " in page
+    assert "hold 18 9.00 20.00 0.11 % –" in page
+
+
+def test_a_running_run_is_followed_where_a_guess_is_written_after_its_window(tmp_path: Path) -> None:
+    """Windows in flushes of growing length; what the last one of each was guessed with comes with the next flush."""
+    names = ["hold", "reduced"]
+    writers = [StoreWriter(tmp_path, metadata(name, guess="linear"), PARALLEL) for name in "AB"]
+    observer, done = Observer(tmp_path), 0
+    for count in (1, 1, 2, 8, 64, 64):
+        for writer, guessing in zip(writers, (False, True), strict=True):
+            told = [(w, w % 2, 1000, 0.5) for w in range(max(done, 1), done + count) if guessing]
+            calls = rows(row(w, 0.1, 0.2, 0.1) for w in range(done + 1, done + count + 1))
+            writer.append(calls, None, (), np.array(told, dtype=GUESS_DTYPE), names)
+        done += count
+        seen = observer.poll()
+        assert seen is not None
+        # Of windows 2, after the warm-up, to the last but one.
+        found = {each.name: each.windows for each in seen.predictors}
+        assert found == {n: c for n, c in (("hold", (done - 1) // 2), ("reduced", max(done // 2 - 1, 0))) if c}
+    for writer in writers:
+        writer.close(finished=True, ended_unix_ns=START + 10**11)
+
+
+def test_nothing_is_shown_of_runs_without_a_guess(tmp_path: Path) -> None:
+    write_run(tmp_path)
+    (run,) = summarise(load_runs([tmp_path]))
+    seen = watch_run(tmp_path)
+    shown = [
+        words(summary_blocks([run])),
+        str(summary_dict(run)),
+        summary_csv([run]),
+        words(watch_blocks(seen)),
+        watch_line(seen),
+        words(list(iterations_section(evidence(tmp_path)))),
+    ]
+    assert not [text for text in shown if "guess" in text.lower() or "hold" in text]
+
+
+def test_two_participants_that_guess_count_once_in_a_window() -> None:
+    def columns(names: list[str], seconds: float, windows: list[int]) -> Any:
+        guesses = np.array([(name, seconds, 0.5) for name in names], dtype=GUESSED)
+        return np.array(windows), np.arange(1.0, len(names) + 1), np.full(len(names), 0.1), guesses
+
+    one = columns(["hold", "linear", "linear", ""], 1e-3, [1, 2, 3, 4])
+    other = columns(["linear", "linear", "hold", "linear", "hold"], 3e-3, [2, 3, 4, 5, 6])
+    found = {each.name: (each.windows, each.cost_seconds) for each in predictors_of([one, other])}
+    assert found == {"linear": (2, 3e-3), "hold": (1, 3e-3)}
+    differing = columns(["hold", "linear"], 1e-3, [2, 3])
+    assert [each.name for each in predictors_of([one, differing])] == ["linear", "linear + hold"]
+    assert predictors_of([]) == predictors_of([columns(["", ""], math.nan, [1, 2])]) == ()
+
+
+# Means over the windows after warm-up.
+WITH, WITHOUT = (22 * 5 + 18 * 9) / 40, 9.0
+MINUTE = 60 * 10**9
+
+
+@pytest.mark.parametrize(("guesses", "used"), [(("", "auto"), WITH), (("auto", ""), WITHOUT), (("", ""), WITHOUT)])
+def test_iterations_are_those_of_the_newest_guess_and_seconds_of_all_runs(
+    tmp_path: Path, guesses: tuple[str, str], used: float
+) -> None:
+    """Two runs of each kind, whose iterations take 8, 4, 2 and 1 ms in both participants."""
+    for number, (ranks, guess) in enumerate(zip((1, 2, 4, 8), (guesses[0],) * 2 + (guesses[1],) * 2, strict=True)):
+        write_run(
+            tmp_path / str(ranks), guess, start=START + number * MINUTE, ranks=(ranks, ranks), seconds=8e-3 / ranks
+        )
+    runs = load_runs([tmp_path])
+    assert len({run.case for run in runs}) == 1
+    assert [run.guess for run in runs] == [guesses[0]] * 2 + [guesses[1]] * 2
+    for given in (runs, runs[::-1]):
+        table = measurements_from_runs(given)
+        assert table.iterations == pytest.approx({"A": used, "B": used})
+        each = {run.name: run.participants["A"].compute_per_iteration[5] for run in runs}
+        expected = [(ranks, seconds * used) for ranks, seconds in zip((1, 2, 4, 8), each.values(), strict=True)]
+        np.testing.assert_allclose(table.samples["A"], expected)
+        # What the runs themselves measured is compared for as many iterations.
+        measured = sorted((run.window_seconds["A"] for run in table.runs), reverse=True)
+        np.testing.assert_allclose(measured, [2 * 8e-3 / ranks * used for ranks in (1, 2, 4, 8)], rtol=0.01)
+    measurements = load_sources([tmp_path])
+    schedule = Schedule.from_config(parse_configuration(PATCHED), measurements.iterations, measurements.overhead)
+    result = recommend(measurements, 16, schedule=schedule)
+    assert result.to_dict()["measurements"]["iterations"] == pytest.approx({"A": used, "B": used})
+    told = {
+        ("", "auto"): "Coupling iterations per time window: 6.8 with the first guess auto, 9 without a first guess; "
+        "those of the newer runs are used.",
+        ("auto", ""): "Coupling iterations per time window: 9 without a first guess, 6.8 with the first guess auto; "
+        "those of the newer runs are used.",
+        ("", ""): "",
+    }[guesses]
+    assert [text for text in result.warnings if "first guess" in text] == [told][: bool(told)]
+
+
+def test_a_participant_without_newer_runs_keeps_its_iterations(tmp_path: Path) -> None:
+    write_run(tmp_path / "1")
+    write_run(tmp_path / "2", "auto", start=START + MINUTE)
+    shutil.rmtree(tmp_path / "2" / "A-1")
+    assert pooled_iterations(load_runs([tmp_path])) == pytest.approx({"A": WITHOUT, "B": WITH})
+
+
+def evidence(directory: Path) -> Evidence:
+    runs = load_runs([directory])
+    measurements = measurements_from_runs(runs)
+    schedule = Schedule.from_config(
+        parse_configuration(runs[0].configuration), measurements.iterations, measurements.overhead
+    )
+    return Evidence(recommend(measurements, 8, schedule=schedule), runs, (directory,), command="precice-lb report")
