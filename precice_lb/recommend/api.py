@@ -231,6 +231,11 @@ def recommend_split(
     doubts += beyond_failed(split, told, samples)
     used = problem.used(split)
     core_hours = measurements.core_hours if spent_core_hours is None else spent_core_hours
+    plan = None
+    if decision.models_trusted:
+        plan = plan_of(
+            problem, decision.tradeoff, decision.budget, split, window, within, prefer, measured=not is_model
+        )
     recommendation = Recommendation(
         split=split,
         window_seconds=window,
@@ -256,11 +261,12 @@ def recommend_split(
         gap=decision.gap,
         proof=decision.found.bound if is_model else "",
         verified=decision.found.verified if is_model else "",
-        plan=plan_of(problem, decision.tradeoff, decision.budget, split, within, prefer) if is_model else None,
+        plan=plan,
         instead=None if instead is None or not is_model else instead_of(problem, instead, split, window),
         payback=paid_back(core_hours, problem, used, window, alternatives),
         limits=limits,
         basis=decision.basis,
+        models_trusted=decision.models_trusted,
         comparisons=decision.comparisons,
         rejections=decision.rejections,
         failed_splits=told,

@@ -86,6 +86,8 @@ class Decision:
     interval: tuple[float, float]
     # Whether the split is the models' best one ("model"), or the best measured one in its place ("measured").
     basis: str = "model"
+    # Whether models are used: none is where all contradict the measured windows, or their own interval.
+    models_trusted: bool = True
     # Measured splits beside what the models say; those whose window time is known without a model.
     comparisons: tuple[Comparison, ...] = ()
     known: Mapping[tuple[int, ...], Comparison] = dataclasses.field(default_factory=dict)
@@ -240,9 +242,9 @@ def trusted_decision(question: Question, prototype: Any) -> Decision:
             f"{again}."
         )
     return dataclasses.replace(
-        decision, basis="measured", split=dict(best.split), windows=np.array([best.measured]), gap=math.nan,
-        own={name: np.array([seconds]) for name, seconds in best.own.items()}, interval=best.interval(question.level),
-        warnings=tuple(warnings), **found,
+        decision, basis="measured", models_trusted=agrees, split=dict(best.split), gap=math.nan,
+        windows=np.array([best.measured]), interval=best.interval(question.level),
+        own={name: np.array([seconds]) for name, seconds in best.own.items()}, warnings=tuple(warnings), **found,
     )  # fmt: skip
 
 

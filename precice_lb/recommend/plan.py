@@ -90,7 +90,8 @@ class Payback:
 class Plan:
     """More than one split to choose from."""
 
-    # Splits whose window is at most a share ``within`` longer than the recommended one's, best first.
+    # Splits whose window is at most a share ``within`` longer than the recommended one's, best first; none where that
+    # is the best measured one.
     near: tuple[Alternative, ...]
     # That share.
     within: float
@@ -99,7 +100,7 @@ class Plan:
     # Window time against core-hours over budgets up to the whole one, without budgets that are beaten in both.
     # Windows are means over the drawn curves; efficiency is the least core-hours per window over a point's.
     tradeoff: TradeoffCurve
-    # The point of it that is recommended.
+    # The point that is recommended; off the curve where others are predicted to beat a measured one.
     chosen: TradeoffPoint
     # What decided which.
     prefer: Prefer
@@ -174,28 +175,34 @@ def plan_of(
     tradeoff: Tradeoff | None,
     budget: int,
     split: Mapping[str, int],
+    window: float,
     within: float | None,
     prefer: Prefer | None,
+    *,
+    measured: bool,
 ) -> Plan | None:
-    """List what else there is to choose from, where that was asked for."""
+    """List what else there is to choose from, where that was asked for, beside a predicted or measured split."""
     if tradeoff is None:
         return None
     share = 0.05 if within is None else within
-    near, step = _near_splits(problem, budget, split, share)
-    return Plan(near, share, step, *_with_recommended(*tradeoff, problem, split), prefer or "time")
+    # Those near a measured one are in the table of measured splits.
+    near, step = ((), 1) if measured else _near_splits(problem, budget, split, share)
+    curve, chosen = tradeoff
+    # A predicted split is the best one known of its budget; beside a measured one, predictions stand.
+    rest = [each for each in curve.points if each.split != split and (measured or each is not chosen)]
+    return Plan(near, share, step, *_with_recommended(rest, chosen, problem, split, window), prefer or "time")
 
 
 def _with_recommended(
-    curve: TradeoffCurve, chosen: TradeoffPoint, problem: SplitProblem, split: Mapping[str, int]
+    rest: list[TradeoffPoint], chosen: TradeoffPoint, problem: SplitProblem, split: Mapping[str, int], window: float
 ) -> Tradeoff:
-    """Let the recommended split stand for its budget, which is the best known for the drawn curves."""
+    """Set the recommended split among the other points."""
     used = problem.used(split)
     point = dataclasses.replace(chosen, split=dict(split), cores=_cores(used), budget=used.get("nodes", _cores(used)))
-    point = _at(point, float(problem.mean_windows([split])[0]))
-    rest = [each for each in curve.points if each is not chosen]
-    front = _front(sorted([*rest, point], key=lambda each: each.cores))
-    same = [each for each in front.points if each.split == point.split]
-    return front, same[0] if same else point
+    point = _at(point, window)
+    front = _front([*rest, point])
+    point = dataclasses.replace(point, efficiency=front.points[0].core_hours / point.core_hours)
+    return front, next((each for each in front.points if each.split == point.split), point)
 
 
 def _at(point: TradeoffPoint, seconds: float) -> TradeoffPoint:

@@ -84,14 +84,16 @@ class Recommendation:
     proof, verified : str
         What proves that optimum, and what it was compared with where that was asked for; in words.
     plan : Plan or None
-        Splits that are nearly as good, and window time against core-hours, where asked for.
+        Splits that are nearly as good, and window time against core-hours, where asked for and models are used.
     instead : Alternative or None
         What another coupling scheme would give, where asked for.
     payback : Payback or None
         After how many windows measuring has paid for itself; None where its cost is not known.
     basis : {"model", "measured"}
         Whether the split is the best one for the models, or the best *measured* one, since no model agrees with what
-        was measured.
+        was measured, or nothing else is surely faster.
+    models_trusted : bool
+        Whether models are used: none is where all contradict the measured windows, or their own interval.
     comparisons : tuple of Comparison
         Every measured split beside its prediction, the shortest measured window first.
     rejections : tuple of Rejection
@@ -128,6 +130,7 @@ class Recommendation:
     instead: Alternative | None = None
     payback: Payback | None = None
     basis: str = "model"
+    models_trusted: bool = True
     comparisons: tuple[Comparison, ...] = ()
     rejections: tuple[Rejection, ...] = ()
     failed_splits: tuple[FailedSplit, ...] = ()
@@ -215,6 +218,7 @@ class Recommendation:
                 else None,
                 "payback": self.payback,
                 "basis": self.basis,
+                "models_trusted": self.models_trusted,
                 "measured_splits": [each.to_dict() for each in self.comparisons],
                 "rejected_models": self.rejections,
                 "failed_splits": self.failed_splits,

@@ -192,6 +192,8 @@ def plan_chart(recommendation: Recommendation, *, hours: bool) -> Chart:
     text = "The best window time of each budget, beside what perfect scaling of the cheapest would give."
     if hours:
         text = "The same splits against what they cost: to the left is cheaper, further down is faster."
+    if recommendation.basis == "measured":
+        text += " The curve is predicted, the recommended split measured."
     figure = one_panel(partial(_plan, recommendation=recommendation, hours=hours), 3.0)
     return Chart("cost" if hours else "budget", text, figure, header, rows)
 
@@ -218,7 +220,8 @@ def _plan(panel: Panel, recommendation: Recommendation, hours: bool) -> None:
     if not hours:
         text = "perfect scaling from the cheapest"
         panel.line(xs, ys[0] * xs[0] / xs, text, color=GREY, linestyle=":", linewidth=1.2)
-    marks = [("knee", x(knee), y(knee), "v"), ("recommended", x(chosen), y(chosen), "*")]
+    star = "recommended" if recommendation.basis == "model" else "recommended, as measured"
+    marks = [("knee", x(knee), y(knee), "v"), (star, x(chosen), y(chosen), "*")]
     for kind, other in recommendation.alternatives.items():
         if recommendation.unit == "ranks":
             taken = sum(other.split.values())

@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     from precice_lb.recommend.plan import Alternative
     from precice_lb.report.truth import Truth
 
-__all__ = ["near_table", "opening", "plan_facts", "recommendation_blocks", "tradeoff_table"]
+__all__ = ["NO_TRADEOFF", "near_tables", "opening", "plan_facts", "recommendation_blocks", "tradeoff_table"]
+
+NO_TRADEOFF = "No model is used, so that time against cost is not known: only the measured splits are."
 
 # Rows of the table of budgets.
 _ROWS = 9
@@ -51,7 +53,9 @@ def recommendation_blocks(
     if recommendation.alternatives:
         blocks.append(view.comparison_table(recommendation))
     if recommendation.plan is not None:
-        blocks += [near_table(recommendation), tradeoff_table(recommendation)]
+        blocks += [*near_tables(recommendation), tradeoff_table(recommendation)]
+    elif not recommendation.models_trusted:
+        blocks.append(Paragraph(NO_TRADEOFF, "missing"))
     if recommendation.comparisons:
         blocks.append(view.measured_table(recommendation))
     blocks += view.failed_tables(recommendation, names)
@@ -64,10 +68,11 @@ def recommendation_blocks(
     return [*blocks, DefinitionList((*pairs, *([("measurements from", sources)] if sources else [])))]
 
 
-def near_table(recommendation: Recommendation) -> Table:
-    """Tabulate the splits that are nearly as good, for people who round."""
+def near_tables(recommendation: Recommendation) -> list[Table]:
+    """Tabulate the splits that are nearly as good, for people who round; no table beside a measured split."""
     plan = recommendation.plan
-    assert plan is not None
+    if plan is None or recommendation.basis == "measured":
+        return []
     unit = seconds_unit([recommendation.window_seconds])
     extra = [each for each in ("cores", "nodes") if _shows(recommendation, each)]
     rows = [
@@ -81,7 +86,7 @@ def near_table(recommendation: Recommendation) -> Table:
     if not rows:
         title += ": none other"
     header = ("ranks as above", *extra, f"window ({unit.symbol})", "longer")
-    return Table(title, header, tuple(rows))
+    return [Table(title, header, tuple(rows))]
 
 
 def tradeoff_table(recommendation: Recommendation) -> Table:
@@ -89,6 +94,8 @@ def tradeoff_table(recommendation: Recommendation) -> Table:
     plan = recommendation.plan
     assert plan is not None
     points, knee = plan.tradeoff.points, plan.tradeoff.knee
+    if plan.chosen not in points:
+        points = tuple(sorted((*points, plan.chosen), key=lambda each: (each.cores, -each.window_seconds)))
     unit = seconds_unit([recommendation.window_seconds])
     at = set(np.unique(np.linspace(0, len(points) - 1, min(_ROWS, len(points))).round().astype(int)).tolist())
     at |= {index for index, point in enumerate(points) if point in (knee, plan.chosen)}
@@ -102,7 +109,10 @@ def tradeoff_table(recommendation: Recommendation) -> Table:
         )  # fmt: skip
     what = recommendation.unit
     header = (what, "ranks as above", f"window ({unit.symbol})", "core-h/1000 windows", "efficiency", "")
-    return Table("Time against cost", header, tuple(rows), (1, 5))
+    title = "Time against cost"
+    if recommendation.basis == "measured":
+        title += ", as predicted; the recommended split as measured"
+    return Table(title, header, tuple(rows), (1, 5))
 
 
 def plan_facts(recommendation: Recommendation, names: Mapping[str, str]) -> Iterator[tuple[str, str]]:

@@ -247,6 +247,8 @@ def _budget(recommendation: Recommendation) -> str:
         return text
     if preferred:
         return f"{text}, as time against cost was weighed"
+    if recommendation.basis == "measured":
+        return f"{text}; no measured split within the budget is faster"
     return f"{text}; {total - used} more would not shorten the window"
 
 

@@ -11,7 +11,7 @@ from precice_lb.plural import plural
 from precice_lb.report import view
 from precice_lb.report.blocks import Block, DefinitionList, Paragraph
 from precice_lb.report.charts import CHARTS
-from precice_lb.report.recommendation import near_table, opening, plan_facts, tradeoff_table
+from precice_lb.report.recommendation import NO_TRADEOFF, near_tables, opening, plan_facts, tradeoff_table
 from precice_lb.report.text import listed, percent, seconds_unit
 
 if TYPE_CHECKING:
@@ -100,8 +100,7 @@ def landscape_section(evidence: Evidence) -> Iterator[Block]:
         )
     )
     yield CHARTS["landscape"](evidence.recommendation)
-    if evidence.recommendation.plan is not None:
-        yield near_table(evidence.recommendation)
+    yield from near_tables(evidence.recommendation)
 
 
 def budget_section(evidence: Evidence) -> Iterator[Block]:
@@ -109,6 +108,7 @@ def budget_section(evidence: Evidence) -> Iterator[Block]:
     recommendation = evidence.recommendation
     if recommendation.plan is None:
         text = "Other budgets were not looked at: precice-lb report does, and in Python recommend(…, within=0.05)."
+        text = text if recommendation.models_trusted else NO_TRADEOFF
         yield Paragraph(text, "missing")
         return
     yield from (CHARTS["budget"](recommendation), CHARTS["cost"](recommendation))
