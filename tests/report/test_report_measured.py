@@ -86,6 +86,15 @@ def test_where_no_model_is_used_one_line_says_why_there_is_no_figure(tmp_path: P
     assert budgets(found) == ([], [NO_TRADEOFF])
 
 
+@pytest.mark.parametrize(("target", "told"), [(0.01, "more than the 1.0 %"), (5.0, "less than the 500.0 %")])
+def test_the_target_of_the_study_is_told_whether_it_is_met_or_not(target: float, told: str) -> None:
+    page = build_page(Evidence(recommended(), target_regret=target))
+    section = next(each for each in page.sections if each.name == "next")
+    (text,) = (block.text for block in section.blocks if isinstance(block, Paragraph))
+    assert f"slower than the best one, {told} below which calibration stops" in text
+    assert ("Measure A " in text) == (target < 1)
+
+
 def test_what_was_not_asked_for_is_said_to_be_so() -> None:
     charts, (text,) = budgets(recommended(within=None))
     assert charts == []

@@ -72,21 +72,22 @@ def next_section(evidence: Evidence) -> Iterator[Block]:
         )
         yield Paragraph(text, "missing")
         return
+    stops = f"the {percent(prospects.target_regret)} below which calibration stops"
     if not prospects.is_worth_it:
         text = (
             f"Another run is not worth it: the recommended split is expected to be {regret} slower than the best one, "
-            f"less than the {percent(prospects.target_regret)} below which calibration stops."
+            f"less than {stops}."
         )
     elif prospects.runs:
         best = ranks_text({evidence.names[who]: count for who, count in prospects.runs[0].split.items()})
         text = (
-            f"The recommended split is expected to be {regret} slower than the best one, as far as the measurements "
-            f"tell. Measure {best} next: it removes most of that per core-hour."
+            f"The recommended split is expected to be {regret} slower than the best one, more than {stops}, "
+            f"as far as the measurements tell. Measure {best} next: it removes most of that per core-hour."
         )
     else:
         text = (
-            f"The recommended split is expected to be {regret} slower than the best one, and no single run would "
-            "change the decision; repeat runs near it to learn how much they differ."
+            f"The recommended split is expected to be {regret} slower than the best one, more than {stops}, "
+            "and no single run would change the decision; repeat runs near it to learn how much they differ."
         )
     if prospects.intervals_of:
         text += f" That is judged by the intervals of {prospects.intervals_of}, which draws no curves."
