@@ -6,12 +6,9 @@ from dataclasses import dataclass
 
 from precice_lb.precice_xml.records import Configuration, CouplingScheme, Exchange, Mapping, Participant
 from precice_lb.store.schema import GUESS_PREFIX as PREFIX
+from precice_lb.store.schema import SHIFTED_PREFIX as SHIFTED
 
 __all__ = ["PREFIX", "SHIFTED", "Route", "guess_name", "is_patched", "routes"]
-
-
-SHIFTED = "Shifted-"
-"""What names of the data fields begin with that carry shifted values."""
 
 
 def guess_name(data: str) -> str:

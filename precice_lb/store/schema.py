@@ -91,6 +91,9 @@ NAME_BYTES = 128
 GUESS_PREFIX = "Guess-of-"
 """What names of the data fields begin with that carry first guesses from one participant to another."""
 
+SHIFTED_PREFIX = "Shifted-"
+"""What names of the data fields begin with that are iterated on instead of others, less what was guessed of those."""
+
 _BOUNDS = [f"{side}_{axis}" for axis in "xyz" for side in ("low", "high")]
 _COUNTS = ("vertices", "edges", "triangles", "quads", "tetrahedra")
 
@@ -141,7 +144,9 @@ _RANK_NAME = re.compile(r"(?P<stem>(?P<participant>.+)-\d+-(?P<size>\d+))(\.\d+)
 _LONGEST_NAME = 160
 
 # What may differ between a calibration run and the production run of one case.
-_IGNORED_TAGS = frozenset({"max-time", "max-time-windows", "log", "profiling", "watch-point", "watch-integral"})
+_IGNORED_TAGS = frozenset(
+    {"imvj-restart-mode", "max-time", "max-time-windows", "log", "profiling", "watch-point", "watch-integral"}
+)
 _IGNORED_PREFIXES = ("export:",)
 _IGNORED_ATTRIBUTES = frozenset({"exchange-directory", "network"})
 
@@ -185,10 +190,14 @@ def case_fingerprint(configuration_text: str) -> str:
 
     def start(tag: str, attributes: dict[str, str]) -> None:
         nonlocal skipped
-        of_guess = any(attributes.get(key, "").startswith(GUESS_PREFIX) for key in ("name", "data"))
+        named = attributes.get("name", "") or attributes.get("data", "")
+        iterated = tag == "data" or tag.endswith("-measure")
+        of_guess = named.startswith(GUESS_PREFIX) or (named.startswith(SHIFTED_PREFIX) and not iterated)
         if skipped or of_guess or tag in _IGNORED_TAGS or tag.startswith(_IGNORED_PREFIXES):
             skipped += 1
             return
+        if iterated:
+            attributes = {name: value.removeprefix(SHIFTED_PREFIX) for name, value in attributes.items()}
         kept = sorted((name, value) for name, value in attributes.items() if name not in _IGNORED_ATTRIBUTES)
         digest.update(repr(("start", tag, kept)).encode())
 
