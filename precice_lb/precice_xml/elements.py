@@ -76,17 +76,20 @@ def parse(path: Path, text: str) -> Element:
     # Of the elements that are open: tag, line, attributes, span, and the children so far.
     stack: list[tuple[str, int, dict[str, str], tuple[int, int], list[Element]]] = [("", 0, {}, (0, 0), [])]
 
+    def position() -> int:
+        index = parser.CurrentByteIndex
+        return index if len(encoded) == len(text) else len(encoded[:index].decode("utf-8"))
+
     def start(tag: str, attributes: dict[str, str]) -> None:
-        position = parser.CurrentByteIndex
-        first = position if len(encoded) == len(text) else len(encoded[:position].decode("utf-8"))
-        match = _START_TAG.match(text, first)
+        match = _START_TAG.match(text, position())
         if match is None:
             raise ConfigurationError(f"{path}:{parser.CurrentLineNumber}: cannot find the start tag of <{tag}>")
         stack.append((tag, parser.CurrentLineNumber, attributes, match.span(), []))
 
     def end(_: str) -> None:
         tag, line, attributes, span, children = stack.pop()
-        stack[-1][-1].append(Element(tag, line, attributes, tuple(children), span))
+        closed = span[1] if text[span[1] - 2] == "/" else text.index(">", position()) + 1
+        stack[-1][-1].append(Element(tag, line, attributes, tuple(children), span, closed))
 
     parser.StartElementHandler = start
     parser.EndElementHandler = end

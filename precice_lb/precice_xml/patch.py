@@ -3,24 +3,16 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterator
 from pathlib import Path
 
 from precice_lb.exceptions import ConfigurationError
+from precice_lb.precice_xml.edits import Edit, apply, insert_before, set_attribute, written
 from precice_lb.precice_xml.elements import fail, load
 from precice_lb.precice_xml.reader import parse_configuration
 from precice_lb.precice_xml.records import Configuration, CouplingScheme, Element
 
 __all__ = ["patch_configuration"]
-
-_ATTRIBUTE = re.compile(r"""\s+(?P<name>[^\s=/>]+)\s*=\s*(?P<value>"[^"]*"|'[^']*')""")
-_TAG_NAME = re.compile(r"<[^\s/>]+")
-# By hand: the standard library's ``quoteattr`` would load its network modules.
-_ENTITIES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;"})
-
-# One replacement: begin and end in the text, and what comes in between.
-_Edit = tuple[int, int, str]
 
 
 def patch_configuration(
@@ -55,22 +47,20 @@ def patch_configuration(
     path = Path(source)
     text, encoding = load(path)
     configuration = parse_configuration(text, path)
-    edits: list[_Edit] = []
+    edits: list[Edit] = []
     if max_time_windows is not None:
         if max_time_windows < 1:
             raise ConfigurationError(f"expected at least 1 as max_time_windows, found {max_time_windows}")
         edits += _limit_edits(configuration, max_time_windows)
     if exchange_directory is not None:
         edits += [
-            _set_attribute(text, element, "exchange-directory", exchange_directory)
+            set_attribute(text, element, "exchange-directory", exchange_directory)
             for element in configuration.root.named("m2n:")
         ]
     if network is not None:
         sockets = [e for e in _elements(configuration.root) if e.tag in {"m2n:sockets", "intra-comm:sockets"}]
-        edits += [_set_attribute(text, element, "network", network) for element in sockets]
-    for begin, end, replacement in sorted(edits, reverse=True):
-        text = text[:begin] + replacement + text[end:]
-    Path(target).write_bytes(text.encode(encoding))
+        edits += [set_attribute(text, element, "network", network) for element in sockets]
+    Path(target).write_bytes(apply(text, edits).encode(encoding))
 
 
 def _elements(element: Element) -> Iterator[Element]:
@@ -79,7 +69,7 @@ def _elements(element: Element) -> Iterator[Element]:
         yield from _elements(child)
 
 
-def _limit_edits(configuration: Configuration, windows: int) -> list[_Edit]:
+def _limit_edits(configuration: Configuration, windows: int) -> list[Edit]:
     elements = configuration.root.named("coupling-scheme:")
     sizes = [s.time_window_size for s in configuration.coupling_schemes if not s.window_size_from_first]
     longest = max(sizes, default=math.nan)
@@ -105,25 +95,8 @@ def _windows_of(path: Path, scheme: CouplingScheme, longest: float, windows: int
     return round(count)
 
 
-def _limit_edit(text: str, scheme: Element, value: str) -> _Edit:
+def _limit_edit(text: str, scheme: Element, value: str) -> Edit:
     for child in scheme.named("max-time-windows"):
-        return _set_attribute(text, child, "value", value)
+        return set_attribute(text, child, "value", value)
     # The element to stand in front of: a limit is there, or the reader would have refused the file.
-    begin = scheme.named("max-time")[0].span[0]
-    line_start = text.rfind("\n", 0, begin) + 1
-    lead = text[line_start:begin]
-    newline = "\r\n" if text[:line_start].endswith("\r\n") else "\n"
-    gap = newline + lead if lead.isspace() else " "
-    return begin, begin, f'<max-time-windows value="{value}" />{gap}'
-
-
-def _set_attribute(text: str, element: Element, name: str, value: str) -> _Edit:
-    begin, end = element.span
-    quoted = f'"{value.translate(_ENTITIES)}"'
-    position = _TAG_NAME.match(text, begin)
-    cursor = position.end() if position else begin
-    while (attribute := _ATTRIBUTE.match(text, cursor, end)) is not None:
-        if attribute["name"] == name:
-            return attribute.start("value"), attribute.end("value"), quoted
-        cursor = attribute.end()
-    return cursor, cursor, f" {name}={quoted}"
+    return insert_before(text, scheme.named("max-time")[0], written("max-time-windows", {"value": value}))

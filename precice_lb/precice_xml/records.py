@@ -39,6 +39,8 @@ class Element:
     children: tuple[Element, ...] = ()
     # Positions of its start tag in the file's text, from ``<`` to just behind ``>``.
     span: tuple[int, int] = (0, 0)
+    # Just behind all of it.
+    end: int = 0
 
     def has_tag(self, *tags: str) -> bool:
         """Whether it has one of these tags; ``m2n:`` stands for all that begin so."""

@@ -120,6 +120,9 @@ def test_elements_keep_tag_line_attributes_and_position() -> None:
     assert mapping.children[0].tag == "basis-function:compact-polynomial-c6"
     begin, end = mapping.span
     assert FULL[begin:end] == FULL[FULL.index("<mapping:rbf") : FULL.index("<basis-function") - 7]
+    assert FULL[begin : mapping.end].endswith("\n    </mapping:rbf-pum-direct>")
+    assert FULL[: mapping.children[0].end].endswith('support-radius="0.4" />')
+    assert FULL[: c.root.end] == FULL.rstrip()
 
 
 def test_multi_scheme() -> None:
