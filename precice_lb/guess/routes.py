@@ -8,7 +8,10 @@ from precice_lb.precice_xml.records import Configuration, CouplingScheme, Exchan
 from precice_lb.store.schema import GUESS_PREFIX as PREFIX
 from precice_lb.store.schema import SHIFTED_PREFIX as SHIFTED
 
-__all__ = ["PREFIX", "SHIFTED", "Route", "guess_name", "is_patched", "routes"]
+__all__ = ["PREFIX", "RELAXATIONS", "SHIFTED", "Route", "carriers", "guess_name", "is_patched", "routes"]
+
+RELAXATIONS = ("aitken", "constant")
+"""Accelerations with which convergence is judged by the shifted values; with others it is by the data itself."""
 
 
 def guess_name(data: str) -> str:
@@ -65,6 +68,15 @@ def routes(configuration: Configuration) -> tuple[Route, ...]:
             for write_mesh, written in _written(configuration.participants[exchange.source], exchange):
                 for read_mesh, read in _read(configuration.participants[exchange.target], exchange):
                     found.append(Route(scheme, exchange, write_mesh, read_mesh, (*written, *read), shifted))
+    return tuple(found)
+
+
+def carriers(configuration: Configuration) -> tuple[Route, ...]:
+    """Find the routes that a prediction goes along with: all that are shifted, and the first other one of a scheme."""
+    found: list[Route] = []
+    for route in routes(configuration):
+        if route.shifted or not any(other.scheme is route.scheme and not other.shifted for other in found):
+            found.append(route)
     return tuple(found)
 
 

@@ -38,11 +38,11 @@ def insert_before(text: str, element: Element, new: str) -> Edit:
     return begin, begin, f"{new}{_gap(text, element)}"
 
 
-def insert_behind(text: str, element: Element, new: str) -> Edit:
-    """Put a new element behind another and the comments in its line, on a line of its own where that has one."""
+def insert_behind(text: str, element: Element, *new: str) -> Edit:
+    """Put new elements behind another and the comments in its line, on lines of their own where that has one."""
     comments = _COMMENTS.match(text, element.end)
     place = comments.end() if comments else element.end
-    return place, place, f"{_gap(text, element)}{new}"
+    return place, place, "".join(f"{_gap(text, element)}{each}" for each in new)
 
 
 def set_attribute(text: str, element: Element, name: str, value: str) -> Edit:

@@ -1,0 +1,68 @@
+"""Subcommands for a better first guess in implicit coupling."""
+
+from __future__ import annotations
+
+import difflib
+import sys
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import App, Parameter
+
+from precice_lb.cli.app import app
+from precice_lb.cli.flow import print_result
+
+__all__ = ["guess_app", "guess_check", "guess_patch"]
+
+guess_app = App(
+    name="guess", help="Predict the values that implicit coupling starts from, to save coupling iterations."
+)
+app.command(guess_app)
+
+
+@guess_app.command(name="check")
+def guess_check(config: Path) -> int:
+    """Show which fields of an implicit coupling would be predicted, and what stands in the way.
+
+    Exit code 1 says that something stands in the way, which guess patch refuses. Notes stop nothing.
+
+    Example: precice-lb guess check precice-config.xml
+
+    Parameters
+    ----------
+    config
+        The precice-config.xml, patched or not.
+    """
+    from precice_lb.guess.obstacles import obstacles
+    from precice_lb.precice_xml import read_configuration
+    from precice_lb.report.guess_view import guess_blocks
+
+    configuration = read_configuration(config)
+    print_result("table", lambda: guess_blocks(configuration), whole_lines=True)
+    return 1 if obstacles(configuration) else 0
+
+
+@guess_app.command(name="patch")
+def guess_patch(config: Path, *, output: Annotated[Path, Parameter(name=["--output", "-o"])]) -> None:
+    """Write a copy of a configuration with fields for predictions, and print the difference.
+
+    All participants then run with the copy, and with PRECICE_LB_GUESS=auto. Beside data that are predicted it has
+    Shifted-…, their values less what is predicted, which is accelerated in their place, and Guess-of-…, the prediction.
+    With aitken and constant relaxation the shifted values are also judged for convergence. All else stays as it is.
+
+    Example: precice-lb guess patch precice-config.xml -o precice-config-guess.xml
+
+    Parameters
+    ----------
+    config
+        The precice-config.xml.
+    output
+        The file to write; one that is there is replaced.
+    """
+    from precice_lb.guess.patch import patch_guess
+    from precice_lb.precice_xml.elements import load
+
+    patch_guess(config, output)
+    before, after = (load(path)[0].splitlines() for path in (config, output))
+    print(*difflib.unified_diff(before, after, str(config), str(output), n=1, lineterm=""), sep="\n")
+    print(f"wrote {output}", file=sys.stderr)

@@ -1,0 +1,125 @@
+"""Configurations for tests of the first guess: two solvers with a mesh each and a serial scheme, and variants of it."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+
+def before(part: str, *new: str) -> tuple[str, str]:
+    """Edit that puts elements before another."""
+    return part, "\n    ".join([*new, part])
+
+
+CASE = """<?xml version="1.0" encoding="UTF-8" ?>
+<precice-configuration>
+  <data:vector name="Force" />
+  <data:scalar name="Heat" />
+  <mesh name="A-Mesh" dimensions="2">
+    <use-data name="Force" />
+    <use-data name="Heat" />
+  </mesh>
+  <mesh name="B-Mesh" dimensions="2">
+    <use-data name="Force" />
+    <use-data name="Heat" />
+  </mesh>
+  <participant name="A">
+    <provide-mesh name="A-Mesh" />
+    <receive-mesh name="B-Mesh" from="B" />
+    <write-data name="Force" mesh="A-Mesh" />
+    <read-data name="Heat" mesh="A-Mesh" />
+    <mapping:nearest-neighbor direction="read" from="B-Mesh" to="A-Mesh" constraint="consistent" />
+  </participant>
+  <participant name="B">
+    <provide-mesh name="B-Mesh" />
+    <receive-mesh name="A-Mesh" from="A" />
+    <write-data name="Heat" mesh="B-Mesh" />
+    <read-data name="Force" mesh="B-Mesh" />
+    <mapping:nearest-neighbor direction="read" from="A-Mesh" to="B-Mesh" constraint="consistent" />
+  </participant>
+  <m2n:sockets acceptor="A" connector="B" />
+  <coupling-scheme:serial-implicit>
+    <participants first="A" second="B" />
+    <max-time value="1" />
+    <time-window-size value="0.1" />
+    <max-iterations value="20" />
+    <absolute-convergence-measure data="Heat" mesh="B-Mesh" limit="1e-6" />
+    <exchange data="Force" mesh="A-Mesh" from="A" to="B" />
+    <exchange data="Heat" mesh="B-Mesh" from="B" to="A" />
+    <acceleration:IQN-ILS>
+      <data name="Heat" mesh="B-Mesh" />
+    </acceleration:IQN-ILS>
+  </coupling-scheme:serial-implicit>
+</precice-configuration>
+"""
+
+READ_AT_A = '<mapping:nearest-neighbor direction="read" from="B-Mesh" to="A-Mesh" constraint="consistent" />'
+READ_AT_B = '<mapping:nearest-neighbor direction="read" from="A-Mesh" to="B-Mesh" constraint="consistent" />'
+MEASURE = '<absolute-convergence-measure data="Heat" mesh="B-Mesh" limit="1e-6" />'
+WRITE, READ = '<write-data name="Heat"', '<read-data name="Heat"'
+PARALLEL = [("serial-implicit", "parallel-implicit"), ("</coupling-scheme:serial", "</coupling-scheme:parallel")]
+AITKEN = [("<acceleration:IQN-ILS>", "<acceleration:aitken>"), ("</acceleration:IQN-ILS>", "</acceleration:aitken>")]
+EXPERIMENTAL = ("<precice-configuration>", '<precice-configuration experimental="true">')
+# A third solver, with an explicit scheme for data of B.
+THIRD = [
+    (
+        "  <m2n:sockets",
+        '  <participant name="C">\n    <provide-mesh name="C-Mesh" />\n    <receive-mesh name="B-Mesh" from="B" />\n'
+        '    <read-data name="Heat" mesh="C-Mesh" />\n    <mapping:nearest-neighbor direction="read" from="B-Mesh" '
+        'to="C-Mesh" constraint="consistent" />\n  </participant>\n  <m2n:sockets acceptor="C" connector="B" />\n'
+        "  <m2n:sockets",
+    ),
+    (
+        "  <participant name=",
+        '  <mesh name="C-Mesh" dimensions="2">\n    <use-data name="Heat" />\n  </mesh>\n  <participant name=',
+    ),
+    (
+        "</precice-configuration>",
+        '  <coupling-scheme:serial-explicit>\n    <participants first="B" second="C" />\n    <max-time value="1" />\n'
+        '    <time-window-size value="0.1" />\n    <exchange data="Heat" mesh="B-Mesh" from="B" to="C" />\n'
+        "  </coupling-scheme:serial-explicit>\n</precice-configuration>",
+    ),
+]
+THIRD_OF_ITS_OWN = [
+    *[(old, new.replace('"Heat"', '"Own"')) for old, new in THIRD],
+    before('<data:scalar name="Heat" />', '<data:scalar name="Own" />'),
+    ('<mesh name="B-Mesh" dimensions="2">', '<mesh name="B-Mesh" dimensions="2"><use-data name="Own" />'),
+    before(WRITE, '<write-data name="Own" mesh="B-Mesh" />'),
+]
+# B writes on A's mesh itself.
+DIRECT = [
+    ('<receive-mesh name="A-Mesh" from="A" />', '<receive-mesh name="A-Mesh" from="A" api-access="true" />'),
+    ('<write-data name="Heat" mesh="B-Mesh" />', '<write-data name="Heat" mesh="A-Mesh" />'),
+    (f"    {READ_AT_A}\n", ""),
+    ('    <receive-mesh name="B-Mesh" from="B" />\n', ""),
+    ('<exchange data="Heat" mesh="B-Mesh"', '<exchange data="Heat" mesh="A-Mesh"'),
+    (MEASURE, MEASURE.replace("B-Mesh", "A-Mesh")),
+    ('<data name="Heat" mesh="B-Mesh" />', '<data name="Heat" mesh="A-Mesh" />'),
+]
+
+
+def edited(edits: list[tuple[str, str]], text: str = CASE) -> str:
+    """Exchange the first of each; all must be there."""
+    for old, new in edits:
+        assert old in text, old
+        text = text.replace(old, new, 1)
+    return text
+
+
+def line_of(text: str, part: str) -> int:
+    """Number of the line where a part begins, which is there once."""
+    assert text.count(part) == 1, (part, text.count(part))
+    return text[: text.index(part)].count("\n") + 1
+
+
+def refused_by_libprecice(path: Path) -> str:
+    """What libprecice's own check of a configuration says against it; nothing where it would run."""
+    programs = {"precice-config-validate": [], "precice-tools": ["check"]}
+    for name, words in programs.items():
+        if (program := shutil.which(name)) is not None:
+            done = subprocess.run([program, *words, path], cwd=path.parent, capture_output=True, text=True, check=False)
+            return "" if done.returncode == 0 else done.stdout + done.stderr
+    pytest.skip("no precice-config-validate and no precice-tools on the path: they are installed with libprecice")
