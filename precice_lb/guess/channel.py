@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from precice_lb.guess.routes import PREFIX, SHIFTED, Route, guess_name, is_patched, routes
+from precice_lb.guess.routes import PREFIX, RELAXATIONS, SHIFTED, Route, guess_name, is_patched, routes
 from precice_lb.precice_xml.records import Configuration
 
 __all__ = ["Channel", "Field"]
-
-# Accelerations whose convergence is judged by the shifted values.
-_RELAXATIONS = ("aitken", "constant")
 
 
 @dataclass(frozen=True)
@@ -51,7 +48,7 @@ class Field:
     def relative(self) -> bool:
         """Whether convergence is judged relative to the norm of the shifted values."""
         scheme, mesh = self.route.scheme, self.route.exchange.mesh
-        return scheme.acceleration in _RELAXATIONS and any(
+        return scheme.acceleration in RELAXATIONS and any(
             "relative" in measure.kind and (measure.data, measure.mesh) == (self.shifted, mesh)
             for measure in scheme.measures
         )

@@ -8,12 +8,14 @@ from pathlib import Path
 from precice_lb.exceptions import ConfigurationError, UnsupportedConfigurationError
 from precice_lb.guess.obstacles import obstacles
 from precice_lb.guess.routes import PREFIX, RELAXATIONS, SHIFTED, Route, carriers, guess_name
-from precice_lb.precice_xml.edits import Edit, apply, insert_behind, set_attribute, written
-from precice_lb.precice_xml.elements import fail, load
+from precice_lb.precice_xml.edits import Edit, apply, insert_before, insert_behind, set_attribute, written
+from precice_lb.precice_xml.elements import fail, is_true, load
 from precice_lb.precice_xml.reader import parse_configuration
 from precice_lb.precice_xml.records import Configuration, CouplingScheme, Element
 
 __all__ = ["patch_guess"]
+
+_SLIDE = "RS-SLIDE"
 
 
 def patch_guess(source: str | Path, target: str | Path) -> None:
@@ -22,7 +24,9 @@ def patch_guess(source: str | Path, target: str | Path) -> None:
     Beside each field whose last value is a solver's first guess, the copy has ``Shifted-…``, its values less what is
     predicted of them, which is accelerated in its place, and ``Guess-of-…``, the prediction. With relaxation as the
     acceleration, convergence is judged by the shifted values too. In a serial scheme one field of the first solver gets
-    ``Guess-of-…`` alone, to say that it takes part. Everything else stays as it is, byte for byte.
+    ``Guess-of-…`` alone, to say that it takes part. IQN-IMVJ gets the restart mode RS-SLIDE in place of RS-SVD, its
+    default, and of RS-LS, which in preCICE 3.4 do not converge with data beside the accelerated. Everything else stays
+    as it is, byte for byte.
 
     Parameters
     ----------
@@ -111,3 +115,17 @@ def _in_scheme(text: str, element: Element, scheme: CouplingScheme, ways: Sequen
     for each, key in named:
         if (each.attributes["mesh"], each.attributes[key]) in of_shifted:
             yield set_attribute(text, each, key, SHIFTED + each.attributes[key])
+    for acceleration in element.named("acceleration:IQN-IMVJ") if of_shifted else ():
+        yield from _restart_mode(text, acceleration)
+
+
+def _restart_mode(text: str, acceleration: Element) -> Iterator[Edit]:
+    """Restart IQN-IMVJ by a mode that allows for data beside the accelerated: preCICE 3.4's others do not."""
+    if is_true(acceleration.attributes.get("always-build-jacobian", "")):
+        return
+    modes = acceleration.named("imvj-restart-mode")
+    if not modes:
+        restart = written("imvj-restart-mode", {"type": _SLIDE})
+        yield insert_before(text, acceleration.children[0], restart)
+    elif modes[0].attributes.get("type") in ("RS-SVD", "RS-LS"):
+        yield set_attribute(text, modes[0], "type", _SLIDE)

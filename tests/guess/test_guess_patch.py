@@ -171,6 +171,24 @@ def test_relaxation_judges_convergence_by_shifted_values(kind: str, tmp_path: Pa
     assert [measure.data for measure in after.coupling_schemes[0].measures] == ["Shifted-Heat", "Force"]
 
 
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ("", '<imvj-restart-mode type="RS-SLIDE" />'),
+        ('<imvj-restart-mode type="RS-SVD" chunk-size="4" />', '<imvj-restart-mode type="RS-SLIDE" chunk-size="4" />'),
+        ('<imvj-restart-mode type="RS-LS" />', '<imvj-restart-mode type="RS-SLIDE" />'),
+        ('<imvj-restart-mode type="RS-0" />', '<imvj-restart-mode type="RS-0" />'),
+        ('<imvj-restart-mode type="no-restart" />', '<imvj-restart-mode type="no-restart" />'),
+    ],
+)
+def test_the_multi_vector_method_restarts_by_a_mode_that_works(given: str, expected: str, tmp_path: Path) -> None:
+    text = CASE.replace("<acceleration:IQN-ILS>", f"<acceleration:IQN-IMVJ>{given}").replace(
+        "</acceleration:IQN-ILS>", "</acceleration:IQN-IMVJ>"
+    )
+    assert text.count("IMVJ") == 2
+    assert re.findall("<imvj-restart-mode[^>]*>", patched(text, tmp_path).text) == [expected]
+
+
 def test_shifted_values_are_sent_as_the_data_are(tmp_path: Path) -> None:
     edits = [
         ('<data:scalar name="Heat" />', '<data:scalar waveform-degree="3" lower-bound="0" name="Heat" />'),
