@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import enum
 from abc import ABC, abstractmethod
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from precice_lb.embedded.acceleration import Acceleration
 from precice_lb.embedded.communication import IntraComm
@@ -21,7 +23,10 @@ from precice_lb.embedded.mesh import CouplingData
 from precice_lb.embedded.timeline import TOLERANCE, Clock
 from precice_lb.precice_xml.records import ConvergenceMeasure, CouplingScheme
 
-__all__ = ["Action", "Scheme"]
+__all__ = ["FIRST_GUESSES", "Action", "Scheme"]
+
+#: Weights of the last converged values, the newest first, whose sum is the first guess of the next time window's end.
+FIRST_GUESSES = {"hold": (1.0,), "linear": (2.0, -1.0), "quadratic": (3.0, -3.0, 1.0)}
 
 
 class Action(enum.Enum):
@@ -75,6 +80,8 @@ class Scheme(ABC):
         self._iteration = 1
         self._total_iterations = 1
         self._acceleration: Acceleration | None = None
+        #: Converged values of the data that are guessed, the newest first.
+        self._history: dict[CouplingData, deque[NDArray[np.float64]]] = {}
         self._links: Links
         self._iterations_log: Table | None = None
         self._convergence_log: Table | None = None
@@ -124,6 +131,19 @@ class Scheme(ABC):
                     self._convergence_log = Table(f"precice-{self._participant}-convergence.log", columns)
         self._exchange_initial()
 
+    def guess_first(self, kind: str) -> None:
+        """Start time windows from now on from an extrapolation of those before, after the initial values if there are any.
+
+        Both sides do it to the data that they start a time window with: the reader, who gets the guess, and the one
+        that judges, for whom it is the iteration before the first.
+        """
+        received = [one for each in self.receives.values() for one in each]
+        both = (*self.receives.values(), *self.sends.values())
+        initial = [one for each in both if _of_interest(each, initial=True) for one in each]
+        for one in received if self.first else self._accelerated_data():
+            known = [one.field.waveform.last] if one in initial else []
+            self._history[one] = deque(known, len(FIRST_GUESSES[kind]))
+
     def first_exchange(self) -> None:
         """First phase of ``advance``."""
         self.window_complete = False
@@ -156,7 +176,19 @@ class Scheme(ABC):
         else:
             self.clock.repeat_window()
         self.clock.window_seconds = self._next_window_seconds
+        if self._history and self.window_complete and self.is_ongoing:
+            self._guess()
         return action
+
+    def _guess(self) -> None:
+        end = self.clock.ahead(self.clock.until_window_end)
+        weights = {len(each): each for each in FIRST_GUESSES.values()}
+        for data, history in self._history.items():
+            history.appendleft(data.field.waveform.last)
+            guess = np.tensordot(weights[len(history)], np.array(history), 1)
+            data.previous.put(end, guess)
+            if any(data in each for each in self.receives.values()):
+                data.field.waveform.put(end, guess)
 
     def _exchange_initial(self) -> None:
         if self._sends_first:
@@ -182,6 +214,10 @@ class Scheme(ABC):
     def _receive(self, time: float, *, initial: bool = False) -> None:
         for partner, data in self.receives.items():
             if _of_interest(data, initial):
+                for one in data:
+                    if one in self._history:
+                        # The guess, or the last iteration, whose time may differ by rounding.
+                        one.field.waveform.trim_after(self.clock.window_start)
                 self._links.receive_data(partner, data, time)
 
     def _finish_iteration(self) -> None:

@@ -12,7 +12,7 @@ from precice_lb.embedded.access import Access, State, as_text
 from precice_lb.embedded.allowed import check_supported
 from precice_lb.embedded.assemble import assemble
 from precice_lb.embedded.communication import Channel, IntraComm
-from precice_lb.embedded.coupling import Action
+from precice_lb.embedded.coupling import FIRST_GUESSES, Action
 from precice_lb.embedded.errors import CouplingError, refused
 from precice_lb.embedded.files import Profiler
 from precice_lb.embedded.m2n import Links, exchange_meshes
@@ -74,6 +74,7 @@ class Participant(Access):
         super().__init__(name, assemble(self._configuration, name), profiler)
         self._channels: dict[str, Channel] = {}
         self._links = Links(self._intra, self._channels, profiler)
+        self._guess = "hold"
         # Serves as destructor and at interpreter exit, whichever comes first.
         self._close = weakref.finalize(self, _close, self._channels, self._intra, profiler)
         if self._intra.is_primary:
@@ -120,6 +121,33 @@ class Participant(Access):
 
     # Steering.
 
+    def guess_first(self, kind: str) -> None:
+        """Start the time windows of an implicit scheme from an extrapolation of those before; not in preCICE's API.
+
+        All participants have to ask for the same before `initialize`.
+
+        Parameters
+        ----------
+        kind
+            ``hold`` (the last value, as without this call), ``linear`` or ``quadratic``.
+
+        Raises
+        ------
+        CouplingError
+            If it is called too late, or with another kind, or if the first participant prescribes the time window size.
+        """
+        if self._state is not State.CONSTRUCTED:
+            raise CouplingError("guess_first() has to be called before initialize()")
+        if kind not in FIRST_GUESSES:
+            known = ", ".join(f'"{name}"' for name in FIRST_GUESSES)
+            raise CouplingError(f'expected one of {known} in guess_first(), found "{kind}"')
+        if any(scheme.window_size_from_first for scheme in self._configuration.coupling_schemes):
+            raise CouplingError(
+                'expected time windows of a fixed size for guess_first(), found method="first-participant" in '
+                f"{self._configuration.path}: there, the end of the next time window is not known"
+            )
+        self._guess = kind
+
     def initialize(self) -> None:
         """Meet the partners, exchange meshes and initial data, and map.
 
@@ -165,7 +193,7 @@ class Participant(Access):
         self._map([partial(mapping.compute, self._intra) for mapping in self._parts.mappings])
         self._map([field.run for field in self._parts.write_maps])
         with self._profiler.event("initalizeCouplingScheme"):
-            self._coupling.initialize(self._links)
+            self._coupling.initialize(self._links, self._guess)
         self._map([field.run for field in self._parts.read_maps])
         self._write_watch_points()
         self._links.end_phase()
@@ -264,7 +292,7 @@ class Participant(Access):
         if self._intra.is_primary:
             try:
                 text = self._configuration.text
-                self._channels.update(connect(self._name, self._parts.appointments, text, self._timeout))
+                self._channels.update(connect(self._name, self._parts.appointments, text, self._timeout, self._guess))
             except CouplingError as error:
                 failure = str(error)
         self._intra.agree(failure)

@@ -29,13 +29,14 @@ __all__ = ["Appointment", "connect", "timeout_seconds"]
 
 _DEFAULT_TIMEOUT = 60.0
 _DIRECTORY = "precice-lb-run"
-_PROTOCOL = 2
+_PROTOCOL = 3
 _GREETING_LIMIT = 4096
 _POLL_SECONDS = 0.01
 _REPLY_SECONDS = 5.0
 _DIFFERENCES = {
     "protocol": "run versions of precice_lb that cannot talk to each other: install the same version for both",
     "configuration": "were given configurations that differ: give both the same precice-config.xml, byte for byte",
+    "guess": "start time windows from other first guesses ({} and {}): ask both for the same, before initialize()",
 }
 
 
@@ -58,14 +59,18 @@ class Appointment:
         return Path(self.directory) / _DIRECTORY / f"{quote(acceptor, safe='')}-{quote(connector, safe='')}.json"
 
 
-def connect(me: str, appointments: Sequence[Appointment], configuration: str, timeout: float) -> dict[str, Channel]:
+def connect(
+    me: str, appointments: Sequence[Appointment], configuration: str, timeout: float, guess: str = "hold"
+) -> dict[str, Channel]:
     """Meet all partners, in whatever order they come; a `CouplingError` if one does not, or has another configuration.
 
-    `configuration` is the text of it; `timeout` are the seconds until all must have come.
+    `configuration` is the text of it; `timeout` are the seconds until all must have come; `guess` is what time windows
+    start from.
     """
     digest = hashlib.sha256(configuration.encode()).hexdigest()
+    told: dict[str, int | str] = {"protocol": _PROTOCOL, "configuration": digest, "guess": guess}
     meetings: list[_Acceptor | _Connector] = [
-        (_Acceptor if appointment.accepts else _Connector)(me, appointment, digest) for appointment in appointments
+        (_Acceptor if appointment.accepts else _Connector)(me, appointment, told) for appointment in appointments
     ]
     channels: dict[str, Channel] = {}
     deadline = time.monotonic() + timeout
@@ -100,11 +105,11 @@ def connect(me: str, appointments: Sequence[Appointment], configuration: str, ti
 class _Meeting:
     """One side of an appointment."""
 
-    def __init__(self, me: str, appointment: Appointment, digest: str) -> None:
+    def __init__(self, me: str, appointment: Appointment, told: dict[str, int | str]) -> None:
         self.appointment = appointment
         self.path = appointment.file(me)
         self._me = me
-        self._told = {"protocol": _PROTOCOL, "configuration": digest}
+        self._told = told
 
     def _greet(self, sock: socket.socket, token: str) -> None:
         write_frame(sock, json.dumps({"token": token, **self._told}).encode())
@@ -123,15 +128,16 @@ class _Meeting:
         for key, problem in _DIFFERENCES.items():
             if greeting.get(key) != self._told[key]:
                 sock.close()
-                raise CouplingError(f'"{self._me}" and its partner "{self.appointment.partner}" {problem}')
+                what = problem.format(self._told[key], greeting.get(key))
+                raise CouplingError(f'"{self._me}" and its partner "{self.appointment.partner}" {what}')
         return sock
 
 
 class _Acceptor(_Meeting):
     """Listens, and publishes where."""
 
-    def __init__(self, me: str, appointment: Appointment, digest: str) -> None:
-        super().__init__(me, appointment, digest)
+    def __init__(self, me: str, appointment: Appointment, told: dict[str, int | str]) -> None:
+        super().__init__(me, appointment, told)
         self._token = secrets.token_hex(16)
         address = _interface_address(appointment.network)
         try:

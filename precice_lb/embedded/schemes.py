@@ -172,10 +172,12 @@ class Composition:
             self.open_action = None
         return action is self._required
 
-    def initialize(self, links: Links) -> None:
-        """Exchange initial data in each scheme in turn."""
+    def initialize(self, links: Links, guess: str) -> None:
+        """Exchange initial data in each scheme in turn; the implicit one starts its time windows from a first guess."""
         for scheme in self._schemes:
             scheme.initialize(links)
+        if self._implicit and guess != "hold":
+            self._implicit.guess_first(guess)
         self._require(Action.WRITE_CHECKPOINT if self._implicit else None)
 
     def add_step(self, seconds: float) -> bool:

@@ -7,7 +7,7 @@ import os
 from collections.abc import Mapping
 from typing import Any, NoReturn
 
-from precice_lb.exceptions import ConfigurationError, GuessError
+from precice_lb.exceptions import BackendError, ConfigurationError, GuessError
 from precice_lb.guess.channel import Channel
 from precice_lb.guess.choose import MODES
 from precice_lb.precice_xml import read_configuration
@@ -39,7 +39,7 @@ def guessing_class(cls: Any, backend: Backend, asked: str | None, arguments: Map
         size, communicator = arguments["solver_process_size"], arguments.get("communicator")
         return _guessing(cls, channel, mode, participant, size, communicator)
     if mode in ("hold", "linear", "quadratic") and backend.name == "embedded":
-        return _native(cls, mode)
+        return _native(cls, mode, participant)
     if mode:
         warn_once(
             f"{participant} runs without a first guess: {configuration} has no fields for it; make one that has them: "
@@ -52,7 +52,7 @@ def _text(name: str | bytes) -> str:
     return os.fsdecode(name)
 
 
-def _native(cls: Any, mode: str) -> Any:
+def _native(cls: Any, mode: str, participant: str) -> Any:
     """Let the embedded backend itself start time windows from an extrapolation."""
 
     class Native(cls):  # type: ignore[misc, unused-ignore]
@@ -60,7 +60,10 @@ def _native(cls: Any, mode: str) -> Any:
 
         def __init__(self, *args: Any, **kwargs: Any) -> None:
             super().__init__(*args, **kwargs)
-            self.guess_first(mode)
+            try:
+                self.guess_first(mode)
+            except BackendError as error:
+                warn_once(f"{participant} runs without a first guess: {error}")
 
     return _named(Native, cls)
 

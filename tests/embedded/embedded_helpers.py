@@ -198,7 +198,11 @@ def solver(case_file: Path, name: str) -> None:
 
 
 def _backend(name: str) -> tuple[Any, int, int]:
-    precice = importlib.import_module("precice" if name == "libprecice" else "precice_lb.embedded")
+    modules = {"libprecice": "precice", "embedded": "precice_lb.embedded"}
+    # Others are the embedded backend with a first guess.
+    precice = importlib.import_module(modules.get(name, "shift_helpers"))
+    if name not in modules:
+        precice = precice.backend(*name.split("-"))
     rank, size = 0, 1
     if "PMI_RANK" in os.environ or "OMPI_COMM_WORLD_RANK" in os.environ or name == "libprecice":
         from mpi4py import MPI
@@ -232,7 +236,9 @@ def _couple(
         saved.setdefault(key, []).append(value)
 
     def value(data: str, now: float, feedback: np.ndarray) -> np.ndarray:
-        return field(mine, participant.get_data_dimensions(mesh, data), data, now, feedback)
+        if "bend" in role:
+            feedback = role["bend"] * (1.0 + mine[:, 0]) * np.sin(feedback)
+        return field(mine, participant.get_data_dimensions(mesh, data), data, now * role.get("pace", 1.0), feedback)
 
     if participant.requires_initial_data():
         for data in role["writes"]:
