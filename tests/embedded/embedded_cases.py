@@ -408,7 +408,45 @@ EXPLICIT = [
         {"A": {"step": 0.1e-3}},
     ),
 ]
-CASES = [*_generated(), *HAND_WRITTEN, *EXPLICIT]
+
+GUESSES = {"Guess-of-Heat": False, "Guess-of-Force": False, "Guess-of-Load": False, "Guess-of-Shift": False}
+
+
+def _guessed(name: str, way: tuple[str, str, str], ranks: dict[str, int], iteration: str, **more: Any) -> Case:
+    """Each data with a second field that is initialised, sent once per time window and not accelerated."""
+    flows = [BOTH_WAYS, *(["Load:A>C Shift:C>A"] if "C" in ranks else [])]
+    what = " ".join(f"{item} Guess-of-{item}" for flow in flows for item in flow.split())
+    configuration = {"initialize": list(GUESSES), "substeps": GUESSES, "vector": ["Force", "Guess-of-Force"], **more}
+    configuration = {"end": '<max-time-windows value="4" />', "iteration": CONVERGENCE + iteration, **configuration}
+    # Without it, iterations end at rounding, and quasi-Newton multiplies that.
+    roles = {name: {"bend": bend, **SUBSTEPS.get(name, {})} for name, bend in (("A", -0.6), ("B", 0.6), ("C", 0.4))}
+    return Case(f"predictions, {name}", [(*way, what)], ranks, configuration, roles)
+
+
+PREDICTIONS = [
+    *(
+        _guessed(f"{scheme} {acceleration} {sum(ranks.values())} ranks", (scheme, "A", "B"), ranks, iteration)
+        for scheme in ("serial-implicit", "parallel-implicit")
+        for acceleration, iteration in ACCELERATIONS.items()
+        for ranks in (ONE, {"A": 2, "B": 3})
+        if ranks is ONE or acceleration == "IQN-ILS"
+    ),
+    *(
+        _guessed(f"{scheme} with waveforms", (scheme, "A", "B"), ONE, ACCELERATIONS["IQN-ILS"], degrees=degrees)
+        for scheme in ("serial-implicit", "parallel-implicit")
+        for degrees in [{"Heat": 3, "Force": 2}]
+    ),
+    _guessed(
+        "of which the data are initialised, too",
+        ("serial-implicit", "A", "B"),
+        ONE,
+        ACCELERATIONS["aitken"],
+        initialize=[*GUESSES, "Heat", "Force"],
+        write_direction=["Force", "Guess-of-Force"],
+    ),
+    _guessed("multi", ("multi", "A", "B,C"), dict.fromkeys("ABC", 1), ACCELERATIONS["constant"]),
+]
+CASES = [*_generated(), *HAND_WRITTEN, *EXPLICIT, *PREDICTIONS]
 
 
 def run_cases(mpiexec: str, directory: Path, backend: str, cases: Iterable[Case]) -> dict[str, dict[str, np.ndarray]]:
