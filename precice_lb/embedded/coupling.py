@@ -132,7 +132,7 @@ class Scheme(ABC):
         self._exchange_initial()
 
     def guess_first(self, kind: str) -> None:
-        """Start time windows from now on from an extrapolation of those before, after the initial values if there are any.
+        """Start time windows from now on from an extrapolation of those before; initial values count as one.
 
         Both sides do it to the data that they start a time window with: the reader, who gets the guess, and the one
         that judges, for whom it is the iteration before the first.

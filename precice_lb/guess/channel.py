@@ -45,6 +45,17 @@ class Field:
         return f"{SHIFTED}{self.data}"
 
     @property
+    def initialized(self) -> bool:
+        """Whether it starts from what its solver writes before the first time window, rather than from zero."""
+        route = self.route
+        ends = route.exchange.source, route.exchange.target
+        return any(
+            # One that is initialized takes all of its direction with it.
+            each.initialize and (each.source, each.target) == ends and not each.data.startswith((PREFIX, SHIFTED))
+            for each in route.scheme.exchanges
+        )
+
+    @property
     def relative(self) -> bool:
         """Whether convergence is judged relative to the norm of the shifted values."""
         scheme, mesh = self.route.scheme, self.route.exchange.mesh

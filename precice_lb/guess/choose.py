@@ -30,6 +30,8 @@ _GAIN = 0.93
 class Guesser:
     """Predicts one field of one rank, by the predictor asked for or the one whose predictions have been best.
 
+    ``initial`` is what the field starts from, where that is known.
+
     Attributes
     ----------
     name : str
@@ -39,12 +41,14 @@ class Guesser:
         there is none.
     """
 
-    def __init__(self, mode: str) -> None:
+    def __init__(self, mode: str, initial: Array | None = None) -> None:
         names = _CANDIDATES if mode == "auto" else (mode,)
         self._predictors: dict[str, Predictor] = {name: PREDICTORS[name]() for name in names}
         self._compares = mode == "auto"
         self._best = "hold" if self._compares else mode
         self._history = History()
+        if initial is not None:
+            self._history.add(initial)
         # Of each predictor: errors of late, and what it has predicted for the current window.
         self._errors: dict[str, list[float]] = {name: [] for name in names}
         self._predicted: dict[str, Array] = {}

@@ -42,7 +42,7 @@ class ShiftedExchange:
         self._position = Position(1.0)
         self._window = self._iterations = 1
         # Whether this window started from predictions, and whether the next one is to.
-        self._guessed = self._guesses_next = False
+        self._guessed, self._guesses_next = False, mode != "auto"
         # Our own time in this window, when it began, and in one of how many windows the predictors learn.
         self._cost_ns = 0
         self._begin_ns = time.perf_counter_ns()
@@ -55,11 +55,14 @@ class ShiftedExchange:
             ids, shape = self._size(base, field)
             base.write_data(field.mesh, field.guess, ids, np.ones(shape))
             if field.route.shifted:
+                sent = Sent(shape, field.degree, relative=field.relative)
                 for key, some, values in self._initial:
                     if key == field.key:
-                        base.write_data(field.mesh, field.shifted, some, values)
-                sent = Sent(shape, field.degree, relative=field.relative)
-                self._sent[field.key] = field, sent, Guesser(self._mode)
+                        sent.values[some] = values
+                base.write_data(field.mesh, field.shifted, ids, sent.values)
+                initial = sent.values.ravel().copy() if field.initialized else None
+                self._sent[field.key] = field, sent, Guesser(self._mode, initial)
+                sent.clear()
 
     def after_initialize(self, base: Any, is_silent: Callable[[bool, bool], bool]) -> None:
         """Refuse to go on where a partner does not take part, which the ranks find out together."""
