@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import statistics
 import time
+from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +15,7 @@ from numpy.typing import NDArray
 from precice_lb.exceptions import GuessError
 from precice_lb.guess.channel import Channel, Field
 from precice_lb.guess.choose import Guard, Guesser
+from precice_lb.guess.history import LENGTH
 from precice_lb.guess.shift import Delta, Position, Sent
 from precice_lb.record.notes import warn_once
 from precice_lb.store.writer import raised_elsewhere
@@ -25,8 +28,9 @@ __all__ = ["ShiftedExchange"]
 Array = NDArray[np.float64]
 _Key = tuple[str, str]
 
-# Share of the time windows that learning may take, and after how many of them it comes at least.
-_SHARE, _RAREST = 0.01, 64
+# Share of the time windows that learning may take, the same while all windows so far are learned from, the number of
+# windows after which it comes at least, and of how many their time is the median.
+_SHARE, _FIRST_SHARE, _RAREST, _LATEST = 0.01, 0.1, 64, 15
 
 
 class ShiftedExchange:
@@ -46,6 +50,8 @@ class ShiftedExchange:
         # Our own time in this window, when it began, and in one of how many windows the predictors learn.
         self._cost_ns = 0
         self._begin_ns = time.perf_counter_ns()
+        self._walls_ns: deque[int] = deque(maxlen=_LATEST)
+        self._learning_ns: deque[int] = deque(maxlen=_LATEST)
         self._every = 1
 
     def before_initialize(self, base: Any) -> None:
@@ -158,10 +164,12 @@ class ShiftedExchange:
                 guesser.converged(sent.values.ravel(), fit=learns)
             except Exception as error:
                 self._fail(guesser, error)
+        now = time.perf_counter_ns()
+        self._walls_ns.append(now - self._begin_ns)
         if learns:
-            now = time.perf_counter_ns()
-            share = (now - begin) / (now - self._begin_ns)
-            self._every = min(math.ceil(share / _SHARE), _RAREST)
+            self._learning_ns.append(now - begin)
+            share = statistics.median(self._learning_ns) / statistics.median(self._walls_ns)
+            self._every = min(math.ceil(share / (_SHARE if self._window > LENGTH else _FIRST_SHARE)), _RAREST)
         guessers = [guesser for _, _, guesser in self._sent.values()]
         if recorder is not None and guessers:
             names = ", ".join(sorted({guesser.name for guesser in guessers}))
