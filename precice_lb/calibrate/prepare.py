@@ -19,7 +19,7 @@ from pathlib import Path
 from precice_lb.calibrate.plan import Task, command_tokens, file_name, fill
 from precice_lb.calibrate.processes import log_tail, run_processes
 from precice_lb.calibrate.sections import ParticipantSection
-from precice_lb.calibrate.state import PREPARED
+from precice_lb.calibrate.state import PREPARED, STATE_FILE
 from precice_lb.calibrate.study import Study
 from precice_lb.exceptions import CalibrationError
 from precice_lb.plural import plural
@@ -98,7 +98,7 @@ def tasks_of(study: Study, split: Mapping[str, int], case: Path, logs: Path) -> 
 def copy_of_case(study: Study, target: Path, directory: Path) -> None:
     """Copy the case of a study, in the developed state that it names, without caches and what earlier runs wrote.
 
-    ``directory`` is the campaign's own, which may lie in the case.
+    ``directory`` is the campaign's own, which may lie in the case, as others' may.
     """
     case = study.case_directory
     copy_tree(case, target, link=study.case.link, without=directory, left_out=LEFT_OUT)
@@ -202,7 +202,9 @@ def copy_tree(
             new = target / inside
             if any(fnmatch.fnmatch(entry.name, pattern) for pattern in left_out):
                 continue
-            if without is not None and Path(entry.path).resolve() == without:
+            if without is not None and (
+                Path(entry.path).resolve() == without or (source / inside / STATE_FILE).exists()
+            ):
                 continue
             if entry.is_dir(follow_symlinks=False) and not linked(inside):
                 copy(inside)

@@ -150,6 +150,16 @@ def test_a_read_only_case_can_be_worked_in(tmp_path: Path) -> None:
     (tmp_path / "case" / "inside").chmod(0o755)
 
 
+def test_campaigns_that_lie_in_a_case_are_no_part_of_it(tmp_path: Path) -> None:
+    case = write_case(tmp_path)
+    study = read_study(write_study(tmp_path, runs="splits = [{Left=1, Right=1}]"))
+    for name in ("first", "second"):
+        result = run_campaign(study, case / "campaigns" / name, report=quiet)
+        copy = result.directory / result.runs[0].directory / "case"
+        assert (copy / "solver.py").exists()
+        assert not list((copy / "campaigns").iterdir())
+
+
 FAILS_TWICE = (
     SOLVER
     + """
