@@ -9,6 +9,7 @@ from __future__ import annotations
 from precice_lb.cli.app import app, completion, main
 from precice_lb.cli.commands import at_end, calibrate, demo, run, scripts
 from precice_lb.cli.guess import guess_app, guess_check, guess_patch
+from precice_lb.cli.guess_try import guess_try
 from precice_lb.cli.launch import launch
 from precice_lb.cli.partners import partners
 from precice_lb.cli.recommend import fit, recommend, report
@@ -28,6 +29,7 @@ __all__ = [
     "guess_app",
     "guess_check",
     "guess_patch",
+    "guess_try",
     "importer",
     "launch",
     "main",

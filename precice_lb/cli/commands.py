@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
 from precice_lb.cli.app import app
-from precice_lb.cli.flow import name_files, run_and_recommend
+from precice_lb.cli.flow import name_files, recommended_split, run_and_recommend
 from precice_lb.cli.options import by_participant
 from precice_lb.exceptions import DataError, StudyError
 
@@ -145,22 +144,9 @@ def scripts(study: Path, *, split: list[str] | None = None, directory: Path | No
 
     read = read_study(study)
     place = directory or read.campaign_directory
-    ranks = by_participant(split, read.names, "--split", int) if split else _recommended(place)
+    ranks = by_participant(split, read.names, "--split", int) if split else recommended_split(place)
     try:
         read.require_split(ranks)
     except StudyError as error:
         raise DataError(f"{'--split' if split else place / JSON_NAME}: {error} of {read.path}") from error
     name_files(write_launch_scripts(read, ranks, place))
-
-
-def _recommended(directory: Path) -> dict[str, int]:
-    from precice_lb.report.documents import JSON_NAME
-
-    path = directory / JSON_NAME
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))["split"]
-        return {str(name): int(count) for name, count in found.items()}
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise DataError(
-            f"{path}: expected the recommendation of a campaign, found none: run precice-lb calibrate, or give --split"
-        ) from error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 import sys
 from collections.abc import Callable, Sequence
@@ -9,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from precice_lb.cli.case import Case, measured_by, recommend_case
+from precice_lb.exceptions import DataError
 
 if TYPE_CHECKING:
     from precice_lb.calibrate import Study
@@ -16,7 +18,15 @@ if TYPE_CHECKING:
     from precice_lb.report.blocks import Block
     from precice_lb.report.truth import Truth
 
-__all__ = ["command_line", "name_files", "name_report", "print_result", "run_and_recommend", "show"]
+__all__ = [
+    "command_line",
+    "name_files",
+    "name_report",
+    "print_result",
+    "recommended_split",
+    "run_and_recommend",
+    "show",
+]
 
 _REPORT_FOLDER = "report"
 # Characters of a line where nobody reads it on a screen.
@@ -142,3 +152,17 @@ def name_files(paths: Sequence[Path], format: str = "table") -> None:
     """Say which files were written, one per line; JSON has standard output for itself."""
     for path in paths:
         print(f"wrote {path}", file=sys.stderr if format == "json" else sys.stdout)
+
+
+def recommended_split(directory: Path) -> dict[str, int]:
+    """Read the split that a campaign recommends."""
+    from precice_lb.report.documents import JSON_NAME
+
+    path = directory / JSON_NAME
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))["split"]
+        return {str(name): int(count) for name, count in found.items()}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise DataError(
+            f"{path}: expected the recommendation of a campaign, found none: run precice-lb calibrate, or give --split"
+        ) from error
