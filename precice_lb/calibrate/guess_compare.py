@@ -136,7 +136,7 @@ class GuessComparison:
         if not pays:
             return None, f"No first guess pays: {self._least(converging or predicted)}; {unset}."
         best = self._best(pays)
-        iterations, seconds = self.iterations(best), self.seconds(best)
+        iterations, seconds = self.iterations(best), self._judged_seconds(best)
         found = f"iterations per window {iterations}, seconds {seconds} against none"
         if seconds is not None and seconds.below:
             return best.predictor, (
@@ -149,6 +149,15 @@ class GuessComparison:
             f"{best.predictor} needs fewer iterations, but what that is in seconds is within the noise of the windows "
             f"({found}): give more windows (--windows), on a machine that does nothing else."
         )
+
+    def _judged_seconds(self, run: GuessRun) -> Change | None:
+        """Compare seconds, with a margin of what the machine alone did to the last value, which iterates as often."""
+        seconds = self.seconds(run)
+        hold = next((each for each in self.others if each.predictor == HOLD), None)
+        iterations, control = (self.iterations(hold), self.seconds(hold)) if hold else (None, None)
+        if seconds is None or control is None or iterations is None or iterations.below or iterations.above:
+            return seconds
+        return Change(seconds.mean, max(seconds.margin, abs(control.mean)))
 
     def _best(self, pays: Sequence[GuessRun]) -> GuessRun:
         """Return the one with the fewest iterations, or ``auto``, which judges itself, where that is noise."""

@@ -34,7 +34,7 @@ def guess_try(
     fails is a line of the table. Stopped, and started again with the same directory, it goes on; runs that are there
     are not repeated. Exit code 1 says that no run can be compared.
 
-    Example: precice-lb guess try configs/elastic-tube.toml --windows 60 --split Fluid=2,Solid=1
+    Example: precice-lb guess try tube.toml --windows 100 --split Fluid=2,Solid=1 -o guesses
 
     Parameters
     ----------

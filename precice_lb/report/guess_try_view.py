@@ -44,8 +44,9 @@ def comparison_blocks(comparison: GuessComparison, split: Mapping[str, int]) -> 
     meaning = (
         "change: against none, of the same windows; ±: how far that may be from the mean over many more of them, but "
         "for a chance of 5 % that one of these is further (Student's t, from means of blocks of neighbouring windows). "
-        "It knows how windows differ, not what the machine did meanwhile: the runs came one after another. total and "
-        "unconverged: of all windows, warm-up included."
+        "It knows how windows differ, not what the machine did meanwhile: the runs came one after another. What hold, "
+        "which iterates as none does, changes in seconds counts as noise, too. total and unconverged: of all windows, "
+        "warm-up included."
     )
     failures = tuple((f"{run.predictor} failed", run.error) for run in comparison.runs if run.error is not None)
     loaded = [run.predictor for run in comparison.runs if (run.other_load or 0.0) >= NOTICEABLE]

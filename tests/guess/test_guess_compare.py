@@ -123,6 +123,16 @@ def test_iterations_alone_are_not_enough() -> None:
     assert "within the noise of the windows" in noisy.verdict
 
 
+def test_what_the_machine_did_to_the_last_value_is_noise() -> None:
+    slower = run("none", PLAIN, per_iteration=0.2)
+    found = compared(slower, run("hold", PLAIN), run("linear", PLAIN - 0.5))
+    assert found.recommended == "linear"
+    found = compared(slower, run("hold", PLAIN, per_iteration=0.08), run("linear", PLAIN - 0.5))
+    assert found.recommended is None
+    assert "seconds -53.3 % ± 60.0 % against none" in found.verdict
+    assert compared(slower, run("linear", PLAIN - 0.5)).recommended == "linear"
+
+
 def test_the_last_value_is_no_merit_of_a_guess() -> None:
     found = compared(run("none", PLAIN), run("hold", saving(2)))
     assert found.recommended is None
