@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from abc import ABC, abstractmethod
 from typing import Any
 
@@ -105,13 +106,14 @@ class Reduced(Predictor):
             return
         values, vectors = np.linalg.eigh(history.gram)
         kept = np.flatnonzero(values > values[-1] * _CUT**2)[::-1][:_MODES]
-        if not len(kept) or not values[-1] > 0.0:
-            self._modes = None
-            return
         scales = np.sqrt(values[kept])
-        self._modes = (vectors[:, kept] / scales).T @ history.increments
         coefficients = vectors[:, kept] * scales
-        self._learn(_features(coefficients)[:-1], coefficients[_ORDER:])
+        features = _features(coefficients)[:-1]
+        self._modes = None
+        # What has only begun to move follows from nothing yet.
+        if np.any(features):
+            self._learn(features, coefficients[_ORDER:])
+            self._modes = (vectors[:, kept] / scales).T @ history.increments
 
     def _learn(self, features: Array, targets: Array) -> None:
         """Fit the regression, all inputs scaled alike."""
@@ -150,7 +152,10 @@ class Neural(Reduced):
 
         self._scale = float(np.abs(features).max()) or 1.0
         self._network = MLPRegressor(hidden_layer_sizes=(32,), solver="lbfgs", alpha=1e-6, max_iter=200, random_state=0)
-        self._network.fit(features / self._scale, targets / self._scale)
+        with warnings.catch_warnings():
+            # Its predictions are judged, not how far it has come; and it takes a single mode in a column ill.
+            warnings.simplefilter("ignore")
+            self._network.fit(features / self._scale, targets / self._scale)
 
     def _next(self, features: Array) -> Array:
         return np.asarray(self._network.predict(features / self._scale)).reshape(1, -1) * self._scale
