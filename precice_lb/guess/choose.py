@@ -25,6 +25,8 @@ _RECENT = 8
 # bad one, and to predict before a probe. Then which share of hold's iterations predictions may take at most.
 _START, _SETTLED, _TRIAL, _PAUSE, _PROBE = 7, 3, 4, 8, 48
 _GAIN = 0.93
+# After fewer windows predictions are not wanted any more if they take more than this share.
+_BAD, _LOSS = 2, 1.2
 
 
 class Guesser:
@@ -88,7 +90,7 @@ class Guesser:
     def give_up(self) -> None:
         """Hold from now on."""
         self._predictors, self._predicted, self._errors, self._compares = {}, {}, {}, False
-        self._best = "hold"
+        self._best, self._proposed = "hold", ("hold", None)
 
 
 class Guard:
@@ -119,10 +121,11 @@ class Guard:
                 self._baseline = float(np.mean(self._holds[_SETTLED:] or self._holds))
         elif self._left <= 0:
             self._guesses.append(iterations)
-            if len(self._guesses) >= _TRIAL and self._mean() > _GAIN * self._baseline:
+            mean, count = self._mean(), len(self._guesses)
+            if (count >= _TRIAL and mean > _GAIN * self._baseline) or (count >= _BAD and mean > _LOSS * self._baseline):
                 self._hold(self._pause)
                 self._pause *= 2
-            elif len(self._guesses) % self._probe == 0:
+            elif count % self._probe == 0:
                 self._left, self._probing = 1, True
                 self._probe *= 2
 
@@ -138,7 +141,7 @@ class Guard:
             self._hold(_START)
 
     def _hold(self, windows: int) -> None:
-        self._left, self._holds, self._guesses = windows, [], []
+        self._left, self._holds, self._guesses, self._probing = windows, [], [], False
 
     def _mean(self) -> float:
         """Return the mean iterations of late with predictions."""
