@@ -8,6 +8,8 @@ and quasi-Newton's secants, and all linear mappings are what they are without it
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -74,10 +76,15 @@ class Sent:
     def __init__(self, shape: tuple[int, ...], degree: int, *, relative: bool) -> None:
         self.delta = Delta(shape, degree)
         self.values = np.zeros(shape)
-        self.shifted = self.predicted = self.values
+        self.shifted = self.predicted = np.zeros(shape)
         self.astray = False
         self._relative = relative
         self._squares: list[float] = []
+
+    def write(self, ids: Any, values: Any) -> None:
+        """Take the solver's values at some vertices, in all forms that preCICE takes them, such as a column."""
+        some = np.asarray(ids, dtype=np.int32)
+        self.values[some] = np.reshape(values, (len(some), *self.values.shape[1:]))
 
     def clear(self) -> None:
         """Forget the solver's values of a step, as preCICE does."""

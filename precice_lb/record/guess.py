@@ -18,11 +18,18 @@ from precice_lb.record.shifted import ShiftedExchange
 __all__ = ["guessing_class"]
 
 
-def guessing_class(cls: Any, backend: Backend, asked: str | None, arguments: Mapping[str, Any]) -> Any:
+def guessing_class(cls: Any, recording: Any, backend: Backend, asked: str | None, arguments: Mapping[str, Any]) -> Any:
     """Choose a participant's class: with first guesses where they are asked for and the configuration has them.
 
-    ``asked`` is what the solver says, else the environment does; ``arguments`` are those of ``Participant``, by name.
+    ``cls`` is ``recording`` or what the solver derives from it; ``asked`` is what the solver says, else the
+    environment does; ``arguments`` are those of ``Participant``, by name.
     """
+    for name in ("solver_name", "configuration_file_name", "solver_process_size"):
+        if name not in arguments:
+            raise GuessError(
+                f"Participant: expected {name} for a first guess, found {', '.join(arguments) or 'nothing'}; a class "
+                "derived from it with other arguments has to pass preCICE's on in __new__, as with pyprecice"
+            )
     participant, configuration = _text(arguments["solver_name"]), _text(arguments["configuration_file_name"])
     if asked is not None and asked not in MODES:
         raise GuessError(f"Participant: expected guess= to be one of {', '.join(MODES)}, found {asked!r}; correct it")
@@ -36,8 +43,7 @@ def guessing_class(cls: Any, backend: Backend, asked: str | None, arguments: Map
     if channel is not None:
         if not mode:
             return _refusing(cls, participant, configuration)
-        size, communicator = arguments["solver_process_size"], arguments.get("communicator")
-        return _guessing(cls, channel, mode, participant, size, communicator)
+        return _guessing(cls, recording, channel, mode, arguments)
     if mode in ("hold", "linear", "quadratic") and backend.name == "embedded":
         return _native(cls, mode, participant)
     if mode:
@@ -75,9 +81,11 @@ def _refusing(cls: Any, participant: str, configuration: str) -> Any:
         def initialize(self) -> NoReturn:
             super().requires_initial_data()
             super().initialize()
+            found = os.environ.get("PRECICE_LB_GUESS") or "nothing"
             raise GuessError(
-                f"{participant}: expected PRECICE_LB_GUESS, as {configuration} has fields for a first guess, found it "
-                "not set; set it for all participants, or use the configuration without them"
+                f"{participant}: expected PRECICE_LB_GUESS to be one of {', '.join(MODES)}, as {configuration} has "
+                f"fields for a first guess, found {found}; set it for all participants, or use the configuration "
+                "without them"
             )
 
     return _named(Refusing, cls)
@@ -93,41 +101,66 @@ def _named(made: Any, cls: Any) -> Any:
     return made
 
 
-def _guessing(cls: Any, channel: Channel, mode: str, participant: str, size: int, communicator: Any) -> Any:
-    """Make the class that exchanges shifted values."""
+def _guessing(cls: Any, recording: Any, channel: Channel, mode: str, arguments: Mapping[str, Any]) -> Any:
+    """Make the class that exchanges shifted values; each participant has one of its own."""
+    _install(recording)
+    size, communicator = arguments["solver_process_size"], arguments.get("communicator")
 
     class Guessing(cls):  # type: ignore[misc, unused-ignore]
         _precice_lb_guess_mode = mode
-
-        def __init__(self, *args: Any, **kwargs: Any) -> None:
-            super().__init__(*args, **kwargs)
-            self._precice_lb_guess = ShiftedExchange(participant, channel, mode)
-
-        def requires_initial_data(self) -> Any:
-            return super().requires_initial_data() and channel.initializes
-
-        def write_data(self, mesh_name: Any, data_name: Any, vertex_ids: Any, values: Any) -> Any:
-            result = super().write_data(mesh_name, data_name, vertex_ids, values)
-            self._precice_lb_guess.write(mesh_name, data_name, vertex_ids, values)
-            return result
-
-        def read_data(self, mesh_name: Any, data_name: Any, vertex_ids: Any, relative_read_time: Any) -> Any:
-            return self._precice_lb_guess.read(super(), mesh_name, data_name, vertex_ids, relative_read_time)
-
-        def initialize(self) -> Any:
-            self._precice_lb_guess.before_initialize(super())
-            result = super().initialize()
-            self._precice_lb_guess.after_initialize(super(), functools.partial(_agree, size, communicator))
-            return result
-
-        def advance(self, computed_timestep_length: Any) -> Any:
-            self._precice_lb_guess.before_advance(super(), computed_timestep_length)
-            result = super().advance(computed_timestep_length)
-            recorder = self._precice_lb_recorder
-            self._precice_lb_guess.after_advance(super(), computed_timestep_length, recorder)
-            return result
+        _precice_lb_guess = ShiftedExchange(_text(arguments["solver_name"]), channel, mode)
+        _precice_lb_agree = staticmethod(functools.partial(_agree, size, communicator))
 
     return _named(Guessing, cls)
+
+
+def _install(recording: Any) -> None:
+    """Put the calls that a first guess changes into the recording class, below all that solvers derive from it."""
+    if hasattr(recording, "_precice_lb_guess"):
+        return
+    recording._precice_lb_guess = None
+    initialize_before, advance_before = recording.initialize, recording.advance
+
+    def requires_initial_data(self: Any) -> Any:
+        result, guess = super(recording, self).requires_initial_data(), self._precice_lb_guess
+        return result if guess is None else result and guess.initializes
+
+    def write_data(self: Any, mesh_name: Any, data_name: Any, vertex_ids: Any, values: Any) -> Any:
+        result = super(recording, self).write_data(mesh_name, data_name, vertex_ids, values)
+        if self._precice_lb_guess is not None:
+            self._precice_lb_guess.write(_text(mesh_name), _text(data_name), vertex_ids, values)
+        return result
+
+    def read_data(self: Any, mesh_name: Any, data_name: Any, vertex_ids: Any, relative_read_time: Any) -> Any:
+        base: Any = super(recording, self)
+        guess = self._precice_lb_guess
+        if guess is None:
+            return base.read_data(mesh_name, data_name, vertex_ids, relative_read_time)
+        return guess.read(base, _text(mesh_name), _text(data_name), vertex_ids, relative_read_time)
+
+    def initialize(self: Any) -> Any:
+        base: Any = super(recording, self)
+        guess = self._precice_lb_guess
+        if guess is None:
+            return initialize_before(self)
+        guess.before_initialize(base)
+        result = initialize_before(self)
+        guess.after_initialize(base, self._precice_lb_agree)
+        return result
+
+    def advance(self: Any, computed_timestep_length: Any) -> Any:
+        base: Any = super(recording, self)
+        guess = self._precice_lb_guess
+        if guess is None:
+            return advance_before(self, computed_timestep_length)
+        guess.before_advance(base, computed_timestep_length)
+        result = advance_before(self, computed_timestep_length)
+        guess.after_advance(base, computed_timestep_length, self._precice_lb_recorder)
+        return result
+
+    for method in (requires_initial_data, write_data, read_data, initialize, advance):
+        method.__doc__ = getattr(recording, method.__name__).__doc__
+        setattr(recording, method.__name__, method)
 
 
 def _agree(size: int, communicator: Any, concerned: bool, heard: bool) -> bool:

@@ -41,7 +41,8 @@ class ShiftedExchange:
         self._sent: dict[_Key, tuple[Field, Sent, Guesser]] = {}
         self._received: dict[_Key, tuple[Field, Delta]] = {}
         self._ids: dict[str, NDArray[np.int32]] = {}
-        self._initial: list[tuple[_Key, Array, Array]] = []
+        # What the solver writes before `initialize`; None after it.
+        self._initial: list[tuple[_Key, Any, Any]] | None = []
         self._guard = Guard()
         self._position = Position(1.0)
         self._window = self._iterations = 1
@@ -54,17 +55,25 @@ class ShiftedExchange:
         self._learning_ns: deque[int] = deque(maxlen=_LATEST)
         self._every = 1
 
+    @property
+    def initializes(self) -> bool:
+        """Whether the solver itself has initial data to write."""
+        return self._channel.initializes
+
     def before_initialize(self, base: Any) -> None:
         """Write what says that this side takes part, and the shifted fields' initial values: the solver's own."""
-        base.requires_initial_data()
+        if not self.initializes:
+            # Else the solver has to ask.
+            base.requires_initial_data()
+        written, self._initial = self._initial or [], None
         for field in self._channel.sent:
             ids, shape = self._size(base, field)
             base.write_data(field.mesh, field.guess, ids, np.ones(shape))
             if field.route.shifted:
                 sent = Sent(shape, field.degree, relative=field.relative)
-                for key, some, values in self._initial:
+                for key, some, values in written:
                     if key == field.key:
-                        sent.values[some] = values
+                        sent.write(some, values)
                 base.write_data(field.mesh, field.shifted, ids, sent.values)
                 initial = sent.values.ravel().copy() if field.initialized else None
                 self._sent[field.key] = field, sent, Guesser(self._mode, initial)
@@ -91,11 +100,10 @@ class ShiftedExchange:
 
     def write(self, mesh: str, data: str, ids: Any, values: Any) -> None:
         """Take what the solver has written."""
-        found = self._sent.get((mesh, data))
-        if found is not None:
-            found[1].values[ids] = values
-        elif not self._sent:
+        if self._initial is not None:
             self._initial.append(((mesh, data), np.array(ids), np.array(values)))
+        elif (found := self._sent.get((mesh, data))) is not None:
+            found[1].write(ids, values)
 
     def read(self, base: Any, mesh: str, data: str, ids: Any, step: float) -> Any:
         """Read what the solver asks for."""
@@ -103,7 +111,8 @@ class ShiftedExchange:
         if found is None:
             return base.read_data(mesh, data, ids, step)
         field, delta = found
-        return base.read_data(mesh, field.shifted, ids, step) + delta.at(self._position.after(step))[ids]
+        shift = delta.at(self._position.after(step))[np.asarray(ids, dtype=np.int32)]
+        return base.read_data(mesh, field.shifted, ids, step) + shift
 
     def before_advance(self, base: Any, step: float) -> None:
         """Write shifted values and, at the end of a time window, predictions."""
@@ -126,6 +135,9 @@ class ShiftedExchange:
             self._complete(recorder)
             if base.is_coupling_ongoing():
                 self._start_window(base)
+            else:
+                # Solvers may read what the run has ended with.
+                self._position.move(step)
         elif self._position.after(step) >= 1.0:
             self._iterations += 1
             self._position.start_window()

@@ -1,0 +1,172 @@
+"""The change of variables: where z is shifted by the same at both ends, every window starts from the prediction."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from precice_lb.guess.shift import Delta, Position, Sent
+
+
+class _Samples:
+    """Values of a time window as preCICE keeps them: between samples linear, or at degree 0 that of the next one."""
+
+    def __init__(self, start: np.ndarray, degree: int) -> None:
+        self._times, self._values, self._degree = [0.0], [start], degree
+
+    def add(self, part: float, value: np.ndarray) -> None:
+        self._times.append(part)
+        self._values.append(value)
+
+    def at(self, part: float) -> np.ndarray:
+        if self._degree == 0:
+            return self._values[int(np.searchsorted(self._times, part - 1e-12))]
+        return np.array([np.interp(part, self._times, each) for each in zip(*self._values, strict=True)])
+
+
+@pytest.mark.parametrize("degree", [0, 1])
+@given(seed=st.integers(0, 10**6))
+def test_the_reader_gets_what_was_written_and_first_the_prediction(degree: int, seed: int) -> None:
+    """Windows of iterations with substeps, at both ends; in the first iteration the reader sees the constant z."""
+    generator = np.random.default_rng(seed)
+    sent, received = Sent((3,), degree, relative=False), Delta((3,), degree)
+    converged = np.zeros(3)
+    for window in range(1, 6):
+        parts = [*np.sort(generator.uniform(0.05, 0.95, generator.integers(0, 4))).tolist(), 1.0]
+        last_z, start, prediction = sent.shifted, converged, sent.predicted
+        for part in (0.0, 1e-6, 0.3, 1.0):
+            first = last_z + received.at(part)
+            if window > 1:
+                expected = start if part == 0.0 else prediction
+                if degree == 1:
+                    expected = start + part * (prediction - start)
+                np.testing.assert_allclose(first, expected, atol=1e-12)
+        for _ in range(generator.integers(1, 4)):
+            samples, truth = _Samples(last_z, degree), _Samples(start, degree)
+            for part in parts:
+                sent.write(range(3), converged := generator.normal(size=3))
+                sent.shifted = sent.values - sent.delta.at(part)
+                samples.add(part, sent.shifted)
+                truth.add(part, converged)
+                if part == 1.0:
+                    sent.predicted = generator.normal(size=3)
+                    last = sent.values
+                sent.clear()
+            for part in (0.0, *parts, *generator.uniform(0.0, 1.0, 4)):
+                np.testing.assert_allclose(samples.at(part) + received.at(part), truth.at(part), atol=1e-12)
+        sent.values = last
+        sent.converged()
+        received.start_window(sent.predicted, sent.shifted)
+        sent.clear()
+
+
+@given(seed=st.integers(0, 10**6))
+def test_a_linear_map_between_the_ends_changes_nothing(seed: int) -> None:
+    generator = np.random.default_rng(seed)
+    mapping = generator.normal(size=(4, 3))
+    sent, received = Delta((3,), 1), Delta((4,), 1)
+    for _ in range(5):
+        z, p = generator.normal(size=(2, 3))
+        sent.start_window(p, z)
+        received.start_window(mapping @ p, mapping @ z)
+        for part in (0.0, 0.4, 1.0):
+            np.testing.assert_allclose(received.at(part), mapping @ sent.at(part), atol=1e-12)
+
+
+@pytest.mark.parametrize("shape", [(0,), (5,), (4, 2), (0, 3)])
+def test_a_shift_has_the_shape_of_its_field(shape: tuple[int, ...]) -> None:
+    delta = Delta(shape, 1)
+    delta.start_window(np.ones(shape), np.zeros(shape))
+    for part in (0.0, 0.5, 1.0):
+        np.testing.assert_array_equal(delta.at(part), np.full(shape, part))
+
+
+# --- where in the window -------------------------------------------------------------------------------------------
+
+
+@given(
+    length=st.floats(1e-9, 1e6),
+    count=st.integers(1, 300),
+    windows=st.integers(1, 5),
+)
+def test_steps_that_sum_to_the_window_end_it(length: float, count: int, windows: int) -> None:
+    position = Position(1.0)
+    step = length / count
+    for _ in range(windows):
+        position.start_window(length)
+        for number in range(1, count):
+            part = position.after(step)
+            assert part == pytest.approx(number / count, abs=1e-9)
+            assert part < 1.0
+            position.move(step)
+        assert position.after(0.0) < 1.0
+        assert position.after(step) == 1.0
+
+
+def test_ten_tenths_and_what_is_left_of_a_window() -> None:
+    position = Position(0.3)
+    for _ in range(2):
+        assert position.after(0.1) == pytest.approx(1 / 3)
+        position.move(0.1)
+        assert position.after(0.1 + 0.1) == 1.0
+        position.move(0.1)
+        # 0.1 + 0.1 + 0.1 > 0.3
+        assert position.after(0.1) == 1.0
+        position.start_window()
+    # The last one is shorter.
+    position.start_window(0.2)
+    assert position.after(0.1) == pytest.approx(0.5)
+    assert (position.after(0.0), position.after(0.2)) == (0.0, 1.0)
+
+
+# --- what is written -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("ids", "values"),
+    [
+        ([2, 0], [3.0, 1.0]),
+        ((2, 0), (3, 1)),
+        (range(0, 3, 2), np.array([[1.0], [3.0]])),
+        (np.array([0.0, 2.0]), np.array([1, 3], dtype=np.int64)),
+    ],
+)
+def test_values_are_taken_in_the_forms_that_precice_takes(ids: object, values: object) -> None:
+    sent = Sent((3,), 1, relative=False)
+    sent.write(ids, values)
+    assert sent.values.tolist() == [1.0, 0.0, 3.0]
+
+
+@pytest.mark.parametrize("shape", [(0,), (0, 2), (3,), (3, 2)])
+def test_no_values_are_values(shape: tuple[int, ...]) -> None:
+    sent = Sent(shape, 1, relative=False)
+    sent.write([], [])
+    sent.write(np.array([]), np.array([]))
+    assert not sent.values.any()
+
+
+def test_pieces_add_up_until_the_step_is_over() -> None:
+    sent = Sent((3, 2), 1, relative=False)
+    sent.write([0], [[1.0, 2.0]])
+    sent.write([2, 1], [[5.0, 6.0], [3.0, 4.0]])
+    kept = sent.values
+    assert kept.tolist() == [[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]
+    sent.clear()
+    assert not sent.values.any()
+    # What has converged is kept elsewhere by then.
+    assert kept[2, 1] == 6.0
+
+
+@pytest.mark.parametrize(("norm", "astray"), [(1.0, False), (2.9, False), (3.1, True), (0.34, False), (0.32, True)])
+@pytest.mark.parametrize("relative", [True, False])
+def test_shifted_values_may_not_stray_where_their_norm_counts(norm: float, astray: bool, relative: bool) -> None:
+    sent = Sent((4,), 1, relative=relative)
+    for _ in range(5):
+        sent.write(range(4), [1.0, -1.0, 1.0, -1.0])
+        sent.shifted = norm * sent.values
+        sent.predicted = sent.values
+        sent.converged()
+        assert sent.astray == (astray and relative)
+        sent.clear()
