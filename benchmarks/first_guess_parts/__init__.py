@@ -1,0 +1,1 @@
+"""Parts of the benchmark of first guesses: its cases, their configurations, and runs."""
