@@ -46,6 +46,14 @@ TUBE = Case(
     ),
     "fluid-python/output/out_fluid_*.vtk",
 )
+OSCILLATOR = Case(
+    "$PRECICE_TUTORIALS/oscillator",
+    (
+        ("mass-left-python", "../solver-python/oscillator.py Mass-Left"),
+        ("mass-right-python", "../solver-python/oscillator.py Mass-Right"),
+    ),
+    "mass-*-python/output/trajectory-*.csv",
+)
 INFLOW = "u0 + ampl * np.sin(frequency *\n                                              (t + t_shift) * np.pi)"
 OWN_TUBE = Case(
     str(ROOT / "tutorials/elastic-tube"),
@@ -71,21 +79,16 @@ CASES = {
     ),
     "tube-1d-reused-2": _reused(2),
     "tube-1d-reused-20": _reused(20),
-    "oscillator": Case(
-        "$PRECICE_TUTORIALS/oscillator",
-        (
-            ("mass-left-python", "../solver-python/oscillator.py Mass-Left"),
-            ("mass-right-python", "../solver-python/oscillator.py Mass-Right"),
-        ),
-        "mass-*-python/output/trajectory-*.csv",
-    ),
+    "oscillator": OSCILLATOR,
+    # For Aitken, which divides zero by zero where a single number stays the same to the last digit.
+    "oscillator-1e-6": replace(OSCILLATOR, edits=((CONFIGURATION, 'limit="1e-10"', 'limit="1e-6"'),)),
     # Ten windows are too few to learn anything from.
     "heat": Case(
         "$PRECICE_TUTORIALS/partitioned-heat-conduction",
         (("dirichlet-nutils", "heat.py"), ("neumann-nutils", "heat.py")),
         "neumann-nutils/precice-*-watchpoint-*.log",
         (
-            (CONFIGURATION, '<time-window-size value="0.1"', '<time-window-size value="0.01"'),
+            (CONFIGURATION, '<time-window-size value="0.1"', '<time-window-size value="0.02"'),
             (
                 CONFIGURATION,
                 '<participant name="Neumann">',

@@ -12,7 +12,7 @@ from precice_lb.precice_xml.records import Element
 __all__ = ["AS_IT_IS", "with_limits", "with_scheme"]
 
 AS_IT_IS = "as-it-is"
-# Of a case without quasi-Newton.
+# Where a case has none of its own.
 QUASI_NEWTON = (
     '<initial-relaxation value="0.1" /><max-used-iterations value="50" /><time-windows-reused value="8" />'
     '<filter type="QR2" limit="1e-3" />'
@@ -40,17 +40,15 @@ def with_scheme(text: str, scheme: str, acceleration: str) -> str:
 
 
 def _settings(text: str, old: Sequence[Element], kind: str, fields: int) -> str:
-    """Write an acceleration's settings: quasi-Newton has those of the case, where it has some."""
-    if not kind.startswith("IQN"):
-        return '<relaxation value="0.5" />' if kind == "constant" else '<initial-relaxation value="0.5" />'
-    kept = [
-        text[each.span[0] : each.end]
-        for acceleration in old
-        for each in acceleration.children
-        if acceleration.tag.startswith("acceleration:IQN") and each.tag not in ("data", "preconditioner")
-    ]
+    """Write an acceleration's settings: those of the case's quasi-Newton, or of relaxation what it starts with."""
+    if kind == "constant":
+        return '<relaxation value="0.5" />'
+    kept = {each.tag: text[each.span[0] : each.end] for element in old for each in element.children}
+    if kind == "aitken":
+        return kept.get("initial-relaxation", '<initial-relaxation value="0.5" />')
+    settings = "".join(value for tag, value in kept.items() if tag not in ("data", "preconditioner"))
     several = '<preconditioner type="residual-sum" />' if fields > 1 else ""
-    return (RESTART if kind == "IQN-IMVJ" else "") + several + ("".join(kept) or QUASI_NEWTON)
+    return (RESTART if kind == "IQN-IMVJ" else "") + several + (settings if "filter" in kept else QUASI_NEWTON)
 
 
 def with_limits(text: str, limit: float) -> str:

@@ -98,9 +98,9 @@ class Guard:
 
     Every rank of every participant counts the same, so all decide alike without a word. It holds at first, which tells
     how many iterations a window takes without predictions; then it predicts, as long as windows take fewer, with a
-    window of hold now and then to see whether that still is so. Where they do not take fewer, it holds again, twice as
-    long each time. What a window is to start from has been sent when the one before it ends, so a decision is of the
-    next but one.
+    window of hold now and then to see whether that still is so. Where they do not take fewer, it holds again, three
+    times as long each time. What a window is to start from has been sent when the one before it ends, so a decision is
+    of the next but one.
     """
 
     def __init__(self) -> None:
@@ -124,7 +124,7 @@ class Guard:
             mean, count = self._mean(), len(self._guesses)
             if (count >= _TRIAL and mean > _GAIN * self._baseline) or (count >= _BAD and mean > _LOSS * self._baseline):
                 self._hold(self._pause)
-                self._pause *= 2
+                self._pause *= 3
             elif count % self._probe == 0:
                 self._left, self._probing = 1, True
                 self._probe *= 2
