@@ -22,7 +22,7 @@ from precice_lb.store.spool import Spool, block, end_block, head_block, read_spo
 __all__ = ["StoreWriter", "raised_elsewhere"]
 
 # Whose code the recorder runs; a signal handler is none of theirs.
-_RECORDING = frozenset({"precice_lb", "numpy", "h5py", "cyprecice", "precice"})
+_RECORDING = frozenset({"precice_lb", "numpy", "h5py", "cyprecice", "precice", "sklearn", "scipy", "joblib"})
 
 
 class StoreWriter:
