@@ -43,7 +43,12 @@ def main(argv: Sequence[str] | None = None) -> None:
         reference = measure(CASES[name], limit=1e-8) if options.reference else None
         for scheme in options.schemes:
             for acceleration in options.accelerations:
-                _print_rows(name, scheme, acceleration, options, reference)
+                try:
+                    _print_rows(name, scheme, acceleration, options, reference)
+                except RuntimeError as error:
+                    print(
+                        f"| {name} | {scheme} | {acceleration} | {str(error).splitlines()[0]} | | | | | | |", flush=True
+                    )
 
 
 def _print_rows(name: str, scheme: str, acceleration: str, options: argparse.Namespace, reference: Run | None) -> None:

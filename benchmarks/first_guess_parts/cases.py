@@ -105,5 +105,9 @@ CASES = {
         python="PRECICE_NUTILS_PYTHON",
     ),
     "tube": OWN_TUBE,
-    "tube-2+3": replace(OWN_TUBE, ranks=(2, 3)),
+    "tube-2+3": replace(
+        OWN_TUBE,
+        ranks=(2, 3),
+        edits=((CONFIGURATION, 'max-time-windows value="280"', 'max-time-windows value="40"'),),
+    ),
 }

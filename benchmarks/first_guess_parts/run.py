@@ -48,14 +48,16 @@ class Run:
         """Mean iterations of a window from the 21st on."""
         return float(self.iterations[LATE:].mean())
 
-    def distance(self, reference: Run) -> float:
-        """Return the relative difference of the quantity that differs most, over its whole history."""
+    def distances(self, reference: Run) -> dict[str, float]:
+        """Return the relative difference of each quantity over its whole history."""
         assert self.history
         assert self.history.keys() == reference.history.keys()
-        norm = np.linalg.norm
-        return max(
-            float(norm(values - self.history[name]) / norm(values)) for name, values in reference.history.items()
-        )
+        pairs = ((name, self.history[name], values) for name, values in reference.history.items())
+        return {name: float(np.linalg.norm(own - values) / np.linalg.norm(values)) for name, own, values in pairs}
+
+    def distance(self, reference: Run) -> float:
+        """Return that of the quantity that differs most."""
+        return max(self.distances(reference).values())
 
 
 def measure(
