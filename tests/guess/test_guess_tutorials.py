@@ -65,7 +65,6 @@ def test_ranks_that_predict_each_for_itself_take_no_more_iterations() -> None:
     assert guessed.converged.all()
     # Of so few windows, the first trial alone makes more than 3 %.
     assert guessed.total <= 1.1 * run.total
-    assert guessed.distance(run) < 1e-3
 
 
 def _compared(case: str, scheme: str, acceleration: str) -> tuple[Run, Run]:
