@@ -116,10 +116,10 @@ def line_of(text: str, part: str) -> int:
 
 
 def refused_by_libprecice(path: Path) -> str:
-    """What libprecice's own check of a configuration says against it; nothing where it would run."""
+    """What libprecice's own check of a configuration says against it, which may be cut; nothing where it would run."""
     programs = {"precice-config-validate": [], "precice-tools": ["check"]}
     for name, words in programs.items():
         if (program := shutil.which(name)) is not None:
             done = subprocess.run([program, *words, path], cwd=path.parent, capture_output=True, text=True, check=False)
-            return "" if done.returncode == 0 else done.stdout + done.stderr
+            return "" if done.returncode == 0 else f"exit code {done.returncode}: {done.stdout}{done.stderr}"
     pytest.skip("no precice-config-validate and no precice-tools on the path: they are installed with libprecice")

