@@ -22,12 +22,15 @@ class Field:
         The way that the field goes.
     degree : int
         Degree of its waveform in time.
+    direct : bool
+        Whether the mesh is another participant's, of which this one may have some vertices only.
     """
 
     mesh: str
     data: str
     route: Route
     degree: int
+    direct: bool
 
     @property
     def key(self) -> tuple[str, str]:
@@ -88,15 +91,19 @@ class Channel:
             return None
         exchanges = [each for scheme in configuration.coupling_schemes for each in scheme.exchanges]
         carried = {(each.data, each.mesh, each.source, each.target) for each in exchanges}
-        sent, received = [], []
+        sent: list[Field] = []
+        received: list[Field] = []
         for route in routes(configuration):
             exchange = route.exchange
             if (guess_name(exchange.data), exchange.mesh, exchange.source, exchange.target) in carried:
                 degree = configuration.data[exchange.data].waveform_degree
-                if exchange.source == participant:
-                    sent.append(Field(route.write_mesh, exchange.data, route, degree))
-                elif exchange.target == participant:
-                    received.append(Field(route.read_mesh, exchange.data, route, degree))
+                for name, mesh, fields in (
+                    (exchange.source, route.write_mesh, sent),
+                    (exchange.target, route.read_mesh, received),
+                ):
+                    if name == participant:
+                        direct = mesh not in configuration.participants[name].provides
+                        fields.append(Field(mesh, exchange.data, route, degree, direct))
         own = [each.data for each in exchanges if each.initialize and each.source == participant]
         initializes = any(not data.startswith((PREFIX, SHIFTED)) for data in own)
         return cls(tuple(sent), tuple(received), initializes) if sent or received else None

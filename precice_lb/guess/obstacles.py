@@ -93,11 +93,10 @@ def _just_in_time(configuration: Configuration, exchange: Exchange) -> Iterator[
 
 def _in_meshes(configuration: Configuration) -> Iterator[_Finding]:
     for way in carriers(configuration):
-        for who, mesh in ((way.exchange.source, way.write_mesh), (way.exchange.target, way.read_mesh)):
-            for received in configuration.participants[who].receives:
-                if received.name == mesh and received.api_access:
-                    what = f'gives "{who}" direct access to what is predicted on another\'s vertices'
-                    yield received.line, "receive-mesh", f"{what}; turn that off, and map to a mesh of its own"
+        for received in configuration.participants[way.exchange.source].receives:
+            if received.name == way.write_mesh and received.api_access:
+                what = f'with api-access "{way.exchange.source}" cannot initialize data on it'
+                yield received.line, "receive-mesh", f"{what}; turn that off, and map to it"
 
 
 def _in_data_flow(configuration: Configuration) -> Iterator[_Finding]:

@@ -61,9 +61,13 @@ class Delta:
             return self._end if part > 0.0 else self._start
         return self._start + (self._end - self._start) * part
 
-    def start_window(self, predicted: Array, shifted: Array) -> None:
-        """Go on to the time window that is predicted to end with ``predicted``, from the last one's ``shifted``."""
-        self._start, self._end = self._end, predicted - shifted
+    def start_window(self, predicted: Array, shifted: Array, ids: Any = slice(None)) -> None:
+        """Go on to the time window that is predicted to end with ``predicted``, from the last one's ``shifted``.
+
+        ``ids`` are the vertices that these are of.
+        """
+        self._start, self._end = self._end, np.zeros_like(self._end)
+        self._end[ids] = predicted - shifted
 
 
 class Sent:

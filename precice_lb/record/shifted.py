@@ -88,7 +88,9 @@ class ShiftedExchange:
             if is_silent(len(ids) > 0, bool(np.any(said))):
                 missing = field.route.exchange.source
             if field.route.shifted:
-                self._received[field.key] = field, Delta(shape, field.degree)
+                # By vertex, of which there may be others in between.
+                all_ids = int(ids.max(initial=-1)) + 1
+                self._received[field.key] = field, Delta((all_ids, *shape[1:]), field.degree)
         if missing is not None:
             raise GuessError(
                 f'{self._participant}: expected participant "{missing}" to take part in the first guess, found that it '
@@ -152,7 +154,11 @@ class ShiftedExchange:
 
     def _size(self, base: Any, field: Field) -> tuple[NDArray[np.int32], tuple[int, ...]]:
         """Return this rank's vertices of a field's mesh, and the shape of its values."""
-        ids = self._ids[field.mesh] = np.arange(base.get_mesh_vertex_size(field.mesh), dtype=np.int32)
+        if field.direct:
+            ids = np.asarray(base.get_mesh_vertex_ids_and_coordinates(field.mesh)[0], dtype=np.int32)
+        else:
+            ids = np.arange(base.get_mesh_vertex_size(field.mesh), dtype=np.int32)
+        self._ids[field.mesh] = ids
         dimensions = base.get_data_dimensions(field.mesh, field.data)
         return ids, (len(ids), dimensions) if dimensions > 1 else (len(ids),)
 
@@ -194,10 +200,9 @@ class ShiftedExchange:
     def _start_window(self, base: Any) -> None:
         self._position.start_window(base.get_max_time_step_size())
         for field, delta in self._received.values():
-            predicted, shifted = (
-                base.read_data(field.mesh, name, self._ids[field.mesh], 0.0) for name in (field.guess, field.shifted)
-            )
-            delta.start_window(predicted, shifted)
+            ids = self._ids[field.mesh]
+            predicted, shifted = (base.read_data(field.mesh, name, ids, 0.0) for name in (field.guess, field.shifted))
+            delta.start_window(predicted, shifted, ids)
 
     def _fail(self, guesser: Guesser, error: Exception) -> None:
         if raised_elsewhere(error):

@@ -90,7 +90,7 @@ def test_patch_prints_a_difference_that_makes_the_copy(case: Path, capsys: pytes
 @pytest.mark.parametrize(
     ("edits", "output", "said"),
     [
-        (DIRECT, "guess.xml", "precice-config.xml, line 20, <receive-mesh>: gives"),
+        (DIRECT, "guess.xml", "precice-config.xml, line 20, <receive-mesh>: with api-access"),
         ([], "precice-config.xml", "expected the name of a copy, found the configuration itself"),
         ([], "nowhere/guess.xml", "nowhere/guess.xml"),
     ],

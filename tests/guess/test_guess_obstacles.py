@@ -59,6 +59,16 @@ CASES = {
         "<mapping:nearest-neighbor-gradient",
         "gradients",
     ),
+    "just in time, read": (
+        [
+            EXPERIMENTAL,
+            (READ_AT_A, JUST_IN_TIME),
+            ('<receive-mesh name="B-Mesh" from="B" />', '<receive-mesh name="B-Mesh" from="B" api-access="true" />'),
+            ('<read-data name="Heat" mesh="A-Mesh" />', '<read-data name="Heat" mesh="B-Mesh" />'),
+        ],
+        JUST_IN_TIME,
+        "places anew in every call",
+    ),
     "scaled on surfaces": (
         [(READ_AT_A, READ_AT_A.replace('"consistent', '"scaled-consistent-surface'))],
         '<mapping:nearest-neighbor direction="read" from="B-Mesh"',
@@ -77,7 +87,7 @@ CASES = {
         "<acceleration:IQN-ILS",
         "bounds",
     ),
-    "direct access": (DIRECT, '<receive-mesh name="A-Mesh"', 'gives "B" direct access'),
+    "direct access": (DIRECT, '<receive-mesh name="A-Mesh"', '"B" cannot initialize data'),
     "windows of the first participant": (
         [('<time-window-size value="0.1" />', '<time-window-size method="first-participant" />')],
         "<time-window-size",
@@ -131,7 +141,7 @@ NONE = {
         ('<data:vector name="Force" />', '<data:vector name="Force" lower-bound-x="0" />'),
         ("<acceleration:IQN-ILS>", '<acceleration:IQN-ILS on-bound-violation="clamp">'),
     ],
-    "a mesh with direct access that nobody uses": [
+    "a mesh that is read by direct access": [
         ('<receive-mesh name="B-Mesh" from="B" />', '<receive-mesh name="B-Mesh" from="B" api-access="true" />'),
     ],
     "a third solver with its own data": THIRD_OF_ITS_OWN,
@@ -209,20 +219,6 @@ def test_each_obstacle_is_said_with_its_line(case: tuple[list[tuple[str, str]], 
 @by_name(NONE)
 def test_nothing_else_is_an_obstacle(case: list[tuple[str, str]]) -> None:
     assert obstacles(parse_configuration(edited(case))) == []
-
-
-def test_just_in_time_reading_needs_direct_access_too() -> None:
-    text = edited(
-        [
-            EXPERIMENTAL,
-            (READ_AT_A, JUST_IN_TIME),
-            ('<receive-mesh name="B-Mesh" from="B" />', '<receive-mesh name="B-Mesh" from="B" api-access="true" />'),
-            ('<read-data name="Heat" mesh="A-Mesh" />', '<read-data name="Heat" mesh="B-Mesh" />'),
-        ]
-    )
-    direct, just_in_time = obstacles(parse_configuration(text))
-    assert direct.startswith(f"line {line_of(text, 'api-access')}, <receive-mesh>")
-    assert just_in_time.startswith(f"line {line_of(text, JUST_IN_TIME)}, <mapping:nearest-neighbor>")
 
 
 def test_just_in_time_writing_needs_direct_access_too() -> None:
