@@ -25,8 +25,8 @@ def patch_guess(source: str | Path, target: str | Path) -> None:
     predicted of them, which is accelerated in its place, and ``Guess-of-…``, the prediction. With relaxation as the
     acceleration, convergence is judged by the shifted values too. In a serial scheme one field of the first solver gets
     ``Guess-of-…`` alone, to say that it takes part. IQN-IMVJ gets the restart mode RS-SLIDE in place of RS-SVD, its
-    default, and of RS-LS, which in preCICE 3.4 do not converge with data beside the accelerated. Everything else stays
-    as it is, byte for byte.
+    default, which in preCICE 3.4 takes more iterations with data beside the accelerated, and of RS-LS, which is alike.
+    Everything else stays as it is, byte for byte.
 
     Parameters
     ----------
@@ -120,7 +120,7 @@ def _in_scheme(text: str, element: Element, scheme: CouplingScheme, ways: Sequen
 
 
 def _restart_mode(text: str, acceleration: Element) -> Iterator[Edit]:
-    """Restart IQN-IMVJ by a mode that allows for data beside the accelerated: preCICE 3.4's others do not."""
+    """Restart IQN-IMVJ by a mode that is none the worse for data beside the accelerated, as others of preCICE 3.4 are."""
     if is_true(acceleration.attributes.get("always-build-jacobian", "")):
         return
     modes = acceleration.named("imvj-restart-mode")
