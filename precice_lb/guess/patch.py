@@ -120,7 +120,7 @@ def _in_scheme(text: str, element: Element, scheme: CouplingScheme, ways: Sequen
 
 
 def _restart_mode(text: str, acceleration: Element) -> Iterator[Edit]:
-    """Restart IQN-IMVJ by a mode that is none the worse for data beside the accelerated, as others of preCICE 3.4 are."""
+    """Restart IQN-IMVJ by a mode that is none the worse for data beside the accelerated; others are."""
     if is_true(acceleration.attributes.get("always-build-jacobian", "")):
         return
     modes = acceleration.named("imvj-restart-mode")
