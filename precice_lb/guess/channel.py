@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from precice_lb.guess.routes import PREFIX, RELAXATIONS, SHIFTED, Route, guess_name, is_patched, routes
+from precice_lb.guess.routes import RELAXATIONS, Route, guess_name, is_added, is_patched, routes, shifted_name
 from precice_lb.precice_xml.records import Configuration
 
 __all__ = ["Channel", "Field"]
@@ -45,7 +45,7 @@ class Field:
     @property
     def shifted(self) -> str:
         """Name of the field with the shifted values."""
-        return f"{SHIFTED}{self.data}"
+        return shifted_name(self.data)
 
     @property
     def initialized(self) -> bool:
@@ -54,7 +54,7 @@ class Field:
         ends = route.exchange.source, route.exchange.target
         return any(
             # One that is initialized takes all of its direction with it.
-            each.initialize and (each.source, each.target) == ends and not each.data.startswith((PREFIX, SHIFTED))
+            each.initialize and (each.source, each.target) == ends and not is_added(each.data)
             for each in route.scheme.exchanges
         )
 
@@ -105,5 +105,5 @@ class Channel:
                         direct = mesh not in configuration.participants[name].provides
                         fields.append(Field(mesh, exchange.data, route, degree, direct))
         own = [each.data for each in exchanges if each.initialize and each.source == participant]
-        initializes = any(not data.startswith((PREFIX, SHIFTED)) for data in own)
+        initializes = any(not is_added(data) for data in own)
         return cls(tuple(sent), tuple(received), initializes) if sent or received else None

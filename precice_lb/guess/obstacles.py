@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from precice_lb.guess.routes import RELAXATIONS, SHIFTED, carriers, routes
+from precice_lb.guess.routes import RELAXATIONS, SHIFTED, carriers, routes, shifted_name
 from precice_lb.precice_xml.elements import is_true
 from precice_lb.precice_xml.records import Configuration, CouplingScheme, Element, Exchange, Mapping
 
@@ -164,7 +164,7 @@ def _implicit(configuration: Configuration) -> list[tuple[CouplingScheme, Elemen
 def _shifted_places(configuration: Configuration, scheme: CouplingScheme) -> set[tuple[str, str]]:
     """Name data that is shifted and its mesh in a scheme, by its own name and by that of its shifted values."""
     ways = [way for way in routes(configuration) if way.scheme is scheme and way.shifted]
-    return {(name, way.exchange.mesh) for way in ways for name in (way.exchange.data, SHIFTED + way.exchange.data)}
+    return {(name, way.exchange.mesh) for way in ways for name in (way.exchange.data, shifted_name(way.exchange.data))}
 
 
 def _place(element: Element, name: str) -> tuple[str, str]:

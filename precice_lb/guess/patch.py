@@ -7,7 +7,7 @@ from pathlib import Path
 
 from precice_lb.exceptions import ConfigurationError, UnsupportedConfigurationError
 from precice_lb.guess.obstacles import obstacles
-from precice_lb.guess.routes import PREFIX, RELAXATIONS, SHIFTED, Route, carriers, guess_name
+from precice_lb.guess.routes import RELAXATIONS, Route, carriers, guess_name, is_added, shifted_name
 from precice_lb.precice_xml.edits import Edit, apply, insert_before, insert_behind, set_attribute, written
 from precice_lb.precice_xml.elements import fail, is_true, load
 from precice_lb.precice_xml.reader import parse_configuration
@@ -46,7 +46,7 @@ def patch_guess(source: str | Path, target: str | Path) -> None:
     text, encoding = load(path)
     configuration = parse_configuration(text, path)
     for data in configuration.data.values():
-        if data.name.startswith((PREFIX, SHIFTED)):
+        if is_added(data.name):
             fail(path, data.line, "a configuration that is not patched", f'data "{data.name}"', "patch its original")
     if found := obstacles(configuration):
         more = f" (and {len(found) - 1} more, see precice-lb guess check)" if len(found) > 1 else ""
@@ -95,8 +95,8 @@ def _named_beside(text: str, element: Element, shifted: bool) -> Edit:
         rest = {key: value for key, value in element.attributes.items() if key in kept}
         return written(element.tag, {"name": other, **rest})
 
-    guess = named(guess_name(name), "mesh")
-    return insert_behind(text, element, *([named(SHIFTED + name, "mesh", "waveform-degree")] if shifted else []), guess)
+    added = [named(shifted_name(name), "mesh", "waveform-degree")] if shifted else []
+    return insert_behind(text, element, *added, named(guess_name(name), "mesh"))
 
 
 def _in_scheme(text: str, element: Element, scheme: CouplingScheme, ways: Sequence[Route]) -> Iterator[Edit]:
@@ -105,7 +105,7 @@ def _in_scheme(text: str, element: Element, scheme: CouplingScheme, ways: Sequen
         if exchange in sent:
             guess = {name: each.attributes[name] for name in ("data", "mesh", "from", "to")}
             guess |= {"data": guess_name(exchange.data), "initialize": "true", "substeps": "false"}
-            shifted = {**each.attributes, "data": SHIFTED + exchange.data}
+            shifted = {**each.attributes, "data": shifted_name(exchange.data)}
             both = [shifted, guess] if sent[exchange] else [guess]
             yield insert_behind(text, each, *(written("exchange", values) for values in both))
     judged = [each for each in element.children if each.tag.endswith("-convergence-measure")]
@@ -114,7 +114,7 @@ def _in_scheme(text: str, element: Element, scheme: CouplingScheme, ways: Sequen
     of_shifted = {(exchange.mesh, exchange.data) for exchange, is_shifted in sent.items() if is_shifted}
     for each, key in named:
         if (each.attributes["mesh"], each.attributes[key]) in of_shifted:
-            yield set_attribute(text, each, key, SHIFTED + each.attributes[key])
+            yield set_attribute(text, each, key, shifted_name(each.attributes[key]))
     for acceleration in element.named("acceleration:IQN-IMVJ") if of_shifted else ():
         yield from _restart_mode(text, acceleration)
 

@@ -8,7 +8,17 @@ from precice_lb.precice_xml.records import Configuration, CouplingScheme, Exchan
 from precice_lb.store.schema import GUESS_PREFIX as PREFIX
 from precice_lb.store.schema import SHIFTED_PREFIX as SHIFTED
 
-__all__ = ["PREFIX", "RELAXATIONS", "SHIFTED", "Route", "carriers", "guess_name", "is_patched", "routes"]
+__all__ = [
+    "RELAXATIONS",
+    "SHIFTED",
+    "Route",
+    "carriers",
+    "guess_name",
+    "is_added",
+    "is_patched",
+    "routes",
+    "shifted_name",
+]
 
 RELAXATIONS = ("aitken", "constant")
 """Accelerations with which convergence is judged by the shifted values; with others it is by the data itself."""
@@ -17,6 +27,16 @@ RELAXATIONS = ("aitken", "constant")
 def guess_name(data: str) -> str:
     """Name the field that carries the predictions for data."""
     return f"{PREFIX}{data}"
+
+
+def shifted_name(data: str) -> str:
+    """Name the field that carries the shifted values of data."""
+    return f"{SHIFTED}{data}"
+
+
+def is_added(data: str) -> bool:
+    """Whether data is one of these fields, which no solver knows of."""
+    return data.startswith((PREFIX, SHIFTED))
 
 
 @dataclass(frozen=True)
@@ -62,7 +82,7 @@ def routes(configuration: Configuration) -> tuple[Route, ...]:
         if not scheme.is_implicit:
             continue
         for exchange in scheme.exchanges:
-            if exchange.data.startswith((PREFIX, SHIFTED)):
+            if is_added(exchange.data):
                 continue
             shifted = not scheme.is_serial or exchange.source == scheme.participants[1]
             for write_mesh, written in _written(configuration.participants[exchange.source], exchange):

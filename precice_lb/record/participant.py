@@ -57,7 +57,7 @@ def recording_class(backend: Backend) -> type:
         ) -> Any:
             del metadata
             kwargs = _checked(backend, args, kwargs)
-            named = {**dict(zip(_ARGUMENTS, args, strict=False)), **kwargs}
+            named = _by_name(args, kwargs)
             if guess is not None or "PRECICE_LB_GUESS" in os.environ or _has_guesses(named):
                 from precice_lb.record.guess import guessing_class
 
@@ -187,7 +187,7 @@ def _mesh_calls(base: Any) -> dict[str, Callable[..., Any]]:
 
 def _checked(backend: Backend, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
     """Keyword arguments for the backend; a communicator would crash pyprecice 3.4.0 and the interpreter with it."""
-    communicator = args[4] if len(args) > 4 else kwargs.get("communicator")
+    communicator = _by_name(args, kwargs).get("communicator")
     if communicator is None:
         return {name: value for name, value in kwargs.items() if name != "communicator"}
     version = str(getattr(backend.module, "__version__", "unknown"))
@@ -198,6 +198,10 @@ def _checked(backend: Backend, args: tuple[Any, ...], kwargs: dict[str, Any]) ->
             "PRECICE_LB_BACKEND=embedded"
         )
     return kwargs
+
+
+def _by_name(args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+    return {**dict(zip(_ARGUMENTS, args, strict=False)), **kwargs}
 
 
 def _has_guesses(arguments: Mapping[str, Any]) -> bool:
@@ -227,7 +231,7 @@ def _start_recorder(
     """
     writer, after_close = None, None
     try:
-        given = {**dict(zip(_ARGUMENTS, args, strict=False)), **kwargs}
+        given = _by_name(args, kwargs)
         participant, configuration, rank, size = (given[name] for name in _ARGUMENTS[:4])
         if isinstance(participant, bytes):
             participant = participant.decode()
