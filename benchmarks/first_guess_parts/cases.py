@@ -80,8 +80,6 @@ CASES = {
     "tube-1d-reused-2": _reused(2),
     "tube-1d-reused-20": _reused(20),
     "oscillator": OSCILLATOR,
-    # For Aitken, which divides zero by zero where a single number stays the same to the last digit.
-    "oscillator-1e-6": replace(OSCILLATOR, edits=((CONFIGURATION, 'limit="1e-10"', 'limit="1e-6"'),)),
     # Ten windows are too few to learn anything from.
     "heat": Case(
         "$PRECICE_TUTORIALS/partitioned-heat-conduction",

@@ -43,7 +43,9 @@ def guess_check(config: Path) -> int:
 
 
 @guess_app.command(name="patch")
-def guess_patch(config: Path, *, output: Annotated[Path, Parameter(name=["--output", "-o"])]) -> None:
+def guess_patch(
+    config: Path, *, output: Annotated[Path, Parameter(name=["--output", "-o"])], limits: float = 1.0
+) -> None:
     """Write a copy of a configuration with fields for predictions, and print the difference.
 
     All participants then run with the copy, and with PRECICE_LB_GUESS=auto. Beside data that are predicted it has
@@ -58,11 +60,13 @@ def guess_patch(config: Path, *, output: Annotated[Path, Parameter(name=["--outp
         The precice-config.xml.
     output
         The file to write; one that is there is replaced.
+    limits
+        Factor on the convergence limits, such as 0.5: windows of fewer iterations end less far below their limits.
     """
     from precice_lb.guess.patch import patch_guess
     from precice_lb.precice_xml.elements import load
 
-    patch_guess(config, output)
+    patch_guess(config, output, limits=limits)
     before, after = (load(path)[0].splitlines() for path in (config, output))
     print(*difflib.unified_diff(before, after, str(config), str(output), n=1, lineterm=""), sep="\n")
     print(f"wrote {output}", file=sys.stderr)

@@ -59,10 +59,15 @@ class Field:
         )
 
     @property
+    def relaxed(self) -> bool:
+        """Whether the shifted values are relaxed, by whatever factor."""
+        return self.route.scheme.acceleration in RELAXATIONS
+
+    @property
     def relative(self) -> bool:
         """Whether convergence is judged relative to the norm of the shifted values."""
         scheme, mesh = self.route.scheme, self.route.exchange.mesh
-        return scheme.acceleration in RELAXATIONS and any(
+        return self.relaxed and any(
             "relative" in measure.kind and (measure.data, measure.mesh) == (self.shifted, mesh)
             for measure in scheme.measures
         )

@@ -25,8 +25,8 @@ _RECENT = 8
 # bad one, and to predict before a probe. Then which share of hold's iterations predictions may take at most.
 _START, _SETTLED, _TRIAL, _PAUSE, _PROBE = 7, 3, 4, 8, 48
 _GAIN = 0.93
-# After fewer windows predictions are not wanted any more if they take more than this share.
-_BAD, _LOSS = 2, 1.2
+# After fewer windows predictions are not wanted any more if they have cost so much of a window more than hold does.
+_LOSS = 0.5
 
 
 class Guesser:
@@ -121,8 +121,9 @@ class Guard:
                 self._baseline = float(np.mean(self._holds[_SETTLED:] or self._holds))
         elif self._left <= 0:
             self._guesses.append(iterations)
-            mean, count = self._mean(), len(self._guesses)
-            if (count >= _TRIAL and mean > _GAIN * self._baseline) or (count >= _BAD and mean > _LOSS * self._baseline):
+            count = len(self._guesses)
+            lost = sum(self._guesses) - count * self._baseline if count < _TRIAL else 0.0
+            if lost > _LOSS * self._baseline or (count >= _TRIAL and self._mean() > _GAIN * self._baseline):
                 self._hold(self._pause)
                 self._pause *= 3
             elif count % self._probe == 0:

@@ -16,9 +16,10 @@ from precice_lb.precice_xml.records import Configuration, CouplingScheme, Elemen
 __all__ = ["patch_guess"]
 
 _SLIDE = "RS-SLIDE"
+_LIMITS = {"limit", "abs-limit", "rel-limit"}
 
 
-def patch_guess(source: str | Path, target: str | Path) -> None:
+def patch_guess(source: str | Path, target: str | Path, *, limits: float = 1.0) -> None:
     """Write a copy of `source` in which predictions travel beside the data of implicit coupling schemes.
 
     Beside each field whose last value is a solver's first guess, the copy has ``Shifted-…``, its values less what is
@@ -32,17 +33,22 @@ def patch_guess(source: str | Path, target: str | Path) -> None:
     ----------
     source, target
         Paths of the configuration to read and of the copy to write.
+    limits
+        Factor on the limits of all convergence measures of implicit schemes. Windows that need fewer iterations end
+        less far below their limits: one half makes up for it.
 
     Raises
     ------
     ConfigurationError
-        If `source` cannot be read, is patched already, or is `target`.
+        If `source` cannot be read, is patched already, or is `target`, or if `limits` is no factor from 0 to 1.
     UnsupportedConfigurationError
         If something stands in the way of a first guess (see `obstacles`).
     """
     path, copy = Path(source), Path(target)
     if copy.resolve() == path.resolve():
         raise ConfigurationError(f"{copy}: expected the name of a copy, found the configuration itself; give another")
+    if not 0.0 < limits <= 1.0:
+        raise ConfigurationError(f"expected a factor on the limits above 0 and of at most 1, found {limits:g}")
     text, encoding = load(path)
     configuration = parse_configuration(text, path)
     for data in configuration.data.values():
@@ -51,7 +57,7 @@ def patch_guess(source: str | Path, target: str | Path) -> None:
     if found := obstacles(configuration):
         more = f" (and {len(found) - 1} more, see precice-lb guess check)" if len(found) > 1 else ""
         raise UnsupportedConfigurationError(f"{path}, {found[0]}{more}")
-    patched = apply(text, _edits(configuration))
+    patched = apply(text, [*_edits(configuration), *_limit_edits(configuration, limits)])
     # What cannot be read must not be left to a run.
     parse_configuration(patched, copy)
     copy.write_bytes(patched.encode(encoding))
@@ -117,6 +123,15 @@ def _in_scheme(text: str, element: Element, scheme: CouplingScheme, ways: Sequen
             yield set_attribute(text, each, key, shifted_name(each.attributes[key]))
     for acceleration in element.named("acceleration:IQN-IMVJ") if of_shifted else ():
         yield from _restart_mode(text, acceleration)
+
+
+def _limit_edits(configuration: Configuration, factor: float) -> Iterator[Edit]:
+    for scheme in configuration.root.named("coupling-scheme:") if factor < 1.0 else ():
+        for measure in scheme.children:
+            if measure.tag.endswith("-convergence-measure"):
+                for key in sorted(measure.attributes.keys() & _LIMITS):
+                    value = f"{factor * float(measure.attributes[key]):.6g}"
+                    yield set_attribute(configuration.text, measure, key, value)
 
 
 def _restart_mode(text: str, acceleration: Element) -> Iterator[Edit]:

@@ -22,6 +22,10 @@ _TOLERANCE = 1e-9
 # By how much the norm of z may differ from that of x where convergence is judged relative to it, and of how many
 # windows the norm of x is.
 _NORMS, _WINDOWS = 3.0, 60
+# Aitken's factor is zero over zero where a residual repeats itself to the last digit. That of a single number may, the
+# more so the coarser its rounding is, and shifted values can be larger than those of the solver. So many roundings in
+# every other iteration keep residuals apart.
+_NUDGE = 16
 
 
 class Position:
@@ -73,15 +77,17 @@ class Delta:
 class Sent:
     """What a rank writes of one field: the solver's values in this step, and what the last iteration ended with.
 
-    ``relative`` is whether convergence is judged relative to the norm of the shifted values. That may then not stray
-    from the norm of the solver's values: ``astray`` is whether it has. Without predictions both change alike.
+    ``relaxed`` is whether the shifted values are relaxed, ``relative`` whether convergence is judged relative to their
+    norm. That may then not stray from the norm of the solver's values: ``astray`` is whether it has. Without
+    predictions both change alike.
     """
 
-    def __init__(self, shape: tuple[int, ...], degree: int, *, relative: bool) -> None:
+    def __init__(self, shape: tuple[int, ...], degree: int, *, relaxed: bool, relative: bool) -> None:
         self.delta = Delta(shape, degree)
         self.values = np.zeros(shape)
         self.shifted = self.predicted = np.zeros(shape)
-        self.astray = False
+        self.astray = self._nudges = False
+        self._relaxed = relaxed
         self._relative = relative
         self._squares: list[float] = []
 
@@ -90,6 +96,15 @@ class Sent:
         some = np.asarray(ids, dtype=np.int32)
         self.values[some] = np.reshape(values, (len(some), *self.values.shape[1:]))
 
+    def shift(self, part: float) -> None:
+        """Shift the solver's values after a part of the time window, from 0 to 1."""
+        delta = self.delta.at(part)
+        self.shifted = self.values - delta
+        if part >= 1.0 and self._relaxed and np.any(delta):
+            if self._nudges:
+                self.shifted = self.shifted + _NUDGE * np.spacing(np.abs(self.values) + np.abs(delta))
+            self._nudges = not self._nudges
+
     def clear(self) -> None:
         """Forget the solver's values of a step, as preCICE does."""
         self.values = np.zeros_like(self.values)
@@ -97,6 +112,7 @@ class Sent:
     def converged(self) -> None:
         """Go on to the next time window."""
         self.delta.start_window(self.predicted, self.shifted)
+        self._nudges = False
         if self._relative:
             self._squares = [*self._squares[1 - _WINDOWS :], float(np.vdot(self.values, self.values))]
             typical, norm = float(np.mean(self._squares)) ** 0.5, float(np.linalg.norm(self.shifted))

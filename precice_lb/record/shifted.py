@@ -70,7 +70,7 @@ class ShiftedExchange:
             ids, shape = self._size(base, field)
             base.write_data(field.mesh, field.guess, ids, np.ones(shape))
             if field.route.shifted:
-                sent = Sent(shape, field.degree, relative=field.relative)
+                sent = Sent(shape, field.degree, relaxed=field.relaxed, relative=field.relative)
                 for key, some, values in written:
                     if key == field.key:
                         sent.write(some, values)
@@ -122,7 +122,7 @@ class ShiftedExchange:
         part = self._position.after(step)
         for field, sent, guesser in self._sent.values():
             ids = self._ids[field.mesh]
-            sent.shifted = sent.values - sent.delta.at(part)
+            sent.shift(part)
             base.write_data(field.mesh, field.shifted, ids, sent.shifted)
             if part >= 1.0:
                 sent.predicted = self._predict(sent, guesser)

@@ -287,6 +287,33 @@ def test_a_patched_configuration_is_not_patched_again(tmp_path: Path) -> None:
     assert said.startswith(f"{tmp_path / 'guess.xml'}:4: expected a configuration that is not patched")
 
 
+@pytest.mark.parametrize(
+    ("measure", "tightened"),
+    [
+        ('relative-convergence-measure limit="1e-4"', 'limit="5e-05"'),
+        ('absolute-convergence-measure limit="3"', 'limit="1.5"'),
+        ('absolute-or-relative-convergence-measure abs-limit="1e-6" rel-limit="0.02"', 'rel-limit="0.01"'),
+    ],
+)
+def test_limits_are_tightened_where_that_is_asked_for(measure: str, tightened: str, tmp_path: Path) -> None:
+    source = tmp_path / "precice-config.xml"
+    source.write_text(edited([(MEASURE, f'<{measure} data="Heat" mesh="B-Mesh" />')]))
+    plain, half = tmp_path / "plain.xml", tmp_path / "half.xml"
+    patch_guess(source, plain)
+    patch_guess(source, half, limits=0.5)
+    assert measure in plain.read_text()
+    assert tightened in half.read_text()
+    lines = zip(plain.read_text().splitlines(), half.read_text().splitlines(), strict=True)
+    assert [before.split()[0] for before, after in lines if before != after] == [f"<{measure.split()[0]}"]
+
+
+@pytest.mark.parametrize("limits", [0.0, -1.0, 1.5, float("nan")])
+def test_limits_are_never_loosened(limits: float, tmp_path: Path) -> None:
+    (tmp_path / "precice-config.xml").write_text(CASE)
+    with pytest.raises(ConfigurationError, match=r"^expected a factor on the limits above 0 and of at most 1, found "):
+        patch_guess(tmp_path / "precice-config.xml", tmp_path / "new.xml", limits=limits)
+
+
 def test_a_configuration_is_not_written_over(tmp_path: Path) -> None:
     source = tmp_path / "precice-config.xml"
     source.write_text(CASE)

@@ -31,7 +31,7 @@ class _Samples:
 def test_the_reader_gets_what_was_written_and_first_the_prediction(degree: int, seed: int) -> None:
     """Windows of iterations with substeps, at both ends; in the first iteration the reader sees the constant z."""
     generator = np.random.default_rng(seed)
-    sent, received = Sent((3,), degree, relative=False), Delta((3,), degree)
+    sent, received = Sent((3,), degree, relaxed=False, relative=False), Delta((3,), degree)
     converged = np.zeros(3)
     for window in range(1, 6):
         parts = [*np.sort(generator.uniform(0.05, 0.95, generator.integers(0, 4))).tolist(), 1.0]
@@ -47,7 +47,7 @@ def test_the_reader_gets_what_was_written_and_first_the_prediction(degree: int, 
             samples, truth = _Samples(last_z, degree), _Samples(start, degree)
             for part in parts:
                 sent.write(range(3), converged := generator.normal(size=3))
-                sent.shifted = sent.values - sent.delta.at(part)
+                sent.shift(part)
                 samples.add(part, sent.shifted)
                 truth.add(part, converged)
                 if part == 1.0:
@@ -134,21 +134,21 @@ def test_ten_tenths_and_what_is_left_of_a_window() -> None:
     ],
 )
 def test_values_are_taken_in_the_forms_that_precice_takes(ids: object, values: object) -> None:
-    sent = Sent((3,), 1, relative=False)
+    sent = Sent((3,), 1, relaxed=False, relative=False)
     sent.write(ids, values)
     assert sent.values.tolist() == [1.0, 0.0, 3.0]
 
 
 @pytest.mark.parametrize("shape", [(0,), (0, 2), (3,), (3, 2)])
 def test_no_values_are_values(shape: tuple[int, ...]) -> None:
-    sent = Sent(shape, 1, relative=False)
+    sent = Sent(shape, 1, relaxed=False, relative=False)
     sent.write([], [])
     sent.write(np.array([]), np.array([]))
     assert not sent.values.any()
 
 
 def test_pieces_add_up_until_the_step_is_over() -> None:
-    sent = Sent((3, 2), 1, relative=False)
+    sent = Sent((3, 2), 1, relaxed=False, relative=False)
     sent.write([0], [[1.0, 2.0]])
     sent.write([2, 1], [[5.0, 6.0], [3.0, 4.0]])
     kept = sent.values
@@ -162,7 +162,7 @@ def test_pieces_add_up_until_the_step_is_over() -> None:
 @pytest.mark.parametrize(("norm", "astray"), [(1.0, False), (2.9, False), (3.1, True), (0.34, False), (0.32, True)])
 @pytest.mark.parametrize("relative", [True, False])
 def test_shifted_values_may_not_stray_where_their_norm_counts(norm: float, astray: bool, relative: bool) -> None:
-    sent = Sent((4,), 1, relative=relative)
+    sent = Sent((4,), 1, relaxed=relative, relative=relative)
     for _ in range(5):
         sent.write(range(4), [1.0, -1.0, 1.0, -1.0])
         sent.shifted = norm * sent.values
@@ -170,3 +170,22 @@ def test_shifted_values_may_not_stray_where_their_norm_counts(norm: float, astra
         sent.converged()
         assert sent.astray == (astray and relative)
         sent.clear()
+
+
+@pytest.mark.parametrize("relaxed", [True, False])
+def test_relaxed_values_do_not_repeat_a_residual_to_the_last_digit(relaxed: bool) -> None:
+    """Without a shift, within a window and in the first iteration nothing is moved; else by a few roundings."""
+    sent = Sent((1,), 1, relaxed=relaxed, relative=False)
+    values, predicted = np.array([0.2]), np.array([32.2])
+    moved = []
+    for delta in (0.0, 32.0):
+        for part in (0.5, 1.0, 0.5, 1.0, 0.5, 1.0):
+            sent.write([0], values)
+            sent.shift(part)
+            moved.append(sent.shifted[0] != (values - sent.delta.at(part))[0])
+            np.testing.assert_allclose(sent.shifted, values - sent.delta.at(part), rtol=0.0, atol=64 * np.spacing(32.0))
+        sent.predicted = predicted
+        sent.shifted = predicted - 32.0
+        sent.converged()
+        assert sent.delta.at(1.0)[0] == pytest.approx(32.0), delta
+    assert moved == [False] * 9 + [relaxed, False, False]

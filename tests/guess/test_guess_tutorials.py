@@ -48,14 +48,17 @@ def test_inflow_of_the_thesis_takes_three_iterations() -> None:
 @needs_tutorials
 @pytest.mark.slow("a run with small limits")
 def test_results_are_as_near_to_those_of_small_limits() -> None:
-    """What is left below the limit of 1e-5 is chance: pressures 1.6e-6 without a guess, 2.3e-6 to 2.6e-6 with it."""
+    """Windows of fewer iterations end less far below their limits, for which half the limits make up."""
     reference = measure(CASES["tube-1d"], limit=1e-8)
     assert reference.converged.all()
-    without, guessed = (once(CASES["tube-1d"], guess).distances(reference) for guess in ("none", "auto"))
+    without = once(CASES["tube-1d"], "none").distances(reference)
+    halved = measure(CASES["tube-1d"], "auto", factor=0.5)
+    assert halved.total <= 520
     assert set(without) == {"velocity", "pressure", "diameter"}
-    for name, distance in guessed.items():
-        assert 0.0 < without[name] < 1e-5, name
-        assert distance <= 2.0 * without[name], name
+    for guessed, times in ((once(CASES["tube-1d"], "auto"), 2.0), (halved, 1.0)):
+        for name, distance in guessed.distances(reference).items():
+            assert 0.0 < without[name] < 1e-5, name
+            assert distance <= times * without[name], name
 
 
 @pytest.mark.mpi
@@ -84,7 +87,8 @@ def test_auto_is_never_worse_on_the_oscillator(scheme: str, acceleration: str) -
 @needs_tutorials
 @pytest.mark.parametrize("scheme", ["serial", "parallel"])
 def test_auto_is_never_worse_with_relaxation(scheme: str) -> None:
-    run, guessed = _compared("oscillator-1e-6", scheme, "aitken")
+    """Its limits of 1e-10 are those of a single number, whose residuals are down to rounding."""
+    run, guessed = _compared("oscillator", scheme, "aitken")
     assert guessed.total <= MOST * run.total
 
 
