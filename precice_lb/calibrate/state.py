@@ -13,9 +13,10 @@ from dataclasses import field
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import ConfigDict, TypeAdapter, ValidationError
+from pydantic import ConfigDict, TypeAdapter
 from pydantic.dataclasses import dataclass
 
+from precice_lb.calibrate.json_file import read_json, write_json
 from precice_lb.calibrate.sections import MachineSection
 from precice_lb.exceptions import CalibrationError
 from precice_lb.recommend import Machine
@@ -28,6 +29,7 @@ FORMAT = "precice-lb-campaign"
 FORMAT_VERSION = 1
 STATE_FILE = "campaign.json"
 LOCK_FILE = "campaign.lock"
+_WHAT = "state of a campaign"
 PREPARED = "prepared"
 
 FAILURES = ("failed", "timeout")
@@ -114,49 +116,12 @@ class CampaignState:
     @classmethod
     def load(cls, directory: Path) -> CampaignState | None:
         """Read ``campaign.json``; None where there is none yet."""
-        path = directory / STATE_FILE
-        try:
-            raw = json.loads(path.read_text(encoding="utf-8"))
-        except (FileNotFoundError, NotADirectoryError):
-            return None
-        except (OSError, ValueError) as error:
-            raise CalibrationError(
-                f"{path}: expected the state of a campaign, but it cannot be read: {error}"
-            ) from error
-        if not isinstance(raw, dict) or raw.get("format") != FORMAT:
-            raise CalibrationError(f'{path}: expected "format": "{FORMAT}"; this is not the state of a campaign')
-        if raw.get("format_version") != FORMAT_VERSION:
-            raise CalibrationError(
-                f"{path}: format version {raw.get('format_version')} is not known, only {FORMAT_VERSION}: "
-                "use the version of precice_lb that wrote it, or another directory"
-            )
-        try:
-            return _STATE.validate_python({key: raw.get(key) for key in ("study", "runs", "settings")})
-        except ValidationError as error:
-            # A misspelt key first, since it explains the one that is missing.
-            first = min(error.errors(include_url=False), key=lambda each: each["type"] != "unexpected_keyword_argument")
-            place = ".".join(map(str, first["loc"]))
-            raise CalibrationError(f"{path}: damaged state of a campaign: {place}: {first['msg']}") from error
+        return read_json(directory / STATE_FILE, cls, FORMAT, FORMAT_VERSION, _WHAT)
 
     def save(self, directory: Path) -> None:
         """Replace ``campaign.json`` in one step."""
-        path = directory / STATE_FILE
-        content = {
-            "format": FORMAT,
-            "format_version": FORMAT_VERSION,
-            "study_hash": identity_hash(self.study),
-            **_STATE.dump_python(self),
-        }
-        temporary = path.with_suffix(".json.new")
-        try:
-            with temporary.open("w", encoding="utf-8") as file:
-                json.dump(content, file, indent=1)
-                file.write("\n")
-                file.flush()
-                os.fsync(file.fileno())
-            temporary.replace(path)
-        except OSError as error:
-            raise CalibrationError(f"{path}: the campaign's state cannot be written: {error}") from error
+        content = {"study_hash": identity_hash(self.study), **_STATE.dump_python(self)}
+        write_json(directory / STATE_FILE, content, FORMAT, FORMAT_VERSION, _WHAT)
 
     def take_identity(self, identity: dict[str, Any], directory: Path, *, resumes: bool) -> None:
         """Refuse to mix runs of two studies; one of which no run has ended well may change.

@@ -1,0 +1,183 @@
+"""What a chain says of itself to those who look at it: ``chain.json``."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import BeforeValidator, ConfigDict, Field
+from pydantic.dataclasses import dataclass
+
+from precice_lb.calibrate.json_file import read_json, write_json
+from precice_lb.chain.records import Kind
+from precice_lb.exceptions import CalibrationError
+from precice_lb.plain import plain
+
+__all__ = ["CHAIN_FILE", "ChainDocument", "NextEntry", "SegmentEntry", "read_chain"]
+
+CHAIN_FILE = "chain.json"
+FORMAT = "precice-lb-chain"
+FORMAT_VERSION = 1
+_WHAT = "record of a chain"
+
+_CONFIG = ConfigDict(extra="ignore")
+Count = Annotated[int, Field(ge=0)]
+Ranks = Annotated[int, Field(ge=1)]
+# JSON has no NaN: what was not measured is null.
+Seconds = Annotated[
+    float, Field(allow_inf_nan=True), BeforeValidator(lambda value: math.nan if value is None else value)
+]
+Split = Annotated[dict[str, Ranks], Field(min_length=1)]
+
+
+@dataclass(frozen=True, config=_CONFIG)
+class SegmentEntry:
+    """One finished segment; what was not measured is NaN.
+
+    Attributes
+    ----------
+    segment : int
+        From 1.
+    run : str
+        Directory below ``runs``.
+    start_window : int
+        Time windows of the chain before it.
+    split : dict of str to int
+        Ranks.
+    windows : int
+        Its time windows.
+    window_seconds : float
+        Mean wall time of a window after warm-up.
+    seconds : dict of str to float
+        Compute time per window after warm-up by participant.
+    wait_share : dict of str to float
+        Part of a window in which a participant waits for its partners.
+    border_seconds : float
+        Wall time beyond that of its windows.
+    kind : {"start", "learn", "move", "undo", "stay"}
+        As of `precice_lb.chain.records.Decision`.
+    decision : str
+        Why it has this split, in one line.
+    """
+
+    segment: Ranks
+    run: str
+    start_window: Count
+    split: Split
+    windows: Count
+    window_seconds: Seconds
+    seconds: dict[str, Seconds]
+    wait_share: dict[str, Seconds]
+    border_seconds: Seconds
+    kind: Kind
+    decision: str
+
+
+@dataclass(frozen=True, config=_CONFIG)
+class NextEntry:
+    """What was decided for the segment that runs, or comes next."""
+
+    split: Split
+    kind: Kind
+    decision: str
+
+
+@dataclass(frozen=True, config=_CONFIG)
+class ChainDocument:
+    """A whole chain; without ``next`` it has come to its end, or cannot go on for a ``problem``.
+
+    Attributes
+    ----------
+    study : str
+        Path of the study file.
+    total_windows, windows_done : int
+        Time windows of the whole chain, and of its finished segments.
+    segments : list of SegmentEntry
+        Those that are finished, in their order.
+    next : NextEntry or None
+        The decision for the one after them.
+    problem : str or None
+        Why the chain does not go on, in one line.
+    """
+
+    study: str
+    total_windows: Count
+    windows_done: Count
+    segments: list[SegmentEntry]
+    next: NextEntry | None = None
+    problem: str | None = None
+
+    @property
+    def participants(self) -> tuple[str, ...]:
+        """Names, as the first split has them."""
+        first = self.segments[0] if self.segments else self.next
+        return () if first is None else tuple(first.split)
+
+    def save(self, directory: Path) -> None:
+        """Replace ``chain.json`` in one step.
+
+        Parameters
+        ----------
+        directory : Path
+            Of the chain.
+
+        Raises
+        ------
+        CalibrationError
+            If it cannot be written.
+        """
+        write_json(directory / CHAIN_FILE, plain(self), FORMAT, FORMAT_VERSION, _WHAT)
+
+
+def read_chain(directory: Path) -> ChainDocument | None:
+    """Read ``chain.json``.
+
+    Parameters
+    ----------
+    directory : Path
+        Of the chain.
+
+    Returns
+    -------
+    ChainDocument or None
+        None where there is none.
+
+    Raises
+    ------
+    CalibrationError
+        If it cannot be read, is damaged, or contradicts itself.
+    """
+    path = directory / CHAIN_FILE
+    chain = read_json(path, ChainDocument, FORMAT, FORMAT_VERSION, _WHAT)
+    if chain is not None:
+        _check(chain, path)
+    return chain
+
+
+def _check(chain: ChainDocument, path: Path) -> None:
+    names, done = set(chain.participants), 0
+    for place, each in enumerate(chain.segments):
+        found = (each.segment, each.start_window)
+        if found != (place + 1, done):
+            raise CalibrationError(
+                f"{path}: damaged {_WHAT}: segments.{place}: expected segment {place + 1} from window {done} on, found "
+                f"segment {found[0]} from window {found[1]} on"
+            )
+        for key, values in (("split", each.split), ("seconds", each.seconds), ("wait_share", each.wait_share)):
+            _check_names(values, names, f"{path}: damaged {_WHAT}: segments.{place}.{key}")
+        done += each.windows
+    if chain.next is not None:
+        _check_names(chain.next.split, names, f"{path}: damaged {_WHAT}: next.split")
+    if chain.windows_done != done or done > chain.total_windows:
+        raise CalibrationError(
+            f"{path}: damaged {_WHAT}: expected {done} windows done, as its segments have, of at least as many, found "
+            f"{chain.windows_done} of {chain.total_windows}"
+        )
+
+
+def _check_names(found: Iterable[str], names: set[str], where: str) -> None:
+    if set(found) != names:
+        wanted, told = (", ".join(sorted(each)) or "none" for each in (names, found))
+        raise CalibrationError(f"{where}: expected {wanted}, found {told}")

@@ -1,0 +1,108 @@
+"""``chain.json``: what is written is read again, and what was damaged is refused in one line."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from pathlib import Path
+
+import pytest
+from chain_helpers import chain_of
+
+from precice_lb.chain.document import CHAIN_FILE, read_chain
+from precice_lb.exceptions import CalibrationError
+
+SPLITS = [{"Inner": 4, "Outer": 12}, {"Inner": 6, "Outer": 10}, {"Inner": 6, "Outer": 10}]
+
+
+def test_what_is_written_is_read_again(tmp_path: Path) -> None:
+    chain = chain_of(SPLITS, following={"Inner": 5, "Outer": 11})
+    chain.save(tmp_path)
+    assert read_chain(tmp_path) == chain
+    assert [each.name for each in tmp_path.iterdir()] == [CHAIN_FILE]
+    written = json.loads((tmp_path / CHAIN_FILE).read_text())
+    assert written["format"] == "precice-lb-chain"
+    assert [each["split"] for each in written["segments"]] == SPLITS
+
+
+def test_a_chain_without_segments_is_read(tmp_path: Path) -> None:
+    chain = chain_of([], following=SPLITS[0])
+    chain.save(tmp_path)
+    assert read_chain(tmp_path) == chain
+    assert chain.participants == ("Inner", "Outer")
+    assert chain_of([]).participants == ()
+
+
+def test_no_chain_is_none(tmp_path: Path) -> None:
+    assert read_chain(tmp_path) is None
+    assert read_chain(tmp_path / "nothing") is None
+
+
+def test_what_was_not_measured_is_null_and_nan(tmp_path: Path) -> None:
+    chain = chain_of(SPLITS)
+    unknown = {"Inner": math.nan, "Outer": 0.5}
+    last = dataclasses.replace(chain.segments[-1], wait_share=unknown, border_seconds=math.nan)
+    dataclasses.replace(chain, segments=[*chain.segments[:-1], last]).save(tmp_path)
+    assert "NaN" not in (tmp_path / CHAIN_FILE).read_text()
+    found = read_chain(tmp_path)
+    assert found is not None
+    assert math.isnan(found.segments[-1].wait_share["Inner"])
+    assert math.isnan(found.segments[-1].border_seconds)
+    assert found.segments[-1].wait_share["Outer"] == 0.5
+
+
+def test_keys_of_a_newer_writer_are_passed_over(tmp_path: Path) -> None:
+    chain = chain_of(SPLITS)
+    chain.save(tmp_path)
+    path = tmp_path / CHAIN_FILE
+    raw = json.loads(path.read_text())
+    raw["host"] = raw["segments"][0]["host"] = "a"
+    path.write_text(json.dumps(raw))
+    assert read_chain(tmp_path) == chain
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        (lambda raw: raw.update(format="other"), 'expected "format": "precice-lb-chain"'),
+        (lambda raw: raw.update(format_version=2), "format version 2 is not known, only 1"),
+        (lambda raw: raw.pop("study"), "damaged record of a chain: study"),
+        (lambda raw: raw.update(segments={}), "damaged record of a chain: segments"),
+        (lambda raw: raw["segments"][1].update(kind="guess"), "segments.1.kind"),
+        (lambda raw: raw["segments"][1].update(split={}), "segments.1.split"),
+        (lambda raw: raw["segments"][1]["split"].update(Inner=0), "segments.1.split.Inner"),
+        (lambda raw: raw["segments"][1].update(window_seconds="fast"), "segments.1.window_seconds"),
+        (lambda raw: raw["segments"][1]["split"].update(Third=1), "segments.1.split: expected Inner, Outer, found Inn"),
+        (lambda raw: raw["segments"][1]["seconds"].clear(), "segments.1.seconds: expected Inner, Outer, found none"),
+        (lambda raw: raw["segments"].pop(0), "segments.0: expected segment 1 from window 0 on, found segment 2 from"),
+        (lambda raw: raw.update(windows_done=29), "expected 30 windows done"),
+        (lambda raw: raw.update(total_windows=29), "expected 30 windows done"),
+        (lambda raw: raw.update(next={"split": {"Inner": 1}}), "next.kind"),
+        (
+            lambda raw: raw.update(next={"split": {"Inner": 1}, "kind": "stay", "decision": ""}),
+            "next.split: expected Inner, Outer, found Inner",
+        ),
+    ],
+)
+def test_damage_is_told_in_one_line(tmp_path: Path, change: object, expected: str) -> None:
+    chain_of(SPLITS).save(tmp_path)
+    path = tmp_path / CHAIN_FILE
+    raw = json.loads(path.read_text())
+    change(raw)  # type: ignore[operator]
+    path.write_text(json.dumps(raw))
+    with pytest.raises(CalibrationError) as caught:
+        read_chain(tmp_path)
+    assert expected in str(caught.value)
+    assert str(path) in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_every_truncation_is_refused(tmp_path: Path) -> None:
+    chain_of(SPLITS[:1]).save(tmp_path)
+    path = tmp_path / CHAIN_FILE
+    text = path.read_text().rstrip()
+    for length in range(len(text)):
+        path.write_text(text[:length])
+        with pytest.raises(CalibrationError, match="cannot be read"):
+            read_chain(tmp_path)
