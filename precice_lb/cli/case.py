@@ -42,8 +42,8 @@ class Case:
     Parameters
     ----------
     coupling
-        How participants wait for each other: parallel, serial, or a precice-config.xml; by default what the stores say,
-        else parallel.
+        How participants wait for each other: parallel, serial, a precice-config.xml, or traces: what recorded runs
+        computed between their meetings. By default the configuration in the stores, else parallel.
     minimum_ranks
         Fewest ranks per participant: Inner=2,Outer=4, or a JSON object where a name has a comma.
     maximum_ranks
@@ -174,7 +174,7 @@ def recommend_case(
     if parameters:
         words.setdefault("parameters", parameters)
     budget, constraints = dataclasses.replace(demands, **said).constraints(ranks)
-    schedule, instead = couplings(measurements, case.coupling)
+    schedule, instead = couplings(measurements, case.coupling, measured.runs)
     recommendation = recommend(
         measurements,
         budget,

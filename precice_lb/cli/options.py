@@ -16,7 +16,7 @@ from precice_lb.exceptions import DataError
 from precice_lb.plugins import DEFAULT_LEARNER, LEARNERS, close_match
 
 if TYPE_CHECKING:
-    from precice_lb.dataset import Measurements
+    from precice_lb.dataset import CoupledRun, Measurements
     from precice_lb.schedule import Schedule
     from precice_lb.split import SharedCores
 
@@ -56,13 +56,15 @@ def required(sources: Sequence[Path], what: str) -> Sequence[Path]:
     return sources
 
 
-def couplings(measurements: Measurements, coupling: str | None = None) -> tuple[Schedule, Schedule | None]:
-    """Take the coupling from the option, else from the recorded configuration, else assume it parallel.
+def couplings(
+    measurements: Measurements, coupling: str | None = None, runs: Sequence[CoupledRun] = ()
+) -> tuple[Schedule, Schedule | None]:
+    """Take the coupling from the option (of recorded ``runs``), else from their configuration, else assume it parallel.
 
     Beside it stands the same one with parallel schemes in place of serial ones; None where there is none to exchange.
     """
     from precice_lb.precice_xml import parse_configuration, read_configuration
-    from precice_lb.recommend import parallel_instead
+    from precice_lb.recommend import parallel_instead, traced_schedule
     from precice_lb.schedule import Schedule
 
     names = list(measurements.samples)
@@ -70,12 +72,18 @@ def couplings(measurements: Measurements, coupling: str | None = None) -> tuple[
         return Schedule.serial(names), Schedule.parallel(names)
     if coupling == "parallel" or (coupling is None and measurements.configuration is None):
         return Schedule.parallel(names), None
+    if coupling == "traces":
+        if not runs:
+            raise DataError("--coupling traces: expected recorded runs, found tables alone; give directories of stores")
+        return traced_schedule(runs), None
     if coupling is None:
         configuration = parse_configuration(measurements.configuration or "")
     elif Path(coupling).exists():
         configuration = read_configuration(Path(coupling))
     else:
-        raise DataError(f"--coupling: expected parallel, serial or a precice-config.xml, found no file {coupling}")
+        raise DataError(
+            f"--coupling: expected parallel, serial, traces or a precice-config.xml, found no file {coupling}"
+        )
     told = (measurements.iterations, measurements.overhead)
     return Schedule.from_config(configuration, *told), parallel_instead(configuration, *told)
 

@@ -52,7 +52,8 @@ def recommend(
         Also write recommendation.json, recommendation.md and the figure into this directory.
     """
     given = case or Case()
-    recommendation, _ = recommend_case(read_measured(sources, given.warmup), ranks, machine, given)
+    found = read_measured(sources, given.warmup, runs=given.coupling == "traces")
+    recommendation, _ = recommend_case(found, ranks, machine, given)
     show(recommendation, output, format)
     if output is not None:
         from precice_lb.report.partners import write_partners_beside

@@ -6,6 +6,7 @@ from precice_lb.recommend.api import recommend, recommend_split
 from precice_lb.recommend.plan import Alternative
 from precice_lb.recommend.result import Recommendation
 from precice_lb.recommend.sources import load_sources
+from precice_lb.recommend.traces import predictor_of_runs, traced_schedule
 from precice_lb.schedule.named import parallel_instead
 from precice_lb.split import Machine
 
@@ -15,6 +16,8 @@ __all__ = [
     "Recommendation",
     "load_sources",
     "parallel_instead",
+    "predictor_of_runs",
     "recommend",
     "recommend_split",
+    "traced_schedule",
 ]

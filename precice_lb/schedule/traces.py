@@ -55,10 +55,13 @@ class Trace:
         In the order of the program.
     rest : float
         Seconds computed after the last point.
+    initial : tuple of Point
+        Passed once, before the first cycle: a message that is received here is one that a cycle sends for the next.
     """
 
     points: tuple[Point, ...]
     rest: float = 0.0
+    initial: tuple[Point, ...] = ()
 
     @property
     def seconds(self) -> float:
@@ -111,7 +114,9 @@ class Trace:
         return cls(tuple(found), float(means[-1]))
 
 
-def schedule_of_traces(traces: Mapping[str, Trace], *, synchronized: bool = False) -> Schedule:
+def schedule_of_traces(
+    traces: Mapping[str, Trace], *, synchronized: bool = False, windows: Mapping[str, int] | None = None
+) -> Schedule:
     """Make a schedule of recorded traces: cycles take the place of time windows.
 
     Parameters
@@ -121,11 +126,13 @@ def schedule_of_traces(traces: Mapping[str, Trace], *, synchronized: bool = Fals
     synchronized : bool
         Whether all wait for each other at the end of a cycle (Kim, Larson and Chiu, equation 9). Without it
         constituents go on to their next cycle, as most couplings do.
+    windows : mapping from constituent to int, optional
+        Time windows that each counts in a cycle.
 
     Returns
     -------
     Schedule
-        Its costs are the seconds that each constituent computes per cycle.
+        Its costs are the seconds that each constituent computes per cycle, or per window where these are given.
 
     Raises
     ------
@@ -138,26 +145,30 @@ def schedule_of_traces(traces: Mapping[str, Trace], *, synchronized: bool = Fals
     programs = {}
     for name, trace in traces.items():
         # A constituent that computes nothing has no fractions; any will do.
-        scale = 1.0 / trace.seconds if trace.seconds > 0 else 0.0
-        steps: list[Operation] = []
-        for point in trace.points:
-            steps.append(Operation("work", share=point.seconds * scale))
-            unknown = [other for other in point.partners if other not in traces or other == name]
-            if unknown:
-                raise ScheduleError(
-                    f'trace of "{name}": expected partners among the others traced, found "{unknown[0]}"'
-                )
-            if point.kind != "receive":
-                steps += sends(_DATA, name, point.partners)
-            if point.kind != "send":
-                steps += receives(_DATA, name, point.partners)
+        scale = (windows or {}).get(name, 1) / trace.seconds if trace.seconds > 0 else 0.0
+        steps = [step for point in trace.points for step in _steps(name, point, scale, traces)]
         steps.append(Operation("work", share=trace.rest * scale))
         if synchronized:
             others = [other for other in traces if other != name]
             steps += sends(_END, name, others) + receives(_END, name, others)
-        programs[name] = Program([], steps)
+        initial = [step for point in trace.initial for step in _steps(name, point, 0.0, traces)]
+        programs[name] = Program(initial, steps)
     _check_pairs(programs)
-    return Schedule([(1.0, programs)], f"as traced: {', '.join(traces)}", dict.fromkeys(traces, 1.0))
+    return Schedule([(1.0, programs)], f"as traced: {', '.join(traces)}", dict.fromkeys(traces, 1.0), windows)
+
+
+def _steps(name: str, point: Point, scale: float, traces: Mapping[str, Trace]) -> list[Operation]:
+    """Work up to a point, and what is exchanged there."""
+    unknown = [other for other in point.partners if other not in traces or other == name]
+    if unknown:
+        raise ScheduleError(f'trace of "{name}": expected partners among the others traced, found "{unknown[0]}"')
+    share = point.seconds * scale
+    steps = [Operation("work", share=share)] if share else []
+    if point.kind != "receive":
+        steps += sends(_DATA, name, point.partners)
+    if point.kind != "send":
+        steps += receives(_DATA, name, point.partners)
+    return steps
 
 
 def _check_pairs(programs: Mapping[str, Program]) -> None:

@@ -13,6 +13,7 @@ import subprocess
 import sys
 from importlib import metadata
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -123,6 +124,25 @@ def test_bounds_and_coupling_reach_the_optimiser(table: Path, capsys: pytest.Cap
     # Serial coupling minimises the sum a/p + b/(24 - p): p is to 24 - p as the roots of a and b.
     serial = split("--coupling", "serial")
     assert abs(serial["Inner"] - 24 * np.sqrt(2) / (1 + np.sqrt(2))) <= 1
+
+
+def test_traces_of_recorded_runs_take_the_place_of_the_configuration(
+    stores: Path, table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def values(*arguments: str | Path) -> dict[str, Any]:
+        assert main(["recommend", *map(str, arguments), "--ranks", "12", "--format", "json"]) == 0
+        return dict(json.loads(capsys.readouterr().out))
+
+    configured, traced = values(stores), values(stores, "--coupling", "traces")
+    # Runs of four windows: the second one is a cycle, and the last one none like the others.
+    assert traced["schedule"].startswith("as traced in 4 runs: Inner, Outer (measured cycles 1 times the modelled")
+    assert traced["split"] == configured["split"]
+    assert traced["window_seconds"] == pytest.approx(configured["window_seconds"], rel=0.02)
+    assert main(["report", str(stores), "--ranks", "12", "--coupling", "traces", "-o", str(tmp_path / "page")]) == 0
+    assert "as traced in 4 runs" in (tmp_path / "page" / "report.md").read_text()
+    capsys.readouterr()
+    line = refused(capsys, "recommend", table, "--ranks", "12", "--coupling", "traces")
+    assert "--coupling traces: expected recorded runs, found tables alone; give directories of stores" in line
 
 
 def test_the_present_split_is_judged(table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -370,7 +390,7 @@ def test_a_missing_configuration_is_refused(table: Path, tmp_path: Path, capsys:
     other.write_text(configuration().replace("Inner", "Left"))
     assert "Left" in refused(capsys, "recommend", table, "--ranks", "12", "--coupling", other)
     line = refused(capsys, "recommend", table, "--ranks", "12", "--coupling", "paralel")
-    assert "--coupling: expected parallel, serial or a precice-config.xml, found no file paralel" in line
+    assert "--coupling: expected parallel, serial, traces or a precice-config.xml, found no file paralel" in line
 
 
 def test_bad_studies_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -313,3 +313,30 @@ def _zip(
     runs: dict[tuple[str, str], subprocess.Popen[str]], said: dict[tuple[str, str], list[str]]
 ) -> list[tuple[subprocess.Popen[str], list[str]]]:
     return [(runs[key], said[key]) for key in runs]
+
+
+def record_on_emulated_clock(cases: Sequence[Case], directory: Path, *, periods: Callable[[Case], int]) -> list[Path]:
+    """Run cases as `run_on_emulated_clock` does, but recorded; return the directory of each, with its stores."""
+    files = _write(cases, "precice", directory, periods, 1.0, emulated=True)
+    (directory / "go").touch()
+    environment = emulated_clock({**os.environ, "PRECICE_LB_BACKEND": "embedded"})
+    start = [sys.executable, "-m", "precice_lb", "run", str(SLEEPER)]
+    for case, file in zip(cases, files, strict=True):
+        configuration = file.with_name("precice-config.xml")
+        configuration.write_text(configuration.read_text().replace('<profiling mode="off" />', ""))
+        runs = []
+        try:
+            for n in case.names:
+                with file.with_name(f"{n}.out").open("wb") as output:
+                    runs.append(
+                        subprocess.Popen(
+                            [*start, n, str(file)], cwd=file.parent, env=environment, stdout=output, stderr=output
+                        )
+                    )
+            codes = [run.wait(timeout=300) for run in runs]
+        finally:
+            for run in runs:
+                run.kill()
+                run.wait()
+        assert not any(codes), "\n".join(file.with_name(f"{n}.out").read_text() for n in case.names)
+    return [file.parent for file in files]

@@ -193,6 +193,8 @@ def test_the_emulated_load_costs_what_its_law_says(mpiexec, tmp_path):
     from precice_lb.dataset import load_runs
     from precice_lb.emulation import read_laws
     from precice_lb.ingest.profiling import enrich
+    from precice_lb.recommend import predictor_of_runs, traced_schedule
+    from precice_lb.schedule import Schedule
 
     entry = {"work": 0.5, "surface": 0.0, "logarithmic": 0.0, "noise": 0.2, "seed": 4}
     path = tmp_path / "law.json"
@@ -210,6 +212,15 @@ def test_the_emulated_load_costs_what_its_law_says(mpiexec, tmp_path):
         planted.append(law)
     window_seconds = run.participants["Inner"].window_seconds
     np.testing.assert_allclose(window_seconds[1:-1], np.maximum(*planted)[1:-1], atol=MESSAGES)
+    # What is learned from this run of other splits: by traces and by the configuration, alpha beside the noise.
+    predictor, configured = predictor_of_runs([run]), Schedule.from_config(PULSE / "precice-config.xml")
+    means = [float(each[1:-1].mean()) for each in planted]
+    assert predictor.alpha == pytest.approx(np.maximum(*planted)[1:-1].mean() / max(means), rel=0.01)
+    for split in ((1, 4), (4, 4), (6, 2)):
+        law = {name: float(laws[name].seconds(ranks)) for name, ranks in zip(laws, split, strict=True)}
+        predicted = float(traced_schedule([run]).window_seconds(law))
+        assert predicted == pytest.approx(float(configured.window_seconds(law)), rel=0.01)
+        assert float(predictor.predict(law)) == pytest.approx(predictor.alpha * max(law.values()), rel=0.01)
 
 
 @pytest.mark.parametrize(

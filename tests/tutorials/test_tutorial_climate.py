@@ -19,6 +19,7 @@ from tutorial_helpers import (
 from precice_lb.dataset import load_runs
 from precice_lb.emulation import read_laws
 from precice_lb.ingest.profiling import enrich
+from precice_lb.recommend import predictor_of_runs, traced_schedule
 from precice_lb.schedule import Schedule
 
 grid, constituents, coupler, plot = tutorial_modules("climate", "grid", "constituents", "coupler", "plot")
@@ -176,3 +177,27 @@ def test_the_table_of_splits_follows_from_the_laws():
 @pytest.mark.slow("a campaign of minutes")
 def test_the_campaign_finds_the_optimum_of_the_laws(tmp_path):
     assert regret_of_campaign("climate", tmp_path / "campaign") <= 0.02
+
+
+@pytest.mark.mpi
+def test_traces_of_recorded_days_predict_those_of_another_split(mpiexec, tmp_path):
+    """Kim's predictor from stores: fractions and alpha of two splits, the days of a third, its law and its run."""
+    laws = read_laws(TUTORIALS / "climate" / "law.json")
+    arguments = ("--load", "emulated")
+    runs, splits = [], [(1, 2, 1, 1, 2), (2, 3, 1, 2, 3), (2, 4, 2, 2, 2)]
+    for place, ranks in enumerate(splits):
+        directory = tmp_path / str(place)
+        couple_climate(mpiexec, directory, ranks, backend="embedded", days=4, arguments=arguments, record=True)
+        runs += load_runs([directory], complete=enrich)
+    predictor = predictor_of_runs(runs[:2])
+    assert predictor.alpha == pytest.approx(1.0, rel=0.02)
+    configured = Schedule.from_config(TUTORIALS / "climate" / "precice-config.xml")
+    traced = traced_schedule(runs[:2])
+    assert traced.windows == configured.windows
+    law = {name: float(laws[name].seconds(count)) for name, count in zip(NAMES, splits[2], strict=True)}
+    truth = float(configured.window_seconds(law))
+    assert float(traced.window_seconds(law)) == pytest.approx(truth, rel=0.02)
+    days = {name: law[name] * configured.windows[name] for name in NAMES}
+    assert float(predictor.predict(days)) == pytest.approx(truth, rel=0.03)
+    measured = runs[2].participants["Ocean"].window_seconds[1:-1]
+    assert float(predictor.predict(days)) == pytest.approx(float(measured.mean()), rel=0.03)
