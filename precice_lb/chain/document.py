@@ -86,7 +86,7 @@ class NextEntry:
 
 @dataclass(frozen=True, config=_CONFIG)
 class ChainDocument:
-    """A whole chain; without ``next`` it has come to its end, or cannot go on for a ``problem``.
+    """A whole chain.
 
     Attributes
     ----------
@@ -97,9 +97,9 @@ class ChainDocument:
     segments : list of SegmentEntry
         Those that are finished, in their order.
     next : NextEntry or None
-        The decision for the one after them.
+        The decision for the one after them; None at the end, where the chain has stopped, and until it is made.
     problem : str or None
-        Why the chain does not go on, in one line.
+        Why the chain has stopped, in one line.
     """
 
     study: str
@@ -114,6 +114,11 @@ class ChainDocument:
         """Names, as the first split has them."""
         first = self.segments[0] if self.segments else self.next
         return () if first is None else tuple(first.split)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether no segment follows: all windows are done, or the chain has stopped."""
+        return self.windows_done >= self.total_windows or self.problem is not None
 
     def save(self, directory: Path) -> None:
         """Replace ``chain.json`` in one step.

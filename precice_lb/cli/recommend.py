@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import sys
 from collections.abc import Sequence
@@ -14,9 +15,11 @@ from precice_lb.cli.app import app
 from precice_lb.cli.case import Case, read_measured, recommend_case
 from precice_lb.cli.flow import command_line, name_files, name_report, print_result, show
 from precice_lb.cli.options import LEARNER_HELP, Format, Machine, Warmup, required
+from precice_lb.exceptions import PreciceLBError
 
 if TYPE_CHECKING:
     from precice_lb.dataset import CoupledRun, Measurements
+    from precice_lb.report.page import Evidence
 
 __all__ = ["fit", "recommend", "report"]
 
@@ -80,8 +83,8 @@ def report(
     Parameters
     ----------
     sources
-        The directory of a campaign, directories of stores, or CSV files with the columns participant, ranks and
-        seconds (compute seconds per window).
+        The directory of a campaign or of a chain of jobs, directories of stores, or CSV files with the columns
+        participant, ranks and seconds (compute seconds per window).
     output
         Where to write.
     ranks
@@ -92,10 +95,25 @@ def report(
     case
         For what to recommend, and by whom.
     """
-    from precice_lb.report.page import Evidence, build_page, write_report
+    from precice_lb.chain.document import read_chain
+    from precice_lb.report.page import build_page, chain_page, write_report
+
+    chain = read_chain(sources[0]) if len(sources) == 1 else None
+    try:
+        evidence = _evidence(sources, ranks, machine, case or Case())
+    except PreciceLBError as error:
+        if chain is None:
+            raise
+        name_report(write_report(chain_page(chain, str(error)), output))
+        return
+    name_report(write_report(build_page(dataclasses.replace(evidence, chain=chain)), output))
+
+
+def _evidence(sources: Sequence[Path], ranks: int | None, machine: Machine | None, given: Case) -> Evidence:
+    """Recommend, and gather what a report of that is made of."""
+    from precice_lb.report.page import Evidence
     from precice_lb.report.page.next_runs import TARGET_REGRET
 
-    given = case or Case()
     found = read_measured(sources, given.warmup, runs=True)
     known = _remembered(sources)
     if ranks is None and found.settings is None and not (machine or Machine()).has_budget:
@@ -103,7 +121,7 @@ def report(
     recommendation, _ = recommend_case(found, ranks, machine, given, parameters=known.get("parameters"))
     target = None if found.settings is None else found.settings.target_regret
     launch = sources[0] / "launch"
-    evidence = Evidence(
+    return Evidence(
         recommendation,
         found.runs,
         tuple(sources),
@@ -112,7 +130,6 @@ def report(
         launch=launch if known.get("split") == recommendation.split and launch.is_dir() else None,
         target_regret=TARGET_REGRET if target is None else target,
     )
-    name_report(write_report(build_page(evidence), output))
 
 
 def _remembered(sources: Sequence[Path]) -> dict[str, Any]:

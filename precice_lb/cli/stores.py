@@ -45,6 +45,7 @@ def summary(
     waiting for slower ranks of the same participant. Load imbalance is (max - min) / max. What was not measured says
     so, with the remedy, and so do runs that did not come to the end or lack a participant. Runs on libprecice are
     joined with preCICE's own profiling files. Profiling sections of the solver and its adapter are listed by name.
+    Of a chain of jobs the segments come first, each with its decision.
 
     Example: precice-lb summary precice-lb-store --warmup 2
 
@@ -57,10 +58,12 @@ def summary(
     format
         A table to read, or JSON or CSV for scripts.
     """
+    from precice_lb.chain.document import read_chain
     from precice_lb.dataset import load_runs
     from precice_lb.ingest.profiling import enrich
     from precice_lb.ingest.profiling.find import later_runs, profiles_below
     from precice_lb.ingest.profiling.importer import profiled_runs
+    from precice_lb.report.chain_view import chain_blocks
     from precice_lb.report.summary import summarise
     from precice_lb.report.summary_text import summary_blocks
     from precice_lb.report.summary_values import rank_csv, summary_csv, summary_dict
@@ -94,12 +97,16 @@ def summary(
         for note in notes:
             print(note, file=sys.stderr)
     runs = summarise(found)
+    chains = [chain for source in directories if (chain := read_chain(source)) is not None]
     if format == "csv":
         sys.stdout.write(rank_csv(runs) if per_rank else summary_csv(runs))
     else:
         print_result(
             format,
-            lambda: summary_blocks(runs, per_rank=per_rank),
+            lambda: [
+                *(block for chain in chains for block in chain_blocks(chain)),
+                *summary_blocks(runs, per_rank=per_rank),
+            ],
             lambda: [summary_dict(each, per_rank=per_rank) for each in runs],
         )
 

@@ -8,15 +8,19 @@ import os
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from precice_lb.cli.app import app
 from precice_lb.cli.flow import print_result
 from precice_lb.cli.options import named_values
-from precice_lb.exceptions import DataError
+from precice_lb.exceptions import CalibrationError, DataError
+from precice_lb.plain import plain
 
 if TYPE_CHECKING:
+    from precice_lb.chain.document import ChainDocument
+    from precice_lb.report.blocks import Block
     from precice_lb.watch import Observer, Snapshot
 
 __all__ = ["watch"]
@@ -46,7 +50,8 @@ def watch(
 
     It reads the files that the run writes (stores, preCICE's profiling files for waits and for solvers without a
     recorder, and its logs of convergence), locks nothing, and may run on another node. On a terminal the view is live;
-    in a pipe each poll is a line. It ends when the run has ended. Exit code 3 says that a threshold was reached.
+    in a pipe each poll is a line. It ends when the run has ended, or of a chain of jobs, whose segments it shows one
+    after the other, with the chain. Exit code 3 says that a threshold was reached.
 
     Example: precice-lb watch precice-lb-store --measurements demo --restart-cost 600
 
@@ -55,7 +60,7 @@ def watch(
     Parameters
     ----------
     directory
-        A directory of stores, or of the case, searched with everything below it; the latest run counts.
+        A directory of stores, of the case, or of a chain, searched with everything below it; the latest run counts.
     measurements
         Directory of stores, or CSV file, of earlier runs (given again, several): how the participants scale. Without it
         that is assumed, and said so.
@@ -84,14 +89,14 @@ def watch(
         raise DataError(f"--every: expected at least 0.1 seconds, found {every:g}")
     words = {"measurements": measurements or (), "restart_cost": restart_cost, "warmup": warmup, "learner": learner}
     if once:
-        found = watch_run(directory, **words)  # type: ignore[arg-type]
-        _print(found, format)
-        return REACHED if _reached(found, limits) else 0
+        view = _View(watch_run(directory, **words), *_chain_of(directory))  # type: ignore[arg-type]
+        _print(view, format)
+        return REACHED if _reached(view.snapshot, limits) else 0
     observer = Observer(directory, **words)  # type: ignore[arg-type]
     with _screen(format) as show:
-        for snapshot in _polls(observer, every):
-            show(snapshot)
-            if _reached(snapshot, limits):
+        for view in _polls(observer, every):
+            show(view)
+            if _reached(view.snapshot, limits):
                 return REACHED
     return 0
 
@@ -105,15 +110,65 @@ def _come_last() -> None:
             os.nice(19)
 
 
-def _polls(observer: Observer, every: float) -> Iterator[Snapshot]:
-    """Poll until the run has ended; less often where polling takes long."""
+@dataclass(frozen=True, eq=False)
+class _View:
+    """What a poll found: the latest run, and the chain of jobs that it belongs to, or why that cannot be read."""
+
+    snapshot: Snapshot
+    chain: ChainDocument | None = None
+    problem: str = ""
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether there is, or will be, more to see."""
+        return self.snapshot.is_running or (self.chain is not None and not self.chain.is_over)
+
+    def blocks(self, *, ascii_only: bool) -> list[Block]:
+        """Say all of it: the chain above its run."""
+        from precice_lb.report.blocks import Paragraph
+        from precice_lb.report.chain_view import chain_progress
+        from precice_lb.report.watch_view import watch_blocks
+
+        chain = [] if self.chain is None else chain_progress(self.chain)
+        problem = [Paragraph(self.problem, "warning")] if self.problem else []
+        return [*chain, *watch_blocks(self.snapshot, ascii_only=ascii_only), *problem]
+
+    def line(self) -> str:
+        """Say in one line what changes."""
+        from precice_lb.report.chain_view import chain_line
+        from precice_lb.report.watch_view import watch_line
+
+        line = watch_line(self.snapshot)
+        return line if self.chain is None else f"{chain_line(self.chain)} | {line}"
+
+    def values(self) -> dict[str, Any]:
+        """Give plain JSON types."""
+        values = self.snapshot.to_dict()
+        return values if self.chain is None else {**values, "chain": plain(self.chain)}
+
+
+def _chain_of(directory: Path) -> tuple[ChainDocument | None, str]:
+    """Read what the chain says of itself, where the directory is one's."""
+    from precice_lb.chain.document import read_chain
+
+    try:
+        return read_chain(directory), ""
+    except CalibrationError as error:
+        return None, str(error)
+
+
+def _polls(observer: Observer, every: float) -> Iterator[_View]:
+    """Poll until the run, or its chain, has ended; less often where polling takes long."""
     told = False
     while True:
         begin = time.monotonic()
+        # Before the run: a chain that has come to its end meanwhile is looked at once more.
+        chain = _chain_of(observer.directory)
         snapshot = observer.poll()
         if snapshot is not None:
-            yield snapshot
-            if not snapshot.is_running:
+            view = _View(snapshot, *chain)
+            yield view
+            if not view.goes_on:
                 return
         elif not told:
             told = True
@@ -128,14 +183,16 @@ class _Lines:
         self._format = format
         self._last: tuple[object, ...] = ()
 
-    def __call__(self, snapshot: Snapshot) -> None:
-        from precice_lb.report.watch_view import watch_facts, watch_line
+    def __call__(self, view: _View) -> None:
+        from precice_lb.report.watch_view import watch_facts
 
+        snapshot = view.snapshot
         coupled = [(each.windows, each.window, each.iteration) for each in snapshot.convergence]
-        state = (snapshot.windows, [each.state for each in snapshot.participants], coupled)
-        if state != self._last:
-            self._last = state
-            print(json.dumps(snapshot.to_dict()) if self._format == "json" else watch_line(snapshot), flush=True)
+        state = (snapshot.windows, [each.state for each in snapshot.participants], coupled, repr(view.chain))
+        if state == self._last:
+            return
+        self._last = state
+        print(json.dumps(view.values()) if self._format == "json" else view.line(), flush=True)
         if not snapshot.is_running and self._format != "json":
             print("\n".join(watch_facts(snapshot)), flush=True)
 
@@ -151,12 +208,10 @@ class _Live:
         self._console = console()
         self.live = Live(console=self._console, auto_refresh=False)
 
-    def __call__(self, snapshot: Snapshot) -> None:
+    def __call__(self, view: _View) -> None:
         from precice_lb.report.terminal import rendered
-        from precice_lb.report.watch_view import watch_blocks
 
-        blocks = watch_blocks(snapshot, ascii_only=self._console.options.ascii_only)
-        self.live.update(rendered(blocks), refresh=True)
+        self.live.update(rendered(view.blocks(ascii_only=self._console.options.ascii_only)), refresh=True)
 
 
 @contextlib.contextmanager
@@ -169,12 +224,11 @@ def _screen(format: str) -> Iterator[_Lines | _Live]:
         yield screen
 
 
-def _print(snapshot: Snapshot, format: str) -> None:
+def _print(view: _View, format: str) -> None:
     from precice_lb.report.terminal import console
-    from precice_lb.report.watch_view import watch_blocks
 
     ascii_only = console().options.ascii_only
-    print_result(format, lambda: watch_blocks(snapshot, ascii_only=ascii_only), snapshot.to_dict)
+    print_result(format, lambda: view.blocks(ascii_only=ascii_only), view.values)
 
 
 def _limits(texts: Sequence[str]) -> dict[str, float]:

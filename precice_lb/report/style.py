@@ -45,6 +45,7 @@ __all__ = [
     "one_panel",
     "panels",
     "plain_log_ticks",
+    "stacked",
     "strips",
 ]
 
@@ -148,6 +149,11 @@ class Panel:
         """Say in the legend what something is."""
         self._entries.append((handle, text))
 
+    def take(self, other: Panel) -> None:
+        """Name in this legend what another panel names, but once, and before its own."""
+        mine = {text for _, text in self._entries}
+        self._entries = [*(entry for entry in other._entries if entry[1] not in mine), *self._entries]
+
     def name_area(self, colour: str, text: str) -> None:
         """Say in the legend what is shaded."""
         self.name(Patch(color=colour, alpha=0.25, linewidth=0), text)
@@ -229,6 +235,20 @@ def one_panel(draw: Callable[[Panel], None], height: float = 2.9) -> Figure:
         panel = Panel(figure.subplots())
         draw(panel)
         figure.set_figheight(height + panel.legend().get_window_extent().height / figure.dpi)
+    return figure
+
+
+def stacked(draw: Sequence[Callable[[Panel], None]], heights: Sequence[float]) -> Figure:
+    """Make a figure of panels one below the other, as wide as one, with a common axis and the last one's legend."""
+    with new_figure(_WIDTH, sum(heights)) as figure:
+        grid = figure.subplots(len(draw), 1, sharex=True, height_ratios=heights, squeeze=False).ravel()
+        drawn = [Panel(axes) for axes in grid]
+        for panel, each in zip(drawn, draw, strict=True):
+            each(panel)
+        for panel in drawn[:-1]:
+            panel.axes.set_xlabel("")
+            drawn[-1].take(panel)
+        figure.set_figheight(sum(heights) + drawn[-1].legend().get_window_extent().height / figure.dpi)
     return figure
 
 

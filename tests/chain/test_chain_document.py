@@ -8,7 +8,7 @@ import math
 from pathlib import Path
 
 import pytest
-from chain_helpers import chain_of
+from chain_view_helpers import chain_of
 
 from precice_lb.chain.document import CHAIN_FILE, read_chain
 from precice_lb.exceptions import CalibrationError

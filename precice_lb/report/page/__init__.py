@@ -7,9 +7,12 @@ Markdown and as JSON, with every figure as SVG and its numbers as CSV.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import Any
 
 from precice_lb.report.blocks import Block, Chart, CodeBlock, DefinitionList, Page, Paragraph, Section, Table
+from precice_lb.report.chain_view import chain_title
 from precice_lb.report.documents import HTML_NAME, attempted, write_report
+from precice_lb.report.page.chain import CHAIN_TITLE, chain_page, chain_section
 from precice_lb.report.page.decision import (
     budget_section,
     comparison_section,
@@ -41,6 +44,7 @@ __all__ = [
     "Section",
     "Table",
     "build_page",
+    "chain_page",
     "write_report",
 ]
 
@@ -67,13 +71,20 @@ def build_page(evidence: Evidence) -> Page:
     recommendation = evidence.recommendation
     split = ranks_text({evidence.names[who]: count for who, count in recommendation.split.items()})
     case = f", {parameters_text(recommendation.parameters)}" if recommendation.parameters else ""
-    values = {"recommendation": recommendation.to_dict(), "provenance": dict(provenance(evidence))}
+    values: dict[str, Any] = {"recommendation": recommendation.to_dict(), "provenance": dict(provenance(evidence))}
     if evidence.truth is not None:
         values["emulation"] = evidence.truth.to_dict()
+    sections = [_section(name, *each, evidence) for name, each in _SECTIONS.items()]
+    title = f"Recommended split: {split}"
+    if evidence.chain is not None:
+        # What it did comes first: its own decisions know what a change costs, and a recommendation does not.
+        chain = evidence.chain
+        sections.insert(0, _section("chain", CHAIN_TITLE, lambda _: chain_section(chain), evidence))
+        title, values["chain"] = chain_title(chain), chain
     return Page(
-        title=f"Recommended split: {split}",
+        title=title,
         subtitle=f"{visible(recommendation.schedule)}, {recommendation.total_ranks} {recommendation.unit}{case}",
-        sections=tuple(_section(name, *each, evidence) for name, each in _SECTIONS.items()),
+        sections=tuple(sections),
         values=values,
     )
 

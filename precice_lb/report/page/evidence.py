@@ -21,6 +21,7 @@ from precice_lb.report.summary import RunSummary, summarise
 from precice_lb.report.text import short_names, visible
 
 if TYPE_CHECKING:
+    from precice_lb.chain.document import ChainDocument
     from precice_lb.dataset import CoupledRun
     from precice_lb.recommend import Recommendation
     from precice_lb.report.truth import Truth
@@ -52,6 +53,8 @@ class Evidence:
     launch: Path | None = None
     # Below this expected regret another run is not worth it, as of the study's ``runs.target_regret``.
     target_regret: float = TARGET_REGRET
+    # Of a chain of jobs: what it did.
+    chain: ChainDocument | None = None
     # When the report was made.
     written: datetime.datetime = field(default_factory=lambda: datetime.datetime.now(datetime.timezone.utc))
 

@@ -1,0 +1,192 @@
+"""Chains of jobs in reports, summaries and figures: short and long ones, ones that stopped, names of all kinds."""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import io
+import json
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pytest
+from chain_view_helpers import chain_of
+from page_helpers import Elements
+from report_helpers import HOSTILE, write_run
+from rich.console import Console
+from store_helpers import START
+
+from precice_lb.chain.document import CHAIN_FILE, ChainDocument
+from precice_lb.cli import main
+from precice_lb.report.blocks import Chart, Paragraph, Table
+from precice_lb.report.chain_figure import chain_chart
+from precice_lb.report.chain_view import chain_blocks, chain_line, chain_progress
+from precice_lb.report.markdown import blocks_markdown
+from precice_lb.report.page import chain_page
+from precice_lb.report.page.chain import chain_section
+from precice_lb.report.page.html import page_html
+from precice_lb.report.terminal import rendered
+
+TWO = [{"Inner": 4, "Outer": 12}, {"Inner": 6, "Outer": 10}, {"Inner": 5, "Outer": 11}, {"Inner": 5, "Outer": 11}]
+NEXT = {"Inner": 8, "Outer": 8}
+LONG = [{f"{'long-name-' * 20}{place}": 2 + (place + step) % 3 for place in range(3)} for step in range(5)]
+MANY = [{"Inner": 4 + step % 7, "Outer": 12 - step % 7} for step in range(60)]
+HOSTILES = [{name: 1 + place + step for place, name in enumerate(HOSTILE)} for step in range(3)]
+CHAINS = {
+    "none": chain_of([], following=NEXT, total=60),
+    "one": chain_of(TWO[:1], following=NEXT),
+    "two participants": chain_of(TWO, following=NEXT, total=60),
+    "at its end": chain_of(TWO, total=40),
+    "stopped": chain_of(TWO, total=60, problem="segment 5 failed, the state before it is intact: exit code 1"),
+    "sixty segments": chain_of(MANY, following=NEXT),
+    "three participants, long names": chain_of(LONG, total=900),
+    "hostile names": chain_of(HOSTILES, total=900),
+}
+
+
+def screen(blocks: Sequence[object], width: int = 80) -> str:
+    stream = io.StringIO()
+    console = Console(file=stream, width=width, markup=False, emoji=False, highlight=False)
+    console.print(rendered(blocks))  # type: ignore[arg-type]
+    return stream.getvalue()
+
+
+def write_chain(directory: Path, splits: Sequence[Mapping[str, int]], **more: object) -> ChainDocument:
+    """A chain with the stores of its segments."""
+    chain = chain_of(splits, **more)  # type: ignore[arg-type]
+    directory.mkdir(exist_ok=True)
+    chain.save(directory)
+    for place, each in enumerate(chain.segments):
+        stores = directory / "runs" / each.run / "stores"
+        write_run(stores, each.split, start=START + place * 60 * 10**9, windows=each.windows, run=each.run)
+    return chain
+
+
+@pytest.mark.parametrize("chain", CHAINS.values(), ids=CHAINS.keys())
+def test_every_chain_is_shown_everywhere(chain: ChainDocument) -> None:
+    page = chain_page(chain, "too few runs")
+    blocks = page.sections[0].blocks
+    assert any(isinstance(block, Chart) for block in blocks) == bool(chain.segments)
+    text = Elements(page_html(page)).text
+    markdown = blocks_markdown("Chain", blocks)
+    said = screen(chain_blocks(chain), 120)
+    assert "<script>" not in markdown
+    assert "\x1b" not in said
+    for shown in (text, markdown, said):
+        assert f"{len(chain.segments)} segment" in shown
+        for each in chain.segments[:2]:
+            assert each.decision.split(":")[0] in shown
+    if chain.next is not None:
+        assert f"segment {len(chain.segments) + 1} at Inner 8 + Outer 8 ranks (move): moves since it pays" in said
+    assert ("The chain has stopped: segment 5" in said.replace("\n", " ")) == (chain.problem is not None)
+    assert len(chain_line(chain)) < 80
+    assert len(screen(chain_progress(chain))) < 2000
+
+
+def test_the_table_has_what_was_written() -> None:
+    chain = CHAINS["two participants"]
+    (table,) = (block for block in chain_blocks(chain) if isinstance(block, Table))
+    assert table.title == "Segments, with ranks and waiting of Inner + Outer"
+    assert table.header[:6] == ("segment", "ranks", "windows", "window (s)", "waiting", "border (s)")
+    # Inner 1 s over its ranks, Outer 2 s over its own.
+    assert table.rows[0] == ("1", "4 + 12", "1–10", "0.2500", "0 % + 33 %", "4.00", "start", "decision 1: 0.25 s")
+    assert table.rows[3][:5] == ("4", "5 + 11", "31–40", "0.2000", "0 % + 9 %")
+    assert [row[6] for row in table.rows] == [each.kind for each in chain.segments]
+    first = next(iter(chain_blocks(chain)))
+    assert isinstance(first, Paragraph)
+    assert first.text.endswith("a window took 0.2500 s in the first segment and 0.2000 s in the last, 20.0 % less.")
+    pairs = dict(pair for block in chain_blocks(chain) if hasattr(block, "pairs") for pair in block.pairs)
+    seconds = 10 * sum(each.window_seconds for each in chain.segments)
+    assert pairs["time in windows"] == f"{seconds:.3f} s"
+    assert pairs["time at borders"] == f"16.00 s ({100 * 16 / (16 + seconds):.1f} % of all)"
+    assert pairs["changes of the split"] == "2, 1 of them undone"
+
+
+def test_the_figure_shows_the_segments_as_they_were() -> None:
+    chain = CHAINS["two participants"]
+    chart = chain_chart(chain)
+    top, bottom = chart.figure.axes
+    window, inner, _ = top.get_lines()[:3]
+    assert window.get_xdata().tolist() == [0, 10, 10, 20, 20, 30, 30, 40]
+    assert window.get_ydata().tolist()[::2] == pytest.approx([each.window_seconds for each in chain.segments])
+    assert inner.get_ydata().tolist()[::2] == pytest.approx([each.seconds["Inner"] for each in chain.segments])
+    assert bottom.get_lines()[1].get_ydata().tolist()[::2] == [12, 10, 11, 11]
+    # The split changes after segments 1 and 2: a dotted line in each panel.
+    for axes in (top, bottom):
+        assert [line.get_xdata()[0] for line in axes.get_lines() if line.get_linestyle() == ":"] == [10, 20]
+    marks = {line.get_marker(): line.get_xdata().tolist() for line in top.get_lines() if line.get_marker() != "None"}
+    kinds = {"s": "start", "D": "learn", "^": "move", "v": "undo"}
+    assert marks == {
+        marker: [each.start_window + 5 for each in chain.segments if each.kind == kind]
+        for marker, kind in kinds.items()
+        if kind in {each.kind for each in chain.segments}
+    }
+    rows = list(csv.reader(io.StringIO("\n".join(",".join(map(str, row)) for row in (chart.header, *chart.rows)))))
+    assert rows[0][-2:] == ["ranks of Inner", "ranks of Outer"]
+    assert rows[2][:3] == ["2", "11", "20"]
+
+
+def test_what_was_not_measured_is_a_dash() -> None:
+    chain = CHAINS["two participants"]
+    unknown = dataclasses.replace(
+        chain.segments[0],
+        window_seconds=math.nan,
+        border_seconds=math.nan,
+        wait_share={"Inner": math.nan, "Outer": 0.5},
+    )
+    chain = dataclasses.replace(chain, segments=[unknown, *chain.segments[1:]])
+    (table,) = (block for block in chain_blocks(chain) if isinstance(block, Table))
+    assert table.rows[0][3:6] == ("–", "– + 50 %", "–")
+    assert "nan" not in screen(chain_blocks(chain), 200).lower()
+    assert chain_chart(chain).svg
+    assert list(chain_section(dataclasses.replace(chain, segments=[unknown], windows_done=10)))
+
+
+def test_splits_so_far_are_grouped_and_the_earlier_ones_counted() -> None:
+    told = screen(chain_progress(CHAINS["two participants"]), 200)
+    assert "segment 5, from window 41 of 60 on" in told
+    assert "4 + 12 (1: 0.2500 s); 6 + 10 (2: 0.2000 s); 5 + 11 (3 to 4: 0.2000 s)." in told
+    assert "Segment 5 at Inner 8 + Outer 8 ranks (move): moves since it pays within 20 windows" in told
+    assert "55 others before; " in screen(chain_progress(CHAINS["sixty segments"]), 400)
+
+
+def test_the_report_of_a_chain_begins_with_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    splits = [{"Inner": 2, "Outer": 4}, {"Inner": 3, "Outer": 3}, {"Inner": 4, "Outer": 2}]
+    chain = write_chain(tmp_path / "chain", splits, following={"Inner": 4, "Outer": 2}, total=60)
+    output = tmp_path / "report"
+    assert main(["report", str(tmp_path / "chain"), "-o", str(output)]) == 0
+    page = Elements((output / "report.html").read_text())
+    assert "Job chain: 3 segments, 30 of 60 windows" in page.text.replace("\xa0", " ")
+    values = json.loads((output / "report.json").read_text())
+    assert [each["name"] for each in values["sections"]][:2] == ["chain", "recommendation"]
+    assert values["chain"]["segments"][1]["split"] == splits[1]
+    assert values["recommendation"]["total_ranks"] == 6
+    assert (output / "figures" / "chain.svg").is_file()
+    assert len((output / "data" / "chain.csv").read_text().splitlines()) == 1 + len(chain.segments)
+    assert "| 3 | 4 + 2 | 21–30 |" in (output / "report.md").read_text()
+    capsys.readouterr()
+    assert main(["summary", str(tmp_path / "chain")]) == 0
+    assert "3 segments, 30 of 60 windows" in capsys.readouterr().out
+
+
+def test_a_chain_without_runs_is_reported_alone(tmp_path: Path) -> None:
+    write_chain(tmp_path / "chain", [], following=NEXT, total=60)
+    assert main(["report", str(tmp_path / "chain"), "-o", str(tmp_path / "report")]) == 0
+    values = json.loads((tmp_path / "report" / "report.json").read_text())
+    assert [each["name"] for each in values["sections"]] == ["chain"]
+    assert "No split is recommended from its runs by now" in (tmp_path / "report" / "report.md").read_text()
+
+
+@pytest.mark.parametrize("command", ["report", "summary"])
+def test_a_damaged_chain_is_refused_in_one_line(
+    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_chain(tmp_path / "chain", [{"Inner": 1, "Outer": 1}])
+    path = tmp_path / "chain" / CHAIN_FILE
+    path.write_text(path.read_text()[:-40])
+    assert main([command, str(tmp_path / "chain")]) == 2
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1
+    assert f"{path}: expected the record of a chain, but it cannot be read" in error
