@@ -194,7 +194,7 @@ def _study_keys() -> str:
     lines = []
     for table, name in (("case", "CaseSection"), ("runs", "RunsSection"), ("budget", "BudgetSection"),
                         ("machine", "MachineSection"), ("participants", "ParticipantSection"),
-                        ("launcher", "LauncherOptions"), ("meshes", "MeshSection"),
+                        ("launcher", "LauncherOptions"), ("meshes", "MeshSection"), ("chain", "ChainSection"),
                         ("emulation", "EmulationSection")):  # fmt: skip
         section = schema["$defs"][name]
         several = "items" in schema["properties"][table]

@@ -24,7 +24,16 @@ from precice_lb.calibrate.study import Study
 from precice_lb.exceptions import CalibrationError, TooFewRunsError
 from precice_lb.plural import counts_text, plural
 
-__all__ = ["Event", "campaign_started", "logged", "print_event", "run_campaign", "run_finished", "run_started"]
+__all__ = [
+    "Event",
+    "Report",
+    "campaign_started",
+    "logged",
+    "print_event",
+    "run_campaign",
+    "run_finished",
+    "run_started",
+]
 
 LOG_FILE = "campaign.log"
 

@@ -26,7 +26,7 @@ from precice_lb.exceptions import ScheduleError
 from precice_lb.plural import plural
 from precice_lb.schedule import Schedule
 
-__all__ = ["AdaptiveDesign", "design_of"]
+__all__ = ["AdaptiveDesign", "design_of", "schedule_of"]
 
 _FIXED = {
     "space-filling": (space_filling_splits, "space-filling design,"),
@@ -128,7 +128,7 @@ class AdaptiveDesign:
         design = CalibrationDesign(
             study.names,
             study.budget.ranks,
-            coupling=_schedule(study, iterations),
+            coupling=schedule_of(study, iterations),
             minimum_ranks={name: low for name, (low, _) in study.bounds.items()},
             maximum_ranks={name: high for name, (_, high) in study.bounds.items()},
             # The campaign counts its own runs.
@@ -158,7 +158,7 @@ def _parameter(run: Measurements, key: str, value: float) -> float:
     return float(stated[0][0]) if stated else value
 
 
-def _schedule(study: Study, iterations: Mapping[str, float]) -> Schedule:
+def schedule_of(study: Study, iterations: Mapping[str, float]) -> Schedule:
     """Read the coupling; where it needs what no run has measured yet, all participants count as working at once."""
     try:
         return Schedule.from_config(study.configuration_path, iterations or None)

@@ -1,7 +1,7 @@
-"""What a participant's case needs for a number of ranks, made once for each: a decomposition, a partitioned mesh.
+"""What a participant's case needs for a number of ranks: a decomposition, a partitioned mesh.
 
-The templates are filled and the commands run in a fresh copy of the case. What they add or change is kept below
-``<campaign>/prepared/``, and laid over the copy of every run with that number of ranks.
+The templates are filled and the commands run in a copy of the case. In a campaign this is done once for each number:
+what they add or change is kept below ``<campaign>/prepared/``, and laid over the copy of every run with it.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import os
 import shlex
 import shutil
 import stat
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -25,19 +25,24 @@ from precice_lb.exceptions import CalibrationError
 from precice_lb.plural import plural
 
 __all__ = [
+    "FIRST_SEGMENT",
     "PLACEHOLDERS",
     "copy_of_case",
     "copy_tree",
     "lay_over",
     "placeholders",
+    "prepare_in",
     "prepared",
+    "run_in",
     "task_of",
     "tasks_of",
     "tokens_of",
 ]
 
-PLACEHOLDERS = frozenset({"nodes", "participant", "ranks", "ranks_per_node"})
-"""What may stand in a participant's command, its prepare commands and its templates."""
+FIRST_SEGMENT: Mapping[str, object] = {"segment": 1, "start_time": "0"}
+"""Placeholders for where in a chain a run is; in a campaign every run is like a first segment."""
+PLACEHOLDERS = frozenset({"nodes", "participant", "ranks", "ranks_per_node", *FIRST_SEGMENT})
+"""What may stand in a participant's command, its prepare and collect commands and its templates."""
 
 _NOTE = "prepared.json"
 _TREE = "case"
@@ -58,22 +63,31 @@ LEFT_OUT = (
 )
 
 
-def placeholders(study: Study, participant: ParticipantSection, ranks: int) -> dict[str, object]:
-    """Return the values of the placeholders for a number of ranks."""
+def placeholders(
+    study: Study, participant: ParticipantSection, ranks: int, segment: Mapping[str, object] = FIRST_SEGMENT
+) -> dict[str, object]:
+    """Return the values of the placeholders for a number of ranks, in a segment of a chain."""
     task = task_of(study, participant, ranks)
     return {
         "nodes": task.nodes or 1,
         "participant": participant.name,
         "ranks": ranks,
         "ranks_per_node": task.ranks_on_node,
+        **segment,
     }
 
 
-def tokens_of(study: Study, participant: ParticipantSection, ranks: int, command: str | None = None) -> tuple[str, ...]:
+def tokens_of(
+    study: Study,
+    participant: ParticipantSection,
+    ranks: int,
+    command: str | None = None,
+    segment: Mapping[str, object] = FIRST_SEGMENT,
+) -> tuple[str, ...]:
     """Return a command of a participant for a number of ranks, by default the one that each of them runs, as tokens."""
     text = participant.command_at(ranks) if command is None else command
     origin = study.case_directory / participant.directory
-    return command_tokens(fill(text, placeholders(study, participant, ranks)), origin, study.case_directory)
+    return command_tokens(fill(text, placeholders(study, participant, ranks, segment)), origin, study.case_directory)
 
 
 def task_of(study: Study, participant: ParticipantSection, ranks: int) -> Task:
@@ -82,12 +96,18 @@ def task_of(study: Study, participant: ParticipantSection, ranks: int) -> Task:
     return Task(participant.name, (), ranks, Path(), Path(), per_node, participant.options)
 
 
-def tasks_of(study: Study, split: Mapping[str, int], case: Path, logs: Path) -> tuple[Task, ...]:
+def tasks_of(
+    study: Study,
+    split: Mapping[str, int],
+    case: Path,
+    logs: Path,
+    segment: Mapping[str, object] = FIRST_SEGMENT,
+) -> tuple[Task, ...]:
     """Return the tasks of a run in a copy of the case."""
     return tuple(
         replace(
             task_of(study, each, split[each.name]),
-            command=tokens_of(study, each, split[each.name]),
+            command=tokens_of(study, each, split[each.name], segment=segment),
             directory=case / each.directory,
             log=logs / f"{file_name(each.name)}.log",
         )
@@ -130,24 +150,9 @@ def prepared(
     tree = place / _TREE
     place.mkdir(parents=True)
     copy_of_case(study, tree, directory)
-    values = placeholders(study, participant, ranks)
-    here = tree / participant.directory
     before = _snapshot(tree)
     copied = {Path(place) for place, _, _ in os.walk(tree)}
-    for template in participant.templates:
-        text = (here / template).read_text(encoding="utf-8")
-        target = here / template.removesuffix(".in")
-        target.unlink(missing_ok=True)
-        target.write_text(fill(text, values), encoding="utf-8")
-    for command in participant.prepare:
-        tokens = tokens_of(study, participant, ranks, command)
-        log = place / "prepare.log"
-        task = Task(participant.name, tokens, 1, here, log)
-        outcome = run_processes([task], environment, token, study.runs.time_limit_seconds)
-        if outcome.error is not None:
-            tail = " | ".join(log_tail(log, lines=4)) or "it said nothing"
-            what = f"prepare for {plural(ranks, 'rank')}, {shlex.join(tokens)}"
-            raise CalibrationError(f"{what}: {outcome.error}: {tail}")
+    prepare_in(tree, study, participant, ranks, environment, token, place / "prepare.log")
     after = _snapshot(tree)
     for path in after.keys() & before.keys():
         if after[path] == before[path]:
@@ -160,6 +165,48 @@ def prepared(
     new.write_text(json.dumps(note), encoding="utf-8")
     new.replace(place / _NOTE)
     return place
+
+
+def prepare_in(
+    tree: Path,
+    study: Study,
+    participant: ParticipantSection,
+    ranks: int,
+    environment: Mapping[str, str],
+    token: str,
+    log: Path,
+    segment: Mapping[str, object] = FIRST_SEGMENT,
+) -> None:
+    """Fill a participant's templates and run its prepare commands, in a copy of the case."""
+    values = placeholders(study, participant, ranks, segment)
+    here = tree / participant.directory
+    for template in participant.templates:
+        text = (here / template).read_text(encoding="utf-8")
+        target = here / template.removesuffix(".in")
+        target.unlink(missing_ok=True)
+        target.write_text(fill(text, values), encoding="utf-8")
+    what = f"prepare for {plural(ranks, 'rank')}"
+    for command in participant.prepare:
+        tokens = tokens_of(study, participant, ranks, command, segment)
+        run_in(tree, study, participant, tokens, environment, token, log, what)
+
+
+def run_in(
+    tree: Path,
+    study: Study,
+    participant: ParticipantSection,
+    tokens: Sequence[str],
+    environment: Mapping[str, str],
+    token: str,
+    log: Path,
+    what: str,
+) -> None:
+    """Run one command of a participant in a copy of the case; ``what`` it does begins the message where it fails."""
+    task = Task(participant.name, tuple(tokens), 1, tree / participant.directory, log)
+    outcome = run_processes([task], environment, token, study.runs.time_limit_seconds)
+    if outcome.error is not None:
+        tail = " | ".join(log_tail(log, lines=4)) or "it said nothing"
+        raise CalibrationError(f"{what}, {shlex.join(tokens)}: {outcome.error}: {tail}")
 
 
 def lay_over(place: Path, case: Path, link: tuple[str, ...] = ()) -> None:
@@ -185,11 +232,18 @@ def _snapshot(tree: Path) -> dict[str, tuple[int, ...] | str]:
 
 
 def copy_tree(
-    source: Path, target: Path, *, link: Sequence[str] = (), without: Path | None = None, left_out: Sequence[str] = ()
+    source: Path,
+    target: Path,
+    *,
+    link: Sequence[str] = (),
+    without: Path | None = None,
+    left_out: Sequence[str] = (),
+    only: Collection[Path] | None = None,
 ) -> None:
     """Copy a tree over another one, with links to its own files and directories where ``link`` says so.
 
-    A symbolic link that points outside of the tree keeps pointing there; one that points inside points into the copy.
+    With ``only`` these paths of it, and what is below them, are copied and nothing else. A symbolic link that points
+    outside of the tree keeps pointing there; one that points inside points into the copy.
     """
 
     def copy(relative: Path) -> None:
@@ -200,7 +254,7 @@ def copy_tree(
         for entry in sorted(os.scandir(source / relative), key=lambda entry: entry.name):
             inside = relative / entry.name
             new = target / inside
-            if any(fnmatch.fnmatch(entry.name, pattern) for pattern in left_out):
+            if any(fnmatch.fnmatch(entry.name, pattern) for pattern in left_out) or not wanted(inside):
                 continue
             if without is not None and (
                 Path(entry.path).resolve() == without or (source / inside / STATE_FILE).exists()
@@ -216,6 +270,11 @@ def copy_tree(
                 new.symlink_to(entry.path)
             else:
                 shutil.copy2(entry.path, new)
+
+    above = set() if only is None else {parent for path in only for parent in path.parents}
+
+    def wanted(path: Path) -> bool:
+        return only is None or path in above or any(each in only for each in (path, *path.parents))
 
     def linked(path: Path) -> bool:
         return any(fnmatch.fnmatch(str(path), pattern) for pattern in link)

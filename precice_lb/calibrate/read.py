@@ -12,7 +12,7 @@ from pydantic import BaseModel, ValidationError
 from precice_lb.calibrate.launchers import launcher_class
 from precice_lb.calibrate.plan import RUN_VARIABLES, check_command, check_placeholders, fill
 from precice_lb.calibrate.prepare import PLACEHOLDERS, placeholders
-from precice_lb.calibrate.sections import ParticipantSection
+from precice_lb.calibrate.sections import ChainSection, ParticipantSection
 from precice_lb.calibrate.study import Study
 from precice_lb.exceptions import ConfigurationError, InfeasibleError, StudyError
 from precice_lb.plugins import choices
@@ -156,6 +156,8 @@ def check_study(study: Study) -> None:
     except InfeasibleError as error:
         raise StudyError(f"machine: {error}") from error
     _check_splits(study)
+    if study.chain is not None:
+        _check_chain(study, study.chain)
     _check_case(study)
 
 
@@ -190,6 +192,23 @@ def _check_splits(study: Study) -> None:
             raise StudyError(f"runs.splits[{index}]: {error}") from error
     if study.runs.splits == ():
         raise StudyError("runs.splits: expected at least one split; leave the key out to have them chosen")
+
+
+def _check_chain(study: Study, chain: ChainSection) -> None:
+    if (chain.windows is None) == (chain.minutes is None):
+        found = "neither" if chain.windows is None else "both"
+        raise StudyError(f"chain: expected either windows or minutes, the length of a segment, found {found}")
+    for index, pattern in enumerate(chain.carry, start=1):
+        path = Path(pattern)
+        if path.is_absolute() or ".." in path.parts or not path.parts:
+            raise StudyError(f"chain.carry[{index}]: expected a pattern relative to the case, found {pattern!r}")
+        if any("**" in part and part != "**" for part in path.parts):
+            raise StudyError(f"chain.carry[{index}]: expected ** between slashes only, found {pattern!r}")
+    if chain.start is not None:
+        try:
+            study.require_split(chain.start)
+        except StudyError as error:
+            raise StudyError(f"chain.start: {error}") from error
 
 
 def _check_case(study: Study) -> None:
@@ -237,7 +256,7 @@ def _check_case(study: Study) -> None:
 
 
 def _check_commands(study: Study, participant: ParticipantSection, key: str) -> None:
-    """Check a participant's command, prepare commands and templates."""
+    """Check a participant's command, what comes before and after it, and templates."""
     case = study.case_directory
     directory = case / participant.directory
     values = placeholders(study, participant, participant.minimum_ranks)
@@ -245,7 +264,8 @@ def _check_commands(study: Study, participant: ParticipantSection, key: str) -> 
     commands = [
         ("command" if single else f"command.{ranks}", command) for ranks, command in participant.commands().items()
     ]
-    commands += [(f"prepare[{number}]", command) for number, command in enumerate(participant.prepare, start=1)]
+    for what, listed in (("prepare", participant.prepare), ("collect", participant.collect)):
+        commands += [(f"{what}[{number}]", command) for number, command in enumerate(listed, start=1)]
     for name, command in commands:
         try:
             check_placeholders(command, PLACEHOLDERS)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import json
 import os
 import secrets
 import shutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -24,9 +25,9 @@ from precice_lb.calibrate.evidence import (
 )
 from precice_lb.calibrate.launchers import Launcher
 from precice_lb.calibrate.plan import RunPlan, file_name
-from precice_lb.calibrate.prepare import copy_of_case, lay_over, prepared, task_of, tasks_of
+from precice_lb.calibrate.prepare import FIRST_SEGMENT, copy_of_case, lay_over, prepared, task_of, tasks_of
 from precice_lb.calibrate.processes import OtherLoad, Outcome, log_tail, stop_token
-from precice_lb.calibrate.state import CampaignState, RunRecord
+from precice_lb.calibrate.state import CampaignState, RunRecord, SegmentNote
 from precice_lb.calibrate.study import Study
 from precice_lb.exceptions import CalibrationError, PreciceLBError
 from precice_lb.precice_xml import patch_configuration
@@ -73,28 +74,37 @@ class CampaignRuns:
         """
         cut_short = 0
         for record in [run for run in self.state.runs if run.outcome == "running"]:
-            if self.launcher.resumes:
-                plan = self._plan(record)
-                # A kill may have come between the submission and the note of its number.
-                scheduler = self.launcher.scheduler
-                if record.job is None and scheduler is not None:
-                    record.job = scheduler.find(self.launcher.job_name(plan))
-                if record.job is not None:
-                    report(record)
-                    outcome = self.launcher.run(plan, lambda number: None, record.job)
-                    self._conclude(record, outcome)
-                    continue
+            if (outcome := self._taken_up(record, report)) is not None:
+                self.conclude(record, outcome)
+                continue
             self.launcher.stop(record.token, record.job)
-            if pids := stop_token(record.token):
-                numbers = ", ".join(map(str, pids))
-                raise CalibrationError(
-                    f"processes {numbers} of the interrupted run {record.name} cannot be stopped: end them"
-                )
+            self._stop_processes(record)
             self._interrupted(record)
             cut_short += 1
         return cut_short
 
-    def new(self, proposal: Proposal) -> RunRecord:
+    def _taken_up(self, record: RunRecord, report: Callable[[RunRecord], None]) -> Outcome | None:
+        """Wait for a run that goes on, or has ended, without this process; None where it is to be stopped."""
+        if not self.launcher.resumes:
+            return None
+        plan = self.plan(record)
+        # A kill may have come between the submission and the note of its number.
+        scheduler = self.launcher.scheduler
+        if record.job is None and scheduler is not None:
+            record.job = scheduler.find(self.launcher.job_name(plan))
+        if record.job is None:
+            return None
+        report(record)
+        return self.launcher.run(plan, lambda number: None, record.job)
+
+    def _stop_processes(self, record: RunRecord) -> None:
+        if pids := stop_token(record.token):
+            numbers = ", ".join(map(str, pids))
+            raise CalibrationError(
+                f"processes {numbers} of the interrupted run {record.name} cannot be stopped: end them"
+            )
+
+    def new(self, proposal: Proposal, segment: SegmentNote | None = None) -> RunRecord:
         """Enter a run into the state, before anything of it exists: a kill at any moment leaves nothing unknown."""
         number = max((run.number for run in self.state.runs), default=0) + 1
         ranks = "-".join(f"{file_name(name)}{count}" for name, count in proposal.split.items())
@@ -108,6 +118,7 @@ class CampaignRuns:
             started=datetime.now(timezone.utc).isoformat(timespec="seconds"),
             reason=proposal.reason,
             mesh=proposal.mesh,
+            segment=segment,
         )
         self.state.runs.append(record)
         self.state.save(self.directory)
@@ -115,40 +126,46 @@ class CampaignRuns:
 
     def do(self, record: RunRecord) -> None:
         """Do one run and record how it ended."""
-        plan = self._plan(record)
+        if self.make(record):
+            self.conclude(record, self.start(record))
+
+    def make(self, record: RunRecord) -> bool:
+        """Make a run's directory; False where that failed, which is then recorded as the run's end."""
+        plan = self.plan(record)
+        try:
+            with self._interruptible(record):
+                self.launcher.check(plan.tasks)
+                self._prepare(plan, record)
+        except (OSError, shutil.Error, PreciceLBError) as problem:
+            if isinstance(problem, OSError) and problem.errno in {errno.ENOSPC, errno.EDQUOT}:
+                # Half a copy would keep the disk full for the runs to come, and for the campaign's state.
+                shutil.rmtree(plan.directory / "case", ignore_errors=True)
+            self.conclude(record, _unprepared(problem))
+            return False
+        return True
+
+    def start(self, record: RunRecord) -> Outcome:
+        """Start a run whose directory is made, and wait for its end."""
 
         def note(job: str) -> None:
             record.job = job
             self.state.save(self.directory)
 
         try:
-            self.launcher.check(plan.tasks)
-            self._prepare(plan, record)
-            others = OtherLoad()
-            outcome = self.launcher.run(plan, note)
-            if not self.launcher.many_nodes and self.study.launcher.hostfile is None:
-                record.other_load = others.cores()
-        except KeyboardInterrupt:
-            self._interrupted(record)
-            self.state.save(self.directory)
-            raise
+            with self._interruptible(record):
+                others = OtherLoad()
+                outcome = self.launcher.run(self.plan(record), note)
+                if not self.launcher.many_nodes and self.study.launcher.hostfile is None:
+                    record.other_load = others.cores()
         except (OSError, shutil.Error, PreciceLBError) as problem:
-            outcome = Outcome(0.0, f"the run could not be prepared: {problem}")
-            if isinstance(problem, OSError) and problem.errno in {errno.ENOSPC, errno.EDQUOT}:
-                # Half a copy would keep the disk full for the runs to come, and for the campaign's state.
-                shutil.rmtree(plan.directory / "case", ignore_errors=True)
-        self._conclude(record, outcome)
+            return _unprepared(problem)
+        return outcome
 
-    def _conclude(self, record: RunRecord, outcome: Outcome) -> None:
+    def conclude(self, record: RunRecord, outcome: Outcome) -> None:
+        """Record how a run ended: as it did, or with what is wrong with what it left."""
         run_directory = self.directory / record.directory
-        configuration = run_directory / "case" / self.study.case.configuration
-        error = (
-            "; ".join(filter(None, [outcome.error, wrong_size(run_directory, record.split)]))
-            or import_profiles(run_directory, record.split, configuration, self._metadata(record))
-            or not_measured(run_directory, record.split)
-        )
         record.seconds = round(outcome.seconds, 3)
-        record.error = error
+        record.error = error = self._problem(record, outcome)
         record.outcome = "finished" if error is None else "timeout" if outcome.timed_out else "failed"
         if error is not None:
             _set_aside(run_directory)
@@ -159,6 +176,16 @@ class CampaignRuns:
             if not record.log_tail:
                 record.log_tail = [f"job: {line}" for line in log_tail(run_directory / "job.log")]
         self.state.save(self.directory)
+
+    def _problem(self, record: RunRecord, outcome: Outcome) -> str | None:
+        """Say what went wrong, or what is wrong with the measurements; None where nothing is."""
+        run_directory = self.directory / record.directory
+        configuration = run_directory / "case" / self.study.case.configuration
+        return (
+            "; ".join(filter(None, [outcome.error, wrong_size(run_directory, record.split)]))
+            or import_profiles(run_directory, record.split, configuration, self._metadata(record))
+            or not_measured(run_directory, record.split)
+        )
 
     def _explain(self, record: RunRecord, outcome: Outcome) -> None:
         """Note what the logs say of a failure, and whose they are.
@@ -176,17 +203,28 @@ class CampaignRuns:
         for name in sorted(said, key=lambda name: name not in record.blamed):
             record.reasons += [f"{name}: {line}" for line in said[name]]
 
+    @contextlib.contextmanager
+    def _interruptible(self, record: RunRecord) -> Iterator[None]:
+        """Note an interrupt in the state."""
+        try:
+            yield
+        except KeyboardInterrupt:
+            self._interrupted(record)
+            self.state.save(self.directory)
+            raise
+
     def _interrupted(self, record: RunRecord) -> None:
         record.outcome = "interrupted"
         record.error = "the campaign was interrupted during this run"
         _set_aside(self.directory / record.directory)
 
-    def _plan(self, record: RunRecord) -> RunPlan:
+    def plan(self, record: RunRecord) -> RunPlan:
+        """Return what the launcher is given of a run."""
         run_directory = self.directory / record.directory
         return RunPlan(
             name=record.name,
             directory=run_directory,
-            tasks=tasks_of(self.study, record.split, run_directory / "case", run_directory),
+            tasks=tasks_of(self.study, record.split, run_directory / "case", run_directory, self._place(record)),
             token=record.token,
             variables=self._variables(record, run_directory),
             time_limit_seconds=self.study.runs.time_limit_seconds,
@@ -210,7 +248,7 @@ class CampaignRuns:
         return {
             # Unique among campaigns: runs of the same name are taken for one coupled run.
             "run": f"{record.name}-{record.token}",
-            "warmup_windows": self.study.runs.warmup_windows,
+            "warmup_windows": self._lengths(record)[1],
             "degrees_of_freedom": self.study.degrees_of_freedom,
             "parameters": self.study.parameter | mesh,
         }
@@ -232,18 +270,35 @@ class CampaignRuns:
         copy_of_case(study, case, self.directory)
         for place in filter(None, places):
             lay_over(place, case, study.case.link)
-        configuration = case / study.case.configuration
+        self._patch(plan, record)
+
+    def _patch(self, plan: RunPlan, record: RunRecord) -> None:
+        """Patch the configuration of a run's copy of the case, and make the directories that the run writes to."""
+        study = self.study
+        configuration = plan.directory / "case" / study.case.configuration
         # Might be a link to a file that is not ours to change.
         configuration.unlink()
         patch_configuration(
             study.configuration_path,
             configuration,
-            max_time_windows=study.runs.windows,
+            max_time_windows=self._lengths(record)[0],
             exchange_directory=str(plan.directory / "exchange"),
             network=study.case.network,
         )
         (plan.directory / "exchange").mkdir()
         (plan.directory / "stores").mkdir()
+
+    def _place(self, record: RunRecord) -> Mapping[str, object]:
+        """Return placeholders for where in a chain a run is."""
+        return FIRST_SEGMENT
+
+    def _lengths(self, record: RunRecord) -> tuple[int, int]:
+        """Return the time windows of a run, and how many of them are warm-up."""
+        return self.study.runs.windows, self.study.runs.warmup_windows
+
+
+def _unprepared(problem: Exception) -> Outcome:
+    return Outcome(0.0, f"the run could not be prepared: {problem}")
 
 
 def _set_aside(run_directory: Path) -> None:

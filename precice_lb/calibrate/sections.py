@@ -14,6 +14,7 @@ __all__ = [
     "VARIABLE",
     "BudgetSection",
     "CaseSection",
+    "ChainSection",
     "EmulationSection",
     "MachineSection",
     "MeshSection",
@@ -77,6 +78,20 @@ class RunsSection(Section):
     @classmethod
     def _earlier_name(cls, design: object) -> object:
         return "space-filling" if design == "spread" else design
+
+
+class ChainSection(Section):
+    """``[chain]``: production in segments: time ``windows`` or wall ``minutes`` of each, ``total`` windows of all.
+
+    ``carry`` are patterns, relative to the case, of what a segment takes over from the one before; ``start`` is the
+    first split.
+    """
+
+    windows: Annotated[int, Field(ge=1)] | None = None
+    minutes: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
+    total: Annotated[int, Field(ge=1)] | None = None
+    start: dict[str, _Ranks] | None = None
+    carry: Annotated[tuple[_Text, ...], Field(strict=False, min_length=1)]
 
 
 class MeshSection(Section):
@@ -153,6 +168,7 @@ class ParticipantSection(Section):
     ranks_per_node: _Ranks | None = None
     options: Annotated[tuple[Annotated[str, Field(pattern=r"^-[^\s#]")], ...], _List] = ()
     prepare: Annotated[tuple[_Text, ...], _List] = ()
+    collect: Annotated[tuple[_Text, ...], _List] = ()
     templates: Annotated[tuple[_Template, ...], _List] = ()
 
     @field_validator("command", mode="before")

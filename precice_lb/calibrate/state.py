@@ -23,7 +23,18 @@ from precice_lb.recommend import Machine
 from precice_lb.split import Constraints
 from precice_lb.store.files import lock
 
-__all__ = ["FAILURES", "PREPARED", "CampaignState", "RunRecord", "Settings", "campaign_lock", "identity_hash", "spent"]
+__all__ = [
+    "FAILURES",
+    "PREPARED",
+    "CampaignState",
+    "RunRecord",
+    "SegmentNote",
+    "Settings",
+    "campaign_lock",
+    "identity_hash",
+    "replace_json",
+    "spent",
+]
 
 FORMAT = "precice-lb-campaign"
 FORMAT_VERSION = 1
@@ -35,6 +46,25 @@ PREPARED = "prepared"
 FAILURES = ("failed", "timeout")
 
 _STRICT = ConfigDict(extra="forbid")
+
+
+@dataclass(config=_STRICT)
+class SegmentNote:
+    """What a run is in a chain of jobs."""
+
+    #: From 1; tries of a segment share it.
+    number: int
+    #: Time windows of the chain done before it.
+    start_window: int
+    #: Its own.
+    windows: int
+    #: Of the decision for its split.
+    kind: Literal["start", "learn", "move", "undo", "stay"]
+    #: Wall time of laying in and preparing, and of collecting.
+    prepare_seconds: float = 0.0
+    collect_seconds: float = 0.0
+    #: Whether the solvers ended well, so that only what follows is missing.
+    ended: bool = False
 
 
 @dataclass(config=_STRICT)
@@ -71,6 +101,8 @@ class RunRecord:
     reasons: list[str] = field(default_factory=list)
     #: Participants whose logs say why, those aside that only lost a partner.
     blamed: list[str] = field(default_factory=list)
+    #: Of runs that are a chain's.
+    segment: SegmentNote | None = None
 
     @property
     def why(self) -> list[str]:
@@ -120,8 +152,14 @@ class CampaignState:
 
     def save(self, directory: Path) -> None:
         """Replace ``campaign.json`` in one step."""
-        content = {"study_hash": identity_hash(self.study), **_STATE.dump_python(self)}
-        write_json(directory / STATE_FILE, content, FORMAT, FORMAT_VERSION, _WHAT)
+        path = directory / STATE_FILE
+        content = {
+            "format": FORMAT,
+            "format_version": FORMAT_VERSION,
+            "study_hash": identity_hash(self.study),
+            **_STATE.dump_python(self),
+        }
+        replace_json(path, content)
 
     def take_identity(self, identity: dict[str, Any], directory: Path, *, resumes: bool) -> None:
         """Refuse to mix runs of two studies; one of which no run has ended well may change.
@@ -157,6 +195,20 @@ def spent(records: Sequence[RunRecord]) -> tuple[float, float]:
     """Return minutes and core-hours of all runs, those that failed included."""
     minutes = sum(record.seconds for record in records) / 60
     return minutes, sum(record.seconds * sum(record.split.values()) for record in records) / 3600
+
+
+def replace_json(path: Path, content: dict[str, Any]) -> None:
+    """Replace a file of a campaign's state in one step."""
+    temporary = path.with_suffix(".json.new")
+    try:
+        with temporary.open("w", encoding="utf-8") as file:
+            json.dump(content, file, indent=1)
+            file.write("\n")
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    except OSError as error:
+        raise CalibrationError(f"{path}: the campaign's state cannot be written: {error}") from error
 
 
 def identity_hash(identity: dict[str, Any]) -> str:

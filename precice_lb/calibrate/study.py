@@ -17,6 +17,7 @@ from precice_lb.calibrate.sections import (
     VARIABLE,
     BudgetSection,
     CaseSection,
+    ChainSection,
     EmulationSection,
     MachineSection,
     MeshSection,
@@ -46,6 +47,7 @@ class Study(Section):
     parameter: dict[str, float] = Field(default_factory=dict, validation_alias=AliasChoices("parameter", "parameters"))
     machine: MachineSection = MachineSection()
     meshes: Annotated[tuple[MeshSection, ...], Field(strict=False)] = ()
+    chain: ChainSection | None = None
     participants: Annotated[tuple[ParticipantSection, ...], Field(strict=False, min_length=1)]
 
     @property

@@ -7,6 +7,7 @@ functions that need them, so that ``--help`` and errors come at once.
 from __future__ import annotations
 
 from precice_lb.cli.app import app, completion, main
+from precice_lb.cli.chain import chain, chain_app
 from precice_lb.cli.commands import at_end, calibrate, demo, run, scripts
 from precice_lb.cli.guess import guess_app, guess_check, guess_patch
 from precice_lb.cli.guess_try import guess_try
@@ -21,6 +22,8 @@ __all__ = [
     "app",
     "at_end",
     "calibrate",
+    "chain",
+    "chain_app",
     "check",
     "completion",
     "demo",

@@ -1,0 +1,163 @@
+"""One segment of a chain: a run of a campaign that begins where the segment before it ended."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from precice_lb.calibrate.launchers import Launcher
+from precice_lb.calibrate.plan import RunPlan
+from precice_lb.calibrate.prepare import copy_of_case, copy_tree, prepare_in, run_in, tokens_of
+from precice_lb.calibrate.processes import Outcome
+from precice_lb.calibrate.runs import CampaignRuns
+from precice_lb.calibrate.state import CampaignState, RunRecord, SegmentNote
+from precice_lb.calibrate.study import Study
+from precice_lb.chain.windows import ChainWindows
+from precice_lb.dataset import load_runs
+from precice_lb.dataset.runs import unfinished
+from precice_lb.exceptions import CalibrationError, PreciceLBError
+from precice_lb.ingest.profiling import enrich
+from precice_lb.plural import plural
+from precice_lb.precice_xml import read_configuration
+
+__all__ = ["SegmentRuns", "note_of"]
+
+
+def note_of(record: RunRecord) -> SegmentNote:
+    """Return what a run is in its chain."""
+    if record.segment is None:
+        raise CalibrationError(f"run {record.name}: expected a segment of a chain, found a campaign's run")
+    return record.segment
+
+
+class SegmentRuns(CampaignRuns):
+    """Does the segments of a chain in ``directory``; what a finished one left is never written to again."""
+
+    def __init__(
+        self, study: Study, launcher: Launcher, state: CampaignState, directory: Path, windows: ChainWindows
+    ) -> None:
+        super().__init__(study, launcher, state, directory)
+        self._windows = windows
+
+    def check_room(self) -> None:
+        """Refuse a study whose largest segment finds no place."""
+        highest = sum(high for _, high in self.study.bounds.values())
+        self.launcher.check_ranks(min(self.study.budget.ranks, highest))
+
+    def _taken_up(self, record: RunRecord, report: Callable[[RunRecord], None]) -> Outcome | None:
+        """Go on with a segment whose solvers ended well, but whose state was not collected."""
+        if note_of(record).ended:
+            self._stop_processes(record)
+            return Outcome(record.seconds)
+        return super()._taken_up(record, report)
+
+    def _lengths(self, record: RunRecord) -> tuple[int, int]:
+        """Windows of a segment; at most half of them are warm-up."""
+        windows = note_of(record).windows
+        return windows, min(self.study.runs.warmup_windows, windows // 2)
+
+    def _place(self, record: RunRecord) -> Mapping[str, object]:
+        note = note_of(record)
+        return {"segment": note.number, "start_time": self._windows.start_time(note.start_window)}
+
+    def _prepare(self, plan: RunPlan, record: RunRecord) -> None:
+        """Copy the case, lay in what the last segment left, prepare all of that, and patch the configuration."""
+        began = time.monotonic()
+        study, case = self.study, plan.directory / "case"
+        plan.directory.mkdir(parents=True)
+        copy_of_case(study, case, self.directory)
+        if finished := self.state.finished:
+            before = self.directory / finished[-1].directory / "case"
+            _lay_in(before, case, self._carried(before))
+        environment = plan.environment()
+        for each in study.participants:
+            ranks, log = record.split[each.name], plan.directory / "prepare.log"
+            try:
+                prepare_in(case, study, each, ranks, environment, record.token, log, self._place(record))
+            except CalibrationError:
+                record.blamed = [each.name]
+                raise
+        # Last, so that its time tells what the solvers wrote from what they found.
+        self._patch(plan, record)
+        note_of(record).prepare_seconds = round(time.monotonic() - began, 3)
+
+    def _problem(self, record: RunRecord, outcome: Outcome) -> str | None:
+        """Also check the windows, collect the state, and see that the next segment will find what it needs."""
+        if problem := super()._problem(record, outcome) or self._cut_short(record):
+            return problem
+        note = note_of(record)
+        note.ended = True
+        self.state.save(self.directory)
+        began = time.monotonic()
+        try:
+            self._collect(record)
+            self._check_carried(self.directory / record.directory / "case")
+        except (OSError, PreciceLBError) as problem:
+            return str(problem)
+        note.collect_seconds = round(time.monotonic() - began, 3)
+        return None
+
+    def _cut_short(self, record: RunRecord) -> str | None:
+        """Say who recorded fewer windows than the segment has."""
+        place = self.directory / record.directory
+        try:
+            (run,) = load_runs([place / "stores"], complete=enrich)
+        except (PreciceLBError, ValueError) as problem:
+            return f"the segment's stores cannot be read: {problem}"
+        if left := unfinished(run):
+            return left
+        schemes = read_configuration(place / "case" / self.study.case.configuration).coupling_schemes
+        for name, part in run.participants.items():
+            windows = min(scheme.max_time_windows or 0 for scheme in schemes if name in scheme.participants)
+            if len(part.windows) < windows:
+                return f"{name} was to run {plural(windows, 'time window')}, but recorded {len(part.windows)}"
+        return None
+
+    def _collect(self, record: RunRecord) -> None:
+        plan = self.plan(record)
+        environment, log = plan.environment(), plan.directory / "collect.log"
+        for each in self.study.participants:
+            for command in each.collect:
+                tokens = tokens_of(self.study, each, record.split[each.name], command, self._place(record))
+                try:
+                    run_in(plan.directory / "case", self.study, each, tokens, environment, record.token, log, "collect")
+                except CalibrationError:
+                    record.blamed = [each.name]
+                    raise
+
+    def _carried(self, case: Path) -> list[Path]:
+        """Find what a segment leaves to the next one, relative to its case."""
+        found: dict[Path, None] = {}
+        for pattern in self._windows.chain.carry:
+            paths = [path.relative_to(case) for path in sorted(case.glob(pattern))]
+            if not paths:
+                raise CalibrationError(
+                    f"chain.carry: {pattern!r} matches nothing that the segment left in {case}: correct the pattern, "
+                    "or let the solvers or collect write it"
+                )
+            found |= dict.fromkeys(paths)
+        return list(found)
+
+    def _check_carried(self, case: Path) -> None:
+        """Refuse a segment that left everything as it found it: the next one would run the same again."""
+        began = (case / self.study.case.configuration).stat().st_mtime_ns
+        carried = [case / path for path in self._carried(case)]
+        files = [file for path in carried for file in ([path] if not path.is_dir() else path.rglob("*"))]
+        if not any(file.lstat().st_mtime_ns >= began for file in files):
+            raise CalibrationError(
+                f"expected the segment to write some of what chain.carry names, found nothing changed of it in {case}: "
+                "let the solvers or collect write their state there"
+            )
+
+
+def _lay_in(before: Path, case: Path, carried: list[Path]) -> None:
+    """Copy what a segment left over the next one's copy of the case."""
+    for path in carried:
+        linked = next((each for each in path.parents if (case / each).is_symlink()), None)
+        if linked is not None:
+            raise CalibrationError(
+                f"chain.carry: {path} lies in {linked}, which is a link in the copies of the case: take it out of "
+                "case.link, or out of chain.carry"
+            )
+    copy_tree(before, case, only=frozenset(carried))

@@ -1,0 +1,45 @@
+"""The subcommand that runs production as a chain of jobs, each with the split that was learned before it."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import App, Parameter
+
+from precice_lb.cli.app import app
+
+__all__ = ["chain", "chain_app"]
+
+chain_app = App(name="chain", help="Run production as a chain of jobs whose split of ranks is decided at each border.")
+app.command(chain_app)
+
+
+@chain_app.default
+def chain(study: Path, *, output: Annotated[Path | None, Parameter(name=["--output", "-o"])] = None) -> None:
+    """Run production in segments, each at the split that those before it speak for.
+
+    A segment is a run of the study's case that takes over the state of the one before (chain.carry): prepared for its
+    ranks, checked and collected. Before each, what was measured so far decides whether another split pays within the
+    windows that are left; the reason is a line. Stopped, and started again, a chain goes on where it was.
+
+    Example: precice-lb chain climate-chain.toml -o chain
+
+    Parameters
+    ----------
+    study
+        The study file (TOML), with a table [chain].
+    output
+        Where the chain lives; by default the study's name with -chain, beside it. It ends with chain.json.
+    """
+    from precice_lb.calibrate import read_study
+    from precice_lb.chain.driver import run_chain
+    from precice_lb.report.progress import CampaignProgress
+    from precice_lb.report.terminal import console
+
+    read = read_study(study)
+    directory = output or read.path.with_name(f"{read.path.stem}-chain")
+    with CampaignProgress(console(sys.stderr)) as progress:
+        path = run_chain(read, directory, report=progress)
+    print(f"wrote {path}")

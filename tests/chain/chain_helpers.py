@@ -1,0 +1,104 @@
+"""A small case whose solvers restart: what they compute does not depend on ranks, segments or what they exchange."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from calibrate_helpers import write_case, write_study
+from clock_helpers import study_environment
+
+from precice_lb.calibrate import Event
+from precice_lb.chain.driver import Decide, Question
+from precice_lb.chain.records import Decision, Segment
+
+# Twelve points of a field, and how many windows they have lived for: read by all ranks, written by one.
+SOLVER = """\
+import os, sys, time
+import numpy as np
+import precice
+from mpi4py import MPI
+
+name, work = sys.argv[1], float(sys.argv[2])
+comm = MPI.COMM_WORLD
+file = f"state-{name}.npy"
+lived, u = 0.0, np.linspace(0.0, 1.0, 12)
+if os.path.exists(file):
+    lived, *u = np.load(file)
+mine = slice(comm.rank, 12, comm.size)
+u = np.array(u)[mine]
+mesh, reads, writes = ("A-Mesh", "Flux", "Heat") if name == "Left" else ("B-Mesh", "Heat", "Flux")
+participant = precice.Participant(name, "precice-config.xml", comm.rank, comm.size)
+y = np.linspace(0.0, 1.0, 12)[mine]
+ids = participant.set_mesh_vertices(mesh, np.column_stack([np.zeros_like(y), y]))
+participant.initialize()
+while participant.is_coupling_ongoing():
+    dt = participant.get_max_time_step_size()
+    participant.read_data(mesh, reads, ids, 0.0)
+    time.sleep(work / comm.size)
+    lived += 1
+    u = 0.9 * u + 0.1 * np.sin(lived)
+    participant.write_data(mesh, writes, ids, u)
+    participant.advance(dt)
+participant.finalize()
+every = comm.gather(u)
+if comm.rank == 0:
+    whole = np.empty(12)
+    for rank, part in enumerate(every):
+        whole[rank :: comm.size] = part
+    np.save(f"{file}.new.npy", [lived, *whole])
+    os.replace(f"{file}.new.npy", file)
+"""
+CHAIN = """\
+[chain]
+windows = 4
+total = 12
+start = {Left = 1, Right = 3}
+carry = ["state-*.npy"]
+"""
+
+
+def quiet(event: Event) -> None:
+    """Take an event and say nothing."""
+
+
+def write_chain(
+    directory: Path, *, chain: str = CHAIN, runs: str = "", solver: str = SOLVER, left: str = "", right: str = ""
+) -> Path:
+    """Write a case and the study of its chain, with four ranks, on the emulated clock; return the study's path."""
+    write_case(directory, solver)
+    path = write_study(directory, runs=runs, extra=f"{study_environment()}\n{chain}", left=left, right=right)
+    text = path.read_text()
+    for name, work in (("Left", 0.6), ("Right", 0.3)):
+        text = text.replace(f"python solver.py {name}", f"python -m precice_lb run solver.py {name} {work}")
+    path.write_text(text)
+    return path
+
+
+def planned(*splits: Mapping[str, int]) -> Decide:
+    """Decide for these splits, one segment after the other, whatever was measured."""
+
+    def decide(segments: Sequence[Segment], question: Question) -> Decision:
+        split = dict(splits[len(segments) - 1])
+        if split in [dict(each) for each in question.failed]:
+            split = dict(segments[-1].split)
+        return Decision(split, "move", f"planned for segment {len(segments) + 1}")
+
+    return decide
+
+
+def page(directory: Path) -> dict[str, Any]:
+    """Read chain.json."""
+    found: dict[str, Any] = json.loads((directory / "chain.json").read_text())
+    return found
+
+
+def expected_state(windows: int) -> list[float]:
+    """What a solver's state is after so many windows, however they were divided."""
+    u = np.linspace(0.0, 1.0, 12)
+    for lived in range(1, windows + 1):
+        u = 0.9 * u + 0.1 * np.sin(float(lived))
+    return [float(windows), *u.tolist()]

@@ -1,0 +1,206 @@
+"""Chains whose segments fail: what is tried again, what goes back, what stops, and that a repaired chain goes on."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+from chain_helpers import CHAIN, SOLVER, expected_state, page, planned, quiet, write_chain
+
+from precice_lb.calibrate import Event, read_study
+from precice_lb.calibrate.state import CampaignState, RunRecord
+from precice_lb.chain.driver import Question, run_chain
+from precice_lb.chain.records import Decision, Segment
+from precice_lb.cli import main
+from precice_lb.exceptions import CalibrationError, TooFewRunsError
+
+pytestmark = [pytest.mark.mpi, pytest.mark.usefixtures("mpiexec")]
+
+STAYS = ({"Left": 1, "Right": 3}, {"Left": 1, "Right": 3})
+
+
+def records(directory: Path) -> list[RunRecord]:
+    state = CampaignState.load(directory)
+    return [] if state is None else state.runs
+
+
+def outcomes(directory: Path) -> list[tuple[int, str]]:
+    """Which segment each run was, and how it ended."""
+    return [(run.segment.number, run.outcome) for run in records(directory) if run.segment is not None]
+
+
+def replace(path: Path, old: str, new: str) -> None:
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new))
+
+
+@pytest.mark.parametrize(
+    ("place", "old", "new", "repaired", "problem"),
+    [
+        (
+            "study.toml",
+            'right = ""',
+            "prepare = [\"python -c 'exit({segment} == 2)'\"]",
+            "prepare = []",
+            r"prepare for 3 ranks, .*: Right ended with exit code 1: it said nothing",
+        ),
+        (
+            "study.toml",
+            'right = ""',
+            "collect = [\"python -c 'exit({segment} == 2)'\"]",
+            "collect = []",
+            r"collect, .*: Right ended with exit code 1: it said nothing",
+        ),
+        (
+            "case/solver.py",
+            "participant.finalize()\n",
+            "participant.finalize()\nif lived == 8: raise SystemExit('ERROR: no convergence')\n",
+            "participant.finalize()\n",
+            r"Left.* ended with exit code 1.*ERROR: no convergence",
+        ),
+        (
+            "case/solver.py",
+            "comm.gather(u)\n",
+            "comm.gather(u)\nif lived == 8 and comm.rank == 0: os.remove(file)\nif lived == 8: sys.exit()\n",
+            "comm.gather(u)\n",
+            r"'state-\*\.npy' matches nothing that the segment left in ",
+        ),
+        (
+            "case/solver.py",
+            "comm.gather(u)\n",
+            "comm.gather(u)\nif lived == 8: sys.exit()\n",
+            "comm.gather(u)\n",
+            r"expected the segment to write some of what chain\.carry names, found nothing changed",
+        ),
+        (
+            "case/solver.py",
+            "participant.initialize()\n",
+            "participant.initialize()\nif lived == 4: import threading; threading.Event().wait()\n",
+            "participant.initialize()\n",
+            r"still ran at the time limit of 20 s",
+        ),
+        (
+            "case/precice-config.xml",
+            '<max-time-windows value="1000" />',
+            '<max-time-windows value="1000" /><max-time value="3" />',
+            '<max-time-windows value="1000" />',
+            r"Left was to run 4 time windows, but recorded 3",
+        ),
+    ],
+    ids=["prepare", "collect", "solver", "missing", "unchanged", "time limit", "windows"],
+)
+def test_a_segment_that_fails_stops_the_chain_in_one_line_and_the_repaired_chain_goes_on(
+    tmp_path: Path, place: str, old: str, new: str, repaired: str, problem: str
+) -> None:
+    path = write_chain(tmp_path, right='right = ""', chain=CHAIN.replace("total = 12", "total = 8"))
+    replace(path, "time_limit_seconds = 300", "time_limit_seconds = 20")
+    replace(tmp_path / place, old, new)
+    if place != "study.toml":
+        replace(path, 'right = ""', "")
+    directory = tmp_path / "chain"
+    first = 1 if "xml" in place else 2
+    with pytest.raises(TooFewRunsError, match=problem) as caught:
+        run_chain(read_study(path), directory, report=quiet, decider=planned(*STAYS))
+    assert "\n" not in str(caught.value)
+    assert str(caught.value).startswith(f"segment {first} failed, the state before it is intact: Left 1, Right 3 in ")
+    assert outcomes(directory)[-1][0] == first
+    assert {outcome for _, outcome in outcomes(directory)[:-1]} <= {"finished"}
+    said = page(directory)
+    assert (said["problem"], said["next"], said["windows_done"]) == (str(caught.value), None, 4 * (first - 1))
+
+    replace(tmp_path / place, new, repaired)
+    if "xml" in place:
+        # Another configuration, and nothing is done yet.
+        assert not [run for run in records(directory) if run.outcome == "finished"]
+    run_chain(read_study(path), directory, report=quiet, decider=planned(*STAYS))
+    said = page(directory)
+    assert (said["problem"], said["windows_done"], len(said["segments"])) == (None, 8, 2)
+    finished = [number for number, outcome in outcomes(directory) if outcome == "finished"]
+    assert finished == [1, 2]
+    last = directory / records(directory)[-1].directory / "case"
+    np.testing.assert_array_equal(np.load(last / "state-Left.npy"), expected_state(8))
+
+
+def test_a_new_split_that_fails_is_given_up_for_the_last_one_that_worked(tmp_path: Path) -> None:
+    fails = "if name == 'Left' and comm.size == 2: raise SystemExit('ERROR: no such decomposition')\n"
+    study = read_study(write_chain(tmp_path, solver=SOLVER.replace("participant = p", f"{fails}participant = p")))
+    questions: list[Question] = []
+
+    def decide(segments: Sequence[Segment], question: Question) -> Decision:
+        questions.append(question)
+        return planned({"Left": 2, "Right": 2}, {"Left": 3, "Right": 1})(segments, question)
+
+    events: list[Event] = []
+    run_chain(study, tmp_path / "chain", report=events.append, decider=decide)
+    assert outcomes(tmp_path / "chain") == [(1, "finished"), (2, "failed"), (2, "finished"), (3, "finished")]
+    segments = page(tmp_path / "chain")["segments"]
+    assert [each["split"] for each in segments] == [*STAYS, {"Left": 3, "Right": 1}]
+    assert [each["kind"] for each in segments] == ["start", "undo", "move"]
+    assert re.fullmatch(
+        r"back to the last split that worked: Left 2, Right 2 in .*: Left ended with exit code 1: .*decomposition",
+        segments[1]["decision"],
+    )
+    assert [list(question.failed) for question in questions] == [[], [{"Left": 2, "Right": 2}]]
+    assert [run.split for run in records(tmp_path / "chain")][1] == {"Left": 2, "Right": 2}
+
+
+def test_a_segment_is_tried_again_as_often_as_the_study_says(tmp_path: Path) -> None:
+    # It fails twice, and a file beside the case remembers.
+    flaky = f"""\
+if name == "Left" and lived == 4:
+    tries = [each for each in os.listdir({str(tmp_path)!r}) if each.startswith("try-")]
+    if len(tries) < 2:
+        open(f"{tmp_path}/try-{{os.getpid()}}", "w").close()
+        raise SystemExit("ERROR: the node has gone")
+"""
+    solver = SOLVER.replace("participant = p", f"{flaky}participant = p")
+    path = write_chain(tmp_path, runs="retries = 1", solver=solver)
+    with pytest.raises(TooFewRunsError, match=r"segment 2 failed.*the node has gone"):
+        run_chain(read_study(path), tmp_path / "chain", report=quiet, decider=planned(*STAYS))
+    assert outcomes(tmp_path / "chain") == [(1, "finished"), (2, "failed"), (2, "failed")]
+    assert [run.reason for run in records(tmp_path / "chain")][1:] == [
+        "planned for segment 2",
+        "retry 1 of 1: Left ended with exit code 1",
+    ]
+    next(tmp_path.glob("try-*")).unlink()
+    run_chain(read_study(path), tmp_path / "chain", report=quiet, decider=planned(*STAYS))
+    again = [outcome for _, outcome in outcomes(tmp_path / "chain")]
+    assert again == ["finished", "failed", "failed", "failed", "finished", "finished"]
+    assert page(tmp_path / "chain")["windows_done"] == 12
+
+
+def test_a_start_that_fails_has_nothing_to_go_back_to(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = write_chain(tmp_path, solver="raise SystemExit('ERROR: no licence')")
+    assert main(["chain", str(path), "-o", str(tmp_path / "chain")]) == 1
+    last = capsys.readouterr().err.splitlines()[-1]
+    assert last.startswith("precice-lb: error: segment 1 failed, the state before it is intact: Left 1, Right 3 in ")
+    assert last.endswith("ERROR: no licence")
+    assert page(tmp_path / "chain")["segments"] == []
+
+
+def test_what_is_carried_is_not_written_through_a_link_of_the_case(tmp_path: Path) -> None:
+    path = write_chain(tmp_path, chain=CHAIN.replace('"]', '", "mesh/*"]'))
+    replace(path, 'directory = "case"', 'directory = "case"\nlink = ["mesh"]')
+    (tmp_path / "case" / "mesh").mkdir()
+    (tmp_path / "case" / "mesh" / "points").write_text("1 2 3")
+    with pytest.raises(TooFewRunsError, match=r"mesh/points lies in mesh, which is a link in the copies of the case"):
+        run_chain(read_study(path), tmp_path / "chain", report=quiet, decider=planned(*STAYS))
+    assert (tmp_path / "case" / "mesh" / "points").read_text() == "1 2 3"
+
+
+def test_a_chain_of_another_case_is_refused(tmp_path: Path) -> None:
+    path = write_chain(tmp_path)
+    run_chain(read_study(path), tmp_path / "chain", report=quiet, decider=planned(*STAYS))
+    replace(path, "solver.py Left 0.6", "solver.py Left 0.7")
+    with pytest.raises(CalibrationError, match=r"holds a campaign of another study \(participants changed\)"):
+        run_chain(read_study(path), tmp_path / "chain", report=quiet, decider=planned(*STAYS))
+    # Lengths may change: here it goes on.
+    replace(path, "solver.py Left 0.7", "solver.py Left 0.6")
+    replace(path, "total = 12", "total = 14")
+    replace(path, "windows = 4", "windows = 6")
+    run_chain(read_study(path), tmp_path / "chain", report=quiet, decider=planned(*STAYS, STAYS[0]))
+    assert [each["windows"] for each in page(tmp_path / "chain")["segments"]] == [4, 4, 4, 2]

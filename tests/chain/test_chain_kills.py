@@ -1,0 +1,138 @@
+"""Chains killed at random moments and started again: no segment is lost or run twice, and the end is the same."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from random import Random
+
+import numpy as np
+import pytest
+from chain_helpers import expected_state, page, write_chain
+from conftest import FULL_COUNTS
+
+from precice_lb.calibrate.processes import TOKEN_VARIABLE
+from precice_lb.calibrate.state import CampaignState, RunRecord
+
+pytestmark = [pytest.mark.mpi, pytest.mark.usefixtures("mpiexec")]
+
+# As the chain's command, with decisions that do not depend on this machine's clock.
+DRIVER = """\
+import sys
+from pathlib import Path
+from chain_helpers import planned
+from precice_lb.calibrate import read_study
+from precice_lb.chain.driver import run_chain
+plan = ({"Left": 2, "Right": 2}, {"Left": 3, "Right": 1})
+run_chain(read_study(sys.argv[1]), Path(sys.argv[2]), decider=planned(*plan))
+"""
+SPLITS = [{"Left": 1, "Right": 3}, {"Left": 2, "Right": 2}, {"Left": 3, "Right": 1}]
+# Kills who started it, once, as a machine that goes down between a segment's run and the collection of its state.
+KILLS = """\
+import os, pathlib, signal
+mark = pathlib.Path(os.environ["MARK"])
+tries = int(mark.read_text()) if mark.exists() else 0
+mark.write_text(str(tries + 1))
+if tries == 0:
+    os.kill(os.getppid(), signal.SIGKILL)
+    signal.pause()
+"""
+
+
+def start(study: Path, directory: Path) -> subprocess.Popen[str]:
+    path = os.pathsep.join([*(str(Path(__file__).parents[at]) for at in (0, 1)), *filter(None, sys.path)])
+    return subprocess.Popen(
+        [sys.executable, "-c", DRIVER, study, directory],
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": path},
+    )
+
+
+def drive(study: Path, directory: Path, kill_after: float | None) -> bool:
+    """Run or go on with a chain; whether it came to its end before it was killed, so many seconds after its start."""
+    chain = start(study, directory)
+    if kill_after is not None:
+        try:
+            chain.wait(timeout=kill_after)
+        except subprocess.TimeoutExpired:
+            chain.kill()
+    _, said = chain.communicate(timeout=300)
+    assert chain.returncode in (0, -9), said
+    return chain.returncode == 0
+
+
+def finished_runs(directory: Path) -> list[RunRecord]:
+    state = CampaignState.load(directory)
+    return state.finished if state is not None else []
+
+
+def alive(directory: Path) -> list[str]:
+    """Processes with a token of a run of this chain."""
+    state = CampaignState.load(directory)
+    tokens = [f"{TOKEN_VARIABLE}={run.token}".encode() for run in (state.runs if state is not None else [])]
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            environment = (entry / "environ").read_bytes().split(b"\0")
+        except OSError:
+            continue
+        found += [entry.name for token in tokens if token in environment]
+    return found
+
+
+def assert_whole(directory: Path, before: list[RunRecord]) -> None:
+    """Every window was done once, in order, and the state is that of one run."""
+    state = CampaignState.load(directory)
+    assert state is not None
+    assert state.finished[: len(before)] == before
+    assert [run.split for run in state.finished] == SPLITS
+    assert {run.outcome for run in state.runs} <= {"finished", "interrupted"}
+    notes = [run.segment for run in state.finished if run.segment is not None]
+    assert [(note.number, note.start_window, note.windows) for note in notes] == [(1, 0, 4), (2, 4, 4), (3, 8, 4)]
+    said = page(directory)
+    assert [each["run"] for each in said["segments"]] == [run.name for run in state.finished]
+    assert (said["windows_done"], said["next"], said["problem"]) == (12, None, None)
+    for name in ("Left", "Right"):
+        reached = np.load(directory / state.finished[-1].directory / "case" / f"state-{name}.npy")
+        np.testing.assert_array_equal(reached, expected_state(12))
+    assert alive(directory) == []
+
+
+def test_chains_killed_at_random_moments_lose_and_repeat_nothing(tmp_path: Path) -> None:
+    study = write_chain(tmp_path)
+    began = time.monotonic()
+    assert drive(study, tmp_path / "undisturbed", None)
+    whole = time.monotonic() - began
+    assert_whole(tmp_path / "undisturbed", [])
+    random = Random(3)
+    kills, wanted, number = 0, 100 if FULL_COUNTS else 4, 0
+    while kills < wanted:
+        directory = tmp_path / f"chain-{number}"
+        number += 1
+        before: list[RunRecord] = []
+        # Most of a segment's time is between two kills, so that the chain gets on.
+        while not drive(study, directory, random.uniform(0.0, 0.8) * whole if kills < wanted else None):
+            kills += 1
+            now = finished_runs(directory)
+            assert now[: len(before)] == before
+            before = now
+        assert_whole(directory, before)
+
+
+def test_a_segment_whose_state_was_not_collected_is_not_run_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    study = write_chain(tmp_path, right='collect = ["python kills.py"]')
+    (tmp_path / "case" / "kills.py").write_text(KILLS)
+    monkeypatch.setenv("MARK", str(tmp_path / "mark"))
+    assert not drive(study, tmp_path / "chain", None)
+    (run,) = finished_runs(tmp_path / "chain") or [None]
+    assert run is None
+    assert drive(study, tmp_path / "chain", None)
+    assert_whole(tmp_path / "chain", [])
+    assert len(list((tmp_path / "chain" / "runs").iterdir())) == 3
+    assert (tmp_path / "mark").read_text() == "4"

@@ -1,0 +1,213 @@
+"""A chain that runs: what each segment takes over, how it is prepared and collected, what chain.json says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from chain_helpers import CHAIN, expected_state, page, planned, quiet, write_chain
+
+from precice_lb.calibrate import Event, read_study, run_campaign
+from precice_lb.chain.driver import Question, open_chain, run_chain
+from precice_lb.chain.records import Decision, Segment
+from precice_lb.cli import main
+from precice_lb.dataset import load_runs
+from precice_lb.exceptions import CalibrationError
+from precice_lb.precice_xml import read_configuration
+
+pytestmark = [pytest.mark.mpi, pytest.mark.usefixtures("mpiexec")]
+
+SPLITS = ({"Left": 2, "Right": 2}, {"Left": 3, "Right": 1})
+# What is written when: who, which segment, from when on, on how many ranks, and the windows that its state is after.
+TRACE = """\
+import os, sys
+import numpy as np
+what, name, *rest = sys.argv[1:]
+file = f"state-{name}.npy"
+lived = np.load(file)[0] if os.path.exists(file) else "nothing"
+with open(os.environ["TRACE"], "a") as trace:
+    trace.write(f"{what} {name} {' '.join(rest)} {lived}\\n")
+"""
+
+
+def assert_state(case: Path, windows: int) -> None:
+    for name in ("Left", "Right"):
+        np.testing.assert_array_equal(np.load(case / f"state-{name}.npy"), expected_state(windows))
+
+
+def test_segments_with_changing_ranks_are_one_run(tmp_path: Path) -> None:
+    study = read_study(write_chain(tmp_path, chain=CHAIN.replace("total = 12", "total = 10")))
+    directory = tmp_path / "chain"
+    events: list[Event] = []
+    assert run_chain(study, directory, report=events.append, decider=planned(*SPLITS)) == directory / "chain.json"
+    assert_state(directory / "runs" / "003-Left3-Right1" / "case", 10)
+    assert_state(directory / "runs" / "001-Left1-Right3" / "case", 4)
+
+    said = page(directory)
+    head = {key: value for key, value in said.items() if key != "segments"}
+    assert head == {
+        "format": "precice-lb-chain",
+        "format_version": 1,
+        "study": str(study.path),
+        "total_windows": 10,
+        "windows_done": 10,
+        "next": None,
+        "problem": None,
+    }
+    segments = said["segments"]
+    assert [each["segment"] for each in segments] == [1, 2, 3]
+    assert [each["run"] for each in segments] == ["001-Left1-Right3", "002-Left2-Right2", "003-Left3-Right1"]
+    assert [each["start_window"] for each in segments] == [0, 4, 8]
+    assert [each["windows"] for each in segments] == [4, 4, 2]
+    assert [each["split"] for each in segments] == [{"Left": 1, "Right": 3}, *SPLITS]
+    assert [each["kind"] for each in segments] == ["start", "move", "move"]
+    assert [each["decision"] for each in segments] == [
+        "as chain.start says",
+        "planned for segment 2",
+        "planned for segment 3",
+    ]
+    # What was planted: 0.6 s and 0.3 s of work, divided by the ranks; who computes longer sets the window.
+    for each in segments:
+        own = {"Left": 0.6 / each["split"]["Left"], "Right": 0.3 / each["split"]["Right"]}
+        longest = max(own.values())
+        assert each["window_seconds"] == pytest.approx(longest, abs=1e-3)
+        assert each["seconds"] == pytest.approx(own, abs=1e-3)
+        assert each["wait_share"] == pytest.approx({name: 1 - s / longest for name, s in own.items()}, abs=1e-3)
+        assert each["border_seconds"] >= 0
+    told = [str(event) for event in events]
+    assert told[0] == f"chain in {directory}: 10 windows"
+    assert told[1] == "segment 1 of 3: Left 1, Right 3 ranks, windows 1 to 4 of 10 (start: as chain.start says)"
+    assert told[-1] == "the chain has come to its end: 10 windows"
+    assert len((directory / "campaign.log").read_text().splitlines()) == len(told) == 8
+    # Called again, it is at its end.
+    run_chain(study, directory, report=quiet, decider=planned())
+    assert page(directory) == said
+    with pytest.raises(CalibrationError, match="holds a campaign of another study"):
+        run_campaign(study, directory, report=quiet)
+
+
+def test_the_last_segment_has_what_is_left_and_warm_up_is_at_most_half(tmp_path: Path) -> None:
+    chain = CHAIN.replace("windows = 4", "windows = 5").replace("total = 12", "total = 8")
+    study = read_study(write_chain(tmp_path, chain=chain))
+    seen: list[tuple[list[Segment], Question]] = []
+
+    def decide(segments: list[Segment], question: Question) -> Decision:
+        seen.append((segments, question))
+        return Decision({"Left": 2, "Right": 1}, "learn", "")
+
+    run_chain(study, tmp_path / "chain", report=quiet, decider=decide)  # type: ignore[arg-type]
+    runs = sorted((tmp_path / "chain" / "runs").glob("*"))
+    patched = [read_configuration(run / "case" / "precice-config.xml").coupling_schemes[0] for run in runs]
+    assert [scheme.max_time_windows for scheme in patched] == [5, 3]
+    (last,) = load_runs([runs[1] / "stores"])
+    assert (last.warmup_stated, len(last.participants["Left"].windows)) == (1, 3)
+
+    ((segments, question),) = seen
+    assert (question.windows_left, question.segment_windows, question.budget) == (3, 3, 4)
+    assert (dict(question.lowest), dict(question.highest)) == ({"Left": 1, "Right": 1}, {"Left": 4, "Right": 4})
+    assert (list(question.failed), dict(question.allow), dict(question.earlier)) == ([], {}, {})
+    assert segments[0].split == {"Left": 1, "Right": 3}
+    assert (segments[0].windows, segments[0].latest["Left"]) == (5, pytest.approx(0.6, abs=1e-3))
+    assert question.schedule.window_seconds(dict(segments[0].seconds)) == pytest.approx(0.6, abs=1e-3)
+
+
+def test_every_segment_is_prepared_after_its_state_is_laid_in_and_collected_at_its_end(tmp_path: Path) -> None:
+    left = """\
+prepare = ["python trace.py prepare Left {segment} {start_time} {ranks}"]
+collect = ["python trace.py collect Left {segment} {start_time} {ranks}", "python trace.py again Left {segment}"]
+templates = ["dict.in"]
+"""
+    path = write_chain(tmp_path, left=left, right='collect = ["python trace.py collect Right {segment}"]')
+    text = path.read_text().replace("[environment]", f"[environment]\nTRACE = '{tmp_path}/trace'")
+    path.write_text(text.replace("solver.py Left 0.6", "solver.py Left 0.6 {segment} {start_time}"))
+    (tmp_path / "case" / "trace.py").write_text(TRACE)
+    (tmp_path / "case" / "dict.in").write_text("segment {segment} from {start_time} on {ranks}")
+    configuration = tmp_path / "case" / "precice-config.xml"
+    configuration.write_text(configuration.read_text().replace('size value="1"', 'size value="0.1"'))
+    study = read_study(path)
+    run_chain(study, tmp_path / "chain", report=quiet, decider=planned(*SPLITS))
+    assert (tmp_path / "trace").read_text().splitlines() == [
+        "prepare Left 1 0 1 nothing",
+        *("collect Left 1 0 1 4.0", "again Left 1 4.0", "collect Right 1 4.0"),
+        "prepare Left 2 0.4 2 4.0",
+        *("collect Left 2 0.4 2 8.0", "again Left 2 8.0", "collect Right 2 8.0"),
+        "prepare Left 3 0.8 3 8.0",
+        *("collect Left 3 0.8 3 12.0", "again Left 3 12.0", "collect Right 3 12.0"),
+    ]
+    filled = [path.read_text() for path in sorted(tmp_path.glob("chain/runs/*/case/dict"))]
+    assert filled == [f"segment {n} from {t} on {n}" for n, t in ((1, "0"), (2, "0.4"), (3, "0.8"))]
+    # The same study calibrates: its runs are like a first segment, and nothing is collected.
+    (tmp_path / "trace").unlink()
+    path.write_text(path.read_text().replace("windows = 7", "windows = 3\nsplits = [{Left=1, Right=1}]"))
+    run_campaign(read_study(path), tmp_path / "campaign", report=quiet)
+    assert (tmp_path / "trace").read_text().splitlines() == ["prepare Left 1 0 1 nothing"]
+
+
+def test_directories_are_carried_and_what_is_left_out_begins_anew(tmp_path: Path) -> None:
+    solver = """\
+import pathlib
+for place in ("out/deep", "scratch"):
+    pathlib.Path(place).mkdir(parents=True, exist_ok=True)
+    with open(f"{place}/{sys.argv[1]}", "a") as file:
+        file.write("x" if comm.rank == 0 else "")
+"""
+    from chain_helpers import SOLVER
+
+    path = write_chain(tmp_path, solver=SOLVER + solver, chain=CHAIN.replace('"]', '", "out"]'))
+    run_chain(read_study(path), tmp_path / "chain", report=quiet, decider=planned(*SPLITS))
+    last = tmp_path / "chain" / "runs" / "003-Left3-Right1" / "case"
+    assert [(last / place / "Left").read_text() for place in ("out/deep", "scratch")] == ["xxx", "x"]
+
+
+def test_the_steps_of_a_chain_stand_apart(tmp_path: Path) -> None:
+    study = read_study(write_chain(tmp_path))
+    directory = tmp_path / "chain"
+    decisions = []
+    for _ in range(3):
+        # Each as a process of its own would do it: decide and make, run, conclude.
+        with open_chain(study, directory, planned(*SPLITS)) as chain:
+            decision = chain.decide()
+            assert decision is not None
+            decisions.append(decision.split)
+            made = chain.enter(decision)
+            assert chain.runs.make(made)
+        with open_chain(study, directory, planned(*SPLITS)) as chain:
+            (record,) = [run for run in chain.state.runs if run.outcome == "running"]
+            outcome = chain.runs.start(record)
+        with open_chain(study, directory, planned(*SPLITS)) as chain:
+            (record,) = [run for run in chain.state.runs if run.outcome == "running"]
+            chain.runs.conclude(record, outcome)
+            chain.write()
+    assert decisions == [{"Left": 1, "Right": 3}, *SPLITS]
+    assert page(directory)["windows_done"] == 12
+    assert_state(directory / "runs" / "003-Left3-Right1" / "case", 12)
+
+
+def test_a_template_s_jobs_run_a_chain(tmp_path: Path) -> None:
+    path = write_chain(tmp_path)
+    ranks = (
+        'name = "template"\nparticipant = "mpiexec -n {ranks} {command}"\nscript = "job.in"\nsubmit = "bash {script}"'
+    )
+    (tmp_path / "job.in").write_text("#!/bin/bash\n{participants}\n")
+    text = path.read_text().replace("oversubscribe = true", ranks)
+    path.write_text(text.replace('directory = "case"', 'directory = "case"\nnetwork = "lo"'))
+    run_chain(read_study(path), tmp_path / "chain", report=quiet, decider=planned(*SPLITS))
+    assert_state(tmp_path / "chain" / "runs" / "003-Left3-Right1" / "case", 12)
+    assert page(tmp_path / "chain")["windows_done"] == 12
+
+
+def test_the_command_line_runs_a_chain(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = write_chain(tmp_path, chain=CHAIN.replace("total = 12", "total = 6"))
+    assert main(["chain", str(path)]) == 0
+    said = capsys.readouterr()
+    assert said.out == f"wrote {tmp_path / 'study-chain' / 'chain.json'}\n"
+    assert "segment 2 of 2: finished after" in said.err
+    assert page(tmp_path / "study-chain")["windows_done"] == 6
+    path.write_text(
+        path.read_text().partition("[chain]")[0]
+        + "[[participants]]"
+        + path.read_text().partition("[[participants]]")[2]
+    )
+    assert main(["chain", str(path)]) == 2
+    assert "expected the table [chain], found none" in capsys.readouterr().err

@@ -1,0 +1,176 @@
+"""Keys of a chain in a study file, what its windows are, and that everything else takes no notice of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from calibrate_helpers import write_case, write_study
+from chain_helpers import CHAIN
+
+from precice_lb.calibrate import Study, read_study
+from precice_lb.calibrate.prepare import copy_tree
+from precice_lb.chain.records import Segment
+from precice_lb.chain.windows import ChainWindows
+from precice_lb.exceptions import StudyError
+
+SECOND_SCHEME = """\
+  <coupling-scheme:parallel-explicit>
+    <participants first="Left" second="Right" />
+    <time-window-size value="0.25" />
+    <max-time value="100" />
+    <exchange data="Heat" mesh="A-Mesh" from="Left" to="Right" />
+  </coupling-scheme:parallel-explicit>
+</precice-configuration>"""
+
+
+def study_of(directory: Path, chain: str = CHAIN, *, left: str = "", edits: tuple[tuple[str, str], ...] = ()) -> Study:
+    case = write_case(directory)
+    text = (case / "precice-config.xml").read_text()
+    for old, new in edits:
+        assert old in text
+        text = text.replace(old, new)
+    (case / "precice-config.xml").write_text(text)
+    return read_study(write_study(directory, extra=chain, left=left))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        ("windows = 4\n", "", r"chain: expected either windows or minutes, the length of a segment, found neither$"),
+        ("windows = 4\n", "windows = 4\nminutes = 2\n", r"chain: expected either windows or minutes, .* found both$"),
+        ("windows = 4\n", "windows = 0\n", r"chain\.windows: expected greater than or equal to 1, found 0$"),
+        ("windows = 4\n", "minutes = 0\n", r"chain\.minutes: expected greater than 0, found 0$"),
+        ("total = 12", "total = 0", r"chain\.total: expected greater than or equal to 1, found 0$"),
+        ("total = 12", "totl = 12", r"chain\.totl: unknown key; did you mean 'total'\? "),
+        ('carry = ["state-*.npy"]', "", r"chain\.carry: this key is missing$"),
+        ('["state-*.npy"]', "[]", r"chain\.carry: expected to have at least 1 item"),
+        ('"state-*.npy"', '"/tmp/*.npy"', r"chain\.carry\[1\]: expected a pattern relative to the case, found '/tmp/"),
+        ('"state-*.npy"', '"a", "b/../../c"', r"chain\.carry\[2\]: expected a pattern relative to the case, found 'b/"),
+        ('"state-*.npy"', '"."', r"chain\.carry\[1\]: expected a pattern relative to the case, found '\.'$"),
+        ('"state-*.npy"', '"a**"', r"chain\.carry\[1\]: expected \*\* between slashes only, found 'a\*\*'$"),
+        ("Right = 3", "Right = 4", r"chain\.start: expected at most the 4 ranks of the budget, found 5"),
+        ("Right = 3", "Rihgt = 3", r"chain\.start: unknown participant 'Rihgt'; did you mean 'Right'\?"),
+        (", Right = 3", "", r"chain\.start: no ranks for participant 'Right'"),
+    ],
+)
+def test_a_key_that_cannot_be_is_refused_in_one_line(tmp_path: Path, old: str, new: str, expected: str) -> None:
+    assert old in CHAIN
+    with pytest.raises(StudyError, match=expected) as caught:
+        study_of(tmp_path, CHAIN.replace(old, new))
+    assert str(caught.value).startswith(f"{tmp_path}/study.toml: chain")
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("left", "expected"),
+    [
+        ('collect = ["python none.py"]', r"participants\[1\]\.collect\[1\]: no such script: .*none\.py"),
+        ('collect = ["true {segmnt}"]', r"collect\[1\]: unknown placeholder {segmnt}; did you mean 'segment'"),
+        ('prepare = ["true", "{start_tim} x"]', r"prepare\[2\]: unknown placeholder {start_tim}; .*'start_time'"),
+        ('collect = "true"', r"participants\[1\]\.collect: expected"),
+    ],
+)
+def test_commands_of_a_chain_are_checked(tmp_path: Path, left: str, expected: str) -> None:
+    with pytest.raises(StudyError, match=expected):
+        study_of(tmp_path, left=left)
+
+
+def test_a_campaign_s_identity_takes_no_notice_of_a_chain(tmp_path: Path) -> None:
+    with_chain = study_of(tmp_path, left='collect = ["true {segment} {start_time}"]')
+    assert with_chain.chain is not None
+    assert with_chain.chain.start == {"Left": 1, "Right": 3}
+    without = read_study(write_study(tmp_path))
+    assert without.chain is None
+    assert with_chain.identity() == without.identity()
+    assert sorted(without.identity()["participants"]["Left"]) == [
+        *("command", "degrees_of_freedom", "directory", "prepare", "ranks_per_node", "templates")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("edits", "total"),
+    [
+        ((), 1000),
+        ((('windows value="1000"', 'windows value="7"'),), 7),
+        ((("<max-time-windows", "<max-time"), ('size value="1"', 'size value="0.1"')), 10000),
+        ((('<max-time-windows value="1000"', '<max-time value="0.3"'), ('size value="1"', 'size value="0.1"')), 3),
+        ((('<max-time-windows value="1000"', '<max-time value="3.2"'),), 4),
+        ((('value="1000" />', 'value="50" /><max-time value="20" />'),), 20),
+    ],
+)
+def test_a_chain_is_as_long_as_the_configuration_says(
+    tmp_path: Path, edits: tuple[tuple[str, str], ...], total: int
+) -> None:
+    assert ChainWindows(study_of(tmp_path, CHAIN.replace("total = 12\n", ""), edits=edits)).total == total
+
+
+def test_the_longest_windows_are_counted(tmp_path: Path) -> None:
+    windows = ChainWindows(
+        study_of(tmp_path, CHAIN.replace("total = 12\n", ""), edits=(("</precice-configuration>", SECOND_SCHEME),))
+    )
+    assert (windows.total, windows.start_time(3)) == (100, "3")
+
+
+@pytest.mark.parametrize(
+    ("size", "window", "expected"),
+    [
+        ("0.1", 0, "0"),
+        ("0.1", 3, "0.3"),
+        ("1", 4, "4"),
+        ("1e-5", 7, "7e-05"),
+        ("0.7", 100, "70"),
+        ("2.5e-3", 3, "0.0075"),
+    ],
+)
+def test_a_start_time_is_written_without_rounding(tmp_path: Path, size: str, window: int, expected: str) -> None:
+    study = study_of(tmp_path, edits=(('size value="1"', f'size value="{size}"'),))
+    assert ChainWindows(study).start_time(window) == expected
+
+
+def test_windows_that_a_participant_sizes_have_no_start_time(tmp_path: Path) -> None:
+    from_first = (('<time-window-size value="1" />', '<time-window-size method="first-participant" />'),)
+    edits = (*from_first, ("coupling-scheme:parallel", "coupling-scheme:serial"))
+    assert ChainWindows(study_of(tmp_path, edits=edits)).total == 12
+    with pytest.raises(StudyError, match=r"expected a configuration with a time-window-size for {start_time}"):
+        ChainWindows(study_of(tmp_path / "used", left='prepare = ["true {start_time}"]', edits=edits))
+    limit = (('<max-time-windows value="1000" />', '<max-time value="10" />'),)
+    with pytest.raises(StudyError, match=r"chain\.total: expected the number of time windows of the whole chain"):
+        ChainWindows(study_of(tmp_path / "endless", CHAIN.replace("total = 12\n", ""), edits=(*edits, *limit)))
+
+
+def segment(split: dict[str, int], windows: int, seconds: float, border: float = 0.0) -> Segment:
+    return Segment(split, windows, seconds, {}, border_seconds=border)
+
+
+def test_minutes_become_windows_at_the_expected_window_time(tmp_path: Path) -> None:
+    windows = ChainWindows(study_of(tmp_path, CHAIN.replace("windows = 4", "minutes = 2").replace("12", "1000")))
+    a, b, c = {"Left": 1, "Right": 3}, {"Left": 2, "Right": 2}, {"Left": 3, "Right": 1}
+    # The first one has runs.windows.
+    assert windows.of_next([]) == 7
+    first = segment(a, 7, 0.5, border=20.0)
+    assert windows.of_next([first], a) == 200
+    # Of a split that never ran the last one's time is what is known, of others their own.
+    second = segment(b, 200, 0.25, border=40.0)
+    assert windows.of_next([first, second]) == windows.of_next([first, second], c) == 320
+    assert windows.of_next([first, second], a) == 160
+    assert windows.of_next([first, segment(b, 900, 0.25)], a) == 93
+    # Borders longer than the segment.
+    assert windows.of_next([segment(a, 7, 0.5, border=130.0)]) == 1
+
+
+def test_a_copy_may_be_of_some_paths_only(tmp_path: Path) -> None:
+    for name in ("a/one", "a/two", "b/deep/three", "b/four", "five"):
+        path = tmp_path / "from" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("new")
+    (tmp_path / "from" / "a" / "link").symlink_to("../five")
+    (tmp_path / "to" / "a").mkdir(parents=True)
+    (tmp_path / "to" / "a" / "one").write_text("old")
+    (tmp_path / "to" / "a" / "two").write_text("old")
+    only = frozenset(map(Path, ("a/one", "a/link", "b/deep")))
+    copy_tree(tmp_path / "from", tmp_path / "to", only=only)
+    found = {str(path.relative_to(tmp_path / "to")): path for path in (tmp_path / "to").rglob("*")}
+    assert sorted(found) == ["a", "a/link", "a/one", "a/two", "b", "b/deep", "b/deep/three"]
+    assert [found[name].read_text() for name in ("a/one", "a/two", "b/deep/three")] == ["new", "old", "new"]
+    assert str(found["a/link"].readlink()) == "../five"
