@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
+import signal
+import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import psutil
 from calibrate_helpers import write_case, write_study
 from clock_helpers import study_environment
 
-from precice_lb.calibrate import Event
+from precice_lb.calibrate import Event, Launcher, RunPlan, Scheduler, Task
+from precice_lb.calibrate.plan import LauncherOptions
 from precice_lb.chain.driver import Decide, Question
 from precice_lb.chain.records import Decision, Segment
 
@@ -59,6 +65,41 @@ total = 12
 start = {Left = 1, Right = 3}
 carry = ["state-*.npy"]
 """
+
+
+class BackgroundScheduler(Scheduler):
+    """Takes jobs as processes in the background, which go on when who submitted them is killed."""
+
+    longest_pause = 0.2
+
+    def submit(self, plan: RunPlan, script: Path) -> str:
+        with (plan.directory / "job.log").open("ab") as log:
+            job = subprocess.Popen(
+                ["bash", script], stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+            )
+        return str(job.pid)
+
+    def poll(self, job: str) -> list[str]:
+        try:
+            ended = psutil.Process(int(job)).status() == psutil.STATUS_ZOMBIE
+        except psutil.NoSuchProcess:
+            ended = True
+        return ["COMPLETED" if ended else "RUNNING"]
+
+    def cancel(self, job: str) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(int(job), signal.SIGKILL)
+
+
+class BackgroundLauncher(Launcher):
+    """Each run is a job of `BackgroundScheduler`."""
+
+    def __init__(self, options: LauncherOptions, directory: Path = Path()) -> None:
+        super().__init__(options, directory)
+        self.scheduler = BackgroundScheduler()
+
+    def command(self, plan: RunPlan, task: Task) -> list[str]:
+        return ["mpiexec", "-n", str(task.ranks), *task.command]
 
 
 def quiet(event: Event) -> None:

@@ -23,9 +23,11 @@ pytestmark = [pytest.mark.mpi, pytest.mark.usefixtures("mpiexec")]
 DRIVER = """\
 import sys
 from pathlib import Path
-from chain_helpers import planned
+from chain_helpers import BackgroundLauncher, planned
 from precice_lb.calibrate import read_study
 from precice_lb.chain.driver import run_chain
+from precice_lb.plugins import LAUNCHERS
+LAUNCHERS.add("background", BackgroundLauncher)
 plan = ({"Left": 2, "Right": 2}, {"Left": 3, "Right": 1})
 run_chain(read_study(sys.argv[1]), Path(sys.argv[2]), decider=planned(*plan))
 """
@@ -136,3 +138,31 @@ def test_a_segment_whose_state_was_not_collected_is_not_run_again(
     assert_whole(tmp_path / "chain", [])
     assert len(list((tmp_path / "chain" / "runs").iterdir())) == 3
     assert (tmp_path / "mark").read_text() == "4"
+
+
+def test_a_job_that_goes_on_when_the_chain_is_killed_is_waited_for(tmp_path: Path) -> None:
+    path = write_chain(tmp_path)
+    path.write_text(path.read_text().replace("oversubscribe = true", 'name = "background"'))
+    directory = tmp_path / "chain"
+    for number in range(1, 4):
+        chain = start(path, directory)
+        end = time.monotonic() + 120
+        while not submitted(directory, number):
+            assert chain.poll() is None, chain.communicate()
+            assert time.monotonic() < end
+            time.sleep(0.02)
+        chain.kill()
+        _, said = chain.communicate(timeout=60)
+        assert ("waiting for job" in said) == (number > 1)
+    assert drive(path, directory, None)
+    state = CampaignState.load(directory)
+    assert state is not None
+    assert [run.outcome for run in state.runs] == ["finished"] * 3
+    assert_whole(directory, [])
+
+
+def submitted(directory: Path, number: int) -> bool:
+    """Whether the job of a segment is known to the state, and not yet over."""
+    state = CampaignState.load(directory)
+    runs = state.runs if state is not None else []
+    return len(runs) == number and runs[-1].job is not None and runs[-1].outcome == "running"
