@@ -1,0 +1,349 @@
+"""Which split the next segment of a chain gets: the same, one that pays, one that teaches, or one from before.
+
+What is known of each participant is brought to the load of the latest windows (`precice_lb.chain.load`); curves drawn
+from it are possible truths (`precice_lb.calibrate.decision`), and a split is worth what it saves over the windows that
+are left, in each of them. A segment at another split costs its border and what its windows take longer, and earns what
+is decided better after it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from statistics import NormalDist, median
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from precice_lb.calibrate.decision import Beliefs, learned
+from precice_lb.calibrate.design import allowed_counts, space_filling_splits
+from precice_lb.chain.load import at_present_load, known_seconds
+from precice_lb.chain.records import Decision, Segment
+from precice_lb.exceptions import DataError, InfeasibleError
+from precice_lb.plural import counts_text, plural
+from precice_lb.schedule import Schedule
+from precice_lb.split import Constraints
+
+__all__ = ["Question", "decide"]
+
+Array = NDArray[np.float64]
+Integers = NDArray[np.int64]
+Split = dict[str, int]
+
+# A change is made where it pays with this probability.
+SURE = 0.9
+# What a segment teaches is to save this share of the time left: less than that runs differ by, and its sum over
+# decisions is what a chain that stands still would lose.
+LEAST_SAVING = 0.02
+
+
+@dataclass(frozen=True, eq=False)
+class Question:
+    """What a chain may do next.
+
+    Attributes
+    ----------
+    schedule : Schedule
+        How the participants wait for each other.
+    budget : int
+        Ranks in all.
+    lowest, highest : mapping from participant to int
+        Bounds of ranks.
+    windows_left : int
+        Time windows until the end of the chain.
+    segment_windows : int
+        Those of the next segment.
+    allow : mapping from participant to sequence of int
+        The only rank counts that are possible.
+    earlier : mapping from participant to ndarray
+        Of calibration runs, shape (n, 3): ranks, compute seconds per window, standard error (NaN where unknown).
+    failed : sequence of mapping from participant to int
+        Splits that cannot be run; of some participants alone, all in which these have so many ranks.
+    seed : int
+        The same question with the same seed has the same answer.
+    """
+
+    schedule: Schedule
+    budget: int
+    lowest: Mapping[str, int]
+    highest: Mapping[str, int]
+    windows_left: int
+    segment_windows: int
+    allow: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    earlier: Mapping[str, Array] = field(default_factory=dict)
+    failed: Sequence[Mapping[str, int]] = ()
+    seed: int = 0
+
+
+def decide(segments: Sequence[Segment], question: Question) -> Decision:
+    """Decide on the split of the next segment.
+
+    A change costs what the chain's own borders took, in the median: though a border without a change takes much of that
+    too, what stays is not to be left for less than a whole restart.
+
+    Parameters
+    ----------
+    segments : sequence of Segment
+        Those that are done, at least one, in order.
+    question : Question
+        What may be done.
+
+    Returns
+    -------
+    Decision
+        A split within budget and bounds that did not fail.
+
+    Raises
+    ------
+    DataError
+        No segments, or not all participants in their splits.
+    InfeasibleError
+        Bounds that leave no split, or each of them failed.
+    """
+    names = question.schedule.participants
+    if not segments or any(set(segment.split) != set(names) for segment in segments):
+        raise DataError(f"expected segments with ranks of {', '.join(names)}, found {plural(len(segments), 'segment')}")
+    limits = _Limits.of(question)
+    present = {name: segments[-1].split[name] for name in names}
+    unknown = [name for name in names if not len(question.earlier.get(name, ())) and not known_seconds(segments, name)]
+    if unknown:
+        return _without_curves(present, unknown, limits)
+    return _Choice(segments, question, limits).decision()
+
+
+@dataclass(frozen=True, eq=False)
+class _Limits:
+    """Splits that are possible."""
+
+    names: tuple[str, ...]
+    budget: int
+    counts: Mapping[str, Sequence[int]]
+    failed: Sequence[Mapping[str, int]]
+
+    @classmethod
+    def of(cls, question: Question) -> _Limits:
+        names = question.schedule.participants
+        bounds = question.budget, question.lowest, question.highest
+        counts = allowed_counts(Constraints(allow=question.allow), names, *bounds)
+        return cls(names, question.budget, counts, question.failed)
+
+    def problem(self, split: Mapping[str, int]) -> str:
+        """Say why a split cannot be run; empty where it can."""
+        for name in self.names:
+            if split[name] not in self.counts[name]:
+                return f"{name} may not have {plural(split[name], 'rank')}"
+        if (ranks := sum(split.values())) > self.budget:
+            return f"{plural(ranks, 'rank')} are above the budget of {self.budget}"
+        return "it failed" if any(failed.items() <= split.items() for failed in self.failed) else ""
+
+
+def _without_curves(present: Split, unknown: Sequence[str], limits: _Limits) -> Decision:
+    """Stay, or take an even split where that is not possible."""
+    why = f"the compute time of {', '.join(unknown)} is not known"
+    if not (problem := limits.problem(present)):
+        return Decision(present, "stay", f"stay at {counts_text(present)}: {why}")
+    bounds = {name: (counts[0], counts[-1]) for name, counts in limits.counts.items()}
+    even = space_filling_splits(bounds, limits.budget, 2 + len(limits.failed), limits.counts)
+    split = next((each for each in even if not limits.problem(each)), None)
+    if split is None:
+        raise _nothing_left(limits)
+    return Decision(split, "move", f"move to {counts_text(split)}, an even split: {problem}, and {why}")
+
+
+def _nothing_left(limits: _Limits) -> InfeasibleError:
+    return InfeasibleError(
+        f"expected a split within bounds and {plural(limits.budget, 'rank')} that did not fail, found none: "
+        f"{plural(len(limits.failed), 'split')} failed; allow other ranks"
+    )
+
+
+class _Option(NamedTuple):
+    """Another split for the next segment."""
+
+    split: Split
+    # Seconds per window expected, and those saved until the end, the border taken off: if it then stays, and if what it
+    # teaches is made use of.
+    window: float
+    saving: float
+    learning: float
+    # That the former is positive.
+    probability: float
+
+
+class _Choice:
+    """What is expected of the splits that come into question, at the load of the latest windows."""
+
+    def __init__(self, segments: Sequence[Segment], question: Question, limits: _Limits) -> None:
+        self.names, self.limits = limits.names, limits
+        self.present = {name: segments[-1].split[name] for name in self.names}
+        self.left = max(question.windows_left, 1)
+        self.next = min(max(question.segment_windows, 1), self.left)
+        self.border = _border_seconds(segments)
+        brought = {name: at_present_load(segments, name, question.earlier.get(name)) for name in self.names}
+        curves, noise = learned(
+            {name: rows for name, (rows, _) in brought.items()}, (), question.seed, usual_noise=True
+        )
+        lowest, highest = ({name: counts[at] for name, counts in limits.counts.items()} for at in (0, -1))
+        self.beliefs = Beliefs(
+            curves, noise, question.schedule, question.budget, lowest, highest, question.seed,
+            failed=question.failed, allow=limits.counts if question.allow else None,
+        )  # fmt: skip
+        changes = {name: change for name, (_, change) in brought.items()}
+        self.measured = _measured(segments, question.schedule, changes, max(noise.values()))
+        self.scale = _scale(segments, question.schedule)
+        here = np.array([[self.present[name] for name in self.names]])
+        #: Seconds per window of the present split and of the others, for each set of curves.
+        self.stays = self.scale * self.beliefs.windows(here)[:, 0]
+        self.windows = self.scale * self.beliefs.windows(self.beliefs.splits)
+
+    def decision(self) -> Decision:
+        """Go back where the gain did not come, go on where that pays or teaches enough, else stay."""
+        options = self._options()
+        if problem := self.limits.problem(self.present):
+            if not options:
+                raise _nothing_left(self.limits)
+            best = min(options, key=lambda each: each.window)
+            return Decision(best.split, "move", f"move to {self._expected(best)}: {problem}")
+        sure = [each for each in options if each.probability >= SURE and each.saving > 0]
+        move = max(sure, key=lambda each: each.saving, default=None)
+        if back := self._back(move):
+            return back
+        least = (move.saving if move else 0.0) + LEAST_SAVING * self.left * float(self.stays.mean())
+        teaches = max(options, key=lambda each: each.learning, default=None)
+        if teaches and teaches.learning >= least and teaches.probability < SURE:
+            return Decision(
+                teaches.split,
+                "learn",
+                f"learn at {self._expected(teaches)}, {self._here()}: with what it teaches, "
+                f"{self._saves(teaches.learning)}",
+            )
+        if move:
+            text = f"move to {self._expected(move)}, {self._here()}: {self._saves(move.saving)}, "
+            return Decision(move.split, "move", text + f"and pays with {100 * move.probability:.0f} %")
+        return self._stay(options)
+
+    def _options(self) -> list[_Option]:
+        """Judge all splits but the present one and those that were measured to be slower."""
+        beliefs, means = self.beliefs, self.windows.mean(axis=0)
+        saved = (self.stays[:, None] - self.windows) * self.left - self.border
+        learning = np.full(len(means), -np.inf)
+        if (after := self.left - self.next) > 0:
+            judged = beliefs.candidates()
+            regret = np.maximum(beliefs.expected_value_of_information(beliefs.splits[judged]), 0.0)
+            # After the segment the best split in sight, for another border, or a better one by what was learned.
+            later = after * (means[beliefs.best] - regret * float(self.windows.min(axis=1).mean()))
+            later += self.border * (judged != beliefs.best)
+            learning[judged] = self.left * float(self.stays.mean()) - self.next * means[judged] - self.border - later
+        present = self.measured.get(tuple(self.present.values()))
+        found = []
+        for at, ranks in enumerate(beliefs.splits.tolist()):
+            split, known = dict(zip(self.names, ranks, strict=True)), self.measured.get(tuple(ranks))
+            slower = known is not None and present is not None and known.window >= present.window
+            if split == self.present or slower or self.limits.problem(split):
+                continue
+            each = saved[:, at]
+            found.append(
+                _Option(split, float(means[at]), float(each.mean()), float(learning[at]), float((each > 0).mean()))
+            )
+        return found
+
+    def _back(self, move: _Option | None) -> Decision | None:
+        """Go back to the split that was fastest, where the present one was measured to be slower and that pays."""
+        here = tuple(self.present.values())
+        others = [key for key in self.measured if key != here and not self.limits.problem(self._split(key))]
+        if here not in self.measured or not others:
+            return None
+        now, before = self.measured[here], min((self.measured[key] for key in others), key=lambda each: each.window)
+        aim = now.window - self.border / self.left
+        if aim <= before.window:
+            return None
+        probability = NormalDist().cdf(math.log(aim / before.window) / math.hypot(now.error, before.error))
+        if probability < SURE:
+            return None
+        split = self._split(before.ranks)
+        saving = self.left * (now.window - before.window) - self.border
+        if move and move.split != split and move.saving > saving:
+            # A model that sees as well that the present split is the slower one may know a third.
+            there = self.scale * self.beliefs.windows(np.array([before.ranks]))[:, 0]
+            if there.mean() < self.stays.mean():
+                return None
+        text = (
+            f"undo: back to {counts_text(split)}, measured at {before.window:.4g} s per window at the present load, "
+            f"from {counts_text(self.present)}, measured at {now.window:.4g} s: {self._saves(saving)}, "
+            f"and pays with {100 * probability:.0f} %"
+        )
+        return Decision(split, "undo", text)
+
+    def _stay(self, options: Sequence[_Option]) -> Decision:
+        text = f"stay at {counts_text(self.present)}, {self.stays.mean():.4g} s per window expected"
+        best = max(options, key=lambda each: each.saving, default=None)
+        if best is None:
+            return Decision(self.present, "stay", f"{text}: no other split comes into question")
+        why = f"{self._saves(best.saving)}, and pays with {100 * best.probability:.0f} %"
+        why += "" if best.saving <= 0 else f", below {100 * SURE:.0f} %"
+        return Decision(self.present, "stay", f"{text}: {self._expected(best)}, {why}")
+
+    def _split(self, ranks: Sequence[int]) -> Split:
+        return dict(zip(self.names, ranks, strict=True))
+
+    def _expected(self, option: _Option) -> str:
+        return f"{counts_text(option.split)}, {option.window:.4g} s per window expected"
+
+    def _here(self) -> str:
+        return f"{self.stays.mean():.4g} s with {counts_text(self.present)}"
+
+    def _saves(self, seconds: float) -> str:
+        what = f"saves {seconds:.4g} s" if seconds > 0 else f"loses {-seconds:.4g} s"
+        return f"{what} in the {plural(self.left, 'window')} left, {self.border:.3g} s for the border taken off"
+
+
+class _Measured(NamedTuple):
+    """A split that ran: seconds per window at the present load, and their relative standard error."""
+
+    ranks: tuple[int, ...]
+    window: float
+    error: float
+
+
+def _measured(
+    segments: Sequence[Segment], schedule: Schedule, changes: Mapping[str, Array], noise: float
+) -> dict[tuple[int, ...], _Measured]:
+    """Bring the window times of all segments to the present load, and take the mean of those of each split."""
+    readings: dict[tuple[int, ...], list[tuple[float, float]]] = {}
+    for at, segment in enumerate(segments):
+        change = {name: changes[name][at] for name in schedule.participants}
+        before, now = (_steady(segment, schedule, {n: share * change[n][0] for n in change}) for share in (0.0, 1.0))
+        seconds = segment.window_seconds * (now / before if before > 0 and now > 0 else 1.0)
+        if math.isfinite(seconds) and seconds > 0:
+            error = max((each[1] for each in change.values() if math.isfinite(each[1])), default=0.0)
+            ranks = tuple(segment.split[name] for name in schedule.participants)
+            readings.setdefault(ranks, []).append((math.log(seconds), math.hypot(noise, error)))
+    found = {}
+    for ranks, each in readings.items():
+        weights = [error**-2 for _, error in each]
+        mean = sum(w * log for w, (log, _) in zip(weights, each, strict=True)) / sum(weights)
+        found[ranks] = _Measured(ranks, math.exp(mean), sum(weights) ** -0.5)
+    return found
+
+
+def _scale(segments: Sequence[Segment], schedule: Schedule) -> float:
+    """Measured seconds per window over those of the schedule: what noise of windows and exchanges add."""
+    none = dict.fromkeys(schedule.participants, 0.0)
+    pairs = [(segment.window_seconds, _steady(segment, schedule, none)) for segment in segments]
+    ratios = [window / steady for window, steady in pairs if steady > 0 and math.isfinite(window) and window > 0]
+    return median(ratios) if ratios else 1.0
+
+
+def _steady(segment: Segment, schedule: Schedule, change: Mapping[str, float]) -> float:
+    """Window time of the schedule for a segment's seconds times changes of load; NaN where one is unknown."""
+    seconds = {name: segment.seconds.get(name, math.nan) * math.exp(change[name]) for name in schedule.participants}
+    if not all(math.isfinite(each) and each > 0 for each in seconds.values()):
+        return math.nan
+    return float(schedule.window_seconds(seconds))
+
+
+def _border_seconds(segments: Sequence[Segment]) -> float:
+    known = [segment.border_seconds for segment in segments if math.isfinite(segment.border_seconds)]
+    return max(median(known), 0.0) if known else 0.0

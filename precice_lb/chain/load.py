@@ -1,0 +1,127 @@
+"""How the load of a participant changed along a chain, and what its measurements are worth at the load of now.
+
+In logarithms a segment's seconds are a curve over ranks plus the load plus what runs differ by. The load is a random
+walk over the windows, the curve a line about the ideal one with what no line explains, both normal; so is what the
+measurements leave of the load (Rasmussen and Williams 2006, chapter 2). The walk's speed and what runs differ by are
+unknown and integrated over on a grid; that there is no drift at all is as probable as that there is some. So segments
+on the same ranks tell the change of load between them, the latest windows that within one, and else the curve does what
+it can; a load that stands still leaves old measurements as they are.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from precice_lb.calibrate.decision import NOISE, NOISE_SCALE
+from precice_lb.chain.records import Segment
+
+__all__ = ["at_present_load", "known_seconds"]
+
+Array = NDArray[np.float64]
+
+# Of a segment's length: standard deviation of the load's logarithm after it; the first one is as probable as the rest.
+DRIFTS = (0.0, 0.03, 0.06, 0.12, 0.25, 0.5)
+# What runs differ by, relative.
+NOISES = (0.005, 0.01, 0.02, 0.04, 0.08)
+# Standard deviations of a curve's slope beside the ideal one, of what no line explains, and of its level; the latter is
+# alike where ranks differ by less than this factor.
+SLOPE, ROUGHNESS, LEVEL, ALIKE = 0.5, 0.15, 10.0, 2.0
+# The latest windows are fewer than those of a segment: their standard error over that of the segment, and the least.
+LATEST_ERROR, LEAST_ERROR = 2.0, 0.005
+
+
+def known_seconds(segments: Sequence[Segment], name: str) -> list[int]:
+    """List the segments in which the seconds of a participant are known."""
+    return [at for at, segment in enumerate(segments) if _known(segment.seconds.get(name))]
+
+
+def at_present_load(
+    segments: Sequence[Segment], name: str, earlier: Array | None = None
+) -> tuple[Array, NDArray[np.float64]]:
+    """Scale what was measured of a participant to the load of its latest windows.
+
+    Returns
+    -------
+    rows : ndarray of shape (n, 3)
+        Ranks, seconds and standard errors of earlier runs, and then of the segments where they are known. An error is
+        larger by how far the load may have changed otherwise, and at most the seconds.
+    changes : ndarray of shape (segments, 2)
+        Logarithm of the load now over that of each segment, and its standard error; NaN where seconds are unknown.
+    """
+    before = np.empty((0, 3)) if earlier is None else np.asarray(earlier, dtype=np.float64).reshape(-1, 3)
+    known = known_seconds(segments, name)
+    changes = np.full((len(segments), 2), np.nan)
+    measured = np.array(
+        [(float(segments[at].split[name]), segments[at].seconds[name], _error(segments[at], name)) for at in known]
+    ).reshape(-1, 3)
+    rows = np.vstack([before, measured])
+    if not known:
+        return rows, changes
+    ends = np.cumsum([segment.windows for segment in segments]) / np.mean([segment.windows for segment in segments])
+    lengths = np.diff(ends, prepend=0.0)
+    # Earlier runs have the load of before the chain; the mean of a segment that of its middle.
+    times = np.concatenate([np.zeros(len(before)), (ends - lengths / 2)[known]])
+    latest = np.array([_latest(segments[at], name) for at in known])
+    errors = np.clip(np.nan_to_num(rows[:, 2] / rows[:, 1]), LEAST_ERROR, 1.0)
+    change, deviation = _change(
+        np.concatenate([rows[:, 0], measured[:, 0]]),
+        np.log(np.concatenate([rows[:, 1], latest])),
+        np.concatenate([times, ends[known]]),
+        np.concatenate([np.arange(len(rows)), len(before) + np.arange(len(known))]),
+        np.concatenate([errors, LATEST_ERROR * errors[len(before) :]]),
+        len(rows),
+    )
+    seconds = rows[:, 1] * np.exp(change)
+    # What is as uncertain as it is large says as little as can be.
+    relative = np.minimum(np.hypot(np.nan_to_num(rows[:, 2] / rows[:, 1]), deviation), 1.0)
+    rows = np.column_stack([rows[:, 0], seconds, relative * seconds])
+    changes[known] = np.column_stack([change, deviation])[len(before) :]
+    return rows, changes
+
+
+def _change(ranks: Array, logs: Array, times: Array, runs: Array, errors: Array, means: int) -> tuple[Array, Array]:
+    """Change of load from each of the first ``means`` readings to the last time, and its standard deviation."""
+    octaves = np.log(ranks)
+    gap = octaves[:, None] - octaves
+    curve = LEVEL**2 + SLOPE**2 * np.outer(octaves - octaves.mean(), octaves - octaves.mean())
+    curve += ROUGHNESS**2 * np.exp(-0.5 * (gap / np.log(ALIKE)) ** 2)
+    walk = np.minimum(times[:, None], times)
+    # Covariance of each reading with the change that is asked for: that of the walk until then since its own time.
+    ahead = times - np.minimum(times[:means, None], times)
+    left = times.max() - times[:means]
+    same = (runs[:, None] == runs).astype(np.float64)
+    y = logs + octaves
+    y = y - y.mean()
+    found, weights = [], []
+    for drift, noise in itertools.product(DRIFTS, NOISES):
+        covariance = curve + drift**2 * walk + noise**2 * same + np.diag(errors**2)
+        across = drift**2 * ahead
+        solved = np.linalg.solve(covariance, np.column_stack([y, across.T]))
+        variance = drift**2 * left - (across * solved[:, 1:].T).sum(axis=1)
+        found.append((across @ solved[:, 0], np.maximum(variance, 0.0)))
+        prior = np.log(0.5 if drift == 0 else 0.5 / (len(DRIFTS) - 1))
+        prior -= 0.5 * (np.log(noise / NOISE) / NOISE_SCALE) ** 2
+        weights.append(prior - 0.5 * (y @ solved[:, 0] + np.linalg.slogdet(covariance)[1]))
+    weight = np.exp(np.array(weights) - max(weights))
+    weight /= weight.sum()
+    each, variances = (np.array(part) for part in zip(*found, strict=True))
+    mean = weight @ each
+    return mean, np.sqrt(weight @ (variances + (each - mean) ** 2))
+
+
+def _known(seconds: float | None) -> bool:
+    return seconds is not None and bool(np.isfinite(seconds)) and seconds > 0
+
+
+def _latest(segment: Segment, name: str) -> float:
+    latest = segment.latest.get(name)
+    return float(latest) if latest is not None and _known(latest) else segment.seconds[name]
+
+
+def _error(segment: Segment, name: str) -> float:
+    error = segment.standard_errors.get(name, np.nan)
+    return float(error) if np.isfinite(error) and error >= 0 else np.nan
