@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from precice_lb.calibrate.design import split_key
-from precice_lb.calibrate.processes import end_of_log
+from precice_lb.calibrate.plan import file_name
+from precice_lb.calibrate.processes import Outcome, end_of_log, log_tail
 from precice_lb.calibrate.state import FAILURES, RunRecord
 from precice_lb.exceptions import PreciceLBError
 from precice_lb.ingest.profiling import import_profiling
@@ -16,6 +17,7 @@ from precice_lb.plural import plural
 from precice_lb.recommend.plan import FailedSplit
 
 __all__ = [
+    "explain",
     "failed_splits",
     "import_profiles",
     "lost_partner",
@@ -119,6 +121,28 @@ def _sizes(run: Path) -> dict[str, set[int]]:
             if match := _RANK_FILE.match(path.name):
                 found.setdefault(match["who"], set()).add(int(match["size"]))
     return found
+
+
+def explain(record: RunRecord, run: Path, outcome: Outcome) -> None:
+    """Note what the logs say of a failure, and whose they are.
+
+    A participant that was stopped, or that lost its partner, may say so in capitals: it is not to blame.
+    """
+    logs = {name: run / f"{file_name(name)}.log" for name in record.split}
+    said = {}
+    for name, log in logs.items():
+        lines = reasons(log)
+        if name not in outcome.participants:
+            lines = [line for line in lines if not lost_partner(line)]
+        said[name] = lines
+    record.blamed = [name for name in said if any(not lost_partner(line) for line in said[name])] or record.blamed
+    # The fault first.
+    for name in sorted(said, key=lambda name: name not in record.blamed):
+        record.reasons += [f"{name}: {line}" for line in said[name]]
+    for name in outcome.participants:
+        record.log_tail += [f"{name}: {line}" for line in without_banner(log_tail(logs[name]))]
+    if not record.log_tail:
+        record.log_tail = [f"job: {line}" for line in log_tail(run / "job.log")]
 
 
 def reasons(path: Path) -> list[str]:

@@ -15,18 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from precice_lb.calibrate.design import Proposal
-from precice_lb.calibrate.evidence import (
-    import_profiles,
-    lost_partner,
-    not_measured,
-    reasons,
-    without_banner,
-    wrong_size,
-)
+from precice_lb.calibrate.evidence import explain, import_profiles, not_measured, wrong_size
 from precice_lb.calibrate.launchers import Launcher
 from precice_lb.calibrate.plan import RunPlan, file_name
 from precice_lb.calibrate.prepare import FIRST_SEGMENT, copy_of_case, lay_over, prepared, task_of, tasks_of
-from precice_lb.calibrate.processes import OtherLoad, Outcome, log_tail, stop_token
+from precice_lb.calibrate.processes import OtherLoad, Outcome, stop_token
 from precice_lb.calibrate.state import CampaignState, RunRecord, SegmentNote
 from precice_lb.calibrate.study import Study
 from precice_lb.exceptions import CalibrationError, PreciceLBError
@@ -169,12 +162,7 @@ class CampaignRuns:
         record.outcome = "finished" if error is None else "timeout" if outcome.timed_out else "failed"
         if error is not None:
             _set_aside(run_directory)
-            self._explain(record, outcome)
-            for name in outcome.participants:
-                lines = without_banner(log_tail(_log(run_directory, name)))
-                record.log_tail += [f"{name}: {line}" for line in lines]
-            if not record.log_tail:
-                record.log_tail = [f"job: {line}" for line in log_tail(run_directory / "job.log")]
+            explain(record, run_directory, outcome)
         self.state.save(self.directory)
 
     def _problem(self, record: RunRecord, outcome: Outcome) -> str | None:
@@ -186,22 +174,6 @@ class CampaignRuns:
             or import_profiles(run_directory, record.split, configuration, self._metadata(record))
             or not_measured(run_directory, record.split)
         )
-
-    def _explain(self, record: RunRecord, outcome: Outcome) -> None:
-        """Note what the logs say of a failure, and whose they are.
-
-        A participant that was stopped, or that lost its partner, may say so in capitals: it is not to blame.
-        """
-        said = {}
-        for name in record.split:
-            lines = reasons(_log(self.directory / record.directory, name))
-            if name not in outcome.participants:
-                lines = [line for line in lines if not lost_partner(line)]
-            said[name] = lines
-        record.blamed = [name for name in said if any(not lost_partner(line) for line in said[name])] or record.blamed
-        # The fault first.
-        for name in sorted(said, key=lambda name: name not in record.blamed):
-            record.reasons += [f"{name}: {line}" for line in said[name]]
 
     @contextlib.contextmanager
     def _interruptible(self, record: RunRecord) -> Iterator[None]:
@@ -305,7 +277,3 @@ def _set_aside(run_directory: Path) -> None:
     for path in list(run_directory.glob("stores/**/*")):
         if path.suffix in (".h5", ".spool"):
             path.rename(path.with_name(path.name + _SET_ASIDE_SUFFIX))
-
-
-def _log(run_directory: Path, participant: str) -> Path:
-    return run_directory / f"{file_name(participant)}.log"

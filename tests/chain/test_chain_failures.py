@@ -12,7 +12,8 @@ from chain_helpers import CHAIN, SOLVER, expected_state, page, planned, quiet, w
 
 from precice_lb.calibrate import Event, read_study
 from precice_lb.calibrate.state import CampaignState, RunRecord
-from precice_lb.chain.driver import Question, run_chain
+from precice_lb.chain.decide import Question
+from precice_lb.chain.driver import run_chain
 from precice_lb.chain.records import Decision, Segment
 from precice_lb.cli import main
 from precice_lb.exceptions import CalibrationError, TooFewRunsError
@@ -141,10 +142,11 @@ def test_a_new_split_that_fails_is_given_up_for_the_last_one_that_worked(tmp_pat
     assert [each["split"] for each in segments] == [*STAYS, {"Left": 3, "Right": 1}]
     assert [each["kind"] for each in segments] == ["start", "undo", "move"]
     assert re.fullmatch(
-        r"back to the last split that worked: Left 2, Right 2 in .*: Left ended with exit code 1: .*decomposition",
+        r"undo: back to Left 1, Right 3, the last split that worked, from Left 2, Right 2 in .*: "
+        r"Left ended with exit code 1: .*decomposition",
         segments[1]["decision"],
     )
-    assert [list(question.failed) for question in questions] == [[], [{"Left": 2, "Right": 2}]]
+    assert [list(question.failed) for question in questions] == [[], [{"Left": 2}]]
     assert [run.split for run in records(tmp_path / "chain")][1] == {"Left": 2, "Right": 2}
 
 

@@ -9,8 +9,10 @@ import pytest
 from chain_helpers import CHAIN, expected_state, page, planned, quiet, write_chain
 
 from precice_lb.calibrate import Event, read_study, run_campaign
-from precice_lb.chain.driver import Question, open_chain, run_chain
+from precice_lb.chain.decide import Question
+from precice_lb.chain.driver import run_chain
 from precice_lb.chain.records import Decision, Segment
+from precice_lb.chain.steps import open_chain
 from precice_lb.cli import main
 from precice_lb.dataset import load_runs
 from precice_lb.exceptions import CalibrationError
@@ -63,7 +65,7 @@ def test_segments_with_changing_ranks_are_one_run(tmp_path: Path) -> None:
     assert [each["split"] for each in segments] == [{"Left": 1, "Right": 3}, *SPLITS]
     assert [each["kind"] for each in segments] == ["start", "move", "move"]
     assert [each["decision"] for each in segments] == [
-        "as chain.start says",
+        "start as chain.start says",
         "planned for segment 2",
         "planned for segment 3",
     ]
@@ -77,7 +79,7 @@ def test_segments_with_changing_ranks_are_one_run(tmp_path: Path) -> None:
         assert each["border_seconds"] >= 0
     told = [str(event) for event in events]
     assert told[0] == f"chain in {directory}: 10 windows"
-    assert told[1] == "segment 1 of 3: Left 1, Right 3 ranks, windows 1 to 4 of 10 (start: as chain.start says)"
+    assert told[1] == "segment 1 of 3: Left 1, Right 3 ranks, windows 1 to 4 of 10 (start as chain.start says)"
     assert told[-1] == "the chain has come to its end: 10 windows"
     assert len((directory / "campaign.log").read_text().splitlines()) == len(told) == 8
     # Called again, it is at its end.
@@ -110,6 +112,18 @@ def test_the_last_segment_has_what_is_left_and_warm_up_is_at_most_half(tmp_path:
     assert segments[0].split == {"Left": 1, "Right": 3}
     assert (segments[0].windows, segments[0].latest["Left"]) == (5, pytest.approx(0.6, abs=1e-3))
     assert question.schedule.window_seconds(dict(segments[0].seconds)) == pytest.approx(0.6, abs=1e-3)
+
+
+def test_a_chain_moves_to_the_best_split_and_stays_there(tmp_path: Path) -> None:
+    chain = CHAIN.replace("windows = 4", "windows = 8").replace("total = 12", "total = 40")
+    path = write_chain(tmp_path, chain=chain)
+    assert main(["chain", str(path), "-o", str(tmp_path / "chain")]) == 0
+    segments = page(tmp_path / "chain")["segments"]
+    # Left has 0.6 s of work and Right 0.3 s: with four ranks no window is shorter than 0.3 s.
+    assert segments[0]["window_seconds"] == pytest.approx(0.6, abs=1e-3)
+    assert [each["window_seconds"] for each in segments[-2:]] == pytest.approx([0.3, 0.3], abs=1e-3)
+    assert segments[-1]["split"] in ({"Left": 2, "Right": 2}, {"Left": 3, "Right": 1})
+    assert segments[-1]["kind"] == "stay"
 
 
 def test_every_segment_is_prepared_after_its_state_is_laid_in_and_collected_at_its_end(tmp_path: Path) -> None:
