@@ -13,7 +13,7 @@ from precice_lb.chain.page import ChainPage
 from precice_lb.chain.records import Decision
 from precice_lb.chain.segments import note_of
 from precice_lb.chain.steps import Chain, Decide, open_chain
-from precice_lb.exceptions import TooFewRunsError
+from precice_lb.exceptions import PreciceLBError
 from precice_lb.plural import counts_text, plural
 
 __all__ = ["run_chain"]
@@ -79,7 +79,7 @@ def _decided(chain: Chain) -> Decision | None:
     """Decide; a chain that has to stop says so in its page."""
     try:
         return chain.decide()
-    except TooFewRunsError as problem:
+    except PreciceLBError as problem:
         chain.write(problem=str(problem))
         raise
 

@@ -161,3 +161,7 @@ def _lay_in(before: Path, case: Path, carried: list[Path]) -> None:
                 "case.link, or out of chain.carry"
             )
     copy_tree(before, case, only=frozenset(carried))
+    for path in carried:
+        if (case / path).is_symlink() and not (case / path).exists():
+            target = (case / path).readlink()
+            raise CalibrationError(f"chain.carry: {path} is a link to {target}, which is not carried: add a pattern")

@@ -22,7 +22,7 @@ from precice_lb.chain.page import ChainPage
 from precice_lb.chain.records import Decision, Segment
 from precice_lb.chain.segments import SegmentRuns, note_of
 from precice_lb.chain.windows import ChainWindows
-from precice_lb.dataset import CoupledRun, load_runs
+from precice_lb.dataset import CoupledRun, ParticipantRun, load_runs
 from precice_lb.dataset.samples import pooled_iterations
 from precice_lb.exceptions import CalibrationError, TooFewRunsError
 from precice_lb.ingest.profiling import enrich
@@ -144,8 +144,14 @@ class Chain:
 
     def _existing(self) -> list[CoupledRun]:
         if self._earlier is None:
-            self._earlier, _ = measured_runs(self.study.existing_runs)
+            found, _ = measured_runs(self.study.existing_runs)
+            # Those on smaller meshes say nothing of this case.
+            self._earlier = [run for run in found if all(map(self._is_of_case, run.participants.values()))]
         return self._earlier
+
+    def _is_of_case(self, part: ParticipantRun) -> bool:
+        stated = part.metadata.get("parameters") or {}
+        return all(stated.get(name, value) == value for name, value in self.study.parameter.items())
 
     def _all_runs(self) -> list[CoupledRun]:
         return [*self._existing(), *(self.read(record) for record in self.state.finished)]

@@ -194,6 +194,18 @@ def test_what_is_carried_is_not_written_through_a_link_of_the_case(tmp_path: Pat
     assert (tmp_path / "case" / "mesh" / "points").read_text() == "1 2 3"
 
 
+def test_a_link_whose_target_is_not_carried_is_refused(tmp_path: Path) -> None:
+    links = 'os.replace(f"{file}.new.npy", f"out-{name}.npy")\n    os.symlink(f"out-{name}.npy", file)\n'
+    path = write_chain(tmp_path, solver=SOLVER.replace('os.replace(f"{file}.new.npy", file)', links))
+    with pytest.raises(TooFewRunsError, match=r"state-Left\.npy is a link to out-Left\.npy, which is not carried: add"):
+        run_chain(read_study(path), tmp_path / "chain", report=quiet, decider=planned(*STAYS))
+    # Of the finished segment nothing is lost.
+    replace(path, '"state-*.npy"', '"state-*.npy", "out-*.npy"')
+    replace(path, "total = 12", "total = 4")
+    run_chain(read_study(path), tmp_path / "chain", report=quiet, decider=planned(*STAYS))
+    assert page(tmp_path / "chain")["windows_done"] == 4
+
+
 def test_a_chain_of_another_case_is_refused(tmp_path: Path) -> None:
     path = write_chain(tmp_path)
     run_chain(read_study(path), tmp_path / "chain", report=quiet, decider=planned(*STAYS))

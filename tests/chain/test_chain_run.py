@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -92,13 +93,13 @@ def test_segments_with_changing_ranks_are_one_run(tmp_path: Path) -> None:
 def test_the_last_segment_has_what_is_left_and_warm_up_is_at_most_half(tmp_path: Path) -> None:
     chain = CHAIN.replace("windows = 4", "windows = 5").replace("total = 12", "total = 8")
     study = read_study(write_chain(tmp_path, chain=chain))
-    seen: list[tuple[list[Segment], Question]] = []
+    seen: list[tuple[Sequence[Segment], Question]] = []
 
-    def decide(segments: list[Segment], question: Question) -> Decision:
+    def decide(segments: Sequence[Segment], question: Question) -> Decision:
         seen.append((segments, question))
         return Decision({"Left": 2, "Right": 1}, "learn", "")
 
-    run_chain(study, tmp_path / "chain", report=quiet, decider=decide)  # type: ignore[arg-type]
+    run_chain(study, tmp_path / "chain", report=quiet, decider=decide)
     runs = sorted((tmp_path / "chain" / "runs").glob("*"))
     patched = [read_configuration(run / "case" / "precice-config.xml").coupling_schemes[0] for run in runs]
     assert [scheme.max_time_windows for scheme in patched] == [5, 3]
@@ -156,6 +157,29 @@ templates = ["dict.in"]
     path.write_text(path.read_text().replace("windows = 7", "windows = 3\nsplits = [{Left=1, Right=1}]"))
     run_campaign(read_study(path), tmp_path / "campaign", report=quiet)
     assert (tmp_path / "trace").read_text().splitlines() == ["prepare Left 1 0 1 nothing"]
+
+
+def test_a_chain_learns_from_calibration_runs_of_its_case(tmp_path: Path) -> None:
+    path = write_chain(tmp_path, runs="splits = [{Left=1, Right=1}, {Left=3, Right=1}]")
+    study = path.read_text()
+    path.write_text(study.replace("[chain]", "[parameter]\ncells = 10\n\n[chain]"))
+    run_campaign(read_study(path), tmp_path / "small", report=quiet)
+    path.write_text(study.replace("[chain]", "[parameter]\ncells = 20\n\n[chain]"))
+    run_campaign(read_study(path), tmp_path / "campaign", report=quiet)
+    path.write_text(path.read_text().replace("splits = [", "existing = ['small', 'campaign']\nsplits = ["))
+    asked: list[Question] = []
+
+    def decide(segments: Sequence[Segment], question: Question) -> Decision:
+        asked.append(question)
+        return Decision(dict(segments[-1].split), "stay", "stay")
+
+    run_chain(read_study(path), tmp_path / "chain", report=quiet, decider=decide)
+    for question in asked:
+        for name, work in (("Left", 0.6), ("Right", 0.3)):
+            ranks, seconds, errors = question.earlier[name].T
+            assert sorted(ranks) == ([1, 3] if name == "Left" else [1, 1])
+            np.testing.assert_allclose(seconds, work / ranks, atol=1e-3)
+            assert (errors < 0.01).all()
 
 
 def test_directories_are_carried_and_what_is_left_out_begins_anew(tmp_path: Path) -> None:
