@@ -26,6 +26,7 @@ from precice_lb.plural import plural
 
 __all__ = [
     "FIRST_SEGMENT",
+    "LEFT_OUT",
     "PLACEHOLDERS",
     "copy_of_case",
     "copy_tree",

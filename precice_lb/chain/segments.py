@@ -8,7 +8,7 @@ from pathlib import Path
 
 from precice_lb.calibrate.launchers import Launcher
 from precice_lb.calibrate.plan import RunPlan
-from precice_lb.calibrate.prepare import copy_of_case, copy_tree, prepare_in, run_in, tokens_of
+from precice_lb.calibrate.prepare import LEFT_OUT, copy_of_case, copy_tree, prepare_in, run_in, tokens_of
 from precice_lb.calibrate.processes import Outcome
 from precice_lb.calibrate.runs import CampaignRuns
 from precice_lb.calibrate.state import CampaignState, RunRecord, SegmentNote
@@ -160,7 +160,8 @@ def _lay_in(before: Path, case: Path, carried: list[Path]) -> None:
                 f"chain.carry: {path} lies in {linked}, which is a link in the copies of the case: take it out of "
                 "case.link, or out of chain.carry"
             )
-    copy_tree(before, case, only=frozenset(carried))
+    # Measurements of preCICE that were carried would be taken for the next segment's.
+    copy_tree(before, case, only=frozenset(carried), left_out=LEFT_OUT)
     for path in carried:
         if (case / path).is_symlink() and not (case / path).exists():
             target = (case / path).readlink()

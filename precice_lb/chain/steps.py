@@ -57,10 +57,15 @@ class Chain:
         self.windows = windows
         self.runs = SegmentRuns(study, launcher, state, directory, self.windows)
         #: Tries before this one count for nothing: whoever starts a chain again has seen to why they failed.
-        self.since = next((at for at, run in enumerate(state.runs) if run.outcome == "running"), len(state.runs))
+        self.since = len(state.runs) if self.running is None else state.runs.index(self.running)
         self._decider = decider
         self._read: dict[str, CoupledRun] = {}
         self._earlier: list[CoupledRun] | None = None
+
+    @property
+    def running(self) -> RunRecord | None:
+        """The segment that was made or started, and not concluded yet."""
+        return next((run for run in self.state.runs if run.outcome == "running"), None)
 
     @property
     def windows_done(self) -> int:

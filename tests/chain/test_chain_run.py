@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -198,6 +199,15 @@ for place in ("out/deep", "scratch"):
     assert [(last / place / "Left").read_text() for place in ("out/deep", "scratch")] == ["xxx", "x"]
 
 
+def test_of_all_that_is_carried_measurements_are_not(tmp_path: Path) -> None:
+    path = write_chain(tmp_path, chain=CHAIN.replace("state-*.npy", "*").replace("total = 12", "total = 8"))
+    run_chain(read_study(path), tmp_path / "chain", report=quiet, decider=planned(*SPLITS))
+    last = tmp_path / "chain" / "runs" / "002-Left2-Right2" / "case"
+    assert_state(last, 8)
+    sizes = {re.split(r"[-.]", file.name)[2] for file in last.glob("**/precice-profiling/*")}
+    assert sizes == {"2"}
+
+
 def test_the_steps_of_a_chain_stand_apart(tmp_path: Path) -> None:
     study = read_study(write_chain(tmp_path))
     directory = tmp_path / "chain"
@@ -211,10 +221,12 @@ def test_the_steps_of_a_chain_stand_apart(tmp_path: Path) -> None:
             made = chain.enter(decision)
             assert chain.runs.make(made)
         with open_chain(study, directory, planned(*SPLITS)) as chain:
-            (record,) = [run for run in chain.state.runs if run.outcome == "running"]
+            record = chain.running
+            assert record is not None
             outcome = chain.runs.start(record)
         with open_chain(study, directory, planned(*SPLITS)) as chain:
-            (record,) = [run for run in chain.state.runs if run.outcome == "running"]
+            record = chain.running
+            assert record is not None
             chain.runs.conclude(record, outcome)
             chain.write()
     assert decisions == [{"Left": 1, "Right": 3}, *SPLITS]
