@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from chain_helpers import CHAIN, SOLVER, expected_state, page, planned, quiet, write_chain
+from segment_helpers import CHAIN, SOLVER, expected_state, page, planned, quiet, write_chain
 
 from precice_lb.calibrate import Event, read_study
 from precice_lb.calibrate.state import CampaignState, RunRecord

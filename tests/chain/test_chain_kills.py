@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -11,8 +12,10 @@ from random import Random
 
 import numpy as np
 import pytest
-from chain_helpers import expected_state, page, write_chain
+from calibrate_helpers import CONFIGURATION
 from conftest import FULL_COUNTS
+from segment_helpers import expected_state, page, write_chain
+from store_helpers import row, write_store
 
 from precice_lb.calibrate.processes import TOKEN_VARIABLE
 from precice_lb.calibrate.state import CampaignState, RunRecord
@@ -23,7 +26,7 @@ pytestmark = [pytest.mark.mpi, pytest.mark.usefixtures("mpiexec")]
 DRIVER = """\
 import sys
 from pathlib import Path
-from chain_helpers import BackgroundLauncher, planned
+from segment_helpers import BackgroundLauncher, planned
 from precice_lb.calibrate import read_study
 from precice_lb.chain.driver import run_chain
 from precice_lb.plugins import LAUNCHERS
@@ -32,6 +35,24 @@ plan = ({"Left": 2, "Right": 2}, {"Left": 3, "Right": 1})
 run_chain(read_study(sys.argv[1]), Path(sys.argv[2]), decider=planned(*plan))
 """
 SPLITS = [{"Left": 1, "Right": 3}, {"Left": 2, "Right": 2}, {"Left": 3, "Right": 1}]
+# Leaves the store that was made beforehand for this participant and number of ranks, in place of measuring; its state
+# is a line for each segment.
+QUICK = """\
+import os, shutil, sys
+name, made, *line = sys.argv[1:]
+rank, size = os.environ["PMI_RANK"], os.environ["PMI_SIZE"]
+store = os.path.join(os.environ["PRECICE_LB_DIR"], "00")
+os.makedirs(store, exist_ok=True)
+file = f"{name}-{rank}-{size}.h5"
+shutil.copy(os.path.join(made, file), os.path.join(store, file + ".part"))
+os.rename(os.path.join(store, file + ".part"), os.path.join(store, file))
+if rank == "0":
+    state = f"state-{name}.npy"
+    before = open(state).read() if os.path.exists(state) else ""
+    with open(state + ".new", "w") as file:
+        file.write(before + " ".join(line) + "\\n")
+    os.rename(state + ".new", state)
+"""
 # Kills who started it, once, as a machine that goes down between a segment's run and the collection of its state.
 KILLS = """\
 import os, pathlib, signal
@@ -55,9 +76,12 @@ def start(study: Path, directory: Path) -> subprocess.Popen[str]:
 
 
 def drive(study: Path, directory: Path, kill_after: float | None) -> bool:
-    """Run or go on with a chain; whether it came to its end before it was killed, so many seconds after its start."""
+    """Run or go on with a chain; whether it came to its end before it was killed, so many seconds after it began."""
     chain = start(study, directory)
     if kill_after is not None:
+        lock = directory / "campaign.lock"
+        while chain.poll() is None and not (lock.exists() and f"process {chain.pid} on" in lock.read_text()):
+            time.sleep(0.01)
         try:
             chain.wait(timeout=kill_after)
         except subprocess.TimeoutExpired:
@@ -65,6 +89,17 @@ def drive(study: Path, directory: Path, kill_after: float | None) -> bool:
     _, said = chain.communicate(timeout=300)
     assert chain.returncode in (0, -9), said
     return chain.returncode == 0
+
+
+def make_stores(directory: Path) -> None:
+    """Stores of segments of each participant on 1, 2, … ranks."""
+    directory.mkdir()
+    for name in ("Left", "Right"):
+        table = [row(window + 1, 1.0, 0.5, 0.5) for window in range(4)]
+        for size in range(1, 4):
+            for rank in range(size):
+                path = write_store(directory, table, name, rank, size, configuration=CONFIGURATION)
+                shutil.move(path, directory / path.name)
 
 
 def finished_runs(directory: Path) -> list[RunRecord]:
@@ -98,14 +133,26 @@ def assert_whole(directory: Path, before: list[RunRecord]) -> None:
     said = page(directory)
     assert [each["run"] for each in said["segments"]] == [run.name for run in state.finished]
     assert (said["windows_done"], said["next"], said["problem"]) == (12, None, None)
-    for name in ("Left", "Right"):
-        reached = np.load(directory / state.finished[-1].directory / "case" / f"state-{name}.npy")
-        np.testing.assert_array_equal(reached, expected_state(12))
     assert alive(directory) == []
 
 
+def assert_state(directory: Path) -> None:
+    (last,) = finished_runs(directory)[-1:]
+    for name in ("Left", "Right"):
+        reached = np.load(directory / last.directory / "case" / f"state-{name}.npy")
+        np.testing.assert_array_equal(reached, expected_state(12))
+
+
 def test_chains_killed_at_random_moments_lose_and_repeat_nothing(tmp_path: Path) -> None:
-    study = write_chain(tmp_path)
+    study = write_chain(tmp_path, solver=QUICK)
+    make_stores(tmp_path / "made")
+    text = study.read_text()
+    for name, work in (("Left", 0.6), ("Right", 0.3)):
+        old = f"python -m precice_lb run solver.py {name} {work}"
+        assert old in text
+        made = f"{tmp_path / 'made'} {{segment}} {{start_time}} {{ranks}}"
+        text = text.replace(old, f"python solver.py {name} {made}")
+    study.write_text(text)
     began = time.monotonic()
     assert drive(study, tmp_path / "undisturbed", None)
     whole = time.monotonic() - began
@@ -116,13 +163,17 @@ def test_chains_killed_at_random_moments_lose_and_repeat_nothing(tmp_path: Path)
         directory = tmp_path / f"chain-{number}"
         number += 1
         before: list[RunRecord] = []
-        # Most of a segment's time is between two kills, so that the chain gets on.
-        while not drive(study, directory, random.uniform(0.0, 0.8) * whole if kills < wanted else None):
+        while not drive(study, directory, random.uniform(0.0, 0.5) * whole if kills < wanted else None):
             kills += 1
             now = finished_runs(directory)
             assert now[: len(before)] == before
             before = now
         assert_whole(directory, before)
+        last = directory / finished_runs(directory)[-1].directory / "case"
+        for at, name in enumerate(("Left", "Right")):
+            ranks = [tuple(split.values())[at] for split in SPLITS]
+            lines = [f"{segment + 1} {4 * segment} {ranks[segment]}" for segment in range(3)]
+            assert (last / f"state-{name}.npy").read_text().splitlines() == lines
 
 
 def test_a_segment_whose_state_was_not_collected_is_not_run_again(
@@ -136,6 +187,7 @@ def test_a_segment_whose_state_was_not_collected_is_not_run_again(
     assert run is None
     assert drive(study, tmp_path / "chain", None)
     assert_whole(tmp_path / "chain", [])
+    assert_state(tmp_path / "chain")
     assert len(list((tmp_path / "chain" / "runs").iterdir())) == 3
     assert (tmp_path / "mark").read_text() == "4"
 
@@ -159,6 +211,7 @@ def test_a_job_that_goes_on_when_the_chain_is_killed_is_waited_for(tmp_path: Pat
     assert state is not None
     assert [run.outcome for run in state.runs] == ["finished"] * 3
     assert_whole(directory, [])
+    assert_state(directory)
 
 
 def submitted(directory: Path, number: int) -> bool:

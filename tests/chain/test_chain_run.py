@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from chain_helpers import CHAIN, expected_state, page, planned, quiet, write_chain
+from segment_helpers import CHAIN, expected_state, page, planned, quiet, write_chain
 
 from precice_lb.calibrate import Event, read_study, run_campaign
 from precice_lb.chain.decide import Question
@@ -191,7 +191,7 @@ for place in ("out/deep", "scratch"):
     with open(f"{place}/{sys.argv[1]}", "a") as file:
         file.write("x" if comm.rank == 0 else "")
 """
-    from chain_helpers import SOLVER
+    from segment_helpers import SOLVER
 
     path = write_chain(tmp_path, solver=SOLVER + solver, chain=CHAIN.replace('"]', '", "out"]'))
     run_chain(read_study(path), tmp_path / "chain", report=quiet, decider=planned(*SPLITS))

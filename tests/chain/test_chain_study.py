@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from calibrate_helpers import write_case, write_study
-from chain_helpers import CHAIN
+from segment_helpers import CHAIN
 
 from precice_lb.calibrate import Study, read_study
 from precice_lb.calibrate.prepare import copy_tree
