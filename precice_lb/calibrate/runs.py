@@ -25,10 +25,10 @@ from precice_lb.calibrate.study import Study
 from precice_lb.exceptions import CalibrationError, PreciceLBError
 from precice_lb.precice_xml import patch_configuration
 
-__all__ = ["CampaignRuns"]
+__all__ = ["SET_ASIDE_SUFFIX", "CampaignRuns"]
 
 # A store of a run that did not end well is kept under a name that no reader takes for a measurement.
-_SET_ASIDE_SUFFIX = ".unfinished"
+SET_ASIDE_SUFFIX = ".unfinished"
 
 
 class CampaignRuns:
@@ -276,4 +276,4 @@ def _unprepared(problem: Exception) -> Outcome:
 def _set_aside(run_directory: Path) -> None:
     for path in list(run_directory.glob("stores/**/*")):
         if path.suffix in (".h5", ".spool"):
-            path.rename(path.with_name(path.name + _SET_ASIDE_SUFFIX))
+            path.rename(path.with_name(path.name + SET_ASIDE_SUFFIX))

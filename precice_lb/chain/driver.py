@@ -55,6 +55,8 @@ def run_chain(study: Study, directory: Path, *, report: Report | None = None, de
         chain.runs.reserve()
         cut_short = chain.runs.clear_up(lambda run: tell(_waiting(run)))
         chain.state.save(directory)
+        if (again := chain.runs.collect_again()) is not None:
+            tell(_collected(again))
         tell(_begun(chain, cut_short))
         is_checked = False
         while (decision := _decided(chain)) is not None:
@@ -95,6 +97,11 @@ def _begun(chain: Chain, cut_short: int) -> Event:
 def _waiting(run: RunRecord) -> Event:
     text = f"waiting for job {run.job} of the interrupted chain: {counts_text(run.split)} ranks"
     return Event("resumed", text, run)
+
+
+def _collected(run: RunRecord) -> Event:
+    text = f"segment {note_of(run).number}, whose state could not be taken over, is collected again: {run.outcome}"
+    return Event("resumed", text + (f": {run.error}" if run.error else ""), run)
 
 
 def _segment_begun(chain: Chain, run: RunRecord, total: int) -> Event:

@@ -10,7 +10,7 @@ from precice_lb.calibrate.launchers import Launcher
 from precice_lb.calibrate.plan import RunPlan
 from precice_lb.calibrate.prepare import LEFT_OUT, copy_of_case, copy_tree, prepare_in, run_in, tokens_of
 from precice_lb.calibrate.processes import Outcome
-from precice_lb.calibrate.runs import CampaignRuns
+from precice_lb.calibrate.runs import SET_ASIDE_SUFFIX, CampaignRuns
 from precice_lb.calibrate.state import CampaignState, RunRecord, SegmentNote
 from precice_lb.calibrate.study import Study
 from precice_lb.chain.windows import ChainWindows
@@ -51,6 +51,17 @@ class SegmentRuns(CampaignRuns):
             self._stop_processes(record)
             return Outcome(record.seconds)
         return super()._taken_up(record, report)
+
+    def collect_again(self) -> RunRecord | None:
+        """Conclude the last segment again where only what follows its run had failed, which may be mended by now."""
+        last = self.state.runs[-1] if self.state.runs else None
+        if last is None or last.outcome != "failed" or not note_of(last).ended:
+            return None
+        for path in (self.directory / last.directory).glob(f"stores/**/*{SET_ASIDE_SUFFIX}"):
+            path.rename(path.with_name(path.name.removesuffix(SET_ASIDE_SUFFIX)))
+        last.log_tail, last.reasons, last.blamed = [], [], []
+        self.conclude(last, Outcome(last.seconds))
+        return last
 
     def _lengths(self, record: RunRecord) -> tuple[int, int]:
         """Windows of a segment; at most half of them are warm-up."""

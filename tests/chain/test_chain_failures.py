@@ -98,7 +98,8 @@ def test_a_segment_that_fails_stops_the_chain_in_one_line_and_the_repaired_chain
     tmp_path: Path, place: str, old: str, new: str, repaired: str, problem: str
 ) -> None:
     path = write_chain(tmp_path, right='right = ""', chain=CHAIN.replace("total = 12", "total = 8"))
-    replace(path, "time_limit_seconds = 300", "time_limit_seconds = 20")
+    if "time limit" in problem:
+        replace(path, "time_limit_seconds = 300", "time_limit_seconds = 20")
     replace(tmp_path / place, old, new)
     if place != "study.toml":
         replace(path, 'right = ""', "")
@@ -122,6 +123,9 @@ def test_a_segment_that_fails_stops_the_chain_in_one_line_and_the_repaired_chain
     assert (said["problem"], said["windows_done"], len(said["segments"])) == (None, 8, 2)
     finished = [number for number, outcome in outcomes(directory) if outcome == "finished"]
     assert finished == [1, 2]
+    # Where the solvers had done their part it is not asked for again.
+    tries = 2 if "collect" in problem else 3
+    assert len(records(directory)) == len(list((directory / "runs").iterdir())) == tries
     last = directory / records(directory)[-1].directory / "case"
     np.testing.assert_array_equal(np.load(last / "state-Left.npy"), expected_state(8))
 
@@ -160,7 +164,8 @@ if name == "Left" and lived == 4:
         raise SystemExit("ERROR: the node has gone")
 """
     solver = SOLVER.replace("participant = p", f"{flaky}participant = p")
-    path = write_chain(tmp_path, runs="retries = 1", solver=solver)
+    chain = CHAIN.replace("total = 12", "total = 8")
+    path = write_chain(tmp_path, chain=chain, runs="retries = 1", solver=solver)
     with pytest.raises(TooFewRunsError, match=r"segment 2 failed.*the node has gone"):
         run_chain(read_study(path), tmp_path / "chain", report=quiet, decider=planned(*STAYS))
     assert outcomes(tmp_path / "chain") == [(1, "finished"), (2, "failed"), (2, "failed")]
@@ -171,8 +176,8 @@ if name == "Left" and lived == 4:
     next(tmp_path.glob("try-*")).unlink()
     run_chain(read_study(path), tmp_path / "chain", report=quiet, decider=planned(*STAYS))
     again = [outcome for _, outcome in outcomes(tmp_path / "chain")]
-    assert again == ["finished", "failed", "failed", "failed", "finished", "finished"]
-    assert page(tmp_path / "chain")["windows_done"] == 12
+    assert again == ["finished", "failed", "failed", "failed", "finished"]
+    assert page(tmp_path / "chain")["windows_done"] == 8
 
 
 def test_a_start_that_fails_has_nothing_to_go_back_to(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
