@@ -135,6 +135,8 @@ class RunPlan:
         Environment variables to set.
     time_limit_seconds : float
         How long it may take.
+    last_line : str
+        What a job's script does when all participants have ended, whether well or not.
     """
 
     name: str
@@ -143,6 +145,7 @@ class RunPlan:
     token: str = ""
     variables: Mapping[str, str] = field(default_factory=dict)
     time_limit_seconds: float = 3600.0
+    last_line: str = ""
 
     @property
     def ranks(self) -> int:

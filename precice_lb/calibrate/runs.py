@@ -72,7 +72,7 @@ class CampaignRuns:
                 continue
             self.launcher.stop(record.token, record.job)
             self._stop_processes(record)
-            self._interrupted(record)
+            self.set_aside(record)
             cut_short += 1
         return cut_short
 
@@ -181,11 +181,12 @@ class CampaignRuns:
         try:
             yield
         except KeyboardInterrupt:
-            self._interrupted(record)
+            self.set_aside(record)
             self.state.save(self.directory)
             raise
 
-    def _interrupted(self, record: RunRecord) -> None:
+    def set_aside(self, record: RunRecord) -> None:
+        """Take a run for interrupted: what it recorded is no measurement."""
         record.outcome = "interrupted"
         record.error = "the campaign was interrupted during this run"
         _set_aside(self.directory / record.directory)

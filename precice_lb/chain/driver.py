@@ -16,7 +16,7 @@ from precice_lb.chain.steps import Chain, Decide, open_chain
 from precice_lb.exceptions import PreciceLBError
 from precice_lb.plural import counts_text, plural
 
-__all__ = ["run_chain"]
+__all__ = ["decided", "run_chain", "segment_begun", "segment_ended"]
 
 
 def run_chain(study: Study, directory: Path, *, report: Report | None = None, decider: Decide = decide) -> Path:
@@ -59,7 +59,7 @@ def run_chain(study: Study, directory: Path, *, report: Report | None = None, de
             tell(_collected(again))
         tell(_begun(chain, cut_short))
         is_checked = False
-        while (decision := _decided(chain)) is not None:
+        while (decision := decided(chain)) is not None:
             chain.write(decision)
             if not is_checked:
                 chain.runs.check_room()
@@ -67,17 +67,16 @@ def run_chain(study: Study, directory: Path, *, report: Report | None = None, de
                     tell(Event("warning", f"warning: {mismatch}"))
                 is_checked = True
             record = chain.enter(decision)
-            total = chain.total_segments
-            tell(_segment_begun(chain, record, total))
+            tell(segment_begun(chain, record))
             chain.runs.do(record)
             chain.write()
-            tell(_segment_ended(chain, record, total))
+            tell(segment_ended(chain, record))
         chain.write()
         tell(Event("ended", f"the chain has come to its end: {plural(chain.windows.total, 'window')}"))
         return ChainPage.path(directory)
 
 
-def _decided(chain: Chain) -> Decision | None:
+def decided(chain: Chain) -> Decision | None:
     """Decide; a chain that has to stop says so in its page."""
     try:
         return chain.decide()
@@ -99,20 +98,17 @@ def _waiting(run: RunRecord) -> Event:
     return Event("resumed", text, run)
 
 
-def _collected(run: RunRecord) -> Event:
-    text = f"segment {note_of(run).number}, whose state could not be taken over, is collected again: {run.outcome}"
-    return Event("resumed", text + (f": {run.error}" if run.error else ""), run)
-
-
-def _segment_begun(chain: Chain, run: RunRecord, total: int) -> Event:
-    note = note_of(run)
+def segment_begun(chain: Chain, run: RunRecord) -> Event:
+    """Tell that a segment begins."""
+    note, total = note_of(run), chain.total_segments
     windows = f"windows {note.start_window + 1} to {note.start_window + note.windows} of {chain.windows.total}"
     text = f"segment {note.number} of {total}: {counts_text(run.split)} ranks, {windows} ({run.reason})"
     return Event("run started", text, run, note.number, total)
 
 
-def _segment_ended(chain: Chain, run: RunRecord, total: int) -> Event:
-    note = note_of(run)
+def segment_ended(chain: Chain, run: RunRecord) -> Event:
+    """Tell how a segment ended."""
+    note, total = note_of(run), chain.total_segments
     text = f"segment {note.number} of {total}: {run.outcome} after {run.seconds:.1f} s"
     if run.outcome == "finished":
         text += f", {chain.segments()[-1].window_seconds:.4g} s per window"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from precice_lb.calibrate.launchers import Launcher
@@ -39,6 +40,12 @@ class SegmentRuns(CampaignRuns):
     ) -> None:
         super().__init__(study, launcher, state, directory)
         self._windows = windows
+        #: What a segment's job does at its end.
+        self.last_line = ""
+
+    def plan(self, record: RunRecord) -> RunPlan:
+        """Return what the launcher is given of a segment."""
+        return replace(super().plan(record), last_line=self.last_line)
 
     def check_room(self) -> None:
         """Refuse a study whose largest segment finds no place."""

@@ -10,7 +10,7 @@ from cyclopts import App, Parameter
 
 from precice_lb.cli.app import app
 
-__all__ = ["chain", "chain_app"]
+__all__ = ["chain", "chain_app", "chain_next"]
 
 chain_app = App(name="chain", help="Run production as a chain of jobs whose split of ranks is decided at each border.")
 app.command(chain_app)
@@ -39,7 +39,47 @@ def chain(study: Path, *, output: Annotated[Path | None, Parameter(name=["--outp
     from precice_lb.report.terminal import console
 
     read = read_study(study)
-    directory = output or read.path.with_name(f"{read.path.stem}-chain")
+    directory = output or _directory(read.path)
     with CampaignProgress(console(sys.stderr)) as progress:
         path = run_chain(read, directory, report=progress)
     print(f"wrote {path}")
+
+
+@chain_app.command(name="next")
+def chain_next(
+    study: Path,
+    *,
+    output: Annotated[Path | None, Parameter(name=["--output", "-o"])] = None,
+    submit: bool = False,
+    lost: bool = False,
+) -> None:
+    """Write, or submit, the job of a chain's next segment; each job's last line calls this again.
+
+    So the jobs of a chain follow each other without a process that waits for them. What the last job left is checked
+    and collected first. Called again after whatever went wrong, it goes on from there.
+
+    Example: precice-lb chain next climate-chain.toml --submit
+
+    Parameters
+    ----------
+    study
+        The study file (TOML), with a table [chain], and a launcher whose runs are jobs.
+    output
+        Where the chain lives; by default the study's name with -chain, beside it. It holds job.sbatch.
+    submit
+        Submit the job, and let it submit its successor.
+    lost
+        The job of the segment that has begun is gone: make it again. Slurm tells this by itself.
+    """
+    from precice_lb.calibrate import read_study
+    from precice_lb.chain.next import next_segment
+    from precice_lb.report.progress import CampaignProgress
+    from precice_lb.report.terminal import console
+
+    read = read_study(study)
+    with CampaignProgress(console(sys.stderr)) as progress:
+        next_segment(read, output or _directory(read.path), submit=submit, lost=lost, report=progress)
+
+
+def _directory(study: Path) -> Path:
+    return study.with_name(f"{study.stem}-chain")

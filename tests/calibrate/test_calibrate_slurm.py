@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from calibrate_helpers import SOLVER, write_case, write_study
 from conftest import FULL_COUNTS
-from slurm_helpers import ask, running_slurm, wait_until
+from slurm_helpers import ask, mpi_plugin, running_slurm, wait_until
 
 from precice_lb.calibrate import CampaignResult, Event, read_study, run_campaign
 from precice_lb.calibrate.state import CampaignState
@@ -53,7 +53,6 @@ RANKS_STORED = (
     "store.mkdir(exist_ok=True)\n"
     "(store / f'{sys.argv[1]}-{MPI.COMM_WORLD.rank}-{MPI.COMM_WORLD.size}.h5').write_bytes(b'')\n"
 )
-RANKS = "import os\nfrom mpi4py import MPI\nos.write(1, f'{MPI.COMM_WORLD.size} '.encode())\n"
 
 
 @pytest.fixture(scope="module")
@@ -70,16 +69,7 @@ def slurm() -> Iterator[Path]:
 @pytest.fixture(scope="module")
 def mpi(slurm: Path) -> str:
     """The plugin of srun that this environment's MPI understands."""
-    for plugin in ("pmi2", "pmix"):
-        done = subprocess.run(
-            ["srun", f"--mpi={plugin}", "--ntasks=2", sys.executable, "-c", RANKS],
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        if done.returncode == 0 and done.stdout.split() == ["2", "2"]:
-            return plugin
-    pytest.skip("srun of this Slurm cannot start ranks of this environment's MPI")
+    return mpi_plugin()
 
 
 def quiet(event: Event) -> None:

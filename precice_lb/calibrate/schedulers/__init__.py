@@ -314,10 +314,12 @@ def job_lines(plan: RunPlan, tasks: Sequence[Task], setup: Sequence[str] = ()) -
     exits = plan.directory / EXIT_FILE
     file = shlex.quote(str(exits))
     before = "".join(f"{line}\n" for line in setup)
+    last = f"{plan.last_line}\n" if plan.last_line else ""
     return (
         f"{before}unset {' '.join(RUN_VARIABLES)}\n{exports(plan.variables)}\n"
         f'echo "begin $(date +%s.%N)" >>{file}\n\n'
         f"{body(tasks, exit_file=exits)}"
         f'echo "end $(date +%s.%N)" >>{file}\n'
+        f"{last}"
         'exit "$status"\n'
     )

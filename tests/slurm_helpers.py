@@ -8,6 +8,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -49,6 +50,9 @@ SlurmdParameters=config_overrides
 {nodes}
 PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP
 """
+
+
+_RANKS = "import os\nfrom mpi4py import MPI\nos.write(1, f'{MPI.COMM_WORLD.size} '.encode())\n"
 
 
 def _free_ports(number: int) -> list[int]:
@@ -173,3 +177,13 @@ def running_slurm(root: Path) -> Iterator[Path]:
         for name in settings:
             os.environ.pop(name, None)
         _end_steps(conf)
+
+
+def mpi_plugin() -> str:
+    """Name the plugin of a running Slurm's srun that this environment's MPI understands; skip where there is none."""
+    for plugin in ("pmi2", "pmix"):
+        tokens = ["srun", f"--mpi={plugin}", "--ntasks=2", sys.executable, "-c", _RANKS]
+        done = subprocess.run(tokens, capture_output=True, text=True, check=False)
+        if done.returncode == 0 and done.stdout.split() == ["2", "2"]:
+            return plugin
+    pytest.skip("srun of this Slurm cannot start ranks of this environment's MPI")

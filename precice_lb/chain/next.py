@@ -1,0 +1,211 @@
+"""A chain whose jobs follow each other: what the last line of a job does, or whoever starts the first one.
+
+The segment that ended is concluded, the next one decided on and made, and its job script written or submitted. Each
+call holds the chain's directory; killed at any moment, the next one goes on from what is in it.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+import time
+from pathlib import Path
+
+from precice_lb.calibrate.campaign import Event, Report, logged, print_event
+from precice_lb.calibrate.plan import RunPlan
+from precice_lb.calibrate.processes import Outcome, log_tail
+from precice_lb.calibrate.schedulers import EXIT_FILE, JOB_LOG, Scheduler, read_exits
+from precice_lb.calibrate.state import RunRecord
+from precice_lb.calibrate.study import Study
+from precice_lb.chain.decide import decide
+from precice_lb.chain.driver import decided, segment_begun, segment_ended
+from precice_lb.chain.segments import note_of
+from precice_lb.chain.steps import Chain, Decide, open_chain
+from precice_lb.exceptions import CalibrationError
+from precice_lb.plural import plural
+
+__all__ = ["JOB_FILE", "next_segment"]
+
+JOB_FILE = "job.sbatch"
+"""Link in the chain's directory to the script of the segment that comes next."""
+
+# Ends of a job that are for its segment to answer for. One that was cancelled, lost a node or is forgotten runs again.
+_FAULTS = frozenset({"COMPLETED", "DEADLINE", "FAILED", "OUT_OF_MEMORY", "TIMEOUT"})
+# How long a command that submits may take.
+_SUBMIT_SECONDS = 300.0
+_POLL_SECONDS = 0.1
+
+
+def next_segment(
+    study: Study,
+    directory: Path,
+    *,
+    submit: bool = False,
+    lost: bool = False,
+    report: Report | None = None,
+    decider: Decide = decide,
+) -> Path | None:
+    """Conclude the segment that has ended, decide, and write the job of the next one.
+
+    Parameters
+    ----------
+    study
+        With a table ``[chain]``, and a launcher whose runs are jobs.
+    directory
+        Where the chain lives.
+    submit
+        Whether to submit the job; its last line is this call again.
+    lost
+        Whether the job of the segment that has begun is gone, which a template's batch system does not tell.
+    report
+        Called with each event; plain lines on standard error by default.
+    decider
+        Says the split of each segment but the first.
+
+    Returns
+    -------
+    Path or None
+        The job script; None at the end of the chain.
+
+    Raises
+    ------
+    StudyError, CalibrationError, TooFewRunsError, KeyboardInterrupt
+        As of `precice_lb.chain.driver.run_chain`; also while the segment's job still waits or runs.
+    """
+    with open_chain(study, directory, decider) as chain:
+        scheduler = chain.runs.launcher.scheduler
+        if scheduler is None:
+            raise CalibrationError(
+                f"launcher.name: expected one whose runs are jobs, such as slurm or a template with script and submit, "
+                f"found {study.launcher.name!r}; precice-lb chain runs a chain with it"
+            )
+        tell = logged(report or print_event, chain.directory)
+        chain.runs.last_line = _last_line(study, chain.directory, submit=submit)
+        for record in [run for run in chain.state.runs if run.outcome == "running"]:
+            # Failures of all jobs since the last segment count, whichever process saw them.
+            finished = [at for at, run in enumerate(chain.state.runs) if run.outcome == "finished"]
+            chain.since = finished[-1] + 1 if finished else 0
+            if _is_ready(chain, record):
+                return _handed_on(chain, record, scheduler, tell, submit=submit)
+            outcome = _ended(chain, record, scheduler, lost=lost)
+            if outcome is None:
+                chain.runs.set_aside(record)
+                chain.state.save(chain.directory)
+                tell(Event("resumed", f"segment {note_of(record).number}: cut short, and set aside", record))
+                continue
+            chain.runs.conclude(record, outcome)
+            chain.write()
+            tell(segment_ended(chain, record))
+        while (decision := decided(chain)) is not None:
+            chain.write(decision)
+            record = chain.enter(decision)
+            if chain.runs.make(record):
+                _write_script(chain, record)
+                return _handed_on(chain, record, scheduler, tell, submit=submit)
+            tell(segment_ended(chain, record))
+        chain.write()
+        tell(Event("ended", f"the chain has come to its end: {plural(chain.windows.total, 'window')}"))
+        (chain.directory / JOB_FILE).unlink(missing_ok=True)
+        return None
+
+
+def _last_line(study: Study, directory: Path, *, submit: bool) -> str:
+    words = [sys.executable, "-m", "precice_lb", "chain", "next", str(study.path), "-o", str(directory)]
+    return shlex.join([*words, *(["--submit"] if submit else [])])
+
+
+def _script_of(chain: Chain, record: RunRecord) -> Path:
+    """Return the script of a segment: the launcher's only file."""
+    (script,) = chain.runs.launcher.files(chain.runs.plan(record))
+    return script
+
+
+def _write_script(chain: Chain, record: RunRecord) -> None:
+    """Write a segment's script, by which it is known to be ready, and let the link point to it."""
+    ((script, text),) = chain.runs.launcher.files(chain.runs.plan(record)).items()
+    new = script.with_name(f"{script.name}.new")
+    new.write_text(text, encoding="utf-8")
+    new.replace(script)
+
+
+def _is_ready(chain: Chain, record: RunRecord) -> bool:
+    """Whether a segment is made, and was not submitted by us, nor started by anybody."""
+    if record.job is not None or not _script_of(chain, record).is_file():
+        return False
+    plan, launcher = chain.runs.plan(record), chain.runs.launcher
+    # A kill may have come between the submission and the note of its number.
+    record.job = None if launcher.scheduler is None else launcher.scheduler.find(launcher.job_name(plan))
+    return record.job is None and not read_exits(plan.directory / EXIT_FILE).begun
+
+
+def _handed_on(chain: Chain, record: RunRecord, scheduler: Scheduler, tell: Report, *, submit: bool) -> Path:
+    """Let the link point to a segment's script, submit it where that is asked for, and say so."""
+    script, link = _script_of(chain, record), chain.directory / JOB_FILE
+    new = link.with_name(f"{JOB_FILE}.new")
+    new.unlink(missing_ok=True)
+    new.symlink_to(os.path.relpath(script, chain.directory))
+    new.replace(link)
+    tell(segment_begun(chain, record))
+    if submit:
+        _submit(chain, record, scheduler, script)
+        tell(Event("resumed", f"submitted as job {record.job or 'of unknown number'}", record))
+    else:
+        tell(Event("resumed", f"ready to be submitted: {link}", record))
+    return link
+
+
+def _submit(chain: Chain, record: RunRecord, scheduler: Scheduler, script: Path) -> None:
+    """Submit a segment's job and note its number."""
+    plan = chain.runs.plan(record)
+    job = scheduler.submit(plan, script)
+    if not scheduler.resumes:
+        _wait_for_submission(scheduler, job, plan)
+    record.job = scheduler.number(job)
+    chain.state.save(chain.directory)
+
+
+def _wait_for_submission(scheduler: Scheduler, job: str, plan: RunPlan) -> None:
+    """Wait for a command of the user's own that submits, and that must return when the job is queued."""
+    end = time.monotonic() + _SUBMIT_SECONDS
+    while scheduler.live.intersection(states := scheduler.poll(job) or ()):
+        if time.monotonic() > end:
+            command = scheduler.describe(job)
+            scheduler.close(job)
+            raise CalibrationError(
+                f"{command}: expected it to return once the job is queued, found it running after "
+                f"{_SUBMIT_SECONDS:g} s; in a chain of jobs launcher.submit must not wait for the job"
+            )
+        time.sleep(_POLL_SECONDS)
+    if "COMPLETED" not in states:
+        said = " | ".join(log_tail(plan.directory / JOB_LOG, lines=2)) or "it said nothing"
+        raise CalibrationError(f"{scheduler.describe(job)} failed: {said}")
+
+
+def _ended(chain: Chain, record: RunRecord, scheduler: Scheduler, *, lost: bool) -> Outcome | None:
+    """Return how a segment's job ended; None where there was none, or it was lost without a word."""
+    plan, note = chain.runs.plan(record), note_of(record)
+    if note.ended:
+        # Its solvers did, and what follows was cut short.
+        return Outcome(record.seconds)
+    exits = read_exits(plan.directory / EXIT_FILE)
+    if not scheduler.resumes:
+        if exits.begun and not exits.ended and not lost:
+            raise CalibrationError(
+                f"segment {note.number} has begun in {plan.directory} and not ended: wait for its job, or say --lost "
+                "if that is gone"
+            )
+    elif record.job is not None:
+        states = scheduler.poll(record.job)
+        if states is None:
+            raise CalibrationError(f"{scheduler.describe(record.job)}: no answer from the batch system; try again")
+        is_live = bool(scheduler.live.intersection(states))
+        if is_live and not exits.ended:
+            raise CalibrationError(
+                f"segment {note.number} waits or runs as {scheduler.describe(record.job)}: its last line goes on"
+            )
+        if not is_live and not (exits.ended and not any(exits.codes.values())):
+            return (
+                chain.runs.launcher.run(plan, lambda number: None, record.job) if _FAULTS.intersection(states) else None
+            )
+    return exits.outcome() if exits.ended else None

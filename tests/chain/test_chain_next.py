@@ -1,0 +1,174 @@
+"""Chains whose jobs write or submit each other, as a batch system's template and as a user's own shell run them."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from chain_helpers import expected_state, page, write_chain
+
+from precice_lb.calibrate.state import CampaignState, RunRecord
+from precice_lb.cli import main
+
+pytestmark = [pytest.mark.mpi, pytest.mark.usefixtures("mpiexec")]
+
+SCRIPT = "#!/bin/bash\n#SBATCH --job-name={name}\n{participants}\n"
+# Returns at once, as sbatch and qsub do, and says the number of what it has started.
+SUBMIT = 'setsid bash "$1" >"${1%/*}/output.txt" 2>&1 </dev/null &\necho "Submitted job $!"\n'
+
+
+def write_template(directory: Path, **more: str) -> Path:
+    """Write the study of a chain whose jobs are a template's."""
+    path = write_chain(directory, **more)
+    (directory / "job.sh.in").write_text(SCRIPT)
+    (directory / "submit.sh").write_text(SUBMIT)
+    launcher = f"""\
+name = "template"
+participant = "mpiexec -n {{ranks}} {{command}}"
+script = "job.sh.in"
+submit = "bash {directory}/submit.sh {{script}}"
+"""
+    text = path.read_text().replace("oversubscribe = true\n", launcher)
+    path.write_text(text.replace('directory = "case"\n', 'directory = "case"\nnetwork = "lo"\n'))
+    return path
+
+
+def following(study: Path, *more: str) -> subprocess.CompletedProcess[str]:
+    """Call the subcommand as a shell does."""
+    tokens = [sys.executable, "-m", "precice_lb", "chain", "next", str(study), *more]
+    return subprocess.run(tokens, capture_output=True, text=True, timeout=300, check=False)
+
+
+def runs_of(directory: Path) -> list[RunRecord]:
+    state = CampaignState.load(directory)
+    return [] if state is None else state.runs
+
+
+def assert_whole(directory: Path, each: int = 4) -> None:
+    """All windows were done once, so many in a segment, and the state is that of one run."""
+    finished = [run for run in runs_of(directory) if run.outcome == "finished"]
+    notes = [run.segment for run in finished if run.segment is not None]
+    expected = [(at + 1, at * each, each) for at in range(12 // each)]
+    assert [(note.number, note.start_window, note.windows) for note in notes] == expected
+    said = page(directory)
+    assert [segment["run"] for segment in said["segments"]] == [run.name for run in finished]
+    assert (said["windows_done"], said["next"], said["problem"]) == (12, None, None)
+    for name in ("Left", "Right"):
+        reached = np.load(directory / finished[-1].directory / "case" / f"state-{name}.npy")
+        np.testing.assert_array_equal(reached, expected_state(12))
+
+
+def wait_for_end(directory: Path, seconds: float = 120.0) -> None:
+    end = time.monotonic() + seconds
+    while not ((directory / "chain.json").is_file() and page(directory)["windows_done"] == 12):
+        assert time.monotonic() < end, (directory / "campaign.log").read_text()
+        time.sleep(0.1)
+    while (directory / "job.sbatch").is_symlink():
+        assert time.monotonic() < end
+        time.sleep(0.1)
+
+
+def test_each_job_submits_the_next(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    study = write_template(tmp_path)
+    assert main(["chain", "next", str(study), "--submit"]) == 0
+    assert "segment 1 of 3: Left 1, Right 3 ranks, windows 1 to 4 of 12" in capfd.readouterr().err
+    directory = tmp_path / "study-chain"
+    wait_for_end(directory)
+    assert_whole(directory)
+    assert [run.outcome for run in runs_of(directory)] == ["finished"] * 3
+    assert all(run.job and run.job.isdigit() for run in runs_of(directory))
+    assert "the chain has come to its end: 12 windows" in (directory / "campaign.log").read_text()
+    # Nothing is left to do, and nothing is done.
+    assert main(["chain", "next", str(study), "--submit"]) == 0
+    assert len(runs_of(directory)) == 3
+
+
+def test_without_submission_the_user_does_it(tmp_path: Path) -> None:
+    study, directory = write_template(tmp_path), tmp_path / "chain"
+    done = following(study, "-o", str(directory))
+    assert done.returncode == 0, done.stderr
+    assert f"ready to be submitted: {directory / 'job.sbatch'}" in done.stderr
+    for number in range(1, 4):
+        script = (directory / "job.sbatch").resolve()
+        assert script.parent.name.startswith(f"{number:03d}-")
+        assert "--submit" not in script.read_text()
+        # Asked again before it has run, it says the same and makes nothing new.
+        assert following(study, "-o", str(directory)).returncode == 0
+        assert (directory / "job.sbatch").resolve() == script
+        subprocess.run(["bash", directory / "job.sbatch"], capture_output=True, check=True, timeout=300)
+    assert not (directory / "job.sbatch").is_symlink()
+    assert_whole(directory)
+
+
+def test_a_job_that_is_lost_is_made_again_when_that_is_said(tmp_path: Path) -> None:
+    study, directory = write_template(tmp_path), tmp_path / "chain"
+    assert following(study, "-o", str(directory)).returncode == 0
+    (run,) = runs_of(directory)
+    with subprocess.Popen(["bash", directory / "job.sbatch"], start_new_session=True) as job:
+        while not list((directory / run.directory).glob("stores/**/*.spool")):
+            assert job.poll() is None
+            time.sleep(0.05)
+        os.killpg(job.pid, signal.SIGKILL)
+    done = following(study, "-o", str(directory))
+    assert done.returncode == 2
+    assert f"segment 1 has begun in {directory / run.directory} and not ended" in done.stderr
+    assert following(study, "-o", str(directory), "--lost").returncode == 0
+    assert [each.outcome for each in runs_of(directory)] == ["interrupted", "running"]
+    for _ in range(3):
+        subprocess.run(["bash", directory / "job.sbatch"], capture_output=True, check=True, timeout=300)
+    assert_whole(directory)
+
+
+def test_a_segment_that_fails_stops_the_chain_with_a_line_and_goes_on_when_called_again(tmp_path: Path) -> None:
+    study = write_template(tmp_path, right='collect = ["test -e /nonexistent/or/not/allowed"]')
+    directory = tmp_path / "chain"
+    assert following(study, "-o", str(directory)).returncode == 0
+    done = subprocess.run(["bash", directory / "job.sbatch"], capture_output=True, text=True, timeout=300, check=False)
+    (run,) = runs_of(directory)
+    assert run.outcome == "failed"
+    lines = [line for line in done.stderr.splitlines() if "error" in line]
+    assert len(lines) == 1
+    assert "segment 1 failed, the state before it is intact: Left 1, Right 3" in lines[0]
+    assert lines[0].endswith(page(directory)["problem"])
+    study.write_text(study.read_text().replace("test -e /nonexistent/or/not/allowed", "test -e state-Right.npy"))
+    assert following(study, "-o", str(directory)).returncode == 0
+    for _ in range(3):
+        subprocess.run(["bash", directory / "job.sbatch"], capture_output=True, check=True, timeout=300)
+    assert_whole(directory)
+
+
+def test_retries_are_counted_over_all_jobs(tmp_path: Path) -> None:
+    study = write_template(tmp_path, runs="retries = 2", right='collect = ["false"]')
+    directory = tmp_path / "chain"
+    assert following(study, "-o", str(directory)).returncode == 0
+    for number in range(1, 4):
+        assert len(runs_of(directory)) == number
+        subprocess.run(["bash", directory / "job.sbatch"], capture_output=True, timeout=300, check=False)
+    assert [run.outcome for run in runs_of(directory)] == ["failed"] * 3
+    assert page(directory)["problem"]
+
+
+def test_launchers_without_jobs_are_refused(tmp_path: Path) -> None:
+    study = write_chain(tmp_path)
+    done = following(study)
+    assert done.returncode == 2
+    assert "launcher.name: expected one whose runs are jobs" in done.stderr
+
+
+def test_a_submission_that_fails_or_waits_is_told(tmp_path: Path) -> None:
+    study = write_template(tmp_path)
+    (tmp_path / "submit.sh").write_text("echo 'no such queue' >&2\nexit 3\n")
+    done = following(study, "--submit")
+    assert done.returncode == 2
+    assert "submit.sh" in done.stderr
+    assert "no such queue" in done.stderr
+    (tmp_path / "submit.sh").write_text(SUBMIT)
+    assert following(study, "--submit").returncode == 0
+    wait_for_end(tmp_path / "study-chain")
+    assert_whole(tmp_path / "study-chain")
