@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from chain_helpers import expected_state, page, write_chain
+from segment_helpers import expected_state, page, write_chain
 
 from precice_lb.calibrate.state import CampaignState, RunRecord
 from precice_lb.cli import main

@@ -14,8 +14,8 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from chain_helpers import page, write_chain
 from conftest import FULL_COUNTS
+from segment_helpers import page, write_chain
 from slurm_helpers import ask, mpi_plugin, running_slurm, wait_until
 from test_chain_next import assert_whole, following, runs_of
 
