@@ -60,12 +60,12 @@ def main() -> None:
     sys.stdin.readline()
     clocks: dict[str, list[list[float]]] = {"begin": [], "end": []}
     start, stop = [], []
-    for _ in range(task["days"]):
+    for factor in task["factors"]:
         begin, end = [], []
         start.append(clock.now())
         for seconds, partners in task["steps"]:
             if seconds:
-                clock.sleep(seconds)
+                clock.sleep(factor * seconds)
             if partners:
                 begin.append(clock.now())
                 for name in partners:

@@ -13,6 +13,7 @@ from itertools import combinations
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from climate_parts.coupling import NAMES, program, seconds_per_day
 from precice_lb.schedule import Trace
@@ -34,11 +35,14 @@ class Measured:
         Seconds per simulated day, mean of those after the first.
     traces : dict of str to Trace
         Of a mean day after the first.
+    computed : dict of str to ndarray
+        Seconds that each constituent computed on each of these days.
     """
 
     split: dict[str, int]
     day: float
     traces: dict[str, Trace]
+    computed: dict[str, NDArray[np.float64]]
 
 
 def run_splits(
@@ -49,10 +53,18 @@ def run_splits(
         return list(pool.map(lambda split: run_split(split, scale=scale, days=days, emulated=emulated), splits))
 
 
-def run_split(split: Split, *, scale: float, days: int, emulated: bool = False) -> Measured:
+def run_split(
+    split: Split,
+    *,
+    scale: float,
+    days: int,
+    emulated: bool = False,
+    factors: Mapping[str, Sequence[float]] | None = None,
+) -> Measured:
     """Run the constituents for some days; a second of the law is `scale` seconds of sleep, and results are scaled back.
 
     Each process stands for all ranks of its constituent. On an emulated clock they take no longer than their messages.
+    With factors a constituent takes so many times what its law says, day by day.
     """
     ends: dict[str, dict[str, socket.socket]] = {name: {} for name in NAMES}
     pairs = [pair for pair in combinations(NAMES, 2) if "cpl" in pair]
@@ -72,7 +84,8 @@ def run_split(split: Split, *, scale: float, days: int, emulated: bool = False) 
             )
             runs[name] = run
             whole = scale * float(seconds_per_day(name, split[name]))
-            task = {"sockets": numbers, "days": days, "steps": _steps(name, whole), "emulated": emulated}
+            each = [1.0] * days if factors is None else list(factors[name])
+            task = {"sockets": numbers, "factors": each, "steps": _steps(name, whole), "emulated": emulated}
             assert run.stdin is not None
             run.stdin.write(json.dumps(task) + "\n")
             run.stdin.flush()
@@ -95,7 +108,8 @@ def run_split(split: Split, *, scale: float, days: int, emulated: bool = False) 
                 each.close()
     stops = np.array([said[name]["stop"] for name in NAMES])
     day = float(((stops[:, -1] - stops[:, 0]) / (days - 1)).max()) / scale
-    return Measured(dict(split), day, {name: _trace(name, said[name], scale) for name in NAMES})
+    traces = {name: _trace(name, said[name], scale) for name in NAMES}
+    return Measured(dict(split), day, traces, {name: _computed(said[name], scale) for name in NAMES})
 
 
 def _steps(name: str, whole: float) -> list[tuple[float, tuple[str, ...]]]:
@@ -106,3 +120,8 @@ def _trace(name: str, clocks: dict[str, list[list[float]]], scale: float) -> Tra
     partners = [step.partners for step in program(name) if step.kind == "meet"]
     times = (np.array(clocks[key][1:]) / scale for key in ("begin", "end", "start", "stop"))
     return Trace.from_events(partners, ["exchange"] * len(partners), *times)
+
+
+def _computed(clocks: dict[str, list[list[float]]], scale: float) -> NDArray[np.float64]:
+    begin, end, start, stop = (np.array(clocks[key][1:]) / scale for key in ("begin", "end", "start", "stop"))
+    return np.asarray(stop - start - (end - begin).sum(axis=1), dtype=np.float64)

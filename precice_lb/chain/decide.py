@@ -34,9 +34,9 @@ Split = dict[str, int]
 
 # A change is made where it pays with this probability.
 SURE = 0.9
-# What a segment teaches is to save this share of the time left: less than that runs differ by, and its sum over
-# decisions is what a chain that stands still would lose.
-LEAST_SAVING = 0.02
+# Of the time left, what a change is to save at least: little while a chain has fewer segments than it has participants
+# and one more, since what is learned early serves longest; then more than runs differ by.
+LEAST_AT_FIRST, LEAST_LATER = 0.002, 0.025
 
 
 @dataclass(frozen=True, eq=False)
@@ -198,6 +198,8 @@ class _Choice:
         self.stays = self.scale * self.beliefs.windows(here)[:, 0]
         self.windows = self.scale * self.beliefs.windows(self.beliefs.splits)
 
+        self.young = len(segments) <= len(self.names)
+
     def decision(self) -> Decision:
         """Go back where the gain did not come, go on where that pays or teaches enough, else stay."""
         options = self._options()
@@ -206,13 +208,18 @@ class _Choice:
                 raise _nothing_left(self.limits)
             best = min(options, key=lambda each: each.window)
             return Decision(best.split, "move", f"move to {self._expected(best)}: {problem}")
-        sure = [each for each in options if each.probability >= SURE and each.saving > 0]
+        sure = [each for each in options if each.probability >= SURE and each.saving >= self._least()]
         move = max(sure, key=lambda each: each.saving, default=None)
         if back := self._back(move):
             return back
-        least = (move.saving if move else 0.0) + LEAST_SAVING * self.left * float(self.stays.mean())
-        teaches = max(options, key=lambda each: each.learning, default=None)
-        if teaches and teaches.learning >= least and teaches.probability < SURE:
+        least = move.saving if move else 0.0
+        teaching = [
+            each
+            for each in options
+            if each.probability < SURE and each.learning - least >= self._least(each.window > self.stays.mean())
+        ]
+        if teaching:
+            teaches = max(teaching, key=lambda each: each.learning)
             return Decision(
                 teaches.split,
                 "learn",
@@ -275,6 +282,11 @@ class _Choice:
             f"and pays with {100 * probability:.0f} %"
         )
         return Decision(split, "undo", text)
+
+    def _least(self, sacrifice: bool = False) -> float:
+        """Give the seconds that a change is to save at least; a slower split is not run for little at any time."""
+        share = LEAST_AT_FIRST if self.young and not sacrifice else LEAST_LATER
+        return share * self.left * float(self.stays.mean())
 
     def _stay(self, options: Sequence[_Option]) -> Decision:
         text = f"stay at {counts_text(self.present)}, {self.stays.mean():.4g} s per window expected"

@@ -1,0 +1,106 @@
+"""Ten bad starts, and what becomes of them: our chain of jobs beside the optimiser that moves ranks at run time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from climate_parts.coupling import NAMES
+from climate_parts.kim import Optimiser, predict_automatic, predict_manual
+from climate_parts.run import Measured, run_split
+from climate_parts.study import law, predictor_of, true_schedule
+from precice_lb.chain.decide import Question, decide
+from precice_lb.chain.records import Segment
+from precice_lb.dataset.series import mean_of
+
+__all__ = ["STARTS", "Ended", "Settings", "chain_of", "kim_of"]
+
+Split = dict[str, int]
+
+# Kim, Larson and Chiu (2013), section VI: INIT1 to INIT5. Their INIT1 has a rank or two more than there are; the last
+# constituents do without these here.
+STARTS = {
+    208: ((42, 42, 42, 41, 41), (10, 118, 50, 10, 20), (10, 40, 128, 10, 20), (10, 40, 50, 88, 20), (10, 40, 50, 10, 98)),
+    124: ((25, 25, 25, 25, 24), (6, 72, 30, 6, 10), (6, 24, 78, 6, 10), (6, 24, 30, 54, 10), (6, 24, 30, 6, 58)),
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Settings:
+    """A chain of a year in segments of a month; what runs, and days, differ by; seconds of a border."""
+
+    segments: int = 12
+    days: int = 30
+    between: float = 0.02
+    within: float = 0.02
+    border: float = 60.0
+
+
+@dataclass(frozen=True)
+class Ended:
+    """Splits of the segments or cycles in order, and how many changes of them there were and were undone."""
+
+    splits: list[Split]
+    moves: int
+    undone: int
+
+    @property
+    def seconds(self) -> list[float]:
+        """Seconds per day by the law."""
+        return [float(true_schedule().window_seconds(law(split))) for split in self.splits]
+
+
+def measured(split: Mapping[str, int], days: int, settings: Settings, rng: np.random.Generator) -> Measured:
+    """Run some days after a first one, which does not count, on the emulated clock with noise."""
+    factors = {}
+    for name in NAMES:
+        run = np.exp(settings.between * rng.standard_normal())
+        factors[name] = (run * (1 + settings.within * rng.standard_normal(days + 1))).clip(0.1).tolist()
+    return run_split(split, scale=1.0, days=days + 1, emulated=True, factors=factors)
+
+
+def chain_of(start: Sequence[int], count: int, settings: Settings, seed: int) -> tuple[Ended, list[str]]:
+    """Let `precice_lb.chain.decide` go through some segments, without anything known beforehand; with its lines."""
+    split, budget = dict(zip(NAMES, start, strict=True)), sum(start)
+    segments: list[Segment] = []
+    splits, lines, undone = [split], [], 0
+    for at in range(count):
+        run = measured(split, settings.days, settings, np.random.default_rng([seed, at]))
+        means = {name: mean_of(each) for name, each in run.computed.items()}
+        latest = {name: float(np.median(each[-settings.days // 4 :])) for name, each in run.computed.items()}
+        seconds, errors = ({name: pair[which] for name, pair in means.items()} for which in (0, 1))
+        segments.append(Segment(split, settings.days, run.day, seconds, errors, latest, settings.border))
+        if at == count - 1:
+            break
+        found = decide(
+            segments,
+            Question(
+                predictor_of(run).schedule,
+                budget,
+                dict.fromkeys(NAMES, 1),
+                dict.fromkeys(NAMES, budget - len(NAMES) + 1),
+                (settings.segments - at - 1) * settings.days,
+                settings.days,
+            ),
+        )
+        undone += found.kind == "undo"
+        split = found.split
+        splits.append(split)
+        lines.append(found.text)
+    moves = sum(one != other for one, other in zip(splits, splits[1:], strict=False))
+    return Ended(splits, moves, undone), lines
+
+
+def kim_of(start: Sequence[int], kind: str, settings: Settings, seed: int, most: int = 200) -> Ended:
+    """Let their optimiser move ranks until it has converged; two cycles for each of its decisions."""
+    split = dict(zip(NAMES, start, strict=True))
+    optimiser = Optimiser(split, {"automatic": predict_automatic, "manual": predict_manual}[kind])
+    splits = []
+    while not optimiser.converged and len(splits) < most:
+        # In the second of two cycles, as in theirs.
+        run = measured(optimiser.split, 1, settings, np.random.default_rng([seed, len(splits)]))
+        splits += 2 * [dict(optimiser.split)]
+        optimiser.tell(run)
+    return Ended([*splits, dict(optimiser.split)], optimiser.moves, optimiser.undone)
