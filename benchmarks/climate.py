@@ -6,15 +6,22 @@ Built as in D. Kim, J. W. Larson, K. Chiu, Automatic performance prediction for 
 section VI (`climate_parts/coupling.py` says how): five constituents, one process each, that sleep what their law says
 for their rank count. One run gives the fractions between synchronisation points and the factor alpha, five give the
 models; splits drawn at random, the one that was found and the best one are run to be compared with what was predicted.
+
+    python benchmarks/climate.py --chain --jobs 2
+
+Their five bad starts on 124 ranks and on 208: a chain of jobs (`precice_lb.chain`), their optimiser with its automatic
+predictor and with the manual rule (`climate_parts/kim.py`), on an emulated clock with noise.
 """
 
 from __future__ import annotations
 
 import argparse
+import multiprocessing
 import time
 from collections.abc import Sequence
 
 import numpy as np
+from climate_parts.chain import CONTESTANTS, STARTS, run_contestant
 from climate_parts.coupling import NAMES, REFERENCE
 from climate_parts.run import run_splits
 from climate_parts.study import (
@@ -27,6 +34,7 @@ from climate_parts.study import (
     random_splits,
     true_schedule,
 )
+from threadpoolctl import threadpool_limits
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -38,7 +46,11 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--scale", type=float, default=0.1, help="seconds of sleep for a second of the law")
     parser.add_argument("--jobs", type=int, default=5, help="runs at the same time")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--chain", action="store_true", help="chains of jobs from bad starts, in place of the above")
     options = parser.parse_args(argv)
+    if options.chain:
+        _chains(options.ranks, options.jobs, options.seed)
+        return
     settings = {"scale": options.scale, "days": options.days, "jobs": options.jobs}
     schedule = true_schedule()
     print(f"reference split {_text(REFERENCE)}: {float(schedule.window_seconds(law(REFERENCE))):.2f} s per day")
@@ -80,6 +92,39 @@ def main(argv: Sequence[str] | None = None) -> None:
             f"| {ranks} | {kind} {_text(split)} | {run.day:.2f} s | {predicted:.2f} s | {_off(predicted, run.day)} | "
             f"{learned:.2f} s | {_off(learned, run.day)} |"
         )
+
+
+def _chains(budgets: Sequence[int], jobs: int, seed: int) -> None:
+    tasks = [(ranks, start, kind, seed) for ranks in budgets for start in STARTS[ranks] for kind in CONTESTANTS]
+    with multiprocessing.get_context("spawn").Pool(jobs, threadpool_limits, (1,)) as pool:
+        ended = pool.map(run_contestant, tasks, chunksize=1)
+    best = {
+        ranks: exhaustive(ranks, min(min(each.seconds) for each in ended if each.ranks == ranks)) for ranks in budgets
+    }
+    for ranks, (split, seconds, tried) in best.items():
+        print(f"{ranks} ranks: best of {tried} {_text(split)}, {seconds:.2f} s per day")
+    head = "ranks | start | contestant | first | final | final split | over best | shorter | decisions | days | moves | undone"
+    print(f"\n| {head} |")
+    print("|---|---|---|---|---|---|---|---|---|---|---|---|")
+    for each, (_, start, kind, _) in zip(ended, tasks, strict=True):
+        first, final = each.seconds[0], each.seconds[-1]
+        over, shorter = 100 * (final / best[each.ranks][1] - 1), 100 * (1 - final / first)
+        print(
+            f"| {each.ranks} | ({', '.join(map(str, start))}) | {kind} | {first:.2f} s | {final:.2f} s | "
+            f"{_text(each.splits[-1])} | {over:.1f} % | {shorter:.0f} % | {len(each.splits) - 1} | {each.days} | "
+            f"{each.moves} | {each.undone} |"
+        )
+    for ranks in budgets:
+        for kind in CONTESTANTS:
+            group = [each for each, task in zip(ended, tasks, strict=True) if task[0] == ranks and task[2] == kind]
+            shorter = [100 * (1 - each.seconds[-1] / each.seconds[0]) for each in group]
+            over = [100 * (each.seconds[-1] / best[ranks][1] - 1) for each in group]
+            print(
+                f"{ranks} ranks, {kind}: {np.mean(shorter):.1f} % shorter, {np.mean(over):.1f} % over the best in the "
+                f"mean and {max(over):.1f} % at most; {np.mean([each.moves for each in group]):.1f} moves, "
+                f"{np.mean([each.undone for each in group]):.1f} of them undone, "
+                f"{np.mean([len(each.splits) - 1 for each in group]):.1f} decisions"
+            )
 
 
 def _text(split: dict[str, int]) -> str:

@@ -31,6 +31,11 @@ def steady(share: Array) -> Array:
     return np.ones_like(share)
 
 
+def changes(splits: Sequence[Split]) -> int:
+    """Count the borders at which the split changes."""
+    return sum(one != other for one, other in itertools.pairwise(splits))
+
+
 @dataclass
 class Chain:
     """A simulated chain, and what came of it."""
@@ -110,11 +115,10 @@ class Chain:
         )  # fmt: skip
         return segment, float(windows.sum())
 
-    def total(self, splits: Sequence[Split], *, every_border: bool = False) -> float:
-        """Wall time of the chain with these splits, a border where they change, or always."""
+    def total(self, splits: Sequence[Split]) -> float:
+        """Wall time of the chain with these splits, a border where they change."""
         seconds = sum(self.segment(at, split)[1] for at, split in enumerate(splits))
-        changes = sum(one != other for one, other in itertools.pairwise(splits))
-        return seconds + self.border * (len(splits) - 1 if every_border else changes)
+        return seconds + self.border * changes(splits)
 
     def best(self, at: int) -> Split:
         """Find the best split of a segment for who knows the laws and the loads."""
@@ -122,6 +126,21 @@ class Chain:
         mean = {name: float(load.mean()) for name, load in self.loads_of(at).items()}
         times = {name: mean[name] * law(ranks) for name, law in self.laws.items()}
         return dict(optimize_split(times, self.budget, schedule=self.schedule).split)
+
+    def clairvoyant(self) -> list[Split]:
+        """Give the splits of least time for who knows the laws and loads of all segments, borders included."""
+        splits = [dict(each) for each in {tuple(self.best(at).items()) for at in range(self.segments)}]
+        cost = self.border * (1 - np.eye(len(splits)))
+        total, came = np.zeros(len(splits)), []
+        for at in range(self.segments):
+            came.append(np.argmin(total[:, None] + cost, axis=0))
+            windows = np.array([self.true_window(at, split) for split in splits])
+            total = np.min(total[:, None] + cost, axis=0) + self.windows * windows
+        where = int(np.argmin(total))
+        chosen = [where]
+        for before in came[:0:-1]:
+            chosen.append(int(before[chosen[-1]]))
+        return [splits[each] for each in chosen[::-1]]
 
     def true_window(self, at: int, split: Split) -> float:
         """Seconds per window of a split by the laws and mean loads of a segment."""

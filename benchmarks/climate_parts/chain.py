@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -15,15 +16,21 @@ from precice_lb.chain.decide import Question, decide
 from precice_lb.chain.records import Segment
 from precice_lb.dataset.series import mean_of
 
-__all__ = ["STARTS", "Ended", "Settings", "chain_of", "kim_of"]
+__all__ = ["CONTESTANTS", "SEGMENTS", "STARTS", "Ended", "Settings", "chain_of", "kim_of", "run_contestant"]
 
 Split = dict[str, int]
+
+CONTESTANTS = CHAIN, AUTOMATIC, MANUAL = "chain", "their optimiser", "their manual rule"
+# Of a chain that is looked at.
+SEGMENTS = 5
 
 # Kim, Larson and Chiu (2013), section VI: INIT1 to INIT5. Their INIT1 has a rank or two more than there are; the last
 # constituents do without these here.
 STARTS = {
-    208: ((42, 42, 42, 41, 41), (10, 118, 50, 10, 20), (10, 40, 128, 10, 20), (10, 40, 50, 88, 20), (10, 40, 50, 10, 98)),
     124: ((25, 25, 25, 25, 24), (6, 72, 30, 6, 10), (6, 24, 78, 6, 10), (6, 24, 30, 54, 10), (6, 24, 30, 6, 58)),
+    208: (
+        (42, 42, 42, 41, 41), (10, 118, 50, 10, 20), (10, 40, 128, 10, 20), (10, 40, 50, 88, 20), (10, 40, 50, 10, 98),
+    ),
 }  # fmt: skip
 
 
@@ -40,11 +47,17 @@ class Settings:
 
 @dataclass(frozen=True)
 class Ended:
-    """Splits of the segments or cycles in order, and how many changes of them there were and were undone."""
+    """Splits in order, one for each decision and the last; the days until then; changes, and how many were undone."""
 
     splits: list[Split]
+    days: int
     moves: int
     undone: int
+
+    @property
+    def ranks(self) -> int:
+        """In all."""
+        return sum(self.splits[0].values())
 
     @property
     def seconds(self) -> list[float]:
@@ -89,18 +102,26 @@ def chain_of(start: Sequence[int], count: int, settings: Settings, seed: int) ->
         split = found.split
         splits.append(split)
         lines.append(found.text)
-    moves = sum(one != other for one, other in zip(splits, splits[1:], strict=False))
-    return Ended(splits, moves, undone), lines
+    moves = sum(one != other for one, other in pairwise(splits))
+    return Ended(splits, (count - 1) * settings.days, moves, undone), lines
 
 
 def kim_of(start: Sequence[int], kind: str, settings: Settings, seed: int, most: int = 200) -> Ended:
     """Let their optimiser move ranks until it has converged; two cycles for each of its decisions."""
     split = dict(zip(NAMES, start, strict=True))
-    optimiser = Optimiser(split, {"automatic": predict_automatic, "manual": predict_manual}[kind])
+    optimiser = Optimiser(split, {AUTOMATIC: predict_automatic, MANUAL: predict_manual}[kind])
     splits = []
     while not optimiser.converged and len(splits) < most:
         # In the second of two cycles, as in theirs.
         run = measured(optimiser.split, 1, settings, np.random.default_rng([seed, len(splits)]))
-        splits += 2 * [dict(optimiser.split)]
+        splits.append(dict(optimiser.split))
         optimiser.tell(run)
-    return Ended([*splits, dict(optimiser.split)], optimiser.moves, optimiser.undone)
+    return Ended([*splits, dict(optimiser.split)], 2 * len(splits), optimiser.moves, optimiser.undone)
+
+
+def run_contestant(task: tuple[int, tuple[int, ...], str, int]) -> Ended:
+    """Let one contestant go from a start; a chain has five segments."""
+    _, start, kind, seed = task
+    if kind == CHAIN:
+        return chain_of(start, SEGMENTS, Settings(), seed)[0]
+    return kim_of(start, kind, Settings(), seed)

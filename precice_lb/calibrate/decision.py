@@ -22,7 +22,7 @@ from precice_lb.models.measurements import widened_errors
 from precice_lb.recommend.compare import Table, best_ranks, grid_of_ranks
 from precice_lb.schedule import Schedule
 
-__all__ = ["Beliefs", "learned"]
+__all__ = ["DRAWS", "NOISE", "NOISE_SCALE", "Beliefs", "learned"]
 
 Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -45,37 +45,47 @@ READINGS = 256
 
 
 def learned(
-    tables: Mapping[str, Array], parameters: Sequence[float], seed: int, *, usual_noise: bool
+    tables: Mapping[str, Array],
+    parameters: Sequence[float],
+    seed: int,
+    *,
+    usual_noise: bool,
+    draws: int = DRAWS,
+    within: Mapping[str, float] | None = None,
 ) -> tuple[dict[str, Curves], dict[str, float]]:
     """Draw curves of each participant from what was measured, and tell the relative noise of a run's seconds.
 
     Tables have shape (n, 3 + k): ranks, seconds, standard errors (NaN where unknown), and k ``parameters``; the curves
-    are for the case's own. They go from rank counts, shape (m,), to seconds per window, shape (curves, m).
+    are for the case's own. They go from rank counts, shape (m,), to seconds per window, shape (draws, m). What the
+    windows of a run leave open is the median of the errors, or as given, relative.
     """
     curves, noise = {}, {}
     for index, (name, rows) in enumerate(tables.items()):
-        curves[name], noise[name] = _learned(rows, parameters, [seed, index], usual_noise=usual_noise)
+        curves[name], between = _learned(rows, parameters, [seed, index], draws, usual_noise=usual_noise)
+        noise[name] = float(np.hypot(between, _within_runs(rows) if within is None else within[name]))
     return curves, noise
 
 
 def _learned(
-    rows: Array, parameters: Sequence[float], seed: Sequence[int], *, usual_noise: bool
+    rows: Array, parameters: Sequence[float], seed: Sequence[int], draws: int, *, usual_noise: bool
 ) -> tuple[Curves, float]:
     varying = [at for at in range(len(parameters)) if len(np.unique(rows[:, 3 + at])) > 1]
     values = [parameters[at] for at in varying]
     model = make_learner("bayes", **({"noise": NOISE, "noise_scale": NOISE_SCALE} if usual_noise else {}))
     errors = rows[:, 2] if varying else widened_errors(rows[:, 0], rows[:, 1], rows[:, 2])
     model.fit(rows[:, [0, *(3 + at for at in varying)]], rows[:, 1], standard_error=errors)
-    drawn = model.draw(DRAWS, np.random.default_rng(list(seed)))
+    drawn = model.draw(draws, np.random.default_rng(list(seed)))
 
     def curves(ranks: Integers) -> Array:
         at = np.column_stack([ranks, np.tile(values, (len(ranks), 1))]) if values else ranks
         return np.asarray(drawn(at), dtype=np.float64)
 
-    # Between runs, and what the windows of one leave open.
+    return curves, float(np.sqrt(np.mean(model.noise_**2)))
+
+
+def _within_runs(rows: Array) -> float:
     known = rows[np.isfinite(rows[:, 2])]
-    within = float(np.median(known[:, 2] / known[:, 1])) if len(known) else 0.0
-    return curves, float(np.hypot(np.sqrt(np.mean(model.noise_**2)), within))
+    return float(np.median(known[:, 2] / known[:, 1])) if len(known) else 0.0
 
 
 class Beliefs:
@@ -110,7 +120,8 @@ class Beliefs:
         self._rng = np.random.default_rng([seed, len(self.names)])
         #: Splits that come into question, shape (k, participants).
         self.splits = self._without(self._in_question(allow or {}) if splits is None else splits, failed)
-        windows = self.windows(self.splits)
+        #: Seconds per window for each set of curves and each of these, shape (curves, k).
+        self.drawn = windows = self.windows(self.splits)
         #: What each would lose for each set of curves, relative, shape (curves, k).
         self.regrets = windows / windows.min(axis=1, keepdims=True) - 1.0
         self.expected_windows = windows.mean(axis=0)

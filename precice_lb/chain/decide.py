@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from precice_lb.calibrate.decision import Beliefs, learned
+from precice_lb.calibrate.decision import DRAWS, Beliefs, learned
 from precice_lb.calibrate.design import allowed_counts, space_filling_splits
 from precice_lb.chain.load import at_present_load, known_seconds
 from precice_lb.chain.records import Decision, Segment
@@ -32,8 +32,12 @@ Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
 Split = dict[str, int]
 
+# Curves per participant where there are more than two: these are for every split of all of them.
+DRAWS_OF_MANY = 256
 # A change is made where it pays with this probability.
 SURE = 0.9
+# Nor is a segment spent on a split that pays with less than this probability: what rare curves promise is the prior's.
+LIKELY = 0.25
 # Of the time left, what a change is to save at least: little while a chain has fewer segments than it has participants
 # and one more, since what is learned early serves longest; then more than runs differ by.
 LEAST_AT_FIRST, LEAST_LATER = 0.002, 0.025
@@ -182,23 +186,24 @@ class _Choice:
         self.next = min(max(question.segment_windows, 1), self.left)
         self.border = _border_seconds(segments)
         brought = {name: at_present_load(segments, name, question.earlier.get(name)) for name in self.names}
-        curves, noise = learned(
-            {name: rows for name, (rows, _) in brought.items()}, (), question.seed, usual_noise=True
-        )
+        tables = {name: each.rows for name, each in brought.items()}
+        within = {name: each.error for name, each in brought.items()}
+        draws = DRAWS if len(tables) == 2 else DRAWS_OF_MANY
+        curves, noise = learned(tables, (), question.seed, usual_noise=True, draws=draws, within=within)
         lowest, highest = ({name: counts[at] for name, counts in limits.counts.items()} for at in (0, -1))
         self.beliefs = Beliefs(
             curves, noise, question.schedule, question.budget, lowest, highest, question.seed,
             failed=question.failed, allow=limits.counts if question.allow else None,
         )  # fmt: skip
-        changes = {name: change for name, (_, change) in brought.items()}
+        changes = {name: each.changes for name, each in brought.items()}
         self.measured = _measured(segments, question.schedule, changes, max(noise.values()))
         self.scale = _scale(segments, question.schedule)
         here = np.array([[self.present[name] for name in self.names]])
         #: Seconds per window of the present split and of the others, for each set of curves.
         self.stays = self.scale * self.beliefs.windows(here)[:, 0]
-        self.windows = self.scale * self.beliefs.windows(self.beliefs.splits)
-
-        self.young = len(segments) <= len(self.names)
+        self.windows = self.scale * self.beliefs.drawn
+        share = LEAST_AT_FIRST if len(segments) <= len(self.names) else LEAST_LATER
+        self.least = share * self.left * float(self.stays.mean())
 
     def decision(self) -> Decision:
         """Go back where the gain did not come, go on where that pays or teaches enough, else stay."""
@@ -208,15 +213,13 @@ class _Choice:
                 raise _nothing_left(self.limits)
             best = min(options, key=lambda each: each.window)
             return Decision(best.split, "move", f"move to {self._expected(best)}: {problem}")
-        sure = [each for each in options if each.probability >= SURE and each.saving >= self._least()]
+        sure = [each for each in options if each.probability >= SURE and each.saving >= self.least]
         move = max(sure, key=lambda each: each.saving, default=None)
         if back := self._back(move):
             return back
         least = move.saving if move else 0.0
         teaching = [
-            each
-            for each in options
-            if each.probability < SURE and each.learning - least >= self._least(each.window > self.stays.mean())
+            each for each in options if LIKELY <= each.probability < SURE and each.learning - least >= self.least
         ]
         if teaching:
             teaches = max(teaching, key=lambda each: each.learning)
@@ -282,11 +285,6 @@ class _Choice:
             f"and pays with {100 * probability:.0f} %"
         )
         return Decision(split, "undo", text)
-
-    def _least(self, sacrifice: bool = False) -> float:
-        """Give the seconds that a change is to save at least; a slower split is not run for little at any time."""
-        share = LEAST_AT_FIRST if self.young and not sacrifice else LEAST_LATER
-        return share * self.left * float(self.stays.mean())
 
     def _stay(self, options: Sequence[_Option]) -> Decision:
         text = f"stay at {counts_text(self.present)}, {self.stays.mean():.4g} s per window expected"

@@ -1,17 +1,18 @@
 """How the load of a participant changed along a chain, and what its measurements are worth at the load of now.
 
 In logarithms a segment's seconds are a curve over ranks plus the load plus what runs differ by. The load is a random
-walk over the windows, the curve a line about the ideal one with what no line explains, both normal; so is what the
-measurements leave of the load (Rasmussen and Williams 2006, chapter 2). The walk's speed and what runs differ by are
-unknown and integrated over on a grid; that there is no drift at all is as probable as that there is some. So segments
-on the same ranks tell the change of load between them, the latest windows that within one, and else the curve does what
-it can; a load that stands still leaves old measurements as they are.
+walk over the windows, or grows at a rate that is one; the curve is a line about the ideal one with what no line
+explains; all normal, and so is what the measurements leave of the load (Rasmussen and Williams 2006, chapter 2). The
+size of the drift and what runs differ by are unknown and integrated over on a grid; that there is no drift at all is as
+probable as that there is some. So segments on the same ranks tell the change of load between them, the latest windows
+that within one, and else the curve does what it can; a load that stands still leaves old measurements as they are.
 """
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +20,7 @@ from numpy.typing import NDArray
 from precice_lb.calibrate.decision import NOISE, NOISE_SCALE
 from precice_lb.chain.records import Segment
 
-__all__ = ["at_present_load", "known_seconds"]
+__all__ = ["Brought", "at_present_load", "known_seconds"]
 
 Array = NDArray[np.float64]
 
@@ -39,19 +40,27 @@ def known_seconds(segments: Sequence[Segment], name: str) -> list[int]:
     return [at for at, segment in enumerate(segments) if _known(segment.seconds.get(name))]
 
 
-def at_present_load(
-    segments: Sequence[Segment], name: str, earlier: Array | None = None
-) -> tuple[Array, NDArray[np.float64]]:
-    """Scale what was measured of a participant to the load of its latest windows.
+class Brought(NamedTuple):
+    """What was measured of a participant, at the load of its latest windows.
 
-    Returns
-    -------
+    Attributes
+    ----------
     rows : ndarray of shape (n, 3)
         Ranks, seconds and standard errors of earlier runs, and then of the segments where they are known. An error is
         larger by how far the load may have changed otherwise, and at most the seconds.
     changes : ndarray of shape (segments, 2)
         Logarithm of the load now over that of each segment, and its standard error; NaN where seconds are unknown.
+    error : float
+        Relative standard error that windows of one run usually leave.
     """
+
+    rows: Array
+    changes: Array
+    error: float
+
+
+def at_present_load(segments: Sequence[Segment], name: str, earlier: Array | None = None) -> Brought:
+    """Scale what was measured of a participant to the load of its latest windows."""
     before = np.empty((0, 3)) if earlier is None else np.asarray(earlier, dtype=np.float64).reshape(-1, 3)
     known = known_seconds(segments, name)
     changes = np.full((len(segments), 2), np.nan)
@@ -60,13 +69,16 @@ def at_present_load(
     ).reshape(-1, 3)
     rows = np.vstack([before, measured])
     if not known:
-        return rows, changes
+        return Brought(rows, changes, LEAST_ERROR)
     ends = np.cumsum([segment.windows for segment in segments]) / np.mean([segment.windows for segment in segments])
     lengths = np.diff(ends, prepend=0.0)
     # Earlier runs have the load of before the chain; the mean of a segment that of its middle.
     times = np.concatenate([np.zeros(len(before)), (ends - lengths / 2)[known]])
     latest = np.array([_latest(segments[at], name) for at in known])
     errors = np.clip(np.nan_to_num(rows[:, 2] / rows[:, 1]), LEAST_ERROR, 1.0)
+    # Where the load changed within a segment its windows differ for that, not by chance.
+    usual = float(np.median(errors[len(before) :]))
+    errors[len(before) :] = np.minimum(errors[len(before) :], usual)
     change, deviation = _change(
         np.concatenate([rows[:, 0], measured[:, 0]]),
         np.log(np.concatenate([rows[:, 1], latest])),
@@ -77,10 +89,10 @@ def at_present_load(
     )
     seconds = rows[:, 1] * np.exp(change)
     # What is as uncertain as it is large says as little as can be.
-    relative = np.minimum(np.hypot(np.nan_to_num(rows[:, 2] / rows[:, 1]), deviation), 1.0)
+    relative = np.minimum(np.hypot(errors, deviation), 1.0)
     rows = np.column_stack([rows[:, 0], seconds, relative * seconds])
     changes[known] = np.column_stack([change, deviation])[len(before) :]
-    return rows, changes
+    return Brought(rows, changes, usual)
 
 
 def _change(ranks: Array, logs: Array, times: Array, runs: Array, errors: Array, means: int) -> tuple[Array, Array]:
@@ -89,21 +101,25 @@ def _change(ranks: Array, logs: Array, times: Array, runs: Array, errors: Array,
     gap = octaves[:, None] - octaves
     curve = LEVEL**2 + SLOPE**2 * np.outer(octaves - octaves.mean(), octaves - octaves.mean())
     curve += ROUGHNESS**2 * np.exp(-0.5 * (gap / np.log(ALIKE)) ** 2)
-    walk = np.minimum(times[:, None], times)
-    # Covariance of each reading with the change that is asked for: that of the walk until then since its own time.
-    ahead = times - np.minimum(times[:means, None], times)
-    left = times.max() - times[:means]
     same = (runs[:, None] == runs).astype(np.float64)
     y = logs + octaves
     y = y - y.mean()
     found, weights = [], []
-    for drift, noise in itertools.product(DRIFTS, NOISES):
-        covariance = curve + drift**2 * walk + noise**2 * same + np.diag(errors**2)
-        across = drift**2 * ahead
+    last = np.array([times.max()])
+    for covariance_of, drift, noise in itertools.product((_walk, _trend), DRIFTS, NOISES):
+        before = times[:means]
+        covariance = curve + drift**2 * covariance_of(times, times) + noise**2 * same + np.diag(errors**2)
+        # Of the change that is asked for, with each reading.
+        across = drift**2 * (covariance_of(last, times) - covariance_of(before, times))
         solved = np.linalg.solve(covariance, np.column_stack([y, across.T]))
-        variance = drift**2 * left - (across * solved[:, 1:].T).sum(axis=1)
+        change = (
+            covariance_of(last, last)
+            - 2 * covariance_of(before, last)
+            + np.diag(covariance_of(before, before))[:, None]
+        )
+        variance = drift**2 * change[:, 0] - (across * solved[:, 1:].T).sum(axis=1)
         found.append((across @ solved[:, 0], np.maximum(variance, 0.0)))
-        prior = np.log(0.5 if drift == 0 else 0.5 / (len(DRIFTS) - 1))
+        prior = np.log(1.0 if drift == 0 else 1.0 / (len(DRIFTS) - 1))
         prior -= 0.5 * (np.log(noise / NOISE) / NOISE_SCALE) ** 2
         weights.append(prior - 0.5 * (y @ solved[:, 0] + np.linalg.slogdet(covariance)[1]))
     weight = np.exp(np.array(weights) - max(weights))
@@ -111,6 +127,17 @@ def _change(ranks: Array, logs: Array, times: Array, runs: Array, errors: Array,
     each, variances = (np.array(part) for part in zip(*found, strict=True))
     mean = weight @ each
     return mean, np.sqrt(weight @ (variances + (each - mean) ** 2))
+
+
+def _walk(one: Array, other: Array) -> Array:
+    """Covariance of a random walk between times."""
+    return np.minimum(one[:, None], other)
+
+
+def _trend(one: Array, other: Array) -> Array:
+    """Covariance between times of what grows at a rate that is a random walk, from an unknown one on."""
+    first, second = np.minimum(one[:, None], other), np.maximum(one[:, None], other)
+    return np.asarray(first * second + first**2 * (3 * second - first) / 6, dtype=np.float64)
 
 
 def _known(seconds: float | None) -> bool:
