@@ -137,8 +137,10 @@ def test_a_segment_that_fails_stops_the_chain_with_a_line_and_goes_on_when_calle
     assert "segment 1 failed, the state before it is intact: Left 1, Right 3" in lines[0]
     assert lines[0].endswith(page(directory)["problem"])
     study.write_text(study.read_text().replace("test -e /nonexistent/or/not/allowed", "test -e state-Right.npy"))
+    # Its solvers had ended well.
     assert following(study, "-o", str(directory)).returncode == 0
-    for _ in range(3):
+    assert [each.outcome for each in runs_of(directory)] == ["finished", "running"]
+    for _ in range(2):
         subprocess.run(["bash", directory / "job.sbatch"], capture_output=True, check=True, timeout=300)
     assert_whole(directory)
 
