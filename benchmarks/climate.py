@@ -103,8 +103,8 @@ def _chains(budgets: Sequence[int], jobs: int, seed: int) -> None:
     }
     for ranks, (split, seconds, tried) in best.items():
         print(f"{ranks} ranks: best of {tried} {_text(split)}, {seconds:.2f} s per day")
-    head = "ranks | start | contestant | first | final | final split | over best | shorter | decisions | days | moves | undone"
-    print(f"\n| {head} |")
+    head = "| ranks | start | contestant | first | final | final split | over best | shorter | decisions | days | moves"
+    print(f"\n{head} | undone |")
     print("|---|---|---|---|---|---|---|---|---|---|---|---|")
     for each, (_, start, kind, _) in zip(ended, tasks, strict=True):
         first, final = each.seconds[0], each.seconds[-1]
