@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from itertools import product
+from itertools import pairwise, product
 from pathlib import Path
 
 import numpy as np
@@ -12,8 +12,10 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "benchmarks"))
 
+from climate_parts.chain import CONTESTANTS, SEGMENTS, STARTS, Settings, chain_of, kim_of  # noqa: E402
 from climate_parts.coupling import HOURS, LOADS, NAMES, REFERENCE, program, seconds_per_day  # noqa: E402
-from climate_parts.run import run_splits  # noqa: E402
+from climate_parts.kim import directions, predict_manual  # noqa: E402
+from climate_parts.run import run_split, run_splits  # noqa: E402
 from climate_parts.study import (  # noqa: E402
     calibration_splits,
     exhaustive,
@@ -91,3 +93,45 @@ def test_predicted_days_are_measured(clock: str) -> None:
     found = find_split(predictor, times, BUDGET)
     _, best, _ = exhaustive(BUDGET, found.true)
     assert found.true < 1.05 * best
+
+
+@pytest.mark.parametrize(
+    ("budget", "which"),
+    [
+        (budget, which)
+        if (budget, which) == (124, 2)
+        else pytest.param(budget, which, marks=pytest.mark.slow("a chain of five segments takes ten seconds and more"))
+        for budget in STARTS
+        for which in range(5)
+    ],
+)
+def test_a_chain_from_a_bad_start_ends_near_the_best_split(budget: int, which: int) -> None:
+    """Within 2 % in five segments, with nothing known beforehand."""
+    ended, lines = chain_of(STARTS[budget][which], SEGMENTS, Settings(), seed=1)
+    _, best, _ = exhaustive(budget, ended.seconds[-1])
+    assert ended.seconds[0] > 1.3 * best
+    assert ended.seconds[-1] < 1.02 * best
+    assert len(lines) == SEGMENTS - 1
+
+
+def test_their_optimiser_counts_undoes_and_converges() -> None:
+    """It takes the steps that it says: |ΔP| up to 8, 16 and 32, halved and undone where the cycle became longer."""
+    assert {int(counter) for counter in np.abs(directions(2)).sum(axis=1)} == {2}
+    assert len(directions(2)) == 5 * 4
+    every = {each for each in product(range(-2, 3), repeat=5) if sum(each) == 0 and 0 < sum(map(abs, each)) <= 4}
+    assert {tuple(each) for each in directions(4).tolist()} == every
+    assert not directions(32).sum(axis=1).any()
+    ended = kim_of(STARTS[124][0], CONTESTANTS[2], Settings(between=0.0, within=0.0), seed=1)
+    steps = [sum(abs(one[n] - other[n]) for n in NAMES) for one, other in pairwise(ended.splits)]
+    assert max(steps) <= 32
+    assert steps[0] <= 8
+    assert steps[-1] == 0
+    assert ended.days == 2 * len(steps)
+    assert ended.seconds[-1] < ended.seconds[0]
+
+
+def test_the_manual_rule_is_equation_12() -> None:
+    run = run_split(REFERENCE, scale=1.0, days=2, emulated=True)
+    seconds = {name: np.array([each]) for name, each in zip(NAMES, (1.0, 2.0, 9.0, 4.0, 3.0), strict=True)}
+    assert predict_manual(run, seconds) == pytest.approx([9.0])
+    assert predict_manual(run, {**seconds, "land": np.array([7.0])}) == pytest.approx([10.0])
