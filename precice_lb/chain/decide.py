@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from precice_lb.calibrate.decision import DRAWS, Beliefs, learned
+from precice_lb.calibrate.decision import DRAWS, NOISE, Beliefs, learned
 from precice_lb.calibrate.design import allowed_counts, space_filling_splits
 from precice_lb.chain.load import at_present_load, known_seconds
 from precice_lb.chain.records import Decision, Segment
@@ -196,7 +196,7 @@ class _Choice:
             failed=question.failed, allow=limits.counts if question.allow else None,
         )  # fmt: skip
         changes = {name: each.changes for name, each in brought.items()}
-        self.measured = _measured(segments, question.schedule, changes, max(noise.values()))
+        self.measured = _measured(segments, question.schedule, changes)
         self.scale = _scale(segments, question.schedule)
         here = np.array([[self.present[name] for name in self.names]])
         #: Seconds per window of the present split and of the others, for each set of curves.
@@ -260,7 +260,10 @@ class _Choice:
         return found
 
     def _back(self, move: _Option | None) -> Decision | None:
-        """Go back to the split that was fastest, where the present one was measured to be slower and that pays."""
+        """Go back to the split that was fastest, where the present one was measured to be slower and that pays.
+
+        Only a split between the two may be better still: beyond, what is expected has just been wrong.
+        """
         here = tuple(self.present.values())
         others = [key for key in self.measured if key != here and not self.limits.problem(self._split(key))]
         if here not in self.measured or not others:
@@ -274,17 +277,18 @@ class _Choice:
             return None
         split = self._split(before.ranks)
         saving = self.left * (now.window - before.window) - self.border
-        if move and move.split != split and move.saving > saving:
-            # A model that sees as well that the present split is the slower one may know a third.
-            there = self.scale * self.beliefs.windows(np.array([before.ranks]))[:, 0]
-            if there.mean() < self.stays.mean():
-                return None
+        if move and move.saving > saving and self._between(move.split, split):
+            return None
         text = (
             f"undo: back to {counts_text(split)}, measured at {before.window:.4g} s per window at the present load, "
             f"from {counts_text(self.present)}, measured at {now.window:.4g} s: {self._saves(saving)}, "
             f"and pays with {100 * probability:.0f} %"
         )
         return Decision(split, "undo", text)
+
+    def _between(self, split: Split, other: Split) -> bool:
+        """Whether a split lies between the present one and another one: both were measured."""
+        return all(sorted((self.present[n], split[n], other[n]))[1] == split[n] for n in self.names)
 
     def _stay(self, options: Sequence[_Option]) -> Decision:
         text = f"stay at {counts_text(self.present)}, {self.stays.mean():.4g} s per window expected"
@@ -318,7 +322,7 @@ class _Measured(NamedTuple):
 
 
 def _measured(
-    segments: Sequence[Segment], schedule: Schedule, changes: Mapping[str, Array], noise: float
+    segments: Sequence[Segment], schedule: Schedule, changes: Mapping[str, Array]
 ) -> dict[tuple[int, ...], _Measured]:
     """Bring the window times of all segments to the present load, and take the mean of those of each split."""
     readings: dict[tuple[int, ...], list[tuple[float, float]]] = {}
@@ -329,7 +333,7 @@ def _measured(
         if math.isfinite(seconds) and seconds > 0:
             error = max((each[1] for each in change.values() if math.isfinite(each[1])), default=0.0)
             ranks = tuple(segment.split[name] for name in schedule.participants)
-            readings.setdefault(ranks, []).append((math.log(seconds), math.hypot(noise, error)))
+            readings.setdefault(ranks, []).append((math.log(seconds), math.hypot(NOISE, error)))
     found = {}
     for ranks, each in readings.items():
         weights = [error**-2 for _, error in each]

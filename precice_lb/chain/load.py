@@ -30,7 +30,7 @@ DRIFTS = (0.0, 0.03, 0.06, 0.12, 0.25, 0.5)
 NOISES = (0.005, 0.01, 0.02, 0.04, 0.08)
 # Standard deviations of a curve's slope beside the ideal one, of what no line explains, and of its level; the latter is
 # alike where ranks differ by less than this factor.
-SLOPE, ROUGHNESS, LEVEL, ALIKE = 0.5, 0.15, 10.0, 2.0
+SLOPE, ROUGHNESS, LEVEL, ALIKE = 0.5, 0.4, 10.0, 1.2
 # The latest windows are fewer than those of a segment: their standard error over that of the segment, and the least.
 LATEST_ERROR, LEAST_ERROR = 2.0, 0.005
 
