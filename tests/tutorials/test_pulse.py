@@ -4,12 +4,23 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import subprocess
 import sys
+import time
 
+import h5py
 import numpy as np
 import pytest
-from tutorial_helpers import MESSAGES, TUTORIALS, assert_same_fields, copy_tutorial, couple, tutorial_modules
+from tutorial_helpers import (
+    MESSAGES,
+    TUTORIALS,
+    assert_same_fields,
+    copy_tutorial,
+    couple,
+    couple_segments,
+    tutorial_modules,
+)
 
 PULSE = TUTORIALS / "pulse"
 
@@ -173,6 +184,66 @@ def test_libprecice_gives_the_same_fields(mpiexec, tmp_path, embedded_fields):
     assert_same_fields(fields, embedded_fields, 1e-10)
 
 
+def pulse_in_segments(mpiexec, directory, backend, **options):
+    """Fields after 60 windows in three segments, no two of which have the same ranks."""
+    splits = [(20, 2, 3), (15, 1, 4), (25, 3, 1)]
+    segments = [(windows, {"inner.py": inner, "outer.py": outer}) for windows, inner, outer in splits]
+    return couple_segments(mpiexec, directory, "pulse", segments, backend=backend, **options)[-1]
+
+
+@pytest.mark.mpi
+def test_three_segments_on_other_ranks_end_as_one_run(mpiexec, tmp_path, embedded_fields):
+    fields = pulse_in_segments(mpiexec, tmp_path / "with", "embedded")
+    assert_same_fields(fields, embedded_fields, 1e-10)
+    lost = pulse_in_segments(mpiexec, tmp_path / "without", "embedded", edit=(' initialize="true"', ""))
+    assert (
+        max(np.abs(mine["pressure"] - one["pressure"]).max() for mine, one in zip(lost, embedded_fields, strict=True))
+        > 1e-3
+    )
+
+
+@pytest.mark.precice
+@pytest.mark.mpi
+def test_three_segments_on_libprecice_end_as_one_run(mpiexec, tmp_path, embedded_fields):
+    fields = pulse_in_segments(mpiexec, tmp_path / "segments", "libprecice")
+    one = couple_pulse(mpiexec, tmp_path / "one", (2, 2), backend="libprecice")
+    assert_same_fields(fields, one, 1e-10)
+    assert_same_fields(fields, embedded_fields, 1e-10)
+
+
+REWRITTEN = """
+import itertools
+import pulse
+from acoustics import Domain
+from domains import build_mesh
+
+domain = Domain(build_mesh("Inner"), pulse.MPI.COMM_WORLD)
+for window in itertools.count():
+    domain.state[...] = window
+    pulse.write_restart("inner.h5", domain, 0.01 * window, window)
+    if window == 0:
+        print("written", flush=True)
+"""
+
+
+def test_a_kill_leaves_a_whole_restart_file(tmp_path):
+    (tmp_path / "rewrite.py").write_text(REWRITTEN)
+    environment = {**os.environ, "PYTHONPATH": f"{PULSE}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"}
+    command = [sys.executable, "-m", "precice_lb", "run", "rewrite.py"]
+    moments, cut_short = random.Random(1), 0
+    for _ in range(100 if os.environ.get("PRECICE_LB_FULL_COUNTS") == "1" else 10):
+        variables = {**environment, "PRECICE_LB_BACKEND": "embedded", "PRECICE_LB_RECORD": "0"}
+        with subprocess.Popen(command, cwd=tmp_path, env=variables, stdout=subprocess.PIPE) as process:
+            assert process.stdout.readline() == b"written\n"
+            time.sleep(moments.uniform(0.0, 0.1))
+            process.kill()
+        with h5py.File(tmp_path / "inner.h5") as file:
+            assert (file["state"][:] == file.attrs["windows"]).all()
+        cut_short += (tmp_path / "inner.h5.new").exists()
+        (tmp_path / "inner.h5.new").unlink(missing_ok=True)
+    assert cut_short
+
+
 @pytest.mark.mpi
 def test_the_coupled_pulse_stays_symmetric_and_close_to_the_exact_one(embedded_fields):
     for fields in embedded_fields:
@@ -229,11 +300,16 @@ def test_the_emulated_load_costs_what_its_law_says(mpiexec, tmp_path):
         (["--refine", "0"], "--refine must be at least 1, found 0"),
         (["--load", "emulated", "--law", "none.json"], "none.json: expected a JSON file of cost laws"),
         (["--load", "emulated", "--law", "other.json"], "other.json: no cost law of Inner"),
+        (["--restart", "other.json"], "other.json: expected a restart file of Inner on this mesh: "),
+        (["--restart", "fine.h5"], "fine.h5: expected a restart file of Inner on this mesh: "),
     ],
 )
 def test_bad_arguments_are_refused_before_anything_runs(tmp_path, arguments, message):
     law = {"serial": 1.0, "work": 0.0, "surface": 0.0, "logarithmic": 0.0}
     (tmp_path / "other.json").write_text(json.dumps({"Other": law}))
+    with h5py.File(tmp_path / "fine.h5", "w") as file:
+        file["state"] = np.zeros((3, 4 * 1024, 9))
+        file.attrs.update(time=0.1, windows=10)
     command = [sys.executable, "-m", "precice_lb", "run", str(PULSE / "inner.py"), *arguments]
     environment = {**os.environ, "PRECICE_LB_BACKEND": "embedded"}
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300)

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 
+import h5py
 import numpy as np
 import pytest
 from tutorial_helpers import (
     MESSAGES,
     TUTORIALS,
+    assert_refused,
     copy_tutorial,
     couple,
+    couple_segments,
     regret_of_campaign,
     stated_splits,
     tutorial_modules,
@@ -24,7 +27,7 @@ from precice_lb.schedule import Schedule
 
 grid, constituents, coupler, plot = tutorial_modules("climate", "grid", "constituents", "coupler", "plot")
 NAMES = ("Coupler", "Atmosphere", "Land", "Ice", "Ocean")
-DAYS = 2
+DAYS = 3
 
 
 def test_cells_cover_the_globe_once():
@@ -107,7 +110,7 @@ def embedded_history(mpiexec, tmp_path_factory):
 @pytest.mark.mpi
 def test_no_energy_is_lost(embedded_history):
     history = dict(zip(NAMES, embedded_history, strict=True))
-    assert len(history["Coupler"]["time"]) == 24 * DAYS
+    assert len(history["Coupler"]["time"]) == 24 * DAYS + 1
     assert len(history["Ocean"]["time"]) == DAYS + 1
     lost = plot.imbalance(history)
     assert lost.shape == (DAYS,)
@@ -136,6 +139,53 @@ def test_libprecice_gives_the_same_histories(mpiexec, tmp_path, embedded_history
     for mine, theirs in zip(history, embedded_history, strict=True):
         for key in mine:
             np.testing.assert_allclose(mine[key], theirs[key], rtol=1e-12, err_msg=key)
+
+
+def climate_in_segments(mpiexec, directory, backend, **options):
+    """Histories of three days in three segments, no two of which have the same ranks, one after the other."""
+    splits = [(2, 1, 1, 1, 2), (1, 2, 2, 1, 1), (1, 3, 1, 2, 2)]
+    segments = [(1, {f"climate.py {name}": n for name, n in zip(NAMES, split, strict=True)}) for split in splits]
+    days = couple_segments(mpiexec, directory, "climate", segments, backend=backend, **options)
+    return [
+        {key: np.concatenate([days[0][place][key], *(day[place][key][1:] for day in days[1:])]) for key in KEPT}
+        for place in range(len(NAMES))
+    ], days[-1]
+
+
+KEPT = ("time", "energy", "temperature")
+
+
+def assert_same_history(mine, theirs):
+    for part, whole in zip(mine, theirs, strict=True):
+        for key in KEPT:
+            np.testing.assert_allclose(part[key], whole[key], rtol=1e-10, err_msg=key)
+
+
+@pytest.mark.mpi
+def test_three_segments_on_other_ranks_are_one_run(mpiexec, tmp_path, embedded_history):
+    history, last = climate_in_segments(mpiexec, tmp_path / "with", "embedded")
+    assert_same_history(history, embedded_history)
+    lost = plot.imbalance(dict(zip(NAMES, last, strict=True)))  # an account that begins with the segment
+    assert np.abs(lost).max() < 1e-10 * np.abs(history[0]["energy"]).max()
+    ocean = 'data="Ocean-Flux" mesh="Coupler-Mesh" from="Coupler" to="Ocean" initialize="true"'
+    edit = (ocean, ocean.replace(' initialize="true"', ""))
+    without, _ = climate_in_segments(mpiexec, tmp_path / "without", "embedded", edit=edit)
+    assert np.abs(without[-1]["temperature"] - embedded_history[-1]["temperature"]).max() > 1e-3
+
+
+@pytest.mark.precice
+@pytest.mark.mpi
+def test_three_segments_on_libprecice_are_one_run(mpiexec, tmp_path, embedded_history):
+    history, _ = climate_in_segments(mpiexec, tmp_path / "segments", "libprecice")
+    assert_same_history(history, couple_climate(mpiexec, tmp_path / "one", (1, 1, 1, 1, 1), backend="libprecice"))
+    assert_same_history(history, embedded_history)
+
+
+def test_a_restart_file_of_another_participant_is_refused(tmp_path):
+    with h5py.File(tmp_path / "Land.h5", "w") as file:
+        file["Land/layers"] = np.zeros((11, 424))
+    message = "Land.h5: expected a restart file of Ice: "
+    assert_refused(TUTORIALS / "climate" / "climate.py", ["Ice", "--restart", "Land.h5"], tmp_path, message)
 
 
 @pytest.mark.mpi

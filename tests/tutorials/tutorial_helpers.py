@@ -72,6 +72,32 @@ def couple(
     return [dict(np.load(directory / f"{script}.npz")) for script in ranks]
 
 
+def couple_segments(
+    mpiexec: str,
+    directory: Path,
+    name: str,
+    segments: Sequence[tuple[int, Mapping[str, int]]],
+    *,
+    backend: str,
+    edit: tuple[str, str] = ("", ""),
+) -> list[list[dict[str, Any]]]:
+    """Run a tutorial in segments: time windows and ranks of each; return what each wrote as output.
+
+    Each runs in a copy of its own, whose configuration is edited, with the restart files of the one before.
+    """
+    outputs = []
+    for number, (windows, ranks) in enumerate(segments):
+        here = directory / f"{number}"
+        copy_tutorial(name, here, windows=windows)
+        configuration = here / "precice-config.xml"
+        configuration.write_text(configuration.read_text().replace(*edit) if edit[0] else configuration.read_text())
+        for path in (directory / f"{number - 1}").glob("*.h5"):
+            shutil.copy(path, here)
+        scripts = {f"{script} --restart {script.split()[-1]}.h5": count for script, count in ranks.items()}
+        outputs.append(couple(mpiexec, here, scripts, backend=backend))
+    return outputs
+
+
 def run_together(commands: Mapping[str, Sequence[str]], directory: Path, environment: Mapping[str, str]) -> None:
     """Run commands at the same time in a directory, each with a log of its name; all have to end well."""
     running = []

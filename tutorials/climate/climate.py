@@ -7,14 +7,15 @@ the ocean works through a day at once, with the mean fluxes of the day before.
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 import precice
 from constituents import CONSTITUENTS
-from coupler import Coupler
+from coupler import DAY, Coupler
 from grid import Part
 from mpi4py import MPI
 
@@ -26,19 +27,23 @@ if TYPE_CHECKING:
 History = dict[str, list[Any]]
 
 
-def run(name: str, part: Part, load: EmulatedLoad | None) -> History:
+def run(name: str, part: Part, load: EmulatedLoad | None, restart: str | None) -> History:
     """Run a participant to the end of the coupling; return its history."""
     solver = Coupler(part) if name == "Coupler" else CONSTITUENTS[name](part)
+    reached, windows = 0.0, 0
+    if restart and os.path.exists(restart):
+        reached, windows = read_restart(restart, name, part, solver)
+    history: History = {"time": [], "energy": [], "temperature": []}
+    record(history, reached, solver, part)
     mesh = f"{name}-Mesh"
     participant = precice.Participant(name, "precice-config.xml", part.rank, part.ranks)
     ids = participant.set_mesh_vertices(mesh, part.points)
-    if participant.requires_initial_data() and name != "Coupler":
-        participant.write_data(mesh, f"{name}-Temperature", ids, solver.temperature)
-    history: History = {"time": [], "energy": [], "temperature": []}
-    if name != "Coupler":
-        record(history, 0.0, solver, part)
+    if participant.requires_initial_data():
+        if name == "Coupler":
+            participant.write_data(mesh, "Ocean-Flux", ids, solver.into_ocean / DAY)  # the mean of the day before
+        else:
+            participant.write_data(mesh, f"{name}-Temperature", ids, solver.temperature)
     participant.initialize()
-    reached, windows = 0.0, 0
     while participant.is_coupling_ongoing():
         begin = time.perf_counter()
         dt = participant.get_max_time_step_size()
@@ -61,6 +66,8 @@ def run(name: str, part: Part, load: EmulatedLoad | None) -> History:
             load.sleep(windows - 1, begin)
         participant.advance(dt)
     participant.finalize()
+    if restart:
+        write_restart(restart, name, part, solver, reached, windows)
     return history
 
 
@@ -74,6 +81,41 @@ def record(history: History, reached: float, solver: Any, part: Part) -> None:
         history["temperature"].append(solver.temperature)
 
 
+def read_restart(path: str, name: str, part: Part, solver: Any) -> tuple[float, int]:
+    """Take over the state that an earlier run ended with, on any number of ranks; return its time and windows."""
+    import h5py
+
+    own = slice(part.bounds[part.rank], part.bounds[part.rank + 1])
+    try:
+        with h5py.File(path) as file:
+            for key in solver.state:
+                values = file[name][key]
+                setattr(solver, key, values[..., own] if values.shape else values[()])
+            return float(file.attrs["time"]), int(file.attrs["windows"])
+    except (OSError, KeyError) as error:
+        refuse(f"{path}: expected a restart file of {name}: {error}; without the file it begins anew", part.rank)
+
+
+def write_restart(path: str, name: str, part: Part, solver: Any, reached: float, windows: int) -> None:
+    """Write the state of all cells from rank 0, beside the file and in its place when it is whole."""
+    import h5py
+
+    state = {key: part.whole_rows(getattr(solver, key)) for key in solver.state}
+    if part.rank == 0:
+        with h5py.File(f"{path}.new", "w") as file:
+            for key, values in state.items():
+                file[f"{name}/{key}"] = values
+            file.attrs.update(time=reached, windows=windows)
+        os.replace(f"{path}.new", path)
+
+
+def refuse(message: str, rank: int) -> NoReturn:
+    """End all ranks; the first of them says why."""
+    if rank == 0:
+        print(message, file=sys.stderr)
+    sys.exit(2)
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the participant that the command line names."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -81,20 +123,19 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--load", choices=["real", "emulated"], default="real", help="default: %(default)s")
     parser.add_argument("--law", default="law.json", help="cost laws of the emulated load (default: %(default)s)")
     parser.add_argument("--output", metavar="FILE.npz", help="write the history at the end")
+    parser.add_argument("--restart", metavar="FILE.h5", help="begin with what is there, if it is; write it at the end")
     options = parser.parse_args(arguments)
     comm, emulated = MPI.COMM_WORLD, options.load == "emulated"
     try:
         part = Part(options.name, comm, patient=emulated)
     except ValueError as error:
-        if comm.Get_rank() == 0:
-            print(f"{options.name}: {error}", file=sys.stderr)
-        sys.exit(2)
+        refuse(f"{options.name}: {error}", comm.Get_rank())
     load = None
     if emulated:
         from precice_lb.emulation import EmulatedLoad
 
         load = EmulatedLoad.of_solver(options.law, options.name, comm)
-    history = run(options.name, part, load)
+    history = run(options.name, part, load, options.restart)
     if load is not None:
         load.report()
     if options.output:

@@ -1,7 +1,7 @@
 """The atmosphere, the land, the sea ice and the ocean: heat in cells of the globe, driven by fluxes from the coupler.
 
 Temperatures are in degrees Celsius, fluxes in W/m^2 and positive where they heat the constituent. Each keeps its own
-account: its energy changes by exactly what the fluxes bring.
+account: its energy changes by exactly what the fluxes bring. ``state`` names what a restart needs.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ class Atmosphere:
     """One layer of air that mixes sideways."""
 
     fluxes = ("Atmosphere-Flux",)
+    state = ("temperature",)
     capacity = 1.0e7  # J/(m^2 K)
     diffusivity = 1.5e6  # m^2/s
 
@@ -61,6 +62,7 @@ class Land:
     """Soil that conducts heat down to 3 m, finer towards the surface."""
 
     fluxes = ("Land-Flux",)
+    state = ("layers",)
     thickness = 0.02 * 1.5 ** np.arange(11)  # m
     capacity, conductivity = 2.0e6, 1.0  # J/(m^3 K), W/(m K)
 
@@ -87,6 +89,7 @@ class Ocean:
     """A mixed layer on top of a deep ocean; the layers exchange heat, and each mixes sideways."""
 
     fluxes = ("Ocean-Flux",)
+    state = ("layers",)
     thickness = np.array([50.0, 75.0, 125.0, 250.0, 500.0])  # m
     capacity, conductivity, diffusivity = 4.1e6, 400.0, 1.0e4  # J/(m^3 K), W/(m K), m^2/s
 
@@ -117,6 +120,7 @@ class Ice:
     """Sea ice that conducts heat from the water to the air; it melts on top and freezes or melts at its base."""
 
     fluxes = ("Ice-Flux", "Ice-Base-Flux")
+    state = ("temperature", "thickness")
     capacity = 5.0e5  # J/(m^2 K), of what follows the air's temperature
     conductivity, latent_heat = 2.1, 3.0e8  # W/(m K), J/m^3
     thinnest = 0.1  # m, conducts no better below

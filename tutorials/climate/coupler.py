@@ -37,6 +37,8 @@ def sunlight(latitude: NDArray[np.float64], longitude: NDArray[np.float64], seco
 class Coupler:
     """The fluxes in this rank's cells, and the account of what came from space and what goes into the ocean."""
 
+    state = ("gained", "into_ocean")
+
     def __init__(self, part: Part) -> None:
         self.part = part
         self.latitude, self.longitude = LATITUDE[part.own], LONGITUDE[part.own]

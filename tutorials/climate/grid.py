@@ -80,6 +80,11 @@ class Part:
         request.Wait()
         return everyone
 
+    def whole_rows(self, values: ArrayLike) -> NDArray[np.float64]:
+        """Return rows of values (..., cells of the constituent) of all ranks, on every rank; a number stays one."""
+        mine = np.asarray(values)
+        return np.apply_along_axis(self.whole, -1, mine) if mine.ndim else mine
+
     def integral(self, values: ArrayLike) -> float:
         """Return the sum of values (own cells,) times area over all ranks, the same for any number of them."""
         return float(AREA[self.cells] @ self.whole(values))

@@ -16,12 +16,10 @@ COLOURS = {"Atmosphere": "tab:purple", "Land": "tab:brown", "Ice": "tab:cyan", "
 
 def imbalance(history: dict[str, dict[str, np.ndarray]]) -> np.ndarray:
     """Return, after each day, the energy (J) that all constituents have gained but nobody has given."""
-    coupler = history["Coupler"]
-    days = np.arange(1, len(history["Ocean"]["time"]))
-    midnight = np.searchsorted(coupler["time"], days * DAY)
-    came, under_way = coupler["energy"][midnight].T
+    coupler, midnights = history["Coupler"], history["Ocean"]["time"][1:]
+    came, under_way = (coupler["energy"] - coupler["energy"][0])[np.searchsorted(coupler["time"], midnights)].T
     gained = sum(
-        np.interp(days * DAY, history[name]["time"], history[name]["energy"] - history[name]["energy"][0])
+        np.interp(midnights, history[name]["time"], history[name]["energy"] - history[name]["energy"][0])
         for name in CONSTITUENTS
     )
     return gained + under_way - came
@@ -70,8 +68,9 @@ def main() -> None:
         energy = history[name]["energy"]
         account.plot(history[name]["time"] / DAY, 1e-21 * (energy - energy[0]), color=COLOURS[name], label=name)
     coupler = history["Coupler"]
-    account.plot(coupler["time"] / DAY, 1e-21 * coupler["energy"][:, 0], color="black", ls="--", label="from space")
-    lost = np.abs(imbalance(history)).max() / np.abs(coupler["energy"][:, 0]).max()
+    came = coupler["energy"][:, 0] - coupler["energy"][0, 0]
+    account.plot(coupler["time"] / DAY, 1e-21 * came, color="black", ls="--", label="from space")
+    lost = np.abs(imbalance(history)).max() / np.abs(came).max()
     account.set(
         xlabel="days", ylabel="energy gained in 10²¹ J", title=f"Energy lost: {lost:.0e} of what came from space"
     )

@@ -7,6 +7,7 @@ there, which is the state outside their upwind flux for the whole time window.
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import time
 from typing import TYPE_CHECKING, NoReturn
@@ -23,9 +24,8 @@ if TYPE_CHECKING:
     from precice_lb.emulation import EmulatedLoad
 
 
-def solve(name: str, domain: Domain, load: EmulatedLoad | None) -> float:
-    """Run a participant from the pulse to the end of the coupling; return the time reached."""
-    domain.state[0] = initial_pressure(domain.nodes)
+def solve(name: str, domain: Domain, load: EmulatedLoad | None, reached: float, window: int) -> tuple[float, int]:
+    """Run a participant to the end of the coupling, from a time and after so many windows; return those of the end."""
     partner, mesh = "Outer" if name == "Inner" else "Inner", f"{name}-Mesh"
     participant = precice.Participant(name, "precice-config.xml", domain.comm.Get_rank(), domain.comm.Get_size())
     ids = participant.set_mesh_vertices(mesh, domain.vertices)
@@ -38,7 +38,6 @@ def solve(name: str, domain: Domain, load: EmulatedLoad | None) -> float:
     if participant.requires_initial_data():
         write()
     participant.initialize()
-    reached, window = 0.0, 0
     while participant.is_coupling_ongoing():
         begin = time.perf_counter()
         dt = participant.get_max_time_step_size()
@@ -56,7 +55,33 @@ def solve(name: str, domain: Domain, load: EmulatedLoad | None) -> float:
         reached += dt
         window += 1
     participant.finalize()
-    return reached
+    return reached, window
+
+
+def read_restart(path: str, name: str, domain: Domain) -> tuple[float, int]:
+    """Take over the fields that an earlier run ended with, on any number of ranks; return its time and windows."""
+    import h5py
+
+    try:
+        with h5py.File(path) as file:
+            if file["state"].shape != (3, domain.mesh.elements, domain.mesh.order**2):
+                raise ValueError(f"found {file['state'].shape[1]} elements")
+            domain.state[...] = file["state"][:, domain.own]
+            return float(file.attrs["time"]), int(file.attrs["windows"])
+    except (OSError, KeyError, ValueError) as error:
+        refuse(f"{path}: expected a restart file of {name} on this mesh: {error}; without the file it begins anew")
+
+
+def write_restart(path: str, domain: Domain, reached: float, window: int) -> None:
+    """Write the fields of the whole mesh from rank 0, beside the file and in its place when they are whole."""
+    import h5py
+
+    state = domain.gather()
+    if state is not None:
+        with h5py.File(f"{path}.new", "w") as file:
+            file["state"] = state  # (3, elements, order^2)
+            file.attrs.update(time=reached, windows=window)
+        os.replace(f"{path}.new", path)
 
 
 def save(path: str, domain: Domain, reached: float) -> None:
@@ -81,6 +106,7 @@ def main(name: str, arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--law", default="law.json", help="cost laws of the emulated load (default: %(default)s)")
     parser.add_argument("--refine", type=int, default=1, metavar="N", help="split every element into N x N")
     parser.add_argument("--output", metavar="FILE.npz", help="write the fields at the end")
+    parser.add_argument("--restart", metavar="FILE.h5", help="begin with what is there, if it is; write it at the end")
     options = parser.parse_args(arguments)
     if options.refine < 1:
         parser.error(f"--refine must be at least 1, found {options.refine}")
@@ -94,8 +120,15 @@ def main(name: str, arguments: Sequence[str] | None = None) -> None:
         from precice_lb.emulation import EmulatedLoad
 
         load = EmulatedLoad.of_solver(options.law, name, comm)
-    reached = solve(name, domain, load)
+    if options.restart and os.path.exists(options.restart):
+        begin = read_restart(options.restart, name, domain)
+    else:
+        domain.state[0] = initial_pressure(domain.nodes)
+        begin = (0.0, 0)
+    reached, window = solve(name, domain, load, *begin)
     if load is not None and len(domain.vertices):
         load.report()
     if options.output:
         save(options.output, domain, reached)
+    if options.restart:
+        write_restart(options.restart, domain, reached, window)
