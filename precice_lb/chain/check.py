@@ -191,11 +191,12 @@ def _of_limits(configuration: Configuration, total: int | None) -> Iterator[Find
 
 
 def _of_schemes(configuration: Configuration) -> Iterator[Finding]:
-    for scheme, element in _pairs(configuration):
-        if scheme.is_serial:
-            first, second = scheme.participants
-            what = f'if "{first}" leaves the loop before the last window, "{second}" waits for the next one in vain'
-            yield Finding(element.line, element.tag, f"{what}: only max-time-windows ends a segment")
+    pairs = _pairs(configuration)
+    for scheme, element in [pair for pair in pairs if pair[0].is_serial][:1]:
+        first, second = scheme.participants
+        what = f'if "{first}" leaves the loop before the last window, "{second}" waits for the next one in vain'
+        yield Finding(element.line, element.tag, f"{what}: only the configuration ends a segment")
+    for scheme, element in pairs:
         for acceleration in element.named("acceleration:"):
             kind = scheme.acceleration or ""
             reused = [int(each.attributes["value"]) for each in acceleration.named("time-windows-reused")]

@@ -30,7 +30,7 @@ def chain_check_blocks(
         (each.exchange.data, _coupling(each), each.exchange.source, each.exchange.target, each.text) for each in starts
     )
     title = f"{configuration.path}: what is there when a segment starts"
-    nothing = "a chain of segments gives what one run gives, if each solver's restart does"
+    nothing = "nothing here makes a chain other than one run, where the solvers' own restart is exact"
     return [
         Table(title, header, rows, tuple(range(len(header)))),
         *(_cost(borders) if borders is not None else []),

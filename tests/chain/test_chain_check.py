@@ -102,7 +102,7 @@ def test_serial_schemes_cannot_be_left_early(kind):
     assert [str(each) for each in found] == (
         [
             f'line {line_of(text, SERIAL)}, <coupling-scheme:serial-implicit>: if "A" leaves the loop before the last '
-            'window, "B" waits for the next one in vain: only max-time-windows ends a segment'
+            'window, "B" waits for the next one in vain: only the configuration ends a segment'
         ]
         if kind == "serial-implicit"
         else []
