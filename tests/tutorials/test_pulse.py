@@ -16,6 +16,7 @@ from tutorial_helpers import (
     MESSAGES,
     TUTORIALS,
     assert_same_fields,
+    chain_of_study,
     copy_tutorial,
     couple,
     couple_segments,
@@ -195,6 +196,10 @@ def pulse_in_segments(mpiexec, directory, backend, **options):
 def test_three_segments_on_other_ranks_end_as_one_run(mpiexec, tmp_path, embedded_fields):
     fields = pulse_in_segments(mpiexec, tmp_path / "with", "embedded")
     assert_same_fields(fields, embedded_fields, 1e-10)
+    said = [path.read_text() for path in sorted((tmp_path / "with").glob("*/inner*.log"))]
+    assert [line for text in said for line in text.splitlines() if "goes on" in line] == [
+        f"Inner goes on at time {time}: inner.py.h5" for time in ("0.2", "0.35")
+    ]
     lost = pulse_in_segments(mpiexec, tmp_path / "without", "embedded", edit=(' initialize="true"', ""))
     assert (
         max(np.abs(mine["pressure"] - one["pressure"]).max() for mine, one in zip(lost, embedded_fields, strict=True))
@@ -292,6 +297,27 @@ def test_the_emulated_load_costs_what_its_law_says(mpiexec, tmp_path):
         predicted = float(traced_schedule([run]).window_seconds(law))
         assert predicted == pytest.approx(float(configured.window_seconds(law)), rel=0.01)
         assert float(predictor.predict(law)) == pytest.approx(predictor.alpha * max(law.values()), rel=0.01)
+
+
+@pytest.mark.mpi
+@pytest.mark.slow("a chain of minutes")
+def test_the_chain_ends_as_one_run_and_near_the_optimum_of_the_laws(mpiexec, tmp_path):
+    from precice_lb.emulation import read_laws
+
+    segments, case = chain_of_study("pulse", tmp_path / "chain")
+    assert sum(segment["windows"] for segment in segments) == 150
+    laws = read_laws(PULSE / "law.json")
+    costs = [max(laws[name].seconds(ranks) for name, ranks in each["split"].items()) for each in segments]
+    assert costs[-1] < 1.1 * 0.2018 < 0.25 * costs[0]
+    instant = {"serial": 1e-6, "work": 0.0, "surface": 0.0, "logarithmic": 0.0}
+    (tmp_path / "law.json").write_text(json.dumps({"Inner": instant, "Outer": instant}))
+    arguments = ("--load", "emulated", "--law", str(tmp_path / "law.json"))
+    one = couple_pulse(mpiexec, tmp_path / "one", (1, 1), backend="embedded", windows=150, arguments=arguments)
+    for name, fields in zip(("inner", "outer"), one, strict=True):
+        with h5py.File(case / f"{name}.h5") as file:
+            state = file["state"][:]
+        np.testing.assert_allclose(state[0], fields["pressure"], rtol=0.0, atol=1e-10)
+        np.testing.assert_allclose(state[1:], fields["velocity"], rtol=0.0, atol=1e-10)
 
 
 @pytest.mark.parametrize(

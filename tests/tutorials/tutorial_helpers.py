@@ -173,3 +173,12 @@ def recommended_by_campaign(name: str, directory: Path, python: str = sys.execut
 def regret_of_campaign(name: str, directory: Path) -> float:
     """Run the campaign of a tutorial's study; return what its recommendation loses to the law's optimum, as a share."""
     return float(recommended_by_campaign(name, directory)["emulation"]["splits"]["recommended"]["regret"])
+
+
+def chain_of_study(name: str, directory: Path) -> tuple[list[dict[str, Any]], Path]:
+    """Run the chain of a tutorial's study; return its segments and the case of the last one."""
+    command = [sys.executable, "-m", "precice_lb", "chain", str(ROOT / "configs" / f"{name}-chain.toml")]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    subprocess.run([*command, "-o", str(directory)], env=environment, check=True, timeout=1800)
+    segments = json.loads((directory / "chain.json").read_text())["segments"]
+    return segments, directory / "runs" / segments[-1]["run"] / "case"

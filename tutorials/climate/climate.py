@@ -91,9 +91,12 @@ def read_restart(path: str, name: str, part: Part, solver: Any) -> tuple[float, 
             for key in solver.state:
                 values = file[name][key]
                 setattr(solver, key, values[..., own] if values.shape else values[()])
-            return float(file.attrs["time"]), int(file.attrs["windows"])
+            reached, windows = float(file.attrs["time"]), int(file.attrs["windows"])
     except (OSError, KeyError) as error:
         refuse(f"{path}: expected a restart file of {name}: {error}; without the file it begins anew", part.rank)
+    if part.rank == 0:
+        print(f"{name} goes on after {reached / DAY:g} days: {path}")
+    return reached, windows
 
 
 def write_restart(path: str, name: str, part: Part, solver: Any, reached: float, windows: int) -> None:

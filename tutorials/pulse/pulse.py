@@ -67,9 +67,12 @@ def read_restart(path: str, name: str, domain: Domain) -> tuple[float, int]:
             if file["state"].shape != (3, domain.mesh.elements, domain.mesh.order**2):
                 raise ValueError(f"found {file['state'].shape[1]} elements")
             domain.state[...] = file["state"][:, domain.own]
-            return float(file.attrs["time"]), int(file.attrs["windows"])
+            reached, window = float(file.attrs["time"]), int(file.attrs["windows"])
     except (OSError, KeyError, ValueError) as error:
         refuse(f"{path}: expected a restart file of {name} on this mesh: {error}; without the file it begins anew")
+    if domain.comm.Get_rank() == 0:
+        print(f"{name} goes on at time {reached:g}: {path}")
+    return reached, window
 
 
 def write_restart(path: str, domain: Domain, reached: float, window: int) -> None:
