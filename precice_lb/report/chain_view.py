@@ -36,7 +36,7 @@ def chain_blocks(chain: ChainDocument) -> list[Block]:
     names = short_names(chain.participants, _NAME_WIDTH)
     blocks: list[Block] = [Paragraph(f"{_how_far(chain)}{_course(chain)}.", "lead")]
     if chain.segments:
-        blocks += [segment_table(chain, names), DefinitionList(tuple(_totals(chain)))]
+        blocks += [segment_table(chain, names), decision_table(chain), DefinitionList(tuple(_totals(chain)))]
     if chain.next is not None:
         split = _split(chain.next.split, names)
         number = len(chain.segments) + 1
@@ -61,25 +61,28 @@ def _course(chain: ChainDocument) -> str:
 
 
 def segment_table(chain: ChainDocument, names: Mapping[str, str]) -> Table:
-    """Tabulate the segments: split, windows, seconds, waiting, border, and the decision with its reason."""
+    """Tabulate the segments: ranks, windows, their seconds, waiting, and what the border took."""
     unit = seconds_unit([each.window_seconds for each in chain.segments])
     border = seconds_unit([each.border_seconds for each in chain.segments], 3)
-    header = ("segment", "ranks", "windows", f"window ({unit.symbol})", "waiting", f"border ({border.symbol})")
+    header = ("no.", "ranks", "windows", f"window ({unit.symbol})", "waiting (%)", f"border ({border.symbol})")
     rows = (
         (
             str(each.segment),
             _counts(each.split, chain),
             f"{each.start_window + 1}–{each.start_window + each.windows}",
             unit.number(each.window_seconds),
-            " + ".join(percent(each.wait_share[name], 0) for name in chain.participants),
+            " + ".join(percent(each.wait_share[name], 0).removesuffix(" %") for name in chain.participants),
             border.number(each.border_seconds),
-            each.kind,
-            each.decision,
         )
         for each in chain.segments
     )
-    title = f"Segments, with ranks and waiting of {' + '.join(names.values())}"
-    return Table(title, (*header, "decision", "why this split"), tuple(rows), text=(0, 1, 6, 7))
+    return Table(f"Segments, with ranks and waiting of {' + '.join(names.values())}", header, tuple(rows))
+
+
+def decision_table(chain: ChainDocument) -> Table:
+    """Tabulate why each segment has its split."""
+    rows = ((str(each.segment), each.kind, each.decision) for each in chain.segments)
+    return Table("Decisions", ("no.", "decision", "why this split"), tuple(rows), text=(0, 1, 2))
 
 
 def _totals(chain: ChainDocument) -> Iterator[tuple[str, str]]:

@@ -86,13 +86,13 @@ def test_every_chain_is_shown_everywhere(chain: ChainDocument) -> None:
 
 def test_the_table_has_what_was_written() -> None:
     chain = CHAINS["two participants"]
-    (table,) = (block for block in chain_blocks(chain) if isinstance(block, Table))
+    table, decisions = (block for block in chain_blocks(chain) if isinstance(block, Table))
     assert table.title == "Segments, with ranks and waiting of Inner + Outer"
-    assert table.header[:6] == ("segment", "ranks", "windows", "window (s)", "waiting", "border (s)")
+    assert table.header == ("no.", "ranks", "windows", "window (s)", "waiting (%)", "border (s)")
     # Inner 1 s over its ranks, Outer 2 s over its own.
-    assert table.rows[0] == ("1", "4 + 12", "1–10", "0.2500", "0 % + 33 %", "4.00", "start", "decision 1: 0.25 s")
-    assert table.rows[3][:5] == ("4", "5 + 11", "31–40", "0.2000", "0 % + 9 %")
-    assert [row[6] for row in table.rows] == [each.kind for each in chain.segments]
+    assert table.rows[0] == ("1", "4 + 12", "1–10", "0.2500", "0 + 33", "4.00")
+    assert table.rows[3][:5] == ("4", "5 + 11", "31–40", "0.2000", "0 + 9")
+    assert decisions.rows == tuple((str(each.segment), each.kind, each.decision) for each in chain.segments)
     first = next(iter(chain_blocks(chain)))
     assert isinstance(first, Paragraph)
     assert first.text.endswith("a window took 0.2500 s in the first segment and 0.2000 s in the last, 20.0 % less.")
@@ -101,6 +101,15 @@ def test_the_table_has_what_was_written() -> None:
     assert pairs["time in windows"] == f"{seconds:.3f} s"
     assert pairs["time at borders"] == f"16.00 s ({100 * 16 / (16 + seconds):.1f} % of all)"
     assert pairs["changes of the split"] == "2, 1 of them undone"
+
+
+def test_the_numbers_of_five_participants_fit_a_terminal() -> None:
+    names = ("Coupler", "Atmosphere", "Land", "Ice", "Ocean")
+    chain = chain_of([dict(zip(names, (8, 2, 31, 1, 12), strict=True))] * 10, windows=50)
+    lines = screen(chain_blocks(chain)).splitlines()
+    row = next(line for line in lines if line.startswith("10 ") and " + " in line)
+    assert "8 + 2 + 31 + 1 + 12" in row
+    assert "451–500" in row
 
 
 def test_the_figure_shows_the_segments_as_they_were() -> None:
@@ -136,8 +145,8 @@ def test_what_was_not_measured_is_a_dash() -> None:
         wait_share={"Inner": math.nan, "Outer": 0.5},
     )
     chain = dataclasses.replace(chain, segments=[unknown, *chain.segments[1:]])
-    (table,) = (block for block in chain_blocks(chain) if isinstance(block, Table))
-    assert table.rows[0][3:6] == ("–", "– + 50 %", "–")
+    table, _ = (block for block in chain_blocks(chain) if isinstance(block, Table))
+    assert table.rows[0][3:6] == ("–", "– + 50", "–")
     assert "nan" not in screen(chain_blocks(chain), 200).lower()
     assert chain_chart(chain).svg
     assert list(chain_section(dataclasses.replace(chain, segments=[unknown], windows_done=10)))
