@@ -11,15 +11,16 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from statistics import NormalDist, median
+from statistics import NormalDist
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from precice_lb.calibrate.decision import DRAWS, NOISE, Beliefs, learned
+from precice_lb.calibrate.decision import DRAWS, Beliefs, learned
 from precice_lb.calibrate.design import allowed_counts, space_filling_splits
 from precice_lb.chain.load import at_present_load, known_seconds
+from precice_lb.chain.measured import border_seconds, measured_ratio, window_times
 from precice_lb.chain.records import Decision, Segment
 from precice_lb.exceptions import DataError, InfeasibleError
 from precice_lb.plural import counts_text, plural
@@ -184,7 +185,7 @@ class _Choice:
         self.present = {name: segments[-1].split[name] for name in self.names}
         self.left = max(question.windows_left, 1)
         self.next = min(max(question.segment_windows, 1), self.left)
-        self.border = _border_seconds(segments)
+        self.border = border_seconds(segments)
         brought = {name: at_present_load(segments, name, question.earlier.get(name)) for name in self.names}
         tables = {name: each.rows for name, each in brought.items()}
         within = {name: each.error for name, each in brought.items()}
@@ -196,8 +197,8 @@ class _Choice:
             failed=question.failed, allow=limits.counts if question.allow else None,
         )  # fmt: skip
         changes = {name: each.changes for name, each in brought.items()}
-        self.measured = _measured(segments, question.schedule, changes)
-        self.scale = _scale(segments, question.schedule)
+        self.measured = window_times(segments, question.schedule, changes)
+        self.scale = measured_ratio(segments, question.schedule)
         here = np.array([[self.present[name] for name in self.names]])
         #: Seconds per window of the present split and of the others, for each set of curves.
         self.stays = self.scale * self.beliefs.windows(here)[:, 0]
@@ -246,12 +247,12 @@ class _Choice:
             later = after * (means[beliefs.best] - regret * float(self.windows.min(axis=1).mean()))
             later += self.border * (judged != beliefs.best)
             learning[judged] = self.left * float(self.stays.mean()) - self.next * means[judged] - self.border - later
-        present = self.measured.get(tuple(self.present.values()))
+        present, problem = self.measured.get(tuple(self.present.values())), self.limits.problem(self.present)
         found = []
         for at, ranks in enumerate(beliefs.splits.tolist()):
             split, known = dict(zip(self.names, ranks, strict=True)), self.measured.get(tuple(ranks))
             slower = known is not None and present is not None and known.window >= present.window
-            if split == self.present or slower or self.limits.problem(split):
+            if split == self.present or (slower and not problem) or self.limits.problem(split):
                 continue
             each = saved[:, at]
             found.append(
@@ -296,7 +297,9 @@ class _Choice:
         if best is None:
             return Decision(self.present, "stay", f"{text}: no other split comes into question")
         why = f"{self._saves(best.saving)}, and pays with {100 * best.probability:.0f} %"
-        why += "" if best.saving <= 0 else f", below {100 * SURE:.0f} %"
+        if best.saving > 0:
+            too_little = f"{100 * self.least / self.left / self.stays.mean():.2g} % of the time left"
+            why += f", below {100 * SURE:.0f} %" if best.probability < SURE else f", but is less than {too_little}"
         return Decision(self.present, "stay", f"{text}: {self._expected(best)}, {why}")
 
     def _split(self, ranks: Sequence[int]) -> Split:
@@ -311,53 +314,3 @@ class _Choice:
     def _saves(self, seconds: float) -> str:
         what = f"saves {seconds:.4g} s" if seconds > 0 else f"loses {-seconds:.4g} s"
         return f"{what} in the {plural(self.left, 'window')} left, {self.border:.3g} s for the border taken off"
-
-
-class _Measured(NamedTuple):
-    """A split that ran: seconds per window at the present load, and their relative standard error."""
-
-    ranks: tuple[int, ...]
-    window: float
-    error: float
-
-
-def _measured(
-    segments: Sequence[Segment], schedule: Schedule, changes: Mapping[str, Array]
-) -> dict[tuple[int, ...], _Measured]:
-    """Bring the window times of all segments to the present load, and take the mean of those of each split."""
-    readings: dict[tuple[int, ...], list[tuple[float, float]]] = {}
-    for at, segment in enumerate(segments):
-        change = {name: changes[name][at] for name in schedule.participants}
-        before, now = (_steady(segment, schedule, {n: share * change[n][0] for n in change}) for share in (0.0, 1.0))
-        seconds = segment.window_seconds * (now / before if before > 0 and now > 0 else 1.0)
-        if math.isfinite(seconds) and seconds > 0:
-            error = max((each[1] for each in change.values() if math.isfinite(each[1])), default=0.0)
-            ranks = tuple(segment.split[name] for name in schedule.participants)
-            readings.setdefault(ranks, []).append((math.log(seconds), math.hypot(NOISE, error)))
-    found = {}
-    for ranks, each in readings.items():
-        weights = [error**-2 for _, error in each]
-        mean = sum(w * log for w, (log, _) in zip(weights, each, strict=True)) / sum(weights)
-        found[ranks] = _Measured(ranks, math.exp(mean), sum(weights) ** -0.5)
-    return found
-
-
-def _scale(segments: Sequence[Segment], schedule: Schedule) -> float:
-    """Measured seconds per window over those of the schedule: what noise of windows and exchanges add."""
-    none = dict.fromkeys(schedule.participants, 0.0)
-    pairs = [(segment.window_seconds, _steady(segment, schedule, none)) for segment in segments]
-    ratios = [window / steady for window, steady in pairs if steady > 0 and math.isfinite(window) and window > 0]
-    return median(ratios) if ratios else 1.0
-
-
-def _steady(segment: Segment, schedule: Schedule, change: Mapping[str, float]) -> float:
-    """Window time of the schedule for a segment's seconds times changes of load; NaN where one is unknown."""
-    seconds = {name: segment.seconds.get(name, math.nan) * math.exp(change[name]) for name in schedule.participants}
-    if not all(math.isfinite(each) and each > 0 for each in seconds.values()):
-        return math.nan
-    return float(schedule.window_seconds(seconds))
-
-
-def _border_seconds(segments: Sequence[Segment]) -> float:
-    known = [segment.border_seconds for segment in segments if math.isfinite(segment.border_seconds)]
-    return max(median(known), 0.0) if known else 0.0
