@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from precice_lb.calibrate.decision import DRAWS, Beliefs, learned
 from precice_lb.calibrate.design import allowed_counts, space_filling_splits
 from precice_lb.chain.load import at_present_load, known_seconds
-from precice_lb.chain.measured import border_seconds, measured_ratio, window_times
+from precice_lb.chain.window_times import border_seconds, measured_ratio, window_times
 from precice_lb.chain.records import Decision, Segment
 from precice_lb.exceptions import DataError, InfeasibleError
 from precice_lb.plural import counts_text, plural
