@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 from precice_lb.calibrate.decision import DRAWS, Beliefs, learned
 from precice_lb.calibrate.design import allowed_counts, space_filling_splits
 from precice_lb.chain.load import at_present_load, known_seconds
-from precice_lb.chain.window_times import border_seconds, measured_ratio, window_times
 from precice_lb.chain.records import Decision, Segment
+from precice_lb.chain.window_times import change_seconds, measured_ratio, window_times
 from precice_lb.exceptions import DataError, InfeasibleError
 from precice_lb.plural import counts_text, plural
 from precice_lb.schedule import Schedule
@@ -85,8 +85,7 @@ class Question:
 def decide(segments: Sequence[Segment], question: Question) -> Decision:
     """Decide on the split of the next segment.
 
-    A change costs what the chain's own borders took, in the median: though a border without a change takes much of that
-    too, what stays is not to be left for less than a whole restart.
+    A change costs what preparing and collecting took at the chain's own borders, in the median: the border comes anyway.
 
     Parameters
     ----------
@@ -185,7 +184,7 @@ class _Choice:
         self.present = {name: segments[-1].split[name] for name in self.names}
         self.left = max(question.windows_left, 1)
         self.next = min(max(question.segment_windows, 1), self.left)
-        self.border = border_seconds(segments)
+        self.border = change_seconds(segments)
         brought = {name: at_present_load(segments, name, question.earlier.get(name)) for name in self.names}
         tables = {name: each.rows for name, each in brought.items()}
         within = {name: each.error for name, each in brought.items()}
@@ -313,4 +312,4 @@ class _Choice:
 
     def _saves(self, seconds: float) -> str:
         what = f"saves {seconds:.4g} s" if seconds > 0 else f"loses {-seconds:.4g} s"
-        return f"{what} in the {plural(self.left, 'window')} left, {self.border:.3g} s for the border taken off"
+        return f"{what} in the {plural(self.left, 'window')} left, {self.border:.3g} s for the change taken off"

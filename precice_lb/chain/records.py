@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
@@ -29,6 +30,9 @@ class Segment:
         Compute time per window in the latest windows: the load that the next segment starts with.
     border_seconds : float
         Wall time beyond that of its windows: preparing, starting, collecting; not time in a queue.
+    change_seconds : float
+        Of these, preparing and collecting, which is what another split costs: whoever stays starts as well. NaN where
+        it is not known apart.
     """
 
     split: Mapping[str, int]
@@ -38,6 +42,7 @@ class Segment:
     standard_errors: Mapping[str, float] = field(default_factory=dict)
     latest: Mapping[str, float] = field(default_factory=dict)
     border_seconds: float = 0.0
+    change_seconds: float = math.nan
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""What segments of a chain say by themselves: window times of their splits, and what borders took."""
+"""What segments of a chain say by themselves: window times of their splits, and what changes at borders cost."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from precice_lb.calibrate.decision import NOISE
 from precice_lb.chain.records import Segment
 from precice_lb.schedule import Schedule
 
-__all__ = ["WindowTime", "border_seconds", "measured_ratio", "window_times"]
+__all__ = ["WindowTime", "change_seconds", "measured_ratio", "window_times"]
 
 Array = NDArray[np.float64]
 
@@ -64,7 +64,8 @@ def _steady(segment: Segment, schedule: Schedule, change: Mapping[str, float]) -
     return float(schedule.window_seconds(seconds))
 
 
-def border_seconds(segments: Sequence[Segment]) -> float:
-    """Median of what the borders took; 0 where none is known."""
-    known = [segment.border_seconds for segment in segments if math.isfinite(segment.border_seconds)]
-    return max(median(known), 0.0) if known else 0.0
+def change_seconds(segments: Sequence[Segment]) -> float:
+    """Median of what a change costs at a border; the whole border where that is not known apart."""
+    each = [(segment.change_seconds, segment.border_seconds) for segment in segments]
+    known = [next(filter(math.isfinite, pair), math.nan) for pair in each]
+    return max(median(filter(math.isfinite, known)), 0.0) if any(map(math.isfinite, known)) else 0.0

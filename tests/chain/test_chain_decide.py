@@ -184,7 +184,7 @@ def test_a_change_that_no_longer_pays_is_not_made() -> None:
     few = decide(segments, chain.question())
     many = Chain(LAWS[0], 16, {"A": 6, "B": 10}, 200, border=1e3)
     assert few.kind == "stay"
-    assert "1e+03 s for the border" in few.text
+    assert "1e+03 s for the change" in few.text
     assert decide(segments, many.question()).kind in ("learn", "move")
 
 

@@ -19,6 +19,7 @@ from precice_lb.cli import main
 from precice_lb.exceptions import CalibrationError, TooFewRunsError
 
 pytestmark = [pytest.mark.mpi, pytest.mark.usefixtures("mpiexec")]
+SLOW = pytest.mark.slow("a chain of real runs")
 
 STAYS = ({"Left": 1, "Right": 3}, {"Left": 1, "Right": 3})
 
@@ -63,33 +64,37 @@ def replace(path: Path, old: str, new: str) -> None:
             "participant.finalize()\n",
             r"Left.* ended with exit code 1.*ERROR: no convergence",
         ),
-        (
+        pytest.param(
             "case/solver.py",
             "comm.gather(u)\n",
             "comm.gather(u)\nif lived == 8 and comm.rank == 0: os.remove(file)\nif lived == 8: sys.exit()\n",
             "comm.gather(u)\n",
             r"'state-\*\.npy' matches nothing that the segment left in ",
+            marks=SLOW,
         ),
-        (
+        pytest.param(
             "case/solver.py",
             "comm.gather(u)\n",
             "comm.gather(u)\nif lived == 8: sys.exit()\n",
             "comm.gather(u)\n",
             r"expected the segment to write some of what chain\.carry names, found nothing changed",
+            marks=SLOW,
         ),
-        (
+        pytest.param(
             "case/solver.py",
             "participant.initialize()\n",
             "participant.initialize()\nif lived == 4: import threading; threading.Event().wait()\n",
             "participant.initialize()\n",
             r"still ran at the time limit of 20 s",
+            marks=SLOW,
         ),
-        (
+        pytest.param(
             "case/precice-config.xml",
             '<max-time-windows value="1000" />',
             '<max-time-windows value="1000" /><max-time value="3" />',
             '<max-time-windows value="1000" />',
             r"Left was to run 4 time windows, but recorded 3",
+            marks=SLOW,
         ),
     ],
     ids=["prepare", "collect", "solver", "missing", "unchanged", "time limit", "windows"],
@@ -154,6 +159,7 @@ def test_a_new_split_that_fails_is_given_up_for_the_last_one_that_worked(tmp_pat
     assert [run.split for run in records(tmp_path / "chain")][1] == {"Left": 2, "Right": 2}
 
 
+@SLOW
 def test_a_segment_is_tried_again_as_often_as_the_study_says(tmp_path: Path) -> None:
     # It fails twice, and a file beside the case remembers.
     flaky = f"""\
@@ -211,6 +217,7 @@ def test_a_link_whose_target_is_not_carried_is_refused(tmp_path: Path) -> None:
     assert page(tmp_path / "chain")["windows_done"] == 4
 
 
+@SLOW
 def test_a_chain_of_another_case_is_refused(tmp_path: Path) -> None:
     path = write_chain(tmp_path)
     run_chain(read_study(path), tmp_path / "chain", report=quiet, decider=planned(*STAYS))

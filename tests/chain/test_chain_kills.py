@@ -158,7 +158,7 @@ def test_chains_killed_at_random_moments_lose_and_repeat_nothing(tmp_path: Path)
     whole = time.monotonic() - began
     assert_whole(tmp_path / "undisturbed", [])
     random = Random(3)
-    kills, wanted, number = 0, 100 if FULL_COUNTS else 4, 0
+    kills, wanted, number = 0, 100 if FULL_COUNTS else 3, 0
     while kills < wanted:
         directory = tmp_path / f"chain-{number}"
         number += 1
@@ -176,6 +176,7 @@ def test_chains_killed_at_random_moments_lose_and_repeat_nothing(tmp_path: Path)
             assert (last / f"state-{name}.npy").read_text().splitlines() == lines
 
 
+@pytest.mark.slow("a chain of real runs")
 def test_a_segment_whose_state_was_not_collected_is_not_run_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -192,6 +193,7 @@ def test_a_segment_whose_state_was_not_collected_is_not_run_again(
     assert (tmp_path / "mark").read_text() == "4"
 
 
+@pytest.mark.slow("a chain of real runs")
 def test_a_job_that_goes_on_when_the_chain_is_killed_is_waited_for(tmp_path: Path) -> None:
     path = write_chain(tmp_path)
     path.write_text(path.read_text().replace("oversubscribe = true", 'name = "background"'))

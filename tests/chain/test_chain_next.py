@@ -89,6 +89,7 @@ def test_each_job_submits_the_next(tmp_path: Path, capfd: pytest.CaptureFixture[
     assert len(runs_of(directory)) == 3
 
 
+@pytest.mark.slow("a chain of real runs")
 def test_without_submission_the_user_does_it(tmp_path: Path) -> None:
     study, directory = write_template(tmp_path), tmp_path / "chain"
     done = following(study, "-o", str(directory))
@@ -106,6 +107,7 @@ def test_without_submission_the_user_does_it(tmp_path: Path) -> None:
     assert_whole(directory)
 
 
+@pytest.mark.slow("a chain of real runs")
 def test_a_job_that_is_lost_is_made_again_when_that_is_said(tmp_path: Path) -> None:
     study, directory = write_template(tmp_path), tmp_path / "chain"
     assert following(study, "-o", str(directory)).returncode == 0
@@ -125,6 +127,7 @@ def test_a_job_that_is_lost_is_made_again_when_that_is_said(tmp_path: Path) -> N
     assert_whole(directory)
 
 
+@pytest.mark.slow("a chain of real runs")
 def test_a_segment_that_fails_stops_the_chain_with_a_line_and_goes_on_when_called_again(tmp_path: Path) -> None:
     study = write_template(tmp_path, right='collect = ["test -e /nonexistent/or/not/allowed"]')
     directory = tmp_path / "chain"
@@ -145,6 +148,7 @@ def test_a_segment_that_fails_stops_the_chain_with_a_line_and_goes_on_when_calle
     assert_whole(directory)
 
 
+@pytest.mark.slow("a chain of real runs")
 def test_retries_are_counted_over_all_jobs(tmp_path: Path) -> None:
     study = write_template(tmp_path, runs="retries = 2", right='collect = ["false"]')
     directory = tmp_path / "chain"
@@ -163,6 +167,7 @@ def test_launchers_without_jobs_are_refused(tmp_path: Path) -> None:
     assert "launcher.name: expected one whose runs are jobs" in done.stderr
 
 
+@pytest.mark.slow("a chain of real runs")
 def test_a_submission_that_fails_or_waits_is_told(tmp_path: Path) -> None:
     study = write_template(tmp_path)
     (tmp_path / "submit.sh").write_text("echo 'no such queue' >&2\nexit 3\n")

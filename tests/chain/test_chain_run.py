@@ -116,6 +116,7 @@ def test_the_last_segment_has_what_is_left_and_warm_up_is_at_most_half(tmp_path:
     assert question.schedule.window_seconds(dict(segments[0].seconds)) == pytest.approx(0.6, abs=1e-3)
 
 
+@pytest.mark.slow("a chain of real runs")
 def test_a_chain_moves_to_the_best_split_and_stays_there(tmp_path: Path) -> None:
     chain = CHAIN.replace("windows = 4", "windows = 8").replace("total = 12", "total = 40")
     path = write_chain(tmp_path, chain=chain)
@@ -160,6 +161,7 @@ templates = ["dict.in"]
     assert (tmp_path / "trace").read_text().splitlines() == ["prepare Left 1 0 1 nothing"]
 
 
+@pytest.mark.slow("a chain of real runs")
 def test_a_chain_learns_from_calibration_runs_of_its_case(tmp_path: Path) -> None:
     path = write_chain(tmp_path, runs="splits = [{Left=1, Right=1}, {Left=3, Right=1}]")
     study = path.read_text()
@@ -183,6 +185,7 @@ def test_a_chain_learns_from_calibration_runs_of_its_case(tmp_path: Path) -> Non
             assert (errors < 0.01).all()
 
 
+@pytest.mark.slow("a chain of real runs")
 def test_directories_are_carried_and_what_is_left_out_begins_anew(tmp_path: Path) -> None:
     solver = """\
 import pathlib
@@ -234,6 +237,7 @@ def test_the_steps_of_a_chain_stand_apart(tmp_path: Path) -> None:
     assert_state(directory / "runs" / "003-Left3-Right1" / "case", 12)
 
 
+@pytest.mark.slow("a chain of real runs")
 def test_a_template_s_jobs_run_a_chain(tmp_path: Path) -> None:
     path = write_chain(tmp_path)
     ranks = (
