@@ -85,7 +85,7 @@ class Question:
 def decide(segments: Sequence[Segment], question: Question) -> Decision:
     """Decide on the split of the next segment.
 
-    A change costs what preparing and collecting took at the chain's own borders, in the median: the border comes anyway.
+    A change costs what preparing and collecting took at the chain's borders, in the median: the border comes anyway.
 
     Parameters
     ----------

@@ -229,6 +229,7 @@ def test_the_campaign_finds_the_optimum_of_the_laws(tmp_path):
     assert regret_of_campaign("climate", tmp_path / "campaign") <= 0.02
 
 
+@pytest.mark.slow("runs of three splits")
 @pytest.mark.mpi
 def test_traces_of_recorded_days_predict_those_of_another_split(mpiexec, tmp_path):
     """Kim's predictor from stores: fractions and alpha of two splits, the days of a third, its law and its run."""
