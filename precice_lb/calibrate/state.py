@@ -32,7 +32,6 @@ __all__ = [
     "Settings",
     "campaign_lock",
     "identity_hash",
-    "replace_json",
     "spent",
 ]
 
@@ -152,14 +151,8 @@ class CampaignState:
 
     def save(self, directory: Path) -> None:
         """Replace ``campaign.json`` in one step."""
-        path = directory / STATE_FILE
-        content = {
-            "format": FORMAT,
-            "format_version": FORMAT_VERSION,
-            "study_hash": identity_hash(self.study),
-            **_STATE.dump_python(self),
-        }
-        replace_json(path, content)
+        content = {"study_hash": identity_hash(self.study), **_STATE.dump_python(self)}
+        write_json(directory / STATE_FILE, content, FORMAT, FORMAT_VERSION, _WHAT)
 
     def take_identity(self, identity: dict[str, Any], directory: Path, *, resumes: bool) -> None:
         """Refuse to mix runs of two studies; one of which no run has ended well may change.
@@ -195,20 +188,6 @@ def spent(records: Sequence[RunRecord]) -> tuple[float, float]:
     """Return minutes and core-hours of all runs, those that failed included."""
     minutes = sum(record.seconds for record in records) / 60
     return minutes, sum(record.seconds * sum(record.split.values()) for record in records) / 3600
-
-
-def replace_json(path: Path, content: dict[str, Any]) -> None:
-    """Replace a file of a campaign's state in one step."""
-    temporary = path.with_suffix(".json.new")
-    try:
-        with temporary.open("w", encoding="utf-8") as file:
-            json.dump(content, file, indent=1)
-            file.write("\n")
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    except OSError as error:
-        raise CalibrationError(f"{path}: the campaign's state cannot be written: {error}") from error
 
 
 def identity_hash(identity: dict[str, Any]) -> str:

@@ -9,14 +9,14 @@ from precice_lb.calibrate.solver_mpi import mpi_mismatches
 from precice_lb.calibrate.state import RunRecord
 from precice_lb.calibrate.study import Study
 from precice_lb.chain.decide import decide
-from precice_lb.chain.page import ChainPage
+from precice_lb.chain.document import CHAIN_FILE
 from precice_lb.chain.records import Decision
 from precice_lb.chain.segments import note_of
 from precice_lb.chain.steps import Chain, Decide, open_chain
 from precice_lb.exceptions import PreciceLBError
 from precice_lb.plural import counts_text, plural
 
-__all__ = ["decided", "run_chain", "segment_begun", "segment_ended"]
+__all__ = ["collected_again", "decided", "run_chain", "segment_begun", "segment_ended"]
 
 
 def run_chain(study: Study, directory: Path, *, report: Report | None = None, decider: Decide = decide) -> Path:
@@ -56,7 +56,7 @@ def run_chain(study: Study, directory: Path, *, report: Report | None = None, de
         cut_short = chain.runs.clear_up(lambda run: tell(_waiting(run)))
         chain.state.save(directory)
         if (again := chain.runs.collect_again()) is not None:
-            tell(_collected(again))
+            tell(collected_again(again))
         tell(_begun(chain, cut_short))
         is_checked = False
         while (decision := decided(chain)) is not None:
@@ -73,7 +73,7 @@ def run_chain(study: Study, directory: Path, *, report: Report | None = None, de
             tell(segment_ended(chain, record))
         chain.write()
         tell(Event("ended", f"the chain has come to its end: {plural(chain.windows.total, 'window')}"))
-        return ChainPage.path(directory)
+        return directory / CHAIN_FILE
 
 
 def decided(chain: Chain) -> Decision | None:
@@ -96,6 +96,12 @@ def _begun(chain: Chain, cut_short: int) -> Event:
 def _waiting(run: RunRecord) -> Event:
     text = f"waiting for job {run.job} of the interrupted chain: {counts_text(run.split)} ranks"
     return Event("resumed", text, run)
+
+
+def collected_again(run: RunRecord) -> Event:
+    """Tell what became of a segment of which only that had failed."""
+    text = f"segment {note_of(run).number}, whose state could not be taken over, is collected again: {run.outcome}"
+    return Event("resumed", text + (f": {run.error}" if run.error else ""), run)
 
 
 def segment_begun(chain: Chain, run: RunRecord) -> Event:

@@ -19,7 +19,7 @@ from precice_lb.calibrate.schedulers import EXIT_FILE, JOB_LOG, Scheduler, read_
 from precice_lb.calibrate.state import RunRecord
 from precice_lb.calibrate.study import Study
 from precice_lb.chain.decide import decide
-from precice_lb.chain.driver import decided, segment_begun, segment_ended
+from precice_lb.chain.driver import collected_again, decided, segment_begun, segment_ended
 from precice_lb.chain.segments import note_of
 from precice_lb.chain.steps import Chain, Decide, open_chain
 from precice_lb.exceptions import CalibrationError
@@ -82,7 +82,10 @@ def next_segment(
             )
         tell = logged(report or print_event, chain.directory)
         chain.runs.last_line = _last_line(study, chain.directory, submit=submit)
-        for record in [run for run in chain.state.runs if run.outcome == "running"]:
+        running = [run for run in chain.state.runs if run.outcome == "running"]
+        if not running and (again := chain.runs.collect_again()) is not None:
+            tell(collected_again(again))
+        for record in running:
             # Failures of all jobs since the last segment count, whichever process saw them.
             finished = [at for at, run in enumerate(chain.state.runs) if run.outcome == "finished"]
             chain.since = finished[-1] + 1 if finished else 0

@@ -17,8 +17,8 @@ from precice_lb.calibrate.result import measured_runs
 from precice_lb.calibrate.state import FAILURES, CampaignState, RunRecord, SegmentNote, campaign_lock
 from precice_lb.calibrate.study import Study
 from precice_lb.chain.decide import Question, decide
-from precice_lb.chain.measured import earlier_samples, segment_of
-from precice_lb.chain.page import ChainPage
+from precice_lb.chain.document import ChainDocument, NextEntry
+from precice_lb.chain.measured import earlier_samples, entry_of, segment_of
 from precice_lb.chain.records import Decision, Segment
 from precice_lb.chain.segments import SegmentRuns, note_of
 from precice_lb.chain.windows import ChainWindows
@@ -173,9 +173,20 @@ class Chain:
 
     def write(self, decision: Decision | None = None, problem: str | None = None) -> None:
         """Write ``chain.json``, with what comes next, or why the chain stopped."""
-        page = ChainPage(self.study.path, self.windows.total, self.windows_done, decision, problem)
-        finished = self.state.finished
-        page.save(self.directory, list(zip(finished, self.segments(), map(self.read, finished), strict=True)))
+        finished, done = self.state.finished, self.windows_done
+        document = ChainDocument(
+            study=str(self.study.path),
+            # The study may have been shortened.
+            total_windows=max(self.windows.total, done),
+            windows_done=done,
+            segments=[
+                entry_of(record, segment, self.read(record))
+                for record, segment in zip(finished, self.segments(), strict=True)
+            ],
+            next=None if decision is None else NextEntry(decision.split, decision.kind, decision.text),
+            problem=problem,
+        )
+        document.save(self.directory)
 
 
 def chain_identity(study: Study) -> dict[str, Any]:

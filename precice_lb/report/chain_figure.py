@@ -48,8 +48,8 @@ def chain_chart(chain: ChainDocument) -> Chart:
     names = chain.participants
     return Chart(
         "chain",
-        "Window time of each segment (black) with the compute time of every participant in it; marks say why a segment "
-        "has its split, and dotted lines where it changed. Below, the ranks of each participant.",
+        "Window time of each segment (black) and the compute time of every participant in a window of its own; marks "
+        "say why a segment has its split, dotted lines where it changed. Below, the ranks of each participant.",
         stacked([partial(_seconds, chain=chain), partial(_ranks, chain=chain)], (2.4, 1.5)),
         (*header, *(f"compute_seconds of {name}" for name in names), *(f"ranks of {name}" for name in names)),
         rows,
