@@ -211,6 +211,7 @@ def test_of_all_that_is_carried_measurements_are_not(tmp_path: Path) -> None:
     assert sizes == {"2"}
 
 
+@pytest.mark.slow("a chain of real runs")
 def test_the_steps_of_a_chain_stand_apart(tmp_path: Path) -> None:
     study = read_study(write_chain(tmp_path))
     directory = tmp_path / "chain"

@@ -161,6 +161,7 @@ def assert_same_history(mine, theirs):
             np.testing.assert_allclose(part[key], whole[key], rtol=1e-10, err_msg=key)
 
 
+@pytest.mark.slow("three segments of five participants, beside those on libprecice and those of the pulse")
 @pytest.mark.mpi
 def test_three_segments_on_other_ranks_are_one_run(mpiexec, tmp_path, embedded_history):
     history, last = climate_in_segments(mpiexec, tmp_path / "with", "embedded")
