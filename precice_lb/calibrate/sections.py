@@ -83,15 +83,15 @@ class RunsSection(Section):
 class ChainSection(Section):
     """``[chain]``: production in segments: time ``windows`` or wall ``minutes`` of each, ``total`` windows of all.
 
-    ``carry`` are patterns, relative to the case, of what a segment takes over from the one before; ``start`` is the
-    first split.
+    ``carry`` are patterns, relative to the case, of what a segment takes over from the one before, without any all that
+    lies there; ``start`` is the first split.
     """
 
     windows: Annotated[int, Field(ge=1)] | None = None
     minutes: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
     total: Annotated[int, Field(ge=1)] | None = None
     start: dict[str, _Ranks] | None = None
-    carry: Annotated[tuple[_Text, ...], Field(strict=False, min_length=1)]
+    carry: Annotated[tuple[_Text, ...], _List] = ()
 
 
 class MeshSection(Section):

@@ -146,6 +146,8 @@ class SegmentRuns(CampaignRuns):
 
     def _carried(self, case: Path) -> list[Path]:
         """Find what a segment leaves to the next one, relative to its case."""
+        if not self._windows.chain.carry:
+            return [path.relative_to(case) for path in sorted(case.iterdir()) if not path.is_symlink()]
         found: dict[Path, None] = {}
         for pattern in self._windows.chain.carry:
             paths = [path.relative_to(case) for path in sorted(case.glob(pattern))]
@@ -159,8 +161,10 @@ class SegmentRuns(CampaignRuns):
 
     def _check_carried(self, case: Path) -> None:
         """Refuse a segment that left everything as it found it: the next one would run the same again."""
-        began = (case / self.study.case.configuration).stat().st_mtime_ns
         carried = [case / path for path in self._carried(case)]
+        if not self._windows.chain.carry:
+            return
+        began = (case / self.study.case.configuration).stat().st_mtime_ns
         files = [file for path in carried for file in ([path] if not path.is_dir() else path.rglob("*"))]
         if not any(file.lstat().st_mtime_ns >= began for file in files):
             raise CalibrationError(

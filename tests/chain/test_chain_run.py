@@ -40,8 +40,11 @@ def assert_state(case: Path, windows: int) -> None:
         np.testing.assert_array_equal(np.load(case / f"state-{name}.npy"), expected_state(windows))
 
 
-def test_segments_with_changing_ranks_are_one_run(tmp_path: Path) -> None:
-    study = read_study(write_chain(tmp_path, chain=CHAIN.replace("total = 12", "total = 10")))
+@pytest.mark.parametrize("carry", ['carry = ["state-*.npy"]', ""])
+def test_segments_with_changing_ranks_are_one_run(tmp_path: Path, carry: str) -> None:
+    chain = CHAIN.replace("total = 12", "total = 10").replace('carry = ["state-*.npy"]', carry)
+    study = read_study(write_chain(tmp_path, chain=chain))
+    (tmp_path / "case" / "elsewhere").symlink_to(tmp_path)
     directory = tmp_path / "chain"
     events: list[Event] = []
     assert run_chain(study, directory, report=events.append, decider=planned(*SPLITS)) == directory / "chain.json"
