@@ -50,12 +50,13 @@ def replace(path: Path, old: str, new: str) -> None:
             "prepare = []",
             r"prepare for 3 ranks, .*: Right ended with exit code 1: it said nothing",
         ),
-        (
+        pytest.param(
             "study.toml",
             'right = ""',
             "collect = [\"python -c 'exit({segment} == 2)'\"]",
             "collect = []",
             r"collect, .*: Right ended with exit code 1: it said nothing",
+            marks=SLOW,
         ),
         (
             "case/solver.py",

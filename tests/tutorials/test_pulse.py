@@ -192,6 +192,7 @@ def pulse_in_segments(mpiexec, directory, backend, **options):
     return couple_segments(mpiexec, directory, "pulse", segments, backend=backend, **options)[-1]
 
 
+@pytest.mark.slow("three segments beside those on libprecice; chains of a small solver end as one run as well")
 @pytest.mark.mpi
 def test_three_segments_on_other_ranks_end_as_one_run(mpiexec, tmp_path, embedded_fields):
     fields = pulse_in_segments(mpiexec, tmp_path / "with", "embedded")
