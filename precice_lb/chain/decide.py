@@ -39,6 +39,8 @@ DRAWS_OF_MANY = 256
 SURE = 0.9
 # Nor is a segment spent on a split that pays with less than this probability: what rare curves promise is the prior's.
 LIKELY = 0.25
+# Nor on one whose windows are expected to take longer by more than this factor: it is production that pays for it.
+SLOWER = 1.1
 # Of the time left, what a change is to save at least: little while a chain has fewer segments than it has participants
 # and one more, since what is learned early serves longest; then more than runs differ by.
 LEAST_AT_FIRST, LEAST_LATER = 0.002, 0.025
@@ -219,7 +221,11 @@ class _Choice:
             return back
         least = move.saving if move else 0.0
         teaching = [
-            each for each in options if LIKELY <= each.probability < SURE and each.learning - least >= self.least
+            each
+            for each in options
+            if LIKELY <= each.probability < SURE
+            and each.learning - least >= self.least
+            and each.window <= SLOWER * self.stays.mean()
         ]
         if teaching:
             teaches = max(teaching, key=lambda each: each.learning)
