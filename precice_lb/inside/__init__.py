@@ -1,0 +1,1 @@
+"""Balance inside a participant: what each kind of cell costs, and partitions of equal cost."""
