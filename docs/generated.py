@@ -259,7 +259,7 @@ def _store_columns() -> str:
     from precice_lb.store import metadata, schema
 
     lines = [f"Format `{schema.FORMAT}`, version {schema.FORMAT_VERSION}.", ""]
-    for name in ("advances", "initialize", "sections", "guesses"):
+    for name in ("advances", "initialize", "sections", "guesses", "counts", "mpi"):
         dtype = schema.TABLES[name]
         lines += [f"## `/{name}`", "", "| column | type | unit |", "|---|---|---|"]
         lines += [f"| `{column}` | {dtype[column]} | {schema.UNITS[column]} |" for column in dtype.names or ()]

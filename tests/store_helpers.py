@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from precice_lb.store.records import RankStore
-from precice_lb.store.schema import ADVANCE_DTYPE, GUESS_DTYPE, INITIALIZE_DTYPE, case_fingerprint
+from precice_lb.store.schema import (
+    ADVANCE_DTYPE,
+    COUNT_DTYPE,
+    GUESS_DTYPE,
+    INITIALIZE_DTYPE,
+    MPI_DTYPE,
+    case_fingerprint,
+)
 from precice_lb.store.writer import StoreWriter
 
 PARALLEL = "<precice-configuration><coupling-scheme:parallel-explicit/></precice-configuration>"
@@ -56,6 +63,7 @@ def contents(store: RankStore) -> tuple[Any, ...]:
     guesses = [
         (store.guess_names[name], window, cost, str(error)) for window, name, cost, error in store.guesses.tolist()
     ]
+    counts = [(store.count_names[name], window, count) for window, name, count in store.counts.tolist()]
     lines = [(meshes.names[line["name"]], str(line[list(line.dtype.names[2:])])) for line in meshes.rows]
     return (
         json.dumps(store.metadata, sort_keys=True),
@@ -64,6 +72,8 @@ def contents(store: RankStore) -> tuple[Any, ...]:
         store.initialize.tobytes(),
         named,
         guesses,
+        counts,
+        store.mpi.tobytes(),
         lines,
         meshes.coordinates.tobytes(),
         meshes.cells.tobytes(),
@@ -81,6 +91,8 @@ def write_store(
     finished: bool = True,
     initialize_wait: float = 0.0,
     guesses: Sequence[tuple[int, str, float, float]] = (),
+    counts: Mapping[str, float] | None = None,
+    mpi: Sequence[tuple[int, float]] = (),
     **more: Any,
 ) -> Path:
     configuration = more.get("configuration", PARALLEL)
@@ -90,6 +102,14 @@ def write_store(
     # Of each: time window, predictor, seconds, error.
     names = list(dict.fromkeys(name for _, name, _, _ in guesses))
     told = [(window, names.index(name), round(cost * 1e9), error) for window, name, cost, error in guesses]
-    writer.append(rows(advances), guesses=np.array(told, dtype=GUESS_DTYPE), guess_names=names)
+    counted = [(1, at, count) for at, count in enumerate((counts or {}).values())]
+    writer.append(
+        rows(advances),
+        guesses=np.array(told, dtype=GUESS_DTYPE),
+        guess_names=names,
+        counts=np.array(counted, dtype=COUNT_DTYPE),
+        count_names=list(counts or {}),
+        mpi=np.array([(window, round(seconds * 1e9)) for window, seconds in mpi], dtype=MPI_DTYPE),
+    )
     writer.close(finished=finished, ended_unix_ns=data["started_unix_ns"] + round(seconds * 1e9))
     return writer.path

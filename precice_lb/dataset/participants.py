@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precice_lb.dataset.guesses import guesses_of
+from precice_lb.dataset.ranks import counts_of, mpi_of, sections_of, vertices_of
 from precice_lb.dataset.records import ParticipantRun, mean_known, places_of
 from precice_lb.dataset.rows import Block, Layout, blocks, layout_of
 from precice_lb.store.reader import RankStore
@@ -124,8 +125,11 @@ class ParticipantTimes:
             timing_problems=self.problems,
             hidden_wait=self.hidden,
             places=places_of(self.group),
-            rank_sections=_section_means(self.group, layout.windows[layout.windows > self.warmup]),
+            rank_sections=sections_of(self.group, layout.windows[layout.windows > self.warmup]),
             guesses=guesses_of(self.group, layout.windows),
+            rank_counts=counts_of(self.group),
+            rank_vertices=vertices_of(self.group),
+            rank_mpi=mpi_of(self.group, layout.windows[layout.windows > self.warmup]),
         )
 
 
@@ -170,20 +174,6 @@ def participant_times(group: Sequence[RankStore], warmup: int, *, second: bool =
     return ParticipantTimes(
         group, layout, warmup, wait, busy, overhead, wall, first_wait, rank, least_overhead, receiving, second
     )
-
-
-def _section_means(group: Sequence[RankStore], windows: NDArray[np.int64]) -> dict[str, Seconds]:
-    """Mean seconds per window of the solver's profiling sections by name, shape (ranks,); NaN for ranks without one."""
-    found: dict[str, Seconds] = {}
-    for store in group if len(windows) else ():
-        if not (names := store.section_names):
-            continue
-        rows = store.sections
-        rows = rows[np.isin(rows["window"], windows)]
-        seconds = np.bincount(rows["name"], rows["duration_ns"], len(names)) * 1e-9 / len(windows)
-        for name, mean in zip(names, seconds.tolist(), strict=True):
-            found.setdefault(name, np.full(int(store.metadata["size"]), np.nan))[store.metadata["rank"]] = mean
-    return {name: each for name, each in found.items() if np.nanmax(each) > 0}
 
 
 @dataclass(eq=False)

@@ -71,6 +71,13 @@ class ParticipantRun:
         ranks that never began one.
     guesses : ndarray of `GUESSED`, shape (W,)
         First guess of each window.
+    rank_counts : dict of str to ndarray, shape (ranks,)
+        What each rank held in the end of each feature that the solver counted (``participant.count``); NaN for ranks
+        without a store, 0 for those that said nothing of it.
+    rank_vertices : ndarray, shape (ranks,)
+        Vertices of the coupling meshes that each rank has; NaN for ranks without a store, or where none was recorded.
+    rank_mpi : ndarray, shape (ranks,)
+        Mean seconds per window after warm-up in MPI within the solve time; NaN where not recorded.
     """
 
     participant: str
@@ -95,6 +102,9 @@ class ParticipantRun:
     places: Places = field(default_factory=dict)
     rank_sections: dict[str, NDArray[np.float64]] = field(default_factory=dict)
     guesses: NDArray[np.void] = field(default_factory=lambda: np.empty(0, GUESSED))
+    rank_counts: dict[str, NDArray[np.float64]] = field(default_factory=dict)
+    rank_vertices: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
+    rank_mpi: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
 
     @property
     def compute_per_iteration(self) -> NDArray[np.float64]:
@@ -115,9 +125,20 @@ class ParticipantRun:
         return bool(np.isfinite(self.compute_seconds).any())
 
     @property
+    def mpi_known(self) -> bool:
+        """Whether time in MPI was recorded on all ranks that have a store."""
+        recorded = np.isfinite(self.rank_solve)
+        return bool(len(self.rank_mpi) and recorded.any() and np.isfinite(self.rank_mpi[recorded]).all())
+
+    @property
+    def rank_working(self) -> NDArray[np.float64]:
+        """Solve seconds of each rank, shape (ranks,), without time in MPI where that is known."""
+        return self.rank_solve - self.rank_mpi if self.mpi_known else self.rank_solve
+
+    @property
     def imbalance(self) -> float:
-        """Load imbalance (max - min) / max between the ranks' solve times."""
-        return load_imbalance(self.rank_solve)
+        """Load imbalance (max - min) / max between the ranks' solve times, without time in MPI where that is known."""
+        return load_imbalance(self.rank_working)
 
 
 @dataclass(frozen=True, eq=False)
@@ -244,6 +265,8 @@ class Measurements:
         What the recorded runs took, from the start of each participant to its end, one core per rank; NaN if unknown.
     remarks : tuple of str
         What has to be said of the recorded runs: those that were killed or are not used, participants without stores.
+    communication : dict of str to ndarray, shape (n,)
+        Where known, the seconds of each row that even the busiest rank spends in MPI; NaN where unknown.
     """
 
     samples: dict[str, NDArray[np.float64]]
@@ -258,6 +281,7 @@ class Measurements:
     overhead: dict[str, float] = field(default_factory=dict)
     core_hours: float = math.nan
     remarks: tuple[str, ...] = ()
+    communication: dict[str, NDArray[np.float64]] = field(default_factory=dict)
 
     def errors(self, name: str) -> NDArray[np.float64]:
         """Return the standard errors of a participant's samples, NaN where nothing is known of any.
@@ -271,8 +295,24 @@ class Measurements:
         -------
         ndarray, shape (n,)
         """
-        unknown = np.full(len(self.samples[name]), np.nan)
-        return np.asarray(self.standard_errors.get(name, unknown), dtype=np.float64)
+        return np.asarray(self.standard_errors.get(name, self._unknown(name)), dtype=np.float64)
+
+    def communicating(self, name: str) -> NDArray[np.float64]:
+        """Return the seconds of a participant's samples that are communication, NaN where unknown.
+
+        Parameters
+        ----------
+        name : str
+            The participant.
+
+        Returns
+        -------
+        ndarray, shape (n,)
+        """
+        return np.asarray(self.communication.get(name, self._unknown(name)), dtype=np.float64)
+
+    def _unknown(self, name: str) -> NDArray[np.float64]:
+        return np.full(len(self.samples[name]), np.nan)
 
 
 def load_imbalance(costs: NDArray[np.float64]) -> float:

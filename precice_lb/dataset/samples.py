@@ -78,7 +78,7 @@ def measurements_from_runs(runs: Sequence[CoupledRun], iterations: Mapping[str, 
     for other in runs[1:]:
         _require_same_case(runs[0], other)
     iterations = {**pooled_iterations(runs), **(iterations or {})}
-    rows: dict[str, list[tuple[float, float, float, Mapping[str, Any]]]] = {}
+    rows: dict[str, list[tuple[float, float, float, float, Mapping[str, Any]]]] = {}
     for run in runs:
         for name, part in run.participants.items():
             steady = run.steady(name)
@@ -90,14 +90,22 @@ def measurements_from_runs(runs: Sequence[CoupledRun], iterations: Mapping[str, 
                 raise DataError(f"run {run.name}: {_not_measured(name, part)}")
             seconds = float(np.median(each)) * iterations[name]
             case = part.metadata.get("parameters") or {}
-            rows.setdefault(name, []).append((float(part.ranks), seconds, spread_of(each).error * seconds, case))
+            sent = _communication(part) * iterations[name] / float(np.mean(part.iterations[steady]))
+            row = (
+                float(part.ranks),
+                seconds,
+                spread_of(each).error * seconds,
+                sent if sent < seconds else math.nan,
+                case,
+            )
+            rows.setdefault(name, []).append(row)
     if not rows:
         raise DataError(
             f"run {runs[0].name}: expected time windows after a warm-up of {runs[0].warmup_windows}, found none; "
             "record more windows or leave out fewer"
         )
     rows = {name: sorted(entries, key=lambda entry: entry[:3]) for name, entries in sorted(rows.items())}
-    table = {name: np.array([entry[:3] for entry in entries]) for name, entries in rows.items()}
+    table = {name: np.array([entry[:4] for entry in entries]) for name, entries in rows.items()}
     degrees: dict[str, float] = {}
     for run in runs:
         degrees.update(run.degrees_of_freedom)
@@ -108,13 +116,20 @@ def measurements_from_runs(runs: Sequence[CoupledRun], iterations: Mapping[str, 
         degrees_of_freedom=degrees,
         iterations={name: iterations[name] for name in rows},
         sources=tuple(dict.fromkeys(run.name for run in runs)),
-        parameters={name: _columns([entry[3] for entry in entries]) for name, entries in rows.items()},
+        parameters={name: _columns([entry[4] for entry in entries]) for name, entries in rows.items()},
         recorded=tuple(windows for run in runs if (windows := recorded_windows(run))),
         runs=tuple(found for run in runs if (found := _measured_run(run, iterations)) is not None),
         overhead=_overhead(runs),
         core_hours=_core_hours(runs),
         remarks=(*remarks(runs), *_guess_remarks(runs)),
+        communication={name: data[:, 3] for name, data in table.items() if np.isfinite(data[:, 3]).any()},
     )
+
+
+def _communication(part: ParticipantRun) -> float:
+    """Seconds per window that even the rank spends in MPI that waits least there; NaN where that is not known."""
+    known = len(part.rank_mpi) == part.ranks and np.isfinite(part.rank_mpi).all()
+    return float(part.rank_mpi.min()) if known else math.nan
 
 
 def pooled_iterations(runs: Sequence[CoupledRun]) -> dict[str, float]:

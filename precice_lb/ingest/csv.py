@@ -14,7 +14,7 @@ from precice_lb.exceptions import DataError
 from precice_lb.ingest.files import finite, one_line, whole_number
 from precice_lb.ingest.samples import COLUMNS, OPTIONAL_COLUMNS, Sample, join
 
-__all__ = ["import_files", "read_csv", "read_frame", "write_csv"]
+__all__ = ["checked_number", "import_files", "read_csv", "read_frame", "read_rows", "write_csv"]
 
 _DELIMITERS = ",;\t"
 _Lines = list[tuple[int, list[str]]]
@@ -42,14 +42,15 @@ def read_csv(path: str | Path) -> Measurements:
     DataError
         If the file cannot be read, a column is missing or a value is not what it should be, with the line.
     """
-    return join(_samples(Path(path)))
+    return join(_checked(str(path), read_rows(Path(path))))
 
 
 def read_frame(frame: Any) -> Measurements:
     """Read measurements from a long pandas DataFrame, whose columns are those of such a file."""
     # Whole numbers of ranks may be floats there.
     text = io.StringIO(frame.convert_dtypes().to_csv(index=False))
-    return join(_checked("DataFrame", *_parsed("DataFrame", text), "row", -1))
+    parsed = _parsed("DataFrame", text, COLUMNS, OPTIONAL_COLUMNS)
+    return join(_checked("DataFrame", _rows("DataFrame", *parsed, "row", -1)))
 
 
 def import_files(paths: Sequence[Path]) -> Measurements:
@@ -62,7 +63,7 @@ def import_files(paths: Sequence[Path]) -> Measurements:
     paths : sequence of Path
         The tables; cells apart by commas, semicolons or tabs.
     """
-    return join(sample for path in paths for sample in _samples(path))
+    return join(sample for path in paths for sample in _checked(str(path), read_rows(path)))
 
 
 def write_csv(measurements: Measurements, path: str | Path) -> None:
@@ -97,29 +98,41 @@ def _cell(value: object) -> object:
     return int(value) if value.is_integer() and abs(value) < 1e15 else float(value)
 
 
-def _samples(path: Path) -> list[Sample]:
-    """Read and check every row."""
+def read_rows(
+    path: Path, columns: Sequence[str] = COLUMNS, optional: Sequence[str] = OPTIONAL_COLUMNS
+) -> list[tuple[str, dict[str, str]]]:
+    """Read the rows of a table with some columns and perhaps others, each with the words for where it stands."""
     try:
         with path.open(newline="", encoding="utf-8-sig") as file:
-            return _checked(str(path), *_parsed(str(path), file))
+            return _rows(str(path), *_parsed(str(path), file, columns, optional))
     except (OSError, ValueError, csv.Error) as error:
         raise DataError(f"{path}: expected a readable CSV file, found: {one_line(error)}") from error
 
 
-def _checked(source: str, header: list[str], lines: _Lines, place: str = "line", shift: int = 0) -> list[Sample]:
-    samples = []
+def _rows(
+    source: str, header: list[str], lines: _Lines, place: str = "line", shift: int = 0
+) -> list[tuple[str, dict[str, str]]]:
+    rows = []
     for line, cells in lines:
         where = f"{source}, {place} {line + shift}"
         if len(cells) != len(header):
             raise DataError(f"{where}: expected {len(header)} columns as in the header, found {len(cells)}")
-        row = dict(zip(header, cells, strict=True))
+        rows.append((where, dict(zip(header, cells, strict=True))))
+    return rows
+
+
+def _checked(source: str, rows: list[tuple[str, dict[str, str]]]) -> list[Sample]:
+    samples = []
+    for where, row in rows:
         name = row.pop("participant")
         if not name:
             raise DataError(f"{where}: expected the name of a participant in column participant, found nothing")
         ranks = whole_number(text := row.pop("ranks"))
         if ranks is None or ranks < 1:
             raise DataError(f"{where}: expected a whole number of at least 1 in column ranks, found {text!r}")
-        seconds = _number(where, "seconds", row.pop("seconds"), "seconds per time window above 0", lambda x: x > 0)
+        seconds = checked_number(
+            where, "seconds", row.pop("seconds"), "seconds per time window above 0", lambda x: x > 0
+        )
         error = _optional(where, "standard_error", row, "seconds of at least 0", lambda x: x >= 0)
         iterations = _optional(where, "iterations", row, "a number of at least 1", lambda x: x >= 1)
         samples.append(Sample(name, ranks, seconds, source, error, iterations, row))
@@ -128,7 +141,7 @@ def _checked(source: str, header: list[str], lines: _Lines, place: str = "line",
     return samples
 
 
-def _parsed(source: str, file: IO[str]) -> tuple[list[str], _Lines]:
+def _parsed(source: str, file: IO[str], columns: Sequence[str], optional: Sequence[str]) -> tuple[list[str], _Lines]:
     """Read header and rows, each with its line; what a spreadsheet leaves empty at the end of every row is cut off."""
     # Texts below may contain any of them, so only the header decides.
     header_line = next((line for line in file if line.strip()), "")
@@ -137,21 +150,21 @@ def _parsed(source: str, file: IO[str]) -> tuple[list[str], _Lines]:
     reader = csv.reader(file, delimiter=delimiter, skipinitialspace=True, strict=True)
     lines = [(reader.line_num, [cell.strip() for cell in row]) for row in reader if any(map(str.strip, row))]
     if not lines:
-        raise DataError(f"{source}: expected a header with the columns {', '.join(COLUMNS)}, found an empty file")
+        raise DataError(f"{source}: expected a header with the columns {', '.join(columns)}, found an empty file")
     (number, names), rows = lines[0], lines[1:]
     while names and not names[-1]:
         names.pop()
         rows = [(line, cells[:-1] if len(cells) > len(names) and not cells[-1] else cells) for line, cells in rows]
-    header = [name.lower() if name.lower() in (*COLUMNS, *OPTIONAL_COLUMNS) else name for name in names]
-    _check_header(f"{source}, line {number}", header)
+    header = [name.lower() if name.lower() in (*columns, *optional) else name for name in names]
+    _check_header(f"{source}, line {number}", header, columns)
     return header, rows
 
 
-def _check_header(where: str, header: list[str]) -> None:
-    missing = [name for name in COLUMNS if name not in header]
+def _check_header(where: str, header: list[str], columns: Sequence[str]) -> None:
+    missing = [name for name in columns if name not in header]
     if missing:
         raise DataError(
-            f"{where}: expected the columns {', '.join(COLUMNS)}, found {', '.join(header)}; "
+            f"{where}: expected the columns {', '.join(columns)}, found {', '.join(header)}; "
             f"missing {', '.join(missing)}"
         )
     if "" in header:
@@ -161,7 +174,8 @@ def _check_header(where: str, header: list[str]) -> None:
         raise DataError(f"{where}: expected every column once, found {', '.join(twice)} more than once")
 
 
-def _number(where: str, column: str, text: str, wanted: str, right: Callable[[float], bool]) -> float:
+def checked_number(where: str, column: str, text: str, wanted: str, right: Callable[[float], bool]) -> float:
+    """Read a finite number that is ``right``, which ``wanted`` says in words."""
     value = finite(text)
     if value is None or not right(value):
         remedy = "; write a decimal point" if "," in text else ""
@@ -172,4 +186,4 @@ def _number(where: str, column: str, text: str, wanted: str, right: Callable[[fl
 def _optional(where: str, column: str, row: dict[str, str], wanted: str, right: Callable[[float], bool]) -> float:
     """Take a number out of the row; NaN if the column is missing or the cell empty."""
     text = row.pop(column, "")
-    return _number(where, column, text, f"{wanted} or nothing", right) if text else math.nan
+    return checked_number(where, column, text, f"{wanted} or nothing", right) if text else math.nan

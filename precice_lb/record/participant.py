@@ -96,6 +96,10 @@ def recording_class(backend: Backend) -> type:
             result = base.initialize(self)
             end = clock()
             if recorder is not None:
+                if setting("PRECICE_LB_MPI_TIME", "0", "1") == "1":
+                    from precice_lb.record.mpi_time import mpi_timed_advance
+
+                    self._precice_lb_advance = mpi_timed_advance(base, recorder)
                 recorder.initialized(begin, end)
                 self._precice_lb_coupled = True
             return result
@@ -121,6 +125,19 @@ def recording_class(backend: Backend) -> type:
             if self._precice_lb_recorder is not None:
                 self._precice_lb_recorder.section_stopped(end)
             return result
+
+        def count(self, feature: str, number: float) -> None:
+            """Say how much of a feature this rank holds from now on, to learn what a unit of it costs.
+
+            Parameters
+            ----------
+            feature : str
+                What is counted, such as ``porous`` or ``cells of order 2``.
+            number : float
+                How much of it this rank holds, not negative; the last number counts. What is wrong is one warning.
+            """
+            if self._precice_lb_recorder is not None:
+                self._precice_lb_recorder.count(feature, number)
 
         def timing_summary(self) -> dict[str, float]:
             """Return where this rank's time went so far, without asking any other rank.
@@ -160,6 +177,9 @@ def recording_class(backend: Backend) -> type:
                     finished = not base.is_coupling_ongoing(participant)
             recorder.close(finished=finished, keep_spool=True)
 
+    if hasattr(base, "count"):
+        # A later preCICE's own.
+        del Participant.count
     noting = _mesh_calls(base)
     for name, method in noting.items():
         setattr(Participant, name, method)

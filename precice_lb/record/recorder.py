@@ -6,15 +6,16 @@ import contextlib
 import os
 import time
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from precice_lb.record.counts import Counts
 from precice_lb.record.notes import warn_once
 from precice_lb.record.sections import Sections
 from precice_lb.record.totals import NO_SUMS, summary, sums
-from precice_lb.store.schema import ADVANCE_DTYPE, GUESS_DTYPE, INITIALIZE_DTYPE, NOT_MEASURED
+from precice_lb.store.schema import ADVANCE_DTYPE, GUESS_DTYPE, INITIALIZE_DTYPE, MPI_DTYPE, NOT_MEASURED
 from precice_lb.store.writer import raised_elsewhere
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ _BUFFER_ROWS = 1024
 _FLUSH_EVERY = 64
 # What a killed run may lose at most, but for the window that it was in.
 _LONGEST_NS = 10_000_000_000
+_NO_MPI: NDArray[np.void] = np.empty(0, dtype=MPI_DTYPE)
 _CALL_DTYPE = np.dtype([("begin", "<i8"), ("end", "<i8"), ("dt", "<f8"), ("complete", "?")])
 
 
@@ -55,6 +57,10 @@ class Recorder:
         self._sections = Sections()
         self._guesses: list[tuple[int, int, int, float]] = []
         self._guess_names: dict[str, int] = {}
+        self._counts = Counts()
+        # Where asked for, ns in MPI within the solve time before each of `_calls`.
+        self._mpi: list[int] = []
+        self.take_mpi = self._mpi.append
         self._writer = writer
         self._after_close = after_close
         self._pid = os.getpid()
@@ -102,6 +108,10 @@ class Recorder:
         number = self._guess_names.setdefault(name, len(self._guess_names))
         self._guesses.append((window, number, cost_ns, error))
 
+    def count(self, feature: Any, number: Any) -> None:
+        """Take how much of a feature the rank holds from now on."""
+        self._counts.take(feature, number, len(self._calls))
+
     def timing_summary(self) -> dict[str, float]:
         """Return the running sums, as the participant's ``timing_summary`` does."""
         return summary(self._sums + sums(self._rows()))
@@ -127,6 +137,7 @@ class Recorder:
         self._calls.clear()
         self._repeats.clear()
         self._guesses.clear()
+        self._mpi.clear()
         self._previous_end = time.perf_counter_ns()
 
     def close(self, *, finished: bool, keep_spool: bool = False) -> None:
@@ -184,12 +195,26 @@ class Recorder:
 
     def _write(self, rows: NDArray[np.void], *, sections_only: bool = False) -> None:
         following = int(rows["window"][-1]) + int(rows["window_complete"][-1]) if len(rows) else self._window
-        sections = self._sections.take(np.append(rows["window"], following))
-        guesses = np.array(self._guesses, dtype=GUESS_DTYPE)
+        windows = np.append(rows["window"], following)
+        sections, counts = self._sections.take(windows), self._counts.rows(windows)
+        guesses, mpi = np.array(self._guesses, dtype=GUESS_DTYPE), self._mpi_rows(rows)
         if sections_only:
-            rows, guesses = rows[:0], guesses[:0]
-        if self._writer is not None and self.is_open and (len(rows) or len(sections) or len(guesses)):
-            self._writer.append(rows, sections, self._sections.names, guesses, tuple(self._guess_names))
+            rows, guesses, mpi = rows[:0], guesses[:0], mpi[:0]
+        if self._writer is not None and self.is_open and (len(rows) or len(sections) or len(guesses) or len(counts)):
+            self._writer.append(
+                rows, sections, self._sections.names, guesses, tuple(self._guess_names), counts, self._counts.names, mpi
+            )
+
+    def _mpi_rows(self, rows: NDArray[np.void]) -> NDArray[np.void]:
+        """Rows of `MPI_DTYPE` of the calls taken since the last flush; a call that failed has no row."""
+        if not self._mpi:
+            return _NO_MPI
+        nanoseconds = np.array(self._mpi[: len(rows)], dtype=np.int64)
+        windows, at = np.unique(rows["window"][: len(nanoseconds)], return_inverse=True)
+        found = np.zeros(len(windows), dtype=MPI_DTYPE)
+        found["window"] = windows
+        np.add.at(found["mpi_ns"], at, nanoseconds)
+        return found
 
 
 def flush_after(window: int, window_ns: float = 0.0) -> int:

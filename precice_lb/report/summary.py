@@ -90,7 +90,8 @@ class ParticipantSummary:
     # By name, as in `QUANTITIES`.
     quantities: dict[str, Quantity]
     # (max - min) / max of the ranks' busy time (solve, mapping and overhead, or solve alone where the others were not
-    # measured), over the ranks that receive data; NaN for one rank or where it cannot be told.
+    # measured), over the ranks that receive data, or without time in MPI over all; NaN for one rank or where it cannot
+    # be told.
     imbalance: float
     # Ranks that receive nothing although others do: they wait in their solver's next collective, which counts as
     # solve. They are left out of ``quantities``.
@@ -101,6 +102,12 @@ class ParticipantSummary:
     # seconds per window of each rank, shape (ranks,).
     sections: dict[str, Quantity]
     section_seconds: dict[str, NDArray[np.float64]]
+    # By rank, shape (ranks,): mean seconds per window in MPI within solve, vertices of coupling meshes, and what the
+    # solver counted, by name; NaN where not known. Whether the first is known of all ranks.
+    rank_mpi: NDArray[np.float64]
+    rank_vertices: NDArray[np.float64]
+    counts: dict[str, NDArray[np.float64]]
+    mpi_known: bool
     # Core-hours per hour of run lost to waiting for partners, and for slower ranks of its own (without those that the
     # silent ranks lose).
     lost_to_partners: float
@@ -111,6 +118,8 @@ class ParticipantSummary:
     timing_source: str
     # Why mapping and wait were not measured and what to set, with the number of ranks.
     timing_problems: dict[str, int]
+    # Whether its solver was recorded, in Python.
+    recorded: bool
 
     @property
     def not_measured(self) -> tuple[str, ...]:
@@ -199,7 +208,10 @@ def _participant_summary(part: ParticipantRun, steady: NDArray[np.bool_]) -> Par
         rank_seconds["partner_wait"] = rank_seconds["own_rank_wait"] = np.full(part.ranks, np.nan)
     sections = {name: _quantity(each, window) for name, each in part.rank_sections.items()}
     order = sorted(sections, key=lambda name: -sections[name].mean_seconds)
-    busy = part.rank_solve + np.nan_to_num(part.rank_mapping) + np.nan_to_num(part.rank_overhead)
+    busy = part.rank_working + np.nan_to_num(part.rank_mapping) + np.nan_to_num(part.rank_overhead)
+    # Without time in MPI, what silent ranks do can be told too.
+    busy = busy[recorded if part.mpi_known else told]
+    unknown = np.full(part.ranks, np.nan)
     iterations = part.iterations[steady]
     own = part.compute_seconds[steady]
     known = np.isfinite(own).any()
@@ -226,16 +238,21 @@ def _participant_summary(part: ParticipantRun, steady: NDArray[np.bool_]) -> Par
             )
         ),
         quantities={name: _quantity(np.where(told, each, np.nan), window) for name, each in rank_seconds.items()},
-        imbalance=load_imbalance(busy[told]) if np.isfinite(busy[told]).sum() > 1 else math.nan,
+        imbalance=load_imbalance(busy) if np.isfinite(busy).sum() > 1 else math.nan,
         silent_ranks=tuple(int(rank) for rank in silent),
         rank_seconds=rank_seconds,
         sections={name: sections[name] for name in order},
         section_seconds={name: part.rank_sections[name] for name in order},
+        rank_mpi=part.rank_mpi if len(part.rank_mpi) else unknown,
+        rank_vertices=part.rank_vertices if len(part.rank_vertices) else unknown,
+        counts=part.rank_counts,
+        mpi_known=part.mpi_known,
         lost_to_partners=part.ranks * max(_mean(idle), 0.0) / window if known else math.nan,
         lost_inside=float(np.nansum(rank_seconds["own_rank_wait"])) / window if known else math.nan,
         backend=str(part.metadata.get("backend", "unknown")),
         timing_source=str(part.metadata.get("timing_source", "")),
         timing_problems=part.timing_problems,
+        recorded="python_version" in part.metadata,
     )
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+import numpy as np
+
 from precice_lb.plural import plural
 from precice_lb.report.blocks import Block, DefinitionList, Paragraph, Table
 from precice_lb.report.guess import guess_label, guess_text
@@ -24,6 +26,8 @@ _NAME_WIDTH = 24
 _NOT_MEASURED = "not measured"
 _RANKS_NAMED = 8
 _ITERATIONS_NAMED = 6
+# Features or sections side by side.
+_COLUMNS = 6
 # Outliers that change the mean window by more than this share are told apart.
 _NOTICEABLE = 0.01
 
@@ -39,7 +43,7 @@ def summary_blocks(runs: Sequence[RunSummary], *, per_rank: bool = False) -> lis
 
 def run_blocks(run: RunSummary, names: Mapping[str, str], *, per_rank: bool = False) -> list[Block]:
     """Say the same of one run."""
-    ranks = [rank_table(run, each, names) for each in run.participants] if per_rank else []
+    ranks = [table for each in run.participants for table in rank_tables(run, each, names)] if per_rank else []
     sections = [section_table(run, each, names) for each in run.participants if each.sections]
     remarks: list[Block] = [DefinitionList(run.remarks)] if run.remarks else []
     told = [*statement(run, names), *remarks, run_table(run, names), *sections, *ranks]
@@ -121,6 +125,8 @@ def rank_table(run: RunSummary, each: ParticipantSummary, names: Mapping[str, st
         seconds = {name: float(values[rank]) for name, values in each.rank_seconds.items()}
         # How much of a silent rank's solve is waiting is not known.
         busy = math.nan if rank in silent else seconds["solve"] + seconds["mapping"] + seconds["overhead"]
+        if each.mpi_known:
+            busy = float(np.nansum([seconds[name] for name in ("solve", "mapping", "overhead")]) - each.rank_mpi[rank])
         waited = math.nan if rank in silent else seconds["partner_wait"]
         rows.append(
             (
@@ -137,6 +143,31 @@ def rank_table(run: RunSummary, each: ParticipantSummary, names: Mapping[str, st
     return Table(title, header, tuple(rows), ())
 
 
+def rank_tables(run: RunSummary, each: ParticipantSummary, names: Mapping[str, str]) -> Iterator[Table]:
+    """Lay out times of ranks, what they hold, and their profiling sections."""
+    yield rank_table(run, each, names)
+    unit, who = _unit(run), names[each.participant]
+    held = {"interface vertices": each.rank_vertices, **each.counts}
+    inside = {"in MPI": each.rank_mpi, **each.section_seconds}
+    for title, values, cell in (
+        ("what each rank holds", held, _count),
+        (
+            f"time in MPI within solve and in profiling sections, per time window and rank ({unit.symbol})",
+            inside,
+            unit.number,
+        ),
+    ):
+        known = [(name, column.tolist()) for name, column in values.items() if np.isfinite(column).any()][:_COLUMNS]
+        if known:
+            columns = [map(cell, column) for _, column in known]
+            rows = tuple(zip(map(str, range(each.ranks)), *columns, strict=True))
+            yield Table(f"{who}: {title}", ("rank", *(visible(name) for name, _ in known)), rows, ())
+
+
+def _count(number: float) -> str:
+    return "" if math.isnan(number) else f"{number:.15g}"
+
+
 def notes(run: RunSummary, names: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """Say what follows from a run."""
     unit = _unit(run)
@@ -149,7 +180,7 @@ def notes(run: RunSummary, names: Mapping[str, str]) -> Iterator[tuple[str, str]
         between = f"{percent(run.imbalance)} (mean compute time: {own})"
     yield "load imbalance between participants", between
     for each in run.participants:
-        yield f"load imbalance inside {names[each.participant]}", _inside(each)
+        yield f"load imbalance inside {names[each.participant]}", _inside(each, unit)
     yield "core-hours lost per hour of run", _lost(run, names)
     longest = max(run.participants, key=lambda each: each.window_seconds)
     if abs(longest.usual_window_seconds / longest.window_seconds - 1) > _NOTICEABLE:
@@ -241,9 +272,12 @@ def _cut(texts: Iterable[str], most: int = 3) -> str:
     return "; ".join(several[:most]) + (f"; and {len(several) - most} more reasons" if len(several) > most else "")
 
 
-def _inside(each: ParticipantSummary) -> str:
+def _inside(each: ParticipantSummary, unit: SecondsUnit) -> str:
     if each.ranks == 1:
         return "one rank only"
+    if each.mpi_known and not math.isnan(each.imbalance):
+        waits = f"ranks wait for each other inside solve: {unit.text(float(np.nanmean(each.rank_mpi)))} in the mean"
+        return f"{percent(each.imbalance)} without time in MPI ({waits})"
     silent = ", ".join(map(str, each.silent_ranks[:_RANKS_NAMED]))
     if len(each.silent_ranks) > _RANKS_NAMED:
         silent += f", … ({len(each.silent_ranks)} in all)"
@@ -251,4 +285,6 @@ def _inside(each: ParticipantSummary) -> str:
     note = f"{who} {silent} without received data, whose waiting for partners looks like solve"
     if math.isnan(each.imbalance):
         return f"{_NOT_MEASURED}: {note}" if each.silent_ranks else _NOT_MEASURED
-    return percent(each.imbalance) + (f" (left out: {note})" if each.silent_ranks else "")
+    told = percent(each.imbalance) + (f" (left out: {note})" if each.silent_ranks else "")
+    way = "record with PRECICE_LB_MPI_TIME=1" if each.recorded else "see a PMPI library's report"
+    return f"{told}, if no rank waits for others inside solve; to find out, {way}"

@@ -49,6 +49,7 @@ def _participant_dict(run: RunSummary, each: ParticipantSummary, per_rank: bool)
         "wait_seconds": each.wait_seconds,
         "hidden_wait_seconds": each.hidden_seconds,
         "imbalance": each.imbalance,
+        "imbalance_without_time_in_mpi": each.mpi_known,
         "core_hours_lost_per_hour": {
             "waiting_for_partners": each.lost_to_partners,
             "waiting_for_own_ranks": each.lost_inside,
@@ -67,6 +68,7 @@ def _participant_dict(run: RunSummary, each: ParticipantSummary, per_rank: bool)
     if per_rank:
         values["per_rank"] = [dict(zip(_RANK_COLUMNS, row, strict=True)) for row in _rank_rows(each)]
         values["sections_per_rank"] = each.section_seconds
+        values["counts_per_rank"] = each.counts
     return values
 
 
@@ -94,10 +96,14 @@ def summary_csv(runs: Sequence[RunSummary]) -> str:
 
 def rank_csv(runs: Sequence[RunSummary]) -> str:
     """Write summaries as CSV with one row per run, participant and rank, empty where not measured."""
-    rows: list[list[Any]] = [["run", "participant", "ranks", "windows", *_RANK_COLUMNS]]
+    features = list(dict.fromkeys(name for run in runs for each in run.participants for name in each.counts))
+    counted = [f"count {name}" for name in features]
+    rows: list[list[Any]] = [["run", "participant", "ranks", "windows", *_RANK_COLUMNS, *counted]]
     for run in runs:
         for each in run.participants:
-            rows += [[run.name, each.participant, each.ranks, each.windows, *row] for row in _rank_rows(each)]
+            counts = [each.counts[name] if name in each.counts else [None] * each.ranks for name in features]
+            for row, *held in zip(_rank_rows(each), *counts, strict=True):
+                rows.append([run.name, each.participant, each.ranks, each.windows, *row, *held])
     return _text(rows)
 
 
@@ -107,6 +113,8 @@ _RANK_COLUMNS = (
     *(f"{name}_seconds" for name in QUANTITIES),
     *(f"{name}_share" for name in QUANTITIES),
     "hidden_wait_seconds",
+    "mpi_seconds",
+    "interface_vertices",
 )
 
 
@@ -114,7 +122,7 @@ def _rank_rows(each: ParticipantSummary) -> list[list[Any]]:
     silent = frozenset(each.silent_ranks)
     seconds = [each.rank_seconds[name] for name in QUANTITIES]
     shares = [values / each.window_seconds for values in seconds]
-    columns = [values.tolist() for values in (*seconds, *shares, each.rank_hidden)]
+    columns = [values.tolist() for values in (*seconds, *shares, each.rank_hidden, each.rank_mpi, each.rank_vertices)]
     return [[rank, rank in silent, *values] for rank, *values in zip(range(each.ranks), *columns, strict=True)]
 
 

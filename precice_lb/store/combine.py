@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precice_lb.store.files import sync
-from precice_lb.store.merged import FORMAT, FORMAT_VERSION, RANK_DTYPE
+from precice_lb.store.merged import FORMAT, FORMAT_VERSION, RANK_DTYPE, STARTS
 from precice_lb.store.metadata import encode, validate
 from precice_lb.store.records import MESH_TABLES, RankStore, RecordedMeshes
 from precice_lb.store.schema import (
@@ -49,15 +49,13 @@ class MergedWriter:
         advances = self._file.create_group("advances")
         _tell_units(advances, ADVANCE_DTYPE)
         self._columns = [_Column(advances, name, chunk) for name in ADVANCE_DTYPE.names or ()]
-        self._tables = {name: self._growing(name) for name in ("sections", "guesses", "meshes", "coordinates", "cells")}
+        self._tables = {name: self._growing(name) for name in ("sections", *STARTS, "meshes", "coordinates", "cells")}
         self._index: list[tuple[Any, ...]] = []
         self._metadata: list[dict[str, Any]] = []
         self._initialize: list[NDArray[np.void]] = []
         self._configurations: dict[str, int] = {}
-        self._section_names: dict[str, int] = {}
-        self._guess_names: dict[str, int] = {}
-        # Where the guesses of each rank begin, and where those of the last one end.
-        self._guess_starts = [0]
+        self._names: dict[str, dict[str, int]] = {name: {} for name in ("section_names", "guess_names", "count_names")}
+        self._starts = {name: [0] for name in STARTS}
         self._mesh_names: dict[str, int] = {}
 
     def add(self, stores: Sequence[RankStore]) -> None:
@@ -66,10 +64,14 @@ class MergedWriter:
         for column in self._columns:
             column.add(tables)
         for store, table in zip(stores, tables, strict=True):
-            sections = _renamed(store.sections, store.section_names, self._section_names)
+            names = self._names
+            sections = _renamed(store.sections, store.section_names, names["section_names"])
             first, count = self._append("sections", sections), len(sections)
-            self._append("guesses", _renamed(store.guesses, store.guess_names, self._guess_names))
-            self._guess_starts.append(len(self._tables["guesses"]))
+            self._append("guesses", _renamed(store.guesses, store.guess_names, names["guess_names"]))
+            self._append("counts", _renamed(store.counts, store.count_names, names["count_names"]))
+            self._append("mpi", store.mpi)
+            for name, starts in self._starts.items():
+                starts.append(len(self._tables[name]))
             configuration = self._configurations.setdefault(store.configuration, len(self._configurations))
             initialized = len(store.initialize) > 0
             self._index.append((store.metadata["rank"], len(table), initialized, configuration, first, count))
@@ -96,10 +98,11 @@ class MergedWriter:
         file.create_dataset("ranks", data=np.array(self._index, dtype=RANK_DTYPE))
         file.create_dataset("metadata", data=own, dtype=h5py.string_dtype())
         file.create_dataset("configurations", data=list(self._configurations), dtype=h5py.string_dtype())
-        for table, numbers in (("section_names", self._section_names), ("guess_names", self._guess_names)):
+        for table, numbers in self._names.items():
             names = [name.encode()[:NAME_BYTES] for name in numbers]
             file.create_dataset(table, data=np.array(names, dtype=TABLES[table]))
-        file.create_dataset("guess_starts", data=np.array(self._guess_starts, dtype=np.int64))
+        for table, starts in self._starts.items():
+            file.create_dataset(STARTS[table], data=np.array(starts, dtype=np.int64))
         file.create_dataset("mesh_names", data=RecordedMeshes(tuple(self._mesh_names)).arrays()["mesh_names"])
         initialize = np.zeros(len(self._initialize), dtype=INITIALIZE_DTYPE)
         for position, row in enumerate(self._initialize):

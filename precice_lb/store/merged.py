@@ -4,8 +4,9 @@
 ranks) likewise; what all ranks have in common are attributes of the root, encoded as in the file of one rank. The rows
 of ``advance`` lie in ``/advances/<column>``, shape (ranks, rows), or (1, rows) where all ranks have the same values; a
 rank that recorded fewer rows leaves the rest of its row empty. ``/sections`` holds the ranks' sections one after the
-other, ``/guesses`` their guesses, those of each rank from its ``/guess_starts`` on, ``/meshes`` and what belongs to it
-their meshes, ``/configurations`` the configuration's text. Every chunk of rows has HDF5's checksum (fletcher32).
+other, ``/guesses``, ``/counts`` and ``/mpi`` what these are of, those of each rank from its ``/guess_starts``,
+``/count_starts`` and ``/mpi_starts`` on, ``/meshes`` and what belongs to it their meshes, ``/configurations`` the
+configuration's text. Every chunk of rows has HDF5's checksum (fletcher32).
 """
 
 from __future__ import annotations
@@ -26,9 +27,9 @@ from precice_lb.exceptions import StoreError
 from precice_lb.store.metadata import METADATA, decode, validate
 from precice_lb.store.rank_file import told_damage
 from precice_lb.store.records import MESH_TABLES, RankStore, RecordedMeshes, Tables, recorded_meshes
-from precice_lb.store.schema import ADVANCE_DTYPE, GUESS_DTYPE
+from precice_lb.store.schema import ADVANCE_DTYPE, TABLES
 
-__all__ = ["FORMAT", "FORMAT_VERSION", "RANK_DTYPE", "MergedStore", "aligned_columns", "aligned_meshes"]
+__all__ = ["FORMAT", "FORMAT_VERSION", "RANK_DTYPE", "STARTS", "MergedStore", "aligned_columns", "aligned_meshes"]
 
 FORMAT = "precice-lb-merged"
 """Value of the root attribute ``format``."""
@@ -48,6 +49,9 @@ RANK_DTYPE = np.dtype(
 )
 """One row per rank: how many rows of ``advance``, whether it has one of ``initialize``, the position of its
 configuration, and where its sections begin and how many there are."""
+
+STARTS = {"guesses": "guess_starts", "counts": "count_starts", "mpi": "mpi_starts"}
+"""By table, where the rows of each rank begin, and how many all have, shape (ranks + 1,)."""
 
 _CALLS = ("window", "iteration", "window_complete")
 
@@ -132,16 +136,16 @@ class MergedStore:
             sections: NDArray[np.void] = self._file["sections"][first : first + count]
             return sections
 
-    def guesses(self, position: int) -> NDArray[np.void]:
-        """First guesses of one rank; none of a store that was merged before they were recorded."""
-        if "guess_starts" not in self._file:
-            return np.empty(0, GUESS_DTYPE)
+    def started(self, table: str, position: int) -> NDArray[np.void]:
+        """Rows of one rank in a table of `STARTS`; none of a store that was merged before there were any."""
+        if STARTS[table] not in self._file:
+            return np.empty(0, TABLES[table])
         with self._told_damage():
-            first, last = self._file["guess_starts"][position : position + 2]
-            guesses: NDArray[np.void] = self._file["guesses"][first:last]
-            return guesses
+            first, last = self._file[STARTS[table]][position : position + 2]
+            rows: NDArray[np.void] = self._file[table][first:last]
+            return rows
 
-    def mesh_tables(self, position: int) -> Tables:
+    def mesh_tables(self, position: int, *, rows_only: bool = False) -> Tables:
         """Give the tables of `MESH_TABLES` of one rank; none of a store that was merged before meshes were recorded."""
         if "meshes" not in self._file:
             return {}
@@ -151,6 +155,8 @@ class MergedStore:
                 self._mesh_rows = RecordedMeshes(tuple(names[:-1]), self._file["meshes"][...])
             meshes, rank = self._mesh_rows, self.index["rank"][position]
             first, last = np.searchsorted(meshes.rows["rank"], [rank, rank + 1])
+            if rows_only:
+                return {"meshes": meshes.rows[first:last]}
             return {
                 **meshes.arrays(),
                 "meshes": meshes.rows[first:last],
@@ -193,7 +199,7 @@ class MergedStore:
         own = [json.loads(text) for text in file["metadata"].asstr()[...]]
         initialize = file["initialize"][...]
         configurations = list(file["configurations"].asstr()[...])
-        names = {name: file[name][...] for name in ("section_names", "guess_names") if name in file}
+        names = {name: file[name][...] for name in ("section_names", "guess_names", "count_names") if name in file}
         stores = []
         for position, row in enumerate(self.index):
             # As of one rank's file, keys that a later version added are passed over.
@@ -225,13 +231,14 @@ class MergedRank:
 
     def __call__(self, names: Sequence[str]) -> Tables:
         """Read them, by name."""
-        found = dict(self.store.mesh_tables(self.position)) if set(names) & set(MESH_TABLES) else {}
+        asked = set(names) & set(MESH_TABLES)
+        found = dict(self.store.mesh_tables(self.position, rows_only=asked == {"meshes"})) if asked else {}
         if "advances" in names:
             found["advances"] = self.store.tables(self.position, self.position + 1)[0]
         if "sections" in names:
             found["sections"] = self.store.sections(self.position)
-        if "guesses" in names:
-            found["guesses"] = self.store.guesses(self.position)
+        for name in STARTS.keys() & set(names):
+            found[name] = self.store.started(name, self.position)
         return found
 
 

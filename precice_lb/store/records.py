@@ -185,6 +185,26 @@ class RankStore:
         """What ``guesses["name"]`` counts, from 0."""
         return tuple(name.decode("utf-8", "replace") for name in self._tables("guess_names")[0])
 
+    @property
+    def counts(self) -> NDArray[np.void]:
+        """Rows of `precice_lb.store.schema.COUNT_DTYPE`: how much of what the solver said that the rank holds."""
+        return self._tables("counts")[0]
+
+    @cached_property
+    def count_names(self) -> tuple[str, ...]:
+        """What ``counts["name"]`` counts, from 0."""
+        return tuple(name.decode("utf-8", "replace") for name in self._tables("count_names")[0])
+
+    @property
+    def mpi(self) -> NDArray[np.void]:
+        """Rows of `precice_lb.store.schema.MPI_DTYPE`: time in MPI within solve, where it was recorded."""
+        return self._tables("mpi")[0]
+
+    @property
+    def mesh_rows(self) -> NDArray[np.void]:
+        """Rows of `precice_lb.store.schema.MESH_DTYPE` alone, without coordinates and cells."""
+        return self._tables("meshes")[0]
+
     def meshes(self) -> RecordedMeshes:
         """Read what the rank said about its coupling meshes.
 

@@ -3,9 +3,11 @@
 One file per rank: a spool while the run goes on (`precice_lb.store.spool`), HDF5 from its end on, with the same tables.
 ``/advances`` has one row per ``advance``, ``/initialize`` one row per ``initialize``, ``/sections`` one row per
 profiling section of the solver with its name in ``/section_names``, ``/guesses`` one row per time window for which the
-rank had a first guess, made by the predictor in ``/guess_names``, ``/meshes`` one row per coupling mesh (see
-`precice_lb.store.records` for what belongs to it), ``/configuration`` the text of ``precice-config.xml``; attributes of
-the root are the metadata. What `precice_lb.store.merge` makes of many such files stands in `precice_lb.store.merged`.
+rank had a first guess, made by the predictor in ``/guess_names``, ``/counts`` one row per number that the solver gave
+of a feature in ``/count_names``, ``/mpi`` the time in MPI within solve by time window, ``/meshes`` one row per coupling
+mesh (see `precice_lb.store.records` for what belongs to it), ``/configuration`` the text of ``precice-config.xml``;
+attributes of the root are the metadata. What `precice_lb.store.merge` makes of many such files stands in
+`precice_lb.store.merged`.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ import numpy as np
 
 __all__ = [
     "ADVANCE_DTYPE",
+    "COUNT_DTYPE",
     "FORMAT",
     "FORMAT_VERSION",
     "GUESS_DTYPE",
@@ -27,6 +30,7 @@ __all__ = [
     "INITIALIZE_DTYPE",
     "MERGED_SUFFIX",
     "MESH_DTYPE",
+    "MPI_DTYPE",
     "NAME_BYTES",
     "NOT_MEASURED",
     "SECTION_DTYPE",
@@ -85,8 +89,15 @@ GUESS_DTYPE = np.dtype([("window", "<i8"), ("name", "<i4"), ("cost_ns", "<i8"), 
 position in ``/guess_names``, what the rank spent on guessing for it, and what the guess was wrong by over what the last
 value would have been wrong by (norms; NaN where there is none)."""
 
+COUNT_DTYPE = np.dtype([("window", "<i8"), ("name", "<i4"), ("count", "<f8")])
+"""One row per number that the solver gave of a feature: the time window from which on the rank holds as much, the
+feature as a position in ``/count_names``, and the number. The last one of a feature counts."""
+
+MPI_DTYPE = np.dtype([("window", "<i8"), ("mpi_ns", "<i8")])
+"""What the rank spent in MPI within the solve time of a window; rows of one window add up."""
+
 NAME_BYTES = 128
-"""Longest name of a section or a predictor in a store, in bytes of UTF-8."""
+"""Longest name of a section, a predictor or a feature in a store, in bytes of UTF-8."""
 
 GUESS_PREFIX = "Guess-of-"
 """What names of the data fields begin with that carry first guesses from one participant to another."""
@@ -119,6 +130,9 @@ TABLES: dict[str, np.dtype[Any]] = {
     "section_names": np.dtype(f"S{NAME_BYTES}"),
     "guesses": GUESS_DTYPE,
     "guess_names": np.dtype(f"S{NAME_BYTES}"),
+    "counts": COUNT_DTYPE,
+    "count_names": np.dtype(f"S{NAME_BYTES}"),
+    "mpi": MPI_DTYPE,
     "meshes": MESH_DTYPE,
     "mesh_names": np.dtype("u1"),
     "coordinates": np.dtype("<f8"),

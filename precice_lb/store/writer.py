@@ -37,7 +37,7 @@ class StoreWriter:
         self.metadata = {**metadata, "attempt": 1, "finished": False}
         validate(self.metadata, complete=True)
         self._directory, self._keep_spool = Path(directory), keep_spool
-        self._named = {"section_names": 0, "guess_names": 0}
+        self._named = {"section_names": 0, "guess_names": 0, "count_names": 0}
         self.path = self._free_path()
         self.path.parent.mkdir(parents=True, exist_ok=True)
         # The name appears only once the file can be read; whoever comes second takes the next attempt.
@@ -70,19 +70,29 @@ class StoreWriter:
         section_names: Sequence[str] = (),
         guesses: NDArray[np.void] | None = None,
         guess_names: Sequence[str] = (),
+        counts: NDArray[np.void] | None = None,
+        count_names: Sequence[str] = (),
+        mpi: NDArray[np.void] | None = None,
     ) -> None:
-        """Append rows of ``advance``, sections and guesses, with all of their names so far, by one system call."""
+        """Append rows of ``advance`` and of other tables, with all of their names so far, by one system call."""
         tables = {
             "section_names": self._new_names("section_names", section_names),
             "sections": sections,
             "guess_names": self._new_names("guess_names", guess_names),
             "guesses": guesses,
+            "count_names": self._new_names("count_names", count_names),
+            "counts": counts,
+            "mpi": mpi,
             "advances": rows,
         }
         self._spool.append(
             b"".join(block(name, table) for name, table in tables.items() if table is not None and len(table))
         )
-        self._named = {"section_names": len(section_names), "guess_names": len(guess_names)}
+        self._named = {
+            "section_names": len(section_names),
+            "guess_names": len(guess_names),
+            "count_names": len(count_names),
+        }
 
     def _new_names(self, table: str, names: Sequence[str]) -> NDArray[np.bytes_]:
         return np.array([name.encode()[:NAME_BYTES] for name in names[self._named[table] :]], "S")

@@ -208,7 +208,9 @@ def rebalance(
             scaled[name] = samples * np.array([1.0, factor])
             spread[name] = measurements.errors(name) * factor
         # What windows of other runs differed by belongs to another load.
-        load = dataclasses.replace(measurements, samples=scaled, standard_errors=spread, recorded=(), runs=())
+        load = dataclasses.replace(
+            measurements, samples=scaled, standard_errors=spread, recorded=(), runs=(), communication={}
+        )
         result = recommended(load, parameters)
         counts = ", ".join(f"{len(rows)} of {name}" for name, rows in measurements.samples.items())
         basis = f"earlier measurements ({counts}), scaled to the load of the latest windows"

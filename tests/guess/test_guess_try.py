@@ -106,6 +106,7 @@ def test_each_guess_gets_a_run_and_one_that_fails_ends_no_other(
 
 @pytest.mark.mpi
 @pytest.mark.usefixtures("mpiexec")
+@pytest.mark.slow("three real runs")
 def test_an_interrupted_comparison_goes_on(tmp_path: Path) -> None:
     path = study(tmp_path)
     (tmp_path / "wait").touch()

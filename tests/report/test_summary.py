@@ -287,3 +287,58 @@ def test_windows_without_a_known_wait_count_nowhere(tmp_path: Path) -> None:
     (run,) = summarise(load_runs([tmp_path], warmup=1))
     solve = run.participants[0].quantities["solve"]
     assert (solve.mean_seconds, solve.share) == (pytest.approx(0.1), pytest.approx(1 / 3))
+
+
+@pytest.mark.parametrize("known", [False, True])
+def test_ranks_that_wait_for_each_other_inside_solve(tmp_path: Path, known: bool) -> None:
+    """Both ranks solve for 0.4 s, of which rank 0 waits 0.1 s and rank 1 0.3 s; rank 1 receives nothing."""
+    for rank, inside in enumerate((0.1, 0.3)):
+        write_store(
+            tmp_path, [row(w, 0.4, 0.05, 0.05 if rank == 0 else 0.0, 0.0) for w in (1, 2, 3)], "A", rank, 2,
+            mpi=[(w, part) for w in (1, 2, 3) for part in (inside - 0.02, 0.02)] if known else [],
+            counts={"porous": 7 * rank, "fluid": 2.5}, python_version="3.11", receives_data=rank == 0,
+        )  # fmt: skip
+    (run,) = load_runs([tmp_path])
+    assert run.participants["A"].imbalance == pytest.approx(2 / 3 if known else 0.0)
+    (run,) = summarise([run])
+    shown = in_one_line(rendered(summary_blocks([run], per_rank=True)))
+    if known:
+        # Overhead and mapping are busy time too: 0.3 s beside 0.15 s.
+        assert run.participants[0].imbalance == pytest.approx(0.5)
+        expected = "50.0 % without time in MPI (ranks wait for each other inside solve: 0.20000 s in the mean)"
+        assert f"load imbalance inside A: {expected}" in shown
+    else:
+        assert "without received data" in shown
+    table = re.sub(r"[^\w:.]+", " ", shown)
+    assert "A: what each rank holds rank porous fluid 0 0 2.5 1 7 2.5" in table
+    assert ("per time window and rank s rank in MPI 0 0.10000 1 0.30000" in table) is known
+    part = json.loads(json_text(summary_dict(run, per_rank=True)))["participants"]["A"]
+    assert part["imbalance_without_time_in_mpi"] is known
+    assert part["counts_per_rank"] == {"porous": [0, 7], "fluid": [2.5, 2.5]}
+    inside = [each["mpi_seconds"] for each in part["per_rank"]]
+    assert inside == (pytest.approx([0.1, 0.3]) if known else [None, None])
+    assert [each["interface_vertices"] for each in part["per_rank"]] == [None, None]
+    told = list(csv.DictReader(io.StringIO(rank_csv([run]))))
+    assert [(each["count porous"], each["interface_vertices"]) for each in told] == [("0.0", ""), ("7.0", "")]
+
+
+@pytest.mark.parametrize(("recorded", "way"), [
+    ({"python_version": "3.11"}, "record with PRECICE_LB_MPI_TIME=1"), ({}, "see a PMPI library's report"),
+])  # fmt: skip
+def test_the_imbalance_says_how_to_find_out_what_it_hides(tmp_path: Path, recorded: dict[str, str], way: str) -> None:
+    for rank in (0, 1):
+        write_store(tmp_path, [row(w, 0.4, 0.05, 0.05, 0.0) for w in (1, 2, 3)], "A", rank, 2, **recorded)
+    shown = in_one_line(rendered(summary_blocks(summarise(load_runs([tmp_path])))))
+    assert f"load imbalance inside A: 0.0 %, if no rank waits for others inside solve; to find out, {way}" in shown
+
+
+def test_profiling_sections_are_shown_rank_by_rank(tmp_path: Path) -> None:
+    for rank in (0, 1):
+        writer = StoreWriter(tmp_path, metadata("A", rank, 2), PARALLEL)
+        sections = np.array([(0, w, w, (1 + rank) * 10_000_000) for w in (1, 2, 3)], dtype=SECTION_DTYPE)
+        writer.append(rows([row(w, 0.1, 0.05, 0.05, 0.0) for w in (1, 2, 3)]), sections, ["assemble"])
+        writer.close(finished=True, ended_unix_ns=metadata("A")["started_unix_ns"] + 10**9)
+    runs = summarise(load_runs([tmp_path]))
+    table = re.sub(r"[^\w:.]+", " ", in_one_line(rendered(summary_blocks(runs, per_rank=True))))
+    assert "profiling sections per time window and rank s rank assemble 0 0.01000 1 0.02000" in table
+    assert "per time window and rank" not in in_one_line(rendered(summary_blocks(runs)))

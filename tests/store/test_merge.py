@@ -31,7 +31,15 @@ from precice_lb.store.merged import MergedStore, aligned_columns
 from precice_lb.store.metadata import METADATA
 from precice_lb.store.reader import find_stores, read_runs, read_store, read_stores
 from precice_lb.store.records import RankStore
-from precice_lb.store.schema import ADVANCE_DTYPE, GUESS_DTYPE, INITIALIZE_DTYPE, SECTION_DTYPE, case_fingerprint
+from precice_lb.store.schema import (
+    ADVANCE_DTYPE,
+    COUNT_DTYPE,
+    GUESS_DTYPE,
+    INITIALIZE_DTYPE,
+    MPI_DTYPE,
+    SECTION_DTYPE,
+    case_fingerprint,
+)
 from precice_lb.store.writer import StoreWriter
 
 SERIAL_CASE = {"configuration": SERIAL, "case": case_fingerprint(SERIAL)}
@@ -153,6 +161,9 @@ def test_any_rows_come_back_as_they_were(tmp_path_factory: pytest.TempPathFactor
                 "section_names": np.array([f"{rank}-{k}".encode() for k in range(rank)], dtype="S9"),
                 "guesses": np.array([(k, k % 2, 5, k) for k in range(3 - rank)], dtype=GUESS_DTYPE),
                 "guess_names": np.array([f"{rank % 2}".encode(), b"hold"][: 3 - rank], dtype="S9"),
+                "counts": np.array([(k + 1, k, k / 3) for k in range(rank)], dtype=COUNT_DTYPE),
+                "count_names": np.array([f"{(rank + k) % 3}".encode() for k in range(rank)], dtype="S9"),
+                "mpi": np.array([(k + 1, 10 * rank + k) for k in range(3 - rank)], dtype=MPI_DTYPE),
             },
         )
         for rank, table in enumerate(tables)
@@ -615,7 +626,7 @@ def test_a_merge_killed_at_any_step_loses_nothing(tmp_path: Path) -> None:
     deadlines = [int(number) for number in lines.split()]
     assert len(deadlines) > 100
     half = set()
-    for deadline in deadlines[:: 1 if FULL_COUNTS else len(deadlines) // 20]:
+    for deadline in deadlines[:: 1 if FULL_COUNTS else len(deadlines) // 10]:
         shutil.rmtree(target)
         shutil.copytree(source, target)
         assert attempt(deadline) == ["killed"]
@@ -637,7 +648,7 @@ def test_merges_killed_again_and_again_lose_nothing(tmp_path: Path) -> None:
     generator = np.random.default_rng(1)
     command = f"from precice_lb.store.merge import merge_stores; print(); merge_stores({str(tmp_path)!r})"
     killed = 0
-    while len(find_stores([tmp_path])) > 1 and killed < (50 if FULL_COUNTS else 8):
+    while len(find_stores([tmp_path])) > 1 and killed < (50 if FULL_COUNTS else 4):
         process = subprocess.Popen(
             [sys.executable, "-uc", command],
             stdout=subprocess.PIPE,

@@ -32,10 +32,12 @@ from precice_lb.store.metadata import METADATA, USER_KEYS, decode, encode, valid
 from precice_lb.store.reader import find_stores, read_runs, read_store
 from precice_lb.store.schema import (
     ADVANCE_DTYPE,
+    COUNT_DTYPE,
     GUESS_DTYPE,
     GUESS_PREFIX,
     INITIALIZE_DTYPE,
     MESH_DTYPE,
+    MPI_DTYPE,
     SECTION_DTYPE,
     UNITS,
     case_fingerprint,
@@ -62,7 +64,7 @@ def test_what_was_written_is_read(tmp_path: Path) -> None:
         units = json.loads(file["advances"].attrs["units"])
         assert units["wait_ns"] == "ns"
         assert set(units) == set(ADVANCE_DTYPE.names)
-    tables = (ADVANCE_DTYPE, INITIALIZE_DTYPE, SECTION_DTYPE, GUESS_DTYPE, MESH_DTYPE)
+    tables = (ADVANCE_DTYPE, INITIALIZE_DTYPE, SECTION_DTYPE, GUESS_DTYPE, COUNT_DTYPE, MPI_DTYPE, MESH_DTYPE)
     assert set(UNITS) == {name for table in tables for name in table.names}
 
 
@@ -95,7 +97,7 @@ def test_two_writers_at_once_take_two_names(tmp_path: Path) -> None:
 
 
 def test_a_spool_cut_at_any_byte_is_read_up_to_the_last_complete_block(tmp_path: Path) -> None:
-    """Every byte of a spool with all kinds of blocks (every seventh unless counts are full)."""
+    """Every byte of a spool with all kinds of blocks (every 17th unless counts are full)."""
     writer = StoreWriter(tmp_path, metadata(), PARALLEL, keep_spool=True)
     sizes = [writer.path.stat().st_size]
     writer.write_initialize(np.array([(500, 1000, 0, 0)], dtype=INITIALIZE_DTYPE))
@@ -104,18 +106,30 @@ def test_a_spool_cut_at_any_byte_is_read_up_to_the_last_complete_block(tmp_path:
     sections = np.array([(k % 40, k + 1, k + 1, 1) for k in range(129)], dtype=SECTION_DTYPE)
     predictors = [f"predictor {index}" for index in range(20)]
     guesses = np.array([(k + 1, k % 20, 1000 + k, 0.5 + k) for k in range(129)], dtype=GUESS_DTYPE)
+    features = [f"feature {index}" for index in range(30)]
+    counts = np.array([(k + 1, k % 30, k / 7) for k in range(129)], dtype=COUNT_DTYPE)
+    mpi = np.array([(k + 1, 10 * k) for k in range(129)], dtype=MPI_DTYPE)
     total = 0
     for count in (1, 1, 2, 4, 8, 16, 32, 1, 64):
         these = slice(total, total + count)
-        known = predictors[: total + count]
-        writer.append(table[these], sections[these], names[: total + count], guesses[these], known)
+        known, counted = predictors[: total + count], features[: total + count]
+        writer.append(
+            table[these],
+            sections[these],
+            names[: total + count],
+            guesses[these],
+            known,
+            counts[these],
+            counted,
+            mpi[these],
+        )
         total += count
         sizes.append(writer.path.stat().st_size)
     writer.close(finished=True, ended_unix_ns=metadata()["started_unix_ns"])
     whole = writer.path.read_bytes()
     flushed = dict(zip(sizes, (0, 1, 2, 4, 8, 16, 32, 64, 65, 129), strict=True))
     cut = tmp_path / "cut.spool"
-    for size in {*range(sizes[0], len(whole) + 1, 1 if FULL_COUNTS else 7), *sizes, len(whole)}:
+    for size in {*range(sizes[0], len(whole) + 1, 1 if FULL_COUNTS else 17), *sizes, len(whole)}:
         cut.write_bytes(whole[:size])
         store = read_store(cut)
         assert len(store.advances) == max(rows for end, rows in flushed.items() if end <= size)
@@ -128,8 +142,13 @@ def test_a_spool_cut_at_any_byte_is_read_up_to_the_last_complete_block(tmp_path:
         np.testing.assert_array_equal(store.guesses, guesses[: len(store.guesses)])
         assert store.guess_names == tuple(predictors[: len(store.guess_names)])
         assert len(store.guess_names) > max(store.guesses["name"], default=-1)
+        assert min(len(store.counts), len(store.mpi)) >= len(store.advances)
+        np.testing.assert_array_equal(store.counts, counts[: len(store.counts)])
+        np.testing.assert_array_equal(store.mpi, mpi[: len(store.mpi)])
+        assert store.count_names == tuple(features[: len(store.count_names)])
+        assert len(store.count_names) > max(store.counts["name"], default=-1)
         assert store.metadata["finished"] is (size == len(whole))
-    for size in range(0, sizes[0], 1 if FULL_COUNTS else 7):
+    for size in range(0, sizes[0], 1 if FULL_COUNTS else 17):
         cut.write_bytes(whole[:size])
         with pytest.raises(StoreError, match=f"{cut.name}: expected a spool with a head, found none"):
             read_store(cut)
@@ -528,6 +547,7 @@ def test_stores_of_the_first_version_are_read_and_merged(tmp_path: Path) -> None
             assert store.advances.tolist() == expected
             assert store.initialize.tolist() == [(500, 1000, 10, 20)]
             assert len(store.sections) == len(store.guesses) == len(store.guess_names) == 0
+            assert len(store.counts) == len(store.count_names) == len(store.mpi) == 0
             assert store.metadata["degrees_of_freedom"] == {"A": 1e6}
             assert store.metadata["warmup_windows"] == 2
 

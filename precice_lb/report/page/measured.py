@@ -18,6 +18,7 @@ from precice_lb.dataset.runs import roles_of
 from precice_lb.plural import plural
 from precice_lb.report.blocks import Block, Chart, Paragraph
 from precice_lb.report.guess import guess_table
+from precice_lb.report.page.inside import inside_blocks
 from precice_lb.report.style import COLOURS, GREY, HATCHED, Bars, Panel, colour_of, marker_of, one_panel, strips
 from precice_lb.report.summary import ParticipantSummary, RunSummary
 from precice_lb.report.summary_text import LABELS, run_blocks
@@ -296,3 +297,4 @@ def imbalance_section(evidence: Evidence) -> Iterator[Block]:
             "long as its mesh is not partitioned more evenly."
         )
         yield Paragraph(text, "warning")
+    yield from inside_blocks(evidence)

@@ -1,0 +1,152 @@
+"""What a solver says that its ranks hold: ``participant.count`` of both backends, in stores of all kinds."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import h5py
+import numpy as np
+import pytest
+from record_helpers import SOLVER, assert_fine, caller, configuration, rank_stores, run_pair, warnings_of
+from store_helpers import PARALLEL, metadata
+
+from precice_lb.dataset import load_runs
+from precice_lb.embedded import Participant
+from precice_lb.record import notes
+from precice_lb.record.backend import Backend
+from precice_lb.record.counts import Counts
+from precice_lb.record.participant import recording_class
+from precice_lb.record.recorder import Recorder
+from precice_lb.store.merge import merge_stores
+from precice_lb.store.merged import MergedStore
+from precice_lb.store.reader import find_stores, read_store
+from precice_lb.store.writer import StoreWriter
+
+BACKENDS = ["embedded", pytest.param("libprecice", marks=pytest.mark.precice)]
+COUNTED = SOLVER.replace(
+    "participant.initialize()",
+    'if name == "A":\n    participant.count("cells", len(x))\n    participant.count("porous", 10 * rank)\n'
+    "participant.initialize()",
+).replace("    log.append", '    if name == "A" and rank == 0: participant.count("porous", len(log))\n    log.append')
+
+
+@pytest.fixture(autouse=True)
+def _nothing_said_yet(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(notes, "_said", set())
+
+
+@pytest.mark.mpi
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_every_rank_s_counts_are_kept_and_merged(tmp_path: Path, mpiexec: str, backend: str) -> None:
+    launch = [mpiexec, "-n", "2"]
+    results = run_pair(tmp_path, solver=COUNTED, launch=launch, arguments=["2"], PRECICE_LB_BACKEND=backend)
+    assert_fine(results)
+    assert warnings_of(results["A"]) == []
+    store = rank_stores(tmp_path)["A", 0]
+    # The last number counts, and the windows say from when on.
+    porous = store.counts[store.counts["name"] == store.count_names.index("porous")]
+    assert [(each["window"], each["count"]) for each in porous] == [(w, max(w - 2, 0)) for w in (1, 3, 4, 5, 6, 7, 8)]
+    for merged in (False, True):
+        if merged:
+            merge_stores(tmp_path)
+        (run,) = load_runs([tmp_path])
+        part = run.participants["A"]
+        assert {name: each.tolist() for name, each in part.rank_counts.items()} == {"cells": [6, 5], "porous": [6, 10]}
+        assert part.rank_vertices.tolist() == run.participants["B"].rank_vertices.tolist() == [6, 5]
+        assert run.participants["B"].rank_counts == {}
+        assert np.isnan(part.rank_mpi).all()
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_killed_rank_s_counts_are_kept(tmp_path: Path, backend: str) -> None:
+    end = "if len(log) == 5: os.kill(os.getpid(), 9)"
+    killing = COUNTED.replace("import sys", "import os, sys").replace("    log.append", f"    {end}\n    log.append")
+    results = run_pair(tmp_path, solver=killing, PRECICE_LB_BACKEND=backend)
+    assert results["A"].returncode == -signal.SIGKILL
+    store = rank_stores(tmp_path)["A", 0]
+    assert store.path.suffix == ".spool"
+    assert store.counts[store.counts["name"] == store.count_names.index("cells")]["count"].tolist() == [11]
+
+
+def test_wrong_arguments_are_one_warning_each_and_no_exception(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    recorder = Recorder(StoreWriter(tmp_path, metadata(), PARALLEL))
+    wrong: list[tuple[Any, Any]] = [
+        ("porous", -1), ("porous", np.nan), ("porous", "many"), ("porous", None), ("porous", np.ones(2)),
+        ("", 1), (None, 1), (7, 1), (b"\0", 1), ("porous", np.inf), ("porous", 1 + 1j),
+    ]  # fmt: skip
+    for _ in range(2):
+        for feature, number in wrong:
+            recorder.count(feature, number)
+    said = capsys.readouterr().err.splitlines()
+    assert len(said) == len(wrong)
+    assert all(line.startswith("precice-lb: warning: a call of count() is ignored: ") for line in said)
+    recorder.count(b"porous", np.int32(3))
+    recorder.count("sm\udcffall \N{GREEK SMALL LETTER PSI}" + 200 * "x", True)
+    caller(recorder)(1, 2, True)
+    recorder.close(finished=True)
+    assert capsys.readouterr().err == ""
+    store = read_store(find_stores([tmp_path])[0])
+    assert [name[:9] for name in store.count_names] == ["porous", "sm?all \N{GREEK SMALL LETTER PSI}x"]
+    assert store.counts["count"].tolist() == [3, 1]
+
+
+def test_what_stays_the_same_is_written_once_and_names_are_not_kept_without_end(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    counts = Counts()
+    for call in range(5):
+        counts.take("cells", 7 + call // 3, call)
+    assert counts.rows(np.arange(10, 16)).tolist() == [(10, 0, 7), (13, 0, 8)]
+    for number in range(1100):
+        counts.take(f"feature {number}", 1, 0)
+    assert len(counts.names) == 1000
+    assert len(capsys.readouterr().err.splitlines()) == 101
+
+
+def test_a_signal_handler_s_exception_is_the_solver_s() -> None:
+    class Number:
+        def __float__(self) -> float:
+            raise InterruptedError
+
+    with pytest.raises(InterruptedError):
+        Counts().take("cells", Number(), 0)
+
+
+def test_a_method_of_the_backend_is_not_hidden(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "precice-config.xml").write_text(configuration("serial-explicit"))
+    monkeypatch.chdir(tmp_path)
+
+    class Later(Participant):
+        def count(self) -> str:
+            return "preCICE's"
+
+    module = ModuleType("later")
+    module.get_version_information = lambda: "4"  # type: ignore[attr-defined]
+    for participant, expected in ((Later, "preCICE's"), (Participant, None)):
+        made = recording_class(Backend("embedded", module, participant))("A", "precice-config.xml", 0, 1)
+        assert made.count(*([] if expected else ["cells", 1])) == expected
+
+
+def test_without_recording_nothing_is_kept(tmp_path: Path) -> None:
+    results = run_pair(tmp_path, solver=COUNTED, PRECICE_LB_BACKEND="embedded", PRECICE_LB_RECORD="0")
+    assert_fine(results)
+    assert not (tmp_path / "precice-lb-store").exists()
+
+
+def test_a_file_merged_without_counts_is_read(tmp_path: Path) -> None:
+    assert_fine(run_pair(tmp_path, solver=COUNTED, PRECICE_LB_BACKEND="embedded"))
+    paths = merge_stores(tmp_path / "precice-lb-store")
+    for path in paths:
+        with h5py.File(path, "a") as file:
+            for name in ("counts", "count_names", "count_starts", "mpi", "mpi_starts"):
+                del file[name]
+    for path in paths:
+        (store,) = MergedStore(path).stores
+        assert (len(store.counts), store.count_names, len(store.mpi)) == (0, (), 0)
+    (run,) = load_runs([tmp_path])
+    assert run.participants["A"].rank_counts == {}
