@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from precice_lb.partners import PartitionedMesh
+    from precice_lb.partners import CostModel, PartitionedMesh
     from precice_lb.precice_xml import Configuration
 
 __all__ = ["partners"]
@@ -33,7 +34,9 @@ def partners(
     ranks_per_node: int = 48,
     steps: int = 1,
     iterations: float = 1.0,
+    cores: int | None = None,
     constants: list[str] | None = None,
+    fit_constants: Path | None = None,
     profiling: Path | None = None,
     format: Format = "table",
     output: Path | None = None,
@@ -73,17 +76,26 @@ def partners(
         Time steps of the solvers per time window.
     iterations
         Coupling iterations per time window.
+    cores
+        Cores that all ranks share at start-up, where these are fewer than ranks.
     constants
-        Constants of the start-up model in seconds and bytes, where you know them: latency=1e-6,bandwidth=1e10.
+        Constants of the start-up model in seconds and bytes: the file of --fit-constants, or those that you know,
+        latency=1e-6,file=0.01, or both.
+    fit_constants
+        Fit the constants to measured start-ups and write them to this JSON file. The sources are then directories of
+        small runs, at least five, with other numbers of ranks and both initialisation schemes; in each are profiling
+        files of <profiling mode="all"/>, precice-config.xml, and files of <export:csv> or stores.
     profiling
         A directory of preCICE's profiling files: what the start-up took there stands beside the estimate.
     output
         Also write partners.json, partners.h5 (all pairs, sparse), pictures and a rank order into this directory.
     """
-    from precice_lb.partners import CostModel, measured_start_up, partners_report
+    from precice_lb.partners import measured_start_up, partners_report
     from precice_lb.partners.spread import launched_spread
     from precice_lb.report.partners import partners_blocks
 
+    if fit_constants is not None:
+        return _fit(sources, fit_constants, cores, format)
     spread = launched_spread()
     try:
         configuration, meshes, regions = _meshes(sources, config, mesh or [], partition_array)
@@ -99,7 +111,8 @@ def partners(
             ranks_per_node=ranks_per_node,
             steps=steps,
             iterations=iterations,
-            model=CostModel(**by_participant(constants or [], list(CostModel().to_dict()), "--constants", float)),
+            model=_model(constants or []),
+            cores=cores,
             spread=spread,
             measured=measured_start_up([profiling]) if profiling is not None else None,
         )
@@ -115,6 +128,36 @@ def partners(
         from precice_lb.report.partners import write_partners
 
         name_files(write_partners(report, output), format)
+    return 0
+
+
+def _model(constants: list[str]) -> CostModel:
+    from precice_lb.partners import CostModel, read_constants
+
+    model = CostModel()
+    files = [text for text in constants if "=" not in text and not text.lstrip().startswith("{")]
+    for path in files:
+        model = read_constants(path)
+    given = [text for text in constants if text not in files]
+    return dataclasses.replace(model, **by_participant(given, list(model.to_dict()), "--constants", float))
+
+
+def _fit(sources: tuple[Path, ...], target: Path, cores: int | None, format: Format) -> int:
+    from precice_lb.partners import constants_dict, fit_constants, read_start_up_runs
+    from precice_lb.report.documents import json_text, write_files
+    from precice_lb.report.start_up import constants_blocks
+
+    if len(sources) < 2:
+        raise DataError(
+            f"--fit-constants: expected directories of several runs, found {len(sources)}; run the case on other "
+            "numbers of ranks and with both initialisation schemes"
+        )
+    runs = read_start_up_runs(sources, cores=cores)
+    fit = fit_constants([(run.counts, run.seconds) for run in runs])
+    told = constants_dict(fit, runs)
+    written = write_files(target.parent, {target.name: json_text(told).encode()}, "constants")
+    print_result(format, lambda: constants_blocks(fit, runs), lambda: told)
+    name_files(written, format)
     return 0
 
 

@@ -1,15 +1,13 @@
 """All received meshes of a case: partners, traffic, memory and start-up, on the measured or a forecast partition.
 
-The cost model counts what preCICE 3.4 does (``partition/*Partition.cpp``, ``m2n/PointToPointCommunication.cpp``) and
-multiplies by the constants of `CostModel`. It is there to compare schemes and partitions, not to predict seconds on a
-machine that it was not told about.
+What start-up costs is counted here for both schemes; `precice_lb.partners.start_up` has the model.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,69 +17,14 @@ from precice_lb.partners.level2 import needed_vertices
 from precice_lb.partners.links import Link, receiver_boxes
 from precice_lb.partners.meshes import PartitionedMesh
 from precice_lb.partners.spread import Spread
+from precice_lb.partners.start_up import CostModel, StartUp, StartUpCounts, start_up
 
-__all__ = ["CostModel", "LinkPartners", "StartUp", "analyse_link", "start_up"]
+__all__ = ["LinkPartners", "analyse_link"]
 
 _REAL = 8
-_INDEX = 4
 # Vertices times ranks of the receiver, beyond which unfiltered meshes are not followed through one level, where every
 # rank gets the whole mesh.
 _MOST_WORK = 5e8
-
-
-@dataclass(frozen=True)
-class CostModel:
-    """Constants of the start-up model.
-
-    Attributes
-    ----------
-    latency : float
-        Seconds per message.
-    bandwidth : float
-        Bytes per second of one connection.
-    connection : float
-        Seconds to open one connection to another rank.
-    compare : float
-        Seconds to compare two boxes.
-    vertex : float
-        Seconds to unpack and filter one vertex.
-    vertex_bytes : float
-        Bytes of one vertex in memory: three coordinates, two indices and flags, and its place in the search tree.
-    box_bytes : float
-        Bytes of one box in preCICE's map from rank to box.
-    """
-
-    latency: float = 5e-6
-    bandwidth: float = 2e9
-    connection: float = 2e-4
-    compare: float = 5e-8
-    vertex: float = 2e-7
-    vertex_bytes: float = 72.0
-    box_bytes: float = 160.0
-
-    def to_dict(self) -> dict[str, float]:
-        """Return the constants by name, in seconds and bytes."""
-        return asdict(self)
-
-
-@dataclass(frozen=True)
-class StartUp:
-    """Cost of initialising one received mesh.
-
-    Attributes
-    ----------
-    seconds : float
-        Estimated seconds of the slowest rank.
-    primary_bytes, rank_bytes : float
-        Memory for boxes and the received mesh on the receiver's primary rank and on its other ranks, at their peak.
-    parts : dict of str to float
-        The seconds by what they go to.
-    """
-
-    seconds: float
-    primary_bytes: float
-    rank_bytes: float
-    parts: dict[str, float]
 
 
 @dataclass(frozen=True)
@@ -106,8 +49,10 @@ class LinkPartners:
         Values per vertex and time window, over all exchanges.
     messages : float
         Exchanges per time window.
+    counts : dict of bool to StartUpCounts
+        What initialisation in one level (False) and two (True) has to do.
     cost : dict of bool to StartUp
-        Initialisation in one level (False) and two (True).
+        What that costs.
     mesh_vertices : int
         Vertices of the received mesh.
     needed_factor : float
@@ -127,6 +72,7 @@ class LinkPartners:
     one_level: NDArray[np.int64] | None
     values: float
     messages: float
+    counts: dict[bool, StartUpCounts]
     cost: dict[bool, StartUp]
     mesh_vertices: int
     needed_factor: float
@@ -191,12 +137,13 @@ def analyse_link(
     steps: int,
     iterations: float,
     model: CostModel,
+    cores: int | None,
     spread: Spread,
 ) -> LinkPartners:
     """Find the partners over one received mesh, and what they cost.
 
     Steps of a solver per time window count for exchanges with ``substeps``: these send the data at all of them and at
-    the window's start. The region has shape (receiver ranks, dimensions, 2).
+    the window's start. The region has shape (receiver ranks, dimensions, 2). Without cores every rank has its own.
     """
     provider = meshes[link.mesh]
     names = [mapping.local for mapping in link.mappings if mapping.local is not None]
@@ -220,20 +167,20 @@ def analyse_link(
     one_level = None if one is None else one.pairs(provider)[0]
     received = np.bincount(level_1[:, 1], weights=provider.counts[level_1[:, 0]], minlength=len(boxes))
     kept = one or two
-    cost = {}
+    counts = {}
     for two_level in (False, True):
         pairs = level_1 if two_level or one_level is None else one_level
-        cost[two_level] = start_up(
-            provider.ranks,
-            len(boxes),
-            provider.vertices,
-            link.dimensions,
+        counts[two_level] = StartUpCounts(
             two_level=two_level,
-            most_partners=max((int(np.bincount(side).max()) for side in pairs.T if len(side)), default=0),
-            most_vertices=int(received.max(initial=0)),
+            ranks=(provider.ranks, len(boxes)),
+            vertices=(provider.vertices, sum(mesh.vertices for mesh in local.values())),
+            most_own=max(int(mesh.counts.max(initial=0)) for mesh in (provider, *local.values())),
+            partners=int(np.bincount(pairs[:, 0 if link.provider_asks else 1]).max(initial=0)),
+            received=int(received.sum()),
+            most_received=int(received.max(initial=0)),
             # At least: ghosts of a kernel are not known where one level was not followed.
-            kept_vertices=provider.vertices if kept is None else len(kept.vertices),
-            model=model,
+            kept=provider.vertices if kept is None else len(kept.vertices),
+            cores=cores,
         )
     exchanged = [(size, (steps + 1) if exchange.substeps else 1) for exchange, size in link.exchanges]
     return LinkPartners(
@@ -246,59 +193,10 @@ def analyse_link(
         one_level=one_level,
         values=iterations * sum(size * samples for size, samples in exchanged),
         messages=iterations * len(exchanged),
-        cost=cost,
+        counts=counts,
+        cost={two_level: start_up(each, model) for two_level, each in counts.items()},
         mesh_vertices=provider.vertices,
         needed_factor=factor,
         open_choices=0 if two is None else two.open_choices,
         approximated=() if two is None else two.approximated,
     )
-
-
-def start_up(
-    provider_ranks: int,
-    receiver_ranks: int,
-    vertices: int,
-    dimensions: int,
-    *,
-    two_level: bool,
-    most_partners: int,
-    most_vertices: int,
-    kept_vertices: int,
-    model: CostModel,
-) -> StartUp:
-    """Estimate memory and seconds of initialising one received mesh, of which kept vertices are counted per rank."""
-    box = 2 * dimensions * _REAL
-    mesh = vertices * (dimensions * _REAL + _INDEX)
-    connecting = most_partners * model.connection
-    if two_level:
-        boxes = provider_ranks * box
-        pieces = most_vertices * (dimensions * _REAL + _INDEX)
-        parts = {
-            "gather boxes": provider_ranks * model.latency + boxes / model.bandwidth,
-            "broadcast boxes": _broadcast(boxes, receiver_ranks, model),
-            "compare boxes": provider_ranks * model.compare,
-            "feed back": receiver_ranks * model.latency,
-            "connect": connecting,
-            "exchange pieces": most_partners * model.latency + pieces / model.bandwidth,
-            "filter": most_vertices * model.vertex,
-        }
-        held = provider_ranks * model.box_bytes + most_vertices * model.vertex_bytes
-        return StartUp(sum(parts.values()), held + receiver_ranks * model.box_bytes, held, parts)
-    # Every rank is told who holds which vertex, on both sides.
-    distribution = (vertices + kept_vertices) * _INDEX
-    parts = {
-        "gather the mesh": provider_ranks * model.latency + mesh / model.bandwidth,
-        "send the mesh": mesh / model.bandwidth + vertices * model.vertex,
-        "broadcast the mesh": _broadcast(mesh, receiver_ranks, model),
-        "filter": vertices * model.vertex,
-        "gather the feedback": receiver_ranks * model.latency + kept_vertices * _INDEX / model.bandwidth,
-        "broadcast distributions": _broadcast(distribution, max(provider_ranks, receiver_ranks), model),
-        "find partners": max(provider_ranks, receiver_ranks) * model.compare,
-        "connect": connecting,
-    }
-    held = vertices * model.vertex_bytes + distribution
-    return StartUp(sum(parts.values()), held, held, parts)
-
-
-def _broadcast(size: float, ranks: int, model: CostModel) -> float:
-    return math.ceil(math.log2(max(ranks, 2))) * (model.latency + size / model.bandwidth)

@@ -13,12 +13,13 @@ from numpy.typing import NDArray
 
 from precice_lb.exceptions import DataError
 from precice_lb.partners.advice import advise
-from precice_lb.partners.analysis import CostModel, LinkPartners, analyse_link
+from precice_lb.partners.analysis import LinkPartners, analyse_link
 from precice_lb.partners.links import check_meshes, links_of
 from precice_lb.partners.meshes import PartitionedMesh
 from precice_lb.partners.partition import Forecast, forecast
 from precice_lb.partners.placement import Placement, place_ranks
 from precice_lb.partners.spread import Spread
+from precice_lb.partners.start_up import CostModel
 from precice_lb.precice_xml import Configuration
 
 __all__ = ["PartnersReport", "partners_report", "write_pairs"]
@@ -63,6 +64,17 @@ class PartnersReport:
     measured: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     missing: tuple[str, ...] = ()
 
+    @property
+    def model_warning(self) -> str | None:
+        """What to know of start-up seconds while the constants of their model are the defaults."""
+        if not self.model.is_default:
+            return None
+        return (
+            "start-up seconds rest on default constants, fitted on another machine: run small cases here with "
+            '<profiling mode="all"/>, fit with precice-lb partners RUN … --fit-constants constants.json and give '
+            "--constants constants.json"
+        )
+
     def to_dict(self) -> dict[str, Any]:
         """Return everything but the pairs as nested mappings for JSON; seconds and bytes."""
         return {
@@ -77,6 +89,7 @@ class PartnersReport:
             "missing": list(self.missing),
             "forecast": None if self.forecast is None else asdict(self.forecast),
             "cost_model": self.model.to_dict(),
+            "cost_model_warning": self.model_warning,
             "measured_start_up": {name: dict(parts) for name, parts in self.measured.items()},
         }
 
@@ -94,6 +107,7 @@ def partners_report(
     steps: int = 1,
     iterations: float = 1.0,
     model: CostModel | None = None,
+    cores: int | None = None,
     spread: Spread | None = None,
     measured: Mapping[str, Mapping[str, float]] | None = None,
 ) -> PartnersReport:
@@ -124,6 +138,8 @@ def partners_report(
         Coupling iterations per time window.
     model : CostModel, optional
         Constants of the start-up model.
+    cores : int, optional
+        Cores that all ranks share at start-up; by default every rank has one.
     spread : Spread, optional
         Processes that share the work; all get the same answer.
     measured : mapping, optional
@@ -148,6 +164,8 @@ def partners_report(
             )
     if ranks_per_node < 1:
         raise DataError(f"expected at least 1 rank per node, found {ranks_per_node}")
+    if cores is not None and cores < 1:
+        raise DataError(f"expected at least 1 core, found {cores}")
     model, spread = model or CostModel(), spread or Spread()
     chosen, told = dict(meshes), None
     if ranks or partitions or vertices:
@@ -157,7 +175,14 @@ def partners_report(
         chosen, told = forecast(links, meshes, counted, style, partitions or {}, vertices or {})
     found = tuple(
         analyse_link(
-            link, chosen, regions.get(link.mesh), steps=steps, iterations=iterations, model=model, spread=spread
+            link,
+            chosen,
+            regions.get(link.mesh),
+            steps=steps,
+            iterations=iterations,
+            model=model,
+            cores=cores,
+            spread=spread,
         )
         for link in links
     )

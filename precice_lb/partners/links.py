@@ -81,6 +81,8 @@ class Link:
         Mappings from or to the mesh.
     exchanges : tuple of (Exchange, int)
         Data exchanged on the mesh, in either direction, with the values per vertex.
+    provider_asks : bool
+        Whether ranks of the provider ask those of the receiver for connections: in preCICE 3.4 the ``acceptor`` does.
     """
 
     mesh: str
@@ -94,6 +96,7 @@ class Link:
     gathered: bool
     mappings: tuple[LinkMapping, ...]
     exchanges: tuple[tuple[Exchange, int], ...]
+    provider_asks: bool = True
 
     @property
     def just_in_time(self) -> bool:
@@ -151,6 +154,7 @@ def _link(configuration: Configuration, receiver: str, received: ReceivedMesh) -
         gathered=is_true(m2n.element.attributes.get("enforce-gather-scatter", "")),
         mappings=mappings,
         exchanges=exchanges,
+        provider_asks=m2n.acceptor == received.provider,
     )
 
 

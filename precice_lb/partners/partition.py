@@ -17,7 +17,17 @@ from precice_lb.partners.level1 import overlapping_pairs
 from precice_lb.partners.links import Link, receiver_boxes
 from precice_lb.partners.meshes import PartitionedMesh, make_mesh
 
-__all__ = ["STYLES", "Forecast", "forecast", "hilbert_order", "likeness", "read_partition", "refined", "repartition"]
+__all__ = [
+    "STYLES",
+    "Forecast",
+    "forecast",
+    "hilbert_order",
+    "likeness",
+    "read_partition",
+    "read_ranks",
+    "refined",
+    "repartition",
+]
 
 _NEIGHBOURS = 8
 # Of the Hilbert curve's cells along each axis.
@@ -173,15 +183,19 @@ def read_partition(path: str | Path, mesh: PartitionedMesh, ranks: int) -> Parti
     DataError
         If the file cannot be read, has another length, or names a rank out of range.
     """
-    path = Path(path)
-    try:
-        values = np.load(path) if path.suffix == ".npy" else np.loadtxt(path, dtype=np.int64, ndmin=1)
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        raise DataError(f"{path}: expected one rank per line, found: {reason}; name another file") from None
+    values = read_ranks(Path(path))
     return make_mesh(
         mesh.name, mesh.participant, mesh.points("to partition it"), values, ranks, cells=mesh.cells, source=str(path)
     )
+
+
+def read_ranks(path: Path) -> NDArray[np.int64]:
+    """Read a file of one rank per line, or a ``.npy`` file."""
+    try:
+        return np.asarray(np.load(path) if path.suffix == ".npy" else np.loadtxt(path, dtype=np.int64, ndmin=1))
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise DataError(f"{path}: expected one rank per line, found: {reason}; name another file") from None
 
 
 @dataclass(frozen=True)

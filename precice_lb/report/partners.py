@@ -161,6 +161,7 @@ def partners_blocks(report: PartnersReport) -> list[Block]:
         *(Paragraph(f"{text[0].upper()}{text[1:]}.", "missing") for text in report.missing),
         *partners_tables(report),
         DefinitionList(tuple(partners_notes(report))),
+        *([Paragraph(f"{warning[0].upper()}{warning[1:]}.", "warning")] if (warning := report.model_warning) else []),
         *(Paragraph(text, "warning", "advice") for text in report.advice),
     ]
 

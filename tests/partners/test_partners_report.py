@@ -17,7 +17,6 @@ from precice_lb.cli import main
 from precice_lb.exceptions import DataError
 from precice_lb.partners import (
     STYLES,
-    CostModel,
     PartitionedMesh,
     analysis,
     connected_ranks,
@@ -28,7 +27,6 @@ from precice_lb.partners import (
     read_exports,
 )
 from precice_lb.partners.advice import advise, reason
-from precice_lb.partners.analysis import start_up
 from precice_lb.partners.partition import likeness, refined, repartition
 from precice_lb.precice_xml import Configuration, read_configuration
 from precice_lb.report.partners import partners_tables, write_partners
@@ -385,20 +383,3 @@ def test_ranks_of_mpi_give_the_same_answer(case: Path, mpiexec: str, capsys: pyt
         [*command, "--style", "metis", "--ranks", "Fluid=2"], capture_output=True, text=True, check=False
     )
     assert done.stderr.count("precice-lb: error: ") == 1
-
-
-def test_start_up_counts_messages_and_bytes_as_stated() -> None:
-    model = CostModel(latency=1.0, bandwidth=10.0, connection=0.0, compare=0.0, vertex=0.0)
-    counts = {"most_partners": 2, "most_vertices": 30, "kept_vertices": 50, "model": model}
-    one = start_up(4, 5, 100, 3, two_level=False, **counts)
-    # Vertices have three coordinates of 8 bytes and an index of 4; five ranks are reached in three steps.
-    mesh = 100 * 28
-    assert one.parts["gather the mesh"] == 4 + mesh / 10
-    assert one.parts["broadcast the mesh"] == 3 * (1 + mesh / 10)
-    assert one.parts["broadcast distributions"] == 3 * (1 + (100 + 50) * 4 / 10)
-    assert one.primary_bytes == one.rank_bytes == 100 * model.vertex_bytes + (100 + 50) * 4
-    two = start_up(4, 5, 100, 3, two_level=True, **counts)
-    assert two.parts["broadcast boxes"] == 3 * (1 + 4 * 48 / 10)
-    assert two.parts["exchange pieces"] == 2 + 30 * 28 / 10
-    assert two.rank_bytes == 4 * model.box_bytes + 30 * model.vertex_bytes
-    assert two.primary_bytes == two.rank_bytes + 5 * model.box_bytes
