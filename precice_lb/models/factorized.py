@@ -1,36 +1,39 @@
 """Factorised model: what is known about scaling is taken out, the rest is learned (Oskooi et al., equation 1).
 
-T = W·N/p + C·(N/p)^((D-1)/D): computation is proportional to the elements per rank, communication to the surface of a
-rank's part of the mesh. The coefficients W and C are nearly constant, so their logarithms are learned as linear
-functions of the logarithms of ranks, size and further parameters, drawn towards constants. The paper has computation
-and communication measured apart and trains networks on thousands of runs; here both are told apart by how the sum
-scales, from a handful.
+T = W·N/p + C·S: computation is proportional to the elements per rank, communication to the largest surface of a rank's
+part of the mesh. The coefficients W and C are nearly constant, so their logarithms are learned as linear functions of
+the logarithms of ranks, size and further parameters, drawn towards constants, and W as a sum over kinds of elements
+where their fractions are known. The paper measures computation and communication apart and trains networks on thousands
+of runs; here a handful serves. Where communication was not measured, both are told apart by how the sum scales; where
+the surfaces are not known, they are those of cubes, (N/p)^((D-1)/D).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy.optimize import least_squares
+from numpy.typing import ArrayLike, NDArray
+from scipy.optimize import OptimizeResult, least_squares
 from scipy.stats import t as student
 
 from precice_lb.exceptions import ModelError
-from precice_lb.models.base import Learner, array
+from precice_lb.models.base import Learner, Self, array
+from precice_lb.models.factors import Form, power_law
 from precice_lb.models.formula import Formula, names_of, term_of
 
 __all__ = ["FactorizedRegressor"]
 
 Array = NDArray[np.float64]
-Mask = NDArray[np.bool_]
 
 # Guess of the share of communication at a typical measurement, and the prior's standard deviation of its logarithm.
 COMMUNICATION, COMMUNICATION_SCALE = 0.05, 2.0
+# Prior's standard deviation of the logarithm of what a kind of elements costs more than others.
+EXTRA_SCALE = 3.0
 # Meshes are not refined more often than this.
 LARGEST_LEVEL = 30
 # Shares from which the fit starts; the best end wins.
@@ -57,6 +60,9 @@ class FactorizedRegressor(Learner):
         Prior standard deviation of the exponents by which W and C deviate from constants; 0 for constants.
     noise : float
         Prior guess of the relative noise of one measurement, worth two measurements.
+    fraction_columns : sequence of int
+        Columns of X that are fractions of the elements, from 0 to 1, which cost more than others: of porous cells, say.
+        W is a sum over them, W = W0·(1 + a1·f1 + a2·f2 + …) with positive a.
     """
 
     learner_name: ClassVar[str] = "factorized"
@@ -69,6 +75,9 @@ class FactorizedRegressor(Learner):
         "free": partial(np.asarray, dtype=np.bool_),
         "level": bool,
         "degrees_of_freedom": int,
+        # ln a of the fractions; factor's logarithm and exponent of surfaces over elements per rank.
+        "extra": array,
+        "surface": array,
     }
     # A sum of two powers falls, then rises, whatever their exponents.
     always_valid: ClassVar[bool] = True
@@ -78,41 +87,128 @@ class FactorizedRegressor(Learner):
     size_is_level: bool | None = None
     slope_scale: float = 0.2
     noise: float = 0.05
+    fraction_columns: Sequence[int] = ()
+
+    def fit(
+        self: Self,
+        X: ArrayLike,
+        y: ArrayLike,
+        standard_error: ArrayLike | None = None,
+        *,
+        communication: ArrayLike | None = None,
+        surface: ArrayLike | None = None,
+    ) -> Self:
+        """Return itself, having learned from measurements.
+
+        Parameters
+        ----------
+        X : array of shape (n, d)
+            Ranks, then parameters; rows may repeat.
+        y : array of shape (n,)
+            Seconds per time window.
+        standard_error : array of shape (n,), optional
+            Of each row of ``y`` in seconds, NaN where unknown.
+        communication : array of shape (n,), optional
+            Seconds of each row of ``y`` that are communication, from 0 to below it; NaN where unknown.
+        surface : array of shape (n,), optional
+            Largest surface of a rank's part of the mesh, in any unit that is the same for all rows, as partitions give
+            it. For other ranks and sizes a power of the elements per rank is fitted to it.
+
+        Raises
+        ------
+        ModelError
+            Bad input or parameters of the learner, or too few measurements for it.
+        """
+        rows = len(np.atleast_1d(np.asarray(y)))
+        self._apart: Array = _column(communication, rows, "communication")
+        self._surfaces: Array = _column(surface, rows, "surface")
+        try:
+            return super().fit(X, y, standard_error)
+        finally:
+            del self._apart, self._surfaces
 
     def _fit(self, points: Array, seconds: Array, errors: Array) -> None:
         self._check_parameters(points)
+        if (bad := (self._apart < 0) | (self._apart >= seconds)).any():
+            raise ModelError(
+                f"expected communication from 0 to below the seconds of its row, found {self._apart[bad][0]:g} s of "
+                f"{seconds[bad][0]:g} s"
+            )
+        if (bad := self._surfaces <= 0).any() or np.isnan(self._surfaces).any() != np.isnan(self._surfaces).all():
+            raise ModelError("expected surfaces above 0 of all rows or of none, found others")
         scale = np.sqrt(self.noise**2 + (errors / seconds) ** 2)
         ends = [self._fitted(points, seconds, scale, level) for level in self._choices(points)]
-        self.level_, self.centre_, self.free_, best = min(ends, key=lambda end: float(end[3].cost))
-        n, d = points.shape
-        self.log_coefficients_ = np.zeros((2, 1 + d))
-        self.log_coefficients_[:, np.append(True, self.free_)] = best.x.reshape(2, -1)
+        form, best, measured = min(ends, key=lambda end: float(end[1].cost))
+        self.level_, self.centre_, self.free_, self.surface_ = form.level, form.centre, form.free, form.surface
+        slopes = 2 + 2 * int(form.free.sum())
+        self.extra_ = best.x[slopes:]
+        self.log_coefficients_ = np.zeros((2, 1 + points.shape[1]))
+        self.log_coefficients_[:, np.append(True, self.free_)] = best.x[:slopes].reshape(2, -1)
         # The guess of the noise counts as two measurements.
-        squares = float(np.square(best.fun[:n]).sum())
-        self.degrees_of_freedom_ = 2 + max(n - 2, 0)
+        squares = float(np.square(best.fun[:measured]).sum())
+        self.degrees_of_freedom_ = 2 + max(measured - 2, 0)
         self.covariance_ = np.linalg.pinv(best.jac.T @ best.jac) * (2 + squares) / self.degrees_of_freedom_
 
-    def _predict(self, points: Array) -> Array:
-        logs = np.logaddexp(*self._parts(self._free(), self._logs(points, self.level_), self.centre_, self.free_))
+    def predict(self, X: ArrayLike, *, surface: ArrayLike | None = None) -> Array:
+        """Seconds at each row of X.
+
+        Parameters
+        ----------
+        X : array of shape (n, d)
+            Ranks, then parameters.
+        surface : array of shape (n,), optional
+            Largest surface of a rank's part, as given to `fit`, where the partitions to come are known.
+
+        Returns
+        -------
+        array of shape (n,)
+            Seconds per time window.
+
+        Raises
+        ------
+        ModelError
+            Rows that are not like those of the fit, or surfaces that are not above 0.
+        """
+        points = self._points(X)
+        surfaces = _column(surface, len(points), "surface")
+        if surface is not None and not (surfaces > 0).all():
+            raise ModelError(f"expected surfaces above 0, found {surfaces[~(surfaces > 0)][0]:g}")
+        logs = np.logaddexp(*self._form().parts(self._free(), points, None if surface is None else np.log(surfaces)))
         return np.asarray(np.exp(np.clip(logs, -600.0, 600.0)), dtype=np.float64)
 
     def _interval(self, points: Array, level: float) -> tuple[Array, Array]:
         """Student-t bounds of the logarithm by linearisation; exponents are uncertain within their prior."""
-        logs = self._logs(points, self.level_)
-        parts = self._parts(self._free(), logs, self.centre_, self.free_)
+        form = self._form()
+        parts = form.parts(self._free(), points)
         total = np.logaddexp(*parts)
-        basis = np.vstack([np.ones(len(logs)), (logs - self.centre_)[:, self.free_].T])
-        jacobian = np.concatenate([np.exp(part - total) * basis for part in parts])
+        shares = [np.exp(part - total) for part in parts]
+        kinds = (form.fractions(points) * np.exp(self.extra_)).T
+        rows = [share * form.basis(points).T for share in shares]
+        jacobian = np.concatenate([*rows, shares[0] * kinds / (1.0 + kinds.sum(axis=0))])
         variance = np.einsum("in,ij,jn->n", jacobian, self.covariance_, jacobian)
         half = float(student.ppf((1 + level) / 2, self.degrees_of_freedom_)) * np.sqrt(np.maximum(variance, 0.0))
         return np.exp(np.clip(total - half, -600.0, 600.0)), np.exp(np.clip(total + half, -600.0, 600.0))
 
     @classmethod
     def _upgraded(cls, state: dict[str, Any]) -> dict[str, Any]:
-        return {"level": False, **state}
+        # Of cubes, in D dimensions: `_prepare` puts in what they are.
+        return {"level": False, "extra": [], "surface": [0.0, math.nan], **state}
 
     def _positive_for(self) -> str:
         return "their powers"
+
+    def _check_columns(self, points: Array) -> None:
+        columns = list(self.fraction_columns)
+        if columns and (min(columns) < 1 or max(columns) >= points.shape[1] or self.size_column in columns):
+            raise ModelError(
+                f"expected fraction_columns out of 1 to {points.shape[1] - 1} but {self.size_column}, the size, found "
+                f"{columns}"
+            )
+        if ((points[:, columns] < 0) | (points[:, columns] > 1)).any():
+            raise ModelError("expected fractions of elements from 0 to 1, found others")
+        points = points.copy()
+        points[:, columns] = 1.0
+        super()._check_columns(points)
 
     def _choices(self, points: Array) -> list[bool]:
         """Whether to take the size as a level: what was asked for, or both where both may be."""
@@ -123,64 +219,77 @@ class FactorizedRegressor(Learner):
         sizes = points[:, self.size_column]
         return [False, True] if (sizes == np.rint(sizes)).all() and sizes.max() <= LARGEST_LEVEL else [False]
 
-    def _logs(self, points: Array, level: bool) -> Array:
-        logs = np.log(points)
-        if level:
-            logs[:, self.size_column] = points[:, self.size_column] * self.dimensions * np.log(2.0)
-        return np.asarray(logs, dtype=np.float64)
+    def _form(self) -> Form:
+        return Form(
+            self.level_,
+            self.dimensions,
+            self.size_column,
+            self.centre_,
+            self.free_,
+            tuple(self.fraction_columns),
+            self.surface_,
+        )
 
-    def _fitted(self, points: Array, seconds: Array, scale: Array, level: bool) -> tuple[bool, Array, Mask, Any]:
-        """Fit, with the size as a level or not; the best of several starts."""
-        logs, target = self._logs(points, level), np.log(seconds)
-        centre = logs.mean(axis=0)
-        free = (np.ptp(logs, axis=0) > 0) & (self.slope_scale > 0)
-        slopes = int(free.sum())
-        known = self._known(logs)
-        typical = float(np.mean(target - known[0]))
-        shift = float(np.mean(known[0] - known[1]))
+    def _fitted(self, points: Array, seconds: Array, scale: Array, level: bool) -> tuple[Form, OptimizeResult, int]:
+        """Fit, with the size as a level or not: the best of several starts, and to how many measured values."""
+        columns = tuple(self.fraction_columns)
+        cubes = np.array([0.0, (self.dimensions - 1) / self.dimensions])
+        nothing = np.zeros(points.shape[1])
+        form = Form(level, self.dimensions, self.size_column, nothing, nothing > 0, columns, cubes)
+        logs = form.logs(points)
+        form = replace(form, centre=logs.mean(axis=0), free=(np.ptp(logs, axis=0) > 0) & (self.slope_scale > 0))
+        surfaces = form.known(points)[1]
+        if np.isfinite(self._surfaces).all():
+            surfaces = np.log(self._surfaces)
+            form = replace(form, surface=power_law(form.known(points)[0], surfaces, cubes[1]))
+        apart = np.isfinite(self._apart)
+        sent = apart & (self._apart > 0)
+        target = np.log(seconds - np.where(apart, self._apart, 0.0))
+        slopes = int(form.free.sum())
+        per_rank = form.known(points)[0]
+        typical, shift = float(np.mean(target - per_rank)), float(np.mean(per_rank - surfaces))
 
         def residuals(coefficients: Array) -> Array:
-            w, c = coefficients.reshape(2, 1 + slopes)
-            fitted = np.logaddexp(*self._parts(coefficients, logs, centre, free))
+            w, c = coefficients[: 2 + 2 * slopes].reshape(2, -1)
+            computation, communication = form.parts(coefficients, points, surfaces)
+            fitted = np.where(apart, computation, np.logaddexp(computation, communication))
             share = (c[0] - w[0] - shift - math.log(COMMUNICATION)) / COMMUNICATION_SCALE
             drawn = np.concatenate([w[1:], c[1:]]) / (self.slope_scale or 1.0)
-            return np.concatenate([(fitted - target) / scale, drawn, [share]])
+            exchanged = (communication - np.log(np.where(sent, self._apart, 1.0)))[sent] / scale[sent]
+            extra = coefficients[2 + 2 * slopes :] / EXTRA_SCALE
+            return np.concatenate([(fitted - target) / scale, exchanged, drawn, extra, [share]])
 
         ends = []
         for start in STARTS:
             first = np.zeros((2, 1 + slopes))
             first[:, 0] = typical + math.log1p(-start), typical + shift + math.log(start)
-            ends.append(least_squares(residuals, first.ravel()))
-        return level, centre, free, min(ends, key=lambda end: float(end.cost))
-
-    def _known(self, logs: Array) -> tuple[Array, Array]:
-        """Logarithms of what is known of both terms: elements and surface per rank."""
-        per_rank = (logs[:, self.size_column] if logs.shape[1] > 1 else 0.0) - logs[:, 0]
-        return per_rank, per_rank * (self.dimensions - 1) / self.dimensions
-
-    def _parts(self, coefficients: Array, logs: Array, centre: Array, free: Mask) -> tuple[Array, Array]:
-        """Logarithms of computation and communication."""
-        basis = np.column_stack([np.ones(len(logs)), (logs - centre)[:, free]])
-        w, c = coefficients.reshape(2, -1)
-        computation, communication = self._known(logs)
-        return computation + basis @ w, communication + basis @ c
+            ends.append(least_squares(residuals, np.append(first.ravel(), np.zeros(len(columns)))))
+        return form, min(ends, key=lambda end: float(end.cost)), len(seconds) + int(sent.sum())
 
     def _free(self) -> Array:
         kept = np.concatenate([[True], self.free_])
-        return self.log_coefficients_[:, kept].ravel()
+        return np.concatenate([self.log_coefficients_[:, kept].ravel(), self.extra_])
 
     def _prepare(self) -> None:
-        terms, d = [], len(self.centre_)
-        surface = (self.dimensions - 1) / self.dimensions
-        for row, power in zip(self.log_coefficients_, (1.0, surface), strict=True):
-            exponents = row[1:].copy()
-            exponents[0] -= power
+        if np.isnan(self.surface_[1]):
+            self.surface_ = np.array([0.0, (self.dimensions - 1) / self.dimensions])
+        d = len(self.centre_)
+        powers, factors = (1.0, self.surface_[1]), (0.0, self.surface_[0])
+        terms = []
+        for row, power, factor in zip(self.log_coefficients_, powers, factors, strict=True):
+            exponents = np.column_stack([row[1:], np.zeros(d)])
+            exponents[0, 0] -= power
             if d > 1:
-                exponents[self.size_column] += power
-            coefficient = math.exp(row[0] - float(row[1:] @ self.centre_))
-            terms.append(term_of(coefficient, np.column_stack([exponents, np.zeros(d)])))
+                exponents[self.size_column, 0] += power
+            terms.append((math.exp(row[0] + factor - float(row[1:] @ self.centre_)), exponents))
+        for column, extra in zip(self.fraction_columns, self.extra_, strict=True):
+            coefficient, exponents = terms[0][0] * math.exp(extra), terms[0][1].copy()
+            exponents[column, 0] += 1.0
+            terms.append((coefficient, exponents))
         bases = tuple(2.0**self.dimensions * (self.level_ and place == self.size_column) for place in range(d))
-        self.formula_ = Formula(tuple(terms), names=names_of(d), bases=bases if d > 1 else ())
+        self.formula_ = Formula(
+            tuple(term_of(*term) for term in terms), names=names_of(d), bases=bases if d > 1 else ()
+        )
 
     def _check_parameters(self, points: Array) -> None:
         d = points.shape[1]
@@ -192,3 +301,11 @@ class FactorizedRegressor(Learner):
             raise ModelError(
                 f"expected slope_scale of at least 0 and noise above 0, found {self.slope_scale!r} and {self.noise!r}"
             )
+
+
+def _column(values: ArrayLike | None, rows: int, name: str) -> Array:
+    """Read one value for each row; NaN where nothing is given."""
+    column = np.full(rows, np.nan) if values is None else np.asarray(values, dtype=np.float64)
+    if column.shape != (rows,):
+        raise ModelError(f"expected {name} of shape ({rows},), one for each row, found shape {column.shape}")
+    return column

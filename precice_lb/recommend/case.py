@@ -54,10 +54,11 @@ def case_of(measurements: Measurements, names: tuple[str, ...], wanted: Values |
             raise DataError(
                 f"expected parameters out of the measurements' ({', '.join(sorted(known)) or 'none'}), found {column!r}"
             )
-    samples, spread, parameters = (
+    samples, spread, parameters, sent = (
         dict(measurements.samples),
         dict(measurements.standard_errors),
         dict(measurements.parameters),
+        dict(measurements.communication),
     )
     columns: dict[str, dict[str, float]] = {}
     warnings: list[str] = []
@@ -91,11 +92,14 @@ def case_of(measurements: Measurements, names: tuple[str, ...], wanted: Values |
         columns[name] = modelled
         if not keep.all():
             samples[name] = np.asarray(measurements.samples[name])[keep]
-            if name in spread:
-                spread[name] = np.asarray(measurements.standard_errors[name])[keep]
+            for each in (spread, sent):
+                if name in each:
+                    each[name] = np.asarray(each[name])[keep]
             parameters[name] = {key: values[keep] for key, values in measurements.parameters[name].items()}
     runs = tuple(run for run in measurements.runs if _is_of_case(run, given))
-    kept = dataclasses.replace(measurements, samples=samples, standard_errors=spread, parameters=parameters, runs=runs)
+    kept = dataclasses.replace(
+        measurements, samples=samples, standard_errors=spread, parameters=parameters, runs=runs, communication=sent
+    )
     said = {column: value for column, value in given.items() if value is not None}
     return Case(kept, columns, said, tuple(warnings))
 
@@ -226,13 +230,15 @@ def fit_model(case: Case, name: str, learner: Any) -> Any:
         here = rows_of_case(case.measurements, name, case.columns[name])
     rows = _rows(case.measurements, name, list(columns))[here]
     seconds = np.asarray(case.measurements.samples[name], dtype=np.float64)[here, 1]
-    spread = case.measurements.errors(name)[here]
     # Sorted, so that the order of rows never matters.
     order = np.lexsort((seconds, rows[:, 0]))
-    rows, seconds, spread = rows[order], seconds[order], spread[order]
+    rows, seconds = rows[order], seconds[order]
+    spread, sent = (
+        values[here][order] for values in (case.measurements.errors(name), case.measurements.communicating(name))
+    )
     if not columns:
         spread = widened_errors(rows[:, 0], seconds, spread)
-    model = _fitted(name, rows, seconds, spread, new_learner(learner))
+    model = _fitted(name, rows, seconds, spread, sent, new_learner(learner))
     return ModelOfCase(model, columns) if columns else model
 
 
@@ -242,11 +248,11 @@ def _rows(measurements: Measurements, name: str, columns: list[str]) -> Array:
     return np.column_stack([ranks, *(measurements.parameters[name][column] for column in columns)])
 
 
-def _fitted(name: str, rows: Array, seconds: Array, spread: Array, model: Any) -> Any:
+def _fitted(name: str, rows: Array, seconds: Array, spread: Array, sent: Array, model: Any) -> Any:
+    known = {"standard_error": spread, "communication": sent}
     try:
-        if "standard_error" in inspect.signature(model.fit).parameters:
-            return model.fit(rows, seconds, standard_error=spread)
-        return model.fit(rows, seconds)
+        takes = inspect.signature(model.fit).parameters
+        return model.fit(rows, seconds, **{word: values for word, values in known.items() if word in takes})
     except PreciceLBError as error:
         raise type(error)(f"model of {name}: {error}") from error
     except ValueError as error:

@@ -115,11 +115,12 @@ def check_samples(samples: Mapping[str, Any]) -> dict[str, NDArray[np.float64]]:
 
 def _joined(parts: Sequence[Measurements]) -> Measurements:
     names = list(dict.fromkeys(name for part in parts for name in part.samples))
-    samples, spread, parameters = {}, {}, {}
+    samples, spread, parameters, sent = {}, {}, {}, {}
     for name in names:
         having = [part for part in parts if name in part.samples]
         rows = np.concatenate([part.samples[name] for part in having])
         errors = np.concatenate([part.errors(name) for part in having])
+        communication = np.concatenate([part.communicating(name) for part in having])
         # A column that only some sources have says nothing about the rows of the others.
         shared = set.intersection(*(set(part.parameters.get(name, {})) for part in having))
         columns = {key: np.concatenate([part.parameters[name][key] for part in having]) for key in sorted(shared)}
@@ -127,7 +128,7 @@ def _joined(parts: Sequence[Measurements]) -> Measurements:
         cases = [tuple(str(values[row]) for values in columns.values()) for row in range(len(rows))]
         kept = np.array(distinct(list(zip(zip(map(tuple, rows.tolist()), cases, strict=True), errors, strict=True))))
         order = kept[np.lexsort((rows[kept, 1], rows[kept, 0]))]
-        samples[name], spread[name] = rows[order], errors[order]
+        samples[name], spread[name], sent[name] = rows[order], errors[order], communication[order]
         parameters[name] = {key: values[order] for key, values in columns.items()}
     return Measurements(
         samples,
@@ -142,4 +143,5 @@ def _joined(parts: Sequence[Measurements]) -> Measurements:
         {k: v for part in parts for k, v in part.overhead.items()},
         sum(part.core_hours for part in parts),
         tuple(remark for part in parts for remark in part.remarks),
+        {name: values for name, values in sent.items() if np.isfinite(values).any()},
     )

@@ -120,3 +120,79 @@ def test_bad_parameters_are_refused(parameters: dict[str, object], words: str) -
 def test_parameters_that_are_not_positive_are_refused() -> None:
     with pytest.raises(ModelError, match="parameters above 0"):
         FactorizedRegressor().fit(GRID * [1.0, 0.0], solver(GRID))
+
+
+def apart(rng: np.random.Generator, rows: int = 60) -> tuple[Array, Array, Array, Array]:
+    """Solvers with two kinds of costly elements, and partitions whose surfaces are not those of cubes."""
+    size = rng.uniform(1e4, 1e6, rows)
+    ranks = rng.choice([8.0, 16, 32, 64], rows)
+    kinds = rng.dirichlet([1.0, 1.0, 2.0], rows)[:, :2]
+    surface = 7.0 * (size / ranks) ** 0.58 * np.exp(0.1 * rng.standard_normal(rows))
+    computation = 1e-5 * size / ranks * (1 + 4 * kinds[:, 0] + 9 * kinds[:, 1])
+    return np.column_stack([ranks, size, kinds]), computation, 2e-5 * surface, surface
+
+
+def test_kinds_of_elements_and_communication_measured_apart_are_found_again() -> None:
+    rng = np.random.default_rng(3)
+    rows, computation, communication, surface = apart(rng)
+    noisy = [part * np.exp(0.03 * rng.standard_normal(len(rows))) for part in (computation, communication)]
+    model = FactorizedRegressor(fraction_columns=(2, 3)).fit(rows, sum(noisy), communication=noisy[1], surface=surface)
+    np.testing.assert_allclose(np.exp(model.extra_), [4.0, 9.0], rtol=0.1)
+    assert model.surface_[1] == pytest.approx(0.58, abs=0.03)
+    unseen, work, sent, partitions = apart(rng, 400)
+    np.testing.assert_allclose(model.predict(unseen, surface=partitions), work + sent, rtol=0.15)
+    np.testing.assert_allclose(model.formula()(unseen), model.predict(unseen), rtol=1e-9)
+    unseen[0, 2] = 0.0
+    assert model.predict(unseen[:1])[0] == pytest.approx(model.formula()(unseen[:1])[0])
+    low, high = model.predict_interval(unseen, 0.9)
+    assert (low < high).all()
+    assert np.mean((low <= work + sent) & (work + sent <= high)) > 0.5
+    again = model_from_dict(json.loads(json.dumps(model.to_dict())))
+    np.testing.assert_array_equal(again.predict(unseen), model.predict(unseen))
+
+
+def test_communication_measured_apart_tells_where_the_sum_does_not() -> None:
+    ranks = np.array([2.0, 4, 8])
+    work, sent = 1.0 / ranks, 0.5 * ranks ** (-2 / 3)
+    known = FactorizedRegressor().fit(ranks, work + sent, communication=sent)
+    some = FactorizedRegressor().fit(ranks, work + sent, communication=[sent[0], np.nan, np.nan])
+    sums = FactorizedRegressor().fit(ranks, work + sent)
+    shares = [model.formula().terms[1].coefficient for model in (known, some, sums)]
+    np.testing.assert_allclose(shares[:2], 0.5, rtol=0.15)
+    assert abs(np.log(shares[2] / 0.5)) > abs(np.log(shares[0] / 0.5))
+
+
+def test_models_stored_before_are_read() -> None:
+    model = FactorizedRegressor().fit(GRID, solver(GRID))
+    stored = json.loads(json.dumps(model.to_dict()))
+    for key in ("extra", "surface"):
+        del stored["state"][key]
+    del stored["parameters"]["fraction_columns"]
+    np.testing.assert_array_equal(model_from_dict(stored).predict(LARGE), model.predict(LARGE))
+
+
+@pytest.mark.parametrize(
+    ("parameters", "columns", "words"),
+    [
+        ({"fraction_columns": (1,)}, {}, "out of 1 to 3 but 1"),
+        ({"fraction_columns": (4,)}, {}, "out of 1 to 3 but 1"),
+        ({}, {"communication": np.full(60, 1e9)}, "from 0 to below the seconds"),
+        ({}, {"communication": np.full(60, -1.0)}, "from 0 to below the seconds"),
+        ({}, {"communication": np.zeros(3)}, r"shape \(60,\)"),
+        ({}, {"surface": np.zeros(60)}, "surfaces above 0"),
+        ({}, {"surface": np.where(np.arange(60) > 3, 1.0, np.nan)}, "of all rows or of none"),
+    ],
+)
+def test_bad_communication_surfaces_and_fractions_are_refused(
+    parameters: dict[str, tuple[int, ...]], columns: dict[str, Array], words: str
+) -> None:
+    rows, computation, communication, _ = apart(np.random.default_rng(1))
+    with pytest.raises(ModelError, match=words):
+        FactorizedRegressor(**parameters).fit(rows, computation + communication, **columns)  # type: ignore[arg-type]
+
+
+def test_fractions_outside_of_0_to_1_are_refused() -> None:
+    rows, computation, *_ = apart(np.random.default_rng(1))
+    rows[2, 3] = 1.5
+    with pytest.raises(ModelError, match="from 0 to 1"):
+        FactorizedRegressor(fraction_columns=(2, 3)).fit(rows, computation)
