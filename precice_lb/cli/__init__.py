@@ -12,6 +12,7 @@ from precice_lb.cli.chain_check import chain_check
 from precice_lb.cli.commands import at_end, calibrate, demo, run, scripts
 from precice_lb.cli.guess import guess_app, guess_check, guess_patch
 from precice_lb.cli.guess_try import guess_try
+from precice_lb.cli.inside import inside
 from precice_lb.cli.launch import launch
 from precice_lb.cli.partners import partners
 from precice_lb.cli.recommend import fit, recommend, report
@@ -36,6 +37,7 @@ __all__ = [
     "guess_patch",
     "guess_try",
     "importer",
+    "inside",
     "launch",
     "main",
     "merge",

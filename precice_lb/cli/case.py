@@ -65,6 +65,8 @@ class Case:
         Level of the intervals, between 0 and 1.
     verify
         Also compare the optimum for the mean curves with all splits, where they are at most a few millions.
+    inside
+        What precice-lb inside -o wrote for a participant that will run in balance: recommend for that.
     spent_core_hours
         Core-hours that measuring took; by default what recorded runs say.
     learner_parameters
@@ -83,6 +85,7 @@ class Case:
     within: float = 0.05
     level: float = 0.8
     verify: Annotated[bool, Parameter(negative=())] = False
+    inside: list[Path] | None = None
     spent_core_hours: float | None = None
     warmup: Warmup = None
     learner: Annotated[str | None, Parameter(help=f"{LEARNER_HELP}; precice-lb fit compares them.")] = None
@@ -153,10 +156,13 @@ def recommend_case(
     measured: Measured, ranks: int | None, machine: Machine | None, case: Case, parameters: dict[str, Any] | None = None
 ) -> tuple[Recommendation, Schedule]:
     """Recommend for what the options say, else a campaign's study, else (of ``parameters``) what is given here."""
+    from precice_lb.inside.balanced import balanced, read_gains
     from precice_lb.recommend import Machine as Demands
     from precice_lb.recommend import recommend
 
     measurements, settings, failed = measured.measurements, measured.settings, measured.failed
+    if case.inside:
+        measurements = balanced(measurements, [read_gains(path) for path in case.inside])
     names = list(measurements.samples)
     if case.degrees_of_freedom:
         dofs = by_participant(case.degrees_of_freedom, names, "--degrees-of-freedom", float)

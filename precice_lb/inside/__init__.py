@@ -1,1 +1,22 @@
 """Balance inside a participant: what each kind of cell costs, and partitions of equal cost."""
+
+from __future__ import annotations
+
+from precice_lb.inside.balance import Balance, Partition, balance_of, partition_of
+from precice_lb.inside.cells import counts_of, rank_of_cells, read_cells
+from precice_lb.inside.cost import fit_costs
+from precice_lb.inside.records import Cells, FeatureCosts, RankLoad
+
+__all__ = [
+    "Balance",
+    "Cells",
+    "FeatureCosts",
+    "Partition",
+    "RankLoad",
+    "balance_of",
+    "counts_of",
+    "fit_costs",
+    "partition_of",
+    "rank_of_cells",
+    "read_cells",
+]

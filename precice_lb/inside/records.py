@@ -56,7 +56,7 @@ class FeatureCosts:
     constant : float
         Seconds of every rank and time window that belong to no feature; 0 where the fit needs none.
     unexplained : float
-        Root mean square of the residuals over the mean of the measured seconds.
+        Root mean square of the residuals over the mean of the measured seconds of their run.
     problem : str
         Why nothing may be built on it, in one line; empty where nothing speaks against it.
     """
@@ -69,7 +69,18 @@ class FeatureCosts:
     problem: str = ""
 
     def predict(self, counts: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the seconds per time window, shape (ranks,), of ranks that hold counts, shape (ranks, features)."""
+        """Predict how long ranks are busy.
+
+        Parameters
+        ----------
+        counts : ndarray, shape (ranks, features)
+            How much of each feature each rank holds.
+
+        Returns
+        -------
+        ndarray, shape (ranks,)
+            Seconds per time window.
+        """
         return np.asarray(counts @ self.seconds + self.constant, dtype=np.float64)
 
 

@@ -1,0 +1,207 @@
+"""Cells of a mesh file: what each is, which are neighbours, and what ranks of a partition hold of them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from precice_lb.exceptions import DataError
+from precice_lb.inside.records import Cells
+from precice_lb.partners.partition import read_ranks
+from precice_lb.partners.sources import read_meshio
+
+__all__ = ["CELLS", "counts_of", "rank_of_cells", "read_cells"]
+
+CELLS = "cells"
+"""The feature that every cell has once."""
+
+_FACES: dict[str, tuple[tuple[int, ...], ...]] = {
+    "line": ((0,), (1,)),
+    "triangle": ((0, 1), (1, 2), (2, 0)),
+    "quad": ((0, 1), (1, 2), (2, 3), (3, 0)),
+    "tetra": ((0, 1, 2), (0, 1, 3), (1, 2, 3), (0, 2, 3)),
+    "pyramid": ((0, 1, 2, 3), (0, 1, 4), (1, 2, 4), (2, 3, 4), (3, 0, 4)),
+    "wedge": ((0, 1, 2), (3, 4, 5), (0, 1, 4, 3), (1, 2, 5, 4), (2, 0, 3, 5)),
+    "hexahedron": ((0, 1, 2, 3), (4, 5, 6, 7), (0, 1, 5, 4), (1, 2, 6, 5), (2, 3, 7, 6), (3, 0, 4, 7)),
+}
+"""Corners of each face; those of higher order come after the corners, and are not needed."""
+
+
+def read_cells(mesh: Path, features: Sequence[str] | None = None) -> Cells:
+    """Read the cells of the highest dimension of a mesh file that meshio knows.
+
+    Parameters
+    ----------
+    mesh : Path
+        The file.
+    features : sequence of str, optional
+        ``cells`` (1 each), scalar cell arrays (how much of it each cell is), or ``material=1``: 1 where the array
+        ``material`` has this value. By default ``cells`` and all scalar arrays from 0 but those of whole numbers above
+        1, which may be names of materials or ranks.
+
+    Returns
+    -------
+    Cells
+        In the order of the file; neighbours where the faces of all cells are known.
+
+    Raises
+    ------
+    DataError
+        If meshio is not installed or cannot read the file, or a feature is not there or negative.
+    """
+    read = read_meshio(mesh)
+    used = _used_blocks(read)
+    number = sum(len(read.cells[place].data) for place in used)
+    if not number:
+        raise DataError(f"{mesh}: expected a mesh with cells, found none; give the mesh that the solver partitions")
+    arrays = _arrays(read, used)
+    names = [CELLS, *(name for name in arrays if _is_amount(arrays[name]))] if features is None else list(features)
+    counts = np.column_stack([_feature(mesh, arrays, name, number) for name in names])
+    points = np.asarray(read.points, dtype=np.float64)
+    if points.shape[1] == 3 and not np.ptp(points[:, 2]):
+        points = points[:, :2]
+    try:
+        corners = [np.asarray(read.cells[place].data, dtype=np.int64) for place in used]
+    except ValueError:
+        raise DataError(f"{mesh}: expected cells of standard shapes, found polyhedra; split them up first") from None
+    centres = np.concatenate([points[block].mean(axis=1) for block in corners])
+    kinds = [re.sub(r"\d+$", "", read.cells[place].type) for place in used]
+    return Cells(centres, tuple(names), counts, _neighbours(kinds, corners), str(mesh))
+
+
+def rank_of_cells(cells: Cells, partition: str | Path) -> NDArray[np.int64]:
+    """Read which rank has each cell.
+
+    Parameters
+    ----------
+    cells : Cells
+        Of a mesh file.
+    partition : str or path
+        A file (text, one rank per line, or ``.npy``), or the name of a cell array of the mesh file.
+
+    Returns
+    -------
+    ndarray of int64, shape (cells,)
+
+    Raises
+    ------
+    DataError
+        If there is neither, or not every entry is a whole number.
+    """
+    if Path(partition).is_file():
+        return read_ranks(Path(partition))
+    read = read_meshio(Path(cells.source))
+    arrays = _arrays(read, _used_blocks(read))
+    if str(partition) not in arrays:
+        raise DataError(
+            f"expected a partition, a file or an array of cells in {cells.source} ({', '.join(arrays) or 'none there'})"
+            f", found neither with the name {str(partition)!r}"
+        )
+    return _whole(f"{cells.source}, array {partition}", arrays[str(partition)])
+
+
+def counts_of(cells: Cells, rank_of: NDArray[np.int64], ranks: int) -> NDArray[np.float64]:
+    """Count what each rank holds.
+
+    Parameters
+    ----------
+    cells : Cells
+        Of a mesh.
+    rank_of : ndarray of int64, shape (cells,)
+        The rank of each cell.
+    ranks : int
+        How many there are.
+
+    Returns
+    -------
+    ndarray, shape (ranks, features)
+
+    Raises
+    ------
+    DataError
+        If there are not as many ranks as cells, or one is out of range.
+    """
+    where = cells.source or "partition"
+    if rank_of.shape != (len(cells.counts),):
+        raise DataError(
+            f"{where}: expected a rank for each of {len(cells.counts)} cells, found {rank_of.size}; give a partition "
+            "of this mesh"
+        )
+    owners = _whole(where, rank_of)
+    if owners.min() < 0 or owners.max() >= ranks:
+        wrong = int(owners.min() if owners.min() < 0 else owners.max())
+        raise DataError(f"{where}: expected ranks from 0 to {ranks - 1}, found {wrong}; give a partition for {ranks}")
+    return np.column_stack([np.bincount(owners, column, ranks) for column in cells.counts.T])
+
+
+def _used_blocks(read: Any) -> list[int]:
+    """Places of the blocks of the highest dimension: the others are its boundaries."""
+    highest = max((block.dim for block in read.cells), default=0)
+    return [place for place, block in enumerate(read.cells) if block.dim == highest]
+
+
+def _arrays(read: Any, used: Sequence[int]) -> dict[str, NDArray[Any]]:
+    """Scalar arrays of the cells, by name."""
+    arrays = {}
+    for name, blocks in read.cell_data.items():
+        values = [np.asarray(blocks[place]) for place in used]
+        if all(each.size == len(each) for each in values):
+            arrays[str(name)] = np.concatenate([each.ravel() for each in values])
+    return arrays
+
+
+def _is_amount(values: NDArray[Any]) -> bool:
+    amounts = np.isfinite(values).all() and (values >= 0).all()
+    return bool(amounts and (values.dtype.kind == "f" or (values <= 1).all()))
+
+
+def _feature(mesh: Path, arrays: dict[str, NDArray[Any]], name: str, number: int) -> NDArray[np.float64]:
+    if name in arrays:
+        values = np.asarray(arrays[name], dtype=np.float64)
+        if not np.isfinite(values).all() or (values < 0).any():
+            raise DataError(
+                f"{mesh}: expected how much of {name} each cell is, from 0, found "
+                f"{values[~(np.isfinite(values) & (values >= 0))][0]:g}; leave it out, or name another array"
+            )
+        return values
+    if name == CELLS:
+        return np.ones(number)
+    array, _, value = name.partition("=")
+    if array in arrays:
+        there = [f"{each:.15g}" for each in np.unique(arrays[array])]
+        if value in there:
+            return np.asarray(arrays[array] == np.unique(arrays[array])[there.index(value)], dtype=np.float64)
+        found = ", ".join(there[:10]) + (", …" if len(there) > 10 else "")
+        raise DataError(f"{mesh}: expected a value of the array {array} ({found}), found {value or 'none'!r}")
+    found = ", ".join([CELLS, *arrays])
+    raise DataError(f"{mesh}: expected a feature of its cells ({found}; ARRAY=VALUE for materials), found {name!r}")
+
+
+def _whole(where: str, values: NDArray[Any]) -> NDArray[np.int64]:
+    ranks = np.asarray(values).astype(np.int64)
+    if (ranks != values).any():
+        raise DataError(f"{where}: expected whole numbers of ranks, found {values[ranks != values][0]}")
+    return ranks
+
+
+def _neighbours(kinds: Sequence[str], blocks: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
+    """Pairs of cells with a common face, shape (pairs, 2); none where the faces of a kind are not known."""
+    if not set(kinds) <= set(_FACES):
+        return np.empty((0, 2), np.int64)
+    faces, owners, first = [], [], 0
+    for kind, corners in zip(kinds, blocks, strict=True):
+        for face in _FACES[kind]:
+            padded = np.full((len(corners), 4), -1, np.int64)
+            padded[:, : len(face)] = np.sort(corners[:, face], axis=1)
+            faces.append(padded)
+            owners.append(np.arange(first, first + len(corners)))
+        first += len(corners)
+    stacked, cell = np.concatenate(faces), np.concatenate(owners)
+    order = np.lexsort(stacked.T)
+    same = (stacked[order[1:]] == stacked[order[:-1]]).all(axis=1)
+    return np.column_stack([cell[order[:-1]][same], cell[order[1:]][same]])

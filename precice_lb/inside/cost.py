@@ -1,0 +1,246 @@
+"""What a unit of each feature costs: non-negative least squares over ranks and runs, and when not to trust it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import nnls
+from scipy.stats import chi2, f, norm
+
+from precice_lb.exceptions import DataError
+from precice_lb.inside.records import FeatureCosts, RankLoad
+
+__all__ = ["counts_for", "fit_costs", "residuals"]
+
+_NOISE = 0.035
+"""Relative standard deviation of busy seconds that nobody needs to explain."""
+_FALSE_ALARMS = 0.005
+"""Share of fits of the right features with that noise that may be refused, by each of two tests."""
+_UNSURE = 0.15
+"""A feature's standard error, as a share of all seconds, beyond which its cost is not known."""
+_IDLE = 0.1
+"""Errors of ranks that are busy for less than this share of their run's mean are taken relative to that share."""
+_CLEARLY = 6.0
+"""By how much Bayes' information criterion must fall for a constant."""
+_NEGLIGIBLE = 1e-3
+"""Relative residuals below this are no evidence for a constant."""
+_SAME = 1e-7
+"""Relative singular value below which features are the same."""
+_MORE = 1.5
+"""Factor by which ranks must hold more of everything in one run than in another, for a constant."""
+_MOST = 4
+
+
+def counts_for(load: RankLoad, features: Sequence[str]) -> NDArray[np.float64]:
+    """Give the counts of some features, shape (ranks, features); a load that does not know one has none of it."""
+    known = {name: load.counts[:, place] for place, name in enumerate(load.features)}
+    nothing = np.zeros(len(load.counts))
+    return np.column_stack([known.get(name, nothing) for name in features])
+
+
+def residuals(costs: FeatureCosts, load: RankLoad) -> NDArray[np.float64]:
+    """Give measured less predicted seconds of each rank, shape (ranks,); NaN where no seconds are known."""
+    return np.asarray(load.seconds - costs.predict(counts_for(load, costs.features)), dtype=np.float64)
+
+
+def fit_costs(loads: Sequence[RankLoad]) -> FeatureCosts:
+    """Fit seconds per unit of each feature and time window to what ranks held and how long they were busy.
+
+    Ranks of all runs count by their relative errors. A constant per rank is fitted where it clearly improves the fit.
+    What speaks against the result stands in its ``problem``.
+
+    Parameters
+    ----------
+    loads : sequence of RankLoad
+        One per run; ranks without seconds (NaN) are left out.
+
+    Returns
+    -------
+    FeatureCosts
+        The standard error of a feature of cost 0 says how much it may cost instead.
+
+    Raises
+    ------
+    DataError
+        If there are no features, or no busy seconds above 0.
+    """
+    features = tuple(dict.fromkeys(name for load in loads for name in load.features))
+    if not features:
+        raise DataError("expected counts of at least one feature, found none; count what ranks hold, such as cells")
+    loads = [load for load in loads if np.isfinite(load.seconds).any()]
+    if not any(np.nansum(load.seconds) for load in loads):
+        raise DataError("expected busy seconds of ranks above 0, found none; give runs that were measured")
+    known = [np.isfinite(load.seconds) for load in loads]
+    places = [(load.run, int(rank)) for load, those in zip(loads, known, strict=True) for rank in np.flatnonzero(those)]
+    seconds = np.concatenate([load.seconds[those] for load, those in zip(loads, known, strict=True)])
+    counts = np.concatenate([counts_for(load, features)[those] for load, those in zip(loads, known, strict=True)])
+    means = np.concatenate(
+        [np.full(those.sum(), _mean(load.seconds[those])) for load, those in zip(loads, known, strict=True)]
+    )
+    scale = np.maximum(seconds, _IDLE * means)
+    fit = _Fit.of(counts, seconds, scale)
+    other = _Fit.of(np.column_stack([counts, np.ones(len(counts))]), seconds, scale)
+    if (
+        _sizes_differ(loads, features)
+        and len(seconds) > other.rank > fit.rank
+        and other.criterion < fit.criterion - _CLEARLY
+    ):
+        fit = other
+    size = len(features)
+    unexplained = float(np.sqrt(np.mean((fit.relative * scale / means) ** 2)))
+    costs = FeatureCosts(features, fit.values[:size], fit.errors[:size], float(fit.values[size:].sum()), unexplained)
+    problem = (
+        _unknown(features, counts, scale)
+        or _misfit(fit, places, *_noise(loads))
+        or _unsure(costs, fit, counts, seconds, scale)
+    )
+    return replace(costs, problem=problem)
+
+
+def _sizes_differ(loads: Sequence[RankLoad], features: tuple[str, ...]) -> bool:
+    """Whether ranks of one run hold clearly more of everything than those of another.
+
+    Elsewhere a constant is the same as work that nobody counted and that is spread evenly.
+    """
+    means = np.array([counts_for(load, features).mean(axis=0) for load in loads])
+    return bool(((means[:, None] >= _MORE * means) & (means[:, None] > 0)).all(axis=2).any())
+
+
+@dataclass(frozen=True, eq=False)
+class _Fit:
+    """Values and standard errors of all columns, and relative residuals with the share of noise that each keeps."""
+
+    values: NDArray[np.float64]
+    errors: NDArray[np.float64]
+    relative: NDArray[np.float64]
+    kept: NDArray[np.float64]
+    rank: int
+
+    @classmethod
+    def of(cls, columns: NDArray[np.float64], seconds: NDArray[np.float64], scale: NDArray[np.float64]) -> _Fit:
+        design = columns / scale[:, None]
+        lengths = np.linalg.norm(design, axis=0)
+        design /= np.where(lengths > 0, lengths, 1.0)
+        values, _ = nnls(design, seconds / scale)
+        relative = seconds / scale - design @ values
+        active = values > 0
+        basis, _ = np.linalg.qr(design[:, active])
+        kept = 1 - (basis**2).sum(axis=1)
+        variance = float(relative @ relative) / max(len(seconds) - int(active.sum()), 1)
+        errors = np.full(len(values), np.inf)
+        for place in np.flatnonzero(lengths):
+            # Of a feature at the bound 0: the error that it would have if it were above.
+            those = design[:, active | (np.arange(len(values)) == place)]
+            if np.linalg.matrix_rank(those, _SAME) == those.shape[1]:
+                position = int(active[:place].sum())
+                errors[place] = np.sqrt(variance * np.linalg.inv(those.T @ those)[position, position])
+        lengths = np.where(lengths > 0, lengths, np.nan)
+        rank = int(np.linalg.matrix_rank(design, _SAME))
+        return cls(np.nan_to_num(values / lengths), errors / np.nan_to_num(lengths, nan=1.0), relative, kept, rank)
+
+    @property
+    def freedom(self) -> int:
+        """How many values are left to judge the fit by."""
+        return len(self.relative) - int((self.values > 0).sum())
+
+    @property
+    def variance(self) -> float:
+        """Relative variance of what is left."""
+        return float(self.relative @ self.relative) / max(self.freedom, 1)
+
+    @property
+    def criterion(self) -> float:
+        """Bayes' information criterion."""
+        count = len(self.relative)
+        mean = float(np.mean(self.relative**2)) + _NEGLIGIBLE**2
+        return float(count * np.log(mean) + (self.values > 0).sum() * np.log(count))
+
+
+def _unknown(features: tuple[str, ...], counts: NDArray[np.float64], scale: NDArray[np.float64]) -> str:
+    """Name features that these runs say nothing of, whatever their seconds."""
+    nowhere = [name for name, column in zip(features, counts.T, strict=True) if not column.any()]
+    if nowhere:
+        return f"no rank of these runs holds {_names(nowhere)}: leave it out, or add a run that has it"
+    if len(counts) <= len(features):
+        return (
+            f"{len(counts)} busy seconds of ranks are too few for the costs of {len(features)} features: add runs, on "
+            "more ranks or with other partitions, or leave features out"
+        )
+    design = counts / scale[:, None]
+    _, sizes, directions = np.linalg.svd(design / np.linalg.norm(design, axis=0), full_matrices=False)
+    lost = directions[sizes < _SAME * sizes[0]]
+    alike = [name for name, parts in zip(features, lost.T, strict=True) if np.abs(parts).max(initial=0) > 1e-3]
+    if alike:
+        return (
+            f"{_names(alike)} cannot be told apart, for on all ranks each follows from the others: leave one out, or "
+            "add a run with a partition in which they are in other proportions"
+        )
+    return ""
+
+
+def _noise(loads: Sequence[RankLoad]) -> tuple[float, int]:
+    """Give the relative variance of the same rank in runs of the same partition, and its degrees of freedom."""
+    groups: dict[tuple[object, ...], list[NDArray[np.float64]]] = {}
+    for load in loads:
+        groups.setdefault((load.features, load.counts.shape, load.counts.tobytes()), []).append(load.seconds)
+    squares, freedom = 0.0, 0
+    for repeated in groups.values():
+        if len(repeated) > 1:
+            seconds = np.array(repeated)[:, np.isfinite(repeated).all(axis=0)]
+            mean = seconds.mean(axis=0)
+            squares += float((((seconds - mean) / np.maximum(mean, _IDLE * mean.mean())) ** 2).sum())
+            freedom += seconds.size - len(mean)
+    return squares / max(freedom, 1), freedom
+
+
+def _misfit(fit: _Fit, places: Sequence[tuple[str, int]], variance: float, freedom: int) -> str:
+    """Say whether seconds differ from the features' by more than noise: all together, or those of one rank."""
+    allowed = max(_NOISE**2, variance)
+    left = max(fit.freedom, 1)
+    quantile = chi2.isf(_FALSE_ALARMS, left) / left if variance <= _NOISE**2 else f.isf(_FALSE_ALARMS, left, freedom)
+    single = np.abs(fit.relative) / np.sqrt(np.maximum(fit.kept, 1e-6))
+    fits = fit.variance <= allowed * quantile
+    if fits and single.max() <= np.sqrt(allowed) * norm.isf(_FALSE_ALARMS / 2 / len(single)):
+        return ""
+    worst = int(np.argmax(single if fits else np.abs(fit.relative)))
+    run, rank = places[worst]
+    deviation = float(fit.relative[worst])
+    left_over, noise, most = (value**0.5 for value in (fit.variance, allowed, allowed * quantile))
+    return (
+        f"the features leave {left_over:.1%} of the seconds of a rank unexplained, noise of {noise:.1%} would leave at "
+        f"most {most:.1%} (rank {rank}{f' of run {run}' if run else ''} is "
+        f"{abs(deviation):.0%} {'slower' if deviation > 0 else 'faster'} than they say): count what else costs time "
+        "there, or repeat runs with the same partition, so that noise is known"
+    )
+
+
+def _unsure(
+    costs: FeatureCosts,
+    fit: _Fit,
+    counts: NDArray[np.float64],
+    seconds: NDArray[np.float64],
+    scale: NDArray[np.float64],
+) -> str:
+    """Name features whose costs may be exchanged with each other's; those at the bound 0 too."""
+    design = counts / scale[:, None]
+    errors = np.sqrt(fit.variance * np.diag(np.linalg.pinv(design.T @ design)))
+    shares = errors * counts.sum(axis=0) / seconds.sum()
+    unsure = [f"{name} (± {share:.0%})" for name, share in zip(costs.features, shares, strict=True) if share > _UNSURE]
+    if not unsure:
+        return ""
+    return (
+        f"the share of all seconds is not known for {_names(unsure)}: add runs with partitions in which features are "
+        "in other proportions, or leave out one of those that go together"
+    )
+
+
+def _mean(seconds: NDArray[np.float64]) -> float:
+    """Mean seconds of a run's ranks; those of a run that was never busy are not divided by."""
+    return float(seconds.mean()) if seconds.any() else 1.0
+
+
+def _names(names: Sequence[str]) -> str:
+    return ", ".join(names[:_MOST]) + (f" and {len(names) - _MOST} more" if len(names) > _MOST else "")

@@ -1,0 +1,210 @@
+"""From recorded runs to what ranks held and how long they were busy, with their waiting for each other kept out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from precice_lb.dataset.records import CoupledRun, ParticipantRun
+from precice_lb.exceptions import DataError
+from precice_lb.inside.records import RankLoad
+from precice_lb.plural import plural
+
+__all__ = ["INTERFACE", "loads_of_runs"]
+
+INTERFACE = "interface vertices"
+"""The feature that needs no counting: how many vertices of coupling meshes a rank has."""
+
+Values: TypeAlias = NDArray[np.float64]
+Counts: TypeAlias = tuple[tuple[str, ...], Values]
+_Busy: TypeAlias = Callable[[CoupledRun, ParticipantRun], Values]
+
+_WAYS = (
+    "record the solver on one rank with as many meshes of other counts as there are features (nothing waits there), "
+    "name its profiling sections with --sections, record it with PRECICE_LB_MPI_TIME=1 if it calls MPI through mpi4py, "
+    "or give the report of a PMPI library with --mpi-report"
+)
+
+
+def loads_of_runs(
+    runs: Sequence[CoupledRun],
+    participant: str,
+    features: Sequence[str] | None = None,
+    *,
+    sections: Sequence[str] = (),
+    counts: Mapping[str, Counts] | None = None,
+    reports: Mapping[str, Values] | None = None,
+) -> list[RankLoad]:
+    """Find what each rank of a participant held in each run, and how long it was busy with it.
+
+    Busy seconds are found in the first of these ways that there is: solve time of runs on one rank, if these alone tell
+    the features apart; the solver's profiling sections, if named; solve time without time in MPI, recorded or from a
+    report. Where `INTERFACE` is a feature, the rank's own mapping is added as far as it was measured.
+
+    Parameters
+    ----------
+    runs : sequence of CoupledRun
+        Those without the participant, or without a window after warm-up, are left out.
+    participant : str
+        Its name.
+    features : sequence of str, optional
+        What to learn the cost of; by default all that was counted.
+    sections : sequence of str
+        Profiling sections of the solver that add up to its work; none within another.
+    counts : mapping of str to tuple
+        By name of the run, or ``""`` for all runs with that many ranks: names of features, and how much of each every
+        rank held, shape (ranks, features). They replace what was recorded of the same feature.
+    reports : mapping of str to ndarray, shape (ranks,)
+        By name of the run, seconds that each rank spent in MPI in the whole of it; spread over its windows.
+
+    Returns
+    -------
+    list of RankLoad
+        One per run, all with the same features and the same basis. Where runs on one rank suffice, those of other runs
+        are NaN.
+
+    Raises
+    ------
+    DataError
+        If there is no such run, ranks have no store, features are not counted, or waiting cannot be kept out.
+    """
+    used = [run for run in runs if participant in run.participants and run.steady(participant).any()]
+    if not used:
+        found = ", ".join(sorted({name for run in runs for name in run.participants})) or "none"
+        raise DataError(
+            f"{participant}: expected runs of it with time windows after the warm-up, found none in "
+            f"{plural(len(runs), 'run')} (participants: {found}); record it, or name another participant"
+        )
+    for run in used:
+        _check_ranks(run, participant)
+    held = [_held(run, participant, counts or {}) for run in used]
+    chosen = _features(participant, features, held)
+    tables = [_table(run, participant, chosen, own) for run, own in zip(used, held, strict=True)]
+    serial = [at for at, run in enumerate(used) if run.participants[participant].ranks == 1]
+    if serial and np.linalg.matrix_rank(np.concatenate([tables[at] for at in serial])) == len(chosen):
+        way: tuple[str, _Busy] = "serial", _alone
+    elif sections:
+        way = "sections", _in_sections(tuple(sections))
+    else:
+        way = "mpi", _without_mpi(reports or {})
+    basis, busy = way
+    loads = []
+    for run, table in zip(used, tables, strict=True):
+        part = run.participants[participant]
+        seconds = busy(run, part) + (np.nan_to_num(part.rank_mapping) if INTERFACE in chosen else 0.0)
+        loads.append(RankLoad(run.name, chosen, table, np.asarray(seconds, dtype=np.float64), basis))
+    return loads
+
+
+def _check_ranks(run: CoupledRun, participant: str) -> None:
+    part = run.participants[participant]
+    without = np.flatnonzero(np.isnan(part.rank_solve))
+    if len(without):
+        raise DataError(
+            f"run {run.name}: expected stores of all {part.ranks} ranks of {participant}, found none of "
+            f"{_listed(without)}; give the directories of all hosts, or leave the run out"
+        )
+
+
+def _held(run: CoupledRun, participant: str, given: Mapping[str, Counts]) -> dict[str, Values]:
+    """Give what each rank of a run held, by feature, each of shape (ranks,)."""
+    part = run.participants[participant]
+    held = {INTERFACE: part.rank_vertices} if np.isfinite(part.rank_vertices).all() else {}
+    held |= part.rank_counts
+    names, table = given.get(run.name) or given.get("") or ((), np.empty((part.ranks, 0)))
+    if len(table) == part.ranks:
+        held |= dict(zip(names, np.asarray(table, dtype=np.float64).T, strict=True))
+    elif run.name in given:
+        raise DataError(
+            f"run {run.name}: expected counts of the {plural(part.ranks, 'rank')} of {participant}, found those of "
+            f"{plural(len(table), 'rank')}; count the ranks of this run"
+        )
+    return held
+
+
+def _features(participant: str, asked: Sequence[str] | None, held: Sequence[Mapping[str, Values]]) -> tuple[str, ...]:
+    known = list(dict.fromkeys(name for each in held for name in each))
+    if asked is None:
+        counted = tuple(name for name in known if name != INTERFACE)
+        if not counted:
+            raise DataError(
+                f"{participant}: expected what its ranks hold to be counted, found interface vertices at most; "
+                f"call participant.count(feature, number) in the solver, give counts, or say --features '{INTERFACE}'"
+            )
+        return counted
+    unknown = [name for name in asked if name not in known]
+    if unknown or not asked:
+        raise DataError(
+            f"{participant}: expected features that were counted ({', '.join(known) or 'none'}), found "
+            f"{', '.join(unknown) or 'none'}; correct the names, or count them: participant.count(feature, number)"
+        )
+    return tuple(dict.fromkeys(asked))
+
+
+def _table(run: CoupledRun, participant: str, features: Sequence[str], held: Mapping[str, Values]) -> Values:
+    missing = [name for name in features if name not in held]
+    if missing:
+        raise DataError(
+            f"run {run.name}: expected counts of {', '.join(missing)} of {participant}, found none; count them in this "
+            "run too, or leave it out"
+        )
+    return np.stack([held[name] for name in features], axis=1)
+
+
+def _alone(run: CoupledRun, part: ParticipantRun) -> Values:
+    return part.rank_solve if part.ranks == 1 else np.full(part.ranks, np.nan)
+
+
+def _in_sections(names: tuple[str, ...]) -> _Busy:
+    def busy(run: CoupledRun, part: ParticipantRun) -> Values:
+        unknown = [name for name in names if name not in part.rank_sections]
+        if unknown:
+            known = ", ".join(part.rank_sections) or "none"
+            raise DataError(
+                f"run {run.name}: expected profiling sections that {part.participant} recorded ({known}), found "
+                f"{', '.join(unknown)}; correct the names, or leave the run out"
+            )
+        # A rank that never began a section had nothing to do in it.
+        total = np.zeros(part.ranks)
+        for name in dict.fromkeys(names):
+            total += np.nan_to_num(part.rank_sections[name])
+        return total
+
+    return busy
+
+
+def _without_mpi(reports: Mapping[str, Values]) -> _Busy:
+    def busy(run: CoupledRun, part: ParticipantRun) -> Values:
+        if run.name in reports:
+            inside = np.asarray(reports[run.name], dtype=np.float64) / len(part.windows)
+            if len(inside) != part.ranks:
+                raise DataError(
+                    f"run {run.name}: expected time in MPI of the {plural(part.ranks, 'rank')} of {part.participant}, "
+                    f"found a report of {plural(len(inside), 'rank')}; give the report of this run"
+                )
+        else:
+            # On one rank nothing waits.
+            inside = np.zeros(1) if part.ranks == 1 else part.rank_mpi
+        if not np.isfinite(inside).all():
+            raise DataError(
+                f"run {run.name}: expected a way to keep waiting of {part.participant}'s ranks for each other out of "
+                f"their solve time, found none; {_WAYS}"
+            )
+        seconds = part.rank_solve - inside
+        if (seconds < 0).any():
+            raise DataError(
+                f"run {run.name}: expected less time in MPI than solve time, found more on {part.participant}'s "
+                f"{_listed(np.flatnonzero(seconds < 0))}; give the report of this run, without preCICE's own calls"
+            )
+        return seconds
+
+    return busy
+
+
+def _listed(ranks: NDArray[np.intp]) -> str:
+    most = 8
+    named = ", ".join(map(str, ranks[:most].tolist())) + (", …" if len(ranks) > most else "")
+    return f"rank {named}" if len(ranks) == 1 else f"ranks {named}"

@@ -1,0 +1,189 @@
+"""Partitions of equal cost: recursive bisection, pieces of the Hilbert curve, and METIS.
+
+Every cell has a weight, and every rank gets at least one cell.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from precice_lb.exceptions import DataError
+from precice_lb.inside.records import Cells, FeatureCosts
+from precice_lb.partners.partition import hilbert_order
+
+__all__ = ["PARTITIONERS", "cost_weights", "pieces", "whole_weights"]
+
+_BETTER = 0.7
+"""Share of the largest part along the longest axis that another axis must fall below to be cut instead."""
+_SAME_PLACE = 1e9
+"""Planes of cells that differ by less than this part of the longest extent are one."""
+_ENOUGH = 1e-12
+_WHOLE = 2**30
+"""Sum of all weights as whole numbers: METIS has 32 bits."""
+_UNEVEN = 5
+"""What METIS may add to the largest part, in thousandths."""
+
+
+def cost_weights(cells: Cells, costs: FeatureCosts) -> NDArray[np.float64]:
+    """Give the seconds per time window of each cell, shape (cells,)."""
+    places = [cells.features.index(name) for name in costs.features]
+    return np.asarray(cells.counts[:, places] @ costs.seconds, dtype=np.float64)
+
+
+def pieces(weights: NDArray[np.float64], parts: int, least: int = 1) -> NDArray[np.int64]:
+    """Cut a row of weights into contiguous parts whose largest is as small as can be; give where each ends, (parts,).
+
+    Of such cuts, those nearest to equal parts. Each part has at least ``least`` cells; more than 1 may cost balance.
+    """
+    sums = np.concatenate([[0.0], np.cumsum(weights / weights.max() if weights.any() else np.ones(len(weights)))])
+    total, count = float(sums[-1]), len(weights)
+    # The largest weight is 1.
+    low, high = max(total / parts, 1.0), total
+    while high - low > _ENOUGH * total:
+        middle = (low + high) / 2
+        low, high = (middle, high) if _filled(sums, parts, least, middle) is None else (low, middle)
+    bound = high + _ENOUGH * total
+    backwards = _filled(total - sums[::-1], parts, least, bound)
+    # A part that ends before this leaves too much for the rest.
+    earliest = np.zeros(parts, np.int64) if backwards is None else np.append(count - backwards[-2::-1], count)
+    ideal = np.searchsorted((sums[1:] + sums[:-1]) / 2, total * np.arange(1, parts + 1) / parts)
+    ends, start = np.empty(parts, np.int64), 0
+    for part in range(parts):
+        latest = int(np.searchsorted(sums, sums[start] + bound, side="right")) - 1
+        end = min(max(int(ideal[part]), int(earliest[part])), latest)
+        start = min(max(end, start + least), count - least * (parts - 1 - part))
+        ends[part] = start
+    ends[-1] = count
+    return ends
+
+
+def _filled(sums: NDArray[np.float64], parts: int, least: int, bound: float) -> NDArray[np.int64] | None:
+    """Fill part after part up to a bound; None where that needs more parts."""
+    ends, start, count = np.empty(parts, np.int64), 0, len(sums) - 1
+    for part in range(parts):
+        full = int(np.searchsorted(sums, sums[start] + bound, side="right")) - 1
+        end = min(full, count - least * (parts - 1 - part))
+        if end < start + least:
+            return None
+        ends[part] = start = end
+    return ends if start == count else None
+
+
+def bisection(cells: Cells, weights: NDArray[np.float64], ranks: int) -> NDArray[np.int64]:
+    """Cut the longest axis into parts of equal cost, as many as the ranks' largest prime factor, and go on in each.
+
+    Another axis is cut where its largest part is better by more than 30 %. Oskooi et al., section 3 (see the
+    documentation); Berger and Bokhari, IEEE Trans. Comput. C-36 (1987).
+    """
+    _check(cells, weights, ranks)
+    rank_of = np.zeros(len(weights), np.int64)
+    parts = [(np.arange(len(weights)), 0, ranks)]
+    while parts:
+        part, first, share = parts.pop()
+        if share == 1:
+            rank_of[part] = first
+            continue
+        count = _largest_prime(share)
+        rest = share // count
+        order, ends = _cut(cells.centres[part], weights[part], count, rest)
+        for number, piece in enumerate(np.split(part[order], ends[:-1])):
+            parts.append((piece, first + number * rest, rest))
+    return rank_of
+
+
+def _cut(
+    centres: NDArray[np.float64], weights: NDArray[np.float64], parts: int, least: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Order cells along the axis to cut, plane by plane and row by row, and cut them."""
+    extents = np.ptp(centres, axis=0)
+    axes = np.argsort(-extents, kind="stable")
+    places = np.round((centres - centres.min(axis=0)) * (_SAME_PLACE / (float(extents.max()) or 1.0)))
+    best: tuple[float, Any, Any] | None = None
+    for axis in axes:
+        order = np.lexsort([places[:, each] for each in axes[::-1] if each != axis] + [places[:, axis]])
+        ends = pieces(weights[order], parts, least)
+        largest = float(np.add.reduceat(weights[order], np.append(0, ends[:-1])).max())
+        if best is None:
+            best = (_BETTER * largest, order, ends)
+        elif extents[axis] > 0 and largest < best[0]:
+            best = (largest, order, ends)
+        if best[0] <= weights.sum() / parts:
+            break
+    assert best is not None
+    return best[1], best[2]
+
+
+def _largest_prime(number: int) -> int:
+    factor = 2
+    while factor * factor <= number:
+        if number % factor:
+            factor += 1
+        else:
+            number //= factor
+    return number
+
+
+def hilbert(cells: Cells, weights: NDArray[np.float64], ranks: int) -> NDArray[np.int64]:
+    """Pieces of the Hilbert curve through the cells' centres, the largest as small as can be."""
+    _check(cells, weights, ranks)
+    order = hilbert_order(cells.centres)
+    rank_of = np.empty(len(order), np.int64)
+    rank_of[order] = np.repeat(np.arange(ranks), np.diff(pieces(weights[order], ranks), prepend=0))
+    return rank_of
+
+
+def metis(cells: Cells, weights: NDArray[np.float64], ranks: int) -> NDArray[np.int64]:
+    """METIS on the graph of cells that share a face, by pymetis."""
+    _check(cells, weights, ranks)
+    try:
+        library: Any = importlib.import_module("pymetis")
+    except ImportError:
+        raise DataError(
+            "expected pymetis for METIS, found it is not installed; pip install precice_lb[metis], or take bisection"
+        ) from None
+    if ranks == 1:
+        return np.zeros(len(weights), np.int64)
+    if not len(cells.neighbours):
+        raise DataError(
+            f"{cells.source or 'cells'}: expected cells that share faces for METIS, found none; take bisection"
+        )
+    pairs = np.concatenate([cells.neighbours, cells.neighbours[:, ::-1]])
+    order = np.argsort(pairs[:, 0], kind="stable")
+    starts = np.append(0, np.cumsum(np.bincount(pairs[:, 0], minlength=len(weights))))
+    _, found = library.part_graph(
+        ranks,
+        library.CSRAdjacency(starts, pairs[order, 1]),
+        vweights=whole_weights(weights),
+        options=library.Options(ufactor=_UNEVEN),
+    )
+    rank_of = np.asarray(found, dtype=np.int64)
+    if (empty := int((np.bincount(rank_of, minlength=ranks) == 0).sum())) > 0:
+        raise DataError(f"expected METIS to give each of {ranks} ranks cells, found {empty} without; take bisection")
+    return rank_of
+
+
+def whole_weights(weights: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Give weights, shape (cells,), as whole numbers of at least 1 that METIS can add up."""
+    shares = weights / weights.max() if weights.any() else np.ones(len(weights))
+    return np.asarray(np.maximum(np.round(shares * (_WHOLE / shares.sum())), 1), dtype=np.int64)
+
+
+def _check(cells: Cells, weights: NDArray[np.float64], ranks: int) -> None:
+    if weights.shape != (len(cells.centres),) or not np.isfinite(weights).all() or (weights < 0).any():
+        raise DataError(f"expected a weight from 0 for each of {len(cells.centres)} cells, found others")
+    if not 1 <= ranks <= len(weights):
+        where = f"{cells.source}: " if cells.source else ""
+        raise DataError(f"{where}expected from 1 to {len(weights)} ranks, one for each cell at most, found {ranks}")
+
+
+PARTITIONERS: dict[str, Callable[[Cells, NDArray[np.float64], int], NDArray[np.int64]]] = {
+    "bisection": bisection,
+    "hilbert": hilbert,
+    "metis": metis,
+}
+"""By name; each takes cells, their weights and a number of ranks, and gives the rank of each cell, shape (cells,)."""

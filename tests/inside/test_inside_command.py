@@ -1,0 +1,177 @@
+"""precice-lb inside: the contract for scripts, what is shown, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from inside_helpers import FEATURES, SECONDS, only, planted
+
+from precice_lb.cli import main
+from precice_lb.inside.records import RankLoad
+from precice_lb.partners.partition import read_ranks
+
+
+def _tables(directory: Path, loads: Sequence[RankLoad]) -> list[str]:
+    counts, seconds = ["run,rank,feature,count"], ["run,rank,seconds"]
+    for load in loads:
+        for rank, (row, busy) in enumerate(zip(load.counts, load.seconds, strict=True)):
+            seconds.append(f"{load.run},{rank},{busy:.9g}")
+            counts += [f"{load.run},{rank},{name},{count:.9g}" for name, count in zip(load.features, row, strict=True)]
+    (directory / "counts.csv").write_text("\n".join(counts))
+    (directory / "seconds.csv").write_text("\n".join(seconds))
+    return ["inside", "--counts", str(directory / "counts.csv"), "--seconds", str(directory / "seconds.csv")]
+
+
+def _mesh(directory: Path) -> str:
+    """A box of 24 x 16 x 12 cubes: the first third is porous, one layer is a monitor."""
+    meshio = pytest.importorskip("meshio", reason="no meshio: install the extra meshio")
+    shape = (24, 16, 12)
+    sides = [np.arange(size + 1.0) for size in shape]
+    points = np.stack(np.meshgrid(*sides, indexing="ij"), axis=-1).reshape(-1, 3)
+    number = np.arange(len(points)).reshape([size + 1 for size in shape])
+    square = [(0, 0), (1, 0), (1, 1), (0, 1)]
+    corners = [number[x : x + 24, y : y + 16, z : z + 12].ravel() for z in (0, 1) for x, y in square]
+    cells = np.column_stack(corners)
+    centres = points[cells].mean(axis=1)
+    arrays = {"porous": [(centres[:, 0] < 8).astype(float)], "monitor": [(abs(centres[:, 2] - 6.5) < 1).astype(float)]}
+    path = directory / "box.vtu"
+    meshio.Mesh(points, [("hexahedron", cells)], cell_data=arrays).write(path)
+    return str(path)
+
+
+def _told(capsys: pytest.CaptureFixture[str], arguments: list[str], code: int = 0) -> dict[str, Any]:
+    assert main([*arguments, "--format", "json"]) == code
+    found: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return found
+
+
+def test_scripts_get_costs_and_imbalance(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    loads = planted(np.random.default_rng(0), (4, 8, 16), 0.01)
+    told = _told(capsys, _tables(tmp_path, loads))
+    assert list(told["costs"]) == list(FEATURES)
+    for name, seconds in zip(FEATURES, SECONDS, strict=True):
+        assert told["costs"][name]["seconds"] == pytest.approx(seconds, rel=0.05)
+        assert 0 < told["costs"][name]["standard_error"] < 0.05 * seconds
+    worst = max(1 - load.seconds.min() / load.seconds.max() for load in loads)
+    assert told["imbalance"] == pytest.approx(worst, rel=1e-6)
+    assert (told["imbalance_after"], told["constant"], told["problem"]) == (None, 0, None)
+    assert told["basis"] == "seconds as given"
+    assert told["unexplained"] == pytest.approx(0.01, rel=0.5)
+    assert [(run["run"], run["ranks"]) for run in told["runs"]] == [("4-0", 4), ("8-1", 8), ("16-2", 16)]
+    shares = told["runs"][2]["of_features"]
+    assert np.sum([shares[name] for name in FEATURES], axis=0) == pytest.approx(told["runs"][2]["predicted"])
+
+
+@pytest.mark.parametrize("partitioner", ["bisection", "hilbert", "metis"])
+def test_a_partition_of_equal_cost_is_written(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], partitioner: str
+) -> None:
+    if partitioner == "metis":
+        pytest.importorskip("pymetis", reason="no pymetis: install the extra metis")
+    command = _tables(tmp_path, planted(np.random.default_rng(1), (4, 8), 0.01))
+    output = tmp_path / "out"
+    mesh = ["--mesh", _mesh(tmp_path), "--ranks", "12", "--partitioner", partitioner, "-o", str(output)]
+    told = _told(capsys, [*command, *mesh])
+    assert told["imbalance_after"] <= 0.03
+    partition = told["partition"]
+    assert (partition["ranks"], partition["cells"], partition["partitioner"]) == (12, 24 * 16 * 12, partitioner)
+    # No run was on twelve ranks: it is compared with as many cells on each.
+    assert partition["compared_with"] == "as many cells on each rank"
+    assert told["speedup"] == max(partition["seconds_now"]) / max(partition["seconds"]) > 1.3
+    assert json.loads((output / "inside.json").read_text()) == told
+    rank_of = read_ranks(output / "partition.txt")
+    assert np.bincount(rank_of, minlength=12).min() > 0
+    # True costs, not the fitted ones: porous cells are the first third along x, which is the slowest index.
+    place = np.arange(24 * 16 * 12)
+    true = 1e-6 + 4e-6 * (place // 192 < 8) + 2.5e-6 * (place % 12 == 6)
+    sums = np.bincount(rank_of, true, 12)
+    assert 1 - sums.min() / sums.max() <= 0.03
+    assert {"cellDecomposition", "weightField", "vertex-weights.txt", "partition.npy"} <= {
+        path.name for path in output.iterdir()
+    }
+
+
+def test_people_are_told_the_same(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    command = _tables(tmp_path, planted(np.random.default_rng(2), (2, 4, 8), 0.01, constant=5e-3))
+    assert main([*command, "--mesh", _mesh(tmp_path), "--ranks", "4", "-o", str(tmp_path / "out")]) == 0
+    told = " ".join(capsys.readouterr().out.split())
+    for text in (
+        "feature seconds standard error of all busy time",
+        "each rank, whatever it holds 0.00",
+        "busy seconds: seconds as given; 3 runs (2 ranks, 4 ranks, 8 ranks)",
+        "imbalance now:",
+        "imbalance after:",
+        "times as fast",
+        "cells porous monitor each rank unexplained",
+        "4608 cells on 4 ranks by bisection",
+        f"wrote {tmp_path}/out/inside.json",
+    ):
+        assert " ".join(text.split()) in told
+
+
+def test_measured_ranks_are_compared_where_they_had_these_cells(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    mesh = _mesh(tmp_path)
+    place = np.arange(24 * 16 * 12)
+    table = np.column_stack([np.ones(len(place)), place // 192 < 8, place % 12 == 6])
+    loads = []
+    for ranks, order in ((4, place), (8, np.argsort(place % 12, kind="stable"))):
+        counts = np.array([part.sum(axis=0) for part in np.array_split(table[order], ranks)])
+        loads.append(RankLoad(str(ranks), FEATURES, counts, counts @ SECONDS))
+    told = _told(capsys, [*_tables(tmp_path, loads), "--mesh", mesh])
+    assert told["partition"]["compared_with"] == "run 8"
+    assert told["partition"]["seconds_now"] == pytest.approx(loads[1].seconds)
+    assert told["speedup"] == pytest.approx(8 * loads[1].seconds.max() / loads[1].seconds.sum(), rel=0.01)
+
+
+def test_features_that_do_not_explain_are_shown_and_nothing_is_written(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = _tables(tmp_path, planted(np.random.default_rng(3), (8, 16), 0.01))
+    output = tmp_path / "out"
+    some = [*command, "--features", "cells,monitor", "--mesh", _mesh(tmp_path), "--ranks", "4", "-o", str(output)]
+    told = _told(capsys, some, 1)
+    assert "unexplained" in told["problem"]
+    assert told["imbalance_after"] is None
+    assert list(told["costs"]) == ["cells", "monitor"]
+    assert not output.exists()
+    assert main(some) == 1
+    assert "nothing is recommended: the features leave" in " ".join(capsys.readouterr().out.split())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--features", "cells,resin"], "expected features of .* (cells, porous, monitor), found resin"),
+        (["--mesh", "MESH", "--ranks", "5000"], "from 1 to 4608 ranks, one for each cell at most, found 5000"),
+        (["--mesh", "nowhere.vtu", "--ranks", "2"], "nowhere.vtu: expected a mesh file that meshio reads"),
+    ],
+)
+def test_what_does_not_fit_is_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], message: str
+) -> None:
+    command = _tables(tmp_path, planted(np.random.default_rng(4), (8, 16), 0.01))
+    mesh = _mesh(tmp_path)
+    assert main([*command, *(mesh if each == "MESH" else each for each in arguments)]) == 2
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1
+    for part in message.split(" .* "):
+        assert part in error
+
+
+def test_sources_that_do_not_fit_are_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    command = _tables(tmp_path, only(planted(np.random.default_rng(5), (8,), 0.01), "cells", "porous"))
+    assert main(command[:3]) == 2
+    assert "expected directories of stores, or both --counts and --seconds" in capsys.readouterr().err
+    assert main([*command, str(tmp_path)]) == 2
+    assert "--seconds: expected tables of counts and seconds or stores, found both" in capsys.readouterr().err
+    (tmp_path / "seconds.csv").write_text("run,rank,seconds\n8-0,0,1\n8-0,1,1\n")
+    assert main(command) == 2
+    assert "found counts of 8 ranks and seconds of 2" in capsys.readouterr().err
+    assert main([*_tables(tmp_path, planted(np.random.default_rng(6), (8,), 0.0)), "--mesh", _mesh(tmp_path)]) == 0
