@@ -71,9 +71,8 @@ def test_the_recorded_profiling_files_lead_to_the_best_split(tmp_path):
         for name, part in run.participants.items():
             law = float(laws[name].seconds(part.ranks))
             assert law < np.median(part.compute_seconds) < 1.2 * law  # recorded on a busy machine
-    for ranks, best in ((8, {"Left": 6, "Right": 2}), (16, {"Left": 12, "Right": 4})):
-        answer = precice_lb("recommend", "stores", "--ranks", str(ranks), "--format", "json", directory=tmp_path)
-        assert json.loads(answer)["split"] == best
+    answer = precice_lb("recommend", "stores", "--ranks", "16", "--format", "json", directory=tmp_path)
+    assert json.loads(answer)["split"] == {"Left": 12, "Right": 4}
 
 
 def test_the_table_of_splits_follows_from_the_laws():

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
+from scipy.optimize import brentq
 from tutorial_helpers import (
     MESSAGES,
     TUTORIALS,
@@ -24,8 +28,10 @@ from precice_lb.ingest.profiling import enrich
 AIRFOIL = TUTORIALS / "airfoil"
 WINDOWS = 50
 COARSE = ("--coarsen", "2")
+POROUS = ("--pores", "40")
+PARTITION = (np.arange(96) // 5) % 3  # of the inner domain's blocks: those of a rank lie all over it
 
-blocks, case, flow, reference = tutorial_modules("airfoil", "blocks", "case", "flow", "reference")
+blocks, case, flow, pores, reference = tutorial_modules("airfoil", "blocks", "case", "flow", "pores", "reference")
 
 
 def periodic(order, cells_per_edge, equations, size=1.0):
@@ -156,10 +162,11 @@ def test_ghost_cells_lie_where_the_partner_has_cells(coarsen):
                     assert np.all(beyond[..., axis].max(axis=0) > 0.0)
 
 
-def couple_airfoil(mpiexec, directory, ranks, *, backend, windows=WINDOWS, arguments=COARSE, record=False):
+def couple_airfoil(mpiexec, directory, ranks, *, backend, windows=WINDOWS, arguments=COARSE, inner=(), record=False):
     """Run a copy of the tutorial in ``directory`` and return the fields of its three domains."""
     copy_tutorial("airfoil", directory, windows=windows)
-    scripts = dict(zip(("inner.py", "middle.py", "outer.py"), ranks, strict=True))
+    np.savetxt(directory / "partition.txt", PARTITION, fmt="%d")
+    scripts = dict(zip((" ".join(("inner.py", *inner)), "middle.py", "outer.py"), ranks, strict=True))
     return couple(mpiexec, directory, scripts, backend=backend, arguments=arguments, record=record)
 
 
@@ -181,6 +188,60 @@ def test_coupled_fields_do_not_depend_on_the_ranks(mpiexec, tmp_path, embedded):
 def test_libprecice_gives_the_same_fields(mpiexec, tmp_path, embedded):
     fields = couple_airfoil(mpiexec, tmp_path / "2-3-2", (2, 3, 2), backend="libprecice")
     assert_same_fields(fields, embedded[1], 1e-11)
+
+
+@pytest.mark.mpi
+def test_fields_do_not_depend_on_the_partition(mpiexec, tmp_path):
+    plain = couple_airfoil(mpiexec, tmp_path / "1", (1, 1, 1), backend="embedded", windows=8, inner=POROUS)
+    there, inner = tmp_path / "3", (*POROUS, "--partition", "partition.txt")
+    fields = couple_airfoil(mpiexec, there, (3, 1, 1), backend="embedded", windows=8, inner=inner, record=True)
+    assert_same_fields(fields, plain, 1e-12)
+    assert np.abs(plain[0]["velocity"] - case.BACKGROUND[1]).max() > 0.01  # the airfoil has begun to act
+    scheme = case.build_scheme("Inner", coarsen=2)
+    porous = np.bincount(PARTITION, case.Airfoil(scheme.domain, scheme.equations).cells_per_block)
+    (run,) = load_runs([there], complete=enrich)
+    held = run.participants["Inner"].rank_counts
+    np.testing.assert_array_equal(held["porous"], porous)
+    np.testing.assert_array_equal(held["fluid"], 36 * np.bincount(PARTITION) - porous)
+
+
+def test_the_mesh_of_blocks_counts_all_cells_where_they_are(tmp_path):
+    meshio = pytest.importorskip("meshio")
+    command = [sys.executable, "-m", "precice_lb", "run", str(AIRFOIL / "inner.py"), "--blocks", "blocks.vtu", *COARSE]
+    subprocess.run(command, cwd=tmp_path, check=True, timeout=300)
+    mesh = meshio.read(tmp_path / "blocks.vtu")
+    (quads,) = (cells.data for cells in mesh.cells)
+    fluid, porous = (mesh.cell_data[name][0] for name in ("fluid", "porous"))
+    np.testing.assert_array_equal(fluid + porous, np.full(96, 36))
+    domain = case.build_scheme("Inner", coarsen=2).domain
+    centres = domain.centres.mean(axis=(1, 2))
+    np.testing.assert_allclose(mesh.points[quads].mean(axis=1)[:, :2], centres, atol=1e-12)
+    inside = case.Airfoil.contains(*np.moveaxis(domain.centres, -1, 0)).sum(axis=(1, 2))
+    assert np.all(porous >= inside)  # cells that it covers in part are porous too
+    assert porous.sum() < 2 * inside.sum()
+
+
+def test_pores_slow_the_fluid_by_their_law():
+    cells, speed, times = np.array([[3, 4], [5, 4], [5, 6]]), np.array([0.0, 0.1, 0.35]), np.array([0.5, 1.0, 2.0])
+    left = pores.Pores(cells, 50).left(speed, times)
+    for cell, start, time, share in zip(cells.tolist(), speed, times, left, strict=True):
+        diameters = np.exp(pores.SPREAD * np.random.default_rng(cell).standard_normal(50))
+
+        def step(after, d, start=start, time=time):  # zero for the speed after an implicit step in a pore
+            return after - start + time * (after / d**2 + pores.TURBULENT * after**1.75 / d**1.25)
+
+        after = [brentq(step, 0.0, 1.0, args=(d,)) for d in diameters]
+        assert start * share == pytest.approx(np.average(after, weights=diameters**2), abs=1e-11)
+    alone = pores.Pores(cells[1:2], 50).left(speed[1:2], times[1:2])
+    np.testing.assert_array_equal(alone, left[1:2])  # whatever other cells there are
+
+
+@pytest.mark.parametrize("ranks", [[0] * 95, [1] * 96])
+def test_a_partition_that_does_not_fit_is_refused(ranks):
+    with pytest.raises(
+        ValueError, match=f"{len(ranks)} blocks on ranks .*expected 96 blocks, and some on each of the 1"
+    ):
+        case.build_scheme("Inner", partition=np.array(ranks))
 
 
 @pytest.mark.mpi
@@ -239,6 +300,8 @@ def test_the_campaign_finds_the_optimum_of_the_laws(tmp_path):
     ("arguments", "message"),
     [
         (["--coarsen", "3"], "invalid choice: 3"),
+        (["--partition", "none.txt"], "none.txt not found"),
+        (["--partition", str(TUTORIALS / "airfoil" / "law.json")], "could not convert"),
         (["--load", "emulated", "--law", "none.json"], "none.json: expected a JSON file of cost laws"),
     ],
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import subprocess
 from pathlib import Path
 
 import numpy as np
@@ -18,14 +19,15 @@ pytestmark = [pytest.mark.fenicsx, pytest.mark.mpi]
 ON_LIBPRECICE = pytest.param("libprecice", marks=pytest.mark.precice)
 
 
-def solve(python, directory, ranks, *options, backend="embedded", recorded=True):
+def solve(python, directory, ranks, *options, backend="embedded", recorded=True, right=("heat.py", "Neumann")):
     """Run both boxes in a copy of the tutorial; return temperature, error and iterations of each."""
     shutil.copytree(TUTORIALS / "partitioned-heat", directory, ignore=shutil.ignore_patterns("precice-[plr]*"))
+    scripts = {"Dirichlet": ("heat.py", "Dirichlet"), "Neumann": right}
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "PRECICE_LB_BACKEND": backend, "OMP_NUM_THREADS": "1"}
     start = [python, "-m", "precice_lb", "run"] if recorded else [python]
     mpiexec = str(Path(python).parent / "mpiexec")
     commands = {
-        name: [mpiexec, "-n", str(count), *start, "heat.py", name, "--output", f"{name}.npz", *options]
+        name: [mpiexec, "-n", str(count), *start, *scripts[name], "--output", f"{name}.npz", *options]
         for name, count in ranks.items()
     }
     run_together(commands, directory, environment)
@@ -66,6 +68,56 @@ def test_recording_changes_no_byte(fenicsx_python, tmp_path):
         assert (tmp_path / "plain" / name).read_bytes() == (tmp_path / "recorded" / name).read_bytes()
     assert (tmp_path / "recorded" / "precice-lb-store").is_dir()
     assert not (tmp_path / "plain" / "precice-lb-store").exists()
+
+
+@pytest.mark.parametrize("backend", ["embedded", ON_LIBPRECICE])
+def test_a_laminate_is_solved_whoever_has_its_cells(fenicsx_python, tmp_path, backend):
+    meshio = pytest.importorskip("meshio")
+    laminate = ("laminate.py", "--degree", "10")
+    _, alone = solve(
+        fenicsx_python, tmp_path / "1", {"Dirichlet": 1, "Neumann": 1}, "--cells", "4", right=laminate, backend=backend
+    )
+    write = [fenicsx_python, "-m", "precice_lb", "run", "laminate.py", "--cells", "4", "--mesh", "box.vtu"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PRECICE_LB_BACKEND": backend}
+    subprocess.run(write, cwd=tmp_path / "1", env=environment, check=True)
+    box = meshio.read(tmp_path / "1" / "box.vtu")
+    centres = box.points[box.cells[0].data].mean(axis=1)
+    held = {name: box.cell_data[name][0] for name in ("plain", "laminate")}
+    np.testing.assert_array_equal(held["laminate"], centres[:, 0] > 2)
+    np.testing.assert_array_equal(held["plain"], centres[:, 0] < 2)
+    ranks = (4 * centres[:, 1]).astype(int) % 2  # slices by turns
+    ranks[centres[:, 0] > 2.5] = 1
+    np.savetxt(tmp_path / "ranks.txt", ranks, fmt="%d")
+    apart = (*laminate, "--partition", str(tmp_path / "ranks.txt"))
+    _, both = solve(
+        fenicsx_python, tmp_path / "2", {"Dirichlet": 1, "Neumann": 2}, "--cells", "4", right=apart, backend=backend
+    )
+    assert both["error"] == pytest.approx(alone["error"], rel=1e-3)
+    assert both["error"] < 0.015
+    (run,) = load_runs([tmp_path / "2"], complete=enrich)
+    part = run.participants["Neumann"]
+    for name, amounts in held.items():
+        np.testing.assert_array_equal(part.rank_counts[name], np.bincount(ranks, amounts))
+    assert np.all((part.rank_sections["assembly"] > 0) & (part.rank_sections["assembly"] < part.rank_solve))
+
+
+def test_a_partition_of_other_cells_is_refused(fenicsx_python, tmp_path):
+    (tmp_path / "ranks.txt").write_text("0\n" * 767)
+    command = [
+        fenicsx_python,
+        "-m",
+        "precice_lb",
+        "run",
+        str(TUTORIALS / "partitioned-heat" / "laminate.py"),
+        "--cells",
+        "4",
+    ]
+    command += ["--partition", str(tmp_path / "ranks.txt")]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PRECICE_LB_BACKEND": "embedded"}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 2
+    assert "expected ranks below 1 for 768 cells, one per line" in done.stderr
+    assert "Traceback" not in done.stderr
 
 
 @pytest.mark.slow("a campaign of minutes where ranks share cores")

@@ -61,7 +61,7 @@ class Neighbour:
 
 
 def solve(
-    name: str, scheme: Scheme, load: EmulatedLoad | None, coarsen: int
+    name: str, scheme: Scheme, load: EmulatedLoad | None, coarsen: int, pores: int = 0
 ) -> tuple[float, list[NDArray[np.float64]]]:
     """Run a participant to the end of the coupling; return the time reached and this rank's force on the airfoil."""
     comm = scheme.domain.comm
@@ -71,7 +71,12 @@ def solve(
     ]
     actors: list[Airfoil | Sponge] = []
     if name == "Inner":
-        actors.append(Airfoil(scheme.domain, scheme.equations))
+        airfoil = Airfoil(scheme.domain, scheme.equations, pores)
+        actors.append(airfoil)
+        if hasattr(participant, "count"):  # where precice_lb records: what this rank holds
+            porous = int(airfoil.cells_per_block.sum())
+            participant.count("fluid", scheme.domain.own - porous)
+            participant.count("porous", porous)
     elif name == "Outer":
         actors.append(Sponge(scheme.domain))
     if participant.requires_initial_data():
@@ -105,6 +110,18 @@ def solve(
     return reached, forces
 
 
+def write_blocks(path: str, scheme: Scheme) -> None:
+    """Write the blocks as the cells of a mesh, with the numbers of fluid and porous cells in each."""
+    import meshio
+
+    domain, edge = scheme.domain, scheme.domain.grid.size * scheme.domain.grid.width
+    corners = domain.grid.lower + edge * (domain.grid.blocks[:, None] + np.array([[0, 0], [1, 0], [1, 1], [0, 1]]))
+    points, quads = np.unique(np.rint(corners.reshape(-1, 2) / edge), axis=0, return_inverse=True)
+    porous = Airfoil(domain, scheme.equations).cells_per_block
+    counts = {"fluid": [domain.grid.width**2 - porous], "porous": [porous]}
+    meshio.Mesh(edge * np.pad(points, ((0, 0), (0, 1))), [("quad", quads.reshape(-1, 4))], cell_data=counts).write(path)
+
+
 def refuse(message: str) -> NoReturn:
     """End all ranks; the first of them says why."""
     if MPI.COMM_WORLD.Get_rank() == 0:
@@ -119,19 +136,27 @@ def main(name: str, arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--law", default="law.json", help="cost laws of the emulated load (default: %(default)s)")
     parser.add_argument("--coarsen", type=int, choices=[1, 2], help="1: the full grid, 2: cells twice as large")
     parser.add_argument("--output", metavar="FILE.npz", help="write the fields at the end")
+    parser.add_argument("--partition", metavar="FILE", help="the rank of each block, one per line, along the curve")
+    if name == "Inner":
+        parser.add_argument("--pores", type=int, default=0, help="of each cell in the airfoil, each with own friction")
+        parser.add_argument("--blocks", metavar="FILE.vtu", help="write the blocks, and what cells they have, and end")
     options = parser.parse_args(arguments)
     emulated, comm = options.load == "emulated", MPI.COMM_WORLD
     coarsen = options.coarsen or (2 if emulated else 1)
+    if getattr(options, "blocks", None):
+        write_blocks(options.blocks, build_scheme(name, coarsen=coarsen))
+        return
     try:
-        scheme = build_scheme(name, comm, coarsen=coarsen, patient=emulated)
-    except ValueError as error:
+        partition = np.loadtxt(options.partition, dtype=int, ndmin=1) if options.partition else None
+        scheme = build_scheme(name, comm, coarsen=coarsen, patient=emulated, partition=partition)
+    except (OSError, ValueError) as error:
         refuse(f"{name}: {error}")
     load = None
     if emulated:
         from precice_lb.emulation import EmulatedLoad
 
         load = EmulatedLoad.of_solver(options.law, name, comm)
-    reached, forces = solve(name, scheme, load, coarsen)
+    reached, forces = solve(name, scheme, load, coarsen, getattr(options, "pores", 0))
     if load is not None and any(len(cells) for cells in scheme.domain.ghosts.values()):
         load.report()
     if options.output:

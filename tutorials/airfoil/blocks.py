@@ -1,13 +1,13 @@
 """Square cells in square blocks, divided among MPI ranks, with the halo that finite differences need.
 
-Blocks are numbered along a Morton curve; each rank owns a stretch of it. All cells that a rank needs to know lie in one
-array: its own, copies of other ranks' cells, ghost cells that coupling partners tell, and one cell for all that is far
-away. A fancy index makes blocks with halos of it.
+Blocks are numbered along a Morton curve; each rank owns a stretch of it, or the blocks that a partition gives it. All
+cells that a rank needs to know lie in one array: its own, copies of other ranks' cells, ghost cells that coupling
+partners tell, and one cell for all that is far away. A fancy index makes blocks with halos of it.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -25,7 +25,8 @@ class Grid:
     """A box of square cells, or what a box leaves of another.
 
     ``lower`` (2,) is the lower left corner, ``shape`` and ``hole`` are in blocks: (columns, rows) of the box, and first
-    column, first row, columns, rows of the hole. A block has ``width`` x ``width`` cells of edge ``size``.
+    column, first row, columns, rows of the hole. A block has ``width`` x ``width`` cells of edge ``size``. In
+    ``order`` the blocks are where they do not go along the curve.
     """
 
     lower: tuple[float, float]
@@ -33,17 +34,19 @@ class Grid:
     size: float
     width: int
     hole: tuple[int, int, int, int] = (0, 0, 0, 0)
+    order: tuple[int, ...] = ()
 
     @cached_property
     def blocks(self) -> NDArray[np.int64]:
-        """Columns and rows (blocks, 2) of the blocks, along a Morton curve."""
+        """Columns and rows (blocks, 2) of the blocks, along a Morton curve unless ``order`` says otherwise."""
         x, y = (index.ravel() for index in np.meshgrid(*map(np.arange, self.shape), indexing="ij"))
         left, bottom, columns, rows = self.hole
         keep = (x < left) | (x >= left + columns) | (y < bottom) | (y >= bottom + rows)
         x, y = x[keep], y[keep]
         bits = range(max(self.shape).bit_length())
         morton = sum(((x >> bit) & 1) << (2 * bit) | ((y >> bit) & 1) << (2 * bit + 1) for bit in bits)
-        return np.stack([x, y], axis=1)[np.argsort(morton)]
+        curve = np.argsort(morton)
+        return np.stack([x, y], axis=1)[curve[list(self.order)] if self.order else curve]
 
     @property
     def cells(self) -> int:
@@ -103,6 +106,8 @@ class Domain:
         Sides of the grid behind which there is a partner; beyond the others the ``far`` state lies.
     patient
         Sleep while waiting for other ranks: for more ranks than cores.
+    partition
+        The rank (blocks,) of each block along the curve; equal numbers of blocks if None.
 
     Attributes
     ----------
@@ -122,12 +127,25 @@ class Domain:
         coupled: tuple[int, ...] = (),
         periodic: bool = False,
         patient: bool = False,
+        partition: NDArray[np.int64] | None = None,
     ) -> None:
         rank, ranks = (0, 1) if comm is None else (comm.Get_rank(), comm.Get_size())
         if ranks > len(grid.blocks):
             raise ValueError(f"{ranks} ranks for {len(grid.blocks)} blocks: start at most {len(grid.blocks)} ranks")
+        if partition is None:
+            partition = np.searchsorted(
+                np.arange(1, ranks) * len(grid.blocks) // ranks, np.arange(len(grid.blocks)), side="right"
+            )
+        elif len(partition) != len(grid.blocks) or not np.array_equal(np.unique(partition), np.arange(ranks)):
+            raise ValueError(
+                f"the partition has {len(partition)} blocks on ranks {sorted(set(partition.tolist()))}: "
+                f"expected {len(grid.blocks)} blocks, and some on each of the {ranks} ranks from 0"
+            )
+        order = np.argsort(partition, kind="stable")  # so that each rank owns a stretch
+        self._along_curve = np.argsort(order)
+        grid = replace(grid, order=tuple(order.tolist()))
         self.grid, self.halo, self.comm, self.patient = grid, halo, comm, patient
-        bounds = np.arange(ranks + 1) * len(grid.blocks) // ranks * grid.width**2  # in cells
+        bounds = np.searchsorted(partition[order], np.arange(ranks + 1)) * grid.width**2  # in cells
         begin, end = int(bounds[rank]), int(bounds[rank + 1])
         self.own = end - begin
         index = grid.padded(halo)
@@ -208,8 +226,8 @@ class Domain:
         return np.flatnonzero([tuple(place) in places for place in centres])
 
     def gather(self, values: NDArray[np.float64]) -> NDArray[np.float64] | None:
-        """Return values (..., blocks, rows, columns) of all ranks' blocks on rank 0, None on the others."""
+        """Return values (..., blocks, rows, columns) of all blocks along the curve on rank 0, None on the others."""
         if self.comm is None:
             return values
         parts = self.comm.gather(values)
-        return None if parts is None else np.concatenate(parts, axis=-3)
+        return None if parts is None else np.concatenate(parts, axis=-3)[..., self._along_curve, :, :]

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from blocks import INSIDE, OUTSIDE, Domain, Grid
 from flow import GAMMA, Euler, LinearisedEuler, NavierStokes, Scheme
+from pores import Pores
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -60,10 +61,18 @@ PARTS = {
 }
 
 
-def build_scheme(name: str, comm: MPI.Comm | None = None, *, coarsen: int = 1, patient: bool = False) -> Scheme:
+def build_scheme(
+    name: str,
+    comm: MPI.Comm | None = None,
+    *,
+    coarsen: int = 1,
+    patient: bool = False,
+    partition: NDArray[np.int64] | None = None,
+) -> Scheme:
     """Return a participant's scheme with the undisturbed flow as its state."""
     part = PARTS[name]
-    domain = Domain(part.grid(coarsen), part.halo, comm, coupled=tuple(part.partners), patient=patient)
+    coupled = tuple(part.partners)
+    domain = Domain(part.grid(coarsen), part.halo, comm, coupled=coupled, patient=patient, partition=partition)
     equations: LinearisedEuler | Euler
     if name == "Inner":
         equations = NavierStokes(FASTEST, MACH / REYNOLDS)
@@ -95,17 +104,24 @@ class Airfoil:
     """A symmetric airfoil, turned around its quarter chord, whose cells the fluid cannot cross: a porous medium.
 
     The airfoil moves with the flow at first and comes to rest smoothly, so that the sound of the start has wavelengths
-    that the outer grid resolves.
+    that the outer grid resolves. With a number of ``pores``, a cell has so many of them, each with friction of its own.
     """
 
-    def __init__(self, domain: Domain, equations: Euler) -> None:
+    def __init__(self, domain: Domain, equations: Euler, pores: int = 0) -> None:
         self.domain, self.equations = domain, equations
         inner = domain.grid.size * ((np.arange(8) + 0.5) / 8 - 0.5)
         points = domain.centres[..., None, None, :] + np.stack(np.meshgrid(inner, inner), axis=-1)
         covered = self.contains(points[..., 0], points[..., 1]).mean(axis=(-1, -2))
         self._cells = np.nonzero(covered)
         self._covered = covered[self._cells]
+        index = np.rint((domain.centres[self._cells] - domain.grid.lower) / domain.grid.size - 0.5).astype(np.int64)
+        self._pores = Pores(index, pores) if pores else None
         self.force = np.zeros(2)  # of the fluid on the airfoil in the last step
+
+    @property
+    def cells_per_block(self) -> NDArray[np.int64]:
+        """Porous cells of each of this rank's blocks."""
+        return np.bincount(self._cells[0], minlength=len(self.domain.centres))
 
     @staticmethod
     def contains(x: NDArray[np.float64], y: NDArray[np.float64]) -> NDArray[np.bool_]:
@@ -122,8 +138,9 @@ class Airfoil:
         state = self.domain.state
         primitive = self.equations.primitive(state[at])
         velocity = MACH * np.cos(0.5 * np.pi * min(time / APPEARS, 1.0)) ** 2
-        left = np.exp(-self._covered * dt / RESPONSE)
         target = np.array([[velocity], [0.0]])
+        times = self._covered * dt / RESPONSE
+        left = np.exp(-times) if self._pores is None else self._pores.left(np.hypot(*(primitive[1:3] - target)), times)
         after = target + (primitive[1:3] - target) * left
         self.force = (primitive[0] * (primitive[1:3] - after)).sum(axis=1) * self.domain.grid.size**2 / dt
         primitive[1:3] = after
