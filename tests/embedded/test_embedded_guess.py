@@ -72,7 +72,7 @@ def _examples() -> Iterable[Case]:
     yield _case("implicit with explicit", chain, three, "aitken", {}, SUBSTEPS)
 
 
-EXAMPLES = {one.name: one for one in list(_examples())[:: 1 if FULL_COUNTS else 4]}
+EXAMPLES = {one.name: one for one in list(_examples())[:: 1 if FULL_COUNTS else 6]}
 
 
 @pytest.fixture(scope="module")

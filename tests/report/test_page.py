@@ -209,7 +209,7 @@ def test_figures_follow_the_page_into_the_dark(page: Page) -> None:
 
 def test_hostile_names_come_out_as_text(tmp_path: Path) -> None:
     names = [*HOSTILE, "漢字かな交じり文", "مرحبا", '"><img src=x onerror=alert(1)>']
-    page = build_page(table_evidence(tmp_path, names, 60))
+    page = build_page(table_evidence(tmp_path, names, 24))
     written = write_report(page, tmp_path / "out")
     html = written[0].read_text()
     found = Elements(html)

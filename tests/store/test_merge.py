@@ -668,12 +668,12 @@ def test_merges_killed_again_and_again_lose_nothing(tmp_path: Path) -> None:
 
 
 def test_many_merged_files_need_few_open_ones(tmp_path: Path) -> None:
-    for number in range(41):
+    for number in range(35):
         fill(tmp_path / f"{number}", ranks=2, pid=number)
     merge_stores(tmp_path)
     before = len(os.listdir("/proc/self/fd"))
     stores = read_stores([tmp_path])
-    assert len(stores) == 82
+    assert len(stores) == 70
     tables = [store.advances for store in stores]
     assert len(os.listdir("/proc/self/fd")) - before <= 32
     assert len({table.tobytes() for table in tables}) == 2
