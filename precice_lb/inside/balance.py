@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precice_lb.inside.cells import counts_of
-from precice_lb.inside.cost import counts_for, fit_costs
+from precice_lb.inside.cost import counts_for, fit_costs, seconds_by_feature
 from precice_lb.inside.records import BASES, Cells, FeatureCosts, RankLoad
 from precice_lb.inside.weighted import PARTITIONERS, cost_weights
 
@@ -155,17 +155,15 @@ class Balance:
         }
 
     def _run(self, load: RankLoad) -> dict[str, Any]:
-        counts = counts_for(load, self.costs.features)
+        of_features = seconds_by_feature(self.costs, load)
         return {
             "run": load.run,
             "ranks": len(load.seconds),
             "basis": load.basis,
             "imbalance": imbalance(self.busy(load)),
             "seconds": load.seconds,
-            "predicted": self.costs.predict(counts),
-            "of_features": {
-                name: counts[:, place] * self.costs.seconds[place] for place, name in enumerate(self.costs.features)
-            },
+            "predicted": of_features.sum(axis=1) + self.costs.constant,
+            "of_features": {name: of_features[:, place] for place, name in enumerate(self.costs.features)},
         }
 
 

@@ -13,7 +13,7 @@ from scipy.stats import chi2, f, norm
 from precice_lb.exceptions import DataError
 from precice_lb.inside.records import FeatureCosts, RankLoad
 
-__all__ = ["counts_for", "fit_costs", "residuals"]
+__all__ = ["counts_for", "fit_costs", "residuals", "seconds_by_feature"]
 
 _NOISE = 0.035
 """Relative standard deviation of busy seconds that nobody needs to explain."""
@@ -39,6 +39,11 @@ def counts_for(load: RankLoad, features: Sequence[str]) -> NDArray[np.float64]:
     known = {name: load.counts[:, place] for place, name in enumerate(load.features)}
     nothing = np.zeros(len(load.counts))
     return np.column_stack([known.get(name, nothing) for name in features])
+
+
+def seconds_by_feature(costs: FeatureCosts, load: RankLoad) -> NDArray[np.float64]:
+    """Give the seconds that each rank spends on each feature, shape (ranks, features)."""
+    return counts_for(load, costs.features) * costs.seconds
 
 
 def residuals(costs: FeatureCosts, load: RankLoad) -> NDArray[np.float64]:

@@ -107,3 +107,18 @@ class Cells:
     counts: NDArray[np.float64]
     neighbours: NDArray[np.int64]
     source: str = ""
+
+    def adjacency(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """List the neighbours of each cell.
+
+        Returns
+        -------
+        starts : ndarray of int64, shape (cells + 1,)
+            Where those of each cell begin.
+        beside : ndarray of int64, shape (2 * pairs,)
+            The neighbours, cell by cell.
+        """
+        pairs = np.concatenate([self.neighbours, self.neighbours[:, ::-1]])
+        order = np.argsort(pairs[:, 0], kind="stable")
+        starts = np.append(0, np.cumsum(np.bincount(pairs[:, 0], minlength=len(self.centres))))
+        return starts, pairs[order, 1]

@@ -152,12 +152,9 @@ def metis(cells: Cells, weights: NDArray[np.float64], ranks: int) -> NDArray[np.
         raise DataError(
             f"{cells.source or 'cells'}: expected cells that share faces for METIS, found none; take bisection"
         )
-    pairs = np.concatenate([cells.neighbours, cells.neighbours[:, ::-1]])
-    order = np.argsort(pairs[:, 0], kind="stable")
-    starts = np.append(0, np.cumsum(np.bincount(pairs[:, 0], minlength=len(weights))))
     _, found = library.part_graph(
         ranks,
-        library.CSRAdjacency(starts, pairs[order, 1]),
+        library.CSRAdjacency(*cells.adjacency()),
         vweights=whole_weights(weights),
         options=library.Options(ufactor=_UNEVEN),
     )

@@ -83,8 +83,9 @@ def _lines(values: Iterable[object]) -> bytes:
 
 def _graph(cells: Cells, weights: NDArray[np.int64]) -> bytes:
     """Write the graph as METIS reads it: counts, then per cell its weight and its neighbours, numbered from 1."""
-    pairs = np.concatenate([cells.neighbours, cells.neighbours[:, ::-1]])
-    pairs = pairs[np.argsort(pairs[:, 0], kind="stable")]
-    beside = np.split(pairs[:, 1] + 1, np.cumsum(np.bincount(pairs[:, 0], minlength=len(weights)))[:-1])
-    rows = (" ".join(map(str, [weight, *near])) for weight, near in zip(weights, beside, strict=True))
+    starts, beside = cells.adjacency()
+    rows = (
+        " ".join(map(str, [weight, *near]))
+        for weight, near in zip(weights, np.split(beside + 1, starts[1:-1]), strict=True)
+    )
     return _lines([f"{len(weights)} {len(cells.neighbours)} 010", *rows])

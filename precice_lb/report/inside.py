@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from precice_lb.inside.balance import imbalance
-from precice_lb.inside.cost import counts_for, residuals
+from precice_lb.inside.cost import residuals, seconds_by_feature
 from precice_lb.inside.write import partition_files
 from precice_lb.plural import plural
 from precice_lb.report.blocks import Block, DefinitionList, Paragraph, Table
@@ -38,7 +38,7 @@ def inside_blocks(balance: Balance) -> list[Block]:
 def costs_table(balance: Balance) -> Table:
     """Say what one of each feature costs, and what share of all busy time it has."""
     costs = balance.costs
-    held = [counts_for(load, costs.features).sum(axis=0) * costs.seconds for load in balance.loads]
+    held = [seconds_by_feature(costs, load).sum(axis=0) for load in balance.loads]
     constant = sum(len(load.seconds) for load in balance.loads) * costs.constant
     total = float(np.sum(held)) + constant or math.nan
     rows = [
@@ -89,7 +89,7 @@ def _ranks(balance: Balance) -> Table:
     seconds = balance.busy(load)
     order = np.argsort(np.nan_to_num(-seconds, nan=math.inf), kind="stable")
     shown = order if len(order) <= 2 * _MOST else np.append(order[:_MOST], order[-_MOST:])
-    parts = counts_for(load, costs.features) * costs.seconds
+    parts = seconds_by_feature(costs, load)
     left = residuals(costs, load)
     unit = seconds_unit(seconds)
     constant = [unit.number(costs.constant)] if costs.constant else []

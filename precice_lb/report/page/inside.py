@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from precice_lb.exceptions import DataError
 from precice_lb.inside.balance import Balance, balance_of
-from precice_lb.inside.cost import counts_for
+from precice_lb.inside.cost import counts_for, seconds_by_feature
 from precice_lb.inside.loads import loads_of_runs
 from precice_lb.inside.records import FeatureCosts, RankLoad
 from precice_lb.plural import plural
@@ -72,7 +72,7 @@ def _shown(evidence: Evidence, balance: Balance) -> RankLoad:
 
 def _parts(load: RankLoad, costs: FeatureCosts) -> Floats:
     """Seconds of each rank by feature, and at last those of no feature, shape (ranks, features + 1)."""
-    own = counts_for(load, costs.features) * costs.seconds
+    own = seconds_by_feature(costs, load)
     return np.column_stack([own, np.full(len(own), costs.constant)])
 
 
