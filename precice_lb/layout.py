@@ -1,0 +1,291 @@
+"""What a participant runs on: so many MPI ranks, each with so many threads."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TypeVar
+
+from precice_lb.exceptions import InfeasibleError
+from precice_lb.plural import plural
+
+__all__ = [
+    "Layout",
+    "Layouts",
+    "count_text",
+    "counted_text",
+    "layout_from",
+    "layouts_of",
+    "split_text",
+    "with_versions",
+]
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, order=True)
+class Layout:
+    """Ranks of a participant, and the threads of each.
+
+    Attributes
+    ----------
+    ranks, threads
+        At least one each; every thread has a core of its own.
+    """
+
+    ranks: int
+    threads: int = 1
+
+    @property
+    def cores(self) -> int:
+        """Cores that the ranks and their threads take."""
+        return self.ranks * self.threads
+
+    @property
+    def name(self) -> str:
+        """The same as part of a name: 24, or 1x8, as `layout_from` reads it."""
+        return str(self.ranks) if self.threads == 1 else f"{self.ranks}x{self.threads}"
+
+    @property
+    def words(self) -> str:
+        """As a sentence says it, such as 24 ranks, or 1 x 8 threads."""
+        return plural(self.ranks, "rank") if self.threads == 1 else str(self)
+
+    def __str__(self) -> str:
+        return str(self.ranks) if self.threads == 1 else f"{self.ranks} x {plural(self.threads, 'thread')}"
+
+
+@dataclass(frozen=True)
+class Layouts:
+    """The layouts that a participant may have: one at most for each number of cores.
+
+    Attributes
+    ----------
+    ranks, threads
+        Fixed numbers, or None where the cores decide: ``Layouts()`` has as many ranks as cores, ``Layouts(1, None)``
+        one rank with as many threads. One of them is fixed.
+    pairs
+        The only layouts there are, in place of both.
+    """
+
+    ranks: int | None = None
+    threads: int | None = 1
+    pairs: tuple[Layout, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not self.pairs and self.ranks is None and self.threads is None:
+            raise InfeasibleError(
+                "expected ranks or threads to be fixed, or pairs of both, found both free: the same cores would be "
+                "ranks or threads"
+            )
+        first: dict[int, Layout] = {}
+        for pair in self.pairs:
+            if (other := first.setdefault(pair.cores, pair)) != pair:
+                raise InfeasibleError(
+                    f"expected one way to use {plural(pair.cores, 'core')}, found two: {other} and {pair}; keep the "
+                    "faster one"
+                )
+
+    def of(self, cores: int) -> Layout:
+        """Layout on so many cores.
+
+        Parameters
+        ----------
+        cores : int
+            Of the participant.
+
+        Returns
+        -------
+        Layout
+
+        Raises
+        ------
+        InfeasibleError
+            There is none.
+        """
+        if self.pairs:
+            found = next((pair for pair in self.pairs if pair.cores == cores), None)
+        elif self.ranks is not None and self.threads is not None:
+            found = Layout(self.ranks, self.threads)
+        elif self.threads is not None:
+            found = Layout(cores // self.threads, self.threads)
+        else:
+            ranks = self.ranks or 1
+            found = Layout(ranks, cores // ranks)
+        if found is None or found.cores != cores or cores < 1:
+            raise InfeasibleError(f"expected {self} cores, found {cores}")
+        return found
+
+    @property
+    def step(self) -> int | None:
+        """Of what all numbers of cores are multiples that have a layout; None where there are only some such."""
+        return None if self.pairs or (self.ranks and self.threads) else self.threads or self.ranks or 1
+
+    def allowed(self, low: int, high: int) -> list[int]:
+        """Numbers of cores from ``low`` to ``high`` for which there is a layout, rising.
+
+        Parameters
+        ----------
+        low, high : int
+            Bounds, both included.
+
+        Returns
+        -------
+        list of int
+        """
+        if self.pairs:
+            return sorted(pair.cores for pair in self.pairs if low <= pair.cores <= high)
+        if self.ranks is not None and self.threads is not None:
+            return [self.ranks * self.threads] if low <= self.ranks * self.threads <= high else []
+        step = self.step or 1
+        return list(range(-(-max(low, 1) // step) * step, high + 1, step))
+
+    def text(self, cores: int) -> str:
+        """Write the layout on so many cores: 1 x 8 threads; or the cores, where they have none.
+
+        Parameters
+        ----------
+        cores : int
+            Of the participant.
+
+        Returns
+        -------
+        str
+        """
+        return str(self.of(cores)) if self.allowed(cores, cores) else plural(cores, "core")
+
+    def __str__(self) -> str:
+        if self.pairs:
+            return " or ".join(str(pair.cores) for pair in sorted(self.pairs))
+        if self.ranks is not None and self.threads is not None:
+            return str(self.ranks * self.threads)
+        return f"a multiple of {self.threads or self.ranks}"
+
+
+def layout_from(text: str) -> Layout:
+    """Read a layout as people write it in a split: 24 ranks, or 1x8, one rank with eight threads.
+
+    Parameters
+    ----------
+    text : str
+        ``ranks`` or ``ranks x threads``.
+
+    Returns
+    -------
+    Layout
+
+    Raises
+    ------
+    ValueError
+        It is neither.
+    """
+    found = re.fullmatch(r"\s*([1-9][0-9]*)\s*(?:[xX]\s*([1-9][0-9]*)\s*)?", text)
+    if found is None:
+        raise ValueError(f"expected ranks, or ranks x threads such as 1x8, found {text!r}")
+    return Layout(int(found[1]), int(found[2] or 1))
+
+
+def layouts_of(measured: Iterable[Layout]) -> Layouts:
+    """Tell the layouts that measurements speak of.
+
+    Parameters
+    ----------
+    measured : iterable of Layout
+        At least one, of one participant.
+
+    Returns
+    -------
+    Layouts
+        Threads fixed if all have as many, but free if they all have one rank and several threads; ranks fixed if all
+        have as many; else the measured pairs alone.
+
+    Raises
+    ------
+    InfeasibleError
+        As many cores were used in two ways.
+    """
+    found = sorted(set(measured))
+    ranks, threads = {each.ranks for each in found}, {each.threads for each in found}
+    if threads == {1}:
+        return Layouts()
+    if len(ranks) == 1 and (len(threads) > 1 or ranks == {1}):
+        return Layouts(ranks.pop(), None)
+    if len(threads) == 1:
+        return Layouts(None, threads.pop())
+    return Layouts(None, None, tuple(found))
+
+
+def with_versions(of: Mapping[str, T], versions: Mapping[str, str]) -> dict[str, T]:
+    """Write versions into the names of participants: Fluid:gpu.
+
+    Parameters
+    ----------
+    of : mapping from participant
+        Such as a split.
+    versions : mapping from participant to str
+        Empty, or not there, for who has none.
+
+    Returns
+    -------
+    dict
+    """
+    return {f"{name}:{versions[name]}" if versions.get(name) else name: each for name, each in of.items()}
+
+
+def split_text(split: Mapping[str, int], layouts: Mapping[str, Layouts] | None = None) -> str:
+    """Write a split: Fluid 24, Solid 1 x 8 threads.
+
+    Parameters
+    ----------
+    split : mapping from participant to int
+        Cores, which are ranks where a participant has no layouts.
+    layouts : mapping from participant to Layouts, optional
+        Of those with threads.
+
+    Returns
+    -------
+    str
+    """
+    known = layouts or {}
+    return ", ".join(f"{name} {known[name].text(cores) if name in known else cores}" for name, cores in split.items())
+
+
+def counted_text(split: Mapping[str, int], layouts: Mapping[str, Layouts] | None = None) -> str:
+    """Write a split as ranks: Fluid 12, Solid 4 ranks; or Fluid 24, Solid 1 x 8 threads: 32 cores.
+
+    Parameters
+    ----------
+    split, layouts
+        As of `split_text`.
+
+    Returns
+    -------
+    str
+    """
+    text = split_text(split, layouts)
+    if layouts:
+        return f"{text}: {plural(sum(split.values()), 'core')}"
+    return f"{text.rpartition(' ')[0]} {plural([*split.values()][-1], 'rank')}"
+
+
+def count_text(name: str, count: int, layouts: Mapping[str, Layouts] | None = None) -> str:
+    """Write what a participant has of a split: 24 ranks, or 1 x 8 threads.
+
+    Parameters
+    ----------
+    name : str
+        The participant.
+    count : int
+        Its cores, which are ranks where it has no layouts.
+    layouts : mapping from participant to Layouts, optional
+        Of those with threads.
+
+    Returns
+    -------
+    str
+    """
+    known = (layouts or {}).get(name)
+    if known is None:
+        return plural(count, "rank")
+    return known.of(count).words if known.allowed(count, count) else plural(count, "core")
