@@ -14,6 +14,7 @@ from precice_lb.store.records import RankStore
 from precice_lb.store.schema import (
     ADVANCE_DTYPE,
     COUNT_DTYPE,
+    CPU_DTYPE,
     GUESS_DTYPE,
     INITIALIZE_DTYPE,
     MPI_DTYPE,
@@ -74,6 +75,7 @@ def contents(store: RankStore) -> tuple[Any, ...]:
         guesses,
         counts,
         store.mpi.tobytes(),
+        store.cpu.tobytes(),
         lines,
         meshes.coordinates.tobytes(),
         meshes.cells.tobytes(),
@@ -93,6 +95,7 @@ def write_store(
     guesses: Sequence[tuple[int, str, float, float]] = (),
     counts: Mapping[str, float] | None = None,
     mpi: Sequence[tuple[int, float]] = (),
+    cpu: Sequence[tuple[int, float]] = (),
     **more: Any,
 ) -> Path:
     configuration = more.get("configuration", PARALLEL)
@@ -110,6 +113,7 @@ def write_store(
         counts=np.array(counted, dtype=COUNT_DTYPE),
         count_names=list(counts or {}),
         mpi=np.array([(window, round(seconds * 1e9)) for window, seconds in mpi], dtype=MPI_DTYPE),
+        cpu=np.array([(window, round(seconds * 1e9)) for window, seconds in cpu], dtype=CPU_DTYPE),
     )
     writer.close(finished=finished, ended_unix_ns=data["started_unix_ns"] + round(seconds * 1e9))
     return writer.path

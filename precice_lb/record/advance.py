@@ -1,4 +1,4 @@
-"""The one call that recording makes slower: ``advance`` of a recorded participant, in as few steps as possible.
+"""The call that recording makes slower: ``advance`` of a recorded participant, in as few steps as possible.
 
 After a wait for a partner the caches are cold, and every look-up of an attribute costs a multiple of what it costs in a
 loop. So everything it needs is a variable of its own, and all that can wait is done at the flush.
@@ -21,7 +21,7 @@ def timed_advance(
     """Make the ``advance`` of one participant, of the backend's class ``base`` or what stands around that's."""
     base_advance = base.advance if base_advance is None else base_advance
     base_is_complete = base.is_time_window_complete
-    clock, real = time.perf_counter_ns, float
+    clock, cpu, real = time.perf_counter_ns, time.process_time_ns, float
     take = recorder.take
     left = 1
 
@@ -29,10 +29,13 @@ def timed_advance(
     def advance(self: Any, computed_timestep_length: Any) -> Any:
         nonlocal left
         dt = computed_timestep_length
+        cpu_begin = cpu()
         begin = clock()
         result = base_advance(self, dt)
         # The clock comes first. What is no float may be changed by the solver before the flush.
-        take((begin, clock(), dt if dt.__class__ is real else real(dt), complete := base_is_complete(self)))
+        end = clock()
+        complete = base_is_complete(self)
+        take((begin, end, dt if dt.__class__ is real else real(dt), complete, cpu_begin, cpu()))
         if complete:
             left -= 1
             if left <= 0:

@@ -12,6 +12,7 @@ from precice_lb.guess.channel import Channel
 from precice_lb.guess.choose import MODES
 from precice_lb.precice_xml import read_configuration
 from precice_lb.record.backend import Backend
+from precice_lb.record.device import on_host
 from precice_lb.record.notes import setting, warn_once
 from precice_lb.record.shifted import ShiftedExchange
 
@@ -120,13 +121,15 @@ def _install(recording: Any) -> None:
         return
     recording._precice_lb_guess = None
     initialize_before, advance_before = recording.initialize, recording.advance
+    write_before = recording.write_data
 
     def requires_initial_data(self: Any) -> Any:
         result, guess = super(recording, self).requires_initial_data(), self._precice_lb_guess
         return result if guess is None else result and guess.initializes
 
     def write_data(self: Any, mesh_name: Any, data_name: Any, vertex_ids: Any, values: Any) -> Any:
-        result = super(recording, self).write_data(mesh_name, data_name, vertex_ids, values)
+        values = on_host(values)
+        result = write_before(self, mesh_name, data_name, vertex_ids, values)
         if self._precice_lb_guess is not None:
             self._precice_lb_guess.write(_text(mesh_name), _text(data_name), vertex_ids, values)
         return result

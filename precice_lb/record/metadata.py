@@ -40,6 +40,7 @@ def run_metadata(
         "hostname": platform.node(),
         "cpu_model": _cpu_model(),
         "cpus": _cpus(),
+        "threads": _threads(),
         "emulated_load": "precice_lb.emulation" in sys.modules,
         "backend": backend.name,
         "precice_version": _backend_version(backend),
@@ -54,6 +55,7 @@ def run_metadata(
         "started_unix_ns": time.time_ns(),
         "pid": os.getpid(),
         "guess": guess,
+        "version": os.environ.get("PRECICE_LB_VERSION") or None,
         "working_directory": os.getcwd(),
         "command": shlex.join(sys.argv)[:_LONGEST_COMMAND],
     }
@@ -104,6 +106,15 @@ def _cpus() -> str | None:
         else:
             ranges.append([core, core])
     return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in ranges)
+
+
+def _threads() -> int:
+    """Threads of a rank, as whoever starts the run says: what else is set of OpenMP's may be of the login shell."""
+    text = os.environ.get("PRECICE_LB_THREADS") or "1"
+    if text.isascii() and text.isdigit() and int(text) > 0:
+        return int(text)
+    warn_once(f"PRECICE_LB_THREADS is ignored: expected a whole number of at least 1, found {text[:80]!r}")
+    return 1
 
 
 def _backend_version(backend: Backend) -> str:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from precice_lb.exceptions import BackendError
 from precice_lb.record.backend import Backend, load_backend
+from precice_lb.record.device import synchronized, writing_calls
 from precice_lb.record.notes import note, setting, warn_once
 
 if TYPE_CHECKING:
@@ -39,7 +40,8 @@ def participant_class() -> type:
 def recording_class(backend: Backend) -> type:
     """Make a recording subclass of a backend's ``Participant``; it also takes ``metadata``, a mapping.
 
-    Only the calls that are timed or counted are overridden; all others are the backend's own, at their own cost.
+    Only the calls that are timed or counted, or that take arrays on a device, are overridden; all others are the
+    backend's own, at their own cost.
     """
     base: Any = backend.participant
     clock = time.perf_counter_ns
@@ -76,7 +78,7 @@ def recording_class(backend: Backend) -> type:
                 self._precice_lb_recorder = recorder
                 # The interpreter may end without a call of finalize() and without dropping the participant.
                 weakref.finalize(self, _close, weakref.ref(self), recorder)
-                self._precice_lb_advance = timed_advance(base, recorder)
+                self._precice_lb_advance = synchronized(timed_advance(base, recorder))
                 if noting and recorder.is_open:
                     from precice_lb.record.meshes import mesh_notes
 
@@ -99,7 +101,7 @@ def recording_class(backend: Backend) -> type:
                 if setting("PRECICE_LB_MPI_TIME", "0", "1") == "1":
                     from precice_lb.record.mpi_time import mpi_timed_advance
 
-                    self._precice_lb_advance = mpi_timed_advance(base, recorder)
+                    self._precice_lb_advance = synchronized(mpi_timed_advance(base, recorder))
                 recorder.initialized(begin, end)
                 self._precice_lb_coupled = True
             return result
@@ -181,7 +183,7 @@ def recording_class(backend: Backend) -> type:
         # A later preCICE's own.
         del Participant.count
     noting = _mesh_calls(base)
-    for name, method in noting.items():
+    for name, method in {**noting, **writing_calls(base)}.items():
         setattr(Participant, name, method)
     for name, method in vars(Participant).items():
         if callable(method) and name[0] != "_" and hasattr(base, name):

@@ -15,7 +15,14 @@ from precice_lb.record.counts import Counts
 from precice_lb.record.notes import warn_once
 from precice_lb.record.sections import Sections
 from precice_lb.record.totals import NO_SUMS, summary, sums
-from precice_lb.store.schema import ADVANCE_DTYPE, GUESS_DTYPE, INITIALIZE_DTYPE, MPI_DTYPE, NOT_MEASURED
+from precice_lb.store.schema import (
+    ADVANCE_DTYPE,
+    CPU_DTYPE,
+    GUESS_DTYPE,
+    INITIALIZE_DTYPE,
+    MPI_DTYPE,
+    NOT_MEASURED,
+)
 from precice_lb.store.writer import raised_elsewhere
 
 if TYPE_CHECKING:
@@ -29,7 +36,9 @@ _FLUSH_EVERY = 64
 # What a killed run may lose at most, but for the window that it was in.
 _LONGEST_NS = 10_000_000_000
 _NO_MPI: NDArray[np.void] = np.empty(0, dtype=MPI_DTYPE)
-_CALL_DTYPE = np.dtype([("begin", "<i8"), ("end", "<i8"), ("dt", "<f8"), ("complete", "?")])
+_CALL_DTYPE = np.dtype(
+    [("begin", "<i8"), ("end", "<i8"), ("dt", "<f8"), ("complete", "?"), ("cpu_begin", "<i8"), ("cpu_end", "<i8")]
+)
 
 
 class Recorder:
@@ -40,19 +49,21 @@ class Recorder:
     touched: what one raises meanwhile is the solver's, and may cost the rows of one flush.
 
     What happens in every ``advance`` is up to the caller (`precice_lb.record.advance`). It gives ``take`` a tuple of
-    the clock before and after (ns), the computed time step (simulated s), and whether the time window is complete. It
+    the clock before and after (ns), the computed time step (simulated s), whether the time window is complete, and the
+    CPU time of the process before and after (ns). It
     calls `flush_due` after the first time window and then after as many as that returns, and `stayed` where no window
     is complete. Mapping and wait within are for preCICE's profiling files to tell, after the run.
     """
 
     def __init__(self, writer: StoreWriter | None, after_close: Callable[[], None] | None = None) -> None:
-        self._calls: list[tuple[int, int, float, bool]] = []
+        self._calls: list[tuple[int, int, float, bool, int, int]] = []
         self.take = self._calls.append
         self._repeats: set[int] = set()
         # Of the call that will be the first of `_calls`.
         self._window = 1
         self._iteration = 1
         self._previous_end = time.perf_counter_ns()
+        self._previous_cpu = time.process_time_ns()
         self._sums = NO_SUMS
         self._sections = Sections()
         self._guesses: list[tuple[int, int, int, float]] = []
@@ -82,6 +93,7 @@ class Recorder:
         with self._writing() as writer:
             if writer is not None:
                 writer.write_initialize(row)
+        self._previous_cpu = time.process_time_ns()
         self._previous_end = time.perf_counter_ns()
 
     def stayed(self) -> None:
@@ -138,6 +150,7 @@ class Recorder:
         self._repeats.clear()
         self._guesses.clear()
         self._mpi.clear()
+        self._previous_cpu = time.process_time_ns()
         self._previous_end = time.perf_counter_ns()
 
     def close(self, *, finished: bool, keep_spool: bool = False) -> None:
@@ -197,24 +210,34 @@ class Recorder:
         following = int(rows["window"][-1]) + int(rows["window_complete"][-1]) if len(rows) else self._window
         windows = np.append(rows["window"], following)
         sections, counts = self._sections.take(windows), self._counts.rows(windows)
-        guesses, mpi = np.array(self._guesses, dtype=GUESS_DTYPE), self._mpi_rows(rows)
+        guesses, mpi, cpu = np.array(self._guesses, dtype=GUESS_DTYPE), self._mpi_rows(rows), self._cpu_rows(rows)
         if sections_only:
-            rows, guesses, mpi = rows[:0], guesses[:0], mpi[:0]
+            rows, guesses, mpi, cpu = rows[:0], guesses[:0], mpi[:0], cpu[:0]
         if self._writer is not None and self.is_open and (len(rows) or len(sections) or len(guesses) or len(counts)):
-            self._writer.append(
-                rows, sections, self._sections.names, guesses, tuple(self._guess_names), counts, self._counts.names, mpi
-            )
+            names = self._sections.names, tuple(self._guess_names), self._counts.names
+            self._writer.append(rows, sections, names[0], guesses, names[1], counts, names[2], mpi, cpu)
 
     def _mpi_rows(self, rows: NDArray[np.void]) -> NDArray[np.void]:
         """Rows of `MPI_DTYPE` of the calls taken since the last flush; a call that failed has no row."""
         if not self._mpi:
             return _NO_MPI
         nanoseconds = np.array(self._mpi[: len(rows)], dtype=np.int64)
-        windows, at = np.unique(rows["window"][: len(nanoseconds)], return_inverse=True)
-        found = np.zeros(len(windows), dtype=MPI_DTYPE)
-        found["window"] = windows
-        np.add.at(found["mpi_ns"], at, nanoseconds)
-        return found
+        return _by_window(rows["window"][: len(nanoseconds)], nanoseconds, MPI_DTYPE)
+
+    def _cpu_rows(self, rows: NDArray[np.void]) -> NDArray[np.void]:
+        """Rows of `CPU_DTYPE` of the calls taken since the last flush."""
+        calls = np.array(self._calls, dtype=_CALL_DTYPE)
+        nanoseconds = calls["cpu_begin"] - np.concatenate(([self._previous_cpu], calls["cpu_end"]))[: len(calls)]
+        return _by_window(rows["window"], nanoseconds, CPU_DTYPE)
+
+
+def _by_window(windows: NDArray[np.int64], nanoseconds: NDArray[np.int64], dtype: np.dtype[Any]) -> NDArray[np.void]:
+    """Sum up by time window: rows of such a type."""
+    known, at = np.unique(windows, return_inverse=True)
+    found = np.zeros(len(known), dtype=dtype)
+    found["window"] = known
+    np.add.at(found[dtype.names[1]] if dtype.names else found, at, nanoseconds)
+    return found
 
 
 def flush_after(window: int, window_ns: float = 0.0) -> int:

@@ -70,6 +70,7 @@ class MergedWriter:
             self._append("guesses", _renamed(store.guesses, store.guess_names, names["guess_names"]))
             self._append("counts", _renamed(store.counts, store.count_names, names["count_names"]))
             self._append("mpi", store.mpi)
+            self._append("cpu", store.cpu)
             for name, starts in self._starts.items():
                 starts.append(len(self._tables[name]))
             configuration = self._configurations.setdefault(store.configuration, len(self._configurations))

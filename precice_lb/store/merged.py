@@ -4,9 +4,9 @@
 ranks) likewise; what all ranks have in common are attributes of the root, encoded as in the file of one rank. The rows
 of ``advance`` lie in ``/advances/<column>``, shape (ranks, rows), or (1, rows) where all ranks have the same values; a
 rank that recorded fewer rows leaves the rest of its row empty. ``/sections`` holds the ranks' sections one after the
-other, ``/guesses``, ``/counts`` and ``/mpi`` what these are of, those of each rank from its ``/guess_starts``,
-``/count_starts`` and ``/mpi_starts`` on, ``/meshes`` and what belongs to it their meshes, ``/configurations`` the
-configuration's text. Every chunk of rows has HDF5's checksum (fletcher32).
+other, ``/guesses``, ``/counts``, ``/mpi`` and ``/cpu`` what these are of, those of each rank from its
+``/guess_starts``, ``/count_starts``, ``/mpi_starts`` and ``/cpu_starts`` on, ``/meshes`` and what belongs to it their
+meshes, ``/configurations`` the configuration's text. Every chunk of rows has HDF5's checksum (fletcher32).
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ RANK_DTYPE = np.dtype(
 """One row per rank: how many rows of ``advance``, whether it has one of ``initialize``, the position of its
 configuration, and where its sections begin and how many there are."""
 
-STARTS = {"guesses": "guess_starts", "counts": "count_starts", "mpi": "mpi_starts"}
+STARTS = {"guesses": "guess_starts", "counts": "count_starts", "mpi": "mpi_starts", "cpu": "cpu_starts"}
 """By table, where the rows of each rank begin, and how many all have, shape (ranks + 1,)."""
 
 _CALLS = ("window", "iteration", "window_complete")

@@ -98,6 +98,9 @@ METADATA: dict[str, MetadataKey] = {
         MetadataKey("working_directory", "text", "working directory of the solver"),
         MetadataKey("command", "text", "command line of the solver"),
         MetadataKey("cpus", "text", "cores that the rank may run on, such as 0-3,8", check=_CORES),
+        MetadataKey(
+            "threads", "integer", "threads that the rank was told to use; 1 where nothing is said", check=_FROM_1
+        ),
         MetadataKey("emulated_load", "boolean", "whether the solver emulates its load (precice_lb.emulation)"),
         MetadataKey("receives_data", "boolean", "whether the rank receives coupling data"),
         MetadataKey("timing_source", "text", "where mapping and wait come from", check=_NOT_EMPTY),
@@ -106,6 +109,7 @@ METADATA: dict[str, MetadataKey] = {
         MetadataKey(
             "guess", "text", "first guess of each time window that was asked for, such as auto", check=_NOT_EMPTY
         ),
+        MetadataKey("version", "text", "version of the participant that ran, such as gpu", check=_NOT_EMPTY),
         MetadataKey("run", "text", "name of the coupled run", check=_NOT_EMPTY),
         MetadataKey("warmup_windows", "integer", "time windows to leave out", unit="1", check=_FROM_0),
         MetadataKey("degrees_of_freedom", "object", "unknowns by participant", unit="1", check=_POSITIVE),

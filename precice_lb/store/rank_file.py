@@ -30,7 +30,7 @@ __all__ = ["StoreTail", "hdf5_image", "read_rank_file", "told_damage", "writing_
 _ALWAYS = ("advances", "initialize")
 # By table whose rows count names, the one with these.
 _NAMED = {"sections": "section_names", "guesses": "guess_names", "counts": "count_names"}
-_TIMES = (*_ALWAYS, *_NAMED, *_NAMED.values(), "mpi", "meshes")
+_TIMES = (*_ALWAYS, *_NAMED, *_NAMED.values(), "mpi", "cpu", "meshes")
 _FOREIGN = "leave it out, or import it first if it holds measurements of another format (precice-lb import --help)"
 # Clocks of file systems tick slowly: a file changed less long ago may change again without showing it.
 _SETTLED_SECONDS = 2.0
@@ -84,7 +84,7 @@ def _read(path: Path, names: Sequence[str]) -> RankStore:
             store = _of_hdf5(path, hdf5 if path.suffix == SPOOL_SUFFIX else path, names)
     tables = dict(store.tables)
     # Without rows that a machine lost when it went down, in files of earlier versions.
-    for name in {"advances", "mpi", *_NAMED} & tables.keys():
+    for name in {"advances", "mpi", "cpu", *_NAMED} & tables.keys():
         written = tables[name]["window"] > 0
         if name in _NAMED:
             written &= tables[name]["name"] < len(tables[_NAMED[name]])

@@ -201,6 +201,11 @@ class RankStore:
         return self._tables("mpi")[0]
 
     @property
+    def cpu(self) -> NDArray[np.void]:
+        """Rows of `precice_lb.store.schema.CPU_DTYPE`: CPU time within solve; none in stores of earlier versions."""
+        return self._tables("cpu")[0]
+
+    @property
     def mesh_rows(self) -> NDArray[np.void]:
         """Rows of `precice_lb.store.schema.MESH_DTYPE` alone, without coordinates and cells."""
         return self._tables("meshes")[0]

@@ -4,10 +4,10 @@ One file per rank: a spool while the run goes on (`precice_lb.store.spool`), HDF
 ``/advances`` has one row per ``advance``, ``/initialize`` one row per ``initialize``, ``/sections`` one row per
 profiling section of the solver with its name in ``/section_names``, ``/guesses`` one row per time window for which the
 rank had a first guess, made by the predictor in ``/guess_names``, ``/counts`` one row per number that the solver gave
-of a feature in ``/count_names``, ``/mpi`` the time in MPI within solve by time window, ``/meshes`` one row per coupling
-mesh (see `precice_lb.store.records` for what belongs to it), ``/configuration`` the text of ``precice-config.xml``;
-attributes of the root are the metadata. What `precice_lb.store.merge` makes of many such files stands in
-`precice_lb.store.merged`.
+of a feature in ``/count_names``, ``/mpi`` the time in MPI and ``/cpu`` the CPU time within solve by time window,
+``/meshes`` one row per coupling mesh (see `precice_lb.store.records` for what belongs to it), ``/configuration`` the
+text of ``precice-config.xml``; attributes of the root are the metadata. What `precice_lb.store.merge` makes of many
+such files stands in `precice_lb.store.merged`.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ import numpy as np
 __all__ = [
     "ADVANCE_DTYPE",
     "COUNT_DTYPE",
+    "CPU_DTYPE",
     "FORMAT",
     "FORMAT_VERSION",
     "GUESS_DTYPE",
@@ -96,6 +97,9 @@ feature as a position in ``/count_names``, and the number. The last one of a fea
 MPI_DTYPE = np.dtype([("window", "<i8"), ("mpi_ns", "<i8")])
 """What the rank spent in MPI within the solve time of a window; rows of one window add up."""
 
+CPU_DTYPE = np.dtype([("window", "<i8"), ("cpu_ns", "<i8")])
+"""CPU time of the rank's process, of all its threads, within the solve time of a window; rows of one window add up."""
+
 NAME_BYTES = 128
 """Longest name of a section, a predictor or a feature in a store, in bytes of UTF-8."""
 
@@ -133,6 +137,7 @@ TABLES: dict[str, np.dtype[Any]] = {
     "counts": COUNT_DTYPE,
     "count_names": np.dtype(f"S{NAME_BYTES}"),
     "mpi": MPI_DTYPE,
+    "cpu": CPU_DTYPE,
     "meshes": MESH_DTYPE,
     "mesh_names": np.dtype("u1"),
     "coordinates": np.dtype("<f8"),

@@ -73,6 +73,7 @@ class StoreWriter:
         counts: NDArray[np.void] | None = None,
         count_names: Sequence[str] = (),
         mpi: NDArray[np.void] | None = None,
+        cpu: NDArray[np.void] | None = None,
     ) -> None:
         """Append rows of ``advance`` and of other tables, with all of their names so far, by one system call."""
         tables = {
@@ -83,6 +84,7 @@ class StoreWriter:
             "count_names": self._new_names("count_names", count_names),
             "counts": counts,
             "mpi": mpi,
+            "cpu": cpu,
             "advances": rows,
         }
         self._spool.append(
@@ -160,11 +162,14 @@ def _may_load_hdf5() -> bool:
         return True
 
 
-def raised_elsewhere(error: BaseException) -> bool:
-    """Whether code has raised an exception that recording did not call: a signal handler of the solver."""
+def raised_elsewhere(error: BaseException, *packages: str) -> bool:
+    """Whether code has raised an exception that recording did not call: a signal handler of the solver.
+
+    ``packages`` are others that it did call.
+    """
     names = set()
     traceback = error.__traceback__
     while traceback is not None:
         names.add(str(traceback.tb_frame.f_globals.get("__name__")).partition(".")[0])
         traceback = traceback.tb_next
-    return not names <= _RECORDING | sys.stdlib_module_names
+    return not names <= _RECORDING | sys.stdlib_module_names | set(packages)

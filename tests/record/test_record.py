@@ -188,6 +188,10 @@ def test_a_second_run_into_one_directory_is_a_second_attempt(tmp_path: Path) -> 
         ({"PRECICE_LB_METADATA": "{broken"}, "PRECICE_LB_METADATA is ignored"),
         ({"PRECICE_LB_RECORD": "maybe"}, "PRECICE_LB_RECORD is ignored: expected 0 or 1"),
         ({"PRECICE_LB_STORE": "tape"}, "PRECICE_LB_STORE is ignored: expected hdf5 or spool, found 'tape'"),
+        (
+            {"PRECICE_LB_THREADS": "0"},
+            "PRECICE_LB_THREADS is ignored: expected a whole number of at least 1, found '0'",
+        ),
         ({"PRECICE_LB_AT_END": "celebrate"}, "PRECICE_LB_AT_END is ignored: expected recommend"),
     ],
 )
@@ -519,7 +523,7 @@ def test_all_ranks_flush_after_the_same_windows_unless_these_take_long(
     from precice_lb.store.writer import StoreWriter
 
     now = 10**9
-    monkeypatch.setattr(module, "time", SimpleNamespace(perf_counter_ns=lambda: now))
+    monkeypatch.setattr(module, "time", SimpleNamespace(perf_counter_ns=lambda: now, process_time_ns=lambda: 0))
     flushed = []
     # Windows of a rank that shares its core take longer, and by how much differs.
     for rank, nanoseconds in enumerate((10**3, 10**6, 10**7, 5 * 10**7, 10**9, 10**11)):
@@ -531,7 +535,7 @@ def test_all_ranks_flush_after_the_same_windows_unless_these_take_long(
             for _ in range(left):
                 window += 1
                 now += nanoseconds * (1 + window % 3)
-                recorder.take((now - 10, now, 0.1, True))
+                recorder.take((now - 10, now, 0.1, True, 0, 0))
             left = recorder.flush_due()
             flushed[-1].append(window)
         recorder.close(finished=True)

@@ -143,10 +143,10 @@ def test_a_file_merged_without_counts_is_read(tmp_path: Path) -> None:
     paths = merge_stores(tmp_path / "precice-lb-store")
     for path in paths:
         with h5py.File(path, "a") as file:
-            for name in ("counts", "count_names", "count_starts", "mpi", "mpi_starts"):
+            for name in ("counts", "count_names", "count_starts", "mpi", "mpi_starts", "cpu", "cpu_starts"):
                 del file[name]
     for path in paths:
         (store,) = MergedStore(path).stores
-        assert (len(store.counts), store.count_names, len(store.mpi)) == (0, (), 0)
+        assert (len(store.counts), store.count_names, len(store.mpi), len(store.cpu)) == (0, (), 0, 0)
     (run,) = load_runs([tmp_path])
     assert run.participants["A"].rank_counts == {}

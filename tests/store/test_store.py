@@ -33,6 +33,7 @@ from precice_lb.store.reader import find_stores, read_runs, read_store
 from precice_lb.store.schema import (
     ADVANCE_DTYPE,
     COUNT_DTYPE,
+    CPU_DTYPE,
     GUESS_DTYPE,
     GUESS_PREFIX,
     INITIALIZE_DTYPE,
@@ -64,7 +65,8 @@ def test_what_was_written_is_read(tmp_path: Path) -> None:
         units = json.loads(file["advances"].attrs["units"])
         assert units["wait_ns"] == "ns"
         assert set(units) == set(ADVANCE_DTYPE.names)
-    tables = (ADVANCE_DTYPE, INITIALIZE_DTYPE, SECTION_DTYPE, GUESS_DTYPE, COUNT_DTYPE, MPI_DTYPE, MESH_DTYPE)
+    tables = (ADVANCE_DTYPE, INITIALIZE_DTYPE, SECTION_DTYPE, GUESS_DTYPE, COUNT_DTYPE, MPI_DTYPE, CPU_DTYPE)
+    tables = (*tables, MESH_DTYPE)
     assert set(UNITS) == {name for table in tables for name in table.names}
 
 
@@ -109,6 +111,7 @@ def test_a_spool_cut_at_any_byte_is_read_up_to_the_last_complete_block(tmp_path:
     features = [f"feature {index}" for index in range(30)]
     counts = np.array([(k + 1, k % 30, k / 7) for k in range(129)], dtype=COUNT_DTYPE)
     mpi = np.array([(k + 1, 10 * k) for k in range(129)], dtype=MPI_DTYPE)
+    cpu = np.array([(k + 1, 20 * k) for k in range(129)], dtype=CPU_DTYPE)
     total = 0
     for count in (1, 1, 2, 4, 8, 16, 32, 1, 64):
         these = slice(total, total + count)
@@ -122,6 +125,7 @@ def test_a_spool_cut_at_any_byte_is_read_up_to_the_last_complete_block(tmp_path:
             counts[these],
             counted,
             mpi[these],
+            cpu[these],
         )
         total += count
         sizes.append(writer.path.stat().st_size)
@@ -142,9 +146,10 @@ def test_a_spool_cut_at_any_byte_is_read_up_to_the_last_complete_block(tmp_path:
         np.testing.assert_array_equal(store.guesses, guesses[: len(store.guesses)])
         assert store.guess_names == tuple(predictors[: len(store.guess_names)])
         assert len(store.guess_names) > max(store.guesses["name"], default=-1)
-        assert min(len(store.counts), len(store.mpi)) >= len(store.advances)
+        assert min(len(store.counts), len(store.mpi), len(store.cpu)) >= len(store.advances)
         np.testing.assert_array_equal(store.counts, counts[: len(store.counts)])
         np.testing.assert_array_equal(store.mpi, mpi[: len(store.mpi)])
+        np.testing.assert_array_equal(store.cpu, cpu[: len(store.cpu)])
         assert store.count_names == tuple(features[: len(store.count_names)])
         assert len(store.count_names) > max(store.counts["name"], default=-1)
         assert store.metadata["finished"] is (size == len(whole))
