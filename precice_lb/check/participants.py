@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precice_lb.check.records import Finding, Health
+from precice_lb.check.threads import thread_findings
 from precice_lb.dataset import CoupledRun, ParticipantRun
 from precice_lb.dataset.runs import warmup_found
 from precice_lb.dataset.series import LEAST_WINDOWS, Drift, Spread, drift_of, outliers_of, spread_of
@@ -52,6 +53,8 @@ def check_participant(run: CoupledRun, name: str) -> tuple[Health, list[Finding]
         outliers=len(outliers),
         deviation=spread.deviation,
         error=spread_of(own).error,
+        threads=part.threads,
+        version=part.version,
     )
     if part.negligible:
         return health, []
@@ -72,6 +75,7 @@ def percent(share: float) -> str:
 def _findings(
     run: CoupledRun, part: ParticipantRun, health: Health, own: Array, outliers: NDArray[np.intp], spread: Spread
 ) -> Iterator[Finding]:
+    yield from thread_findings(run.name, part)
     if len(part.windows) and not part.compute_measured:
         remedy = "; ".join(part.timing_problems) or "record with a backend that tells waits, or with profiling files"
         text = "its waits were not measured, so that its compute seconds are not known"

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from precice_lb.dataset.series import UNLIKELY
+from precice_lb.layout import Layout
 from precice_lb.plain import plain
 from precice_lb.plural import plural
 
@@ -24,7 +25,7 @@ NUMBERS = re.compile(r"[0-9.]+")
 class Finding:
     """Something that speaks against measurements."""
 
-    # ``warm-up``, ``drift``, ``outliers``, ``spread``, ``windows``, ``shared cores``, ``other load``,
+    # ``warm-up``, ``drift``, ``outliers``, ``spread``, ``windows``, ``threads``, ``shared cores``, ``other load``,
     # ``repeated runs``, ``not measured``, ``not finished`` or ``missing``.
     kind: str
     # Name of the coupled run, or of several, and of the participant; empty for what concerns all.
@@ -87,6 +88,15 @@ class Health:
     # Relative standard deviation of a window, per iteration, and standard error of the median.
     deviation: float
     error: float
+    # Of each rank.
+    threads: int = 1
+    # Which version of the participant ran; empty where that was not said.
+    version: str = ""
+
+    @property
+    def layout(self) -> Layout:
+        """Ranks and their threads."""
+        return Layout(self.ranks, self.threads)
 
     @property
     def drifts(self) -> bool:

@@ -14,7 +14,7 @@ from precice_lb.check.records import DRIFT, CheckResult, Finding, Health
 from precice_lb.dataset import CoupledRun
 from precice_lb.dataset.runs import missing, unfinished
 from precice_lb.dataset.series import UNLIKELY, shared_slowness, spread_of
-from precice_lb.plural import plural
+from precice_lb.layout import Layout
 
 __all__ = ["check_runs"]
 
@@ -102,12 +102,12 @@ def _crowded(run: CoupledRun) -> Iterator[Finding]:
 
 
 def _repeated(healths: Sequence[Health]) -> Iterator[Finding]:
-    """Find runs with the same ranks that differ by more than their windows explain."""
-    groups: dict[tuple[str, int], list[Health]] = defaultdict(list)
+    """Find runs of one version with the same ranks that differ by more than their windows explain."""
+    groups: dict[tuple[str, str, Layout], list[Health]] = defaultdict(list)
     for health in healths:
         if health.seconds > 0 and not health.negligible:
-            groups[health.participant, health.ranks].append(health)
-    for (participant, ranks), group in groups.items():
+            groups[health.participant, health.version, health.layout].append(health)
+    for (participant, _, layout), group in groups.items():
         fastest, slowest = min(group, key=_seconds), max(group, key=_seconds)
         change = _seconds(slowest) / _seconds(fastest) - 1
         known = [h.error for h in (fastest, slowest) if math.isfinite(h.error)]
@@ -116,7 +116,7 @@ def _repeated(healths: Sequence[Health]) -> Iterator[Finding]:
                 "repeated runs",
                 f"{fastest.run}, {slowest.run}",
                 participant,
-                f"on {plural(ranks, 'rank')} it took {percent(change)} longer{slowest.each} in {slowest.run} than in "
+                f"on {layout.words} it took {percent(change)} longer{slowest.each} in {slowest.run} than in "
                 f"{fastest.run}, more than the spread of their windows explains",
                 "the machine differs from run to run (nodes, neighbours, placement): pin ranks, ask for the same kind "
                 "of nodes, and repeat runs near the recommended split",

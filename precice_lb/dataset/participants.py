@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precice_lb.dataset.guesses import guesses_of
-from precice_lb.dataset.ranks import counts_of, mpi_of, sections_of, vertices_of
+from precice_lb.dataset.ranks import counts_of, cpu_of, mpi_of, sections_of, vertices_of
 from precice_lb.dataset.records import ParticipantRun, mean_known, places_of
 from precice_lb.dataset.rows import Block, Layout, blocks, layout_of
 from precice_lb.store.reader import RankStore
@@ -130,6 +130,8 @@ class ParticipantTimes:
             rank_counts=counts_of(self.group),
             rank_vertices=vertices_of(self.group),
             rank_mpi=mpi_of(self.group, layout.windows[layout.windows > self.warmup]),
+            rank_cpu=cpu_of(self.group, layout.windows[layout.windows > self.warmup]),
+            threads=max(int(store.metadata.get("threads", 1)) for store in self.group),
         )
 
 

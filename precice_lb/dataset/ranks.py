@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from precice_lb.store.records import RankStore
 
-__all__ = ["counts_of", "mpi_of", "sections_of", "vertices_of"]
+__all__ = ["counts_of", "cpu_of", "mpi_of", "sections_of", "vertices_of"]
 
 Values = NDArray[np.float64]
 
@@ -55,13 +55,24 @@ def vertices_of(group: Sequence[RankStore]) -> Values:
 
 def mpi_of(group: Sequence[RankStore], windows: NDArray[np.int64]) -> Values:
     """Mean seconds per window that each rank spent in MPI within its solve time; NaN where not recorded."""
+    return _mean_of(group, windows, lambda store: store.mpi, "mpi_ns")
+
+
+def cpu_of(group: Sequence[RankStore], windows: NDArray[np.int64]) -> Values:
+    """Mean CPU seconds per window of each rank within its solve time; NaN where not recorded."""
+    return _mean_of(group, windows, lambda store: store.cpu, "cpu_ns")
+
+
+def _mean_of(
+    group: Sequence[RankStore], windows: NDArray[np.int64], table: Callable[[RankStore], NDArray[np.void]], column: str
+) -> Values:
     found = _unknown(group)
     for store in group if len(windows) else ():
-        rows = store.mpi
+        rows = table(store)
         rows = rows[np.isin(rows["window"], windows)]
         # A rank that recorded it has a row for every window.
         if len(rows):
-            found[store.metadata["rank"]] = rows["mpi_ns"].sum() * 1e-9 / len(windows)
+            found[store.metadata["rank"]] = rows[column].sum() * 1e-9 / len(windows)
     return found
 
 

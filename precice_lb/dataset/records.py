@@ -14,12 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precice_lb.dataset.guesses import GUESSED, Predictor, mode_of, predictors_of
+from precice_lb.layout import Layout, Layouts
 from precice_lb.store.records import RankStore
 
 __all__ = ["CoupledRun", "MeasuredRun", "Measurements", "ParticipantRun", "load_imbalance", "mean_known", "places_of"]
 
 Places: TypeAlias = Mapping[str, tuple[int, frozenset[int]]]
-"""By host, how many ranks were there, and the cores that any of them could run on."""
+"""By host, how many threads of ranks were there, and the cores that any of them could run on."""
 
 # A participant whose compute time is less than this share of its windows sets nothing.
 NEGLIGIBLE = 0.01
@@ -78,6 +79,10 @@ class ParticipantRun:
         Vertices of the coupling meshes that each rank has; NaN for ranks without a store, or where none was recorded.
     rank_mpi : ndarray, shape (ranks,)
         Mean seconds per window after warm-up in MPI within the solve time; NaN where not recorded.
+    rank_cpu : ndarray, shape (ranks,)
+        Mean CPU seconds per window after warm-up within the solve time, of all threads; NaN where not recorded.
+    threads : int
+        Threads that each rank was told to use.
     """
 
     participant: str
@@ -105,6 +110,31 @@ class ParticipantRun:
     rank_counts: dict[str, NDArray[np.float64]] = field(default_factory=dict)
     rank_vertices: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
     rank_mpi: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
+    rank_cpu: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
+    threads: int = 1
+
+    @property
+    def layout(self) -> Layout:
+        """Its ranks and their threads."""
+        return Layout(self.ranks, self.threads)
+
+    @property
+    def cores(self) -> int:
+        """Cores for its ranks and their threads."""
+        return self.layout.cores
+
+    @property
+    def rank_busy_cores(self) -> NDArray[np.float64]:
+        """Cores that each rank kept busy while it solved, shape (ranks,), by its CPU time; NaN where unknown."""
+        busy = np.full(self.ranks, np.nan)
+        if len(self.rank_cpu):
+            np.divide(self.rank_cpu, self.rank_solve, out=busy, where=self.rank_solve > 0)
+        return busy
+
+    @property
+    def version(self) -> str:
+        """Which version of the participant ran; empty where that was not said."""
+        return str(self.metadata.get("version", ""))
 
     @property
     def compute_per_iteration(self) -> NDArray[np.float64]:
@@ -190,6 +220,11 @@ class CoupledRun:
         return self.participants[participant].windows > self.warmup_windows
 
     @property
+    def versions(self) -> dict[str, str]:
+        """Versions that ran, by participant; of those that said which."""
+        return {name: part.version for name, part in self.participants.items() if part.version}
+
+    @property
     def guess(self) -> str:
         """The first guess that was asked for, such as ``auto``; empty where none was."""
         return mode_of(part.metadata for part in self.participants.values())
@@ -205,7 +240,8 @@ class CoupledRun:
     @property
     def crowding(self) -> str:
         """Where more ranks ran than there were cores for them, in words; empty where that is not known."""
-        return _crowding({name: part.places for name, part in self.participants.items()})
+        what = "threads" if any(part.threads > 1 for part in self.participants.values()) else "ranks"
+        return _crowding({name: part.places for name, part in self.participants.items()}, what)
 
     @property
     def imbalance(self) -> float:
@@ -216,7 +252,7 @@ class CoupledRun:
 
 @dataclass(frozen=True, eq=False)
 class MeasuredRun:
-    """What a coupled run measured at its split, ranks by participant."""
+    """What a coupled run measured at its split, cores by participant, which are ranks where those have one thread."""
 
     name: str
     split: dict[str, int]
@@ -230,6 +266,8 @@ class MeasuredRun:
     parameters: dict[str, dict[str, Any]]
     # Where more ranks ran than there were cores for them, in words.
     crowding: str = ""
+    # By participant, the version that ran; of those that said which.
+    versions: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
@@ -239,8 +277,8 @@ class Measurements:
     Attributes
     ----------
     samples : dict of str to ndarray, shape (n, 2)
-        By participant: ranks and compute seconds per time window, one row per run. For recorded runs the median seconds
-        per coupling iteration times ``iterations``.
+        By participant: cores (which are ranks where each has one thread) and compute seconds per time window, one row
+        per run. For recorded runs the median seconds per coupling iteration times ``iterations``.
     standard_errors : dict of str to ndarray, shape (n,)
         Standard error of each row's seconds; NaN where unknown.
     configuration : str or None
@@ -262,11 +300,19 @@ class Measurements:
         Where measured, the part of its compute seconds that a participant spends in ``advance`` without mapping: where
         it accelerates, most of it is acceleration.
     core_hours : float
-        What the recorded runs took, from the start of each participant to its end, one core per rank; NaN if unknown.
+        What the recorded runs took, from the start of each participant to its end, one core per thread; NaN if unknown.
     remarks : tuple of str
         What has to be said of the recorded runs: those that were killed or are not used, participants without stores.
     communication : dict of str to ndarray, shape (n,)
         Where known, the seconds of each row that even the busiest rank spends in MPI; NaN where unknown.
+    versions : dict of str to ndarray of str, shape (n,)
+        Of participants that said which version of them ran, that of each row; empty texts where one did not. Rows of
+        two versions are never learned from together: see `precice_lb.dataset.versions.of_versions`.
+    recorded_versions : tuple of dict of str to str
+        The versions of each entry of ``recorded``, by participant.
+    layouts : dict of str to Layouts
+        Ranks and threads of those of which both are known, ``Layouts()`` where each rank had one thread; of those with
+        versions by ``name:version``.
     """
 
     samples: dict[str, NDArray[np.float64]]
@@ -282,6 +328,9 @@ class Measurements:
     core_hours: float = math.nan
     remarks: tuple[str, ...] = ()
     communication: dict[str, NDArray[np.float64]] = field(default_factory=dict)
+    versions: dict[str, NDArray[np.str_]] = field(default_factory=dict)
+    recorded_versions: tuple[dict[str, str], ...] = ()
+    layouts: dict[str, Layouts] = field(default_factory=dict)
 
     def errors(self, name: str) -> NDArray[np.float64]:
         """Return the standard errors of a participant's samples, NaN where nothing is known of any.
@@ -330,7 +379,7 @@ def mean_known(values: NDArray[np.float64]) -> float:
 
 
 def places_of(group: Sequence[RankStore]) -> Places:
-    """Count the ranks of a participant by host; nothing where one does not say its cores, or emulates its load."""
+    """Count a participant's threads by host; nothing where a rank does not say its cores, or emulates its load."""
     ranks: Counter[str] = Counter()
     cores: dict[str, frozenset[int]] = {}
     for store in group:
@@ -338,12 +387,12 @@ def places_of(group: Sequence[RankStore]) -> Places:
         if "cpus" not in data or "hostname" not in data or data.get("emulated_load"):
             return {}
         host = str(data["hostname"])
-        ranks[host] += 1
+        ranks[host] += int(data.get("threads", 1))
         cores[host] = cores.get(host, frozenset()) | _cores(str(data["cpus"]))
     return {host: (count, cores[host]) for host, count in ranks.items()}
 
 
-def _crowding(participants: Mapping[str, Places]) -> str:
+def _crowding(participants: Mapping[str, Places], what: str) -> str:
     """Say where more ranks ran than there were cores for them; empty where nobody shares one, or not all is known."""
     if not all(participants.values()):
         return ""
@@ -355,7 +404,7 @@ def _crowding(participants: Mapping[str, Places]) -> str:
         cores = frozenset[int]().union(*(cpus for _, cpus in there.values()))
         if ranks > len(cores):
             found.append(
-                f"{ranks} ranks of {' and '.join(there)} shared {len(cores)} {'core' if len(cores) == 1 else 'cores'} "
+                f"{ranks} {what} of {' and '.join(there)} shared {len(cores)} {'core' if len(cores) == 1 else 'cores'} "
                 f"of {host}"
             )
     return "; ".join(found)

@@ -99,11 +99,15 @@ def _coupled_run(groups: Sequence[Sequence[RankStore]], warmup: int | None, comp
     degrees: dict[str, float] = {}
     for group in groups:
         degrees.update(group[0].metadata.get("degrees_of_freedom", {}))
-    name = first.metadata.get("run") or " ".join(f"{part.participant}:{part.ranks}" for part in participants.values())
+    name = first.metadata.get("run") or " ".join(map(_label, participants.values()))
     directory = Path(os.path.commonpath([store.directory.absolute() for group in groups for store in group]))
     return CoupledRun(
         name, participants, first.configuration, first.metadata["case"], degrees, int(left_out), int(stated), directory
     )
+
+
+def _label(part: ParticipantRun) -> str:
+    return f"{part.participant}:{part.ranks}" + (f"x{part.threads}" if part.threads > 1 else "")
 
 
 def _participants(groups: Sequence[Sequence[RankStore]], configuration: str, warmup: int) -> dict[str, ParticipantRun]:

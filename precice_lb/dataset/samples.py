@@ -10,10 +10,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from precice_lb.dataset.layouts import key_of, measured_layouts
 from precice_lb.dataset.records import CoupledRun, MeasuredRun, Measurements, ParticipantRun
 from precice_lb.dataset.runs import load_runs, remarks
 from precice_lb.dataset.series import mean_of, spread_of, without_outliers
+from precice_lb.dataset.versions import convergence_remarks
 from precice_lb.exceptions import DataError
+from precice_lb.layout import Layout
 from precice_lb.store.records import Complete
 
 __all__ = ["distinct", "load_measurements", "measurements_from_runs", "pooled_iterations", "recorded_windows"]
@@ -78,7 +81,8 @@ def measurements_from_runs(runs: Sequence[CoupledRun], iterations: Mapping[str, 
     for other in runs[1:]:
         _require_same_case(runs[0], other)
     iterations = {**pooled_iterations(runs), **(iterations or {})}
-    rows: dict[str, list[tuple[float, float, float, float, Mapping[str, Any]]]] = {}
+    rows: dict[str, list[tuple[float, float, float, float, Mapping[str, Any], str]]] = {}
+    layouts: dict[str, list[Layout]] = {}
     for run in runs:
         for name, part in run.participants.items():
             steady = run.steady(name)
@@ -92,13 +96,15 @@ def measurements_from_runs(runs: Sequence[CoupledRun], iterations: Mapping[str, 
             case = part.metadata.get("parameters") or {}
             sent = _communication(part) * iterations[name] / float(np.mean(part.iterations[steady]))
             row = (
-                float(part.ranks),
+                float(part.cores),
                 seconds,
                 spread_of(each).error * seconds,
                 sent if sent < seconds else math.nan,
                 case,
+                part.version,
             )
             rows.setdefault(name, []).append(row)
+            layouts.setdefault(key_of(name, part.version), []).append(part.layout)
     if not rows:
         raise DataError(
             f"run {runs[0].name}: expected time windows after a warm-up of {runs[0].warmup_windows}, found none; "
@@ -109,6 +115,7 @@ def measurements_from_runs(runs: Sequence[CoupledRun], iterations: Mapping[str, 
     degrees: dict[str, float] = {}
     for run in runs:
         degrees.update(run.degrees_of_freedom)
+    recorded = [(windows, run.versions) for run in runs if (windows := recorded_windows(run))]
     return Measurements(
         samples={name: data[:, :2] for name, data in table.items()},
         standard_errors={name: data[:, 2] for name, data in table.items()},
@@ -117,12 +124,17 @@ def measurements_from_runs(runs: Sequence[CoupledRun], iterations: Mapping[str, 
         iterations={name: iterations[name] for name in rows},
         sources=tuple(dict.fromkeys(run.name for run in runs)),
         parameters={name: _columns([entry[4] for entry in entries]) for name, entries in rows.items()},
-        recorded=tuple(windows for run in runs if (windows := recorded_windows(run))),
+        recorded=tuple(windows for windows, _ in recorded),
         runs=tuple(found for run in runs if (found := _measured_run(run, iterations)) is not None),
         overhead=_overhead(runs),
         core_hours=_core_hours(runs),
-        remarks=(*remarks(runs), *_guess_remarks(runs)),
+        remarks=(*remarks(runs), *_guess_remarks(runs), *convergence_remarks(_iterations_by_versions(runs))),
         communication={name: data[:, 3] for name, data in table.items() if np.isfinite(data[:, 3]).any()},
+        versions={
+            n: np.array([row[5] for row in entries]) for n, entries in rows.items() if any(r[5] for r in entries)
+        },
+        recorded_versions=tuple(versions for _, versions in recorded),
+        layouts=measured_layouts(layouts),
     )
 
 
@@ -168,6 +180,14 @@ def _guess_remarks(runs: Sequence[CoupledRun]) -> Iterator[str]:
         yield f"Coupling iterations per time window: {', '.join(told)}; those of the newer runs are used."
 
 
+def _iterations_by_versions(runs: Sequence[CoupledRun]) -> dict[str, float]:
+    """Mean iterations by the versions that ran, in words."""
+    groups: dict[str, list[CoupledRun]] = {}
+    for run in runs:
+        groups.setdefault(", ".join(f"{name} {version}" for name, version in run.versions.items()), []).append(run)
+    return {words: max(pooled_iterations(group).values(), default=0.0) for words, group in groups.items()}
+
+
 def recorded_windows(run: CoupledRun) -> dict[str, NDArray[np.float64]]:
     """Give what each window after warm-up cost over the run's sample, by participant, for replays.
 
@@ -206,8 +226,8 @@ def _measured_run(run: CoupledRun, iterations: Mapping[str, float]) -> MeasuredR
         windows[name], errors[name] = mean * iterations[name], error * iterations[name]
         own[name] = float(np.median(part.compute_per_iteration[steady])) * iterations[name]
         parameters[name] = dict(part.metadata.get("parameters") or {})
-    split = {name: part.ranks for name, part in run.participants.items()}
-    return MeasuredRun(run.name, split, windows, errors, own, parameters, run.crowding)
+    split = {name: part.cores for name, part in run.participants.items()}
+    return MeasuredRun(run.name, split, windows, errors, own, parameters, run.crowding, run.versions)
 
 
 def _columns(cases: Sequence[Mapping[str, Any]]) -> dict[str, NDArray[Any]]:
@@ -222,11 +242,11 @@ def _columns(cases: Sequence[Mapping[str, Any]]) -> dict[str, NDArray[Any]]:
 
 
 def _core_hours(runs: Sequence[CoupledRun]) -> float:
-    """Add up ranks times wall time; NaN where the end of a run is not known."""
+    """Add up cores times wall time; NaN where the end of a run is not known."""
     parts = [part for run in runs for part in run.participants.values()]
     if not all({"started_unix_ns", "ended_unix_ns"} <= part.metadata.keys() for part in parts):
         return math.nan
-    return float(sum(p.ranks * (p.metadata["ended_unix_ns"] - p.metadata["started_unix_ns"]) for p in parts) / 3.6e12)
+    return float(sum(p.cores * (p.metadata["ended_unix_ns"] - p.metadata["started_unix_ns"]) for p in parts) / 3.6e12)
 
 
 def _overhead(runs: Sequence[CoupledRun]) -> dict[str, float]:

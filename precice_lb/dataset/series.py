@@ -205,8 +205,10 @@ def shared_slowness(one: Array, other: Array) -> tuple[float, float]:
 
     Zeros for less than twelve windows, and where one of them does not vary.
     """
+    if len(one) < 12:
+        return 0.0, 0.0
     beside = [np.log(s) - np.log(_running_median(s)) for s in (one, other)]
-    if len(one) < 12 or not all(np.ptp(s) for s in beside):
+    if not all(np.ptp(s) for s in beside):
         return 0.0, 0.0
     correlation, chance = scipy.stats.spearmanr(*beside)
     return float(correlation), _z_score(correlation, chance)

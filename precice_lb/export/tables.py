@@ -31,9 +31,10 @@ QUANTITIES = {
 }
 """What is told of each coupling iteration, and what it means."""
 
-COLUMNS = ("run", "participant", "ranks", "rank", "window", "iteration", "quantity", "seconds")
-"""Columns of the tables."""
+COLUMNS = ("run", "participant", "version", "ranks", "threads", "rank", "window", "iteration", "quantity", "seconds")
+"""Columns of the tables. A version is empty where a participant has none; threads are those of each rank."""
 
+_COUNTS = ("ranks", "threads", "rank")
 Columns = dict[str, NDArray[Any]]
 
 
@@ -88,7 +89,7 @@ def to_dataframe(sources: Sequence[str | Path]) -> pd.DataFrame:
     -------
     pandas.DataFrame
         One row per run, participant, rank, coupling iteration and quantity of `QUANTITIES`, with the columns `COLUMNS`;
-        run, participant and quantity are categories, seconds NaN where not measured. ``attrs`` hold the units.
+        run, participant, version and quantity are categories, seconds NaN where not measured. ``attrs`` hold the units.
 
     Raises
     ------
@@ -101,7 +102,7 @@ def to_dataframe(sources: Sequence[str | Path]) -> pd.DataFrame:
     tables = list(_tables(exported_runs(sources)))
     joined = {name: np.concatenate([table[name] for table in tables]) for name in COLUMNS}
     frame: pd.DataFrame = pandas.DataFrame(joined)
-    for name in ("run", "participant", "quantity"):
+    for name in ("run", "participant", "version", "quantity"):
         frame[name] = frame[name].astype("category")
     frame.attrs = {"units": {"seconds": "s"}, "quantities": dict(QUANTITIES)}
     return frame
@@ -119,8 +120,9 @@ def to_xarray(sources: Sequence[str | Path]) -> xr.Dataset:
     -------
     xarray.Dataset
         Each of `QUANTITIES` in seconds per time window, all coupling iterations together, with the dimensions run,
-        participant, rank and window; NaN where not measured and where a run has no such rank or window. ``iterations``
-        and ``ranks`` are counts. Attributes hold units and meanings.
+        participant, rank and window; NaN where not measured and where a run has no such rank or window. ``iterations``,
+        ``ranks`` and ``threads`` (of each rank) are counts; the coordinate ``version`` is a text.
+        Attributes hold units and meanings.
 
     Raises
     ------
@@ -132,21 +134,25 @@ def to_xarray(sources: Sequence[str | Path]) -> xr.Dataset:
     _required("xarray")
     frame = to_dataframe(sources)
     keys, runs = ["run", "participant", "rank", "window"], frame["run"].unique().tolist()
-    frame = frame.astype(dict.fromkeys(["run", "participant", "quantity"], object))
+    frame = frame.astype(dict.fromkeys(["run", "participant", "version", "quantity"], object))
     each = frame.set_index([*keys, "iteration", "quantity"])["seconds"].unstack("quantity").groupby(keys)
     # What one iteration did not measure is not known of the window.
     seconds = each.sum().where(each.count().eq(each.size(), axis=0))
     dataset: xr.Dataset = seconds[list(QUANTITIES)].to_xarray()
+    of_run = frame.groupby(["run", "participant"])
     counts = {
         "iterations": ("coupling iterations", each.size().groupby(["run", "participant", "window"]).max()),
-        "ranks": ("number of ranks", frame.groupby(["run", "participant"])["ranks"].first()),
+        "ranks": ("number of ranks", of_run["ranks"].first()),
+        "threads": ("threads of each rank", of_run["threads"].first()),
     }
     for name, text in QUANTITIES.items():
         dataset[name].attrs = {"units": "s", "long_name": text}
     for name, (text, values) in counts.items():
         dataset[name] = values.to_xarray().fillna(0)
         dataset[name].attrs = {"units": "1", "long_name": text}
-    dataset["ranks"] = dataset["ranks"].astype(np.int64)
+    for name in ("ranks", "threads"):
+        dataset[name] = dataset[name].astype(np.int64)
+    dataset.coords["version"] = of_run["version"].first().to_xarray().fillna("")
     dataset.attrs = {"title": "seconds per time window of coupled preCICE simulations", "source": "precice_lb"}
     dataset = dataset.reindex(run=runs, rank=np.arange(int(dataset["rank"].max()) + 1))
     return dataset
@@ -158,9 +164,10 @@ def _tables(runs: Sequence[ExportedRun]) -> Iterator[Columns]:
         for name, store in run.ranks():
             table = _iterations(store)
             count, kinds = len(table["window"]), len(QUANTITIES)
-            repeated = {"run": run.name, "participant": name}
+            repeated = {"run": run.name, "participant": name, "version": str(store.metadata.get("version", ""))}
             columns: Columns = {key: np.full(count * kinds, value, dtype=object) for key, value in repeated.items()}
-            for key, value in (("ranks", store.metadata["size"]), ("rank", store.metadata["rank"])):
+            threads = store.metadata.get("threads", 1)
+            for key, value in zip(_COUNTS, (store.metadata["size"], threads, store.metadata["rank"]), strict=True):
                 columns[key] = np.full(count * kinds, value, dtype=np.int64)
             for key in ("window", "iteration"):
                 columns[key] = np.repeat(table[key], kinds)

@@ -6,13 +6,17 @@ import csv
 import io
 import math
 from collections.abc import Callable, Sequence
+from difflib import get_close_matches
 from pathlib import Path
 from typing import IO, Any
 
 from precice_lb.dataset import Measurements
+from precice_lb.dataset.layouts import row_layouts
 from precice_lb.exceptions import DataError
 from precice_lb.ingest.files import finite, one_line, whole_number
 from precice_lb.ingest.samples import COLUMNS, OPTIONAL_COLUMNS, Sample, join
+from precice_lb.layout import Layouts
+from precice_lb.names import checked_name
 
 __all__ = ["checked_number", "import_files", "read_csv", "read_frame", "read_rows", "write_csv"]
 
@@ -29,13 +33,14 @@ def read_csv(path: str | Path) -> Measurements:
         UTF-8 text with a header; cells apart by commas, semicolons or tabs. Columns ``participant`` (name), ``ranks``
         (whole number from 1) and ``seconds`` (compute seconds per time window, above 0) in any order; optionally
         ``standard_error`` (of the seconds, from 0) and ``iterations`` (coupling iterations per time window, from 1),
-        empty where unknown. Every further column is a parameter of the row.
+        empty where unknown, ``threads`` (of each rank, 1 where empty) and ``version`` (of the participant, such as
+        gpu; empty where there is one only). Every further column is a parameter of the row.
 
     Returns
     -------
     Measurements
-        Rows sorted by ranks. A parameter whose values are all numbers is a float array (NaN where a cell is empty),
-        any other an array of text.
+        Rows sorted by cores, which are ranks times threads. A parameter whose values are all numbers is a float array
+        (NaN where a cell is empty), any other an array of text.
 
     Raises
     ------
@@ -72,15 +77,22 @@ def write_csv(measurements: Measurements, path: str | Path) -> None:
     spread = {name: measurements.errors(name) for name in names}
     keys = list(dict.fromkeys(key for name in names for key in measurements.parameters.get(name, {})))
     optional = [any(map(math.isfinite, (error for name in names for error in spread[name])))]
-    optional += [bool(measurements.iterations)]
+    optional += [
+        bool(measurements.iterations),
+        any(each != Layouts() for each in measurements.layouts.values()),
+        bool(measurements.versions),
+    ]
     header = [*COLUMNS, *(column for column, known in zip(OPTIONAL_COLUMNS, optional, strict=True) if known), *keys]
     rows: list[list[object]] = []
     for name in names:
         columns = measurements.parameters.get(name, {})
-        for index, (ranks, seconds) in enumerate(tables[name]):
-            row: list[object] = [name, int(ranks), float(seconds)]
+        for index, (_, layout) in enumerate(row_layouts(measurements, name)):
+            row: list[object] = [name, layout.ranks, float(tables[name][index, 1])]
             row += [_cell(float(spread[name][index]))] if optional[0] else []
             row += [_cell(measurements.iterations.get(name, math.nan))] if optional[1] else []
+            row += [layout.threads] if optional[2] else []
+            ran = measurements.versions.get(name)
+            row += ["" if ran is None else str(ran[index])] if optional[3] else []
             rows.append(row + [_cell(columns[key][index]) if key in columns else "" for key in keys])
     try:
         with Path(path).open("w", newline="", encoding="utf-8") as file:
@@ -123,6 +135,7 @@ def _rows(
 
 def _checked(source: str, rows: list[tuple[str, dict[str, str]]]) -> list[Sample]:
     samples = []
+    named: dict[str, str] = {}
     for where, row in rows:
         name = row.pop("participant")
         if not name:
@@ -135,7 +148,22 @@ def _checked(source: str, rows: list[tuple[str, dict[str, str]]]) -> list[Sample
         )
         error = _optional(where, "standard_error", row, "seconds of at least 0", lambda x: x >= 0)
         iterations = _optional(where, "iterations", row, "a number of at least 1", lambda x: x >= 1)
-        samples.append(Sample(name, ranks, seconds, source, error, iterations, row))
+        told = "threads" in row
+        threads = whole_number(text := row.pop("threads", "") or "1")
+        if threads is None or threads < 1:
+            raise DataError(f"{where}: expected a whole number of at least 1 in column threads, found {text!r}")
+        if version := row.pop("version", ""):
+            try:
+                checked_name(version, "version")
+            except ValueError as problem:
+                raise DataError(f"{where}: column version: {problem}") from None
+        # Else what is missing here would be a version of its own.
+        if bool(version) != bool(named.setdefault(name, version)):
+            raise DataError(
+                f"{where}: expected a version in every row of {name} or in none, found "
+                f"{repr(version) if version else 'none'}, unlike in rows before"
+            )
+        samples.append(Sample(name, ranks, seconds, source, error, iterations, row, threads if told else None, version))
     if not samples:
         raise DataError(f"{source}: expected at least one row of measurements below the header, found none")
     return samples
@@ -156,17 +184,21 @@ def _parsed(source: str, file: IO[str], columns: Sequence[str], optional: Sequen
         names.pop()
         rows = [(line, cells[:-1] if len(cells) > len(names) and not cells[-1] else cells) for line, cells in rows]
     header = [name.lower() if name.lower() in (*columns, *optional) else name for name in names]
-    _check_header(f"{source}, line {number}", header, columns)
+    _check_header(f"{source}, line {number}", header, columns, optional)
     return header, rows
 
 
-def _check_header(where: str, header: list[str], columns: Sequence[str]) -> None:
+def _check_header(where: str, header: list[str], columns: Sequence[str], optional: Sequence[str]) -> None:
     missing = [name for name in columns if name not in header]
     if missing:
         raise DataError(
             f"{where}: expected the columns {', '.join(columns)}, found {', '.join(header)}; "
             f"missing {', '.join(missing)}"
         )
+    for name in header:
+        # It would be taken for a parameter.
+        if name not in (*columns, *optional) and (close := get_close_matches(name.lower(), optional, 1, 0.9)):
+            raise DataError(f"{where}: did you mean the column {close[0]}? found {name!r}; rename it")
     if "" in header:
         raise DataError(f"{where}: expected a name for every column, found none for column {header.index('') + 1}")
     twice = sorted({name for name in header if header.count(name) > 1})

@@ -11,17 +11,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precice_lb.dataset import Measurements
+from precice_lb.dataset.layouts import key_of, measured_layouts
 from precice_lb.dataset.samples import distinct
 from precice_lb.dataset.series import spread_of
+from precice_lb.dataset.versions import convergence_remarks
 from precice_lb.exceptions import DataError
+from precice_lb.layout import Layout
 
 __all__ = ["COLUMNS", "OPTIONAL_COLUMNS", "Sample", "join", "steady_cost"]
 
 COLUMNS = ("participant", "ranks", "seconds")
 """Columns that every table of measurements has."""
 
-OPTIONAL_COLUMNS = ("standard_error", "iterations")
-"""Columns with a meaning of their own: standard error of the seconds, coupling iterations per time window."""
+OPTIONAL_COLUMNS = ("standard_error", "iterations", "threads", "version")
+"""Columns with a meaning of their own: standard error of the seconds, coupling iterations per time window, threads of
+each rank, and which version of the participant ran."""
 
 
 @dataclass(frozen=True)
@@ -44,6 +48,10 @@ class Sample:
         Coupling iterations per time window; NaN where unknown.
     parameters : mapping of str to float or str
         What else is known of the run; an empty text where a table has an empty cell.
+    threads : int or None
+        Threads of each rank; None where unknown, which counts as one.
+    version : str
+        Which version of the participant ran; empty where there is one only.
     """
 
     participant: str
@@ -53,10 +61,17 @@ class Sample:
     error: float = math.nan
     iterations: float = math.nan
     parameters: Mapping[str, float | str] = field(default_factory=dict)
+    threads: int | None = None
+    version: str = ""
+
+    @property
+    def layout(self) -> Layout:
+        """Ranks and their threads."""
+        return Layout(self.ranks, self.threads or 1)
 
 
 def join(samples: Iterable[Sample]) -> Measurements:
-    """Make one table of the rows, sorted by ranks; what is given twice counts once (`distinct`)."""
+    """Make one table of the rows, sorted by cores; what is given twice counts once (`distinct`)."""
     rows: dict[str, list[Sample]] = {}
     sources: dict[str, None] = {}
     for sample in samples:
@@ -64,19 +79,37 @@ def join(samples: Iterable[Sample]) -> Measurements:
         sources.setdefault(sample.source)
     if not rows:
         raise DataError("expected at least one measurement, found none")
-    tables, spread, parameters, iterations = {}, {}, {}, {}
+    tables, spread, parameters, iterations, versions = {}, {}, {}, {}, {}
+    remarks: list[str] = []
     for name, entries in rows.items():
         _check_parameters(name, entries)
-        entries.sort(key=lambda entry: (entry.ranks, entry.seconds))
+        entries.sort(key=lambda entry: (entry.layout.cores, entry.seconds))
         entries = [entries[at] for at in distinct([(_measured(entry), entry.error) for entry in entries])]
-        tables[name] = np.array([(entry.ranks, entry.seconds) for entry in entries], dtype=np.float64)
+        tables[name] = np.array([(entry.layout.cores, entry.seconds) for entry in entries], dtype=np.float64)
         spread[name] = np.array([entry.error for entry in entries], dtype=np.float64)
+        if any(entry.version for entry in entries):
+            versions[name] = np.array([entry.version for entry in entries])
         columns = {key: _column([entry.parameters[key] for entry in entries]) for key in entries[0].parameters}
         parameters[name] = {key: values for key, values in columns.items() if values is not None}
         known = [entry.iterations for entry in entries if not math.isnan(entry.iterations)]
         if known:
             iterations[name] = float(np.mean(known))
-    return Measurements(tables, spread, None, {}, iterations, tuple(sources), parameters)
+        by_version = {
+            f"{name} {version}": [
+                e.iterations for e in entries if e.version == version and not math.isnan(e.iterations)
+            ]
+            for version in sorted({entry.version for entry in entries})
+        }
+        remarks += convergence_remarks({words: float(np.mean(each)) for words, each in by_version.items() if each})
+    layouts: dict[str, list[Layout]] = {}
+    for name, entries in rows.items():
+        if any(entry.threads is not None for entry in entries):
+            for entry in entries:
+                layouts.setdefault(key_of(name, entry.version), []).append(entry.layout)
+    return Measurements(
+        tables, spread, None, {}, iterations, tuple(sources), parameters,
+        versions=versions, remarks=tuple(remarks), layouts=measured_layouts(layouts),
+    )  # fmt: skip
 
 
 def steady_cost(costs: NDArray[np.float64], resolution: float) -> tuple[float, float]:
@@ -105,7 +138,8 @@ def _check_parameters(name: str, entries: Sequence[Sample]) -> None:
 
 def _measured(sample: Sample) -> Hashable:
     iterations = None if math.isnan(sample.iterations) else sample.iterations
-    return sample.ranks, sample.seconds, iterations, tuple(map(str, sample.parameters.values()))
+    cases = tuple(map(str, sample.parameters.values()))
+    return sample.layout, sample.seconds, sample.version, iterations, cases
 
 
 def _listed(sample: Sample) -> str:

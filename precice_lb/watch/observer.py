@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from precice_lb.dataset import Measurements
 from precice_lb.dataset.guesses import mode_of, predictors_of
+from precice_lb.dataset.layouts import measured_layouts
 from precice_lb.dataset.runs import DEFAULT_WARMUP_WINDOWS, transfer_floor
 from precice_lb.dataset.series import Drift, drift_of, shift_of, warmup_of
 from precice_lb.exceptions import DataError, PreciceLBError, StoreError
@@ -129,11 +131,11 @@ class Observer:
             {name: series.least_overhead for name, series in run.series.items()},
         )
         participants = tuple(
-            _state(name, int(run.metadata[name]["size"]), len(ranks), run.state(name), run.series[name], floor, warmup)
+            _state(name, run.metadata[name], len(ranks), run.state(name), run.series[name], floor, warmup)
             for name, ranks in run.ranks.items()
         )
         windows = min(each.windows for each in participants)
-        cores = np.array([each.ranks for each in participants], dtype=np.float64)
+        cores = np.array([each.layout.cores for each in participants], dtype=np.float64)
         waiting = np.array([each.wait_share for each in participants])
         ending = None if run.parsed is None else _last_window(run.parsed.coupling_schemes)
         convergence = [tail.update(run) for tail in self._couplings]
@@ -177,7 +179,7 @@ class Observer:
         try:
             self._rebalance = rebalance(
                 run.configuration,
-                {each.participant: each.ranks for each in participants},
+                {each.participant: each.layout.cores for each in participants},
                 own,
                 run.iterations(LATEST),
                 measurements=self._earlier,
@@ -185,6 +187,8 @@ class Observer:
                 learner=self._learner,
                 restart_seconds=run.start_up_seconds if self._restart_cost is None else self._restart_cost,
                 restart_measured=self._restart_cost is None,
+                layouts=measured_layouts({each.participant: [each.layout] for each in participants}),
+                versions={name: str(each.get("version", "")) for name, each in run.metadata.items()},
             )
             self._rebalance_problem = ""
         except PreciceLBError as error:
@@ -193,7 +197,13 @@ class Observer:
 
 
 def _state(
-    name: str, ranks: int, ranks_seen: int, state: str, series: Series, floor: float, warmup: int
+    name: str,
+    metadata: Mapping[str, Any],
+    ranks_seen: int,
+    state: str,
+    series: Series,
+    floor: float,
+    warmup: int,
 ) -> ParticipantState:
     """Sum a participant up."""
     steady = series.windows > warmup
@@ -205,7 +215,8 @@ def _state(
     parts = [part for part in np.array_split(np.arange(len(series.windows)), BINS) if len(part)]
     return ParticipantState(
         participant=name,
-        ranks=ranks,
+        ranks=int(metadata["size"]),
+        threads=int(metadata.get("threads", 1)),
         ranks_seen=ranks_seen,
         state=state,
         windows=series.last_window,

@@ -14,7 +14,9 @@ from numpy.typing import NDArray
 from precice_lb.dataset import Measurements
 from precice_lb.dataset.guesses import Predictor
 from precice_lb.dataset.series import Drift
-from precice_lb.exceptions import ModelError
+from precice_lb.dataset.versions import of_versions
+from precice_lb.exceptions import DataError, ModelError
+from precice_lb.layout import Layout, Layouts
 from precice_lb.plain import plain
 from precice_lb.precice_xml import parse_configuration
 from precice_lb.recommend import Recommendation, recommend
@@ -58,6 +60,13 @@ class ParticipantState:
     history_compute_seconds: NDArray[np.float64]
     # Why waits were not measured, with the number of ranks.
     problems: dict[str, int]
+    # Of each rank.
+    threads: int = 1
+
+    @property
+    def layout(self) -> Layout:
+        """Ranks and their threads."""
+        return Layout(self.ranks, self.threads)
 
     @property
     def is_drifting(self) -> bool:
@@ -94,6 +103,8 @@ class Rebalance:
     # What the models rest on, in words, and what speaks against trusting this blindly.
     basis: str
     warnings: tuple[str, ...]
+    # Of those whose splits count cores.
+    layouts: Mapping[str, Layouts] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
@@ -164,6 +175,9 @@ class Snapshot:
         values = {"format": "precice-lb-watch", "format_version": FORMAT_VERSION, **plain(self), "measures": measures}
         for each, state in zip(values["participants"], self.participants, strict=True):
             each["is_drifting"] = state.is_drifting
+        if self.rebalance is not None:
+            layouts, split = self.rebalance.layouts, self.rebalance.split
+            values["rebalance"]["layouts"] = plain({name: each.of(split[name]) for name, each in layouts.items()})
         return values
 
 
@@ -178,15 +192,27 @@ def rebalance(
     learner: str | None = None,
     restart_seconds: float = math.nan,
     restart_measured: bool = False,
+    layouts: Mapping[str, Layouts] | None = None,
+    versions: Mapping[str, str] | None = None,
 ) -> Rebalance:
     """Recommend for the load that a run has now.
 
-    Curves come from earlier measurements, and each is scaled so that it gives, at the ranks the participant runs on,
-    what it takes now: a load that has drifted since counts. Without earlier measurements there is one point per
-    participant, and how it scales is what the learner assumes.
+    Curves come from earlier measurements, and each is scaled so that it gives, at the cores the participant runs on,
+    what it takes now: a load that has drifted since counts. Of a participant with versions those of the one that runs,
+    as in ``versions``, count. Without earlier measurements there is one point per
+    participant, and how it scales is what the learner assumes. The numbers of those with ``layouts`` count cores.
     """
     parsed = parse_configuration(configuration)
     total = sum(ranks.values())
+    if measurements is not None and measurements.versions:
+        running = {name: (versions or {}).get(name, "") for name in measurements.versions}
+        for name, version in running.items():
+            if version not in (known := sorted(set(measurements.versions[name].tolist()))):
+                raise DataError(
+                    f"expected measurements of {name} {version or 'without a version'}, which runs, found those of "
+                    f"{', '.join(each or 'none' for each in known)}; measure it"
+                )
+        measurements = of_versions(measurements, running)
 
     def recommended(what: Measurements, parameters: Mapping[str, float | str | None] | None) -> Recommendation:
         return recommend(
@@ -197,7 +223,8 @@ def rebalance(
 
     if measurements is None:
         now = {name: np.array([[float(ranks[name]), compute_seconds[name]]]) for name in ranks}
-        result = recommended(Measurements(now, {}, configuration, {}, dict(iterations), ()), None)
+        alone = Measurements(now, {}, configuration, {}, dict(iterations), (), layouts=dict(layouts or {}))
+        result = recommended(alone, None)
         basis = "this run alone, at one split"
     else:
         before = recommended(measurements, parameters)
@@ -230,4 +257,5 @@ def rebalance(
         windows_to_pay=result.payback.windows["present"] if result.payback else math.nan,
         basis=basis,
         warnings=result.warnings,
+        layouts=result.layouts,
     )

@@ -248,6 +248,13 @@ def test_runs_that_disagree_or_overlap_are_named(tmp_path: Path) -> None:
     assert "for 40 % of the shorter one" in overlapping[0].text
 
 
+def test_two_versions_on_as_many_ranks_are_no_repeated_runs(tmp_path: Path) -> None:
+    for number, version in enumerate(("cpu", "gpu")):
+        costs = {"A": noisy(number, 40) * (1.0 if version == "gpu" else 10.0)}
+        plant(tmp_path / version, costs, begin=60.0 * number, run=version, version=version)
+    assert "repeated runs" not in kinds(checked(tmp_path))
+
+
 def test_what_noise_explains_is_no_difference_between_runs(tmp_path: Path) -> None:
     for number in range(2):
         # The standard error of a median of 40 such windows is about 3 %.

@@ -221,7 +221,9 @@ def test_several_runs_stand_side_by_side(tmp_path: Path) -> None:
 def test_tables_are_tidy_and_say_what_summary_says(tmp_path: Path) -> None:
     directory = stores(tmp_path / "stores")
     frame = to_dataframe([directory])
-    assert list(frame.columns) == ["run", "participant", "ranks", "rank", "window", "iteration", "quantity", "seconds"]
+    assert list(frame.columns) == [
+        "run", "participant", "version", "ranks", "threads", "rank", "window", "iteration", "quantity", "seconds",
+    ]  # fmt: skip
     assert len(frame) == 2 * 2 * 10 * 5
     assert frame.attrs["units"] == {"seconds": "s"}
     part = load_runs([directory], warmup=0)[0].participants["A"]
@@ -235,6 +237,20 @@ def test_tables_are_tidy_and_say_what_summary_says(tmp_path: Path) -> None:
     assert len(table) == count == len(frame)
     assert [float(line["seconds"]) for line in table] == frame.seconds.tolist()
     assert [line["quantity"] for line in table] == frame.quantity.tolist()
+
+
+def test_threads_and_versions_tell_runs_apart(tmp_path: Path) -> None:
+    for number, (threads, version) in enumerate(((4, "cpu"), (8, ""))):
+        more = {"threads": threads, "run": str(number), "started_unix_ns": START + number * 10**13}
+        write_store(
+            tmp_path / str(number), [row(1, 0.1, 0.2, 0.1)], **more, **({"version": version} if version else {})
+        )
+    frame, data = to_dataframe([tmp_path]), to_xarray([tmp_path])
+    assert {*zip(frame.run, frame.ranks, frame.threads, frame.version, strict=True)} == {
+        ("0", 1, 4, "cpu"), ("1", 1, 8, ""),
+    }  # fmt: skip
+    assert data.threads.sel(participant="A").values.tolist() == [4, 8]
+    assert data.version.sel(participant="A").values.tolist() == ["cpu", ""]
 
 
 def test_arrays_have_units_and_know_what_is_missing(tmp_path: Path) -> None:

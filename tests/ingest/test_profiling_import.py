@@ -367,3 +367,12 @@ def test_the_benchmark_runs_and_agrees_with_the_peer(tmp_path: Path) -> None:
     assert result.returncode == 0, result.stderr
     assert "import_profiling" in result.stdout
     assert ("agree to the microsecond" in result.stdout) == bool(peer)
+
+
+def test_threads_are_said_beside_profiling_files(tmp_path: Path) -> None:
+    source = case(tmp_path / "run", "all-implicit")
+    import_profiling([source], tmp_path / "store", threads={"B": 4})
+    told = {name: store.metadata.get("threads", 1) for name, store in imported(tmp_path / "store").items()}
+    assert told == {"A-0": 1, "B-0": 4}
+    with pytest.raises(DataError, match="threads: expected one of the participants A, B, found 'C'"):
+        import_profiling([source], tmp_path / "other", threads={"C": 4})

@@ -389,8 +389,9 @@ def test_solvers_without_a_recorder_are_seen_by_their_profiling_files(tmp_path: 
 @pytest.mark.precice
 def test_waits_on_libprecice_come_from_its_profiling_files(tmp_path: Path) -> None:
     run_pair(tmp_path, "parallel-explicit", windows=40)
-    seen = watch_run(tmp_path)
-    run = load_runs([tmp_path / "precice-lb-store"], complete=enrich)[0]
+    seen = watch_run(tmp_path, warmup=1)
+    # Which is found later otherwise, and with it the least wait, a few microseconds of each window's compute time.
+    run = load_runs([tmp_path / "precice-lb-store"], warmup=1, complete=enrich)[0]
     for each in seen.participants:
         part = run.participants[each.participant]
         latest = part.windows > part.windows[-1] - seen.latest
@@ -435,6 +436,26 @@ def test_a_restart_pays_when_the_law_says_so_also_for_a_load_that_has_grown(tmp_
     assert abs(second.split["A"] - 16) <= 1
     assert second.gain < 0.1 < first.gain
     assert second.windows_to_pay > 3 * first.windows_to_pay
+
+
+def test_the_running_version_s_own_curve_is_scaled(tmp_path: Path) -> None:
+    from record_helpers import configuration
+
+    laws = {"A": CostLaw(0.01, 4.0, 0.0, 0.0), "B": CostLaw(0.01, 1.0, 0.0, 0.0)}
+    lines = [f"{name},cpu,{p},{float(law.seconds(p))}" for name, law in laws.items() for p in (2, 4, 8, 16, 32)]
+    # On GPUs more ranks bring next to nothing.
+    lines += [f"A,gpu,{p},{0.2 + 0.01 / p}" for p in (2, 4, 8, 16, 32)]
+    path = tmp_path / "campaign.csv"
+    path.write_text("\n".join(["participant,version,ranks,seconds", *lines]) + "\n")
+    ranks = {"A": 16, "B": 16}
+    words = {"measurements": load_sources([path]), "restart_seconds": 60.0}
+    text, one = configuration("parallel-explicit"), {"A": 1.0, "B": 1.0}
+    own = {name: float(law.seconds(16)) for name, law in laws.items()}
+    found = rebalance(text, ranks, own, one, **words, versions={"A": "cpu", "B": "cpu"})
+    best = min(max(float(laws["A"].seconds(p)), float(laws["B"].seconds(32 - p))) for p in range(1, 32))
+    assert found.window_seconds == pytest.approx(best, rel=0.05)
+    with pytest.raises(DataError, match="measurements of A fpga, which runs, found those of cpu, gpu; measure it"):
+        rebalance(text, ranks, own, one, **words, versions={"A": "fpga", "B": "cpu"})
 
 
 def test_other_runs_of_the_case_in_the_directory_are_learned_from(tmp_path: Path) -> None:

@@ -76,6 +76,7 @@ def import_profiling(
     configuration: str | Path | None = None,
     metadata: Mapping[str, Any] | None = None,
     processes: int | None = None,
+    threads: Mapping[str, int] | None = None,
 ) -> ImportResult:
     """Turn profiling files into store files.
 
@@ -95,6 +96,8 @@ def import_profiling(
         What else the stores shall say of the run: ``run``, ``warmup_windows``, ``degrees_of_freedom``, ``parameters``.
     processes : int, optional
         How many processes read files, by default one per processor.
+    threads : mapping from participant to int, optional
+        Threads of each rank, which profiling files do not tell; 1 for others.
 
     Returns
     -------
@@ -111,7 +114,10 @@ def import_profiling(
     roots = [Path(directory) for directory in directories]
     headers, notes = find_profiles(roots)
     given = None if configuration is None else Path(configuration)
-    tasks = _tasks(headers, roots, Path(output), given, metadata or {})
+    if unknown := sorted(set(threads or {}) - {header.participant for header in headers}):
+        known = ", ".join(dict.fromkeys(header.participant for header in headers))
+        raise DataError(f"threads: expected one of the participants {known}, found {unknown[0]!r}")
+    tasks = _tasks(headers, roots, Path(output), given, metadata or {}, threads or {})
     done: list[_Done] = []
     try:
         done.extend(_all(tasks, processes or os.cpu_count() or 1))
@@ -142,7 +148,12 @@ def _where_they_ran(stores: Sequence[RankStore]) -> list[RankStore]:
 
 
 def _tasks(
-    headers: Sequence[Header], roots: Sequence[Path], output: Path, given: Path | None, more: Mapping[str, Any]
+    headers: Sequence[Header],
+    roots: Sequence[Path],
+    output: Path,
+    given: Path | None,
+    more: Mapping[str, Any],
+    threads: Mapping[str, int],
 ) -> list[_Task]:
     """Say of each file which run it belongs to; the files of one participant in one folder share almost everything."""
     participants: dict[tuple[Path, str], ProfiledParticipant] = {}
@@ -156,7 +167,16 @@ def _tasks(
             raise DataError(
                 f"{path}: expected no store of this run, found {header.path} imported before; give another directory"
             )
-    return [_Task(header, participants[header.group], output, more, latest[header.group]) for header in headers]
+    return [
+        _Task(
+            header,
+            participants[header.group],
+            output,
+            {**more, "threads": threads[header.participant]} if header.participant in threads else more,
+            latest[header.group],
+        )
+        for header in headers
+    ]
 
 
 def _already_imported(path: Path, header: Header) -> bool:

@@ -1,0 +1,117 @@
+"""Solvers that ignore the threads they were told, or take more: planted numbers, and threads that really work."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from record_helpers import SOLVER, assert_fine, run_pair
+from store_helpers import row, write_store
+
+from precice_lb.check import CheckResult, check_runs
+from precice_lb.check.threads import IDLE
+from precice_lb.cli import main
+from precice_lb.dataset import load_runs
+
+# What a rank does in a window: hashing lets go of Python's lock, so that threads really use several cores.
+BUSY = SOLVER.replace(
+    "import sys\n",
+    """import sys, hashlib, threading
+BLOCK = bytes(1 << 20)
+def work(times):
+    for _ in range(times): hashlib.sha256(BLOCK).digest()
+def busy(threads):
+    team = [threading.Thread(target=work, args=(4,)) for _ in range(threads)]
+    for each in team: each.start()
+    for each in team: each.join()
+""",
+).replace("    participant.advance(dt)", "    busy(THREADS if name == 'A' else 1)\n    participant.advance(dt)")
+
+
+def plant(directory: Path, threads: int | None, busy: list[float], **more: object) -> CheckResult:
+    """Check ranks that solve for 0.5 s per window and keep so many cores busy, after a first window of 9 cores."""
+    if threads is not None:
+        more["threads"] = threads
+    for rank, cores in enumerate(busy):
+        table = [row(window, 0.5, 0.1, 0.1) for window in range(1, 12)]
+        cpu = [(window, 0.5 * (cores if window > 1 else 9.0)) for window in range(1, 12)]
+        write_store(directory, table, "A", rank, len(busy), cpu=cpu, **more)
+    write_store(directory, [row(window, 0.1, 0.5, 0.5) for window in range(1, 12)], "B")
+    return check_runs(load_runs([directory]))
+
+
+def found(result: CheckResult) -> list[str]:
+    return [f"{each.participant}: {each.text}" for each in result.findings if each.kind == "threads"]
+
+
+@pytest.mark.parametrize(
+    ("threads", "busy", "said"),
+    [
+        (8, [1.02], "A: each rank was told to use 8 threads, and the busiest kept 1 cores busy"),
+        (4, [0.6, 1.1], "A: each rank was told to use 4 threads, and the busiest kept 1.1 cores busy"),
+        (1, [3.9], "A: each rank was told to use 1 thread, and the busiest kept 3.9 cores busy"),
+        (None, [1.0, 2.5], "A: each rank was told to use 1 thread, and the busiest kept 2.5 cores busy"),
+        (2, [3.8], "A: each rank was told to use 2 threads, and the busiest kept 3.8 cores busy"),
+        (4, [0.03, 0.04], ""),
+        (8, [5.5], ""),
+        (2, [1.4, 0.9], ""),
+        (1, [1.3], ""),
+        (None, [0.1], ""),
+    ],
+)
+def test_planted_use_of_threads_is_judged(tmp_path: Path, threads: int | None, busy: list[float], said: str) -> None:
+    texts = found(plant(tmp_path, threads, busy))
+    assert len(texts) == bool(said)
+    assert "".join(texts).startswith(said)
+
+
+def test_loads_of_sleeps_and_stores_without_cpu_time_are_not_judged(tmp_path: Path) -> None:
+    assert found(plant(tmp_path / "sleeps", 8, [0.01], emulated_load=True)) == []
+    for name in "AB":
+        write_store(tmp_path / "old", [row(w, 0.5, 0.1, 0.1) for w in range(1, 12)], name, threads=8)
+    assert found(check_runs(load_runs([tmp_path / "old"]))) == []
+
+
+def test_threads_are_in_the_table_and_in_the_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    plant(tmp_path, 8, [1.02])
+    main(["check", str(tmp_path)])
+    text = " ".join(capsys.readouterr().out.split())
+    assert "A 1 x 8 threads" in text
+    assert "ignores its threads" in text
+    assert "OMP_NUM_THREADS" in text
+    main(["check", str(tmp_path), "--format", "json"])
+    told = json.loads(capsys.readouterr().out)
+    assert {each["participant"]: each["threads"] for each in told["participants"]} == {"A": 8, "B": 1}
+    assert [each["kind"] for each in told["findings"]] == ["threads"]
+
+
+def test_a_solver_that_ignores_its_threads_is_seen_in_a_real_run(tmp_path: Path) -> None:
+    results = run_pair(
+        tmp_path, solver=BUSY.replace("THREADS", "1"), windows=30, PRECICE_LB_BACKEND="embedded", PRECICE_LB_THREADS="4"
+    )
+    assert_fine(results)
+    (run,) = load_runs([tmp_path / "precice-lb-store"], warmup=2)
+    part = run.participants["A"]
+    assert (part.threads, part.cores, str(part.layout)) == (4, 4, "1 x 4 threads")
+    # However busy the machine is, one thread keeps no more than one core busy.
+    assert 0 < part.rank_busy_cores[0] < 1.1
+    # On a machine that leaves it less than half a core, nothing is known.
+    told = any(text.startswith("A: each rank was told to use 4 threads") for text in found(check_runs([run])))
+    assert told == (part.rank_busy_cores[0] >= IDLE)
+
+
+@pytest.mark.slow("needs two cores that nobody else uses")
+def test_threads_that_nobody_told_of_are_seen_in_a_real_run(tmp_path: Path) -> None:
+    assert_fine(run_pair(tmp_path, solver=BUSY.replace("THREADS", "2"), windows=40, PRECICE_LB_BACKEND="embedded"))
+    (run,) = load_runs([tmp_path / "precice-lb-store"], warmup=2)
+    assert 1.5 < run.participants["A"].rank_busy_cores[0] < 2.1
+    assert any(text.startswith("A: each rank was told to use 1 thread,") for text in found(check_runs([run])))
+    (other,) = {name for name in run.participants if name != "A"}
+    assert run.participants[other].rank_busy_cores[0] < 1.1
+
+
+def test_a_run_without_windows_after_warm_up_is_judged(tmp_path: Path) -> None:
+    for name in "AB":
+        write_store(tmp_path, [row(w, 0.5, 0.1, 0.1) for w in range(1, 4)], name)
+    assert {each.kind for each in check_runs(load_runs([tmp_path], warmup=3)).findings} == {"windows"}
