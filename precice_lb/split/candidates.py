@@ -14,6 +14,7 @@ from precice_lb.exceptions import InfeasibleError
 from precice_lb.plural import counts_text, plural
 from precice_lb.split.constraints import Constraints
 from precice_lb.split.resources import Layout, Resources
+from precice_lb.split.threads import cores_for, listed_cores, most_cores
 
 __all__ = ["Candidates", "admitted_counts", "candidates_of", "lower_bounds", "minima_of", "proportional_split"]
 
@@ -22,7 +23,7 @@ Integers = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Candidates:
-    """Rank counts of one version of a participant that everything but the budget admits."""
+    """Counts of ranks, or of cores, of one version of a participant that everything but the budget admits."""
 
     name: str
     version: str
@@ -64,14 +65,22 @@ def minima_of(names: Sequence[str], minimum: int | Mapping[str, int], budget: in
 
 
 def lower_bounds(constraints: Constraints, name: str, version: str = "") -> dict[str, int]:
-    """Bounds of the ranks from below, by what they come from."""
+    """Bounds from below of what a split counts, by what they come from."""
+    layouts = constraints.of("layouts", name, version)
     bounds = {"minimum": int(constraints.of("minimum", name, version) or 1)}
+    for key, ranks in _needed_ranks(constraints, name, version).items():
+        bounds[key] = ranks if layouts is None else cores_for(layouts, ranks, f"{key} of {name}")
+    return bounds
+
+
+def _needed_ranks(constraints: Constraints, name: str, version: str) -> dict[str, int]:
+    needed = {}
     for key in ("memory", "elements"):
         total, limit = constraints.of(key, name, version), constraints.of(f"{key}_per_rank", name, version)
         if total is not None and limit is not None:
             # Whole quotients must not become one more by rounding.
-            bounds[key] = math.ceil(total / limit * (1 - 1e-12))
-    return bounds
+            needed[key] = math.ceil(total / limit * (1 - 1e-12))
+    return needed
 
 
 def candidates_of(
@@ -84,13 +93,18 @@ def candidates_of(
     low = bounds[why]
     highs = {"maximum": maximum, "maximum of the constraints": constraints.of("maximum", name, version)}
     highs["times known"] = length
+    layouts = constraints.of("layouts", name, version)
+    node = constraints.kind_of(name, version).cores_per_node if constraints.kinds else constraints.cores_per_node
+    counted = "rank" if layouts is None else "core"
+    if layouts is not None and node is not None:
+        highs["threads on one node"] = most_cores(layouts, node)
     known = {key: int(value) for key, value in highs.items() if value is not None}
     high = min(known.values()) if known else None
     limit = min(known, key=lambda key: known[key]) if known else ""
     if high is not None and high < low:
         asked = "the minimum" if why == "minimum" else f"needed for {why}"
         raise InfeasibleError(
-            f'expected at least {plural(low, "rank")}, {asked}, as maximum of "{name}", found {high} '
+            f'expected at least {plural(low, counted)}, {asked}, as maximum of "{name}", found {high} '
             f"({limit}); correct the bounds"
         )
     multiple = int(constraints.of("multiple", name, version) or 1)
@@ -98,18 +112,26 @@ def candidates_of(
     rules = {"minimum": f"{low} at least ({why})", "maximum": f"{high} at most ({limit})" if high is not None else ""}
     rules["multiple"] = f"multiples of {multiple}" if multiple > 1 else ""
     listed = None
+    if layouts is not None:
+        on_node = "" if node is None else f", those of a rank on a node of {plural(node, 'core')}"
+        rules["layouts"] = f"{layouts} cores for its threads{on_node}"
+        multiple = math.lcm(multiple, layouts.step or 1)
+        needed = max(_needed_ranks(constraints, name, version).values(), default=1)
+        listed = listed_cores(layouts, needed, node)
     if allowed is not None or fixed is not None:
-        listed = np.unique(np.asarray(allowed if allowed is not None else [fixed], dtype=np.int64))
-        rules["allowed"] = f"one of {', '.join(map(str, listed[:8]))}" if allowed is not None else ""
+        only = np.unique(np.asarray(allowed if allowed is not None else [fixed], dtype=np.int64))
+        listed = only if listed is None else np.intersect1d(listed, only)
+        rules["allowed"] = f"one of {', '.join(map(str, only[:8]))}" if allowed is not None else ""
         if fixed is not None:
             rules["fixed"] = f"fixed at {fixed}"
             listed = listed[listed == fixed]
+    if listed is not None:
         listed = listed[(listed >= low) & (listed % multiple == 0)]
         listed = listed if high is None else listed[listed <= high]
     start = -(-low // multiple) * multiple
     if (listed is not None and not len(listed)) or (listed is None and high is not None and start > high):
         raise InfeasibleError(
-            f'expected a number of ranks of "{name}{":" if version else ""}{version}" that satisfies all of its '
+            f'expected a number of {counted}s of "{name}{":" if version else ""}{version}" that satisfies all of its '
             f"constraints, found that these clash whatever the budget: {'; '.join(r for r in rules.values() if r)}"
         )
     if fixed is not None:
@@ -137,6 +159,7 @@ def admitted_counts(
     for index, (name, own) in enumerate(candidates.items()):
         for candidate in own:
             ranks = candidate.up_to(machine.most_ranks(room[index], name, candidate.version))
+            ranks = ranks[(machine.uses(ranks, name, candidate.version) <= room[index]).all(axis=-1)]
             if len(ranks):
                 counts[name, candidate.version] = ranks
     return counts
@@ -157,11 +180,7 @@ def _require_budget(
         if needed is not None and (best is None or needed < best[0]):
             best = needed, choice
     if best is None:
-        gpus = min(int(sum(uses[:, 1].min() for uses in least.values())), 10**9)
-        raise InfeasibleError(
-            f"expected {gpus} or more GPUs for the ranks that need them, found {int(machine.capacity[1])}; "
-            "give more GPUs or let a participant choose a version without"
-        )
+        raise InfeasibleError(f"{machine.want(least.values())} or let a participant choose a version without")
     needed, choice = best
     chosen = [own[k] for own, k in zip(candidates.values(), choice, strict=True)]
     each = ", ".join(f"{c.name} {c.first}{_reasons(c, machine)}" for c in chosen)

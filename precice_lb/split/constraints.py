@@ -9,6 +9,8 @@ from dataclasses import MISSING, InitVar, dataclass, field, fields, replace
 from typing import Any, Literal
 
 from precice_lb.exceptions import InfeasibleError
+from precice_lb.layout import Layouts
+from precice_lb.split.nodes import NodeKind, check_kinds
 
 __all__ = ["Constraints", "Machine", "SharedCores", "check_names", "whole_number"]
 
@@ -60,7 +62,11 @@ class Constraints:
     whole_nodes
         Who gets nodes of its own: all (true), none (false), or the participants named. The others share nodes.
     threads
-        Cores per rank.
+        Cores per rank, of participants that are split by ranks.
+    layouts
+        Ranks and threads of participants that are split by cores. The numbers of a split, of `multiple`, `allow`,
+        `fixed`, `minimum`, `maximum` and `excluded`, and a budget in ranks count cores of these; what is said of a
+        rank (memory, elements, GPUs) is of their ranks. The threads of a rank lie on one node.
     gpus_per_rank
         GPUs that each rank takes, 0 where not named.
     multiple
@@ -75,6 +81,13 @@ class Constraints:
         Elements of a participant's mesh, and the most that one of its ranks may have: bounds its ranks from below.
     shared
         Groups of participants that take turns on the same cores.
+    kinds
+        Nodes of several kinds, in place of a budget, and of cores and GPUs per node. Everybody has whole nodes of one
+        kind.
+    kind
+        On which a participant runs; by default on the first.
+    ranks_per_node
+        Ranks on each of a participant's nodes, where these are fewer than fit on one.
     minimum, maximum
         Least and most ranks; the most may be a scalability limit, or what a model was measured for.
     excluded
@@ -90,6 +103,7 @@ class Constraints:
     gpus: int | None = None
     whole_nodes: bool | Collection[str] = False
     threads: int | Mapping[str, int] = 1
+    layouts: Mapping[str, Layouts] = field(default_factory=dict)
     gpus_per_rank: Mapping[str, int] = field(default_factory=dict)
     multiple: int | Mapping[str, int] = 1
     allow: Mapping[str, Sequence[int]] = field(default_factory=dict)
@@ -99,6 +113,9 @@ class Constraints:
     elements: Mapping[str, float] = field(default_factory=dict)
     elements_per_rank: float | Mapping[str, float] | None = None
     shared: Sequence[SharedCores] = ()
+    kinds: Sequence[NodeKind] = ()
+    kind: Mapping[str, str] = field(default_factory=dict)
+    ranks_per_node: Mapping[str, int] = field(default_factory=dict)
     minimum: int | Mapping[str, int] = 1
     maximum: Mapping[str, int] = field(default_factory=dict)
     excluded: Sequence[Mapping[str, int]] = ()
@@ -117,11 +134,15 @@ class Constraints:
                 object.__setattr__(self, each.name, unsaid)
         if self.unit not in ("ranks", "cores", "nodes"):
             raise InfeasibleError(f'expected a budget in "ranks", "cores" or "nodes", found {self.unit!r}')
-        if self.cores_per_node is None and (self.unit == "nodes" or self.whole_nodes):
+        check_kinds(self.kinds, self.kind)
+        beside = ("cores", "cores_per_node", "gpus_per_node", "gpus", "whole_nodes", "shared")
+        if self.kinds and (said := [key for key in beside if getattr(self, key)]):
+            raise InfeasibleError(f"expected {said[0]} or kinds of nodes, which say what there is, found both")
+        if self.cores_per_node is None and not self.kinds and (self.unit == "nodes" or self.whole_nodes):
             raise InfeasibleError("expected cores_per_node for a budget in nodes or whole nodes, found none")
         whole = {"cores_per_node": (self.cores_per_node, 1), "gpus_per_node": (self.gpus_per_node, 0)}
         whole |= {"gpus": (self.gpus, 0), "cores": (self.cores, 1), "nodes": (self.nodes, 1)}
-        for key in ("threads", "gpus_per_rank", "multiple", "minimum", "maximum", "fixed"):
+        for key in ("threads", "gpus_per_rank", "multiple", "minimum", "maximum", "fixed", "ranks_per_node"):
             value = getattr(self, key)
             least = 0 if key == "gpus_per_rank" else 1
             entries = value.items() if isinstance(value, Mapping) else [("", value)]
@@ -131,6 +152,11 @@ class Constraints:
         for key, (number, lowest) in whole.items():
             if number is not None and (isinstance(number, bool) or int(number) != number or number < lowest):
                 raise InfeasibleError(f"expected {key} as a whole number of at least {lowest}, found {number!r}")
+        if isinstance(self.threads, Mapping) and (twice := sorted(self.threads.keys() & self.layouts.keys())):
+            raise InfeasibleError(
+                f"expected threads of {twice[0]} once, found {self.threads[twice[0]]} per rank beside ranks and "
+                "threads of its own; leave one out"
+            )
         for group in self.shared:
             if len(group.turns) < 2 or not all(group.turns) or isinstance(group.turns[0], str):
                 raise InfeasibleError(
@@ -146,6 +172,43 @@ class Constraints:
                 for name, amount in values.items():
                     if not 0 < amount < math.inf:
                         raise InfeasibleError(f"expected positive {key} for {name}, found {amount!r}")
+
+    def kind_of(self, name: str, version: str = "") -> NodeKind:
+        """Kind of nodes that a participant runs on, where there are several.
+
+        Parameters
+        ----------
+        name, version : str
+            The participant, and one of its versions.
+
+        Returns
+        -------
+        NodeKind
+        """
+        wanted = self.of("kind", name, version)
+        return next((each for each in self.kinds if each.name == wanted), self.kinds[0])
+
+    def of_versions(self, versions: Mapping[str, str]) -> Constraints:
+        """Give what holds where each participant runs as the version named, without keys of versions.
+
+        Parameters
+        ----------
+        versions : mapping from participant to str
+            Of those that have any.
+
+        Returns
+        -------
+        Constraints
+        """
+        changed: dict[str, Any] = {}
+        for each in fields(self):
+            value = getattr(self, each.name)
+            if isinstance(value, Mapping):
+                own = {name: value[f"{name}:{v}"] for name, v in versions.items() if f"{name}:{v}" in value}
+                others = {key: entry for key, entry in value.items() if key.partition(":")[0] not in versions}
+                plain = {name: value[name] for name in versions if name in value}
+                changed[each.name] = others | plain | own
+        return replace(self, **changed)
 
     def constraints(self, budget: int | None = None) -> tuple[int, Constraints]:
         """Give the budget apart from the demands.
@@ -166,6 +229,8 @@ class Constraints:
         InfeasibleError
             Not exactly one budget; constraints that contradict themselves.
         """
+        if self.kinds:
+            return self._of_kinds(budget)
         counts: list[tuple[Any, Any]] = [(self.unit, budget), ("cores", self.cores), ("nodes", self.nodes)]
         given = [(unit, count) for unit, count in counts if count is not None]
         if not given and self.unit != "ranks":
@@ -182,6 +247,27 @@ class Constraints:
             raise InfeasibleError("expected a budget in cores or nodes beside threads per rank, found one in ranks")
         return number, found
 
+    def _of_kinds(self, budget: int | None) -> tuple[int, Constraints]:
+        """Give all nodes of all kinds, or fewer where ``nodes`` says so."""
+        if budget is not None and self.unit != "nodes":
+            raise InfeasibleError(f"expected the budget as kinds of nodes alone, found {budget} {self.unit} too")
+        every = sum(each.nodes for each in self.kinds)
+        return min(budget or self.nodes or every, every), replace(self, unit="nodes", nodes=None)
+
+    def cores_per_rank(self, name: str, version: str = "") -> int:
+        """Cores of what a split counts: threads per rank, but 1 for a participant that is split by cores.
+
+        Parameters
+        ----------
+        name, version : str
+            The participant, and one of its versions where there are several.
+
+        Returns
+        -------
+        int
+        """
+        return 1 if self.of("layouts", name, version) else int(self.of("threads", name, version) or 1)
+
     def overhead(self, name: str) -> float:
         """By what share a participant's compute seconds rise because it shares its cores: 0.05 is 5 %.
 
@@ -195,6 +281,20 @@ class Constraints:
         float
         """
         return next((group.overhead for group in self.shared if name in group.members), 0.0)
+
+    def has_whole_nodes(self, name: str) -> bool:
+        """Whether a participant shares its nodes with nobody.
+
+        Parameters
+        ----------
+        name : str
+            The participant.
+
+        Returns
+        -------
+        bool
+        """
+        return self.whole_nodes if isinstance(self.whole_nodes, bool) else name in self.whole_nodes
 
     def of(self, key: str, name: str, version: str = "") -> Any:
         """Value of a field for one version of a participant; None where nothing is said.

@@ -150,11 +150,8 @@ def result_of(
     own = {name: float(values.mean()) for name, values in samples.items()}
     fastest = {name: int(np.argmin(o.seconds.mean(axis=0))) for name, (o, _) in chosen.items()}
     total = problem.layout.total(np.stack([o.uses[at] for o, at in chosen.values()]))
-    used = {"ranks": sum(ranks for _, ranks in split.values()), "cores": problem.machine.cores(total)}
-    if problem.machine.unit == "nodes":
-        used["nodes"] = problem.machine.budget_for(total) or 0
-    if problem.machine.has_gpus:
-        used["gpus"] = int(total[1])
+    ranks = sum(problem.machine.ranks_of(count, name, version) for name, (version, count) in split.items())
+    used = {"ranks": ranks, **problem.machine.used(total)}
     return SplitResult(
         split={name: ranks for name, (_, ranks) in split.items()},
         window_seconds=seconds,

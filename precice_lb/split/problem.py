@@ -27,6 +27,8 @@ from precice_lb.schedule import Schedule
 from precice_lb.schedule.named import Coupling, schedule_of
 from precice_lb.split.candidates import admitted_counts, candidates_of, minima_of
 from precice_lb.split.constraints import Constraints, check_names
+from precice_lb.split.kinds import resources_of
+from precice_lb.split.nodes import check_gpus
 from precice_lb.split.resources import Layout, Resources, require_turns
 
 __all__ = [
@@ -209,7 +211,7 @@ def problem_of(
     check_names(constraints, versions)
     require_turns(constraints, schedule)
     pairs = [(name, version) for name in names for version in versions[name]]
-    machine = Resources(constraints, int(budget), pairs)
+    machine = resources_of(constraints, int(budget), pairs)
     minima = minima_of(names, minimum_ranks, 10**18)
     candidates = {}
     for name in names:
@@ -217,6 +219,7 @@ def problem_of(
         for version, values in versions[name].items():
             length = None if callable(values) or not np.ndim(values) else int(np.shape(values)[-1])
             try:
+                check_gpus(constraints, name, version)
                 if not machine.fits_on_node(name, version):
                     raise InfeasibleError(f'expected a rank of "{name}" to fit on one node, found that it needs more')
                 if length is not None and length < minima[name]:
@@ -234,7 +237,13 @@ def problem_of(
     options: dict[str, tuple[Options, ...]] = dict.fromkeys(names, ())
     for (name, version), ranks in counts.items():
         seconds = _seconds(name, versions[name][version], ranks) * (1.0 + constraints.overhead(name))
-        options[name] += (Options(name, version, ranks, machine.uses(ranks, name, version), seconds),)
+        uses = machine.uses(ranks, name, version)
+        if falls := np.flatnonzero((np.diff(uses, axis=0) < 0).any(axis=1)).tolist():
+            raise InfeasibleError(
+                f"expected pairs of {name} that never take fewer nodes or GPUs with more cores, found such with "
+                f"{ranks[falls[0]]} and {ranks[falls[0] + 1]} cores; leave one out"
+            )
+        options[name] += (Options(name, version, ranks, uses, seconds),)
     samples = {len(o.seconds) for own in options.values() for o in own} - {1}
     if len(samples) > 1:
         raise ModelError(f"expected as many samples of every participant's times, found {sorted(samples)}")

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from precice_lb.exceptions import InfeasibleError
 from precice_lb.schedule import Schedule
 from precice_lb.split.constraints import Constraints, SharedCores
+from precice_lb.split.threads import node_parts, threaded
 
 __all__ = ["Layout", "Resources", "require_turns"]
 
@@ -25,10 +26,27 @@ class Resources:
     def __init__(self, constraints: Constraints, budget: int, versions: Sequence[tuple[str, str]]) -> None:
         self._constraints = constraints
         self.budget = budget
-        self.unit = constraints.unit
+        #: What the budget counts, in a word.
+        self.unit = "cores" if constraints.layouts and constraints.unit == "ranks" else constraints.unit
         self.has_gpus = any(constraints.of("gpus_per_rank", *version) for version in versions)
         self.capacity = self.capacity_of(budget)
         self._check_packing(versions)
+
+    def want(self, least: Iterable[Integers]) -> str:
+        """Say what there is too little of, of what the least of every participant takes, each (versions, kinds)."""
+        gpus = min(int(sum(uses[:, 1].min() for uses in least)), 10**9)
+        return (
+            f"expected {gpus} or more GPUs for the ranks that need them, found {int(self.capacity[1])}; give more GPUs"
+        )
+
+    def used(self, total: Integers) -> dict[str, int]:
+        """Count what of cores, nodes and GPUs these resources are, those that matter."""
+        found = {"cores": self.cores(total)}
+        if self.unit == "nodes":
+            found["nodes"] = self.budget_for(total) or 0
+        if self.has_gpus:
+            found["gpus"] = int(total[1])
+        return found
 
     def capacity_of(self, budget: int) -> Integers:
         """Cores (or ranks) and, where anybody needs them, GPUs of a budget, shape (kinds,)."""
@@ -58,10 +76,11 @@ class Resources:
         return int(total[0])
 
     def uses(self, ranks: Integers, name: str, version: str) -> Integers:
-        """Resources that so many ranks take, shape (counts, kinds)."""
-        cores, gpus = self._per_rank(name, version)
+        """Resources that so many ranks (or cores, of who is split by cores) take, shape (counts, kinds)."""
+        gpus = self._per_rank(name, version)[1]
+        ranks, cores = self._ranks_and_cores(ranks, name, version)
         if self._has_whole_nodes(name):
-            nodes = -(-ranks // max(self.ranks_per_node(name, version), 1))
+            nodes = -(-ranks // np.maximum(self._fitting(cores, name, version), 1))
             columns = [nodes * (self._constraints.cores_per_node or 0), np.maximum(ranks * gpus, 0)]
             if self._constraints.unit == "nodes":
                 columns[1] = nodes * self._constraints.gpus_per_node
@@ -69,13 +88,31 @@ class Resources:
             columns = [ranks * cores, ranks * gpus]
         return np.stack(columns[: 1 + self.has_gpus], axis=-1)
 
+    def _ranks_and_cores(self, counts: Integers, name: str, version: str) -> tuple[Integers, Integers]:
+        """Ranks that counts of a split are, and the cores that each takes, shape (counts,) each."""
+        layouts = self._constraints.of("layouts", name, version)
+        if layouts is None:
+            return counts, np.full(len(counts), self._per_rank(name, version)[0])
+        ranks, threads = threaded(layouts, counts)
+        if self.unit == "nodes" and not self._has_whole_nodes(name):
+            # The rest of a node is left to ranks that it holds for sure.
+            threads = self._parts[np.searchsorted(self._parts, threads)]
+        return ranks, threads
+
+    def ranks_of(self, count: int, name: str, version: str) -> int:
+        """Ranks that a count of a split is."""
+        layouts = self._constraints.of("layouts", name, version)
+        return count if layouts is None else layouts.of(count).ranks
+
     def most_ranks(self, allowance: Integers, name: str, version: str) -> int:
         """Most ranks that these resources hold, given shape (kinds,)."""
         cores, gpus = self._per_rank(name, version)
         given = self._constraints
         most = int(allowance[0]) // cores
+        if given.of("layouts", name, version) is not None:
+            return most
         if self._has_whole_nodes(name):
-            per_node = self.ranks_per_node(name, version)
+            per_node = int(self._fitting(cores, name, version))
             most = int(allowance[0]) // (given.cores_per_node or 1) * per_node
             if self.has_gpus and given.unit == "nodes" and given.gpus_per_node:
                 most = min(most, int(allowance[1]) // given.gpus_per_node * per_node)
@@ -83,37 +120,52 @@ class Resources:
 
     def whole_nodes_of(self, ranks: int, name: str, version: str) -> int:
         """Nodes that so many ranks have for themselves; 0 where they share nodes."""
-        per_node = self.ranks_per_node(name, version) if self._has_whole_nodes(name) else 0
-        return -(-ranks // per_node) if per_node else 0
+        if not self._has_whole_nodes(name):
+            return 0
+        return int(self.uses(np.array([ranks]), name, version)[0, 0]) // (self._constraints.cores_per_node or 1)
 
-    def ranks_per_node(self, name: str, version: str) -> int:
-        """Ranks that fit on one node; 0 where not even one does."""
-        cores, gpus = self._per_rank(name, version)
-        fit = (self._constraints.cores_per_node or 0) // cores
-        return min(fit, self._constraints.gpus_per_node // gpus) if gpus and self._constraints.gpus_per_node else fit
+    def _fitting(self, cores: int | Integers, name: str, version: str) -> Integers:
+        """Ranks of so many cores that fit on one node; 0 where not even one does."""
+        given, gpus = self._constraints, self._per_rank(name, version)[1]
+        fit = np.asarray((given.cores_per_node or 0) // cores)
+        fit = np.minimum(fit, given.of("ranks_per_node", name, version) or 2**60)
+        return np.asarray(np.minimum(fit, given.gpus_per_node // gpus) if gpus and given.gpus_per_node else fit)
 
     def fits_on_node(self, name: str, version: str) -> bool:
         """Whether a node holds a rank, where that is known."""
-        given = self._constraints
-        cores, gpus = self._per_rank(name, version)
+        given, gpus = self._constraints, self._per_rank(name, version)[1]
+        cores = self._cores_of_rank(name, version)
         if given.cores_per_node is not None and cores > given.cores_per_node:
             return False
         return not (given.unit == "nodes" and gpus > given.gpus_per_node)
 
     def _has_whole_nodes(self, name: str) -> bool:
-        whole = self._constraints.whole_nodes
-        return whole if isinstance(whole, bool) else name in whole
+        return self._constraints.has_whole_nodes(name)
 
     def _per_rank(self, name: str, version: str) -> tuple[int, int]:
-        threads = int(self._constraints.of("threads", name, version) or 1)
-        cores = 1 if self._constraints.unit == "ranks" else threads
+        cores = 1 if self._constraints.unit == "ranks" else self._constraints.cores_per_rank(name, version)
         return cores, int(self._constraints.of("gpus_per_rank", name, version) or 0)
 
-    def _check_packing(self, versions: Iterable[tuple[str, str]]) -> None:
+    def _cores_of_rank(self, name: str, version: str) -> int:
+        """Cores of a rank, where these depend on the split the fewest."""
+        layouts = self._constraints.of("layouts", name, version)
+        if layouts is not None and layouts.step is not None and layouts.threads is not None:
+            return int(layouts.threads)
+        return self._per_rank(name, version)[0]
+
+    def _check_packing(self, versions: Sequence[tuple[str, str]]) -> None:
         """Refuse ranks on shared nodes that may leave gaps: then enough cores in all would not mean enough nodes."""
         given = self._constraints
         if given.unit != "nodes":
             return
+        by_cores = [v for v in versions if given.of("layouts", *v) is not None]
+        for name, version in by_cores:
+            if given.of("gpus_per_rank", name, version) and not self._has_whole_nodes(name):
+                raise InfeasibleError(
+                    f"expected whole nodes for {name}, whose ranks have both threads and GPUs, found shared ones; let "
+                    "it have whole nodes"
+                )
+        versions = [version for version in versions if version not in by_cores]
         sharing = [v for v in versions if not self._has_whole_nodes(v[0]) and self.fits_on_node(*v)]
         sizes = {version: self._per_rank(*version) for version in sharing}
         node = (given.cores_per_node or 1, given.gpus_per_node)
@@ -125,6 +177,7 @@ class Resources:
                     f"expected {what} per rank that fill nodes of {node[kind]} without gaps (each dividing the next "
                     f"larger) where nodes are shared, found {bad} of {name}; let it have whole nodes"
                 )
+        self._parts = node_parts(given, [cores for cores, _ in sizes.values()])
         plain = [cores for cores, gpus in sizes.values() if not gpus]
         for (name, _), (cores, gpus) in sizes.items():
             if gpus and (cores * node[1] > node[0] * gpus or any(cores % other for other in plain)):

@@ -166,7 +166,7 @@ def _choices(problem: Problem, budget: int, budgets: Sequence[int] | None) -> _C
     choices: list[_Gapped]
     if budgets is not None:
         choices = _one_by_one(problem, curves, sorted({each for each in budgets if each >= smallest}))
-    elif problem.schedule.is_maximum and not problem.machine.has_gpus and budget <= _SWEPT:
+    elif problem.schedule.is_maximum and len(problem.machine.capacity) == 1 and budget <= _SWEPT:
         choices = _sweep(problem, curves)
     elif (dynamic := _all_budgets(problem, curves)) is not None:
         choices = dynamic
@@ -185,7 +185,7 @@ def _one_by_one(problem: Problem, curves: Curves, budgets: Sequence[int]) -> lis
 def _all_budgets(problem: Problem, curves: Curves) -> list[_Gapped] | None:
     """Solve for every budget at once; None where coupling, machine or the number of budgets are not made for it."""
     machine, schedule = problem.machine, problem.schedule
-    if machine.has_gpus or problem.constraints.shared:
+    if len(machine.capacity) > 1 or problem.constraints.shared:
         return None
     # In whole nodes all uses are multiples of a node, so that there are few steps.
     steps = [machine.capacity_of(1)[0], *(np.gcd.reduce(c.uses[:, 0]) for own in curves.values() for c in own)]

@@ -1,0 +1,180 @@
+"""Participants that are split by cores: ranks with threads, beside brute force."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from precice_lb.exceptions import InfeasibleError
+from precice_lb.layout import Layout, Layouts
+from precice_lb.split import Constraints, optimize_split
+
+COUNTS = np.arange(1, 201)
+PAIRS = Layouts(None, None, (Layout(1, 2), Layout(1, 4), Layout(2, 4), Layout(3, 4)))
+LAYOUTS = [Layouts(1, None), Layouts(2, None), Layouts(None, 2), Layouts(None, 4), Layouts(2, 3), PAIRS]
+
+
+def brute_force(
+    times: dict[str, np.ndarray[Any, np.dtype[np.float64]]],
+    layouts: dict[str, Layouts],
+    most: int,
+    fits: Callable[[list[Layout]], bool],
+) -> tuple[float, int] | None:
+    """Shortest window of all splits that fit, and how many fit."""
+    ways = [
+        [layouts.get(name, Layouts()).of(n) for n in layouts.get(name, Layouts()).allowed(1, most)] for name in times
+    ]
+    windows = [
+        max(float(times[name][way.cores - 1]) for name, way in zip(times, chosen, strict=True))
+        for chosen in itertools.product(*ways)
+        if fits(list(chosen))
+    ]
+    return (min(windows), len(windows)) if windows else None
+
+
+def packed(chosen: list[Layout], nodes: int, node: int) -> bool:
+    """Whether nodes hold all ranks, each on one of them: single cores fill what is left, the others are tried."""
+    if sum(way.cores for way in chosen) > nodes * node:
+        return False
+    wide = sorted((way.threads for way in chosen for _ in range(way.ranks) if way.threads > 1), reverse=True)
+    rooms = {(node,) * nodes}
+    for threads in wide:
+        rooms = {
+            tuple(sorted((*room[:at], space - threads, *room[at + 1 :])))
+            for room in rooms
+            for at, space in enumerate(room)
+            if space >= threads
+        }
+    return bool(rooms)
+
+
+times_of = st.lists(st.integers(1, 60), min_size=30, max_size=30).map(lambda each: np.array(each, dtype=np.float64))
+
+
+@given(times_of, times_of, st.sampled_from(LAYOUTS), st.sampled_from([*LAYOUTS, None]), st.integers(2, 24))
+def test_budgets_in_cores(
+    first: np.ndarray[Any, np.dtype[np.float64]],
+    second: np.ndarray[Any, np.dtype[np.float64]],
+    one: Layouts,
+    other: Layouts | None,
+    budget: int,
+) -> None:
+    times, layouts = {"A": first, "B": second}, {"A": one} | ({"B": other} if other else {})
+    best = brute_force(times, layouts, budget, lambda chosen: sum(way.cores for way in chosen) <= budget)
+    for unit in ("ranks", "cores"):
+        constraints = Constraints(unit=unit, layouts=layouts)
+        if best is None:
+            with pytest.raises(InfeasibleError):
+                optimize_split(times, budget, constraints=constraints)
+            continue
+        found = optimize_split(times, budget, constraints=constraints)
+        assert found.window_seconds == best[0]
+        ways = [layouts.get(name, Layouts()).of(count) for name, count in found.split.items()]
+        assert found.used == {"ranks": sum(way.ranks for way in ways), "cores": sum(way.cores for way in ways)}
+        assert found.used["cores"] <= budget
+
+
+@given(times_of, times_of, st.sampled_from(LAYOUTS[:5]), st.integers(1, 4), st.sampled_from([4, 6, 8]), st.booleans())
+def test_budgets_in_nodes(
+    first: np.ndarray[Any, np.dtype[np.float64]],
+    second: np.ndarray[Any, np.dtype[np.float64]],
+    one: Layouts,
+    nodes: int,
+    node: int,
+    whole: bool,
+) -> None:
+    times, layouts = {"A": first[: nodes * node], "B": second[: nodes * node]}, {"A": one}
+
+    def whole_fit(chosen: list[Layout]) -> bool:
+        return all(way.threads <= node for way in chosen) and nodes >= sum(
+            -(-way.ranks // (node // way.threads)) for way in chosen
+        )
+
+    def shared_fit(chosen: list[Layout]) -> bool:
+        return all(way.threads <= node for way in chosen) and packed(chosen, nodes, node)
+
+    best = brute_force(times, layouts, min(nodes * node, 30), whole_fit if whole else shared_fit)
+    constraints = Constraints(unit="nodes", cores_per_node=node, whole_nodes=whole, layouts=layouts)
+    try:
+        found = optimize_split(times, nodes, constraints=constraints)
+    except InfeasibleError:
+        # Parts of nodes that leave no gaps may be larger than the threads.
+        assert best is None or not whole
+        return
+    assert best is not None
+    chosen = [layouts.get(name, Layouts()).of(count) for name, count in found.split.items()]
+    assert (whole_fit if whole else shared_fit)(chosen)
+    assert found.used["nodes"] <= nodes
+    if whole or (node != 6 and one in (Layouts(None, 2), Layouts(None, 4))):
+        assert found.window_seconds == best[0]
+
+
+def test_threads_on_shared_nodes_take_parts_that_leave_no_gaps() -> None:
+    times = {"A": 900.0 / COUNTS, "B": 300.0 / COUNTS}
+    machine = {"unit": "nodes", "cores_per_node": 16}
+    found = optimize_split(times, 2, constraints=Constraints(**machine, layouts={"B": Layouts(1, None)}))
+    assert found.split == {"A": 24, "B": 8}
+    # Five threads take eight of sixteen cores, so that the rest is sure to hold A's ranks.
+    five = optimize_split(times, 2, constraints=Constraints(**machine, layouts={"B": Layouts(1, 5)}))
+    assert five.split == {"A": 24, "B": 5}
+    assert five.used == {"ranks": 25, "cores": 32, "nodes": 2}
+    # A rank's threads lie on one node.
+    alone = optimize_split(times, 4, constraints=Constraints(**machine, layouts={"A": Layouts(1, None)}))
+    assert alone.split == {"A": 16, "B": 48}
+
+
+def test_bounds_count_cores_but_what_a_rank_holds_counts_ranks() -> None:
+    times = {"A": 900.0 / COUNTS, "B": 300.0 / COUNTS}
+
+    def split_of(**given: Any) -> dict[str, int]:
+        return optimize_split(times, 64, constraints=Constraints(**given)).split
+
+    four = {"B": Layouts(None, 4)}
+    assert split_of(layouts=four) == {"A": 48, "B": 16}
+    assert split_of(layouts=four, maximum={"B": 15}) == {"A": 52, "B": 12}
+    assert split_of(layouts=four, fixed={"B": 20}) == {"A": 44, "B": 20}
+    assert split_of(layouts=four, multiple={"B": 6}) == {"A": 40, "B": 24}
+    assert split_of(layouts=four, allow={"B": [6, 8]}) == {"A": 56, "B": 8}
+    assert split_of(layouts=four, memory={"B": 50.0}, memory_per_rank=10.0) == {"A": 44, "B": 20}
+    two_ranks = {"B": Layouts(None, None, (Layout(1, 16), Layout(2, 4)))}
+    assert split_of(layouts=two_ranks) == {"A": 48, "B": 16}
+    assert split_of(layouts=two_ranks, elements={"B": 20.0}, elements_per_rank=10.0) == {"A": 56, "B": 8}
+    gpus = {"gpus": 3, "gpus_per_rank": {"B": 1}}
+    assert split_of(layouts=four, **gpus) == {"A": 52, "B": 12}
+
+
+@pytest.mark.parametrize(
+    ("budget", "given", "message"),
+    [
+        (9, {"threads": {"B": 2}, "layouts": {"B": Layouts(1, None)}, "unit": "cores"}, "threads of B once, found 2"),
+        (9, {"layouts": {"C": Layouts(1, None)}}, "layouts of A, B, found some of 'C'"),
+        (9, {"layouts": {"B": Layouts(None, 12)}}, r"at least 13 cores .*B 12 \(multiples of 12\)"),
+        (9, {"layouts": {"B": Layouts(None, 4)}, "fixed": {"B": 6}}, "number of cores of \"B\".*a multiple of 4 cores"),
+        (2, {"layouts": {"B": Layouts(1, 9)}, "unit": "nodes", "cores_per_node": 8}, 'number of cores of "B"'),
+        (2, {"layouts": {"B": Layouts(None, 9)}, "unit": "nodes", "cores_per_node": 8}, '"B" to fit on one node'),
+        (9, {"layouts": {"B": Layouts(1, None)}, "memory": {"B": 3.0}, "memory_per_rank": 1.0}, "3 ranks .* 1 at most"),
+        (
+            2,
+            {"layouts": {"B": Layouts(1, None)}, "unit": "nodes", "cores_per_node": 8, "gpus_per_node": 1,
+             "gpus_per_rank": {"B": 1}},
+            "whole nodes for B",
+        ),
+        (
+            9,
+            {"layouts": {"B": Layouts(None, None, (Layout(4, 1), Layout(1, 5)))}, "gpus": 9, "gpus_per_rank": {"B": 1}},
+            "pairs of B .* with 4 and 5 cores",
+        ),
+    ],
+)  # fmt: skip
+def test_what_clashes_is_said_in_one_line(budget: int, given: dict[str, Any], message: str) -> None:
+    times = {"A": 900.0 / COUNTS, "B": 300.0 / COUNTS}
+    with pytest.raises(InfeasibleError, match=message) as caught:
+        optimize_split(times, budget, constraints=Constraints(**given))
+    assert not re.search("\n", str(caught.value))
