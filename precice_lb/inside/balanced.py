@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precice_lb.dataset import Measurements
+from precice_lb.dataset.layouts import row_layouts
 from precice_lb.exceptions import DataError
 from precice_lb.inside.balance import FORMAT, FORMAT_VERSION
 
@@ -134,12 +135,20 @@ def balanced(measurements: Measurements, balances: Sequence[Gains]) -> Measureme
                 "for each participant that will run in balance"
             )
         rows = np.array(samples[name])
-        gains = np.array([balance.gain(int(ranks)) for ranks in rows[:, 0]])
-        if (bad := gains >= rows[:, 1]).any():
-            ranks, seconds = rows[bad][0]
+        ran = row_layouts(measurements, name)
+        # What ranks held is known by their number alone.
+        alike = {layout.ranks: (key, layout) for key, layout in ran}
+        if any(alike[layout.ranks] != (key, layout) for key, layout in ran):
             raise DataError(
-                f"{balance.source}: expected a gain below the {seconds:g} s per time window of {name} on {ranks:g} "
-                f"ranks, found {gains[bad][0]:g} s; fit the costs to the runs that are given here"
+                f"{balance.source}: expected one version of {name} with as many threads on each number of ranks, found "
+                "several; give the runs of one version and one number of threads"
+            )
+        gains = np.array([balance.gain(layout.ranks) for _, layout in ran])
+        if (bad := gains >= rows[:, 1]).any():
+            at = int(np.argmax(bad))
+            raise DataError(
+                f"{balance.source}: expected a gain below the {rows[at, 1]:g} s per time window of {name} on "
+                f"{ran[at][1].words}, found {gains[at]:g} s; fit the costs to the runs that are given here"
             )
         rows[:, 1] -= gains
         samples[name] = rows

@@ -11,22 +11,22 @@ from typing import Any
 
 import numpy as np
 
-from precice_lb.dataset import Measurements
 from precice_lb.dataset.records import load_imbalance
-from precice_lb.exceptions import DataError, InfeasibleError, InternalError, ModelError
-from precice_lb.ingest.csv import read_frame
+from precice_lb.exceptions import InfeasibleError, InternalError, ModelError
+from precice_lb.layout import Layouts, layout_from
 from precice_lb.models.base import new_learner
 from precice_lb.recommend.case import case_of, learner_name
 from precice_lb.recommend.compare import beyond_failed, caveats, compared, rank_intervals, reference_splits
 from precice_lb.recommend.decide import Question, measured_alternatives, trusted_decision
-from precice_lb.recommend.limits import known_bounds, limits_of
+from precice_lb.recommend.energy import MeasuredEnergy, watts_of
+from precice_lb.recommend.limits import known_bounds, limits_of, with_measured
 from precice_lb.recommend.plan import FailedSplit, Prefer, instead_of, paid_back, plan_of
 from precice_lb.recommend.result import Recommendation
 from precice_lb.recommend.sources import (
     check_participants,
-    load_sources,
-    measurements_from_arrays,
+    measurements_given,
 )
+from precice_lb.recommend.versions import between_versions
 from precice_lb.schedule import Schedule, explain
 from precice_lb.schedule.named import parallel_of, schedule_of
 from precice_lb.split import Machine
@@ -76,6 +76,7 @@ _BEFORE = {
 _OF_MACHINE = tuple(field.name for field in dataclasses.fields(Machine))
 
 
+@between_versions
 def recommend_split(
     data: Any = None,
     budget: int | None = None,
@@ -88,7 +89,7 @@ def recommend_split(
     learner_parameters: Mapping[str, Any] | None = None,
     seed: int = 0,
     level: float = 0.8,
-    present: Mapping[str, int] | None = None,
+    present: Mapping[str, int | str] | None = None,
     parameter: Mapping[str, float | str | None] | None = None,
     prefer: Prefer | None = None,
     within: float | None = None,
@@ -96,6 +97,7 @@ def recommend_split(
     instead: Schedule | None = None,
     spent_core_hours: float | None = None,
     failed: Sequence[Mapping[str, int] | FailedSplit] = (),
+    energy: Sequence[MeasuredEnergy] = (),
     **words: Any,
 ) -> Recommendation:
     """Learn a model for each participant and recommend the split with the shortest expected time window.
@@ -104,7 +106,9 @@ def recommend_split(
     ----------
     data : path, mapping from participant to array of shape (n, 2), Measurements, or pandas DataFrame
         A CSV file or directory of stores; ranks and seconds per time window (compute time, without waiting) by
-        participant; or a long table with the columns participant, ranks, seconds, and one for each further parameter.
+        participant; or a long table with the columns participant, ranks, seconds, perhaps threads, and one for each
+        further parameter. A participant that was measured with several threads is split by cores, in the layouts that
+        were measured, unless the machine's ``layouts`` say others.
     budget : int
         Ranks to give out in all; or the machine has ``cores`` or ``nodes`` for that; or its ``unit`` counts others.
     coupling : {"parallel", "serial"}, path of a ``precice-config.xml``, or Schedule
@@ -112,22 +116,23 @@ def recommend_split(
     machine : Machine, optional
         What the machine has and demands. The fields of `Machine` may also be given directly, as words of their own.
     minimum_ranks, maximum_ranks : int or mapping from participant to int; mapping
-        Ranks that a participant gets at least, and at most.
+        Ranks that a participant gets at least, and at most; a key ``participant:version`` speaks of a version alone.
     learner, learner_parameters : str or scikit-learn regressor, mapping; optional
         A name out of `precice_lb.models.LEARNERS` and its parameters, or an estimator.
     seed : int
         The same call with the same seed gives the same result.
     level : float
         Of the intervals, between 0 and 1.
-    present : mapping from participant to int, optional
-        The split in use, to be compared with.
+    present : mapping from participant to int or str, optional
+        The split in use, to be compared with; ranks x threads, such as 1x8, may stand in place of cores.
     parameter : mapping from parameter to float, str or None; optional
         The case to recommend for, where the measurements are of several: a value of each parameter that varies, such
         as the size of the mesh. A learner of several parameters (the default is one) learns from all rows; one of
         ranks alone from those of that value, as all do for values that are texts. None: it makes no difference.
-    prefer : {"time", "cost"} or float, optional
+    prefer : {"time", "cost", "energy"} or float, optional
         How much time counts against core-hours, as of `precice_lb.split.TradeoffCurve.choose`; by default time alone,
-        so that the whole budget is used where it helps.
+        so that the whole budget is used where it helps. Energy takes the budget whose best split needs the fewest
+        joules per window, by what jobs of measured ``energy`` drew.
     within : float, optional
         List splits whose window is at most this share longer than the best one's, such as 0.05. This or ``prefer``
         adds the plan: that list, and window time against core-hours over all budgets; and where the coupling is serial,
@@ -141,6 +146,8 @@ def recommend_split(
     failed : sequence of mapping from participant to int, or of FailedSplit
         Splits that must not be chosen; with some participants alone, all in which these have so many ranks. A
         participant that failed beside any others gets no ranks beyond those with which it did, either.
+    energy : sequence of MeasuredEnergy, optional
+        What jobs consumed (`precice_lb.recommend.energy`).
     **words
         Fields of `Machine`, such as ``nodes=12, cores_per_node=48``; and earlier names: ``measurements``,
         ``total_ranks``, ``random_state``, ``parameters``, ``schedule`` and ``constraints`` of ``data``, ``budget``,
@@ -179,6 +186,9 @@ def recommend_split(
     windows, resampled in blocks and scaled to the split (`precice_lb.schedule.replay_residuals`). What is learned from
     arrays and tables is taken to cost the same in every window.
 
+    Where measurements name versions of a participant (a column ``version``), each combination of them is decided apart
+    and the best one recommended, with all of them in ``choices`` (`precice_lb.recommend.versions`).
+
     Curves are drawn for each participant independently. Means and the probability of beating another split are over
     them; the interval of a participant's ranks is one of the splits that are best for each set of curves.
     """
@@ -194,7 +204,7 @@ def recommend_split(
         raise InfeasibleError(
             f"expected the machine as a whole or in words, found both: machine and {', '.join(words)}; name one"
         )
-    measurements = _measurements(before.get("data", data))
+    measurements = measurements_given(before.get("data", data))
     total, constraints = (machine or Machine(**words)).constraints(before.get("budget", budget))
     schedule = schedule_of(coupling, tuple(measurements.samples))
     if instead is None and (prefer is not None or within is not None):
@@ -204,8 +214,8 @@ def recommend_split(
     if unwanted:
         constraints = dataclasses.replace(constraints, excluded=(*constraints.excluded, *unwanted))
     names = schedule.participants
-    check_participants(measurements, names)
-    present = _present(present, names)
+    constraints = with_measured(constraints, measurements.layouts, check_participants(measurements, names))
+    given = _present(present, names, constraints.layouts)
     seed = whole_number(before.get("seed", seed), "random_state", 0)
     if not 0 < level < 1:
         raise ModelError(f"expected an interval's level between 0 and 1, found {level!r}")
@@ -214,11 +224,12 @@ def recommend_split(
     case = case_of(measurements, names, before.get("parameter", parameter), prototype)
     samples = check_participants(case.measurements, names)
     limits = known_bounds(unwanted, samples, limits)
-    question = Question(schedule, case, samples, limits, reach, seed, level, prefer, within, verify)
+    watts = watts_of(energy, names) if prefer == "energy" else None
+    question = Question(schedule, case, samples, limits, reach, seed, level, prefer, within, verify, watts)
     decision = trusted_decision(question, prototype)
     problem, split, window = decision.problem, decision.split, decision.window
     compute_seconds = {name: float(seconds.mean()) for name, seconds in decision.own.items()}
-    others, left_out = reference_splits(limits, names, measurements.degrees_of_freedom, present)
+    others, left_out = reference_splits(limits, names, measurements.degrees_of_freedom, given)
     gone = [kind for kind, (other, _) in others.items() if any(e.ranks.items() <= other.items() for e in told)]
     others = {kind: other for kind, other in others.items() if kind not in gone}
     is_model = decision.basis == "model"
@@ -228,14 +239,15 @@ def recommend_split(
     else:
         alternatives, doubts = measured_alternatives(decision.known, others, window)
     doubts += [f"The {kind} split is not compared: its runs failed." for kind in gone]
-    doubts += beyond_failed(split, told, samples)
+    doubts += beyond_failed(split, told, samples, constraints.layouts)
     used = problem.used(split)
     core_hours = measurements.core_hours if spent_core_hours is None else spent_core_hours
     plan = None
     if decision.models_trusted:
         plan = plan_of(
-            problem, decision.tradeoff, decision.budget, split, window, within, prefer, measured=not is_model
-        )
+            problem, decision.tradeoff, decision.budget, split, window, within, prefer,
+            measured=not is_model, watts=watts,
+        )  # fmt: skip
     recommendation = Recommendation(
         split=split,
         window_seconds=window,
@@ -279,22 +291,9 @@ def recommend_split(
 recommend = recommend_split
 
 
-def _measurements(given: Any) -> Measurements:
-    if given is None:
-        raise DataError(
-            "expected data: a path, a mapping from participant to an array of ranks and seconds, measurements or a "
-            "DataFrame, found none"
-        )
-    if isinstance(given, str | Path):
-        return load_sources([given])
-    if isinstance(given, Measurements):
-        return given
-    if hasattr(given, "columns") and hasattr(given, "itertuples"):
-        return read_frame(given)
-    return measurements_from_arrays(given)
-
-
-def _present(split: Mapping[str, int] | None, names: tuple[str, ...]) -> dict[str, int] | None:
+def _present(
+    split: Mapping[str, int | str] | None, names: tuple[str, ...], layouts: Mapping[str, Layouts]
+) -> dict[str, int] | None:
     """Check the split in use."""
     if split is None:
         return None
@@ -302,4 +301,16 @@ def _present(split: Mapping[str, int] | None, names: tuple[str, ...]) -> dict[st
         raise InfeasibleError(
             f"expected the present split of {', '.join(names)}, found one of {', '.join(map(str, split)) or 'none'}"
         )
-    return {name: whole_number(split[name], f"present ranks of {name}", 1) for name in names}
+    found = {}
+    for name in names:
+        count, known = split[name], layouts.get(name, Layouts())
+        if isinstance(count, str):
+            wanted = layout_from(count)
+            count = wanted.cores
+            if not known.allowed(count, count) or known.of(count) != wanted:
+                raise InfeasibleError(
+                    f"present split: expected {name} on {known.text(count)}, as it is split, found {wanted.words}; say "
+                    "that, or its layouts"
+                )
+        found[name] = whole_number(count, f"present ranks of {name}", 1)
+    return found

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precice_lb.exceptions import InfeasibleError
+from precice_lb.layout import Layouts, count_text
 from precice_lb.models.interpolation import interpolated
 from precice_lb.plural import plural
 from precice_lb.recommend.limits import Limits, outside
@@ -165,7 +166,7 @@ def compared(
             low, high = valid[name]
             warnings.append(
                 f"The {kind} split is not compared: the model of {name} is valid from {low} to "
-                f"{plural(high, 'rank')}, not at {other[name]}."
+                f"{problem.limits.plural(name, high)}, not at {other[name]}."
             )
             continue
         seconds = problem.expected.window(other)
@@ -212,7 +213,7 @@ def rank_intervals(
     known = {name: table for name, table in tables.items() if table is not None}
     threads = {limits.threads(name) for name in tables}
     constraints = limits.constraints
-    if len(threads) > 1 or constraints.shared or constraints.fixed:
+    if len(threads) > 1 or constraints.shared or constraints.fixed or constraints.kinds:
         return {}
     budget = limits.cores // threads.pop()
     if len(known) < len(tables):
@@ -247,22 +248,23 @@ def caveats(
     found = []
     for name, rows in samples.items():
         ranks = np.unique(rows[:, 0]).astype(int)
+        counts = "numbers of cores" if name in limits.layouts else "rank counts"
         if len(ranks) == 1:
             found.append(
-                f"{name} was measured at {plural(ranks[0], 'rank')} only: how it scales is assumed (nearly ideally), "
-                "not measured; measure at other rank counts."
+                f"{name} was measured at {limits.count(name, int(ranks[0]))} only: how it scales is assumed (nearly "
+                f"ideally), not measured; measure at other {counts}."
             )
         elif len(ranks) == 2:
-            found.append(f"{name} was measured at two rank counts only: measure at a third to see its curve bend.")
+            found.append(f"{name} was measured at two {counts} only: measure at a third to see its curve bend.")
         if len(ranks) > 1 and (known := outside(split[name], ranks)):
             found.append(
-                f"{name}: {plural(split[name], 'rank')}, outside of the measured range of {known[0]} to {known[1]}: "
-                "the prediction is an extrapolation."
+                f"{name}: {limits.count(name, split[name])}, outside of the measured range of {known[0]} to "
+                f"{known[1]}: the prediction is an extrapolation."
             )
         low, high = valid[name]
         if split[name] == low > limits.lowest[name] or split[name] == high < limits.highest[name]:
             found.append(
-                f"{name}: its model is valid from {low} to {plural(high, 'rank')} only (elsewhere it is not "
+                f"{name}: its model is valid from {low} to {limits.plural(name, high)} only (elsewhere it is not "
                 "positive or bends as no run time does), and that bound decided; measure beyond it or choose another "
                 "learner."
             )
@@ -270,7 +272,10 @@ def caveats(
 
 
 def beyond_failed(
-    split: Mapping[str, int], failed: Sequence[FailedSplit], samples: Mapping[str, NDArray[np.float64]]
+    split: Mapping[str, int],
+    failed: Sequence[FailedSplit],
+    samples: Mapping[str, NDArray[np.float64]],
+    layouts: Mapping[str, Layouts] | None = None,
 ) -> list[str]:
     """Say where a split gives a participant more (or fewer) ranks than failed, and no run with as many ended well."""
     worked = {name: set(rows[:, 0].astype(int).tolist()) for name, rows in samples.items()}
@@ -287,7 +292,7 @@ def beyond_failed(
         if more or fewer:
             times = {1: "its only run", 2: "both runs"}.get(len(names), f"all {plural(len(names), 'run')}")
             found.append(
-                f"{name} failed with {plural(ranks, 'rank')} in {times}: nothing is known about "
+                f"{name} failed with {count_text(name, ranks, layouts)} in {times}: nothing is known about "
                 f"{'more' if more else 'fewer'}, and this split has {chosen}; measure it before it is used."
             )
     return found

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from precice_lb.exceptions import InfeasibleError, ModelError, PreciceLBError
 from precice_lb.models import make_learner, valid_range
-from precice_lb.plural import counts_text, plural
 from precice_lb.recommend.case import Case, fit_model
 from precice_lb.recommend.compare import Reference, Table, grid_of_ranks, window_interval
+from precice_lb.recommend.energy import least_energy
 from precice_lb.recommend.gate import (
     Comparison,
     Rejection,
@@ -59,6 +59,8 @@ class Question:
     prefer: Prefer | None
     within: float | None
     verify: bool
+    # By participant, where energy is preferred.
+    watts: Mapping[str, float] | None = None
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -119,7 +121,12 @@ def decide(question: Question, models: dict[str, Any]) -> Decision:
     expected = ExpectedWindowTime(schedule, slowed, recorded, question.seed)
     problem = SplitProblem(times, curves, expected, limits.within(valid))
     tradeoff = tradeoff_of(problem) if question.within is not None or prefer is not None else None
-    chosen = tradeoff.choose("time" if prefer is None else prefer) if tradeoff else None
+    if tradeoff is None:
+        chosen = None
+    elif prefer == "energy":
+        chosen = least_energy(tradeoff, question.watts or {})
+    else:
+        chosen = tradeoff.choose("time" if prefer is None else prefer)
     # Preferring time means all of the budget, whatever the few budgets on the curve are.
     budget = limits.budget if chosen is None or prefer in (None, "time", 1) else chosen.budget
     found = problem.optimum(budget, verify=question.verify)
@@ -171,12 +178,12 @@ def _slowed(curve: Curves, factor: float) -> Curves:
 
 def trusted_decision(question: Question, prototype: Any) -> Decision:
     """Decide by the first models that agree with the measurements, or by the measurements alone."""
-    names, case = question.schedule.participants, question.case
+    names, case, text = question.schedule.participants, question.case, question.limits.text
     fitted = {name: trusted_model(case, name, fallbacks(case, name, prototype)) for name in names}
     rejections = tuple(rejected for _, rejected in fitted.values() if rejected is not None)
-    warnings = [each.text for each in rejections]
-    crowded = {run.crowding: counts_text(run.split) for run in case.measurements.runs if run.crowding}
-    warnings += [f"{split}: {text}; such times say little of cores of their own." for text, split in crowded.items()]
+    warnings = [each.text(question.limits.plural(each.participant, each.ranks)) for each in rejections]
+    crowded = {run.crowding: text(run.split) for run in case.measurements.runs if run.crowding}
+    warnings += [f"{split}: {how}; such times say little of cores of their own." for how, split in crowded.items()]
     tried: list[tuple[Decision, list[Comparison]]] = []
     failure: PreciceLBError | None = None
     agrees = False
@@ -214,7 +221,7 @@ def trusted_decision(question: Question, prototype: Any) -> Decision:
     if agrees and not unproved and (best is None or not _measured_faster(best, known.get(key), decision.window)):
         if best is not None and best.split != decision.split and best.measured < decision.window:
             warnings.append(
-                f"{counts_text(best.split)} was measured at {best.measured:.4g} s per window, less than the "
+                f"{text(best.split)} was measured at {best.measured:.4g} s per window, less than the "
                 f"{decision.window:.4g} s predicted for the recommended split; noise may explain that: repeat both."
             )
         return dataclasses.replace(decision, warnings=tuple(warnings), **found)
@@ -224,19 +231,19 @@ def trusted_decision(question: Question, prototype: Any) -> Decision:
         )
     if agrees and unproved:
         warnings.append(
-            f"{counts_text(decision.split)} would extrapolate: {beyond}. Predicted are {low:.4g} to {high:.4g} s per "
-            f"window, which is not surely less than the {best.measured:.4g} s measured with {counts_text(best.split)}: "
-            f"recommended is what was measured. To know more, measure {counts_text(decision.split)}."
+            f"{text(decision.split)} would extrapolate: {beyond}. Predicted are {low:.4g} to {high:.4g} s per "
+            f"window, which is not surely less than the {best.measured:.4g} s measured with {text(best.split)}: "
+            f"recommended is what was measured. To know more, measure {text(decision.split)}."
         )
     elif agrees:
         warnings.append(
-            f"{counts_text(decision.split)} is predicted at {decision.window:.4g} s per window, but "
-            f"{counts_text(best.split)} was measured at {best.measured:.4g} s: recommended is what was measured."
+            f"{text(decision.split)} is predicted at {decision.window:.4g} s per window, but "
+            f"{text(best.split)} was measured at {best.measured:.4g} s: recommended is what was measured."
         )
     else:
-        again = f"measure {counts_text(best.split)} again"
+        again = f"measure {text(best.split)} again"
         if decision.split != best.split:
-            again += f", and {counts_text(decision.split)}, which interpolation would choose"
+            again += f", and {text(decision.split)}, which interpolation would choose"
         warnings.append(
             f"{_why(decision, comparisons)} No model is used: recommended is the best measured split. To know more, "
             f"{again}."
@@ -252,22 +259,22 @@ def _beyond_runs(decision: Decision, comparisons: Sequence[Comparison]) -> str |
     """Say which participant has ranks beyond those of all recorded runs; None where none has, or nothing ran."""
     for name, ranks in decision.split.items() if comparisons else ():
         if known := outside(ranks, [each.split[name] for each in comparisons]):
-            return f"{name} ran on {known[0]} to {plural(known[1], 'rank')}"
+            return f"{name} ran on {known[0]} to {decision.problem.limits.plural(name, known[1])}"
     return None
 
 
 def _why(decision: Decision, comparisons: Sequence[Comparison]) -> str:
     """Say which measured windows contradict a decision, or what else is wrong with it."""
-    wrong = [each for each in comparisons if not each.agrees]
+    wrong, limits = [each for each in comparisons if not each.agrees], decision.problem.limits
     if not wrong:
         low, high = decision.interval
         return (
-            f"The predicted window of {counts_text(decision.split)}, {decision.window:.4g} s in the mean, lies outside "
+            f"The predicted window of {limits.text(decision.split)}, {decision.window:.4g} s in the mean, lies outside "
             f"of its own interval ({low:.4g} to {high:.4g} s): a few possible curves decide it."
         )
     worst = sorted(wrong, key=lambda each: each.excess, reverse=True)[:NAMED]
     text = "; ".join(
-        f"{counts_text(each.split)} took {each.measured:.4g} s per window, predicted are {each.predicted:.4g} s"
+        f"{limits.text(each.split)} took {each.measured:.4g} s per window, predicted are {each.predicted:.4g} s"
         for each in worst
     )
     more = f" (and {len(wrong) - len(worst)} more)" if len(wrong) > len(worst) else ""

@@ -21,7 +21,6 @@ from precice_lb.dataset.records import MeasuredRun
 from precice_lb.exceptions import PreciceLBError
 from precice_lb.models import make_learner
 from precice_lb.models.measurements import Points, measured_points
-from precice_lb.plural import plural
 from precice_lb.recommend.case import Case, fit_model, learner_name, rows_of_case
 from precice_lb.recommend.posterior import ExpectedWindowTime
 from precice_lb.schedule import Schedule
@@ -71,13 +70,12 @@ class Rejection:
     # The learner that is used.
     instead: str
 
-    @property
-    def text(self) -> str:
-        """What happened, in one sentence."""
+    def text(self, where: str) -> str:
+        """Say what happened in one sentence: off most at so many ranks or cores."""
         used = "the measurements are interpolated" if self.instead == "interpolation" else f"{self.instead} is used"
         return (
             f"{self.participant}: {self.learner} is not used: it says {self.predicted:.4g} s at "
-            f"{plural(self.ranks, 'rank')}, where {self.measured:.4g} s (median) was measured and noise "
+            f"{where}, where {self.measured:.4g} s (median) was measured and noise "
             f"explains {100 * self.tolerance:.0f} %; {used} instead."
         )
 

@@ -10,12 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precice_lb.exceptions import InfeasibleError
+from precice_lb.layout import Layout, Layouts, count_text, split_text
 from precice_lb.plural import plural
 from precice_lb.split import Constraints, optimize_split
 from precice_lb.split.candidates import candidates_of, lower_bounds, proportional_split
 from precice_lb.split.constraints import whole_number
 
-__all__ = ["Limits", "known_bounds", "limits_of", "outside", "rank_bounds"]
+__all__ = ["Limits", "known_bounds", "limits_of", "outside", "rank_bounds", "with_measured"]
 
 Integers = NDArray[np.int64]
 
@@ -40,11 +41,30 @@ class Limits:
     @property
     def cores(self) -> int:
         """Cores of the budget, or ranks where it counts those."""
+        if self.constraints.kinds:
+            return sum(each.nodes * each.cores_per_node for each in self.constraints.kinds)
         return self.budget * (self.constraints.cores_per_node or 1 if self.constraints.unit == "nodes" else 1)
 
     def threads(self, name: str) -> int:
-        """Cores of a rank; 1 where the budget counts ranks."""
-        return int(self.constraints.of("threads", name) or 1)
+        """Cores of what a split counts; 1 where the budget counts ranks, or the split cores."""
+        return self.constraints.cores_per_rank(name)
+
+    @property
+    def layouts(self) -> Mapping[str, Layouts]:
+        """Ranks and threads of those that are split by cores."""
+        return self.constraints.layouts
+
+    def count(self, name: str, count: int) -> str:
+        """Write what one participant has of a split."""
+        return count_text(name, count, self.layouts)
+
+    def plural(self, name: str, count: int) -> str:
+        """Write a number of its ranks, or of its cores where the split counts those."""
+        return plural(count, "core" if name in self.layouts else "rank")
+
+    def text(self, split: Mapping[str, int]) -> str:
+        """Write a split."""
+        return split_text(split, self.layouts)
 
     def counts(self, name: str) -> Integers:
         """Give the rank counts that a participant may have, rising, whatever the others get."""
@@ -59,11 +79,11 @@ class Limits:
         for name in first:
             if first[name] > last[name]:
                 raise InfeasibleError(
-                    f"the model of {name} is valid from {first[name]} to {plural(last[name], 'rank')} only, "
+                    f"the model of {name} is valid from {first[name]} to {self.plural(name, last[name])} only, "
                     f"which leaves no choice within its bounds; {remedy}"
                 )
         if self.is_free and sum(first.values()) > self.budget:
-            raised = [f"{n} from {plural(first[n], 'rank')}" for n in first if first[n] > self.lowest[n]]
+            raised = [f"{n} from {self.plural(n, first[n])}" for n in first if first[n] > self.lowest[n]]
             raise InfeasibleError(
                 f"the models are valid only for {', '.join(raised)}, more than {self.budget} in all; {remedy}"
             )
@@ -94,6 +114,50 @@ class Limits:
             minimum_ranks=self.lowest, maximum_ranks=self.highest, constraints=self.constraints,
         )  # fmt: skip
         return {name: found.split[name] for name in wanted}
+
+
+def with_measured(
+    constraints: Constraints, measured: Mapping[str, Layouts], samples: Mapping[str, NDArray[np.float64]]
+) -> Constraints:
+    """Split by cores what was measured with several threads, as measured where nothing else is said of it."""
+    layouts, threads = dict(constraints.layouts), constraints.threads
+    # One thread each is what splits are of anyway, unless others are stated.
+    measured = {name: known for name, known in measured.items() if known != Layouts() or name in layouts}
+    rest = dict(threads) if isinstance(threads, Mapping) else dict.fromkeys(samples, threads)
+    for name, known in measured.items():
+        rows = [known.of(int(cores)) for cores in samples[name][:, 0]]
+        stated = layouts.get(name)
+        if stated is None and rest.get(name, 1) != 1:
+            stated = Layouts(None, rest.pop(name))
+        elif stated is None:
+            stated = known
+        others = sorted({row for row in rows if not _fits(row, stated, known)})
+        if others:
+            raise InfeasibleError(
+                f"expected measurements of {name} with {_said(stated)}, as is said of it, found such with "
+                f"{' or '.join(other.words for other in others)} ({sum(row in others for row in rows)} of "
+                f"{plural(len(rows), 'row')}); say what was measured, or measure what is said"
+            )
+        layouts[name] = stated
+    if not measured:
+        return constraints
+    rest = {name: each for name, each in rest.items() if each != 1}
+    return dataclasses.replace(constraints, layouts=layouts, threads=rest or 1)
+
+
+def _fits(row: Layout, stated: Layouts, known: Layouts) -> bool:
+    """Whether a measurement is one of what is stated; beside single layouts others of their kind are welcome."""
+    if stated.allowed(row.cores, row.cores):
+        return stated.of(row.cores) == row
+    threads = max(stated.threads or 1, *(pair.threads for pair in stated.pairs), 1)
+    return stated.step is None and (known != Layouts() or threads == 1)
+
+
+def _said(layouts: Layouts) -> str:
+    ranks, threads = layouts.ranks, layouts.threads
+    if ranks is not None:
+        return plural(ranks, "rank") + ("" if threads is None else f" of {plural(threads, 'thread')}")
+    return f"ranks of {plural(threads, 'thread')}" if threads is not None else f"{layouts} cores"
 
 
 def limits_of(

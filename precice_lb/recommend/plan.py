@@ -11,6 +11,7 @@ from typing import Any, Literal
 import numpy as np
 
 from precice_lb.exceptions import InfeasibleError, ModelError
+from precice_lb.recommend.energy import joules_per_window
 from precice_lb.recommend.posterior import ExpectedWindowTime, SplitProblem
 from precice_lb.schedule import Schedule
 from precice_lb.split import TradeoffCurve, TradeoffPoint, near_optimal_splits, tradeoff_curve
@@ -28,7 +29,7 @@ __all__ = [
     "tradeoff_of",
 ]
 
-Prefer = Literal["time", "cost"] | float
+Prefer = Literal["time", "cost", "energy"] | float
 Tradeoff = tuple[TradeoffCurve, TradeoffPoint]
 # Splits that are listed, of so many near the best one for the mean curves.
 LISTED, LOOKED_AT = 10, 60
@@ -104,6 +105,15 @@ class Plan:
     chosen: TradeoffPoint
     # What decided which.
     prefer: Prefer
+    # Where energy was measured and asked for: watts of each participant by unit of the split.
+    watts: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def joules_per_window(self) -> float:
+        """Energy of a time window of the recommended split; NaN where that is not known."""
+        if not self.watts:
+            return math.nan
+        return joules_per_window(self.watts, self.chosen.split, self.chosen.window_seconds)
 
     def to_dict(self) -> dict[str, Any]:
         """Give what is written of it."""
@@ -114,6 +124,7 @@ class Plan:
         return {
             **{"within": self.within, "step": self.step, "near": near, "prefer": self.prefer, "chosen": self.chosen},
             **{"knee": self.tradeoff.knee, "tradeoff": self.tradeoff.points},
+            **({"watts": self.watts, "joules_per_window": self.joules_per_window} if self.watts else {}),
         }
 
 
@@ -127,6 +138,8 @@ class FailedSplit:
     runs: tuple[str, ...]
     # Lines of their logs that say why, each after its participant's name.
     reasons: tuple[str, ...] = ()
+    # Versions that failed, by participant; of those that have several.
+    versions: dict[str, str] = field(default_factory=dict)
 
 
 def _near_splits(
@@ -136,7 +149,9 @@ def _near_splits(
     if not 0 <= within <= 1:
         raise ModelError(f"expected splits within 0 to 100 % of the best one, found {100 * within:g} %")
     constraints = problem.limits.constraints
-    is_free = constraints.multiple == 1 and not (constraints.allow or constraints.fixed or constraints.whole_nodes)
+    is_free = constraints.multiple == 1 and not (
+        constraints.allow or constraints.fixed or constraints.whole_nodes or constraints.kinds
+    )
     step = (
         1 << max(dataclasses.replace(problem.limits, budget=budget).cores // PARTS, 1).bit_length() - 1
         if is_free
@@ -180,6 +195,7 @@ def plan_of(
     prefer: Prefer | None,
     *,
     measured: bool,
+    watts: Mapping[str, float] | None = None,
 ) -> Plan | None:
     """List what else there is to choose from, where that was asked for, beside a predicted or measured split."""
     if tradeoff is None:
@@ -190,7 +206,8 @@ def plan_of(
     curve, chosen = tradeoff
     # A predicted split is the best one known of its budget; beside a measured one, predictions stand.
     rest = [each for each in curve.points if each.split != split and (measured or each is not chosen)]
-    return Plan(near, share, step, *_with_recommended(rest, chosen, problem, split, window), prefer or "time")
+    front, point = _with_recommended(rest, chosen, problem, split, window)
+    return Plan(near, share, step, front, point, prefer or "time", dict(watts or {}))
 
 
 def _with_recommended(

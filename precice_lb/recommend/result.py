@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precice_lb.dataset import Measurements
+from precice_lb.layout import Layout, Layouts
 from precice_lb.models.formula import Expression, formula_of
 from precice_lb.plain import plain
 from precice_lb.recommend.case import ModelOfCase, predicted, rows_of_case
@@ -18,7 +20,7 @@ from precice_lb.recommend.limits import Limits
 from precice_lb.recommend.plan import Alternative, FailedSplit, Payback, Plan
 from precice_lb.recommend.posterior import ExpectedWindowTime
 
-__all__ = ["FORMAT_VERSION", "Alternative", "Recommendation", "printed"]
+__all__ = ["FORMAT_VERSION", "Alternative", "Recommendation", "VersionChoice", "printed", "versions_text"]
 
 #: Version of what `Recommendation.to_dict` gives.
 FORMAT_VERSION = 1
@@ -35,7 +37,8 @@ class Recommendation:
     Attributes
     ----------
     split : dict of str to int
-        Ranks by participant, in the coupling's order. Their sum is below ``total_ranks`` where more ranks do not help.
+        Ranks by participant (cores of those in `layouts`), in the coupling's order. Their sum is below ``total_ranks``
+        where more ranks do not help.
     window_seconds : float
         Predicted seconds per time window. With a learner that draws curves, the mean over them.
     interval : (float, float)
@@ -100,6 +103,10 @@ class Recommendation:
         Models that are not used, since they contradict the measurements.
     failed_splits : tuple of FailedSplit
         Splits whose runs failed, which were not to be chosen.
+    versions : dict of str to str
+        The version recommended of each participant that has several.
+    choices : tuple of VersionChoice
+        Every combination of versions with its own best split, the recommended one first.
     """
 
     split: dict[str, int]
@@ -134,6 +141,26 @@ class Recommendation:
     comparisons: tuple[Comparison, ...] = ()
     rejections: tuple[Rejection, ...] = ()
     failed_splits: tuple[FailedSplit, ...] = ()
+    versions: dict[str, str] = field(default_factory=dict)
+    choices: tuple[VersionChoice, ...] = ()
+
+    @property
+    def layouts(self) -> Mapping[str, Layouts]:
+        """Ranks and threads of participants that are split by cores; of the others the split counts ranks."""
+        return self.limits.layouts
+
+    @property
+    def ranks(self) -> dict[str, int]:
+        """MPI ranks of each participant at the split."""
+        return {
+            name: self.layouts[name].of(count).ranks if name in self.layouts else count
+            for name, count in self.split.items()
+        }
+
+    @property
+    def counted(self) -> str:
+        """What the budget and the split count, in a word, which is cores where a participant is split by them."""
+        return "cores" if self.layouts and self.unit == "ranks" else self.unit
 
     def modelled(self, name: str) -> dict[str, float]:
         """Parameters that a participant's model knows beside the ranks, at their values of this case.
@@ -186,6 +213,12 @@ class Recommendation:
                 "format_version": FORMAT_VERSION,
                 "total_ranks": self.total_ranks,
                 "split": self.split,
+                **(
+                    {"versions": self.versions, "choices": [each.to_dict() for each in self.choices]}
+                    if self.choices
+                    else {}
+                ),
+                **({"layouts": self._layouts()} if self.layouts else {}),
                 "parameters": self.parameters,
                 "window_seconds": self.window_seconds,
                 "interval": {"low": self.interval[0], "high": self.interval[1], "level": self.level},
@@ -230,14 +263,65 @@ class Recommendation:
         )
         return found
 
+    def _layouts(self) -> dict[str, Layout]:
+        return {name: each.of(self.split[name]) for name, each in self.layouts.items() if name in self.split}
+
     def _samples(self, name: str) -> list[dict[str, Any]]:
         rows = zip(self.measurements.samples[name], self.measurements.errors(name), strict=True)
         columns = self.measurements.parameters.get(name, {})
         return [
-            {"ranks": int(ranks), "seconds": seconds, "standard_error": error}
+            {**self._measured_on(name, int(cores)), "seconds": seconds, "standard_error": error}
             | ({"parameters": {key: values[at] for key, values in columns.items()}} if columns else {})
-            for at, ((ranks, seconds), error) in enumerate(rows)
+            for at, ((cores, seconds), error) in enumerate(rows)
         ]
+
+    def _measured_on(self, name: str, cores: int) -> dict[str, int]:
+        layouts = self.measurements.layouts.get(name, Layouts())
+        layout = layouts.of(cores)
+        return {"ranks": cores} if layouts == Layouts() else {"ranks": layout.ranks, "threads": layout.threads}
+
+
+@dataclass(frozen=True, eq=False)
+class VersionChoice:
+    """A combination of versions, and what is recommended with it."""
+
+    # The version of each participant that has several.
+    versions: dict[str, str]
+    # Its best split; None where it has none, with the reason in ``problem``.
+    recommendation: Recommendation | None
+    problem: str = ""
+    # Its window time over that of the recommended combination, minus 1, and the probability that this one is slower.
+    gain: float = math.nan
+    probability: float = math.nan
+
+    @property
+    def found(self) -> Recommendation:
+        """The recommendation of a combination that has one."""
+        assert self.recommendation is not None
+        return self.recommendation
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give plain JSON types."""
+        if self.recommendation is None:
+            return {"versions": self.versions, "problem": self.problem}
+        found = self.recommendation
+        return {
+            "versions": self.versions,
+            "split": found.split,
+            "used": found.used,
+            "window_seconds": found.window_seconds,
+            "interval": {"low": found.interval[0], "high": found.interval[1], "level": found.level},
+            "own_seconds": found.compute_seconds,
+            "basis": found.basis,
+            "gain": self.gain,
+            "probability": self.probability,
+            "models": {name: _describe(model) for name, model in found.models.items()},
+        }
+
+
+def versions_text(versions: Mapping[str, str]) -> str:
+    """Write versions: Fluid gpu, Solid cpu."""
+    return ", ".join(f"{name} {version or 'without a version'}" for name, version in versions.items())
 
 
 def _describe(model: Any) -> dict[str, Any]:

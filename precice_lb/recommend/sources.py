@@ -10,12 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precice_lb.dataset import Measurements, load_measurements
+from precice_lb.dataset.layouts import measured_layouts, row_layouts
 from precice_lb.dataset.samples import distinct
 from precice_lb.exceptions import DataError
-from precice_lb.ingest.csv import read_csv
+from precice_lb.ingest.csv import read_csv, read_frame
 from precice_lb.ingest.profiling import enrich
+from precice_lb.layout import Layout, Layouts
 
-__all__ = ["check_participants", "check_samples", "load_sources", "measurements_from_arrays"]
+__all__ = ["check_participants", "check_samples", "load_sources", "measurements_from_arrays", "measurements_given"]
 
 
 def load_sources(sources: Sequence[str | Path], *, warmup: int | None = None) -> Measurements:
@@ -63,6 +65,22 @@ def measurements_from_arrays(samples: Mapping[str, Any]) -> Measurements:
     checked = check_samples(samples)
     spread = {name: np.full(len(rows), np.nan) for name, rows in checked.items()}
     return Measurements(checked, spread, None, {}, {}, ())
+
+
+def measurements_given(given: Any) -> Measurements:
+    """Read what `recommend_split` was given."""
+    if given is None:
+        raise DataError(
+            "expected data: a path, a mapping from participant to an array of ranks and seconds, measurements or a "
+            "DataFrame, found none"
+        )
+    if isinstance(given, str | Path):
+        return load_sources([given])
+    if isinstance(given, Measurements):
+        return given
+    if hasattr(given, "columns") and hasattr(given, "itertuples"):
+        return read_frame(given)
+    return measurements_from_arrays(given)
 
 
 def check_participants(measurements: Measurements, names: tuple[str, ...]) -> dict[str, NDArray[np.float64]]:
@@ -115,20 +133,30 @@ def check_samples(samples: Mapping[str, Any]) -> dict[str, NDArray[np.float64]]:
 
 def _joined(parts: Sequence[Measurements]) -> Measurements:
     names = list(dict.fromkeys(name for part in parts for name in part.samples))
-    samples, spread, parameters, sent = {}, {}, {}, {}
+    samples, spread, parameters, sent, versions = {}, {}, {}, {}, {}
+    layouts: dict[str, list[Layout]] = {}
+    unknown: set[str] = set()
     for name in names:
         having = [part for part in parts if name in part.samples]
         rows = np.concatenate([part.samples[name] for part in having])
+        for part in having:
+            for key, layout in row_layouts(part, name):
+                layouts.setdefault(key, []).append(layout)
+                if key not in part.layouts:
+                    unknown.add(key)
         errors = np.concatenate([part.errors(name) for part in having])
         communication = np.concatenate([part.communicating(name) for part in having])
+        ran = np.concatenate([part.versions.get(name, np.full(len(part.samples[name]), "")) for part in having])
         # A column that only some sources have says nothing about the rows of the others.
         shared = set.intersection(*(set(part.parameters.get(name, {})) for part in having))
         columns = {key: np.concatenate([part.parameters[name][key] for part in having]) for key in sorted(shared)}
         # A table may be of runs whose stores are given too.
-        cases = [tuple(str(values[row]) for values in columns.values()) for row in range(len(rows))]
+        cases = [tuple(str(values[row]) for values in (ran, *columns.values())) for row in range(len(rows))]
         kept = np.array(distinct(list(zip(zip(map(tuple, rows.tolist()), cases, strict=True), errors, strict=True))))
         order = kept[np.lexsort((rows[kept, 1], rows[kept, 0]))]
         samples[name], spread[name], sent[name] = rows[order], errors[order], communication[order]
+        if ran.any():
+            versions[name] = ran[order]
         parameters[name] = {key: values[order] for key, values in columns.items()}
     return Measurements(
         samples,
@@ -144,4 +172,7 @@ def _joined(parts: Sequence[Measurements]) -> Measurements:
         sum(part.core_hours for part in parts),
         tuple(remark for part in parts for remark in part.remarks),
         {name: values for name, values in sent.items() if np.isfinite(values).any()},
+        versions,
+        tuple(ran for part in parts for ran in (part.recorded_versions or ({},) * len(part.recorded))),
+        {key: each for key, each in measured_layouts(layouts).items() if each != Layouts() or key not in unknown},
     )

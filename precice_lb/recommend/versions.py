@@ -1,0 +1,180 @@
+"""Which version of each participant: one recommendation for each combination of them, and the best of these."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import inspect
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ParamSpec
+
+import numpy as np
+
+from precice_lb.dataset import Measurements
+from precice_lb.dataset.versions import combinations_of, of_versions
+from precice_lb.exceptions import DataError, InfeasibleError, ModelError
+from precice_lb.recommend.limits import outside
+from precice_lb.recommend.plan import FailedSplit, Prefer
+from precice_lb.recommend.result import Recommendation, VersionChoice, versions_text
+from precice_lb.recommend.sources import measurements_given
+from precice_lb.split import Machine
+from precice_lb.split.constraints import check_names
+from precice_lb.split.nodes import check_gpus
+
+__all__ = ["between_versions", "without_unmeasured"]
+
+P = ParamSpec("P")
+_MACHINE = tuple(field.name for field in dataclasses.fields(Machine))
+
+
+def between_versions(recommend: Callable[P, Recommendation]) -> Callable[P, Recommendation]:
+    """Let a function that recommends for one version of each participant decide between several.
+
+    Every combination of the versions that were measured gets a recommendation of its own, from the rows of these
+    versions alone and with the same seed: curves of a participant that is the same in two combinations are the same
+    draws. The combination with the shortest mean window wins (or what ``prefer`` weighs). One whose ranks lie beyond
+    what was measured wins only if its interval lies below the window of the best one that was measured there.
+    """
+
+    @functools.wraps(recommend)
+    def decide(*args: P.args, **kwargs: P.kwargs) -> Recommendation:
+        bound = dict(inspect.signature(recommend).bind(*args, **kwargs).arguments)
+        given: dict[str, Any] = {**bound, **bound.pop("words", {})}
+        given.pop("words", None)
+        data = given.pop("data", None)
+        measurements = measurements_given(given.pop("measurements", data))
+        one: Callable[..., Recommendation] = recommend
+        if not measurements.versions:
+            return one(measurements, **given)
+        return _best(one, measurements, given)
+
+    return decide
+
+
+def _best(
+    recommend: Callable[..., Recommendation], measurements: Measurements, given: dict[str, Any]
+) -> Recommendation:
+    key = "constraints" if "constraints" in given else "machine"
+    demands: Machine | None = given.pop(key, None)
+    if demands is None:
+        demands = Machine(**{word: given.pop(word) for word in _MACHINE if word in given})
+    known = {name: set(measurements.versions.get(name, ())) for name in measurements.samples}
+    check_names(demands, known)
+    for name, own in known.items():
+        for version in own or {""}:
+            check_gpus(demands, name, version)
+    combinations = combinations_of(measurements)
+    if given.get("prefer") == "energy" and len(combinations) > 1:
+        raise DataError(
+            "prefer energy: expected one version of each participant, found several: what jobs consumed is not told "
+            "apart by version; prefer time or cost"
+        )
+    for name, count in (given.get("present") or {}).items():
+        if isinstance(count, str) and name in measurements.versions:
+            raise DataError(f"present split: expected the cores of {name}, which has versions, found {count}")
+    failed = given.pop("failed", ())
+    choices: list[VersionChoice] = []
+    problems: list[Exception] = []
+    for versions in combinations:
+        words = {word: _own(value, versions) if word.endswith("_ranks") else value for word, value in given.items()}
+        try:
+            found = recommend(
+                of_versions(measurements, versions),
+                **words,
+                machine=demands.of_versions(versions),
+                failed=[each for each in failed if _speaks_of(each, versions)],
+            )
+        except (DataError, InfeasibleError, ModelError) as problem:
+            problems.append(problem)
+            choices.append(VersionChoice(versions, None, problem=str(problem)))
+            continue
+        choices.append(VersionChoice(versions, found))
+    able = [each for each in choices if each.recommendation is not None]
+    if not able:
+        raise problems[0]
+    return _decided(sorted(able, key=lambda each: _price(each, given.get("prefer"))), choices, bool(measurements.runs))
+
+
+def _decided(able: Sequence[VersionChoice], choices: Sequence[VersionChoice], ran: bool) -> Recommendation:
+    """Take the first choice, unless it is not sure to be faster than the first one that was measured there."""
+    first, doubts = able[0], []
+    sure = next((each for each in able if not _extrapolates(each)), first)
+    if ran and sure is not first and not first.found.interval[1] < sure.found.window_seconds:
+        doubts.append(
+            f"{versions_text(first.versions)} is predicted at {first.found.window_seconds:.4g} s per window, beyond "
+            f"the ranks that were measured and not surely less than the {sure.found.window_seconds:.4g} s with "
+            f"{versions_text(sure.versions)}, which is recommended. To know more, measure it there."
+        )
+        first = sure
+    best = first.found
+    others = [
+        dataclasses.replace(
+            each,
+            gain=each.found.window_seconds / best.window_seconds - 1,
+            probability=math.nan if each is first else _faster(best, each.found),
+        )
+        for each in able
+    ]
+    others.sort(key=lambda each: each.versions != first.versions)
+    doubts += [
+        f"{versions_text(each.versions)} is not compared: {each.problem}."
+        for each in choices
+        if each.recommendation is None
+    ]
+    return dataclasses.replace(
+        best,
+        versions=dict(first.versions),
+        choices=(*others, *(each for each in choices if each.recommendation is None)),
+        warnings=(*best.warnings, *doubts),
+    )
+
+
+def _own(value: Any, versions: Mapping[str, str]) -> Any:
+    """Resolve bounds whose keys may name a version."""
+    if not isinstance(value, Mapping):
+        return value
+    own = {name: value[f"{name}:{v}"] for name, v in versions.items() if f"{name}:{v}" in value}
+    return {
+        key: number for key, number in value.items() if key.partition(":")[0] not in versions or key in versions
+    } | own
+
+
+def _speaks_of(failed: Mapping[str, int] | FailedSplit, versions: Mapping[str, str]) -> bool:
+    """Whether a failed split is one of these versions."""
+    if not isinstance(failed, FailedSplit):
+        return True
+    return all(versions.get(name, version) == version for name, version in failed.versions.items())
+
+
+def _price(choice: VersionChoice, prefer: Prefer | None) -> float:
+    """Give what is to be small: the window's logarithm, weighed against that of the core-hours."""
+    found = choice.found
+    # With energy there is but one choice.
+    weight = {"time": 1.0, "cost": 0.0, "energy": 1.0}.get(prefer, prefer) if isinstance(prefer, str) else prefer
+    cores = found.used.get("cores", sum(found.split.values()))
+    return math.log(found.window_seconds) + (1.0 - (1.0 if weight is None else float(weight))) * math.log(cores)
+
+
+def _extrapolates(choice: VersionChoice) -> bool:
+    found = choice.found
+    return any(outside(ranks, found.measurements.samples[name][:, 0]) for name, ranks in found.split.items())
+
+
+def _faster(best: Recommendation, other: Recommendation) -> float:
+    """Probability that the best one is faster, over the same draws; NaN where there are none."""
+    if best.basis != "model" or other.basis != "model":
+        return math.nan
+    own, theirs = (each.expected.window(each.split) for each in (best, other))
+    return float(np.mean(own < theirs)) if len(own) == len(theirs) > 1 else math.nan
+
+
+def without_unmeasured(demands: Machine, measurements: Measurements) -> Machine:
+    """Leave out what a study says of versions that were not measured."""
+    known = {f"{name}:{version}" for name, rows in measurements.versions.items() for version in rows}
+    changed: dict[str, Any] = {}
+    for field in dataclasses.fields(demands):
+        value = getattr(demands, field.name)
+        if isinstance(value, Mapping):
+            changed[field.name] = {key: entry for key, entry in value.items() if ":" not in key or key in known}
+    return dataclasses.replace(demands, **changed)

@@ -1,0 +1,206 @@
+"""Participants that were measured with threads are split by cores, and said so everywhere."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from report_helpers import configuration, precice_lb
+from store_helpers import row, write_store
+
+from precice_lb.dataset import load_measurements
+from precice_lb.exceptions import DataError, InfeasibleError
+from precice_lb.ingest.csv import read_csv, write_csv
+from precice_lb.layout import Layout, Layouts
+from precice_lb.recommend import Machine, load_sources, recommend_split
+from precice_lb.report.charts import CHARTS
+from precice_lb.report.view import facts, split_table, statement
+from precice_lb.watch.snapshot import rebalance
+
+ONE = {"Inner": 1.0, "Outer": 1.0}
+NAMES = {"Fluid": "Fluid", "Solid": "Solid"}
+
+
+def table(path: Path, solid: list[tuple[int, int]], threads: bool = True) -> Path:
+    """Exact times of laws with a best split: 24 cores are best as 18 ranks and 6 cores."""
+    lines = [f"participant,ranks,seconds{',threads' if threads else ''}"]
+    for ranks in (2, 4, 8, 12, 16, 20):
+        lines.append(f"Fluid,{ranks},{36 / ranks:.9g}{',' if threads else ''}")
+    for ranks, each in solid:
+        lines.append(f"Solid,{ranks},{12 / ranks / each:.9g}{f',{each}' if threads else ''}")
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+@pytest.fixture
+def threaded(tmp_path: Path) -> Path:
+    return table(tmp_path / "threaded.csv", [(1, 1), (1, 2), (1, 4), (1, 8)])
+
+
+def test_a_table_with_threads_is_read_and_written_again(threaded: Path, tmp_path: Path) -> None:
+    found = read_csv(threaded)
+    assert found.layouts == {"Fluid": Layouts(), "Solid": Layouts(1, None)}
+    assert found.samples["Solid"][:, 0].tolist() == [1, 2, 4, 8]
+    write_csv(found, tmp_path / "again.csv")
+    assert (tmp_path / "again.csv").read_text().startswith("participant,ranks,seconds,threads\n")
+    again = read_csv(tmp_path / "again.csv")
+    assert again.layouts == found.layouts
+    assert all(np.array_equal(again.samples[name], found.samples[name]) for name in NAMES)
+    # Without threads nothing is written of them.
+    write_csv(read_csv(table(tmp_path / "plain.csv", [(1, 1), (2, 1)], threads=False)), tmp_path / "plain2.csv")
+    assert (tmp_path / "plain2.csv").read_text().startswith("participant,ranks,seconds\n")
+
+
+def test_rows_of_two_tables_keep_their_threads(tmp_path: Path) -> None:
+    one = table(tmp_path / "one.csv", [(1, 2), (2, 4)])
+    other = table(tmp_path / "other.csv", [(3, 4), (1, 2)])
+    pairs = (Layout(1, 2), Layout(2, 4), Layout(3, 4))
+    assert load_sources([one, other]).layouts == {"Fluid": Layouts(), "Solid": Layouts(None, None, pairs)}
+
+
+@pytest.mark.parametrize(
+    ("solid", "message"),
+    [
+        ([(1, 4), (4, 1)], "measurements of Solid: .*one way to use 4 cores, found two"),
+        ([(1, 0)], "at least 1 in column threads, found '0'"),
+    ],
+)
+def test_one_number_of_cores_used_in_two_ways_is_refused(
+    tmp_path: Path, solid: list[tuple[int, int]], message: str
+) -> None:
+    path = tmp_path / "two.csv"
+    path.write_text("participant,ranks,threads,seconds\n" + "".join(f"Solid,{r},{t},1.0\n" for r, t in solid))
+    with pytest.raises(DataError, match=message) as caught:
+        read_csv(path)
+    assert "\n" not in str(caught.value)
+
+
+def test_two_versions_may_use_one_number_of_cores_in_two_ways(tmp_path: Path) -> None:
+    path, again = tmp_path / "two.csv", tmp_path / "again.csv"
+    rows = [f"Fluid,,{p},1,{36 / p}" for p in (2, 4, 8, 16)]
+    rows += [f"Solid,mpi,{p},1,{16 / p}\nSolid,omp,1,{p},{12 / p}" for p in (2, 4, 8)]
+    path.write_text("\n".join(["participant,version,ranks,threads,seconds", *rows]) + "\n")
+    write_csv(read_csv(path), again)
+    layouts = {"Fluid": Layouts(), "Solid:mpi": Layouts(), "Solid:omp": Layouts(1, None)}
+    assert read_csv(path).layouts == read_csv(again).layouts == load_sources([path, again]).layouts == layouts
+    found = recommend_split(path, 24, learner="interpolation")
+    by_version = {choice.versions["Solid"]: choice.found.layouts for choice in found.choices}
+    assert by_version == {"mpi": {}, "omp": {"Solid": Layouts(1, None)}}
+
+
+def test_stores_tell_the_threads_of_their_ranks(tmp_path: Path) -> None:
+    for run, (ranks, threads) in enumerate([(1, 1), (1, 2), (1, 4)]):
+        for name, size, each in (("A", ranks, threads), ("B", 2, 1)):
+            calls = [row(window, 1.0 / size / each, 0.01, 0.005) for window in range(1, 8)]
+            for rank in range(size):
+                more = {"threads": each} if each > 1 else {}
+                began = {"started_unix_ns": 1_700_000_000_000_000_000 + run * 10**12}
+                write_store(tmp_path / str(run), calls, name, rank, size, seconds=36.0, **more, **began)
+    found = load_measurements([tmp_path])
+    assert found.layouts == {"A": Layouts(1, None), "B": Layouts()}
+    assert found.samples["A"][:, 0].tolist() == [1, 2, 4]
+    assert sorted(run.split["A"] for run in found.runs) == [1, 2, 4]
+    # 36 s of 1 + 2, 2 + 2 and 4 + 2 cores.
+    assert found.core_hours == pytest.approx(0.01 * (3 + 4 + 6))
+
+
+def test_the_planted_split_is_found_and_said_with_threads(threaded: Path) -> None:
+    found = recommend_split(threaded, 24, learner="pmnf", present={"Fluid": 16, "Solid": 8}, within=0.2)
+    assert found.split == {"Fluid": 18, "Solid": 6}
+    assert found.used == {"ranks": 19, "cores": 24}
+    first, _ = statement(found, NAMES)
+    assert first.startswith("Give Fluid 18 ranks and Solid 1 x 6 threads: one time window should take ")
+    assert [line[1] for line in split_table(found, NAMES).rows] == ["18", "1 x 6 threads", "24"]
+    said = dict(facts(found, NAMES))
+    assert said["budget"] == "24 of 24 cores"
+    assert said["model of Solid"].endswith("4 measurements at 1 to 8 cores")
+    told = json.loads(json.dumps(found.to_dict()))
+    assert told["layouts"] == {"Solid": {"ranks": 1, "threads": 6}}
+    assert {(each["ranks"], each["threads"]) for each in told["measurements"]["samples"]["Solid"]} == {
+        (1, 1), (1, 2), (1, 4), (1, 8),
+    }  # fmt: skip
+    assert CHARTS["budget"](found).header[:2] == ("budget in cores", "cores")
+
+
+def test_cores_per_rank_that_agree_with_what_was_measured_are_the_same(tmp_path: Path) -> None:
+    path = table(tmp_path / "four.csv", [(1, 4), (2, 4), (3, 4), (4, 4)])
+    by_data = recommend_split(path, cores=24, learner="pmnf")
+    agreed = recommend_split(path, cores=24, learner="pmnf", threads={"Solid": 4})
+    assert by_data.split == agreed.split
+    assert by_data.window_seconds == agreed.window_seconds
+    assert agreed.layouts == {"Solid": Layouts(None, 4)}
+    # A table that tells no threads is split by ranks, as ever.
+    legacy = recommend_split(
+        table(tmp_path / "ranks.csv", [(1, 1), (2, 1), (3, 1), (4, 1)], threads=False), cores=24, threads={"Solid": 4}
+    )
+    assert legacy.layouts == {}
+    with pytest.raises(InfeasibleError, match="Solid with ranks of 8 threads, as is said of it, found such with 1 x 4"):
+        recommend_split(path, cores=24, threads={"Solid": 8})
+    with pytest.raises(InfeasibleError, match="Solid with 1 rank, as is said of it, found such with 2 x 4 threads"):
+        recommend_split(path, cores=24, layouts={"Solid": Layouts(1, None)})
+
+
+@pytest.mark.parametrize("stated", [Layouts(1, None), Layouts(2, 8), Layouts(None, None, (Layout(1, 4), Layout(2, 4)))])
+def test_measured_ranks_are_not_taken_for_threads(tmp_path: Path, stated: Layouts) -> None:
+    solid = [(2, 1), (4, 1), (8, 1)]
+    path = table(tmp_path / "mpi.csv", solid)
+    with pytest.raises(
+        InfeasibleError, match=r"found such with 2 ranks or 4 ranks or 8 ranks \(3 of 3 rows\)"
+    ) as found:
+        recommend_split(path, 24, layouts={"Solid": stated})
+    assert "\n" not in str(found.value)
+    # Numbers of a table that tells no threads are cores.
+    untold = table(tmp_path / "untold.csv", solid, threads=False)
+    assert recommend_split(untold, 24, layouts={"Solid": Layouts(1, None)}).layouts == {"Solid": Layouts(1, None)}
+
+
+def test_said_layouts_go_before_the_measured_ones(threaded: Path) -> None:
+    pairs = Layouts(None, None, (Layout(1, 4), Layout(1, 8)))
+    found = recommend_split(threaded, 24, learner="pmnf", machine=Machine(layouts={"Solid": pairs}))
+    assert found.split == {"Fluid": 16, "Solid": 8}
+    nodes = recommend_split(threaded, learner="pmnf", nodes=3, cores_per_node=4, whole_nodes=True)
+    # The threads of a rank lie on one node.
+    assert nodes.split["Solid"] <= 4
+
+
+def test_options_say_layouts_and_splits(threaded: Path, tmp_path: Path) -> None:
+    options = ("--ranks", "24", "--learner", "pmnf", "--layouts", "Solid=1x4,1x8", "--present", "Fluid=20,Solid=1x4")
+    done = precice_lb("recommend", threaded, *options)
+    assert done.returncode == 0, done.stderr
+    text = " ".join(done.stdout.split())
+    assert text.startswith("Give Fluid 16 ranks and Solid 1 x 8 threads")
+    assert "present split 20 + 1 x 4 threads" in text
+
+
+def test_a_present_split_of_other_layouts_is_refused(threaded: Path, tmp_path: Path) -> None:
+    for solid in ("2x4", "8"):
+        done = precice_lb("recommend", threaded, "--ranks", "24", "--present", f"Fluid=16,Solid={solid}")
+        assert done.returncode == (2 if "x" in solid else 0)
+        assert ("expected Solid on 1 x 8 threads, as it is split, found 2 x 4 threads; say" in done.stderr) == (
+            "x" in solid
+        )
+    path = tmp_path / "versions.csv"
+    path.write_text("participant,version,ranks,threads,seconds\nFluid,,1,1,1\nSolid,omp,1,4,1\nSolid,mpi,4,1,1\n")
+    with pytest.raises(DataError, match="expected the cores of Solid, which has versions, found 1x4"):
+        recommend_split(path, 8, present={"Fluid": 4, "Solid": "1x4"})
+
+
+@pytest.mark.parametrize("layouts", ["Solid=4", "Solid=freexfree", "Solid=1x0", "Solid=1x4,2xfree", "Other=1x4"])
+def test_options_that_say_no_layout_are_refused(threaded: Path, layouts: str, capsys: Any) -> None:
+    from precice_lb.cli import main
+
+    assert main(["recommend", str(threaded), "--ranks", "24", "--layouts", layouts]) == 2
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_a_running_split_is_compared_in_cores() -> None:
+    layouts = Layouts(1, None)
+    found = rebalance(
+        configuration(), {"Inner": 8, "Outer": 8}, {"Inner": 4.0, "Outer": 1.0}, ONE, layouts={"Outer": layouts}
+    )
+    assert found.layouts == {"Outer": layouts}
+    assert sum(found.split.values()) <= 16
+    assert found.split["Inner"] > 8

@@ -1,0 +1,271 @@
+"""Several versions of a participant: one of them is recommended, and rows of two are never learned from together."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from store_helpers import START, row, write_store
+
+from precice_lb.dataset import Measurements, load_measurements
+from precice_lb.dataset.records import MeasuredRun
+from precice_lb.dataset.versions import combinations_of, of_versions
+from precice_lb.exceptions import DataError, InfeasibleError
+from precice_lb.ingest.csv import read_csv, write_csv
+from precice_lb.recommend import Recommendation, load_sources, recommend_split
+from precice_lb.recommend.energy import MeasuredEnergy
+from precice_lb.recommend.plan import FailedSplit
+from precice_lb.split import NodeKind
+
+RANKS = (2, 4, 8, 16)
+AORTA = Path(__file__).parent.parent / "data" / "totounferoush2022_aorta.csv"
+
+
+def planted(times: dict[str, dict[str, Any]], ranks: tuple[int, ...] = RANKS) -> Measurements:
+    """Measurements without noise: of each participant and version a function from ranks to seconds."""
+    samples, versions = {}, {}
+    for name, each in times.items():
+        samples[name] = np.array([(p, law(p)) for law in each.values() for p in ranks], dtype=float)
+        if "" not in each:
+            versions[name] = np.array([version for version in each for _ in ranks])
+    none = {name: np.full(len(rows), np.nan) for name, rows in samples.items()}
+    return Measurements(samples, none, None, {}, {}, (), versions=versions)
+
+
+LAWS = {
+    "Fluid": {"cpu": lambda p: 90.0 / p, "gpu": lambda p: 4.0 + 8.0 / p},
+    "Solid": {"": lambda p: 40.0 / p},
+}
+
+
+def brute_force(budget: int) -> tuple[str, tuple[int, int], float]:
+    best = ("", (0, 0), math.inf)
+    for version, law in LAWS["Fluid"].items():
+        for fluid in range(1, budget):
+            window = max(law(fluid), 40.0 / (budget - fluid))
+            best = min(best, (version, (fluid, budget - fluid), window), key=lambda each: each[2])
+    return best
+
+
+@pytest.mark.parametrize("budget", [8, 20, 32])
+def test_the_version_with_the_best_split_is_recommended(budget: int) -> None:
+    version, _, window = brute_force(budget)
+    found = recommend_split(planted(LAWS), budget, learner="interpolation" if budget < 20 else None)
+    assert found.versions == {"Fluid": version}
+    assert found.window_seconds == pytest.approx(window, rel=0.05)
+    first, second = found.choices
+    assert first.found.window_seconds == found.window_seconds <= second.found.window_seconds
+    assert second.gain == pytest.approx(second.found.window_seconds / found.window_seconds - 1)
+
+
+def test_versions_are_as_each_recommended_alone() -> None:
+    data = planted(LAWS)
+    both = recommend_split(data, 20)
+    for choice in both.choices:
+        alone = recommend_split(of_versions(data, choice.versions), 20)
+        assert choice.found.to_dict() == alone.to_dict()
+        assert not alone.versions
+        assert len(choice.found.measurements.samples["Fluid"]) == len(RANKS)
+
+
+def test_a_case_without_versions_is_as_before() -> None:
+    data = planted({"Fluid": {"": LAWS["Fluid"]["cpu"]}, "Solid": LAWS["Solid"]})
+    found = recommend_split(data, 20)
+    assert not found.choices
+    assert {"versions", "choices"}.isdisjoint(found.to_dict())
+
+
+def test_all_combinations_of_several_participants_are_compared() -> None:
+    laws = {
+        "Fluid": {"cpu": lambda p: 90.0 / p, "gpu": lambda p: 8.0 / p},
+        "Solid": {"old": lambda p: 80.0 / p, "new": lambda p: 40.0 / p},
+    }
+    data = planted(laws)
+    assert len(combinations_of(data)) == 4
+    found = recommend_split(data, 12, learner="shape")
+    assert found.versions == {"Fluid": "gpu", "Solid": "new"}
+    assert [each.versions for each in found.choices][-1] == {"Fluid": "cpu", "Solid": "old"}
+    assert found.split["Fluid"] == 2
+
+
+def test_keys_of_versions_bound_them_alone() -> None:
+    data = planted(LAWS)
+    found = recommend_split(data, 20, maximum_ranks={"Fluid:gpu": 1, "Solid": 10}, learner="shape")
+    ranks = {each.versions["Fluid"]: each.found.split["Fluid"] for each in found.choices}
+    assert ranks["gpu"] == 1 < 10 <= ranks["cpu"]
+    found = recommend_split(data, cores=20, gpus_per_rank={"Fluid:gpu": 1}, learner="shape")
+    assert found.versions == {"Fluid": "cpu"}
+    assert "GPUs" in found.choices[1].problem
+    assert found.choices[1].to_dict()["problem"] == found.choices[1].problem
+    assert any("Fluid gpu is not compared" in warning for warning in found.warnings)
+    with pytest.raises(InfeasibleError, match="it needs 3 GPUs and a node has 2; change") as error:
+        recommend_split(planted(LAWS), nodes=2, cores_per_node=8, gpus_per_node=2, gpus_per_rank={"Fluid:gpu": 3})
+    assert 'rank of "Fluid:gpu"' in str(error.value)
+    with pytest.raises(InfeasibleError, match="found some of 'Fluid:fpga', not in the coupling"):
+        recommend_split(data, cores=20, gpus_per_rank={"Fluid:fpga": 1})
+    with pytest.raises(InfeasibleError, match="at least"):
+        recommend_split(data, 1)
+
+
+def test_kinds_of_nodes_are_the_budget() -> None:
+    kinds = [NodeKind("cpu", 4, 4), NodeKind("gpu", 1, 4, 2)]
+    found = recommend_split(
+        planted(LAWS), kinds=kinds, kind={"Fluid:gpu": "gpu"}, gpus_per_rank={"Fluid:gpu": 1}, within=0.1
+    )
+    assert (found.versions, found.split["Fluid"]) == ({"Fluid": "gpu"}, 2)
+    # 4 + 8/2 seconds on two GPUs; the solid needs two nodes for as much.
+    assert found.window_seconds == pytest.approx(8.0, rel=0.05)
+    assert found.used["gpu nodes"] == 1
+    assert 2 <= found.used["cpu nodes"] <= 4
+    assert (found.unit, found.total_ranks) == ("nodes", 5)
+
+
+def test_what_failed_with_a_version_is_left_out_for_it_alone() -> None:
+    data = planted(LAWS)
+    best = recommend_split(data, 20, learner="shape")
+    failed = FailedSplit(best.split, ("001",), versions={"Fluid": "cpu"})
+    assert recommend_split(data, 20, failed=[failed], learner="shape").split == best.split
+    failed = FailedSplit(best.split, ("001",), versions=best.versions)
+    assert recommend_split(data, 20, failed=[failed], learner="shape").split != best.split
+
+
+def run_of(version: str, split: dict[str, int], window: float, data: Measurements) -> MeasuredRun:
+    same = dict.fromkeys(split, window)
+    laws = {"Fluid": LAWS["Fluid"][version], "Solid": LAWS["Solid"][""]}
+    own = {name: laws[name](ranks) for name, ranks in split.items()}
+    errors = dict.fromkeys(split, 0.001 * window)
+    return MeasuredRun(
+        f"{version}{split}", split, same, errors, own, {n: {} for n in split}, versions={"Fluid": version}
+    )
+
+
+def test_measured_windows_count_for_their_own_versions() -> None:
+    data = planted(LAWS)
+    runs = [run_of("cpu", {"Fluid": 16, "Solid": 4}, 10.0, data), run_of("gpu", {"Fluid": 4, "Solid": 16}, 6.0, data)]
+    found = recommend_split(dataclasses.replace(data, runs=tuple(runs)), 20)
+    splits = {each.versions["Fluid"]: [c.split["Fluid"] for c in each.found.comparisons] for each in found.choices}
+    assert splits == {"gpu": [4], "cpu": [16]}
+
+
+def test_no_version_is_recommended_beyond_its_measurements_against_what_was_measured_with_another() -> None:
+    # Two points of the one version, far from the budget: its interval is wide there.
+    known = planted(LAWS)
+    far = np.array([(1, 20.0), (2, 10.2)])
+    keep = known.versions["Fluid"] == "gpu"
+    rows = np.concatenate([known.samples["Fluid"][keep], far])
+    data = dataclasses.replace(
+        known,
+        samples={"Fluid": rows, "Solid": known.samples["Solid"]},
+        standard_errors={"Fluid": np.full(len(rows), np.nan), "Solid": known.standard_errors["Solid"]},
+        versions={"Fluid": np.array(["gpu"] * int(keep.sum()) + ["far"] * 2)},
+    )
+    runs = (run_of("gpu", {"Fluid": 4, "Solid": 8}, 6.0, data),)
+    plain = recommend_split(data, 14)
+    assert plain.versions == {"Fluid": "far"}
+    found = recommend_split(dataclasses.replace(data, runs=runs), 14)
+    far_interval = next(each.found.interval for each in found.choices if each.versions["Fluid"] == "far")
+    assert far_interval[1] > found.window_seconds
+    assert found.versions == {"Fluid": "gpu"}
+    assert any("beyond the ranks that were measured" in warning for warning in found.warnings)
+
+
+def test_a_column_of_versions_is_read_written_and_joined(tmp_path: Path) -> None:
+    table = tmp_path / "a.csv"
+    table.write_text("participant,version,ranks,seconds\nFluid,cpu,1,9\nFluid,gpu,1,9\nFluid,gpu,1,9\nSolid,,1,2\n")
+    data = read_csv(table)
+    # What is given twice counts once, but not what two versions took.
+    assert data.versions["Fluid"].tolist() == ["cpu", "gpu"]
+    assert "Solid" not in data.versions
+    write_csv(data, tmp_path / "b.csv")
+    again = read_csv(tmp_path / "b.csv")
+    assert again.versions["Fluid"].tolist() == ["cpu", "gpu"]
+    (tmp_path / "c.csv").write_text("participant,version,ranks,seconds\nFluid,gpu,4,3\n")
+    (tmp_path / "d.csv").write_text("participant,ranks,seconds\nSolid,4,0.5\n")
+    joined = load_sources([table, tmp_path / "c.csv", tmp_path / "d.csv"])
+    assert joined.versions["Fluid"].tolist() == ["cpu", "gpu", "gpu"]
+    assert joined.samples["Fluid"][:, 0].tolist() == [1, 1, 4]
+    (tmp_path / "e.csv").write_text("participant,version,ranks,seconds\nFluid,a:b,4,3\n")
+    with pytest.raises(Exception, match=r"letters, digits, _ \. and - as the name of a version, found"):
+        read_csv(tmp_path / "e.csv")
+
+
+def test_versions_that_converge_differently_are_remarked(tmp_path: Path) -> None:
+    table = tmp_path / "a.csv"
+    table.write_text(
+        "participant,version,ranks,seconds,iterations\nFluid,cpu,1,9,10\nFluid,gpu,1,9,2\nSolid,,1,2,6\nSolid,,2,1,9\n"
+    )
+    (remark,) = read_csv(table).remarks
+    assert remark.startswith("Coupling iterations per time window: 10 with Fluid cpu, 2 with Fluid gpu; versions are")
+    for number, (version, count) in enumerate((("cpu", 4), ("gpu", 2))):
+        rows = [
+            row(window, 1.0, 0.01, 0.005, iteration=i, complete=i == count)
+            for window in range(1, 8)
+            for i in range(1, count + 1)
+        ]
+        began = START + number * 10**12
+        for name in ("A", "B"):
+            write_store(tmp_path / version, rows, name, started_unix_ns=began, version=version)
+    (remark,) = load_measurements([tmp_path]).remarks
+    assert "4 with A cpu, B cpu, 2 with A gpu, B gpu;" in remark
+
+
+# His nodes; on those with GPUs the fluid solver has as many CPUs as GPUs.
+NODE: dict[str, Any] = {
+    "cores_per_node": 36,
+    "gpus_per_node": 8,
+    "whole_nodes": True,
+    "gpus_per_rank": {"Fluid:gpu": 1},
+    "parameter": {"fluid_cells": 38.0},
+}
+
+
+def aorta(**words: Any) -> Recommendation:
+    return recommend_split(AORTA, **{**NODE, **words})
+
+
+def test_the_aorta_as_totounferoush_had_it() -> None:
+    found = aorta(nodes=8)
+    # Table 5.6: two nodes with GPUs for the fluid, six for the structure; Table 5.7: 12.06 and 11.21 s.
+    assert found.versions == {"Fluid": "gpu"}
+    assert found.split == {"Fluid": 16, "Solid": 216}
+    assert found.window_seconds == pytest.approx(12.06, rel=0.01)
+    assert not any("extrapolation" in warning for warning in found.warnings)
+    # Without GPUs nothing near: his was 7.2 times slower with communication.
+    assert found.choices[1].gain > 6
+    # As nodes of two kinds, of which only the fluid's have GPUs.
+    words = dict.fromkeys(("cores_per_node", "gpus_per_node", "whole_nodes"))
+    kinds = [NodeKind("cpu", 6, 36), NodeKind("gpu", 2, 36, 8)]
+    of_kinds = aorta(**words, kinds=kinds, kind={"Fluid:gpu": "gpu"})
+    assert of_kinds.split == found.split
+    # With five nodes a balanced split is within what was measured, at 15.8 s.
+    five = aorta(nodes=5)
+    assert five.split == {"Fluid": 8, "Solid": 144}
+    assert five.window_seconds == pytest.approx(15.77, rel=0.01)
+
+
+def test_what_his_open_case_would_have_taken_is_an_extrapolation_that_says_so() -> None:
+    more = aorta(nodes=12)
+    assert more.versions == {"Fluid": "gpu"}
+    assert (more.used["nodes"], more.split["Fluid"]) == (12, 32)
+    assert 8 < more.window_seconds < 12.06
+    assert any("extrapolation" in warning for warning in more.warnings)
+    # Nodes that the solvers share, on his own eight.
+    shared = aorta(nodes=None, cores=288, gpus=64, cores_per_node=None, gpus_per_node=None, whole_nodes=False)
+    assert shared.versions == {"Fluid": "gpu"}
+    assert shared.window_seconds < 12.06
+    assert 16 < shared.split["Fluid"] < 72 < shared.split["Solid"]
+
+
+def test_energy_is_not_told_apart_by_version() -> None:
+    energy = [MeasuredEnergy({"Fluid": p, "Solid": 16 - p}, 160.0, 1.0) for p in (4, 8, 12)]
+    with pytest.raises(DataError, match="prefer energy: expected one version of each participant, found several"):
+        recommend_split(planted(LAWS), 16, prefer="energy", energy=energy)
+    one = planted({**LAWS, "Fluid": {"gpu": LAWS["Fluid"]["gpu"]}})
+    found = recommend_split(one, 16, prefer="energy", energy=energy, learner="interpolation")
+    assert found.versions == {"Fluid": "gpu"}
+    assert found.plan is not None
+    assert found.plan.watts == {"Fluid": pytest.approx(10.0), "Solid": pytest.approx(10.0)}
