@@ -18,6 +18,8 @@ import pytest
 
 PROGRAMS = ("slurmctld", "slurmd", "sbatch", "srun", "squeue", "scancel", "scontrol", "munged")
 NODES = ("n0", "n1", "n2", "n3")
+# GPUs that the last node says it has.
+GPUS = 2
 CONFIGURATION = """\
 ClusterName=test
 SlurmctldHost={host}(127.0.0.1)
@@ -47,6 +49,7 @@ MaxJobCount=20
 FirstJobId={first_job}
 MinJobAge=2
 SlurmdParameters=config_overrides
+GresTypes=gpu
 {nodes}
 PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP
 """
@@ -123,6 +126,7 @@ def running_slurm(root: Path) -> Iterator[Path]:
     host = socket.gethostname().partition(".")[0]
     nodes = "\n".join(
         f"NodeName={name} NodeHostname={host} NodeAddr=127.0.0.1 Port={port} CPUs=8 State=UNKNOWN"
+        + (f" Gres=gpu:{GPUS} Feature=gpu" if name == NODES[-1] else " Feature=cpu")
         for name, port in zip(NODES, ports[1:], strict=True)
     )
     (root / "state").mkdir()
@@ -134,6 +138,9 @@ def running_slurm(root: Path) -> Iterator[Path]:
     # MPICH names shared memory by the job's number, and a killed job leaves it in /dev/shm: no number may come again.
     names = {"host": host, "user": getpass.getuser(), "first_job": int(time.time()) % 10**7 + 1}
     conf.write_text(CONFIGURATION.format(**names, ports=ports, root=root, nodes=nodes))
+    for number in range(GPUS):
+        (root / f"gpu{number}").touch()
+    (root / "gres.conf").write_text(f"NodeName={NODES[-1]} Name=gpu File={root}/gpu[0-{GPUS - 1}]\n")
     key = root / "munge.key"
     key.write_bytes(os.urandom(1024))
     key.chmod(0o600)

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import contextlib
-import itertools
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Literal
 
-from precice_lb.calibrate.design import Proposal
+from precice_lb.calibrate.design import Proposal, versioned
 from precice_lb.calibrate.design_study import design_of
+from precice_lb.calibrate.energy import note_energy
 from precice_lb.calibrate.launchers import make_launcher
 from precice_lb.calibrate.processes import NOTICEABLE, signals_interrupt
 from precice_lb.calibrate.result import CampaignResult
@@ -22,7 +22,8 @@ from precice_lb.calibrate.solver_mpi import mpi_mismatches
 from precice_lb.calibrate.state import CampaignState, RunRecord, campaign_lock, spent
 from precice_lb.calibrate.study import Study
 from precice_lb.exceptions import CalibrationError, TooFewRunsError
-from precice_lb.plural import counts_text, plural
+from precice_lb.layout import Layouts, counted_text, with_versions
+from precice_lb.plural import plural
 
 __all__ = [
     "Event",
@@ -88,21 +89,26 @@ def run_campaign(
         try:
             runs.reserve()
             state.settings = study.settings(learner)
-            cut_short = runs.clear_up(lambda run: tell(_resumed(run)))
+            cut_short = runs.clear_up(lambda run: tell(_resumed(study, run)))
             state.save(directory)
             outdated = sum(run.outcome == "outdated" for run in state.runs)
             tell(campaign_started(directory, design.total, len(state.finished), cut_short, outdated))
-            first = len(state.finished) + 1
-            for number in itertools.count(first):
-                proposal = design.ask([run.split for run in (*state.finished, *failed)])
+            begun = False
+            while True:
+                turns = _missing_turns(state) if study.runs.beside else None
+                proposal = turns or design.ask(
+                    [versioned(run.split, run.versions) for run in (*state.finished, *failed)]
+                )
                 if proposal is None:
                     break
-                if number == first:
+                if not begun:
+                    begun = True
                     runs.check_room()
                     for mismatch in mpi_mismatches(study, launcher):
                         tell(Event("warning", f"warning: {mismatch}"))
+                number = len(state.finished) + len(failed) + (turns is None)
                 run = _try(runs, proposal, tell, number, design.total)
-                if run.outcome != "finished":
+                if turns is None and run.outcome != "finished":
                     failed.append(run)
                     if study.runs.on_failure == "stop":
                         raise CalibrationError(
@@ -113,16 +119,29 @@ def run_campaign(
                 tell(Event("ended", f"calibration ends after {ended}: {design.conclusion}"))
         finally:
             launcher.close()
+        note_energy(state, launcher.scheduler, study.names)
+        state.save(directory)
     if not state.finished and failed:
         raise TooFewRunsError(f"every run failed; the first, {failed[0].name}: {_fault(failed[0], directory)}")
     return CampaignResult(directory, tuple(state.runs), time.monotonic() - began, state.settings)
+
+
+def _missing_turns(state: CampaignState) -> Proposal | None:
+    """Return the last split that ended well, in turns, if that is to do: at once, so that both see the same machine."""
+    for run in reversed(state.runs):
+        if run.in_turns and run.outcome != "interrupted":
+            break
+        if run.outcome == "finished" and run.mesh is None:
+            reason = "participants in turns, each alone"
+            return Proposal(dict(run.split), reason, versions=run.versions, in_turns=True)
+    return None
 
 
 def _try(runs: CampaignRuns, proposal: Proposal, tell: Report, number: int, total: int) -> RunRecord:
     """Measure a split, again as often as the study allows where it fails; return the last attempt."""
     for attempt in range(1, runs.study.runs.retries + 2):
         record = runs.new(proposal)
-        tell(run_started(number, total, record))
+        tell(run_started(number, total, record, runs.study.layouts))
         runs.do(record)
         tell(run_finished(number, total, record, _used(runs, total - number)))
         if record.outcome == "finished":
@@ -162,6 +181,8 @@ class Event:
         Of this run, of how many; of a campaign that starts, how many have finished.
     budget : str
         What of the campaign's limits is used after a run.
+    unit : {"rank", "core"}
+        What the numbers of the run's split count.
     """
 
     kind: Literal["started", "warning", "resumed", "run started", "run finished", "ended"]
@@ -170,6 +191,7 @@ class Event:
     number: int = 0
     total: int = 0
     budget: str = ""
+    unit: Literal["rank", "core"] = "rank"
 
     def __str__(self) -> str:
         return self.text
@@ -187,10 +209,10 @@ def campaign_started(directory: Path, total: int, finished: int, cut_short: int,
     return Event("started", text, number=finished, total=total)
 
 
-def run_started(number: int, total: int, run: RunRecord) -> Event:
+def run_started(number: int, total: int, run: RunRecord, layouts: Mapping[str, Layouts] | None = None) -> Event:
     """Tell that a run begins."""
-    text = f"run {number} of {total}: {counts_text(run.split)} ranks ({run.reason})"
-    return Event("run started", text, run, number, total)
+    text = f"run {number} of {total}: {_counted(run, layouts or {})} ({run.reason})"
+    return Event("run started", text, run, number, total, unit="core" if layouts else "rank")
 
 
 def run_finished(number: int, total: int, run: RunRecord, budget: str = "") -> Event:
@@ -203,8 +225,13 @@ def run_finished(number: int, total: int, run: RunRecord, budget: str = "") -> E
     return Event("run finished", text, run, number, total, budget)
 
 
-def _resumed(run: RunRecord) -> Event:
-    text = f"waiting for job {run.job} of the interrupted campaign: {counts_text(run.split)} ranks"
+def _counted(run: RunRecord, layouts: Mapping[str, Layouts]) -> str:
+    """Write the split of a run with its versions."""
+    return counted_text(with_versions(run.split, run.versions), with_versions(layouts, run.versions))
+
+
+def _resumed(study: Study, run: RunRecord) -> Event:
+    text = f"waiting for job {run.job} of the interrupted campaign: {_counted(run, study.layouts)}"
     return Event("resumed", text, run)
 
 

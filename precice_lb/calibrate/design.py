@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import combinations, islice, pairwise, product
 from random import Random
 
@@ -33,6 +33,8 @@ __all__ = [
     "grid_splits",
     "space_filling_splits",
     "split_key",
+    "versioned",
+    "without_versions",
 ]
 
 Split = dict[str, int]
@@ -56,6 +58,10 @@ class Proposal:
     reason: str
     #: Index of the small mesh of the study that the run is on; None for the case itself.
     mesh: int | None = None
+    #: The version of each participant that has any.
+    versions: Mapping[str, str] = field(default_factory=dict)
+    #: Whether the participants are to take turns.
+    in_turns: bool = False
 
 
 @dataclass(frozen=True)
@@ -77,8 +83,20 @@ class FixedDesign:
         known = {split_key(split) for split in tried}
         for number, split in enumerate(self.splits, start=1):
             if split_key(split) not in known:
-                return Proposal(dict(split), f"{self.reason} {number} of {self.total}")
+                ranks, versions = without_versions(split)
+                return Proposal(ranks, f"{self.reason} {number} of {self.total}", versions=versions)
         return None
+
+
+def versioned(split: Mapping[str, int], versions: Mapping[str, str]) -> Split:
+    """Write a split with its versions: ``{"Fluid:gpu": 2, "Solid": 8}``."""
+    return {f"{name}:{versions[name]}" if versions.get(name) else name: count for name, count in split.items()}
+
+
+def without_versions(split: Mapping[str, int]) -> tuple[Split, dict[str, str]]:
+    """Take the versions out of such a split."""
+    parts = [(*key.partition(":")[::2], count) for key, count in split.items()]
+    return {name: count for name, _, count in parts}, {name: version for name, version, _ in parts if version}
 
 
 def split_key(split: Mapping[str, int]) -> tuple[tuple[str, int], ...]:

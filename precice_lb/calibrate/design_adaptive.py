@@ -148,6 +148,12 @@ class CalibrationDesign:
         """
         return self._belief(usual_noise=True).expected_regret if self.runs else math.nan
 
+    @property
+    def recommended_windows(self) -> NDArray[np.float64]:
+        """Seconds per window of the recommended split, one for each drawn set of curves; after the first run."""
+        beliefs = self._belief(usual_noise=True)
+        return np.asarray(beliefs.drawn[:, beliefs.best], dtype=np.float64)
+
     def tell(
         self,
         split: Mapping[str, int],

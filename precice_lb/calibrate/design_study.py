@@ -14,12 +14,15 @@ from precice_lb.calibrate.design import (
     grid_splits,
     space_filling_splits,
     split_key,
+    versioned,
 )
 from precice_lb.calibrate.design_adaptive import CalibrationDesign
+from precice_lb.calibrate.design_versions import VersionsDesign
 from precice_lb.calibrate.evidence import failed_splits
 from precice_lb.calibrate.result import measured_runs, measurements_of
 from precice_lb.calibrate.state import CampaignState, RunRecord, spent
 from precice_lb.calibrate.study import Study
+from precice_lb.calibrate.versions import chosen, combinations_of, fits, fitted
 from precice_lb.dataset import CoupledRun, Measurements
 from precice_lb.dataset.samples import pooled_iterations
 from precice_lb.exceptions import ScheduleError
@@ -28,6 +31,8 @@ from precice_lb.schedule import Schedule
 
 __all__ = ["AdaptiveDesign", "design_of", "schedule_of"]
 
+# Splits that do not fit on the nodes are passed over, so many at most.
+_UNFIT = 64
 _FIXED = {
     "space-filling": (space_filling_splits, "space-filling design,"),
     "grid": (grid_splits, "grid,"),
@@ -35,15 +40,31 @@ _FIXED = {
 }
 
 
-def design_of(study: Study, directory: Path) -> FixedDesign | AdaptiveDesign:
+def design_of(study: Study, directory: Path) -> FixedDesign | AdaptiveDesign | VersionsDesign:
     """Return the design of a study, with its campaign's directory: its own splits, or what ``runs.design`` says."""
-    runs = study.runs
-    if runs.splits is not None:
-        return FixedDesign(tuple(dict(split) for split in runs.splits), "split of the study,")
-    if runs.design == "adaptive":
+    runs, combinations = study.runs, combinations_of(study)
+    if any(combinations) and study.splits is None and runs.design == "adaptive":
+        return VersionsDesign([(each, AdaptiveDesign(chosen(study, each), directory, each)) for each in combinations])
+    if any(combinations):
+        fixed = [(each, _fixed(chosen(study, each), len(combinations))) for each in combinations]
+        return FixedDesign(
+            tuple(versioned(split, versions) for versions, found in fixed for split in found.splits), fixed[0][1].reason
+        )
+    if study.splits is None and runs.design == "adaptive":
         return AdaptiveDesign(study, directory)
+    return _fixed(study)
+
+
+def _fixed(study: Study, parts: int = 1) -> FixedDesign:
+    """Give the splits that a study names, or those of its design for one of so many combinations of versions."""
+    runs = study.runs
+    if study.splits is not None:
+        return FixedDesign(study.splits, "split of the study,")
     splits_of, reason = _FIXED[runs.design]
-    return FixedDesign(tuple(splits_of(study.bounds, study.budget.ranks, runs.maximum, study.allow)), reason)
+    found = splits_of(study.bounds, study.budget.ranks, runs.maximum // parts, study.allow)
+    # Where nodes of several kinds are not full, two may come to be the same.
+    own = {split_key(split): split for split in (fitted(study, each) for each in found) if split is not None}
+    return FixedDesign(tuple(own.values()), reason)
 
 
 class AdaptiveDesign:
@@ -53,9 +74,13 @@ class AdaptiveDesign:
     kill as if nothing had happened.
     """
 
-    def __init__(self, study: Study, directory: Path) -> None:
+    def __init__(self, study: Study, directory: Path, versions: Mapping[str, str] | None = None) -> None:
         self._study = study
         self._directory = directory
+        # Only runs of these count.
+        self._versions = dict(versions or {})
+        #: What the last answer was chosen by.
+        self.design: CalibrationDesign | None = None
         #: Why the last answer was None.
         self.conclusion: str | None = None
 
@@ -68,13 +93,15 @@ class AdaptiveDesign:
         """Return the split whose measurement is worth most, or None; failed runs of this call are ``tried``."""
         study, runs = self._study, self._study.runs
         state = CampaignState.load(self._directory)
-        records = state.runs if state is not None else []
+        every = state.runs if state is not None else []
+        # Runs in turns are of another coupling.
+        records = [record for record in every if record.versions == self._versions and not record.in_turns]
         finished = [record for record in records if record.outcome == "finished"]
         done = Counter(split_key(record.split) for record in finished)
         failed = [dict(key) for key in (Counter(map(split_key, tried)) - done).elements()]
         if len(finished) + len(failed) >= runs.maximum:
             return self._stop(f"{plural(len(finished) + len(failed), 'run')} made, as many as runs.maximum allows")
-        minutes, core_hours = spent(records)
+        minutes, core_hours = spent(every)
         if runs.minutes is not None and minutes >= runs.minutes:
             return self._stop(f"the runs took {minutes:.3g} minutes, of {runs.minutes:g} allowed")
         if runs.core_hours is not None and core_hours >= runs.core_hours:
@@ -84,7 +111,8 @@ class AdaptiveDesign:
             return small
         each = [measured_runs([self._directory / record.directory / "stores"]) for record in finished]
         earlier, _ = measured_runs(study.existing_runs)
-        design = self._design([*earlier, *(run for found, _ in each for run in found)])
+        earlier = [run for run in earlier if run.versions == self._versions]
+        self.design = design = self._design([*earlier, *(run for found, _ in each for run in found)])
         # A participant's own number of ranks, where one of its runs failed in this call.
         alone = [
             found.ranks
@@ -96,6 +124,13 @@ class AdaptiveDesign:
         for split in (*failed, *alone, *silent):
             design.skip(split)
         answer = design.ask()
+        for _ in range(_UNFIT):
+            if answer is None or fits(study, answer):
+                break
+            design.skip(answer)
+            answer = design.ask()
+        else:
+            return self._stop("no split is found that fits on the nodes of budget.kinds: lower budget.ranks")
         if answer is None:
             return self._stop(design.reason)
         reason = design.reason

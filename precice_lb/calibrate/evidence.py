@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from precice_lb.calibrate.processes import Outcome, end_of_log, log_tail
 from precice_lb.calibrate.state import FAILURES, RunRecord
 from precice_lb.exceptions import PreciceLBError
 from precice_lb.ingest.profiling import import_profiling
+from precice_lb.layout import Layout
 from precice_lb.plural import plural
 from precice_lb.recommend.plan import FailedSplit
 
@@ -71,11 +73,11 @@ _BANNER = re.compile(
 _SHOWN = 4
 
 
-def wrong_size(run: Path, split: Mapping[str, int]) -> str | None:
+def wrong_size(run: Path, layouts: Mapping[str, Layout]) -> str | None:
     """Say which participant's MPI saw another number of ranks than the split says."""
     sizes = _sizes(run)
-    for name, ranks in split.items():
-        if name in sizes and sizes[name] != {ranks}:
+    for name, layout in layouts.items():
+        if name in sizes and sizes[name] != {ranks := layout.ranks}:
             seen = " and ".join(map(str, sorted(sizes[name])))
             return (
                 f"{name} was to run on {plural(ranks, 'rank')}, but its MPI says {seen}: this MPI does not understand "
@@ -96,18 +98,24 @@ def not_measured(run: Path, split: Mapping[str, int]) -> str | None:
 
 
 def import_profiles(
-    run: Path, split: Mapping[str, int], configuration: Path, metadata: Mapping[str, Any]
+    run: Path,
+    layouts: Mapping[str, Layout],
+    configuration: Path,
+    metadata: Mapping[str, Any],
+    versions: Mapping[str, str],
 ) -> str | None:
     """Turn the profiling files of participants that no recorder was in into stores; say what is wrong with them."""
     recorded = {match["who"] for path in run.glob(_STORES) if (match := _RANK_FILE.match(path.name))}
-    for name in split.keys() - recorded:
+    for name in layouts.keys() - recorded:
         files = [
             path for path in run.glob(_PROFILES) if (match := _RANK_FILE.match(path.name)) and match["who"] == name
         ]
         if not files:
             continue
         try:
-            import_profiling(files, run / "stores", configuration=configuration, metadata=metadata)
+            threads = {name: layouts[name].threads}
+            stated = {**metadata, "version": versions[name]} if name in versions else metadata
+            import_profiling(files, run / "stores", configuration=configuration, metadata=stated, threads=threads)
         except PreciceLBError as problem:
             return f"{name} ended well, but its profiling files cannot be read: {problem}"
     return None
@@ -192,13 +200,24 @@ def without_banner(lines: Sequence[str]) -> list[str]:
 
 
 def failed_splits(records: Sequence[RunRecord]) -> tuple[FailedSplit, ...]:
-    """Find the splits none of whose runs ended well, of the case itself.
+    """Find the splits none of whose runs ended well, of the case itself, apart for each combination of versions.
 
     Where it is a participant's own number of ranks that failed, the split has that participant alone: its log alone
     says why, or it failed beside different ranks of others that all ended well elsewhere; and no run in which it had as
     many ended well. Otherwise the failure is that of the combination.
     """
-    own = [record for record in records if record.mesh is None]
+    groups: dict[tuple[tuple[str, str], ...], list[RunRecord]] = {}
+    for record in records:
+        groups.setdefault(tuple(sorted(record.versions.items())), []).append(record)
+    return tuple(
+        replace(found, versions={name: version for name, version in versions if name in found.ranks})
+        for versions, group in groups.items()
+        for found in _failed_splits(group)
+    )
+
+
+def _failed_splits(records: Sequence[RunRecord]) -> tuple[FailedSplit, ...]:
+    own = [record for record in records if record.mesh is None and not record.in_turns]
     finished = [record for record in own if record.outcome == "finished"]
     well = {split_key(record.split) for record in finished}
     counts = {(name, ranks) for record in finished for name, ranks in record.split.items()}

@@ -14,6 +14,7 @@ from precice_lb.calibrate.design import space_filling_splits
 from precice_lb.calibrate.guess_compare import AUTO, HOLD, NONE, GuessComparison, GuessRun
 from precice_lb.calibrate.state import CampaignState
 from precice_lb.calibrate.study import Study
+from precice_lb.calibrate.versions import chosen, combinations_of
 from precice_lb.dataset import load_runs
 from precice_lb.exceptions import StudyError, TooFewRunsError
 from precice_lb.guess.patch import patch_guess
@@ -42,10 +43,16 @@ class _Variant(Study):
 
 
 def first_split(study: Study) -> dict[str, int]:
-    """Return the first split that a study measures."""
-    if study.runs.splits:
-        return dict(study.runs.splits[0])
+    """Return the first split that a study measures, of its first versions."""
+    study = _of_first_versions(study)
+    if study.splits:
+        return study.splits[0]
     return space_filling_splits(study.bounds, study.budget.ranks, 1, study.allow)[0]
+
+
+def _of_first_versions(study: Study) -> Study:
+    """Return a study with one version of each participant: the first where none was chosen."""
+    return chosen(study, combinations_of(study)[0])
 
 
 def try_guesses(
@@ -60,7 +67,8 @@ def try_guesses(
     Parameters
     ----------
     study
-        Says the case, its developed state, how many windows, and where they run.
+        Says the case, its developed state, how many windows, and where they run; where no versions of its participants
+        are chosen, the first of each run.
     split
         Ranks of each participant.
     directory
@@ -85,6 +93,7 @@ def try_guesses(
     KeyboardInterrupt
         As of `run_campaign`: the next call goes on.
     """
+    study = _of_first_versions(study)
     study.require_split(split)
     for place, variables in (("the study's [environment]", study.environment), ("the environment", os.environ)):
         if _VARIABLE in variables:

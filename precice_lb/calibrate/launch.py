@@ -17,8 +17,9 @@ from pathlib import Path
 from precice_lb.calibrate.evidence import reasons, without_banner
 from precice_lb.calibrate.launchers import Launcher, make_launcher
 from precice_lb.calibrate.launchers.local import MpiexecLauncher
-from precice_lb.calibrate.launchers.slurm import SrunLauncher, cpus_of_nodes, is_heterogeneous
-from precice_lb.calibrate.plan import RUN_VARIABLES, RunPlan, check_command, file_name
+from precice_lb.calibrate.launchers.slurm import SrunLauncher, cpus_of_nodes
+from precice_lb.calibrate.launchers.slurm_options import is_heterogeneous
+from precice_lb.calibrate.plan import RUN_VARIABLES, VERSION_VARIABLE, RunPlan, check_command, file_name
 from precice_lb.calibrate.prepare import tasks_of
 from precice_lb.calibrate.processes import Outcome, log_tail, signals_interrupt
 from precice_lb.calibrate.read import study_from
@@ -38,7 +39,10 @@ _READ, _SHOWN = 60, 8
 
 @dataclass(frozen=True)
 class Start:
-    """How one participant is started: ranks, the command of each, where below the case, on how many own nodes."""
+    """How one participant is started: ranks, the command of each, where below the case, on how many own nodes.
+
+    ``threads`` are those of each rank; None leaves its environment as it is.
+    """
 
     ranks: int
     command: Sequence[str]
@@ -46,6 +50,14 @@ class Start:
     nodes: int | None = None
     #: Of the batch system, for this participant alone.
     options: Sequence[str] = ()
+    threads: int | None = None
+    #: Which of several versions of the participant it is, for the recorder.
+    version: str = ""
+
+    @property
+    def cores(self) -> int:
+        """Cores of its ranks and their threads."""
+        return self.ranks * (self.threads or 1)
 
     def ranks_per_node(self, name: str) -> int | None:
         """Return how many ranks each of its nodes gets; a number of nodes that they do not fill is refused."""
@@ -85,11 +97,13 @@ def study_of_case(
                 "directory": start.directory,
                 "ranks_per_node": start.ranks_per_node(name),
                 "options": list(start.options),
+                "environment": {VERSION_VARIABLE: start.version} if start.version else {},
+                **({} if start.threads is None else {"ranks": start.ranks, "threads": start.threads}),
             }
         )
     raw = {
         "case": {"directory": ".", "configuration": str(configuration)},
-        "budget": {"ranks": sum(start.ranks for start in starts.values())},
+        "budget": {"ranks": sum(start.cores for start in starts.values())},
         "launcher": dict(launcher),
         "environment": {_THREADS: os.environ[_THREADS]} if _THREADS in os.environ else {},
         "participants": participants,
@@ -119,7 +133,7 @@ def start_split(
     study
         Of `study_of_case`, or read from a file.
     split
-        Ranks of each participant.
+        Ranks of each participant, cores where it has threads.
     directory
         For the launcher's files.
     tell
@@ -173,10 +187,11 @@ def _require_room(launcher: Launcher, plan: RunPlan) -> None:
                 "expected an allocation of Slurm or a host file for participants on nodes of their own, found this "
                 "machine alone"
             )
-        if plan.ranks > (cores := len(launcher.cores)) and not launcher.options.oversubscribe:
+        if plan.cores > (cores := len(launcher.cores)) and not launcher.options.oversubscribe:
+            unit = "rank" if plan.cores == plan.ranks else "thread"
             raise CalibrationError(
-                f"expected at most {plural(cores, 'rank')}, one for each core that may be used here, found "
-                f"{plan.ranks}; start fewer, use a larger machine, or let them share cores by --oversubscribe"
+                f"expected at most {plural(cores, unit)}, one for each core that may be used here, found "
+                f"{plan.cores}; start fewer, use a larger machine, or let them share cores by --oversubscribe"
             )
     components = int(os.environ.get("SLURM_HET_SIZE", "1"))
     if isinstance(launcher, SrunLauncher) and components > 1 and not is_heterogeneous(plan.tasks):

@@ -20,6 +20,8 @@ from precice_lb.plugins import LAUNCHERS, choices, close_match
 
 __all__ = [
     "RUN_VARIABLES",
+    "THREADS_VARIABLE",
+    "VERSION_VARIABLE",
     "LauncherOptions",
     "RunPlan",
     "Task",
@@ -31,8 +33,16 @@ __all__ = [
     "split_command",
 ]
 
+# Tells a recorder how many threads a rank has.
+THREADS_VARIABLE = "PRECICE_LB_THREADS"
+# Tells a recorder which version of its participant it runs in.
+VERSION_VARIABLE = "PRECICE_LB_VERSION"
 # Environment variables that belong to a run: the campaign sets them or leaves them out, whatever they were before.
-RUN_VARIABLES = ("PRECICE_LB_RECORD", "PRECICE_LB_DIR", "PRECICE_LB_AT_END", "PRECICE_LB_METADATA")
+RUN_VARIABLES = (
+    *("PRECICE_LB_RECORD", "PRECICE_LB_DIR", "PRECICE_LB_AT_END", "PRECICE_LB_METADATA"),
+    THREADS_VARIABLE,
+    VERSION_VARIABLE,
+)
 # Options of the Python interpreter that take their value as the next token.
 _VALUED = frozenset({"-W", "-X", "--check-hash-based-pycs"})
 # Not the shell's own ${name}.
@@ -90,12 +100,16 @@ class Task:
         What each of its ranks runs.
     ranks : int
         How many.
+    threads : int
+        Of each rank, with a core each.
     directory, log : Path
         Where it runs, and where what it prints goes.
     ranks_per_node : int or None
         On each of its nodes; None where it may share nodes with others.
     options : tuple of str
         Of the batch system, for this participant alone.
+    variables : mapping of str to str
+        Environment variables of this participant alone, on top of the run's.
     """
 
     participant: str
@@ -105,6 +119,18 @@ class Task:
     log: Path
     ranks_per_node: int | None = None
     options: tuple[str, ...] = ()
+    threads: int = 1
+    variables: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def cores(self) -> int:
+        """Cores of all its ranks together."""
+        return self.ranks * self.threads
+
+    @property
+    def setting(self) -> tuple[str, ...]:
+        """The tokens in front of a command that set its variables; none where there are none."""
+        return ("env", *(f"{name}={value}" for name, value in self.variables.items())) if self.variables else ()
 
     @property
     def nodes(self) -> int | None:
@@ -151,6 +177,11 @@ class RunPlan:
     def ranks(self) -> int:
         """Ranks of all participants together."""
         return sum(task.ranks for task in self.tasks)
+
+    @property
+    def cores(self) -> int:
+        """Cores of all participants together."""
+        return sum(task.cores for task in self.tasks)
 
     def environment(self) -> dict[str, str]:
         """Return this process's environment without what belongs to other runs, and with the run's variables."""

@@ -6,30 +6,27 @@ what they add or change is kept below ``<campaign>/prepared/``, and laid over th
 
 from __future__ import annotations
 
-import fnmatch
 import json
 import os
 import shlex
 import shutil
-import stat
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from precice_lb.calibrate.plan import Task, command_tokens, file_name, fill
+from precice_lb.calibrate.copies import copy_of_case, copy_tree
+from precice_lb.calibrate.plan import THREADS_VARIABLE, Task, command_tokens, file_name, fill
 from precice_lb.calibrate.processes import log_tail, run_processes
 from precice_lb.calibrate.sections import ParticipantSection
-from precice_lb.calibrate.state import PREPARED, STATE_FILE
+from precice_lb.calibrate.state import PREPARED
 from precice_lb.calibrate.study import Study
+from precice_lb.calibrate.versions import ranks_per_node
 from precice_lb.exceptions import CalibrationError
 from precice_lb.plural import plural
 
 __all__ = [
     "FIRST_SEGMENT",
-    "LEFT_OUT",
     "PLACEHOLDERS",
-    "copy_of_case",
-    "copy_tree",
     "lay_over",
     "placeholders",
     "prepare_in",
@@ -42,59 +39,70 @@ __all__ = [
 
 FIRST_SEGMENT: Mapping[str, object] = {"segment": 1, "start_time": "0"}
 """Placeholders for where in a chain a run is; in a campaign every run is like a first segment."""
-PLACEHOLDERS = frozenset({"nodes", "participant", "ranks", "ranks_per_node", *FIRST_SEGMENT})
-"""What may stand in a participant's command, its prepare and collect commands and its templates."""
+PLACEHOLDERS = frozenset({"cores", "nodes", "participant", "ranks", "ranks_per_node", "threads", *FIRST_SEGMENT})
+"""What may stand in a participant's command, its prepare and collect commands, templates and environment."""
 
 _NOTE = "prepared.json"
 _TREE = "case"
-# Left behind: what runs write and would only mislead or slow down the next one.
-LEFT_OUT = (
-    "__pycache__",
-    "*.pyc",
-    ".git",
-    ".venv",
-    ".*_cache",
-    "precice-run",
-    "precice-profiling",
-    "precice-exports",
-    "precice-lb-store",
-    "precice-*-iterations.log",
-    "precice-*-convergence.log",
-    "precice-*-watchpoint-*.log",
-)
 
 
 def placeholders(
-    study: Study, participant: ParticipantSection, ranks: int, segment: Mapping[str, object] = FIRST_SEGMENT
+    study: Study, participant: ParticipantSection, cores: int, segment: Mapping[str, object] = FIRST_SEGMENT
 ) -> dict[str, object]:
-    """Return the values of the placeholders for a number of ranks, in a segment of a chain."""
-    task = task_of(study, participant, ranks)
+    """Return the values of the placeholders for a number of cores (ranks by default), in a segment of a chain."""
+    return {**_values(task_of(study, participant, cores)), **segment}
+
+
+def _values(task: Task) -> dict[str, object]:
     return {
+        "cores": task.cores,
         "nodes": task.nodes or 1,
-        "participant": participant.name,
-        "ranks": ranks,
+        "participant": task.participant,
+        "ranks": task.ranks,
         "ranks_per_node": task.ranks_on_node,
-        **segment,
+        "threads": task.threads,
     }
 
 
 def tokens_of(
     study: Study,
     participant: ParticipantSection,
-    ranks: int,
+    cores: int,
     command: str | None = None,
     segment: Mapping[str, object] = FIRST_SEGMENT,
 ) -> tuple[str, ...]:
-    """Return a command of a participant for a number of ranks, by default the one that each of them runs, as tokens."""
-    text = participant.command_at(ranks) if command is None else command
+    """Return a command of a participant for a number of cores, by default the one that each rank runs, as tokens."""
+    text = participant.command_at(study.layout(participant.name, cores).ranks) if command is None else command
     origin = study.case_directory / participant.directory
-    return command_tokens(fill(text, placeholders(study, participant, ranks, segment)), origin, study.case_directory)
+    return command_tokens(fill(text, placeholders(study, participant, cores, segment)), origin, study.case_directory)
 
 
-def task_of(study: Study, participant: ParticipantSection, ranks: int) -> Task:
-    """Return what a participant takes with a number of ranks, without where and what they run."""
-    per_node = participant.ranks_per_node or study.launcher.ranks_per_node
-    return Task(participant.name, (), ranks, Path(), Path(), per_node, participant.options)
+def task_of(study: Study, participant: ParticipantSection, cores: int) -> Task:
+    """Return what a participant takes with a number of cores (ranks by default), without where and what they run."""
+    layout = study.layout(participant.name, cores)
+    task = Task(
+        participant.name,
+        (),
+        layout.ranks,
+        Path(),
+        Path(),
+        ranks_per_node(study, participant, layout.threads),
+        participant.options,
+        layout.threads,
+    )
+    return replace(task, variables=_variables(study, participant, task))
+
+
+def _variables(study: Study, participant: ParticipantSection, task: Task) -> dict[str, str]:
+    """Return what the ranks of one participant find in their environment: its threads, and what the study says."""
+    variables = {}
+    if task.participant in study.layouts:
+        variables = {"OMP_NUM_THREADS": str(task.threads), THREADS_VARIABLE: str(task.threads)}
+        # The ranks have their cores from the launcher; bound threads of OpenMP would meet those of others on one core.
+        if not {"OMP_PROC_BIND"} & (os.environ.keys() | study.environment.keys()):
+            variables["OMP_PROC_BIND"] = "false"
+    values = _values(task)
+    return variables | {name: fill(text, values) for name, text in participant.environment.items()}
 
 
 def tasks_of(
@@ -116,34 +124,28 @@ def tasks_of(
     )
 
 
-def copy_of_case(study: Study, target: Path, directory: Path) -> None:
-    """Copy the case of a study, in the developed state that it names, without caches and what earlier runs wrote.
-
-    ``directory`` is the campaign's own, which may lie in the case, as others' may.
-    """
-    case = study.case_directory
-    copy_tree(case, target, link=study.case.link, without=directory, left_out=LEFT_OUT)
-    if study.restart_path is not None:
-        copy_tree(study.restart_path, target, link=study.case.link)
-
-
 def prepared(
     study: Study,
     participant: ParticipantSection,
-    ranks: int,
+    cores: int,
     directory: Path,
     environment: Mapping[str, str],
     token: str,
     mesh: int | None = None,
 ) -> Path | None:
-    """Return where the prepared files of a participant for ``ranks`` ranks are, made now if they are not there.
+    """Return where the prepared files of a participant for so many cores are, made now if they are not there.
 
     None where the participant needs nothing; ``token`` marks the commands' processes.
     """
     if not (participant.prepare or participant.templates):
         return None
+    of_version = f"-{participant.version}" if participant.version else ""
     of_mesh = "" if mesh is None else f"-mesh{mesh + 1}"
-    place = directory / PREPARED / f"{file_name(participant.name)}-{ranks}{of_mesh}"
+    place = (
+        directory
+        / PREPARED
+        / f"{file_name(participant.name)}{of_version}-{study.layout(participant.name, cores).name}{of_mesh}"
+    )
     if (place / _NOTE).is_file():
         return place
     if place.exists():  # a kill came in between
@@ -153,7 +155,7 @@ def prepared(
     copy_of_case(study, tree, directory)
     before = _snapshot(tree)
     copied = {Path(place) for place, _, _ in os.walk(tree)}
-    prepare_in(tree, study, participant, ranks, environment, token, place / "prepare.log")
+    prepare_in(tree, study, participant, cores, environment, token, place / "prepare.log")
     after = _snapshot(tree)
     for path in after.keys() & before.keys():
         if after[path] == before[path]:
@@ -172,23 +174,24 @@ def prepare_in(
     tree: Path,
     study: Study,
     participant: ParticipantSection,
-    ranks: int,
+    cores: int,
     environment: Mapping[str, str],
     token: str,
     log: Path,
     segment: Mapping[str, object] = FIRST_SEGMENT,
 ) -> None:
     """Fill a participant's templates and run its prepare commands, in a copy of the case."""
-    values = placeholders(study, participant, ranks, segment)
+    values = placeholders(study, participant, cores, segment)
     here = tree / participant.directory
     for template in participant.templates:
         text = (here / template).read_text(encoding="utf-8")
         target = here / template.removesuffix(".in")
         target.unlink(missing_ok=True)
         target.write_text(fill(text, values), encoding="utf-8")
-    what = f"prepare for {plural(ranks, 'rank')}"
+    layout = study.layout(participant.name, cores)
+    what = f"prepare for {plural(layout.ranks, 'rank') if layout.threads == 1 else layout}"
     for command in participant.prepare:
-        tokens = tokens_of(study, participant, ranks, command, segment)
+        tokens = tokens_of(study, participant, cores, command, segment)
         run_in(tree, study, participant, tokens, environment, token, log, what)
 
 
@@ -230,68 +233,3 @@ def _snapshot(tree: Path) -> dict[str, tuple[int, ...] | str]:
                 status = path.stat()
                 found[relative] = (status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
     return found
-
-
-def copy_tree(
-    source: Path,
-    target: Path,
-    *,
-    link: Sequence[str] = (),
-    without: Path | None = None,
-    left_out: Sequence[str] = (),
-    only: Collection[Path] | None = None,
-) -> None:
-    """Copy a tree over another one, with links to its own files and directories where ``link`` says so.
-
-    With ``only`` these paths of it, and what is below them, are copied and nothing else. A symbolic link that points
-    outside of the tree keeps pointing there; one that points inside points into the copy.
-    """
-
-    def copy(relative: Path) -> None:
-        # A case may be read-only; its copy is worked in.
-        place = target / relative
-        place.mkdir(parents=True, exist_ok=True)
-        place.chmod(stat.S_IMODE((source / relative).stat().st_mode) | stat.S_IRWXU)
-        for entry in sorted(os.scandir(source / relative), key=lambda entry: entry.name):
-            inside = relative / entry.name
-            new = target / inside
-            if any(fnmatch.fnmatch(entry.name, pattern) for pattern in left_out) or not wanted(inside):
-                continue
-            if without is not None and (
-                Path(entry.path).resolve() == without or (source / inside / STATE_FILE).exists()
-            ):
-                continue
-            if entry.is_dir(follow_symlinks=False) and not linked(inside):
-                copy(inside)
-                continue
-            _clear(new)
-            if entry.is_symlink():
-                new.symlink_to(_led(entry, source))
-            elif linked(inside):
-                new.symlink_to(entry.path)
-            else:
-                shutil.copy2(entry.path, new)
-
-    above = set() if only is None else {parent for path in only for parent in path.parents}
-
-    def wanted(path: Path) -> bool:
-        return only is None or path in above or any(each in only for each in (path, *path.parents))
-
-    def linked(path: Path) -> bool:
-        return any(fnmatch.fnmatch(str(path), pattern) for pattern in link)
-
-    copy(Path())
-
-
-def _clear(path: Path) -> None:
-    if path.is_symlink() or path.is_file():
-        path.unlink()
-    elif path.is_dir():
-        shutil.rmtree(path)
-
-
-def _led(entry: os.DirEntry[str], source: Path) -> str:
-    """Where a copy of a link has to point; a relative one that leads out of the tree to where it led before."""
-    link = os.readlink(entry)
-    led = os.path.normpath(Path(entry.path).parent / link)
-    return link if os.path.isabs(link) or Path(led).is_relative_to(source) else led

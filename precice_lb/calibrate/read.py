@@ -7,17 +7,22 @@ import sys
 from pathlib import Path
 from typing import Any, get_args
 
-from pydantic import BaseModel, ValidationError
+from pydantic import AliasChoices, BaseModel, ValidationError
 
+from precice_lb.calibrate.check_layouts import check_layouts
+from precice_lb.calibrate.check_machine import check_machine
+from precice_lb.calibrate.check_versions import check_versions
 from precice_lb.calibrate.launchers import launcher_class
 from precice_lb.calibrate.plan import RUN_VARIABLES, check_command, check_placeholders, fill
 from precice_lb.calibrate.prepare import PLACEHOLDERS, placeholders
 from precice_lb.calibrate.sections import ChainSection, ParticipantSection
 from precice_lb.calibrate.study import Study
+from precice_lb.calibrate.versions import chosen, combinations_of
 from precice_lb.exceptions import ConfigurationError, InfeasibleError, StudyError
 from precice_lb.plugins import choices
 from precice_lb.plural import plural
 from precice_lb.precice_xml import Configuration, read_configuration
+from precice_lb.precice_xml.turns import take_turns
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -111,11 +116,16 @@ def _dotted(location: tuple[int | str, ...], study: object, *, missing: bool) ->
 
 def _keys(location: tuple[int | str, ...]) -> list[str]:
     """Return the keys that may stand at a place of the study."""
-    fields = Study.model_fields
-    if not location:
-        return [name for name in fields if name != "path"]
-    kinds = _models(fields[str(location[0])].annotation)
-    return [name for kind in kinds for name in kind.model_fields]
+    found: list[type[BaseModel]] = [Study]
+    for part in location:
+        fields = [field for model in found if (field := model.model_fields.get(str(part))) is not None]
+        found = [model for field in fields for model in _models(field.annotation)] or found
+    names: dict[str, None] = {}
+    for model in found:
+        for name, field in model.model_fields.items():
+            alias = field.validation_alias
+            names |= dict.fromkeys(map(str, alias.choices) if isinstance(alias, AliasChoices) else [name])
+    return [name for name in names if found != [Study] or name != "path"]
 
 
 def _models(annotation: object) -> list[type[BaseModel]]:
@@ -140,21 +150,26 @@ def check_study(study: Study) -> None:
         if study.names.index(participant.name) != index - 1:
             raise StudyError(f"participants[{index}].name: {participant.name!r} stands in the study twice")
         if participant.maximum_ranks is not None and participant.maximum_ranks < participant.minimum_ranks:
+            # As the user most likely named them.
+            unit = "cores" if participant.name in study.layouts else "ranks"
             raise StudyError(
-                f"participants[{index}].maximum_ranks: expected at least minimum_ranks = {participant.minimum_ranks}, "
-                f"found {participant.maximum_ranks}"
+                f"participants[{index}].maximum_{unit}: expected at least minimum_{unit} = "
+                f"{participant.minimum_ranks}, found {participant.maximum_ranks}"
             )
     _check_meshes(study)
+    check_versions(study)
+    check_layouts(study)
     needed = sum(low for low, _ in study.bounds.values())
     if study.budget.ranks < needed:
         raise StudyError(
-            f"budget.ranks: expected at least {plural(needed, 'rank')} for {plural(len(study.names), 'participant')}, "
-            f"found {study.budget.ranks}"
+            f"budget.{study.unit}s: expected at least {plural(needed, study.unit)} for "
+            f"{plural(len(study.names), 'participant')}, found {study.budget.ranks}"
         )
     try:
         _ = study.allow
     except InfeasibleError as error:
         raise StudyError(f"machine: {error}") from error
+    check_machine(study)
     _check_splits(study)
     if study.chain is not None:
         _check_chain(study, study.chain)
@@ -186,8 +201,15 @@ def _check_meshes(study: Study) -> None:
 
 def _check_splits(study: Study) -> None:
     for index, split in enumerate(study.runs.splits or (), start=1):
+        if named := next((name for name in split if ":" in name and name not in study.names), None):
+            raise StudyError(
+                f"runs.splits[{index}]: expected participants without a version, since each split is run with every "
+                f"version, found {named!r}"
+            )
         try:
-            study.require_split(split)
+            for versions in combinations_of(study):
+                one = chosen(study, versions)
+                one.require_split(one.split_of(split))
         except StudyError as error:
             raise StudyError(f"runs.splits[{index}]: {error}") from error
     if study.runs.splits == ():
@@ -206,7 +228,7 @@ def _check_chain(study: Study, chain: ChainSection) -> None:
             raise StudyError(f"chain.carry[{index}]: expected ** between slashes only, found {pattern!r}")
     if chain.start is not None:
         try:
-            study.require_split(chain.start)
+            study.require_split(study.split_of(chain.start))
         except StudyError as error:
             raise StudyError(f"chain.start: {error}") from error
 
@@ -227,6 +249,13 @@ def _check_case(study: Study) -> None:
         configuration = read_configuration(study.configuration_path)
     except ConfigurationError as error:
         raise StudyError(f"case.configuration: {error}") from error
+    if study.runs.beside:
+        if any(participant.versions for participant in study.participants):
+            raise StudyError("runs.beside: expected participants without versions, found some; leave one of them out")
+        try:
+            take_turns(study.configuration_path)
+        except ConfigurationError as error:
+            raise StudyError(f"runs.beside: {error}") from error
     configured = list(configuration.participants)
     for index, participant in enumerate(study.participants, start=1):
         key = f"participants[{index}]"
@@ -240,7 +269,11 @@ def _check_case(study: Study) -> None:
             raise StudyError(f"{key}.directory: no such directory: {directory}")
         if not directory.resolve().is_relative_to(case):
             raise StudyError(f"{key}.directory: expected a directory inside the case {case}, found {directory}")
-        _check_commands(study, participant, key)
+        for number, version in enumerate(participant.versions, start=1):
+            one = chosen(study, {participant.name: version.name})
+            _check_commands(one, one.participants[index - 1], f"{key}.versions[{number}]")
+        if not participant.versions:
+            _check_commands(study, participant, key)
     missing = [name for name in configured if name not in study.names]
     if missing:
         raise StudyError(
@@ -259,7 +292,7 @@ def _check_commands(study: Study, participant: ParticipantSection, key: str) -> 
     """Check a participant's command, what comes before and after it, and templates."""
     case = study.case_directory
     directory = case / participant.directory
-    values = placeholders(study, participant, participant.minimum_ranks)
+    values = placeholders(study, participant, study.bounds[participant.name][0])
     single = isinstance(participant.command, str)
     commands = [
         ("command" if single else f"command.{ranks}", command) for ranks, command in participant.commands().items()

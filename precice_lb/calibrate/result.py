@@ -15,6 +15,7 @@ from precice_lb.dataset import CoupledRun, Measurements, load_runs, measurements
 from precice_lb.exceptions import PreciceLBError, TooFewRunsError
 from precice_lb.ingest.profiling import enrich
 from precice_lb.plural import plural
+from precice_lb.recommend.energy import MeasuredEnergy
 from precice_lb.recommend.plan import FailedSplit
 
 __all__ = [
@@ -56,8 +57,29 @@ class CampaignResult:
 
     @property
     def finished(self) -> tuple[RunRecord, ...]:
-        """Runs that ended well."""
-        return tuple(run for run in self.runs if run.outcome == "finished")
+        """Runs that ended well, those in turns aside."""
+        return tuple(run for run in self.runs if run.outcome == "finished" and not run.in_turns)
+
+    def turns(self, warmup: int | None = None) -> list[CoupledRun]:
+        """Read the runs in which the participants took turns.
+
+        Parameters
+        ----------
+        warmup : int, optional
+            As of `measurements`.
+
+        Returns
+        -------
+        list of CoupledRun
+        """
+        ended = [run for run in self.runs if run.outcome == "finished" and run.in_turns]
+        stores = [self.directory / run.directory / "stores" for run in ended]
+        return load_runs(stores, warmup=warmup, complete=enrich) if stores else []
+
+    @property
+    def energy(self) -> tuple[MeasuredEnergy, ...]:
+        """What the jobs of the case itself consumed, where that is known."""
+        return tuple(each for run in self.finished if run.mesh is None for each in run.energy)
 
     @property
     def failed_splits(self) -> tuple[FailedSplit, ...]:
@@ -77,7 +99,7 @@ class CampaignResult:
         TooFewRunsError
             With why the first of the others failed.
         """
-        wanted = study.runs.splits or _first_splits(study)
+        wanted = study.splits or _first_splits(study)
         needed = min(LEAST_SPLITS, len({split_key(split) for split in wanted}))
         splits = {split_key(run.split) for run in self.finished}
         if len(splits) >= needed or len(splits) + len(measured_runs(self.existing)[0]) >= needed:

@@ -14,16 +14,20 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
+from precice_lb.calibrate.copies import copy_of_case
 from precice_lb.calibrate.design import Proposal
 from precice_lb.calibrate.evidence import explain, import_profiles, not_measured, wrong_size
 from precice_lb.calibrate.launchers import Launcher
 from precice_lb.calibrate.plan import RunPlan, file_name
-from precice_lb.calibrate.prepare import FIRST_SEGMENT, copy_of_case, lay_over, prepared, task_of, tasks_of
+from precice_lb.calibrate.prepare import FIRST_SEGMENT, lay_over, prepared, task_of, tasks_of
 from precice_lb.calibrate.processes import OtherLoad, Outcome, stop_token
 from precice_lb.calibrate.state import CampaignState, RunRecord, SegmentNote
 from precice_lb.calibrate.study import Study
+from precice_lb.calibrate.versions import chosen
 from precice_lb.exceptions import CalibrationError, PreciceLBError
+from precice_lb.layout import Layouts
 from precice_lb.precice_xml import patch_configuration
+from precice_lb.precice_xml.turns import take_turns
 
 __all__ = ["SET_ASIDE_SUFFIX", "CampaignRuns"]
 
@@ -44,20 +48,25 @@ class CampaignRuns:
         """Refuse a study whose largest run that is still to be made finds no place."""
         study = self.study
         largest = min(study.budget.ranks, sum(high for _, high in study.bounds.values()))
-        if study.runs.splits is not None:
+        if study.splits is not None:
             done = [run.split for run in self.state.finished]
-            largest = max((sum(split.values()) for split in study.runs.splits if split not in done), default=0)
-        self.launcher.check_ranks(largest)
+            largest = max((sum(split.values()) for split in study.splits if split not in done), default=0)
+        self._require_room(largest)
+
+    def _require_room(self, largest: int) -> None:
+        # A launcher that gives no threads need not know of cores.
+        self.launcher.check_ranks(largest, *([self.study.unit] if self.study.layouts else []))
 
     def reserve(self) -> None:
         """Let the launcher know how large a run can become."""
         study = self.study
         rest = study.budget.ranks - sum(low for low, _ in study.bounds.values())
-        largest = [
-            task_of(study, participant, min(high, low + rest))
-            for participant, (low, high) in zip(study.participants, study.bounds.values(), strict=True)
-        ]
-        self.launcher.reserve(largest, min(study.budget.ranks, sum(task.ranks for task in largest)))
+        most = {
+            name: study.layouts.get(name, Layouts()).allowed(low, min(high, low + rest))[-1]
+            for name, (low, high) in study.bounds.items()
+        }
+        largest = [task_of(study, participant, most[participant.name]) for participant in study.participants]
+        self.launcher.reserve(largest, min(study.budget.ranks, sum(task.cores for task in largest)))
 
     def clear_up(self, report: Callable[[RunRecord], None]) -> int:
         """See to what a killed campaign left running; return how many runs were cut short.
@@ -100,8 +109,12 @@ class CampaignRuns:
     def new(self, proposal: Proposal, segment: SegmentNote | None = None) -> RunRecord:
         """Enter a run into the state, before anything of it exists: a kill at any moment leaves nothing unknown."""
         number = max((run.number for run in self.state.runs), default=0) + 1
-        ranks = "-".join(f"{file_name(name)}{count}" for name, count in proposal.split.items())
-        name = f"{number:03d}-{ranks}"[:120]
+        versions = dict(proposal.versions)
+        names = (
+            f"{file_name(name)}{versions.get(name, '')}{self.study.layout(name, cores).name}"
+            for name, cores in proposal.split.items()
+        )
+        name = f"{number:03d}-{'-'.join(names)}"[:120]
         record = RunRecord(
             number=number,
             name=name,
@@ -111,7 +124,9 @@ class CampaignRuns:
             started=datetime.now(timezone.utc).isoformat(timespec="seconds"),
             reason=proposal.reason,
             mesh=proposal.mesh,
+            in_turns=proposal.in_turns,
             segment=segment,
+            versions=versions,
         )
         self.state.runs.append(record)
         self.state.save(self.directory)
@@ -169,9 +184,10 @@ class CampaignRuns:
         """Say what went wrong, or what is wrong with the measurements; None where nothing is."""
         run_directory = self.directory / record.directory
         configuration = run_directory / "case" / self.study.case.configuration
+        layouts = {name: self.study.layout(name, cores) for name, cores in record.split.items()}
         return (
-            "; ".join(filter(None, [outcome.error, wrong_size(run_directory, record.split)]))
-            or import_profiles(run_directory, record.split, configuration, self._metadata(record))
+            "; ".join(filter(None, [outcome.error, wrong_size(run_directory, layouts)]))
+            or import_profiles(run_directory, layouts, configuration, self._metadata(record), record.versions)
             or not_measured(run_directory, record.split)
         )
 
@@ -197,7 +213,13 @@ class CampaignRuns:
         return RunPlan(
             name=record.name,
             directory=run_directory,
-            tasks=tasks_of(self.study, record.split, run_directory / "case", run_directory, self._place(record)),
+            tasks=tasks_of(
+                chosen(self.study, record.versions),
+                record.split,
+                run_directory / "case",
+                run_directory,
+                self._place(record),
+            ),
             token=record.token,
             variables=self._variables(record, run_directory),
             time_limit_seconds=self.study.runs.time_limit_seconds,
@@ -228,13 +250,13 @@ class CampaignRuns:
 
     def _prepare(self, plan: RunPlan, record: RunRecord) -> None:
         """Copy the case, lay over what was prepared for these numbers of ranks, and patch the configuration."""
-        study = self.study
+        study = chosen(self.study, record.versions)
         environment = plan.environment()
         places = []
         for each in study.participants:
-            ranks = record.split[each.name]
+            cores = record.split[each.name]
             try:
-                places.append(prepared(study, each, ranks, self.directory, environment, record.token, record.mesh))
+                places.append(prepared(study, each, cores, self.directory, environment, record.token, record.mesh))
             except CalibrationError:
                 record.blamed = [each.name]
                 raise
@@ -258,6 +280,8 @@ class CampaignRuns:
             exchange_directory=str(plan.directory / "exchange"),
             network=study.case.network,
         )
+        if record.in_turns:
+            take_turns(configuration, configuration)
         (plan.directory / "exchange").mkdir()
         (plan.directory / "stores").mkdir()
 

@@ -5,8 +5,12 @@ from __future__ import annotations
 import re
 from typing import Annotated, Any, Literal
 
-from pydantic import AliasChoices, BaseModel, ConfigDict, Field, field_validator
+from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
+from precice_lb.calibrate.plan import VERSION_VARIABLE
+from precice_lb.calibrate.version_sections import KindSection, VersionSection
+from precice_lb.exceptions import InfeasibleError
+from precice_lb.layout import Layout, Layouts, layout_from
 from precice_lb.recommend import Machine
 from precice_lb.split import SharedCores
 
@@ -32,15 +36,55 @@ _List = Field(strict=False)
 _Template = Annotated[str, Field(pattern=r"[^/]\.in$")]
 
 
+def _number(value: object, text: str | None, expected: str) -> object:
+    """Refuse what is neither a number from 1 nor that text."""
+    if (type(value) is int and value >= 1) or (isinstance(value, str) and value == text):
+        return value
+    raise ValueError(f"expected {expected}, found {value!r}")
+
+
+def _of_split(value: object) -> object:
+    """Refuse what says neither how many nor "1x8", ranks and threads."""
+    if isinstance(value, str):
+        layout_from(value)
+        return value
+    return _number(value, None, 'a number from 1, or ranks x threads such as "1x8"')
+
+
+def _pair(value: object) -> object:
+    """Refuse what is not a pair of numbers from 1."""
+    if isinstance(value, list | tuple) and len(value) == 2 and all(type(each) is int and each >= 1 for each in value):
+        return value
+    raise ValueError(f"expected pairs of ranks and threads, such as [[1, 4], [2, 4]], found {value!r}")
+
+
+_Free = Annotated[int | str, BeforeValidator(lambda value: _number(value, _FREE, f'a number from 1, or "{_FREE}"'))]
+_Given = Annotated[int | str, BeforeValidator(_of_split)]
+_Pair = Annotated[tuple[int, ...], BeforeValidator(_pair), Field(strict=False)]
+
+# Of ranks and threads that the split decides.
+_FREE = "free"
 # Key of a table of commands.
 OTHER_RANKS = "default"
 VARIABLE = r"^[A-Za-z_][A-Za-z0-9_]*$"
 
 
 class Section(BaseModel):
-    """A table: unknown keys are refused."""
+    """A table: unknown keys are refused, and so are both of two that say the same, ranks and cores."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _one_of_two(cls, table: object) -> object:
+        if not isinstance(table, dict):
+            return table
+        for key in table:
+            ranks = key.replace("cores", "ranks")
+            alias = cls.model_fields[ranks].validation_alias if ranks in cls.model_fields else None
+            if key != ranks and ranks in table and isinstance(alias, AliasChoices):
+                raise ValueError(f"expected either {key} or {ranks}, which say the same, found both")
+        return table
 
 
 class CaseSection(Section):
@@ -70,7 +114,8 @@ class RunsSection(Section):
     target_regret: Annotated[float, Field(ge=0, lt=1)] = 0.002
     existing: Annotated[tuple[_Text, ...], _List] = ()
     directory: _Text | None = None
-    splits: Annotated[tuple[dict[str, _Ranks], ...], _List] | None = None
+    splits: Annotated[tuple[dict[str, _Given], ...], _List] | None = None
+    beside: bool = False
     retries: Annotated[int, Field(ge=0, le=10)] = 0
     on_failure: Literal["skip", "stop"] = "skip"
 
@@ -90,7 +135,7 @@ class ChainSection(Section):
     windows: Annotated[int, Field(ge=1)] | None = None
     minutes: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
     total: Annotated[int, Field(ge=1)] | None = None
-    start: dict[str, _Ranks] | None = None
+    start: dict[str, _Given] | None = None
     carry: Annotated[tuple[_Text, ...], _List] = ()
 
 
@@ -109,9 +154,13 @@ class MeshSection(Section):
 
 
 class BudgetSection(Section):
-    """``[budget]``: ranks of the largest run, and of the recommendation unless ``[machine]`` counts others."""
+    """``[budget]``: ranks of the largest run, and of the recommendation unless ``[machine]`` counts others.
 
-    ranks: _Ranks
+    They are cores, and may be named so, where participants have threads. ``kinds`` are nodes of several kinds.
+    """
+
+    ranks: Annotated[_Ranks, Field(validation_alias=AliasChoices("ranks", "cores"))]
+    kinds: Annotated[tuple[KindSection, ...], _List] = ()
 
 
 class SharedSection(Section):
@@ -140,11 +189,15 @@ class MachineSection(Section):
     elements: dict[str, _Amount] | None = None
     elements_per_rank: _Amount | dict[str, _Amount] | None = None
     shared: Annotated[tuple[SharedSection, ...], _List] | None = None
+    kinds: Annotated[tuple[KindSection, ...], _List] | None = None
+    kind: dict[str, _Text] | None = None
+    ranks_per_node: dict[str, _Ranks] | None = None
 
     def machine(self) -> Machine:
         """Return it as what `precice_lb.recommend_split` takes."""
         shared = [SharedCores(each.turns, each.overhead) for each in self.shared] if self.shared else ()
-        return Machine(**self.model_dump(exclude={"shared"}), shared=shared)
+        kinds = tuple(each.node_kind() for each in self.kinds or ())
+        return Machine(**self.model_dump(exclude={"shared", "kinds"}), shared=shared, kinds=kinds)
 
 
 class EmulationSection(Section):
@@ -157,19 +210,66 @@ class ParticipantSection(Section):
     """``[[participants]]``: how one participant is prepared and started, and the ranks it may get.
 
     ``command`` may be a table from numbers of ranks, as texts, to commands; ``"default"`` has those that are not named.
+    ``ranks`` and ``threads`` are fixed or ``"free"``, or ``pairs`` list them both.
     """
 
     name: _Text
     command: _Text | dict[str, _Text]
     directory: _Text = "."
-    minimum_ranks: _Ranks = 1
-    maximum_ranks: _Ranks | None = None
+    ranks: _Free | None = None
+    threads: _Free = 1
+    pairs: Annotated[tuple[_Pair, ...], Field(strict=False, min_length=1)] | None = None
+    minimum_ranks: Annotated[_Ranks, Field(validation_alias=AliasChoices("minimum_ranks", "minimum_cores"))] = 1
+    maximum_ranks: Annotated[_Ranks | None, Field(validation_alias=AliasChoices("maximum_ranks", "maximum_cores"))] = (
+        None
+    )
     degrees_of_freedom: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
     ranks_per_node: _Ranks | None = None
     options: Annotated[tuple[Annotated[str, Field(pattern=r"^-[^\s#]")], ...], _List] = ()
     prepare: Annotated[tuple[_Text, ...], _List] = ()
     collect: Annotated[tuple[_Text, ...], _List] = ()
     templates: Annotated[tuple[_Template, ...], _List] = ()
+    environment: dict[Annotated[str, Field(pattern=VARIABLE)], str] = {}
+    kind: _Text | None = None
+    versions: Annotated[tuple[VersionSection, ...], Field(strict=False)] = ()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _command_or_versions(cls, table: object) -> object:
+        if not isinstance(table, dict) or not table.get("versions"):
+            return table
+        if "command" in table:
+            raise ValueError("expected either a command, or versions that have one each, found both")
+        first = table["versions"][0] if isinstance(table["versions"], list) else None
+        # What it is until a version is chosen.
+        return {**table, "command": first.get("command", "-") if isinstance(first, dict) else "-"}
+
+    @property
+    def version(self) -> str:
+        """The version that was chosen; empty where there are none, or none was."""
+        return self.environment.get(VERSION_VARIABLE, "")
+
+    @model_validator(mode="after")
+    def _checked_layouts(self) -> ParticipantSection:
+        pairs = self.pairs or ()
+        if pairs and self.model_fields_set & {"ranks", "threads"}:
+            raise ValueError("expected either pairs, or ranks and threads, found both")
+        if twice := [pair for at, pair in enumerate(pairs) if pair in pairs[:at]]:
+            raise ValueError(f"pairs: expected each once, found {list(twice[0])} twice")
+        try:
+            _ = self.layouts
+        except InfeasibleError as error:
+            raise ValueError(str(error)) from error
+        return self
+
+    @property
+    def layouts(self) -> Layouts:
+        """Ranks and threads that it may have."""
+        if self.pairs:
+            return Layouts(None, None, tuple(Layout(*pair) for pair in self.pairs))
+        threads = self.threads if isinstance(self.threads, int) else None
+        unsaid = 1 if self.ranks is None and threads is None else None
+        return Layouts(self.ranks if isinstance(self.ranks, int) else unsaid, threads)
 
     @field_validator("command", mode="before")
     @classmethod

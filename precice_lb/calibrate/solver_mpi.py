@@ -44,10 +44,10 @@ def mpi_mismatches(study: Study, launcher: Launcher) -> list[str]:
     launched = _LAUNCHED.get(launcher.library.family) if isinstance(launcher, MpiexecLauncher) else None
     found: dict[str, list[str]] = {}
     for participant, (_, most) in zip(study.participants, study.bounds.values(), strict=True):
-        ranks = max(most, participant.minimum_ranks)
+        cores = max(most, participant.minimum_ranks)
         try:
             directory = study.case_directory / participant.directory
-            program = tokens_of(study, participant, ranks)[0]
+            ranks, program = study.layout(participant.name, cores).ranks, tokens_of(study, participant, cores)[0]
         except PreciceLBError:
             continue
         environment = {**os.environ, **study.environment}

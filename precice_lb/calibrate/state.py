@@ -9,7 +9,7 @@ import os
 import shutil
 import socket
 from collections.abc import Iterator, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -19,7 +19,9 @@ from pydantic.dataclasses import dataclass
 from precice_lb.calibrate.json_file import read_json, write_json
 from precice_lb.calibrate.sections import MachineSection
 from precice_lb.exceptions import CalibrationError
+from precice_lb.layout import Layouts
 from precice_lb.recommend import Machine
+from precice_lb.recommend.energy import MeasuredEnergy
 from precice_lb.split import Constraints
 from precice_lb.store.files import lock
 
@@ -100,8 +102,14 @@ class RunRecord:
     reasons: list[str] = field(default_factory=list)
     #: Participants whose logs say why, those aside that only lost a partner.
     blamed: list[str] = field(default_factory=list)
+    #: Whether the participants took turns, so that each computed alone; no measurement of the coupling itself.
+    in_turns: bool = False
+    #: What its job consumed, where the batch system says.
+    energy: list[MeasuredEnergy] = field(default_factory=list)
     #: Of runs that are a chain's.
     segment: SegmentNote | None = None
+    #: The version of each participant that has any.
+    versions: dict[str, str] = field(default_factory=dict)
 
     @property
     def why(self) -> list[str]:
@@ -125,15 +133,18 @@ class Settings:
     #: Below this expected regret another run is not worth it; None in campaigns older than this entry.
     target_regret: float | None = None
     machine: MachineSection | None = None
+    #: Ranks and threads of those participants whose numbers in a split are cores.
+    layouts: dict[str, Layouts] = field(default_factory=dict)
 
     def demands(self) -> Machine:
         """Return what the machine has and demands."""
-        return (self.machine or MachineSection()).machine()
+        return replace((self.machine or MachineSection()).machine(), layouts=self.layouts)
 
     def constraints(self) -> tuple[int, Constraints]:
         """Return the budget, and what the machine demands of it."""
         machine = self.demands()
-        return machine.constraints(self.total_ranks if machine.cores is None and machine.nodes is None else None)
+        given = machine.cores is None and machine.nodes is None and not machine.kinds
+        return machine.constraints(self.total_ranks if given else None)
 
 
 @dataclass(config=_STRICT)
@@ -177,15 +188,15 @@ class CampaignState:
 
     @property
     def finished(self) -> list[RunRecord]:
-        """Runs that ended well."""
-        return [run for run in self.runs if run.outcome == "finished"]
+        """Runs that ended well, those in turns aside."""
+        return [run for run in self.runs if run.outcome == "finished" and not run.in_turns]
 
 
 _STATE = TypeAdapter(CampaignState)
 
 
 def spent(records: Sequence[RunRecord]) -> tuple[float, float]:
-    """Return minutes and core-hours of all runs, those that failed included."""
+    """Return minutes and core-hours (a split counts cores) of all runs, those that failed included."""
     minutes = sum(record.seconds for record in records) / 60
     return minutes, sum(record.seconds * sum(record.split.values()) for record in records) / 3600
 

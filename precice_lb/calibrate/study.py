@@ -26,7 +26,9 @@ from precice_lb.calibrate.sections import (
     Section,
 )
 from precice_lb.calibrate.state import Settings
-from precice_lb.exceptions import StudyError
+from precice_lb.calibrate.versions import constraints_of, identity_of, machine_of, require_nodes, room_of
+from precice_lb.exceptions import InfeasibleError, StudyError
+from precice_lb.layout import Layout, Layouts, layout_from
 from precice_lb.plugins import choices, close_match
 from precice_lb.plural import plural
 from precice_lb.split import Constraints
@@ -109,16 +111,90 @@ class Study(Section):
         """Names of the participants, in the study's order."""
         return tuple(participant.name for participant in self.participants)
 
+    @cached_property
+    def layouts(self) -> dict[str, Layouts]:
+        """Ranks and threads that participants may have, of those that are not split by ranks alone."""
+        return {p.name: p.layouts for p in self.participants if p.layouts != Layouts()}
+
+    @property
+    def unit(self) -> str:
+        """What the budget counts: ranks, or cores where participants have threads."""
+        return "core" if self.layouts else "rank"
+
+    def layout(self, name: str, cores: int) -> Layout:
+        """Return the ranks and threads of a participant on so many cores, which are its ranks by default.
+
+        Parameters
+        ----------
+        name : str
+            The participant.
+        cores : int
+            As in a split.
+
+        Raises
+        ------
+        InfeasibleError
+            There is none.
+        """
+        return self.layouts.get(name, Layouts()).of(cores)
+
     @property
     def bounds(self) -> dict[str, tuple[int, int]]:
-        """Smallest and largest number of ranks of each participant, as its table says."""
-        most = self.budget.ranks
-        return {p.name: (p.minimum_ranks, p.maximum_ranks or most) for p in self.participants}
+        """Smallest and largest number of ranks of each participant, cores where it has threads.
+
+        As its table says, and the nodes of its kind where its version is known.
+        """
+        found = {}
+        for p in self.participants:
+            high = p.maximum_ranks or self.budget.ranks
+            found[p.name] = (p.minimum_ranks, min(high, room_of(self, p) or high))
+        for name, layouts in self.layouts.items():
+            if possible := layouts.allowed(*found[name]):
+                found[name] = (possible[0], possible[-1])
+        return found
+
+    @property
+    def splits(self) -> tuple[dict[str, int], ...] | None:
+        """Splits that the study itself wants to be measured."""
+        return None if self.runs.splits is None else tuple(map(self.split_of, self.runs.splits))
+
+    def split_of(self, given: Mapping[str, int | str]) -> dict[str, int]:
+        """Read a split in which a participant may have 1x8, ranks and threads, in place of 8 cores.
+
+        Parameters
+        ----------
+        given : mapping from participant to int or str
+            As in a study or on the command line.
+
+        Returns
+        -------
+        dict from participant to int
+            Ranks, or cores where a participant has threads.
+
+        Raises
+        ------
+        StudyError
+            It may not have these.
+        """
+        split = {}
+        for name, value in given.items():
+            layouts = self.layouts.get(name, Layouts())
+            try:
+                wanted = layout_from(value) if isinstance(value, str) else layouts.of(value)
+                found = layouts.of(wanted.cores)
+            except (InfeasibleError, ValueError) as error:
+                raise StudyError(f"{name}: {error}") from error
+            if found != wanted:
+                raise StudyError(
+                    f"{name}: expected {found.words} on {plural(wanted.cores, 'core')}, found {wanted.words}"
+                )
+            split[name] = wanted.cores
+        return split
 
     @cached_property
     def allow(self) -> dict[str, list[int]]:
-        """Rank counts that the machine allows, within the bounds; empty where it leaves all of them."""
-        _, constraints = self.settings().constraints()
+        """Counts that machine and threads allow, within the bounds; empty where all of them are."""
+        _, constraints = constraints_of(self)
         if constraints == Constraints():
             return {}
         low, high = ({name: bound[end] for name, bound in self.bounds.items()} for end in (0, 1))
@@ -143,21 +219,32 @@ class Study(Section):
         for name, (least, most) in self.bounds.items():
             if name not in split:
                 raise StudyError(f"no ranks for participant {name!r}; name each once")
+            unit = "core" if name in self.layouts else "rank"
             if not least <= split[name] <= most:
                 raise StudyError(
-                    f"expected {least} to {plural(most, 'rank')} for {name!r}, found {split[name]}; change the split, "
+                    f"expected {least} to {plural(most, unit)} for {name!r}, found {split[name]}; change the split, "
                     f"or the bounds of {name!r} or the budget"
+                )
+            if name in self.layouts and not self.layouts[name].allowed(split[name], split[name]):
+                raise StudyError(
+                    f"expected {self.layouts[name]} cores for {name!r}, found {split[name]}; change the split, or its "
+                    "ranks and threads"
                 )
             if split[name] not in (allowed := self.allow.get(name, [split[name]])):
                 raise StudyError(
-                    f"expected ranks for {name!r} that [machine] allows ({', '.join(map(str, allowed))}), found "
+                    f"expected {unit}s for {name!r} that [machine] allows ({', '.join(map(str, allowed))}), found "
                     f"{split[name]}; change the split, or [machine]"
                 )
         if (total := sum(split.values())) > self.budget.ranks:
             raise StudyError(
-                f"expected at most the {plural(self.budget.ranks, 'rank')} of the budget, found {total}; change the "
-                "split, or budget.ranks"
+                f"expected at most the {plural(self.budget.ranks, self.unit)} of the budget, found {total}; change the "
+                f"split, or budget.{self.unit}s"
             )
+        if not any(p.versions for p in self.participants):
+            try:
+                require_nodes(self, split)
+            except InfeasibleError as error:
+                raise StudyError(f"budget.kinds: {error}") from error
 
     @property
     def degrees_of_freedom(self) -> dict[str, float]:
@@ -177,10 +264,11 @@ class Study(Section):
             minimum_ranks={p.name: p.minimum_ranks for p in self.participants},
             maximum_ranks={p.name: p.maximum_ranks for p in self.participants if p.maximum_ranks is not None},
             parameters=dict(self.parameter),
-            machine=None if self.machine == MachineSection() else self.machine,
+            machine=machine_of(self),
             existing=[str(path) for path in self.existing_runs],
             learner=learner,
             target_regret=self.runs.target_regret,
+            layouts=self.layouts,
         )
 
     def identity(self) -> dict[str, Any]:
@@ -206,7 +294,16 @@ class Study(Section):
                     "ranks_per_node": p.ranks_per_node or self.launcher.ranks_per_node,
                     "prepare": list(p.prepare),
                     "templates": list(p.templates),
+                    # Another layout on as many cores is another measurement.
+                    **({"layouts": _pairs(p.layouts)} if p.name in self.layouts else {}),
+                    **({"environment": dict(p.environment)} if p.environment else {}),
+                    **identity_of(self, p),
                 }
                 for p in self.participants
             },
         }
+
+
+def _pairs(layouts: Layouts) -> list[list[int | None]]:
+    """Return ranks and threads, None where they are free; of pairs, the order says nothing."""
+    return sorted([each.ranks, each.threads] for each in layouts.pairs) or [[layouts.ranks, layouts.threads]]

@@ -23,7 +23,8 @@ from precice_lb.chain.load import at_present_load, known_seconds
 from precice_lb.chain.records import Decision, Segment
 from precice_lb.chain.window_times import change_seconds, measured_ratio, window_times
 from precice_lb.exceptions import DataError, InfeasibleError
-from precice_lb.plural import counts_text, plural
+from precice_lb.layout import Layouts, count_text, split_text
+from precice_lb.plural import plural
 from precice_lb.schedule import Schedule
 from precice_lb.split import Constraints
 
@@ -70,6 +71,8 @@ class Question:
         Splits that cannot be run; of some participants alone, all in which these have so many ranks.
     seed : int
         The same question with the same seed has the same answer.
+    layouts : mapping from participant to Layouts
+        Ranks and threads of those whose splits count cores.
     """
 
     schedule: Schedule
@@ -82,6 +85,7 @@ class Question:
     earlier: Mapping[str, Array] = field(default_factory=dict)
     failed: Sequence[Mapping[str, int]] = ()
     seed: int = 0
+    layouts: Mapping[str, Layouts] = field(default_factory=dict)
 
 
 def decide(segments: Sequence[Segment], question: Question) -> Decision:
@@ -127,21 +131,26 @@ class _Limits:
     budget: int
     counts: Mapping[str, Sequence[int]]
     failed: Sequence[Mapping[str, int]]
+    layouts: Mapping[str, Layouts]
+
+    def text(self, split: Mapping[str, int]) -> str:
+        """Write a split."""
+        return split_text(split, self.layouts)
 
     @classmethod
     def of(cls, question: Question) -> _Limits:
         names = question.schedule.participants
         bounds = question.budget, question.lowest, question.highest
         counts = allowed_counts(Constraints(allow=question.allow), names, *bounds)
-        return cls(names, question.budget, counts, question.failed)
+        return cls(names, question.budget, counts, question.failed, question.layouts)
 
     def problem(self, split: Mapping[str, int]) -> str:
         """Say why a split cannot be run; empty where it can."""
         for name in self.names:
             if split[name] not in self.counts[name]:
-                return f"{name} may not have {plural(split[name], 'rank')}"
+                return f"{name} may not have {count_text(name, split[name], self.layouts)}"
         if (ranks := sum(split.values())) > self.budget:
-            return f"{plural(ranks, 'rank')} are above the budget of {self.budget}"
+            return f"{plural(ranks, 'core' if self.layouts else 'rank')} are above the budget of {self.budget}"
         return "it failed" if any(failed.items() <= split.items() for failed in self.failed) else ""
 
 
@@ -149,13 +158,13 @@ def _without_curves(present: Split, unknown: Sequence[str], limits: _Limits) -> 
     """Stay, or take an even split where that is not possible."""
     why = f"the compute time of {', '.join(unknown)} is not known"
     if not (problem := limits.problem(present)):
-        return Decision(present, "stay", f"stay at {counts_text(present)}: {why}")
+        return Decision(present, "stay", f"stay at {limits.text(present)}: {why}")
     bounds = {name: (counts[0], counts[-1]) for name, counts in limits.counts.items()}
     even = space_filling_splits(bounds, limits.budget, 2 + len(limits.failed), limits.counts)
     split = next((each for each in even if not limits.problem(each)), None)
     if split is None:
         raise _nothing_left(limits)
-    return Decision(split, "move", f"move to {counts_text(split)}, an even split: {problem}, and {why}")
+    return Decision(split, "move", f"move to {limits.text(split)}, an even split: {problem}, and {why}")
 
 
 def _nothing_left(limits: _Limits) -> InfeasibleError:
@@ -286,8 +295,9 @@ class _Choice:
         if move and move.saving > saving and self._between(move.split, split):
             return None
         text = (
-            f"undo: back to {counts_text(split)}, measured at {before.window:.4g} s per window at the present load, "
-            f"from {counts_text(self.present)}, measured at {now.window:.4g} s: {self._saves(saving)}, "
+            f"undo: back to {self.limits.text(split)}, measured at {before.window:.4g} s per window at the present "
+            "load, "
+            f"from {self.limits.text(self.present)}, measured at {now.window:.4g} s: {self._saves(saving)}, "
             f"and pays with {100 * probability:.0f} %"
         )
         return Decision(split, "undo", text)
@@ -297,7 +307,7 @@ class _Choice:
         return all(sorted((self.present[n], split[n], other[n]))[1] == split[n] for n in self.names)
 
     def _stay(self, options: Sequence[_Option]) -> Decision:
-        text = f"stay at {counts_text(self.present)}, {self.stays.mean():.4g} s per window expected"
+        text = f"stay at {self.limits.text(self.present)}, {self.stays.mean():.4g} s per window expected"
         best = max(options, key=lambda each: each.saving, default=None)
         if best is None:
             return Decision(self.present, "stay", f"{text}: no other split comes into question")
@@ -311,10 +321,10 @@ class _Choice:
         return dict(zip(self.names, ranks, strict=True))
 
     def _expected(self, option: _Option) -> str:
-        return f"{counts_text(option.split)}, {option.window:.4g} s per window expected"
+        return f"{self.limits.text(option.split)}, {option.window:.4g} s per window expected"
 
     def _here(self) -> str:
-        return f"{self.stays.mean():.4g} s with {counts_text(self.present)}"
+        return f"{self.stays.mean():.4g} s with {self.limits.text(self.present)}"
 
     def _saves(self, seconds: float) -> str:
         what = f"saves {seconds:.4g} s" if seconds > 0 else f"loses {-seconds:.4g} s"

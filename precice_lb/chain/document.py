@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, ConfigDict, Field
 from pydantic.dataclasses import dataclass
@@ -100,6 +100,8 @@ class ChainDocument:
         The decision for the one after them; None at the end, where the chain has stopped, and until it is made.
     problem : str or None
         Why the chain has stopped, in one line.
+    unit : {"ranks", "cores"}
+        What splits count: cores where participants have threads.
     """
 
     study: str
@@ -108,6 +110,7 @@ class ChainDocument:
     segments: list[SegmentEntry]
     next: NextEntry | None = None
     problem: str | None = None
+    unit: Literal["ranks", "cores"] = "ranks"
 
     @property
     def participants(self) -> tuple[str, ...]:

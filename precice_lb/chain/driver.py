@@ -14,7 +14,7 @@ from precice_lb.chain.records import Decision
 from precice_lb.chain.segments import note_of
 from precice_lb.chain.steps import Chain, Decide, open_chain
 from precice_lb.exceptions import PreciceLBError
-from precice_lb.plural import counts_text, plural
+from precice_lb.plural import plural
 
 __all__ = ["collected_again", "decided", "run_chain", "segment_begun", "segment_ended"]
 
@@ -53,7 +53,7 @@ def run_chain(study: Study, directory: Path, *, report: Report | None = None, de
         directory = chain.directory
         tell = logged(report or print_event, directory)
         chain.runs.reserve()
-        cut_short = chain.runs.clear_up(lambda run: tell(_waiting(run)))
+        cut_short = chain.runs.clear_up(lambda run: tell(_waiting(chain, run)))
         chain.state.save(directory)
         if (again := chain.runs.collect_again()) is not None:
             tell(collected_again(again))
@@ -93,8 +93,8 @@ def _begun(chain: Chain, cut_short: int) -> Event:
     return Event("started", text, number=len(chain.state.finished), total=chain.total_segments)
 
 
-def _waiting(run: RunRecord) -> Event:
-    text = f"waiting for job {run.job} of the interrupted chain: {counts_text(run.split)} ranks"
+def _waiting(chain: Chain, run: RunRecord) -> Event:
+    text = f"waiting for job {run.job} of the interrupted chain: {chain.text(run.split)}"
     return Event("resumed", text, run)
 
 
@@ -108,7 +108,7 @@ def segment_begun(chain: Chain, run: RunRecord) -> Event:
     """Tell that a segment begins."""
     note, total = note_of(run), chain.total_segments
     windows = f"windows {note.start_window + 1} to {note.start_window + note.windows} of {chain.windows.total}"
-    text = f"segment {note.number} of {total}: {counts_text(run.split)} ranks, {windows} ({run.reason})"
+    text = f"segment {note.number} of {total}: {chain.text(run.split)}, {windows} ({run.reason})"
     return Event("run started", text, run, note.number, total)
 
 

@@ -7,9 +7,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
+from precice_lb.calibrate.copies import LEFT_OUT, copy_of_case, copy_tree
 from precice_lb.calibrate.launchers import Launcher
 from precice_lb.calibrate.plan import RunPlan
-from precice_lb.calibrate.prepare import LEFT_OUT, copy_of_case, copy_tree, prepare_in, run_in, tokens_of
+from precice_lb.calibrate.prepare import prepare_in, run_in, tokens_of
 from precice_lb.calibrate.processes import Outcome
 from precice_lb.calibrate.runs import SET_ASIDE_SUFFIX, CampaignRuns
 from precice_lb.calibrate.state import CampaignState, RunRecord, SegmentNote
@@ -50,7 +51,7 @@ class SegmentRuns(CampaignRuns):
     def check_room(self) -> None:
         """Refuse a study whose largest segment finds no place."""
         highest = sum(high for _, high in self.study.bounds.values())
-        self.launcher.check_ranks(min(self.study.budget.ranks, highest))
+        self._require_room(min(self.study.budget.ranks, highest))
 
     def _taken_up(self, record: RunRecord, report: Callable[[RunRecord], None]) -> Outcome | None:
         """Go on with a segment whose solvers ended well, but whose state was not collected."""

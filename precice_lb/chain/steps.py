@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,7 @@ from precice_lb.dataset import CoupledRun, ParticipantRun, load_runs
 from precice_lb.dataset.samples import pooled_iterations
 from precice_lb.exceptions import CalibrationError, TooFewRunsError
 from precice_lb.ingest.profiling import enrich
-from precice_lb.plural import counts_text
+from precice_lb.layout import Layouts, split_text
 
 __all__ = ["Chain", "Decide", "open_chain"]
 
@@ -109,7 +109,7 @@ class Chain:
     def _start(self) -> Decision:
         study, start = self.study, self.windows.chain.start
         if start is not None:
-            return Decision(dict(start), "start", "start as chain.start says")
+            return Decision(study.split_of(start), "start", "start as chain.start says")
         (split,) = space_filling_splits(study.bounds, study.budget.ranks, 1, study.allow)
         return Decision(split, "start", "start in the middle of what is possible, since nothing is measured yet")
 
@@ -126,11 +126,12 @@ class Chain:
         if not worked or here in {split_key(run.split) for run in worked}:
             raise TooFewRunsError(f"segment {note.number} failed, the state before it is intact: {fault}")
         back = dict(worked[-1].split)
-        return Decision(back, "undo", f"undo: back to {counts_text(back)}, the last split that worked, from {fault}")
+        text = f"undo: back to {split_text(back, self.layouts)}, the last split that worked, from {fault}"
+        return Decision(back, "undo", text)
 
     def _fault(self, run: RunRecord) -> str:
         why = f": {' | '.join(run.why)}" if run.why else ""
-        return f"{counts_text(run.split)} in {self.directory / run.directory}: {run.error}{why}"
+        return f"{split_text(run.split, self.layouts)} in {self.directory / run.directory}: {run.error}{why}"
 
     def _question(self, segments: Sequence[Segment]) -> Question:
         study = self.study
@@ -145,7 +146,18 @@ class Chain:
             allow=study.allow,
             earlier=earlier_samples(self._existing(), iterations),
             failed=[found.ranks for found in failed_splits(self.state.runs)],
+            layouts=self.layouts,
         )
+
+    @property
+    def layouts(self) -> Mapping[str, Layouts]:
+        """Ranks and threads of participants whose splits count cores."""
+        _, constraints = self.study.settings().constraints()
+        return constraints.layouts
+
+    def text(self, split: Mapping[str, int]) -> str:
+        """Write a split: so many ranks, or cores as ranks and threads."""
+        return split_text(split, self.layouts) + ("" if self.layouts else " ranks")
 
     def _existing(self) -> list[CoupledRun]:
         if self._earlier is None:
@@ -185,6 +197,7 @@ class Chain:
             ],
             next=None if decision is None else NextEntry(decision.split, decision.kind, decision.text),
             problem=problem,
+            unit="cores" if self.study.layouts else "ranks",
         )
         document.save(self.directory)
 

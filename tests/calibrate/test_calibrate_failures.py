@@ -116,7 +116,12 @@ def test_a_failed_split_is_not_recommended_but_shown_everywhere(capsys: pytest.C
     assert set(present.alternatives) == {"equal"}
     assert "The present split is not compared: its runs failed." in present.warnings
     assert found.to_dict()["failed_splits"] == [
-        {"ranks": {"Solid": 2}, "runs": ["003", "004"], "reasons": ["Solid: --> FOAM FATAL ERROR: in <parallel>"]}
+        {
+            "ranks": {"Solid": 2},
+            "runs": ["003", "004"],
+            "reasons": ["Solid: --> FOAM FATAL ERROR: in <parallel>"],
+            "versions": {},
+        }
     ]
     console().print(rendered(recommendation_blocks(found, {name: name for name in found.split})))
     page = page_html(build_page(Evidence(found)))

@@ -5,21 +5,15 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from precice_lb.calibrate import RunPlan, Task
 from precice_lb.calibrate.launchers import make_launcher
-from precice_lb.calibrate.launchers.local import (
-    MpiexecLauncher,
-    MPIFamily,
-    MPILibrary,
-    available_cores,
-    find_mpiexec,
-    mpi_library,
-    read_hosts,
-)
+from precice_lb.calibrate.launchers.local import MpiexecLauncher, MPIFamily, MPILibrary, find_mpiexec, mpi_library
+from precice_lb.calibrate.launchers.places import available_cores, read_hosts
 from precice_lb.calibrate.launchers.slurm import cpus_of_nodes
 from precice_lb.calibrate.plan import LauncherOptions
 from precice_lb.exceptions import CalibrationError
@@ -186,14 +180,17 @@ def test_one_processor_of_every_core(tmp_path: Path) -> None:
     assert set(available_cores()) <= os.sched_getaffinity(0)
 
 
-def start(directory: Path, options: LauncherOptions, **ranks: int) -> dict[str, list[str]]:
+def start(directory: Path, options: LauncherOptions, *, threads: int = 1, **ranks: int) -> dict[str, list[str]]:
     """Run RANK for each participant; return its sorted lines."""
     made = make_launcher("mpiexec", options)
     plan = plan_of(directory, **ranks)
     plan = RunPlan(
         plan.name,
         directory,
-        tuple(Task(t.participant, (sys.executable, "-c", RANK), t.ranks, directory, t.log) for t in plan.tasks),
+        tuple(
+            Task(t.participant, (sys.executable, "-c", RANK), t.ranks, directory, t.log, threads=threads)
+            for t in plan.tasks
+        ),
         "launch-test",
         plan.variables,
     )
@@ -231,6 +228,20 @@ def test_pinned_ranks_have_a_core_each_for_real(tmp_path: Path, real: str) -> No
     found = start(tmp_path, LauncherOptions(program=real), A=1, B=len(cores) - 1)
     assert found["A"] == [f"rank 0 yes cores {cores[0]}"]
     assert found["B"] == sorted(f"rank {rank} yes cores {core}" for rank, core in enumerate(cores[1:]))
+
+
+@pytest.mark.mpi
+def test_a_rank_with_threads_has_their_cores_for_real(tmp_path: Path, real: str) -> None:
+    cores = available_cores()
+    if len(cores) < 2:
+        pytest.skip("one core alone")
+    hosts = tmp_path / "hosts"
+    hosts.write_text("localhost:2\n")
+    for options in (LauncherOptions(program=real), LauncherOptions(program=real, hostfile=hosts)):
+        place = tmp_path / ("hosts-" if options.hostfile else "cores-")
+        place.mkdir()
+        found = start(place, options, threads=2, A=1)
+        assert found["A"] == [f"rank 0 yes cores {cores[0]},{cores[1]}"]
 
 
 @pytest.mark.mpi
@@ -363,15 +374,33 @@ def test_a_run_that_does_not_fit_into_the_allocation(tmp_path: Path, monkeypatch
     with pytest.raises(CalibrationError, match=r"3 nodes are needed.*the allocation has 2"):
         make_launcher("srun").check(plan_of(tmp_path, 8, A=9, B=4).tasks)
     with pytest.raises(CalibrationError, match=r"heterogeneous allocation of as many components, this one has 1"):
-        make_launcher("srun").check([Task("A", ("a",), 1, tmp_path, tmp_path, options=("--gres=gpu:1",)), tasks[0]])
+        make_launcher("srun").check([Task("A", ("a",), 1, tmp_path, tmp_path, options=("--mem=1G",)), tasks[0]])
     assert cpus_of_nodes("8(x2),4") == [8, 8, 4]
     assert cpus_of_nodes("") == []
+
+
+@pytest.mark.parametrize("components", [None, "2"])
+def test_gpus_of_a_step_take_no_component_of_an_allocation_that_has_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, components: str | None
+) -> None:
+    fake_slurm(tmp_path, monkeypatch)
+    monkeypatch.setenv("SLURM_JOB_ID", "7")
+    if components is not None:
+        monkeypatch.setenv("SLURM_HET_SIZE", components)
+    plan = plan_of(tmp_path, A=2, B=3)
+    plan = replace(plan, tasks=(replace(plan.tasks[0], options=("--gpus-per-task=1",)), plan.tasks[1]))
+    launcher = make_launcher("srun")
+    launcher.check(plan.tasks)
+    lines = [" ".join(launcher.command(plan, task)) for task in plan.tasks]
+    assert ["--het-group" in line for line in lines] == [components is not None] * 2
+    assert ["--gpus-per-task=1" in line for line in lines] == [True, False]
 
 
 def test_steps_do_not_inherit_how_the_script_was_placed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fake_slurm(tmp_path, monkeypatch)
     monkeypatch.setenv("SLURM_JOB_ID", "7")
     environment = {"SLURM_JOB_ID": "7", "SLURM_NTASKS_PER_CORE": "1", "SLURM_CPU_BIND": "none", "SLURM_NTASKS": "9"}
+    environment["SLURM_TRES_PER_TASK"] = "cpu=8"
     assert make_launcher("srun").environment(environment) == {"SLURM_JOB_ID": "7"}
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from calibrate_helpers import SOLVER, write_case, write_study
+from calibrate_helpers import SOLVER, check_threads, write_case, write_study, write_threads
 from conftest import FULL_COUNTS
 from slurm_helpers import ask, mpi_plugin, running_slurm, wait_until
 
@@ -179,11 +179,89 @@ def test_a_heterogeneous_job_per_run(tmp_path: Path) -> None:
     assert_heterogeneous(directory / "campaign" / "runs" / "002-Left1-Right2")
 
 
+def test_versions_run_on_their_kinds_of_nodes(tmp_path: Path) -> None:
+    write_case(tmp_path, PLACED)
+    launcher = 'name = "slurm"\noptions = ["--partition=main"]'
+    kinds = """
+[[budget.kinds]]
+name = "cpu"
+nodes = 3
+cores_per_node = 1
+options = ["--constraint=cpu"]
+
+[[budget.kinds]]
+name = "gpu"
+nodes = 1
+cores_per_node = 8
+gpus_per_node = 2
+options = ["--constraint=gpu"]
+"""
+    versions = """
+[[participants.versions]]
+name = "cpu"
+command = "python solver.py Right"
+
+[[participants.versions]]
+name = "gpu"
+command = "python solver.py Right"
+gpus_per_rank = 1
+kind = "gpu"
+"""
+    path = write_slurm_study(tmp_path, launcher, runs="splits = [{Left=1, Right=2}]", extra=kinds)
+    path.write_text(path.read_text().replace('command = "python solver.py Right"', versions))
+    result = run_campaign(read_study(path), tmp_path / "campaign", report=quiet)
+    assert [run.outcome for run in result.runs] == ["finished", "finished"], [run.error for run in result.runs]
+    where = {run.versions["Right"]: placed(tmp_path / "campaign" / run.directory)["Right"] for run in result.runs}
+    # One rank on each of the nodes with one core, and both on the node with GPUs.
+    assert len(set(where["cpu"])) == 2
+    assert "node n3" not in where["cpu"]
+    assert where["gpu"] == ["node n3", "node n3"]
+    script = (tmp_path / "campaign" / result.runs[1].directory / "job.sh").read_text()
+    assert "#SBATCH --constraint=gpu\n#SBATCH --gpus-per-task=1\n#SBATCH --nodes=1\n" in script
+    seen = json.loads((tmp_path / "campaign" / result.runs[1].directory / "case" / "Right-seen.json").read_text())
+    assert (seen["PRECICE_LB_VERSION"], seen["SLURM_STEP_NUM_TASKS"]) == ("gpu", "2")
+
+
 def assert_heterogeneous(run: Path) -> None:
     """The job of a run has two components, the second of which is on two nodes."""
     script = (run / "job.sh").read_text()
     assert script.count("#SBATCH hetjob") == 1
     assert "#SBATCH --nodes=2\n" in script
+
+
+@pytest.mark.parametrize(
+    ("allocation", "right"),
+    [
+        ("run", ""),
+        pytest.param("campaign", "", marks=FULL),
+        pytest.param("run", 'options = ["--comment=right"]', marks=FULL),  # a heterogeneous job
+    ],
+)
+def test_threads_of_a_solver_without_mpi(tmp_path: Path, allocation: str, right: str) -> None:
+    # Slurm counts the cores of its virtual nodes, this machine has fewer.
+    launcher = f'name = "slurm"\nallocation = "{allocation}"\noptions = ["--time=10"]\npin = false'
+    study = write_threads(tmp_path, launcher=launcher, more='network = "lo"', right=right)
+    result = run_campaign(read_study(study), tmp_path / "campaign", report=quiet)
+    assert [run.outcome for run in result.runs] == ["finished", "finished"], [run.error for run in result.runs]
+    check_threads(tmp_path / "campaign")
+    if allocation == "run":
+        script = (tmp_path / "campaign" / "runs" / "002-Left1-Right1x2" / "job.sh").read_text()
+        assert "--ntasks=1 --cpus-per-task=2 --exact" in script
+        assert ("#SBATCH --comment=right\n#SBATCH --ntasks=1\n#SBATCH --cpus-per-task=2\n" in script) == bool(right)
+
+
+@FULL
+def test_ranks_of_mpi_beside_threads(tmp_path: Path, mpi: str) -> None:
+    launcher = f'name = "slurm"\nmpi = "{mpi}"\npin = false'
+    study = read_study(write_pulse(tmp_path, launcher=launcher, outer='threads = "free"'))
+    run_campaign(study, tmp_path / "campaign", report=quiet)
+    check_pulse(tmp_path / "campaign")
+    for run, steps in (
+        ("001-Inner2-Outer1", ("--ntasks=2 --cpus-per-task=1", "--ntasks=1 --cpus-per-task=1")),
+        ("002-Inner1-Outer1x2", ("--ntasks=1 --cpus-per-task=1", "--ntasks=1 --cpus-per-task=2")),
+    ):
+        script = (tmp_path / "campaign" / "runs" / run / "job.sh").read_text()
+        assert [step in script for step in steps] == [True, True]
 
 
 @FULL
@@ -333,7 +411,7 @@ def test_what_a_killed_campaign_submitted_is_used_by_the_next(tmp_path: Path, al
     if allocation == "run":
         assert [record.outcome for record in result.runs] == ["finished"]
         assert events[0].kind == "resumed"
-        said = f"waiting for job {result.runs[0].job} of the interrupted campaign: Left 2, Right 1 ranks"
+        said = f"waiting for job {result.runs[0].job} of the interrupted campaign: Left 2, Right 1 rank"
         assert str(events[0]) == said
     else:
         assert [record.outcome for record in result.runs] == ["interrupted", "finished"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import sys
 from pathlib import Path
@@ -72,6 +73,24 @@ def test_a_machine_has_the_words_of_recommend_split(tmp_path: Path) -> None:
     assert read is not None
     assert read.settings == study.settings("pmnf")
     assert read.settings.constraints() == (2, constraints)
+
+
+def test_a_study_without_new_keys_keeps_the_identity_of_campaigns_made_before(tmp_path: Path) -> None:
+    case = write_case(tmp_path)
+    study = read_study(write_study(tmp_path, left="ranks_per_node = 2"))
+    participant = {"directory": ".", "prepare": [], "templates": []}
+    left = {"command": "python solver.py Left", "degrees_of_freedom": 1000.0, "ranks_per_node": 2}
+    right = {"command": "python solver.py Right", "degrees_of_freedom": None, "ranks_per_node": None}
+    assert study.identity() == {
+        "case.directory": str(case),
+        "case.configuration": hashlib.sha256((case / "precice-config.xml").read_bytes()).hexdigest(),
+        "case.restart": None,
+        "runs.windows": 7,
+        "runs.warmup_windows": 2,
+        "environment": {},
+        "parameters": {},
+        "participants": {"Left": participant | left, "Right": participant | right},
+    }
 
 
 def test_earlier_words_of_a_study_are_read_with_the_same_meaning(tmp_path: Path) -> None:

@@ -61,6 +61,7 @@ def test_segments_with_changing_ranks_are_one_run(tmp_path: Path, carry: str) ->
         "windows_done": 10,
         "next": None,
         "problem": None,
+        "unit": "ranks",
     }
     segments = said["segments"]
     assert [each["segment"] for each in segments] == [1, 2, 3]

@@ -9,7 +9,7 @@ from calibrate_helpers import write_case, write_study
 from segment_helpers import CHAIN
 
 from precice_lb.calibrate import Study, read_study
-from precice_lb.calibrate.prepare import copy_tree
+from precice_lb.calibrate.copies import copy_tree
 from precice_lb.chain.records import Segment
 from precice_lb.chain.windows import ChainWindows
 from precice_lb.exceptions import StudyError

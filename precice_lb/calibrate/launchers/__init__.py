@@ -44,6 +44,21 @@ class Launcher:
     many_nodes: ClassVar[bool] = False
     """Whether participants may come to lie on different nodes."""
 
+    @classmethod
+    def gives_threads(cls, options: LauncherOptions) -> bool:
+        """Whether each rank gets a core for each of its threads, `Task.threads`; otherwise ranks are all it knows.
+
+        Parameters
+        ----------
+        options : LauncherOptions
+            The study's ``[launcher]`` table.
+
+        Returns
+        -------
+        bool
+        """
+        return False
+
     def __init__(self, options: LauncherOptions, directory: Path = Path()) -> None:
         self.options = options
         self.directory = directory
@@ -65,14 +80,16 @@ class Launcher:
         raise NotImplementedError
 
     def starts(self, plan: RunPlan) -> tuple[Task, ...]:
-        """Return the tasks of a run, each with the whole command line that starts it.
+        """Return the tasks of a run, each with the whole command line that starts it in its environment.
 
         Parameters
         ----------
         plan : RunPlan
             The run.
         """
-        return tuple(dataclasses.replace(task, command=tuple(self.command(plan, task))) for task in plan.tasks)
+        return tuple(
+            dataclasses.replace(task, command=(*task.setting, *self.command(plan, task))) for task in plan.tasks
+        )
 
     def header(self, plan: RunPlan) -> str:
         """Return what a job script says to the batch system.
@@ -128,13 +145,15 @@ class Launcher:
             Naming what is too small.
         """
 
-    def check_ranks(self, ranks: int) -> None:
+    def check_ranks(self, ranks: int, unit: str = "rank") -> None:
         """Refuse a campaign whose largest run cannot be placed, before anything of it runs.
 
         Parameters
         ----------
         ranks : int
             Of all participants together.
+        unit : {"rank", "core"}
+            What is counted: cores where ranks have threads.
 
         Raises
         ------
@@ -150,7 +169,7 @@ class Launcher:
         largest : sequence of Task
             Every participant with its most ranks.
         ranks : int
-            The most ranks of all together.
+            The most ranks of all together; cores where ranks have threads.
         """
 
     def run(self, plan: RunPlan, note: Callable[[str], None], job: str | None = None) -> Outcome:

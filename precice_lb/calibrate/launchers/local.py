@@ -1,4 +1,4 @@
-"""``mpiexec`` on this machine or on a list of hosts: the MPI launchers there are, cores, and host files."""
+"""``mpiexec`` on this machine or on a list of hosts, and the MPI launchers there are."""
 
 from __future__ import annotations
 
@@ -14,6 +14,13 @@ from functools import lru_cache
 from pathlib import Path
 
 from precice_lb.calibrate.launchers import Launcher
+from precice_lb.calibrate.launchers.places import (
+    available_cores,
+    disjoint_cores,
+    disjoint_hosts,
+    read_hosts,
+    require_cores,
+)
 from precice_lb.calibrate.plan import LauncherOptions, RunPlan, Task, file_name
 from precice_lb.exceptions import CalibrationError
 from precice_lb.plural import plural
@@ -23,21 +30,12 @@ __all__ = [
     "MPIFamily",
     "MPILibrary",
     "MpiexecLauncher",
-    "available_cores",
-    "disjoint_cores",
-    "disjoint_hosts",
     "find_mpiexec",
     "mpi_library",
-    "read_hosts",
-    "require_cores",
 ]
 
 # By variables of these a launcher takes the nodes of an allocation, all from the first on, for each participant anew.
 BATCH_PREFIXES = ("SLURM_", "SLURMD_", "PBS_", "LSB_", "COBALT_")
-_TOPOLOGY = Path("/sys/devices/system/cpu")
-_HOST = re.compile(
-    r"^(?P<name>[^\s:#]+)(?::(?P<count>\d+)|\s+slots\s*=\s*(?P<slots>\d+)(?:\s+max[-_]slots\s*=\s*\d+)?)?$"
-)
 
 
 class MpiexecLauncher(Launcher):
@@ -46,11 +44,17 @@ class MpiexecLauncher(Launcher):
     Left to themselves, Hydra binds nothing and Open MPI binds each participant's ranks to cores from the first core
     on, so that two participants share cores while others idle. So every rank is pinned to a core that no other rank
     has: Hydra by ``-bind-to user:``, Intel MPI by a variable, Open MPI up to version 4 by a rankfile with the kernel's
-    numbers (version 5 counts cores in an order of its own), anything else by ``taskset`` around it. With more ranks
-    than cores, which must be asked for, nothing is pinned.
+    numbers (version 5 counts cores in an order of its own), anything else by ``taskset`` around it. A rank with
+    threads is pinned to as many cores, on which it may put them as it likes. With more ranks and threads than cores,
+    which must be asked for, nothing is pinned.
     """
 
     keys = frozenset({"program", "arguments", "oversubscribe", "pin", "hostfile", "ranks_per_node"})
+
+    @classmethod
+    def gives_threads(cls, options: LauncherOptions) -> bool:
+        """Whether ranks get cores for their threads: they do."""
+        return True
 
     def __init__(self, options: LauncherOptions, directory: Path = Path()) -> None:
         super().__init__(options, directory)
@@ -71,16 +75,16 @@ class MpiexecLauncher(Launcher):
         elif not self.options.oversubscribe:
             disjoint_cores(tasks, self.cores)
 
-    def check_ranks(self, ranks: int) -> None:
+    def check_ranks(self, ranks: int, unit: str = "rank") -> None:
         """Refuse more ranks than cores, or than the hosts have slots."""
         if self.hosts is not None:
             if ranks > (slots := sum(count for _, count in self.hosts)):
                 raise CalibrationError(
-                    f"budget.ranks: {plural(ranks, 'rank')}, but the hosts of launcher.hostfile have "
-                    f"{plural(slots, 'slot')}: lower budget.ranks or name more hosts"
+                    f"budget.{unit}s: {plural(ranks, unit)}, but the hosts of launcher.hostfile have "
+                    f"{plural(slots, 'slot')}: lower budget.{unit}s or name more hosts"
                 )
         elif not self.options.oversubscribe:
-            require_cores(ranks, len(self.cores))
+            require_cores(ranks, len(self.cores), unit)
 
     def files(self, plan: RunPlan) -> dict[Path, str]:
         """Return host files, or Open MPI's rankfiles."""
@@ -94,9 +98,9 @@ class MpiexecLauncher(Launcher):
         if self._rankfiles(plan.tasks):
             return {
                 _file(plan, name, "ranks"): "".join(
-                    f"rank {rank}=localhost slot={core}\n" for rank, core in enumerate(cores)
+                    f"rank {rank}=localhost slot={','.join(map(str, own))}\n" for rank, own in enumerate(cores)
                 )
-                for name, cores in disjoint_cores(plan.tasks, self.cores).items()
+                for name, cores in self._cores_of_ranks(plan.tasks).items()
             }
         return {}
 
@@ -123,18 +127,32 @@ class MpiexecLauncher(Launcher):
         return kept
 
     def _pinned(self, tasks: Sequence[Task]) -> bool:
-        return self.hosts is None and self.options.pin and sum(task.ranks for task in tasks) <= len(self.cores)
+        return self.hosts is None and self.options.pin and sum(task.cores for task in tasks) <= len(self.cores)
+
+    def _cores_of_ranks(self, tasks: Sequence[Task]) -> dict[str, list[tuple[int, ...]]]:
+        """Divide the cores of every participant among its ranks."""
+        given = disjoint_cores(tasks, self.cores)
+        return {
+            task.participant: [
+                given[task.participant][rank * task.threads : (rank + 1) * task.threads] for rank in range(task.ranks)
+            ]
+            for task in tasks
+        }
 
     def _rankfiles(self, tasks: Sequence[Task]) -> bool:
         return self._pinned(tasks) and self.library.family is MPIFamily.OPEN_MPI and self.library.major < 5
 
     def _on_cores(self, plan: RunPlan, task: Task) -> tuple[list[str], list[str]]:
         """Return what comes before mpiexec, and its options, so that the ranks get cores of their own."""
+        of_ranks = self._cores_of_ranks(plan.tasks)[task.participant]
         # As ``taskset -c`` reads them: 0,2,3.
-        cores = ",".join(map(str, disjoint_cores(plan.tasks, self.cores)[task.participant]))
+        cores = ",".join(str(core) for own in of_ranks for core in own)
         family = self.library.family
         if family is MPIFamily.HYDRA:
-            return [], ["-bind-to", f"user:{cores}"]
+            return [], ["-bind-to", f"user:{','.join('+'.join(map(str, own)) for own in of_ranks)}"]
+        if family is MPIFamily.INTEL and task.threads > 1:
+            masks = ",".join(f"{sum(1 << core for core in own):x}" for own in of_ranks)
+            return [], ["-genv", "I_MPI_PIN_DOMAIN", f"[{masks}]"]
         if family is MPIFamily.INTEL:
             return [], ["-genv", "I_MPI_PIN_PROCESSOR_LIST", cores]
         if self._rankfiles(plan.tasks):
@@ -149,10 +167,13 @@ class MpiexecLauncher(Launcher):
         bind = self.options.pin and not self.options.oversubscribe
         if self.library.family is MPIFamily.OPEN_MPI:
             # Its daemons on other hosts start with a bare environment.
-            exported = [token for name in sorted(plan.variables) for token in ("-x", name)]
+            names = sorted({*plan.variables, *task.variables})
+            exported = [token for name in names for token in ("-x", name)]
             crowded = ["--oversubscribe"] if self.options.oversubscribe else []
-            return ["--hostfile", file, *crowded, "--bind-to", "core" if bind else "none", *exported]
-        return ["-f", file, *(["-bind-to", "core"] if bind else [])]
+            wide = ["--map-by", f"slot:PE={task.threads}"] if bind and task.threads > 1 else []
+            return ["--hostfile", file, *crowded, *wide, "--bind-to", "core" if bind else "none", *exported]
+        wide = [f"core:{task.threads}"] if task.threads > 1 else ["core"]
+        return ["-f", file, *(["-bind-to", *wide] if bind else [])]
 
 
 def _file(plan: RunPlan, participant: str, kind: str) -> Path:
@@ -226,88 +247,3 @@ def mpi_library(program: str) -> MPILibrary:
         last = (text.strip().splitlines() or ["no output"])[-1]
         raise CalibrationError(f"{program} --version failed with exit code {done.returncode}: {last}")
     return MPILibrary(MPIFamily.OTHER, major)
-
-
-def available_cores(topology: Path = _TOPOLOGY, allowed: Sequence[int] | None = None) -> tuple[int, ...]:
-    """Return the processors, one per physical core, that this process may run on, sorted by package and core.
-
-    Hardware threads of one core share its units: a rank on the second one would slow down the first.
-    """
-    processors = sorted(os.sched_getaffinity(0) if allowed is None else allowed)
-    cores: dict[tuple[int, int], int] = {}
-    for processor in processors:
-        place = topology / f"cpu{processor}" / "topology"
-        try:
-            key = tuple(int((place / name).read_text()) for name in ("physical_package_id", "core_id"))
-        except (OSError, ValueError):
-            key = (0, -1 - processor)  # not described: taken for a core of its own
-        cores.setdefault((key[0], key[1]), processor)
-    return tuple(processor for _, processor in sorted(cores.items(), key=lambda item: (item[0][0], item[1])))
-
-
-def require_cores(ranks: int, cores: int) -> None:
-    """Refuse more ranks than cores."""
-    if ranks > cores:
-        raise CalibrationError(
-            f"{plural(ranks, 'rank')} on {plural(cores, 'core')}: ranks that share a core measure each other; lower "
-            "budget.ranks, calibrate on a larger machine, or set launcher.oversubscribe = true where the load is "
-            "emulated"
-        )
-
-
-def disjoint_cores(tasks: Sequence[Task], cores: Sequence[int]) -> dict[str, tuple[int, ...]]:
-    """Give every participant as many cores as it has ranks, one after the other."""
-    require_cores(sum(task.ranks for task in tasks), len(cores))
-    given: dict[str, tuple[int, ...]] = {}
-    begin = 0
-    for task in tasks:
-        given[task.participant] = tuple(cores[begin : begin + task.ranks])
-        begin += task.ranks
-    return given
-
-
-def read_hosts(path: Path) -> tuple[tuple[str, int], ...]:
-    """Read ``name:4`` (MPICH) and ``name slots=4`` (Open MPI) lines; a name alone has one slot."""
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, ValueError) as error:
-        raise CalibrationError(f"launcher.hostfile: {path} cannot be read: {error}") from error
-    hosts = []
-    for number, line in enumerate(text.splitlines(), start=1):
-        if not (content := line.partition("#")[0].strip()):
-            continue
-        match = _HOST.match(content)
-        if match is None:
-            raise CalibrationError(
-                f"launcher.hostfile: {path}, line {number}: expected 'name', 'name:4' or 'name slots=4', "
-                f"found {content!r}"
-            )
-        hosts.append((match["name"], int(match["count"] or match["slots"] or 1)))
-    if not hosts:
-        raise CalibrationError(f"launcher.hostfile: {path} names no host")
-    return tuple(hosts)
-
-
-def disjoint_hosts(tasks: Sequence[Task], hosts: Sequence[tuple[str, int]]) -> dict[str, list[tuple[str, int]]]:
-    """Give every participant hosts of its own, in the file's order: (host, ranks on it).
-
-    A host takes as many ranks as it has slots, or ``ranks_per_node`` if those are fewer.
-    """
-    rest = list(hosts)
-    given: dict[str, list[tuple[str, int]]] = {}
-    for task in tasks:
-        limit = task.ranks_per_node
-        left = task.ranks
-        mine: list[tuple[str, int]] = []
-        while left > 0:
-            if not rest:
-                raise CalibrationError(
-                    f"the {len(hosts)} hosts of launcher.hostfile are too few: {task.participant} lacks {left} of its "
-                    f"{plural(task.ranks, 'rank')}, since every participant gets hosts of its own"
-                )
-            name, slots = rest.pop(0)
-            count = min(left, slots if limit is None else min(slots, limit))
-            mine.append((name, count))
-            left -= count
-        given[task.participant] = mine
-    return given

@@ -12,6 +12,14 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from precice_lb.calibrate.launchers import Launcher
+from precice_lb.calibrate.launchers.slurm_options import (
+    holder_options,
+    is_heterogeneous,
+    job_header,
+    resource_options,
+    step_tokens,
+    total_nodes,
+)
 from precice_lb.calibrate.plan import LauncherOptions, RunPlan, Task
 from precice_lb.calibrate.processes import Outcome
 from precice_lb.calibrate.schedulers import JOB_LOG
@@ -25,50 +33,9 @@ from precice_lb.calibrate.schedulers.slurm import (
 )
 from precice_lb.exceptions import CalibrationError
 
-__all__ = [
-    "SlurmLauncher",
-    "SrunLauncher",
-    "cpus_of_nodes",
-    "is_heterogeneous",
-    "job_header",
-    "resource_options",
-    "step_tokens",
-    "total_nodes",
-]
+__all__ = ["SlurmLauncher", "SrunLauncher", "cpus_of_nodes"]
 
-_PLACEMENT = re.compile(r"^(-[Nn]|--nodes\b|--ntasks\b|--ntasks-per-node\b)")
 _HOLD_POLL_SECONDS = 1.0
-
-
-def resource_options(tasks: Sequence[Task], options: LauncherOptions) -> list[list[str]]:
-    """Return the options that ask for a run's nodes and tasks, one list per component of the job.
-
-    Where the study's own options name nodes or tasks, nothing is added to them.
-    """
-    if not is_heterogeneous(tasks):
-        return [_placed(tasks, options.options)]
-    return [_placed([task], (*options.options, *task.options)) for task in tasks]
-
-
-def _placed(tasks: Sequence[Task], own: Sequence[str]) -> list[str]:
-    if any(_PLACEMENT.match(option) for option in own):
-        return list(own)
-    per_node = max(task.ranks_on_node for task in tasks)
-    return [*own, *_size(sum(task.ranks for task in tasks), total_nodes(tasks), per_node)]
-
-
-def _size(ranks: int, nodes: int | None, per_node: int) -> list[str]:
-    placed = [f"--ntasks={ranks}"] if nodes is None else [f"--nodes={nodes}", f"--ntasks-per-node={per_node}"]
-    return [*placed, "--cpus-per-task=1"]
-
-
-def job_header(components: Sequence[Sequence[str]], common: Sequence[str]) -> str:
-    """Return the ``#SBATCH`` lines: ``common`` for the job, then the components of a heterogeneous one."""
-    lines = ["#!/bin/bash", *(f"#SBATCH {option}" for option in common)]
-    for index, component in enumerate(components):
-        lines += ["#SBATCH hetjob"] if index else []
-        lines += [f"#SBATCH {option}" for option in component]
-    return "\n".join(lines) + "\n"
 
 
 class SlurmLauncher(Launcher):
@@ -87,6 +54,11 @@ class SlurmLauncher(Launcher):
         }
     )
     many_nodes = True
+
+    @classmethod
+    def gives_threads(cls, options: LauncherOptions) -> bool:
+        """Whether ranks get cores for their threads: they do, by ``--cpus-per-task``."""
+        return True
 
     def __init__(self, options: LauncherOptions, directory: Path = Path()) -> None:
         super().__init__(options, directory)
@@ -123,12 +95,9 @@ class SlurmLauncher(Launcher):
         return f"{job_header(components, common)}\n{UNSET_OPTIONS}"
 
     def holder(self, largest: Sequence[Task], ranks: int) -> str:
-        """Return the script of the job that holds an allocation for runs of up to ``ranks`` ranks."""
+        """Return the script of the job that holds an allocation for runs of up to ``ranks`` ranks, or cores."""
         common = [f"--job-name={self.label}", "--output=/dev/null", "--no-requeue"]
-        components = resource_options(largest, self.options)
-        if not is_heterogeneous(largest) and not any(_PLACEMENT.match(option) for option in self.options.options):
-            components = [[*self.options.options, *_largest_size(largest, ranks)]]
-        return f"{job_header(components, common)}\nexec sleep infinity\n"
+        return f"{job_header(holder_options(largest, ranks, self.options), common)}\nexec sleep infinity\n"
 
     def reserve(self, largest: Sequence[Task], ranks: int) -> None:
         """Note how large the allocation for all runs has to be."""
@@ -180,63 +149,6 @@ class SlurmLauncher(Launcher):
             time.sleep(_HOLD_POLL_SECONDS)
 
 
-def _largest_size(largest: Sequence[Task], ranks: int) -> list[str]:
-    """Return the size of an allocation in which every split of ``ranks`` ranks finds its place."""
-    per_node, nodes = [task.ranks_per_node or 1 for task in largest], total_nodes(largest)
-    if nodes is not None:
-        # Every participant but one may leave a node partly empty.
-        nodes = min(-(-ranks // min(per_node)) + len(largest) - 1, nodes)
-    return _size(ranks, nodes, max(per_node))
-
-
-def is_heterogeneous(tasks: Sequence[Task]) -> bool:
-    """Whether participants ask for resources of different kinds."""
-    return any(task.options for task in tasks)
-
-
-def total_nodes(tasks: Sequence[Task]) -> int | None:
-    """Return how many nodes a run takes, None where participants may share nodes."""
-    nodes = [task.nodes for task in tasks]
-    return None if None in nodes else sum(count or 0 for count in nodes)
-
-
-def step_tokens(
-    srun: str,
-    tasks: Sequence[Task],
-    task: Task,
-    options: LauncherOptions,
-    *,
-    job: str | None = None,
-    name: str | None = None,
-) -> list[str]:
-    """Return the ``srun`` line of a participant, such that no core gets two ranks.
-
-    With ranks per node, each participant has nodes of its own, counted from the allocation's first (``--relative``),
-    and the ranks fill them one after the other (``--distribution=plane``). Otherwise ``--exact`` makes Slurm give each
-    step just the cores it asks for: without it the first step has whole nodes, and the second waits for it to end.
-    ``--overlap``, which lets steps share cores, is never used. Where any participant has options of its own, each is a
-    component of a heterogeneous job. Outside of the allocation ``job`` is its number; ``name`` finds a step again.
-    """
-    place = tasks.index(task)
-    line = [srun]
-    line += [] if job is None else [f"--jobid={job}"]
-    line += [] if name is None else [f"--job-name={name}"]
-    line += [f"--het-group={place}"] if is_heterogeneous(tasks) else []
-    if task.nodes is not None:
-        line.append(f"--nodes={task.nodes}")
-        if total_nodes(tasks) is not None and not is_heterogeneous(tasks):
-            line.append(f"--relative={total_nodes(tasks[:place])}")
-    line.append(f"--ntasks={task.ranks}")
-    if task.nodes is not None and task.nodes > 1:
-        line.append(f"--distribution=plane={task.ranks_on_node}")
-    # With --exact, a step gets no GPU that it does not ask for.
-    line += [option for option in task.options if option.startswith(("--gres", "--gpus", "-G"))]
-    line += ["--cpus-per-task=1", "--exact", "--kill-on-bad-exit=1", "--export=ALL"]
-    line += ["--cpu-bind=cores"] if options.pin else []
-    line += [] if options.mpi is None else [f"--mpi={options.mpi}"]
-    return [*line, *options.arguments, *task.command]
-
-
 class SrunLauncher(Launcher):
     """``srun`` steps inside the Slurm allocation in which the campaign itself runs.
 
@@ -247,10 +159,17 @@ class SrunLauncher(Launcher):
     keys = frozenset({"program", "arguments", "pin", "ranks_per_node", "mpi"})
     many_nodes = True
 
+    @classmethod
+    def gives_threads(cls, options: LauncherOptions) -> bool:
+        """Whether ranks get cores for their threads: they do, by ``--cpus-per-task``."""
+        return True
+
     def __init__(self, options: LauncherOptions, directory: Path = Path()) -> None:
         super().__init__(options, directory)
         self.program = find_slurm("srun", options.program)
         self.job = os.environ.get("SLURM_JOB_ID", "")
+        #: Whether the allocation has no components of several kinds.
+        self.of_one = "SLURM_HET_SIZE" not in os.environ
         if not self.job:
             raise CalibrationError(
                 "launcher.name: srun needs a Slurm allocation, and this process is in none: start in a batch "
@@ -259,7 +178,7 @@ class SrunLauncher(Launcher):
 
     def check(self, tasks: Sequence[Task]) -> None:
         """Refuse a run that does not fit into the allocation."""
-        if is_heterogeneous(tasks):
+        if is_heterogeneous(tasks, of_one=self.of_one):
             components = int(os.environ.get("SLURM_HET_SIZE", "1"))
             if components < len(tasks):
                 raise CalibrationError(
@@ -273,17 +192,19 @@ class SrunLauncher(Launcher):
             raise CalibrationError(
                 f"{needed} nodes are needed, since every participant gets nodes of its own; the allocation has {nodes}"
             )
-        self.check_ranks(sum(task.ranks for task in tasks))
+        unit = "core" if any(task.threads > 1 for task in tasks) else "rank"
+        self.check_ranks(sum(task.cores for task in tasks), unit)
 
-    def check_ranks(self, ranks: int) -> None:
-        """Refuse more ranks than the allocation has processors."""
+    def check_ranks(self, ranks: int, unit: str = "rank") -> None:
+        """Refuse more ranks, or cores for their threads, than the allocation has processors."""
         cpus = sum(cpus_of_nodes(os.environ.get("SLURM_JOB_CPUS_PER_NODE", "")))
         if 0 < cpus < ranks and "SLURM_HET_SIZE" not in os.environ:
-            raise CalibrationError(f"{ranks} ranks need as many CPUs; the allocation has {cpus}")
+            raise CalibrationError(f"{ranks} {unit}s need as many CPUs; the allocation has {cpus}")
 
     def command(self, plan: RunPlan, task: Task) -> list[str]:
         """Return the ``srun`` line of a participant."""
-        return step_tokens(self.program, plan.tasks, task, self.options, name=plan.token or None)
+        name = plan.token or None
+        return step_tokens(self.program, plan.tasks, task, self.options, name=name, of_one=self.of_one)
 
     def environment(self, inherited: dict[str, str]) -> dict[str, str]:
         """Leave out what ``srun`` would take for options."""

@@ -27,15 +27,15 @@ __all__ = ["JOB_PLACEHOLDERS", "PARTICIPANT_PLACEHOLDERS", "SubmitCommand", "Tem
 
 PARTICIPANT_PLACEHOLDERS = frozenset(
     {
-        *("command", "directory", "name", "nodes", "participant", "ranks", "ranks_per_node", "run"),
-        *("first_node", "first_rank"),
+        *("command", "cores", "directory", "name", "nodes", "participant", "ranks", "ranks_per_node", "run"),
+        *("first_node", "first_rank", "threads"),
     }
 )
 """What may stand in ``launcher.participant``; the first node and rank are counted over all participants, from 0."""
 JOB_PLACEHOLDERS = frozenset(
     {
         *("log", "minutes", "name", "participants", "placement", "ranks_per_node", "run", "script"),
-        *("total_nodes", "total_ranks", "walltime"),
+        *("total_cores", "total_nodes", "total_ranks", "walltime"),
     }
 )
 """What may stand in ``launcher.script`` and ``launcher.submit``; the placement is a word
@@ -57,6 +57,11 @@ class TemplateLauncher(Launcher):
 
     keys = frozenset({"participant", "script", "submit", "cancel", "job_number", "ranks_per_node", "setup"})
     many_nodes = True
+
+    @classmethod
+    def gives_threads(cls, options: LauncherOptions) -> bool:
+        """Whether ranks get cores for their threads: where the command line of a participant says how many."""
+        return re.search(r"\{(threads|cores)\}", options.participant or "") is not None
 
     def __init__(self, options: LauncherOptions, directory: Path = Path()) -> None:
         super().__init__(options, directory)
@@ -95,6 +100,7 @@ class TemplateLauncher(Launcher):
         """Return the command line of a participant."""
         earlier = plan.tasks[: plan.tasks.index(task)]
         values = {
+            "cores": task.cores,
             "directory": task.directory,
             "first_node": sum(each.nodes or 1 for each in earlier),
             "first_rank": sum(each.ranks for each in earlier),
@@ -104,6 +110,7 @@ class TemplateLauncher(Launcher):
             "ranks": task.ranks,
             "ranks_per_node": task.ranks_per_node or task.ranks,
             "run": plan.directory,
+            "threads": task.threads,
         }
         tokens: list[str] = []
         for token in split_command("participant", self.options.participant or ""):
@@ -125,6 +132,7 @@ class TemplateLauncher(Launcher):
             "ranks_per_node": self.options.ranks_per_node or plan.ranks,
             "run": plan.directory,
             "script": self._script(plan),
+            "total_cores": plan.cores,
             "total_nodes": node,
             "total_ranks": plan.ranks,
             "walltime": f"{minutes // 60:02d}:{minutes % 60:02d}:00",

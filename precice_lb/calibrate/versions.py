@@ -1,0 +1,257 @@
+"""Versions of participants and kinds of nodes in a study: which there are, and the study with some of them chosen.
+
+A study whose versions are chosen is one like any other, so that whatever prepares, starts or designs runs takes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from precice_lb.calibrate.launchers.slurm_options import GPU_OPTIONS
+from precice_lb.calibrate.plan import VERSION_VARIABLE
+from precice_lb.calibrate.sections import MachineSection, ParticipantSection
+from precice_lb.calibrate.version_sections import KindSection, VersionSection
+from precice_lb.exceptions import InfeasibleError, StudyError
+from precice_lb.plugins import choices
+from precice_lb.recommend.limits import Limits
+from precice_lb.split import Constraints, optimize_split
+
+if TYPE_CHECKING:
+    from precice_lb.calibrate.study import Study
+
+__all__ = [
+    "SLURM",
+    "chosen",
+    "combinations_of",
+    "constraints_of",
+    "fits",
+    "fitted",
+    "identity_of",
+    "machine_of",
+    "names_of",
+    "ranks_per_node",
+    "require_nodes",
+    "room_of",
+    "started",
+]
+
+
+#: Launchers that know options of Slurm.
+SLURM = ("slurm", "srun")
+# Options of a batch system, such as an account, leave runs valid.
+_IDENTITY = {"name", "command", "prepare", "environment", "gpus_per_rank", "ranks_per_node"}
+
+
+def combinations_of(study: Study) -> list[dict[str, str]]:
+    """List combinations that have every version at least once: the first of each, the second of each, and so on.
+
+    A participant's times hold beside any versions of the others, so that not all combinations have to be run.
+    """
+    several = {p.name: [version.name for version in p.versions] for p in study.participants if p.versions}
+    most = max(map(len, several.values()), default=1)
+    return [{name: names[min(at, len(names) - 1)] for name, names in several.items()} for at in range(most)]
+
+
+def chosen(study: Study, versions: Mapping[str, str]) -> Study:
+    """Return the study in which the participants named run as these versions, and have the options of their nodes.
+
+    What it gives has no such versions and options any more, so that it stays the same where they are chosen again.
+    """
+    if not versions and not study.budget.kinds:
+        return study
+    gpus = dict(study.machine.gpus_per_rank or {})
+    participants = []
+    for each in study.participants:
+        if (wanted := versions.get(each.name, each.version)) != each.version:
+            version = _version(each, wanted)
+            gpus[each.name] = version.gpus_per_rank
+            each = _as_version(each, version)
+        participants.append(_with_options(study, each, gpus.get(each.name, 0)))
+    machine = {"gpus_per_rank": {name: count for name, count in gpus.items() if count} or None}
+    kinds = tuple(each.model_copy(update={"options": ()}) for each in study.budget.kinds)
+    one = study.model_copy(
+        update={
+            "participants": tuple(participants),
+            "machine": study.machine.model_copy(update=machine),
+            "budget": study.budget.model_copy(update={"kinds": kinds}),
+        }
+    )
+    # Known of the study before.
+    one.__dict__.pop("allow", None)
+    return one
+
+
+def _version(participant: ParticipantSection, wanted: str) -> VersionSection:
+    for version in participant.versions:
+        if version.name == wanted:
+            return version
+    known = choices(wanted, [version.name for version in participant.versions])
+    raise StudyError(f"expected a version of {participant.name!r}{known}, found {wanted!r}")
+
+
+def _as_version(participant: ParticipantSection, version: VersionSection) -> ParticipantSection:
+    return participant.model_copy(
+        update={
+            "command": version.command,
+            "prepare": participant.prepare + version.prepare,
+            "environment": participant.environment | version.environment | {VERSION_VARIABLE: version.name},
+            "ranks_per_node": version.ranks_per_node or participant.ranks_per_node,
+            "kind": version.kind or participant.kind,
+            "options": participant.options + version.options,
+            "versions": (),
+        }
+    )
+
+
+def _with_options(study: Study, participant: ParticipantSection, gpus: int) -> ParticipantSection:
+    """Add the options that ask for its nodes and its GPUs."""
+    kind = kind_of(study, participant)
+    options = (kind.options if kind else ()) + participant.options
+    if gpus and study.launcher.name in SLURM and not any(each.startswith(GPU_OPTIONS) for each in options):
+        options += (f"--gpus-per-task={gpus}",)
+    return participant.model_copy(update={"options": options})
+
+
+def kind_of(study: Study, participant: ParticipantSection) -> KindSection | None:
+    """Kind of nodes of a participant whose version is chosen; None where there are no kinds."""
+    kinds = study.budget.kinds
+    return next((each for each in kinds if each.name == participant.kind), next(iter(kinds), None))
+
+
+def ranks_per_node(study: Study, participant: ParticipantSection, threads: int = 1) -> int | None:
+    """Ranks with so many threads on each node of a participant whose version is chosen; None where it may share them.
+
+    On a kind of nodes these are as many as fit, where no fewer are asked for.
+    """
+    kind = kind_of(study, participant)
+    if kind is None:
+        return participant.ranks_per_node or study.launcher.ranks_per_node
+    fit = kind.cores_per_node // threads
+    if gpus := (study.machine.gpus_per_rank or {}).get(participant.name):
+        fit = min(fit, kind.gpus_per_node // gpus)
+    return max(min(fit, participant.ranks_per_node or fit), 1)
+
+
+def room_of(study: Study, participant: ParticipantSection) -> int | None:
+    """Most ranks, or cores where it has threads, on the nodes of its kind; None where kind or version are not said."""
+    kind = kind_of(study, participant)
+    if kind is None or participant.versions:
+        return None
+    threads = participant.layouts.threads
+    return kind.nodes * (
+        (ranks_per_node(study, participant, threads) or 1) * threads if threads else kind.cores_per_node
+    )
+
+
+def identity_of(study: Study, participant: ParticipantSection) -> dict[str, Any]:
+    """Return what versions and kinds of nodes add to what makes two studies measure the same thing."""
+    if not participant.versions:
+        return _nodes(study, participant)
+    told = [each.model_dump(mode="json", include=_IDENTITY, exclude_defaults=True) for each in participant.versions]
+    pairs = zip(told, participant.versions, strict=True)
+    return {"versions": [own | _nodes(study, _as_version(participant, version)) for own, version in pairs]}
+
+
+def _nodes(study: Study, participant: ParticipantSection) -> dict[str, Any]:
+    kind = kind_of(study, participant)
+    return {} if kind is None else {"kind": [kind.name, kind.cores_per_node, kind.gpus_per_node]}
+
+
+def machine_of(study: Study) -> MachineSection | None:
+    """Return ``[machine]`` with what versions and kinds of nodes add to it; None where there is nothing."""
+    said: dict[str, dict[str, object]] = {"gpus_per_rank": {}, "ranks_per_node": {}, "kind": {}}
+    for each in study.participants:
+        if each.kind:
+            said["kind"][each.name] = each.kind
+        if each.ranks_per_node and (study.budget.kinds or each.versions or each.version):
+            said["ranks_per_node"][each.name] = each.ranks_per_node
+        for version in each.versions:
+            for key, entries in said.items():
+                if value := getattr(version, key):
+                    entries[f"{each.name}:{version.name}"] = value
+    update: dict[str, object] = {
+        key: {**(getattr(study.machine, key) or {}), **entries} for key, entries in said.items() if entries
+    }
+    if study.budget.kinds:
+        update["kinds"] = study.budget.kinds
+    machine = study.machine.model_copy(update=update)
+    return None if machine == MachineSection() else machine
+
+
+def _without_versions(study: Study, given: Mapping[str, int | str]) -> tuple[dict[str, int | str], dict[str, str]]:
+    """Take the versions out of a split such as ``Fluid:gpu=2``; one has to be named where there are several."""
+    split: dict[str, int | str] = {}
+    versions: dict[str, str] = {}
+    for key, count in given.items():
+        name, _, version = key.partition(":")
+        if name in split:
+            raise StudyError(f"expected each participant once, found {name!r} twice")
+        split[name] = count
+        if version:
+            versions[name] = version
+    for each in study.participants:
+        names = [version.name for version in each.versions]
+        if each.name in versions and not names:
+            raise StudyError(f"expected no version of {each.name!r}, which has none, found {versions[each.name]!r}")
+        if each.name in versions and versions[each.name] not in names:
+            raise StudyError(
+                f"expected a version of {each.name!r}{choices(versions[each.name], names)}, found "
+                f"{versions[each.name]!r}"
+            )
+        if names and each.name in split and each.name not in versions:
+            if len(names) > 1:
+                raise StudyError(
+                    f"expected a version of {each.name!r}, one of {', '.join(names)}, found none: write "
+                    f"{each.name}:{names[0]}={split[each.name]}"
+                )
+            versions[each.name] = names[0]
+    return split, versions
+
+
+def started(study: Study, given: Mapping[str, int | str]) -> tuple[Study, dict[str, int]]:
+    """Read a split that may name versions: the study with these chosen, and the split."""
+    split, versions = _without_versions(study, given)
+    one = chosen(study, versions)
+    return one, one.split_of(split)
+
+
+def constraints_of(study: Study) -> tuple[int, Constraints]:
+    """Give the budget, and what else bounds a split of the versions that are chosen."""
+    budget, constraints = study.settings().constraints()
+    return budget, constraints.of_versions({p.name: p.version for p in study.participants if p.versions or p.version})
+
+
+def require_nodes(study: Study, split: Mapping[str, int]) -> None:
+    """Refuse a split, of a study whose versions are chosen, for which the kinds of nodes have too few of them."""
+    if study.budget.kinds:
+        budget, constraints = constraints_of(study)
+        times = {name: np.ones(count) for name, count in split.items()}
+        optimize_split(times, budget, minimum_ranks=split, constraints=constraints)
+
+
+def fits(study: Study, split: Mapping[str, int]) -> bool:
+    """Whether a split, of a study whose versions are chosen, finds its nodes; true where there are no kinds of them."""
+    try:
+        require_nodes(study, split)
+    except InfeasibleError:
+        return False
+    return True
+
+
+def fitted(study: Study, split: Mapping[str, int]) -> dict[str, int] | None:
+    """Return the nearest split that finds its nodes and gives nobody more; None where there is none."""
+    if fits(study, split):
+        return dict(split)
+    budget, constraints = constraints_of(study)
+    try:
+        return Limits(budget, {name: low for name, (low, _) in study.bounds.items()}, split, constraints).nearest(split)
+    except InfeasibleError:
+        return None
+
+
+def names_of(study: Study) -> list[str]:
+    """Name the participants, then their versions: Fluid, Solid, Fluid:gpu."""
+    return [*study.names, *(f"{p.name}:{version.name}" for p in study.participants for version in p.versions)]

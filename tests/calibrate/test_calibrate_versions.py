@@ -1,0 +1,321 @@
+"""Versions of participants and kinds of nodes in studies: refused, chosen, designed over, run."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from calibrate_helpers import write_case, write_study
+from clock_helpers import study_environment
+from test_calibrate_coupled import SOLVER as COUPLED
+
+from precice_lb.calibrate import Event, read_study, run_campaign
+from precice_lb.calibrate.design import Proposal
+from precice_lb.calibrate.design_versions import VersionsDesign
+from precice_lb.calibrate.launchers.slurm_options import resource_options, step_tokens
+from precice_lb.calibrate.prepare import tasks_of
+from precice_lb.calibrate.result import load_campaign
+from precice_lb.calibrate.versions import chosen, combinations_of, fits, started
+from precice_lb.cli.case import Case, measured_by, recommend_case
+from precice_lb.exceptions import StudyError
+
+VERSIONS = """
+[[participants.versions]]
+name = "cpu"
+command = "python solver.py Left"
+{cpu}
+
+[[participants.versions]]
+name = "gpu"
+command = "python solver.py Left"
+{gpu}
+"""
+KINDS = """
+[[budget.kinds]]
+name = "cpu"
+nodes = 3
+cores_per_node = 4
+{cpu}
+
+[[budget.kinds]]
+name = "gpu"
+nodes = 1
+cores_per_node = 4
+gpus_per_node = 2
+{gpu}
+
+[[budget.kinds]]
+name = "nobodys"
+nodes = 1
+cores_per_node = 64
+"""
+
+
+def quiet(event: Event) -> None:
+    """Take an event and say nothing."""
+
+
+def write(directory: Path, *, cpu: str = "", gpu: str = "", kinds: str = "", **words: str) -> Path:
+    """Write a study of `write_case`'s case whose Left has two versions."""
+    path = write_study(directory, **words)
+    text = path.read_text()
+    first, rest = text.split('command = "python solver.py Left"\n')
+    middle, last = rest.split("[[participants]]")
+    text = f"{first}{middle}{VERSIONS.format(cpu=cpu, gpu=gpu)}\n[[participants]]{last}"
+    path.write_text(text.replace("[launcher]", f"{kinds}\n[launcher]"))
+    return path
+
+
+SLURM = 'name = "slurm"\n'
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ({"left": 'command = "python other.py"'}, r"participants\[1\]: expected either a command, or versions"),
+        ({"runs": "beside = true"}, r"runs.beside: expected participants without versions"),
+        ({"gpu": 'kind = "gpux"', "kinds": KINDS}, r"versions\[2\].kind: unknown kind of nodes 'gpux'"),
+        ({"right": 'kind = "fat"', "kinds": KINDS}, r"participants\[2\].kind: unknown kind of nodes 'fat'"),
+        ({"gpu": "gpus_per_rank = 3\nkind = 'gpu'", "kinds": KINDS}, "at most the 2 GPUs of a node of kind 'gpu'"),
+        (
+            {"gpu": "gpus_per_rank = 1\nranks_per_node = 3\nkind = 'gpu'", "kinds": KINDS},
+            "2 GPUs of a node of kind 'gpu', found 1 for each of 3 ranks",
+        ),
+        ({"gpu": "gpus_per_rank = 1", "kinds": KINDS}, "0 GPUs of a node of kind 'cpu'"),
+        (
+            {"gpu": "gpus_per_rank = 9", "extra": "[machine]\ngpus_per_node = 8"},
+            "at most the 8 GPUs of a node, found 9",
+        ),
+        (
+            {"extra": '[machine]\ngpus_per_rank = { "Left:gpu" = 4 }\ngpus_per_node = 2'},
+            "machine.gpus_per_rank.Left:gpu: expected at most the 2 GPUs of a node, found 4",
+        ),
+        (
+            {"extra": '[machine]\nkind = { "Left:gpux" = "gpu" }', "kinds": KINDS},
+            "machine.kind: unknown version 'Left:gpux'; did you mean 'Left:gpu'",
+        ),
+        ({"extra": "[machine]\nnodes = 2", "kinds": KINDS}, "machine.nodes: expected budget.kinds alone"),
+        (
+            {"kinds": KINDS.partition('[[budget.kinds]]\nname = "nobodys"')[0].replace("4", "1").replace("3", "2")},
+            "budget.ranks: expected at most the 3 cores of all kinds of nodes, found 4",
+        ),
+        ({"gpu": 'options = ["--partition=gpu"]'}, "options of a batch system on the launcher mpiexec"),
+        ({"kinds": KINDS, "kind_options": "yes"}, r"budget.kinds: options of a batch system on the launcher mpiexec"),
+        ({"runs": "maximum = 3"}, "runs.maximum: expected 4 runs or more, two with each version, found 3"),
+        ({"launcher": f'{SLURM}allocation = "campaign"'}, 'launcher.allocation: "campaign" holds nodes of one kind'),
+        ({"gpu": "prepare = ['python none.py']"}, r"participants\[1\].versions\[2\].prepare\[1\]: no such script"),
+        ({"gpu": 'environment = { PRECICE_LB_DIR = "/x" }'}, r"versions\[2\].environment.PRECICE_LB_DIR: the campaign"),
+        ({"gpu": 'environment = { X = "{nonsense}" }'}, r"versions\[2\].environment.X: .*nonsense"),
+        ({"gpu": "gpu_per_rank = 1"}, r"versions\[2\].gpu_per_rank: unknown key.*\(known: name, command, gpus"),
+        ({"extra": "[chain]\nwindows = 3"}, "chain: expected a command of each participant"),
+    ],
+)
+def test_what_cannot_be_had_is_refused_before_anything_runs(
+    tmp_path: Path, words: dict[str, str], message: str
+) -> None:
+    write_case(tmp_path)
+    words = dict(words)
+    options = 'options = ["--partition=a"]' if words.pop("kind_options", "") else ""
+    if "kinds" in words:
+        words["kinds"] = words["kinds"].format(cpu=options, gpu="")
+    path = write(tmp_path, **words)
+    if "launcher" in words:
+        path.write_text(path.read_text().replace('directory = "case"', 'directory = "case"\nnetwork = "lo"'))
+    with pytest.raises(StudyError, match=message) as error:
+        read_study(path)
+    assert "\n" not in str(error.value)
+
+
+def test_the_identity_has_what_runs_depend_on_and_nothing_else(tmp_path: Path) -> None:
+    write_case(tmp_path)
+    kinds = KINDS.format(cpu="", gpu="")
+
+    def participants(launcher: str = SLURM, **words: str) -> Any:
+        path = write(tmp_path, launcher=launcher, **{"kinds": kinds, **words})
+        path.write_text(path.read_text().replace('directory = "case"', 'directory = "case"\nnetwork = "lo"'))
+        return read_study(path).identity()["participants"]
+
+    first = participants()
+    assert first["Left"]["versions"] == [
+        {"name": name, "command": "python solver.py Left", "kind": ["cpu", 4, 0]} for name in ("cpu", "gpu")
+    ]
+    assert first["Right"]["kind"] == ["cpu", 4, 0]
+    same = [
+        {"gpu": 'options = ["--account=x"]'},
+        {"kinds": KINDS.format(cpu='options = ["--partition=a"]', gpu="").replace("nodes = 3", "nodes = 2")},
+        {"right": 'kind = "cpu"'},
+    ]
+    assert all(participants(**words) == first for words in same)
+    other = [
+        {"gpu": 'kind = "gpu"'},
+        {"right": 'kind = "gpu"'},
+        {"kinds": kinds.replace("cores_per_node = 4", "cores_per_node = 2")},
+        {"gpu": 'environment = { DEVICE = "1" }'},
+        {"gpu": "ranks_per_node = 1"},
+    ]
+    assert all(participants(**words) != first for words in other)
+
+
+def test_versions_of_one_name_and_kinds_of_one_name_are_refused(tmp_path: Path) -> None:
+    write_case(tmp_path)
+    path = write(tmp_path)
+    path.write_text(path.read_text().replace('name = "gpu"', 'name = "cpu"'))
+    with pytest.raises(StudyError, match=r"versions\[2\].name: 'cpu' stands in 'Left' twice"):
+        read_study(path)
+    path = write(tmp_path, kinds=KINDS.format(cpu="", gpu=""))
+    path.write_text(path.read_text().replace('name = "gpu"\nnodes', 'name = "cpu"\nnodes'))
+    with pytest.raises(StudyError, match=r"budget.kinds\[2\].name: 'cpu' stands in the study twice"):
+        read_study(path)
+
+
+def test_a_version_has_what_it_names_beside_what_the_participant_does(tmp_path: Path) -> None:
+    write_case(tmp_path)
+    path = write(
+        tmp_path,
+        left='options = ["--comment=left"]\nenvironment = {A = "1"}',
+        gpu='gpus_per_rank = 1\nkind = "gpu"\nenvironment = {B = "{ranks}"}',
+        kinds=KINDS.format(cpu='options = ["--partition=cpu"]', gpu='options = ["--partition=gpu"]'),
+        launcher=SLURM,
+    )
+    study = read_study(_with_network(path))
+    assert combinations_of(study) == [{"Left": "cpu"}, {"Left": "gpu"}]
+    one, split = started(study, {"Left:gpu": 2, "Right": 1})
+    assert split == {"Left": 2, "Right": 1}
+    left, right = tasks_of(one, split, tmp_path, tmp_path)
+    assert dict(left.variables) == {"A": "1", "B": "2", "PRECICE_LB_VERSION": "gpu"}
+    assert (left.ranks_per_node, right.ranks_per_node) == (2, 4)
+    assert resource_options((left, right), one.launcher) == [
+        ["--partition=gpu", "--comment=left", "--gpus-per-task=1", "--nodes=1", "--ntasks-per-node=2",
+         "--cpus-per-task=1"],
+        ["--partition=cpu", "--nodes=1", "--ntasks-per-node=1", "--cpus-per-task=1"],
+    ]  # fmt: skip
+    assert "--gpus-per-task=1" in step_tokens("srun", (left, right), left, one.launcher)
+    # What counts for the split and the recommendation.
+    budget, constraints = study.settings().constraints()
+    assert (budget, constraints.of("gpus_per_rank", "Left", "gpu"), constraints.kind_of("Left", "gpu").nodes) == (
+        5,
+        1,
+        1,
+    )
+    assert one.allow["Left"] == [1, 2]
+    assert fits(one, {"Left": 2, "Right": 2})
+    assert not fits(chosen(study, {"Left": "cpu"}), {"Left": 12, "Right": 1})
+
+
+def _with_network(path: Path) -> Path:
+    path.write_text(path.read_text().replace('directory = "case"', 'directory = "case"\nnetwork = "lo"'))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("split", "message"),
+    [
+        ({"Left": 1, "Right": 1}, "a version of 'Left', one of cpu, gpu, found none: write Left:cpu=1"),
+        ({"Left:gpux": 1, "Right": 1}, "expected a version of 'Left'.*gpu.*, found 'gpux'"),
+        ({"Left:gpu": 1, "Left:cpu": 1}, "found 'Left' twice"),
+        ({"Left:gpu": 1, "Right:gpu": 1}, "expected no version of 'Right', which has none, found 'gpu'"),
+    ],
+)
+def test_a_split_names_the_version_that_is_to_run(tmp_path: Path, split: dict[str, int], message: str) -> None:
+    write_case(tmp_path)
+    with pytest.raises(StudyError, match=message):
+        started(read_study(write(tmp_path)), split)
+
+
+@pytest.mark.mpi
+@pytest.mark.usefixtures("mpiexec")
+def test_a_campaign_measures_both_versions_and_recommends_the_one_that_is_planted_faster(tmp_path: Path) -> None:
+    write_case(tmp_path, COUPLED)
+    path = write(tmp_path, runs="maximum = 4", extra=study_environment(), gpu='environment = {CELLS = "0.1"}')
+    text = path.read_text()
+    for name, work in (("Left", 0.6), ("Right", 0.3)):
+        text = text.replace(f"python solver.py {name}", f"python -m precice_lb run solver.py {name} {work}")
+    path.write_text(text)
+    study = read_study(path)
+    result = run_campaign(study, tmp_path / "campaign", report=quiet)
+    ran = [run.versions["Left"] for run in result.finished]
+    assert sorted(ran) == ["cpu", "cpu", "gpu", "gpu"], result.runs
+    assert {run.directory.split("-")[1][:7] for run in result.finished} == {"Leftcpu", "Leftgpu"}
+    loaded = load_campaign(tmp_path / "campaign")
+    assert loaded is not None
+    measured = loaded.measurements()
+    rows = measured.samples["Left"]
+    work = np.where(measured.versions["Left"] == "gpu", 0.06, 0.6)
+    np.testing.assert_allclose(rows[:, 1], work / rows[:, 0], atol=2e-4)
+    assert "Right" not in measured.versions
+    recommendation, _ = recommend_case(measured_by(loaded), None, None, Case())
+    assert recommendation.versions == {"Left": "gpu"}
+    assert recommendation.split == {"Left": 1, "Right": 3}
+    assert recommendation.window_seconds == pytest.approx(0.1, rel=0.1)
+    # Nothing is left to do, and the campaign goes on as if nothing had happened.
+    again = run_campaign(study, tmp_path / "campaign", report=quiet)
+    assert len(again.runs) == 4
+
+
+class _Design:
+    """Of one version: curves that its best split is expected to take, and what it wants to measure."""
+
+    total = 9
+    conclusion: str | None = "the answer is stable"
+
+    def __init__(self, windows: list[float], wants: dict[str, int] | None) -> None:
+        self.recommended_windows = np.array(windows)
+        self.runs = 2
+        self.design: Any = self
+        self.wants = wants
+
+    def ask(self, tried: object) -> Proposal | None:
+        return None if self.wants is None else Proposal(self.wants, "a split")
+
+
+def test_only_versions_that_may_be_the_best_are_measured_on() -> None:
+    wants = {"Left": 1, "Right": 1}
+    tried = [{"Left:cpu": 1, "Right": 3}, {"Left:cpu": 3, "Right": 1}, {"Left:gpu": 1, "Right": 3}]
+
+    def asked(cpu: _Design, gpu: _Design, done: list[dict[str, int]]) -> tuple[str | None, str]:
+        design = VersionsDesign([({"Left": "cpu"}, cpu), ({"Left": "gpu"}, gpu)])
+        answer = design.ask(done)
+        return (None, design.conclusion or "") if answer is None else (answer.versions["Left"], answer.reason)
+
+    slow, fast = [9.0, 10.0, 11.0], [1.0, 2.0, 3.0]
+    # First two runs of each.
+    assert asked(_Design(fast, wants), _Design(slow, wants), tried)[0] == "gpu"
+    tried.append({"Left:gpu": 3, "Right": 1})
+    # Then the best, and nothing of what surely is not.
+    assert asked(_Design(slow, wants), _Design(fast, wants), tried) == ("gpu", "Left gpu: a split")
+    known, why = asked(_Design(slow, wants), _Design(fast, None), tried)
+    assert known is None
+    assert why == "Left gpu: the answer is stable; Left cpu is faster with a probability of 0 % only"
+    # What may be faster is measured on.
+    assert asked(_Design([0.5, 3.0, 9.0], wants), _Design(fast, None), tried)[0] == "cpu"
+
+
+def test_what_failed_with_one_version_is_not_said_of_the_other(tmp_path: Path) -> None:
+    from precice_lb.calibrate.evidence import failed_splits
+    from precice_lb.calibrate.state import RunRecord
+
+    def run(number: int, version: str, outcome: Any) -> RunRecord:
+        return RunRecord(
+            number, f"{number}", {"Left": 1, "Right": 3}, "", "", "", outcome=outcome, versions={"Left": version}
+        )
+
+    found = failed_splits([run(1, "cpu", "finished"), run(2, "gpu", "failed")])
+    assert [(each.ranks, each.versions) for each in found] == [({"Left": 1, "Right": 3}, {"Left": "gpu"})]
+
+
+def test_scripts_start_the_version_of_the_split(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from precice_lb.__main__ import main
+
+    write_case(tmp_path)
+    path = write(tmp_path, gpu='environment = {DEVICE = "0"}')
+    assert main(["scripts", str(path), "--split", "Left:gpu=2,Right=1"]) == 0
+    script = (tmp_path / "study-campaign" / "launch" / "run.sh").read_text()
+    assert "PRECICE_LB_VERSION=gpu" in script
+    assert "DEVICE=0" in script
+    split = json.loads((tmp_path / "study-campaign" / "launch" / "split.json").read_text())
+    assert split["split"] == {"Left": 2, "Right": 1}
+    assert main(["scripts", str(path), "--split", "Left=2,Right=1"]) == 2
+    assert "a version of 'Left', one of cpu, gpu" in capsys.readouterr().err
