@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+from importlib import metadata
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -9,7 +11,7 @@ from cyclopts import Parameter
 
 from precice_lb.cli.app import app
 from precice_lb.cli.flow import name_files, recommended_split, run_and_recommend
-from precice_lb.cli.options import by_participant
+from precice_lb.cli.splits import split_values
 from precice_lb.exceptions import DataError, StudyError
 
 __all__ = ["at_end", "calibrate", "demo", "run", "scripts"]
@@ -74,14 +76,7 @@ def demo(*, directory: Path | None = None) -> None:
     """
     from precice_lb.calibrate import read_study
 
-    places = [Path.cwd(), Path(__file__).resolve().parents[2]]
-    found = next((place / _DEMO_STUDY for place in places if (place / _DEMO_STUDY).is_file()), None)
-    if found is None:
-        looked = " and ".join(str(place) for place in places)
-        raise StudyError(
-            f"expected {_DEMO_STUDY} of a clone of this project, found none in {looked}; run the demo inside a clone"
-        )
-    study = read_study(found)
+    study = read_study(_demo_study())
     if study.law_path is not None:
         print(
             "The load of this demo is emulated: every rank sleeps for what the cost law in "
@@ -90,6 +85,23 @@ def demo(*, directory: Path | None = None) -> None:
         )
     # The study's own default lies beside the study: with an editable installation that is the source tree.
     run_and_recommend(study, directory or Path("demo"), evidence=True)
+
+
+def _demo_study() -> Path:
+    """Find the study in the clone that this is run from or in, or beside the installed package."""
+    places = [Path.cwd(), Path(__file__).resolve().parents[2]]
+    with contextlib.suppress(metadata.PackageNotFoundError):
+        shared = (
+            file for file in metadata.files("precice_lb") or () if file.match(str("share/precice_lb" / _DEMO_STUDY))
+        )
+        places += [Path(str(file.locate())).resolve().parents[1] for file in shared]
+    for place in places:
+        if (place / _DEMO_STUDY).is_file():
+            return place / _DEMO_STUDY
+    raise StudyError(
+        f"expected {_DEMO_STUDY} in a clone of this project or beside the installed package, found none in "
+        f"{' and '.join(map(str, places))}; install the package again, or run the demo inside a clone"
+    )
 
 
 @app.command
@@ -139,14 +151,16 @@ def scripts(study: Path, *, split: list[str] | None = None, directory: Path | No
         Where the campaign lives, and where `launch` is written; by default what the study says.
     """
     from precice_lb.calibrate import read_study
+    from precice_lb.calibrate.versions import names_of, started
     from precice_lb.report.documents import JSON_NAME
     from precice_lb.report.launch_scripts import write_launch_scripts
 
     read = read_study(study)
     place = directory or read.campaign_directory
-    ranks = by_participant(split, read.names, "--split", int) if split else recommended_split(place)
     try:
+        read, ranks = started(read, split_values(split, names_of(read)) if split else recommended_split(place))
         read.require_split(ranks)
     except StudyError as error:
-        raise DataError(f"{'--split' if split else place / JSON_NAME}: {error} of {read.path}") from error
+        where = f"{read.path}: --split" if split else str(place / JSON_NAME)
+        raise DataError(f"{where}: {error}") from error
     name_files(write_launch_scripts(read, ranks, place))
