@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from precice_lb.calibrate.state import Settings
     from precice_lb.dataset import CoupledRun, Measurements
     from precice_lb.recommend import Recommendation
+    from precice_lb.recommend.energy import MeasuredEnergy
     from precice_lb.recommend.plan import FailedSplit
     from precice_lb.schedule import Schedule
 
@@ -51,14 +52,16 @@ class Case:
     degrees_of_freedom
         Degrees of freedom per participant, likewise, for the comparison with the proportional split.
     present
-        The split in use, likewise: how likely is the recommended one faster, and by how much?
+        The split in use, likewise, or Inner=8,Outer=1x4 with ranks x threads: how likely is the recommended one faster,
+        and by how much?
     parameter
         The case to recommend for, where measurements have columns for further parameters, such as level=8 of a mesh: a
         value for each that varies, or any where it makes no difference. Learners of several parameters (bayes, epmnf,
         neural, factorized, gaussian-process) learn from all rows, the others from those of that value.
     prefer
-        time (default: the whole budget, where it helps), cost (fewest core-hours), or the weight of time from 0 to 1:
-        at 0.5 one percent of time is worth one percent of core-hours.
+        time (default: the whole budget, where it helps), cost (fewest core-hours), energy (fewest joules, where Slurm
+        reported what a campaign's jobs consumed), or the weight of time from 0 to 1: at 0.5 one percent of time is
+        worth one percent of core-hours.
     within
         List splits whose window is at most this share longer than the best one's: 0.05 is 5 %.
     level
@@ -94,8 +97,11 @@ class Case:
 
     def read(self, names: Sequence[str]) -> dict[str, Any]:
         """Read the texts for these participants, as arguments of `recommend`, without those not given."""
-        ranks = {key: getattr(self, key) for key in ("minimum_ranks", "maximum_ranks", "present")}
+        from precice_lb.cli.splits import split_values
+
+        ranks = {key: getattr(self, key) for key in ("minimum_ranks", "maximum_ranks")}
         words = {
+            "present": split_values(self.present, names, option="--present") if self.present else None,
             **{key: by_participant(texts, names, _option(key), int) for key, texts in ranks.items() if texts},
             "parameters": parameter_values(self.parameter or []) or None,
             "learner": self.learner,
@@ -122,6 +128,10 @@ class Measured:
     #: Of a campaign: splits whose runs failed, and what its study asks for, where that was kept.
     failed: tuple[FailedSplit, ...] = ()
     settings: Settings | None = None
+    #: Its runs in which participants took turns.
+    turns: Sequence[CoupledRun] = ()
+    #: What its jobs consumed.
+    energy: tuple[MeasuredEnergy, ...] = ()
 
 
 def read_measured(sources: Sequence[Path], warmup: int | None, *, runs: bool = False) -> Measured:
@@ -149,16 +159,21 @@ def measured_by(result: CampaignResult, warmup: int | None = None) -> Measured:
     from precice_lb.calibrate.result import measurements_of
 
     runs = result.coupled_runs(warmup)
-    return Measured(measurements_of(runs), runs, result.failed_splits, result.settings)
+    return Measured(
+        measurements_of(runs), runs, result.failed_splits, result.settings, result.turns(warmup), result.energy
+    )
 
 
 def recommend_case(
     measured: Measured, ranks: int | None, machine: Machine | None, case: Case, parameters: dict[str, Any] | None = None
 ) -> tuple[Recommendation, Schedule]:
     """Recommend for what the options say, else a campaign's study, else (of ``parameters``) what is given here."""
+    from precice_lb.dataset.versions import version_names
     from precice_lb.inside.balanced import balanced, read_gains
     from precice_lb.recommend import Machine as Demands
     from precice_lb.recommend import recommend
+    from precice_lb.recommend.beside import placed
+    from precice_lb.recommend.versions import without_unmeasured
 
     measurements, settings, failed = measured.measurements, measured.settings, measured.failed
     if case.inside:
@@ -168,18 +183,19 @@ def recommend_case(
         dofs = by_participant(case.degrees_of_freedom, names, "--degrees-of-freedom", float)
         measurements = dataclasses.replace(measurements, degrees_of_freedom=measurements.degrees_of_freedom | dofs)
     options = machine or Machine()
-    said, words = options.words(names), case.read(names)
+    said, words = options.words(version_names(measurements)), case.read(names)
     demands = Demands()
     if settings is not None:
         words = study_words(settings, measurements) | words
-        demands = settings.demands()
+        demands = without_unmeasured(settings.demands(), measurements)
         if ranks is not None or options.has_budget:
-            demands = dataclasses.replace(demands, cores=None, nodes=None)
-        elif demands.cores is None and demands.nodes is None:
+            demands = dataclasses.replace(demands, cores=None, nodes=None, kinds=(), kind={})
+        elif demands.cores is None and demands.nodes is None and not demands.kinds:
             ranks = settings.total_ranks
     if parameters:
         words.setdefault("parameters", parameters)
     budget, constraints = dataclasses.replace(demands, **said).constraints(ranks)
+    measurements = placed(measurements, measured.runs, measured.turns, constraints)
     schedule, instead = couplings(measurements, case.coupling, measured.runs)
     recommendation = recommend(
         measurements,
@@ -188,6 +204,7 @@ def recommend_case(
         constraints=constraints,
         instead=instead,
         failed=failed,
+        energy=measured.energy,
         **words,
     )
     return recommendation, schedule

@@ -41,6 +41,7 @@ def run_and_recommend(
     With ``evidence`` every measurement is listed on the screen.
     """
     from precice_lb.calibrate import run_campaign
+    from precice_lb.calibrate.versions import chosen
     from precice_lb.emulation import read_laws
     from precice_lb.report.documents import attempted, write_documents
     from precice_lb.report.launch_scripts import write_launch_scripts
@@ -71,10 +72,10 @@ def run_and_recommend(
         )
     # Results first: whatever becomes of what is shown of them, the runs were not in vain.
     written = write_documents(recommendation, result.directory, truth=truth)
-    scripts = write_launch_scripts(study, recommendation.split, result.directory)
+    scripts = write_launch_scripts(chosen(study, recommendation.versions), recommendation.split, result.directory)
     attempted("the screen", lambda: print_result("table", lambda: _blocks(recommendation, truth, evidence=evidence)))
     name_files(written)
-    name_files(write_partners_beside([result.directory], recommendation.split, result.directory))
+    name_files(write_partners_beside([result.directory], recommendation.ranks, result.directory))
     name_files(scripts)
 
     def report() -> list[Path]:
@@ -155,13 +156,14 @@ def name_files(paths: Sequence[Path], format: str = "table") -> None:
 
 
 def recommended_split(directory: Path) -> dict[str, int]:
-    """Read the split that a campaign recommends."""
+    """Read the split that a campaign recommends, with its versions in the keys: Fluid:gpu."""
     from precice_lb.report.documents import JSON_NAME
 
     path = directory / JSON_NAME
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))["split"]
-        return {str(name): int(count) for name, count in found.items()}
+        found = json.loads(path.read_text(encoding="utf-8"))
+        versions = {name: f"{name}:{version}" for name, version in found.get("versions", {}).items()}
+        return {versions.get(name, str(name)): int(count) for name, count in found["split"].items()}
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise DataError(
             f"{path}: expected the recommendation of a campaign, found none: run precice-lb calibrate, or give --split"

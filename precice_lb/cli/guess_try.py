@@ -10,7 +10,8 @@ from cyclopts import Parameter
 
 from precice_lb.cli.flow import print_result, recommended_split
 from precice_lb.cli.guess import guess_app
-from precice_lb.cli.options import Format, by_participant
+from precice_lb.cli.options import Format
+from precice_lb.cli.splits import split_values
 from precice_lb.exceptions import DataError
 
 __all__ = ["guess_try"]
@@ -54,6 +55,7 @@ def guess_try(
     """
     from precice_lb.calibrate import read_study
     from precice_lb.calibrate.guess_try import first_split, try_guesses
+    from precice_lb.calibrate.versions import names_of, started
     from precice_lb.guess.choose import MODES
     from precice_lb.report.documents import JSON_NAME
     from precice_lb.report.guess_try_view import comparison_blocks
@@ -69,9 +71,9 @@ def guess_try(
         )
     read = read.model_copy(update={"runs": runs})
     if split:
-        ranks = by_participant(split, read.names, "--split", int)
+        read, ranks = started(read, split_values(split, names_of(read)))
     elif (read.campaign_directory / JSON_NAME).is_file():
-        ranks = recommended_split(read.campaign_directory)
+        read, ranks = started(read, recommended_split(read.campaign_directory))
     else:
         ranks = first_split(read)
     place = output or read.path.with_name(f"{read.path.stem}-guess")
@@ -82,7 +84,7 @@ def guess_try(
         found = try_guesses(read, ranks, place, progress, names)
     print_result(
         format,
-        lambda: comparison_blocks(found, ranks),
+        lambda: comparison_blocks(found, ranks, read.layouts),
         lambda: {"split": ranks, "windows": runs.windows, **found.to_dict()},
         whole_lines=True,
     )

@@ -15,7 +15,9 @@ from cyclopts import Parameter
 from precice_lb.cli.app import app
 from precice_lb.cli.flow import name_files
 from precice_lb.cli.options import by_participant, named_values
+from precice_lb.cli.splits import split_values
 from precice_lb.exceptions import DataError
+from precice_lb.layout import layout_from
 from precice_lb.plugins import close_match
 
 if TYPE_CHECKING:
@@ -50,7 +52,8 @@ def launch(
     they are, on as many ranks as --split says, and what they print is in Fluid.log, Solid.log and so on in the current
     directory, each begun anew. The first participant that fails ends the others, and its exit code is this command's;
     Ctrl-C ends all ranks. To record a Python solver too, start it by precice-lb run. {ranks} in a command is its number
-    of ranks.
+    of ranks, {threads} that of the threads of each. Where threads are said, a rank gets as many cores, and
+    OMP_NUM_THREADS.
 
     In an allocation of Slurm, ranks run on its nodes. On a login node nothing is started: scripts are written, and the
     last line says how to submit them.
@@ -64,7 +67,7 @@ def launch(
     commands
         What each rank of the participants runs, with a colon between two of them.
     split
-        Ranks of each participant: Fluid=48,Solid=16.
+        Ranks of each participant: Fluid=48,Solid=16; ranks x threads where a solver has threads: Solid=1x8.
     config
         The precice-config.xml, which says who takes part.
     directory
@@ -99,19 +102,26 @@ def launch(
     from precice_lb.report.launch_scripts import write_scripts
 
     names = _participants(config)
-    ranks: dict[str, int] = by_participant(split, names, "--split", int)
-    if missing := [name for name in names if name not in ranks]:
+    versions: dict[str, str] = {}
+    given = split_values(split, names, versions)
+    if missing := [name for name in names if name not in given]:
         raise DataError(f"--split: expected ranks for every participant of {config}, found none for {missing[0]}")
-    found = _commands(commands, list(ranks))
+    found = _commands(commands, list(given))
     places = named_values(
         directory or [], "--directory", "participant=directory", lambda name, value: str(value), participants=names
     )
     counts = by_participant(nodes, names, "--nodes", int) if nodes else {}
     common, own = _options(slurm or [], names)
-    starts = {
-        name: Start(ranks[name], found[name], places.get(name, "."), counts.get(name), own.get(name, ()))
-        for name in ranks
-    }
+    starts = {}
+    for name, value in given.items():
+        layout = layout_from(str(value))
+        # Where no threads are said, a solver's environment stays as it is.
+        threads = layout.threads if isinstance(value, str) else None
+        starts[name] = Start(
+            layout.ranks, found[name], places.get(name, "."), counts.get(name), own.get(name, ()), threads,
+            versions.get(name, ""),
+        )  # fmt: skip
+    cores = {name: start.cores for name, start in starts.items()}
     launcher = launcher or _launcher_here(bool(common or own or setup), writes=write is not None, mpi=mpi)
     if launcher == "slurm" and write is None:
         write = _FOLDER
@@ -129,11 +139,11 @@ def launch(
             "options": common or None,
             "setup": setup,
         }
-        given = {key: value for key, value in keys.items() if value is not None}
-        study = study_of_case(Path.cwd(), config, starts, given)
+        options = {key: value for key, value in keys.items() if value is not None}
+        study = study_of_case(Path.cwd(), config, starts, options)
         if write is None:
-            return _start(study, ranks, folder)
-        name_files(write_scripts(study, ranks, folder))
+            return _start(study, cores, folder)
+        name_files(write_scripts(study, cores, folder))
         script = folder / ("job.sbatch" if launcher == "slurm" else "run.sh")
         print(f"nothing was started: {'sbatch ' if launcher == 'slurm' else ''}{shlex.quote(os.path.relpath(script))}")
     return 0
@@ -195,14 +205,14 @@ def _options(texts: Sequence[str], names: Sequence[str]) -> tuple[list[str], dic
     return common, own
 
 
-def _start(study: Study, ranks: dict[str, int], folder: Path) -> int:
+def _start(study: Study, split: dict[str, int], folder: Path) -> int:
     """Run it, and say how it ended."""
     from precice_lb.calibrate.launch import last_words, start_split
 
     def warn(text: str) -> None:
         print(f"precice-lb: {text}", file=sys.stderr)
 
-    outcome = start_split(study, ranks, folder, lambda line: print(line, flush=True), warn)
+    outcome = start_split(study, split, folder, lambda line: print(line, flush=True), warn)
     if outcome.error is None:
         print(f"ended after {outcome.seconds:.1f} s; precice-lb summary says where they went")
         return 0

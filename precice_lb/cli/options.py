@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from precice_lb.exceptions import DataError
+from precice_lb.exceptions import DataError, InfeasibleError
 from precice_lb.plugins import DEFAULT_LEARNER, LEARNERS, close_match
 
 if TYPE_CHECKING:
     from precice_lb.dataset import CoupledRun, Measurements
+    from precice_lb.recommend.plan import Prefer
     from precice_lb.schedule import Schedule
-    from precice_lb.split import SharedCores
+    from precice_lb.split import NodeKind, SharedCores
 
 __all__ = [
     "Machine",
@@ -96,16 +97,17 @@ def share(value: float, option: str) -> float:
     return value
 
 
-def preference(text: str) -> Literal["time", "cost"] | float:
-    """Read ``time``, ``cost`` or the weight of time between 0 and 1."""
-    if text in ("time", "cost"):
-        return "time" if text == "time" else "cost"
+def preference(text: str) -> Prefer:
+    """Read ``time``, ``cost``, ``energy`` or the weight of time between 0 and 1."""
+    words: dict[str, Prefer] = {"time": "time", "cost": "cost", "energy": "energy"}
+    if text in words:
+        return words[text]
     try:
         weight = float(text)
     except ValueError:
         weight = -1.0
     if not 0 <= weight <= 1:
-        raise DataError(f"--prefer: expected time, cost or the weight of time from 0 to 1, found {text!r}")
+        raise DataError(f"--prefer: expected time, cost, energy or the weight of time from 0 to 1, found {text!r}")
     return weight
 
 
@@ -173,7 +175,11 @@ def named_values(
             for name, value in pairs:
                 if not name.strip() or value == "":
                     raise ValueError(name)
+                if name.strip() in values:
+                    raise DataError(f"{option}: expected each name once, found {name.strip()!r} twice")
                 values[name.strip()] = read(name.strip(), value)
+        except InfeasibleError as error:
+            raise DataError(f"{option}: {error}") from error
         except (ValueError, TypeError, AttributeError):
             raise DataError(f"{option}: expected {expected}, found {text!r}{remedy}") from None
     unknown = [] if participants is None else [name for name in values if name not in participants]
@@ -198,7 +204,7 @@ _PLAIN = ("cores", "nodes", "cores_per_node", "gpus_per_node", "gpus")
 _BY_PARTICIPANT = {
     "threads": (int, True), "gpus_per_rank": (int, False), "multiple": (int, True), "fixed": (int, False),
     "memory": (float, False), "memory_per_rank": (float, True),
-    "elements": (float, False), "elements_per_rank": (float, True),
+    "elements": (float, False), "elements_per_rank": (float, True), "ranks_per_node": (int, False),
 }  # fmt: skip
 
 
@@ -210,7 +216,8 @@ class Machine:
     Parameters
     ----------
     cores
-        Total number of cores to split, instead of ranks.
+        Total number of cores to split, instead of ranks. Wherever a participant is named below, Fluid:gpu speaks of one
+        version of it.
     nodes
         Number of nodes to split, instead of ranks.
     cores_per_node
@@ -223,6 +230,9 @@ class Machine:
         Give every participant nodes of its own.
     threads
         Cores per rank: Fluid=2, or one number for all.
+    layouts
+        Ranks and threads of a participant that is split by cores: Solid=1xfree, Solid=freex4, or all that are possible,
+        Solid=1x4,2x4; once per participant. By default those that were measured.
     gpus_per_rank
         GPUs that each rank takes: Fluid=1.
     multiple
@@ -243,6 +253,12 @@ class Machine:
         Participants that never work at the same time and take turns on the same cores: Fluid/Solid, or ICE+LND/ATM.
     shared_overhead
         By what share compute seconds rise because of that: 0.05 is 5 %.
+    kinds
+        Nodes of several kinds, each with its number, cores and GPUs per node: cpu=6x36,gpu=2x36x8, in place of --nodes.
+    kind
+        On which kind a participant, or a version of it, runs: Fluid:gpu=gpu; by default on the first.
+    ranks_per_node
+        Ranks on each node of a participant, where these are fewer than fit: Fluid:gpu=8.
     """
 
     cores: int | None = None
@@ -252,6 +268,7 @@ class Machine:
     gpus: int | None = None
     whole_nodes: Annotated[bool, Parameter(negative=())] = False
     threads: list[str] | None = None
+    layouts: list[str] | None = None
     gpus_per_rank: list[str] | None = None
     multiple: list[str] | None = None
     allow: list[str] | None = None
@@ -262,11 +279,14 @@ class Machine:
     elements_per_rank: list[str] | None = None
     shared: list[str] | None = None
     shared_overhead: float = 0.0
+    kinds: list[str] | None = None
+    kind: list[str] | None = None
+    ranks_per_node: list[str] | None = None
 
     @property
     def has_budget(self) -> bool:
         """Whether it says how much there is to split."""
-        return self.cores is not None or self.nodes is not None
+        return self.cores is not None or self.nodes is not None or bool(self.kinds)
 
     def words(self, names: Sequence[str]) -> dict[str, Any]:
         """Read the texts for these participants: what is said, as words of `precice_lb.recommend.Machine`."""
@@ -275,9 +295,28 @@ class Machine:
         for key, (kind, for_all) in _BY_PARTICIPANT.items():
             if texts := getattr(self, key):
                 words[key] = by_participant(texts, names, f"--{key.replace('_', '-')}", kind, for_all=for_all)
+        if self.layouts:
+            from precice_lb.cli.splits import layouts_by_participant
+
+            words["layouts"] = layouts_by_participant(self.layouts, names)
         words["allow"] = _allowed(self.allow, names) if self.allow else None
         words["shared"] = _shared(self.shared, names, self.shared_overhead) if self.shared else None
+        words["kinds"] = _kinds(self.kinds) if self.kinds else None
+        if self.kind:
+            expected = f"participant=kind of nodes, such as {names[-1]}=gpu"
+            words["kind"] = named_values(self.kind, "--kind", expected, lambda _, kind: str(kind), participants=names)
         return {key: value for key, value in words.items() if value is not None}
+
+
+def _kinds(texts: Sequence[str]) -> list[NodeKind]:
+    from precice_lb.split import NodeKind
+
+    def read(name: str, value: Any) -> NodeKind:
+        nodes, cores, *gpus = (int(part) for part in str(value).split("x"))
+        return NodeKind(name, nodes, cores, *gpus)
+
+    expected = "kind=nodes x cores per node (x GPUs per node), such as cpu=6x36,gpu=2x36x8"
+    return list(named_values(texts, "--kinds", expected, read).values())
 
 
 def _allowed(texts: Sequence[str], names: Sequence[str]) -> dict[str, list[int]]:

@@ -61,7 +61,7 @@ def recommend(
     if output is not None:
         from precice_lb.report.partners import write_partners_beside
 
-        written = write_partners_beside(sources, recommendation.split, output)
+        written = write_partners_beside(sources, recommendation.ranks, output)
         name_files(written, format)
 
 
@@ -148,7 +148,7 @@ def _remembered(sources: Sequence[Path]) -> dict[str, Any]:
 
 def _most_ranks(runs: Sequence[CoupledRun], measurements: Measurements) -> int:
     """Ranks of the largest run; without runs, the largest numbers of ranks that were measured together."""
-    totals = [sum(part.ranks for part in run.participants.values()) for run in runs]
+    totals = [sum(part.cores for part in run.participants.values()) for run in runs]
     return max(totals, default=int(sum(rows[:, 0].max() for rows in measurements.samples.values())))
 
 

@@ -13,7 +13,7 @@ from cyclopts import App, Parameter
 
 from precice_lb.cli.app import app
 from precice_lb.cli.flow import name_files, print_result
-from precice_lb.cli.options import Stores, Warmup, required
+from precice_lb.cli.options import Stores, Warmup, named_values, required
 from precice_lb.exceptions import DataError
 from precice_lb.plugins import READERS, close_match
 from precice_lb.plural import plural
@@ -218,6 +218,7 @@ def precice_profiling(
     output: Path = Path("precice-lb-store"),
     config: Path | None = None,
     processes: int | None = None,
+    threads: list[str] | None = None,
 ) -> None:
     """Turn preCICE's profiling files, of solvers in any language, into stores like recorded ones.
 
@@ -239,12 +240,16 @@ def precice_profiling(
         The precice-config.xml; by default the one beside or above the profiling files.
     processes
         How many processes read files; by default one per processor.
+    threads
+        Threads of each rank, where it had several: Solid=4.
     """
     from precice_lb.ingest.profiling import import_profiling
 
     given = required(sources, "profiling file or directory of them")
     _refuse_words(given)
-    result = import_profiling(given, output, configuration=config, processes=processes)
+    wanted = "participant=a whole number above 0, such as Solid=4"
+    told = named_values(threads or [], "--threads", wanted, lambda _, value: int(value))
+    result = import_profiling(given, output, configuration=config, processes=processes, threads=told)
     for note in result.notes:
         print(note, file=sys.stderr)
     print(f"wrote {plural(len(result.stores), 'store')} below {output}")

@@ -56,12 +56,13 @@ def recommend_at_end(
         runs = load_runs([ended.case_directory, store], complete=complete)
         measurements = measurements_from_runs([each for each in runs if each.case == ended.first.metadata["case"]])
         schedule = Schedule.from_config(ended.configuration, measurements.iterations, measurements.overhead)
-        total = sum(int(group[0].metadata["size"]) for group in ended.run)
+        heads = [group[0].metadata for group in ended.run]
+        total = sum(int(head["size"]) * int(head.get("threads", 1)) for head in heads)
         # The case that just ran, where runs state parameters such as the mesh level.
         case = stated_parameters((group[0].metadata for group in ended.run), measurements)
         recommendation = recommend(measurements, total, schedule=schedule, parameters=case)
         written = write_documents(recommendation, ended.case_directory)
-        return [*written, *write_partners_beside([store], recommendation.split, ended.case_directory)]
+        return [*written, *write_partners_beside([store], recommendation.ranks, ended.case_directory)]
 
     return _by_the_last(Path(case_directory), Path(store), participant, timeout, JSON_NAME, write)
 

@@ -51,7 +51,7 @@ def _cost(borders: Sequence[Border]) -> list[Block]:
         return [Paragraph(text, "missing")]
     count = len(borders[0].first)
     numbers = tuple(f"window {number}" for number in range(1, count + 1))
-    header = ("run", "ranks", *numbers, "mean of later", "extra")
+    header = ("run", "split", *numbers, "mean of later", "extra")
     rows = tuple(
         (
             each.run,

@@ -49,9 +49,9 @@ def chain_chart(chain: ChainDocument) -> Chart:
     return Chart(
         "chain",
         "Window time of each segment (black) and the compute time of every participant in a window of its own; marks "
-        "say why a segment has its split, dotted lines where it changed. Below, the ranks of each participant.",
+        f"say why a segment has its split, dotted lines where it changed. Below, the {chain.unit} of each participant.",
         stacked([partial(_seconds, chain=chain), partial(_ranks, chain=chain)], (2.4, 1.5)),
-        (*header, *(f"compute_seconds of {name}" for name in names), *(f"ranks of {name}" for name in names)),
+        (*header, *(f"compute_seconds of {name}" for name in names), *(f"{chain.unit} of {name}" for name in names)),
         rows,
     )
 
@@ -63,7 +63,9 @@ def _seconds(panel: Panel, chain: ChainDocument) -> None:
     _steps(panel, chain, windows, "window time", color="black", linewidth=2.0, zorder=3)
     for index, name in enumerate(chain.participants):
         seconds = [each.seconds[name] * unit.per_second for each in segments]
-        _steps(panel, chain, seconds, f"{names[name]}: compute time, ranks", color=colour_of(index), linewidth=1.2)
+        _steps(
+            panel, chain, seconds, f"{names[name]}: compute time, {chain.unit}", color=colour_of(index), linewidth=1.2
+        )
     for kind, (marker, text) in _KINDS.items():
         marked = [place for place, each in enumerate(segments) if each.kind == kind]
         style: dict[str, Any] = {"color": "#F0E442", "markeredgecolor": "black", "marker": marker, "linestyle": "none"}
@@ -84,7 +86,7 @@ def _ranks(panel: Panel, chain: ChainDocument) -> None:
     for index, name in enumerate(chain.participants):
         colour = colour_of(index)
         ranks = [float(each.split[name]) for each in chain.segments]
-        _steps(panel, chain, ranks, f"{names[name]}: compute time, ranks", color=colour, linewidth=1.6)
+        _steps(panel, chain, ranks, f"{names[name]}: compute time, {chain.unit}", color=colour, linewidth=1.6)
         for place in [0, *changes] if len(changes) < _WRITTEN else []:
             others = [count for other, count in chain.segments[place].split.items() if other != name]
             # Where lines are close to each other, the table has the numbers.
@@ -98,7 +100,7 @@ def _ranks(panel: Panel, chain: ChainDocument) -> None:
                 }
                 panel.axes.annotate(f"{ranks[place]:g}", at, (2, 2), **style)
     _borders(panel, chain)
-    panel.label("", "time windows of the chain (count)", "ranks (count)")
+    panel.label("", "time windows of the chain (count)", f"{chain.unit} (count)")
     axes = panel.axes
     axes.set_ylim(0, 1.2 * most)
     axes.set_xlim(0, max(chain.windows_done, 1))

@@ -40,7 +40,9 @@ def chain_blocks(chain: ChainDocument) -> list[Block]:
     if chain.next is not None:
         split = _split(chain.next.split, names)
         number = len(chain.segments) + 1
-        blocks.append(Paragraph(f"Next, segment {number} at {split} ranks ({chain.next.kind}): {chain.next.decision}"))
+        blocks.append(
+            Paragraph(f"Next, segment {number} at {split} {chain.unit} ({chain.next.kind}): {chain.next.decision}")
+        )
     elif not chain.segments:
         blocks.append(Paragraph("No segment has come to its end yet.", "missing"))
     if chain.problem is not None:
@@ -61,10 +63,10 @@ def _course(chain: ChainDocument) -> str:
 
 
 def segment_table(chain: ChainDocument, names: Mapping[str, str]) -> Table:
-    """Tabulate the segments: ranks, windows, their seconds, waiting, and what the border took."""
+    """Tabulate the segments: splits, windows, their seconds, waiting, and what the border took."""
     unit = seconds_unit([each.window_seconds for each in chain.segments])
     border = seconds_unit([each.border_seconds for each in chain.segments], 3)
-    header = ("no.", "ranks", "windows", f"window ({unit.symbol})", "waiting (%)", f"border ({border.symbol})")
+    header = ("no.", chain.unit, "windows", f"window ({unit.symbol})", "waiting (%)", f"border ({border.symbol})")
     rows = (
         (
             str(each.segment),
@@ -76,7 +78,7 @@ def segment_table(chain: ChainDocument, names: Mapping[str, str]) -> Table:
         )
         for each in chain.segments
     )
-    return Table(f"Segments, with ranks and waiting of {' + '.join(names.values())}", header, tuple(rows))
+    return Table(f"Segments, with {chain.unit} and waiting of {' + '.join(names.values())}", header, tuple(rows))
 
 
 def decision_table(chain: ChainDocument) -> Table:
@@ -109,12 +111,12 @@ def chain_progress(chain: ChainDocument) -> list[Block]:
     names = short_names(chain.participants, _NAME_WIDTH)
     blocks: list[Block] = [Paragraph(chain_line(chain), "lead")]
     if chain.segments:
-        blocks.append(Paragraph(f"Splits so far, ranks of {' + '.join(names.values())}: {_so_far(chain)}."))
+        blocks.append(Paragraph(f"Splits so far, {chain.unit} of {' + '.join(names.values())}: {_so_far(chain)}."))
     decided = chain.next or (chain.segments[-1] if chain.segments else None)
     if decided is not None:
         number = len(chain.segments) + (chain.next is not None)
         split = _split(decided.split, names)
-        blocks.append(Paragraph(f"Segment {number} at {split} ranks ({decided.kind}): {decided.decision}"))
+        blocks.append(Paragraph(f"Segment {number} at {split} {chain.unit} ({decided.kind}): {decided.decision}"))
     if chain.problem is not None:
         blocks.append(Paragraph(f"The chain has stopped: {chain.problem}", "warning"))
     return blocks

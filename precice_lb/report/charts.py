@@ -12,12 +12,13 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from numpy.typing import NDArray
 
-from precice_lb.plural import plural
+from precice_lb.layout import count_text
 from precice_lb.report.blocks import Chart
 from precice_lb.report.landscape import GRID_POINTS, figure_names, interval, landscape_chart, predicted
 from precice_lb.report.style import GREY, HATCHED, MARKS, Bars, Panel, colour_of, marker_of, one_panel, plain_log_ticks
 from precice_lb.report.text import percent, seconds_unit
-from precice_lb.report.view import label, split_text
+from precice_lb.report.versions import other_versions, versioned
+from precice_lb.report.view import label, ranks_word, split_text
 
 if TYPE_CHECKING:
     from precice_lb.recommend import Recommendation
@@ -63,19 +64,30 @@ def scaling_chart(recommendation: Recommendation) -> Chart:
         bounds = [[""] * len(found.ranks) if each is None else each for each in (found.low, found.high)]
         rows += [("model", who, *row) for row in zip(found.ranks, found.seconds, *bounds, strict=True)]
         rows += [("measured", who, *row, "", "") for row in recommendation.measurements.samples[who]]
+    others = {(who, version): found for who, version, found in other_versions(recommendation)}
+    beside = {key: scaling_curves(found)[key[0]] for key, found in others.items()}
+    for (who, version), found in beside.items():
+        name = f"{who}:{version}"
+        rows += [("model", name, *row, "", "") for row in zip(found.ranks, found.seconds, strict=True)]
+        rows += [("measured", name, *row, "", "") for row in others[who, version].measurements.samples[who]]
     return Chart(
         "scaling",
         "Compute time per window of each participant over its ranks, without waiting: points are measured, curves are "
         f"the models with their {percent(recommendation.level, 0)} intervals, dashed beyond the measurements; stars "
         "stand at the recommended counts.",
-        one_panel(partial(_scaling, recommendation=recommendation, curves=curves), 3.2),
+        one_panel(partial(_scaling, recommendation=recommendation, curves=curves, beside=beside), 3.2),
         ("kind", "participant", "ranks", "compute_seconds", "low_seconds", "high_seconds"),
         tuple(rows),
     )
 
 
-def _scaling(panel: Panel, recommendation: Recommendation, curves: Mapping[str, ScalingCurve]) -> None:
-    names = figure_names(recommendation)
+def _scaling(
+    panel: Panel,
+    recommendation: Recommendation,
+    curves: Mapping[str, ScalingCurve],
+    beside: Mapping[tuple[str, str], ScalingCurve],
+) -> None:
+    names = versioned(figure_names(recommendation), recommendation.versions)
     samples = recommendation.measurements.samples
     unit = seconds_unit(float(value) for rows in samples.values() for value in rows[:, 1])
     present = recommendation.alternatives.get("present")
@@ -107,11 +119,17 @@ def _scaling(panel: Panel, recommendation: Recommendation, curves: Mapping[str, 
             at = curve[np.searchsorted(ranks, present.split[who])]
             axes.plot([present.split[who]], [at], marker="o", markersize=10, color=colour, markerfacecolor="none")
         line = Line2D([], [], color=colour, marker=marker, linewidth=1.8)
-        panel.name(line, f"{names[who]}: {plural(chosen, 'rank')}")
+        panel.name(line, f"{names[who]}: {count_text(who, chosen, recommendation.layouts)}")
+    for (who, version), found in beside.items():
+        colour = colour_of(list(recommendation.split).index(who))
+        axes.plot(found.ranks, found.seconds * unit.per_second, color=colour, linestyle="-.", linewidth=1.0)
+        line = Line2D([], [], color=colour, linestyle="-.", linewidth=1.0)
+        panel.name(line, f"{versioned(figure_names(recommendation), {who: version})[who]}, not recommended")
     axes.set(xscale="log", yscale="log")
     ylabel = f"compute time per window ({unit.symbol})"
-    panel.label("Scaling of each participant", "ranks of the participant (count)", ylabel)
-    axes.set_xlim(min(c.ranks[0] for c in curves.values()) / 1.15, max(c.ranks[-1] for c in curves.values()) * 1.15)
+    panel.label("Scaling of each participant", f"{ranks_word(recommendation)} of the participant (count)", ylabel)
+    every = [*curves.values(), *beside.values()]
+    axes.set_xlim(min(c.ranks[0] for c in every) / 1.15, max(c.ranks[-1] for c in every) * 1.15)
     plain_log_ticks(axes)
     points: dict[str, Any] = {"color": GREY, "marker": "o", "linestyle": "none"}
     panel.name(Line2D([], [], **points), "measured")
@@ -147,7 +165,7 @@ def comparison_chart(recommendation: Recommendation) -> Chart:
         colours = {who: colour_of(index) for index, who in enumerate(recommendation.split)}
         panel.bars(
             Bars(
-                _cut(f"{label(kind)}: {split_text(split)}"),
+                _cut(f"{label(kind)}: {split_text(split, recommendation.layouts)}"),
                 [parts(row, colours[row[1]]) for row in rows if row[0] == label(kind)],
                 window * unit.per_second,
             )
@@ -182,9 +200,9 @@ def plan_chart(recommendation: Recommendation, *, hours: bool) -> Chart:
         for p in recommendation.plan.tradeoff.points
     )
     header = (
-        recommendation.unit if recommendation.unit != "cores" else "budget in cores",
+        recommendation.counted if recommendation.counted != "cores" else "budget in cores",
         "cores",
-        *(f"ranks of {who}" for who in recommendation.split),
+        *(f"{ranks_word(recommendation)} of {who}" for who in recommendation.split),
         "window_seconds",
         "core_hours_per_1000_windows",
         "efficiency",
@@ -225,7 +243,7 @@ def _plan(panel: Panel, recommendation: Recommendation, hours: bool) -> None:
     for kind, other in recommendation.alternatives.items():
         if recommendation.unit == "ranks":
             taken = sum(other.split.values())
-        elif sum(other.split.values()) == recommendation.used["ranks"]:
+        elif sum(other.split.values()) == sum(recommendation.split.values()):
             taken = recommendation.used.get("cores", recommendation.used["ranks"])
         else:
             continue

@@ -35,7 +35,7 @@ def health_blocks(
         (
             runs.get(each.run, each.run),
             names.get(each.participant, each.participant),
-            str(each.ranks),
+            str(each.layout),
             str(each.windows),
             f"{each.warmup_found} ({each.warmup_left_out} left out)",
             unit.number(each.seconds) if math.isfinite(each.seconds) else "unknown",

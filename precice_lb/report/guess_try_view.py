@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from precice_lb.calibrate.processes import NOTICEABLE
-from precice_lb.plural import counts_text, plural
+from precice_lb.layout import Layouts, counted_text
+from precice_lb.plural import plural
 from precice_lb.report.blocks import Block, DefinitionList, Paragraph, Table
 from precice_lb.report.text import listed, seconds_unit
 
@@ -16,7 +17,9 @@ if TYPE_CHECKING:
 __all__ = ["comparison_blocks"]
 
 
-def comparison_blocks(comparison: GuessComparison, split: Mapping[str, int]) -> list[Block]:
+def comparison_blocks(
+    comparison: GuessComparison, split: Mapping[str, int], layouts: Mapping[str, Layouts] | None = None
+) -> list[Block]:
     """Tabulate the runs, say why some failed, and what the margins mean."""
     ended = {run.predictor: run.seconds[comparison.steady(run)].mean() for run in comparison.runs if run.error is None}
     unit = seconds_unit(map(float, ended.values()))
@@ -40,7 +43,7 @@ def comparison_blocks(comparison: GuessComparison, split: Mapping[str, int]) -> 
     # A screen of 80 columns shows all of it.
     header = ("guess", "iterations", "total", "change (%)", f"window ({unit.symbol})", "change (%)", "unconverged")
     warmup = plural(comparison.warmup_windows, "warm-up window")
-    title = f"The same time windows with each first guess, {counts_text(split)} ranks: means after {warmup}"
+    title = f"The same time windows with each first guess, {counted_text(split, layouts)}: means after {warmup}"
     meaning = (
         "change: against none, of the same windows; ±: how far that may be from the mean over many more of them, but "
         "for a chance of 5 % that one of these is further (Student's t, from means of blocks of neighbouring windows). "

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from precice_lb.report.blocks import Chart
 from precice_lb.report.style import MARKS, Panel, colour_of, one_panel, panels, plain_log_ticks
 from precice_lb.report.text import seconds_unit, short_names
-from precice_lb.report.view import label
+from precice_lb.report.view import label, ranks_word
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -107,8 +107,8 @@ def landscape_chart(recommendation: Recommendation) -> Chart:
     columns = [*found.ranks.values(), *found.own.values(), found.window]
     if found.low is not None and found.high is not None:
         columns += [found.low, found.high]
-    names = list(found.ranks)
-    header = (*(f"ranks of {who}" for who in names), *(f"compute_seconds of {who}" for who in names), "window_seconds")
+    names, word = list(found.ranks), ranks_word(recommendation)
+    header = (*(f"{word} of {who}" for who in names), *(f"compute_seconds of {who}" for who in names), "window_seconds")
     return Chart(
         "landscape",
         "Window time and compute times if the ranks are divided otherwise; the window time is the mean over what the "
@@ -122,7 +122,7 @@ def landscape_chart(recommendation: Recommendation) -> Chart:
 def _landscape(panel: Panel, recommendation: Recommendation, found: Landscape) -> None:
     names = figure_names(recommendation)
     first, second = recommendation.split
-    total = sum(recommendation.split.values())
+    total, word = sum(recommendation.split.values()), ranks_word(recommendation)
     ranks, own, window = found.ranks[first], found.own, found.window
     unit = seconds_unit([recommendation.window_seconds])
     axes = panel.axes
@@ -150,8 +150,8 @@ def _landscape(panel: Panel, recommendation: Recommendation, found: Landscape) -
     axes.set_ylim(
         unit.per_second * max(floor / 1.1, recommendation.window_seconds / 6), unit.per_second * ceiling * 1.05
     )
-    xlabel = f"ranks of {names[first]} (count)\nthe rest of {total} to {names[second]}"
-    panel.label(f"Window time over the split of {total} ranks", xlabel, f"time per window ({unit.symbol})")
+    xlabel = f"{word} of {names[first]} (count)\nthe rest of {total} to {names[second]}"
+    panel.label(f"Window time over the split of {total} {word}", xlabel, f"time per window ({unit.symbol})")
     plain_log_ticks(axes, x=False)
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
 
@@ -164,7 +164,7 @@ def _expected(recommendation: Recommendation, counts: NDArray[np.int64]) -> Arra
 def _triangle(recommendation: Recommendation) -> Chart:
     """Draw the window time over the ranks of two participants; the third gets the rest."""
     labels = figure_names(recommendation)
-    names = list(recommendation.split)
+    names, word = list(recommendation.split), ranks_word(recommendation)
     total = sum(recommendation.split.values())
     axis = np.linspace(1, total - 2, min(_CELLS, total - 2)).round()
     # With the recommended split among them: it has a value, whatever the models say elsewhere.
@@ -198,8 +198,8 @@ def _triangle(recommendation: Recommendation) -> Chart:
             panel.mark(label(kind), x, y, MARKS.get(kind, "*"), **style)
         axes.set(xlim=edge, ylim=edge)
         axes.grid(visible=False)
-        xlabel = f"ranks of {labels[names[0]]} (count)\nthe rest of {total} to {labels[names[2]]}"
-        panel.label(f"Window time over the split of {total} ranks", xlabel, f"ranks of {labels[names[1]]} (count)")
+        xlabel = f"{word} of {labels[names[0]]} (count)\nthe rest of {total} to {labels[names[2]]}"
+        panel.label(f"Window time over the split of {total} {word}", xlabel, f"{word} of {labels[names[1]]} (count)")
         for which in (axes.xaxis, axes.yaxis):
             which.set_major_locator(MaxNLocator(nbins=6, integer=True))
 
@@ -208,7 +208,7 @@ def _triangle(recommendation: Recommendation) -> Chart:
         "Window time of all ways to divide the ranks between three participants, on a logarithmic scale; dark is slow. "
         f"Beyond {_SHOWN:g} times the best it is not told apart.",
         one_panel(draw, 4.6),
-        (*(f"ranks of {who}" for who in names), "window_seconds"),
+        (*(f"{word} of {who}" for who in names), "window_seconds"),
         tuple(zip(*counts.T, seconds[inside], strict=True)),
     )
 
@@ -260,7 +260,7 @@ def _slices(recommendation: Recommendation) -> Chart:
     entries = [(Line2D([], [], color="black", linewidth=1.6), "window time"), (star, "recommended")]
     figure = panels(
         [partial(draw, pair=pair) for pair in found],
-        xlabel="ranks of the participant named first (count)",
+        xlabel=f"{ranks_word(recommendation)} of the participant named first (count)",
         ylabel=f"window time ({unit.symbol})",
         entries=entries,
     )

@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING
 
 from precice_lb.calibrate.launchers import make_launcher
 from precice_lb.calibrate.launchers.local import BATCH_PREFIXES, MpiexecLauncher
-from precice_lb.calibrate.launchers.slurm import SrunLauncher, job_header, resource_options, step_tokens, total_nodes
-from precice_lb.calibrate.plan import LauncherOptions, RunPlan, fill
+from precice_lb.calibrate.launchers.slurm import SrunLauncher
+from precice_lb.calibrate.launchers.slurm_options import job_header, resource_options, step_tokens, total_nodes
+from precice_lb.calibrate.plan import VERSION_VARIABLE, LauncherOptions, RunPlan, fill
 from precice_lb.calibrate.prepare import placeholders, tasks_of, tokens_of
 from precice_lb.calibrate.schedulers import body, exports, here_document
 from precice_lb.calibrate.schedulers.slurm import UNSET_OPTIONS
 from precice_lb.exceptions import CalibrationError, DataError, PreciceLBError
+from precice_lb.layout import split_text, with_versions
 from precice_lb.plural import plural
 from precice_lb.precice_xml import read_configuration
 from precice_lb.report.documents import json_text
@@ -55,8 +57,9 @@ def write_scripts(study: Study, split: Mapping[str, int], directory: Path) -> li
         {
             "format": "precice-lb-split",
             "format_version": 1,
-            "split": {task.participant: task.ranks for task in plan.tasks},
+            "split": {task.participant: task.cores for task in plan.tasks},
             "total_ranks": plan.ranks,
+            **_of_cores(study, plan),
         }
     )
     try:
@@ -68,6 +71,16 @@ def write_scripts(study: Study, split: Mapping[str, int], directory: Path) -> li
     except OSError as error:
         raise DataError(f"{folder}: the launch scripts cannot be written: {error.strerror}") from error
     return [path for path in contents if path.suffix in {".sh", ".sbatch", ".json"}]
+
+
+def _of_cores(study: Study, plan: RunPlan) -> dict[str, object]:
+    """Return what the numbers of a split stand for where they are cores."""
+    layouts = {
+        task.participant: {"ranks": task.ranks, "threads": task.threads}
+        for task in plan.tasks
+        if task.participant in study.layouts
+    }
+    return {"total_cores": plan.cores, "layouts": layouts} if layouts else {}
 
 
 def _shell(study: Study, plan: RunPlan) -> dict[Path, str]:
@@ -88,18 +101,18 @@ def _shell(study: Study, plan: RunPlan) -> dict[Path, str]:
         # As `MpiexecLauncher.environment` does.
         unset = "unset " + " ".join(f'"${{!{prefix}@}}"' for prefix in BATCH_PREFIXES) + "\n"
     if isinstance(launcher, MpiexecLauncher) and launcher.hosts is None and not options.oversubscribe:
-        if plan.ranks > len(launcher.cores):
-            launcher.cores = tuple(range(plan.ranks))
-        needed = plural(plan.ranks, "core")
+        if plan.cores > len(launcher.cores):
+            launcher.cores = tuple(range(plan.cores))
+        needed = plural(plan.cores, "core")
         # Left to itself, nproc tells the threads that OpenMP may start.
         check = (
             "cores=$(env -u OMP_NUM_THREADS -u OMP_THREAD_LIMIT nproc)\n"
-            f'[ "$cores" -ge {plan.ranks} ] || {{ echo "$0: expected {needed}, found $cores" >&2; exit 2; }}\n'
+            f'[ "$cores" -ge {plan.cores} ] || {{ echo "$0: expected {needed}, found $cores" >&2; exit 2; }}\n'
         )
     launcher.check(plan.tasks)
     script = (
         "#!/bin/bash\n"
-        f"# {_described(plan)}\n"
+        f"# {_described(study, plan)}\n"
         "# ./run.sh [CASE]\n"
         f"{check}{unset}{_surroundings(study, plan, launcher.environment({}))}{_preparation(study, plan)}\n"
         f'{body(launcher.starts(plan))}exit "$status"\n'
@@ -113,17 +126,22 @@ def _job(study: Study, plan: RunPlan) -> str:
     common = [f"--job-name={shlex.quote(plan.name)}", f"--output={shlex.quote(f'{plan.name}-%j.log')}"]
     header = job_header(resource_options(plan.tasks, options), common)
     setup = "".join(f"{line}\n" for line in options.setup)
-    steps = [replace(task, command=tuple(step_tokens("srun", plan.tasks, task, options))) for task in plan.tasks]
+    steps = [
+        replace(task, command=(*task.setting, *step_tokens("srun", plan.tasks, task, options))) for task in plan.tasks
+    ]
     return (
-        f"{header}# {_described(plan)}\n"
+        f"{header}# {_described(study, plan)}\n"
         f"# sbatch job.sbatch [CASE]\n{_warning(study, plan, options)}\n"
         f"{UNSET_OPTIONS}{setup}{_surroundings(study, plan, {})}{_preparation(study, plan)}\n"
         f'{body(steps)}exit "$status"\n'
     )
 
 
-def _described(plan: RunPlan) -> str:
-    return ", ".join(f"{task.participant} {task.ranks}" for task in plan.tasks) + f": {plural(plan.ranks, 'rank')}"
+def _described(study: Study, plan: RunPlan) -> str:
+    split = {task.participant: task.cores for task in plan.tasks}
+    versions = {task.participant: task.variables.get(VERSION_VARIABLE, "") for task in plan.tasks}
+    text = split_text(with_versions(split, versions), with_versions(study.layouts, versions))
+    return f"{text}: {plural(plan.cores, study.unit)}"
 
 
 def _warning(study: Study, plan: RunPlan, options: LauncherOptions) -> str:
@@ -154,7 +172,7 @@ def _preparation(study: Study, plan: RunPlan) -> str:
     """Return the lines that fill templates and prepare the case for these ranks."""
     lines = ""
     for participant, task in zip(study.participants, plan.tasks, strict=True):
-        values = placeholders(study, participant, task.ranks)
+        values = placeholders(study, participant, task.cores)
         origin = study.case_directory / participant.directory
         place = shlex.quote(participant.directory)
         for template in participant.templates:
@@ -162,5 +180,5 @@ def _preparation(study: Study, plan: RunPlan) -> str:
             target = Path(participant.directory) / template.removesuffix(".in")
             lines += here_document(shlex.quote(str(target)), text if text.endswith("\n") else f"{text}\n")
         for command in participant.prepare:
-            lines += f"(cd {place} && {shlex.join(tokens_of(study, participant, task.ranks, command))}) || exit\n"
+            lines += f"(cd {place} && {shlex.join(tokens_of(study, participant, task.cores, command))}) || exit\n"
     return lines

@@ -50,6 +50,6 @@ class CampaignProgress:
             self._task = self._progress.add_task("runs", total=event.total, completed=event.number)
         elif self._task is not None and event.kind == "run started" and event.run is not None:
             split = " + ".join(str(count) for count in event.run.split.values())
-            self._progress.update(self._task, description=f"run {event.number}: {split} ranks")
+            self._progress.update(self._task, description=f"run {event.number}: {split} {event.unit}s")
         elif self._task is not None and event.kind == "run finished":
             self._progress.update(self._task, completed=event.number, description=event.budget)

@@ -11,8 +11,10 @@ import numpy as np
 from precice_lb.report import view
 from precice_lb.report.blocks import Block, DefinitionList, Paragraph, Picture, Table
 from precice_lb.report.text import percent, ranks_text, seconds_unit, visible
+from precice_lb.report.versions import versions_tables
 
 if TYPE_CHECKING:
+    from precice_lb.layout import Layouts
     from precice_lb.recommend import Recommendation
     from precice_lb.recommend.plan import Alternative
     from precice_lb.report.truth import Truth
@@ -30,7 +32,7 @@ def opening(recommendation: Recommendation, names: Mapping[str, str], truth: Tru
     first, second = view.statement(recommendation, names)
     blocks: list[Block] = [Paragraph(first, "lead"), Paragraph(second)]
     if truth is not None:
-        blocks.append(Paragraph(view.truth_statement(truth)))
+        blocks.append(Paragraph(view.truth_statement(truth, recommendation.layouts)))
     return [*blocks, *(Paragraph(warning, "warning") for warning in recommendation.warnings)]
 
 
@@ -49,7 +51,7 @@ def recommendation_blocks(
     """
     blocks = opening(recommendation, names, truth)
     blocks += [Picture(file, caption) for file, caption in (pictures or {}).items()]
-    blocks.append(view.split_table(recommendation, names))
+    blocks += [view.split_table(recommendation, names), *versions_tables(recommendation, names)]
     if recommendation.alternatives:
         blocks.append(view.comparison_table(recommendation))
     if recommendation.plan is not None:
@@ -60,7 +62,7 @@ def recommendation_blocks(
         blocks.append(view.measured_table(recommendation))
     blocks += view.failed_tables(recommendation, names)
     if truth is not None:
-        blocks.append(view.truth_table(truth))
+        blocks.append(view.truth_table(truth, recommendation.layouts))
     if evidence:
         blocks.append(view.evidence_table(recommendation, names))
     pairs = [*view.facts(recommendation, names, brief=brief), *plan_facts(recommendation, names)]
@@ -76,16 +78,16 @@ def near_tables(recommendation: Recommendation) -> list[Table]:
     unit = seconds_unit([recommendation.window_seconds])
     extra = [each for each in ("cores", "nodes") if _shows(recommendation, each)]
     rows = [
-        (view.split_text(each.split), *(str(each.used.get(key, "")) for key in extra), unit.number(each.window_seconds),
-         percent(each.longer))
+        (view.split_text(each.split, recommendation.layouts),
+         *(str(each.used.get(key, "")) for key in extra), unit.number(each.window_seconds), percent(each.longer))
         for each in plan.near
     ]  # fmt: skip
     title = f"Best splits within {percent(plan.within, 0)} of the recommended one"
     if plan.step > 1:
-        title += f", in steps of {plan.step} ranks"
+        title += f", in steps of {plan.step} {'cores' if recommendation.layouts else 'ranks'}"
     if not rows:
         title += ": none other"
-    header = ("ranks as above", *extra, f"window ({unit.symbol})", "longer")
+    header = (view.as_above(recommendation), *extra, f"window ({unit.symbol})", "longer")
     return [Table(title, header, tuple(rows))]
 
 
@@ -104,11 +106,11 @@ def tradeoff_table(recommendation: Recommendation) -> Table:
         point = points[index]
         marks = [text for text, which in (("knee", knee), ("recommended", plan.chosen)) if point == which]
         rows.append(
-            (str(point.budget), view.split_text(point.split), unit.number(point.window_seconds),
+            (str(point.budget), view.split_text(point.split, recommendation.layouts), unit.number(point.window_seconds),
              f"{1000 * point.core_hours:.4g}", percent(point.efficiency, 0), ", ".join(marks))
         )  # fmt: skip
-    what = recommendation.unit
-    header = (what, "ranks as above", f"window ({unit.symbol})", "core-h/1000 windows", "efficiency", "")
+    what = recommendation.counted
+    header = (what, view.as_above(recommendation), f"window ({unit.symbol})", "core-h/1000 windows", "efficiency", "")
     title = "Time against cost"
     if recommendation.basis == "measured":
         title += ", as predicted; the recommended split as measured"
@@ -127,20 +129,20 @@ def plan_facts(recommendation: Recommendation, names: Mapping[str, str]) -> Iter
     if recommendation.verified:
         yield "verified", f"for the mean curves, {recommendation.verified}"
     if recommendation.plan is not None:
-        curve, unit = recommendation.plan.tradeoff, recommendation.unit
+        curve, unit = recommendation.plan.tradeoff, recommendation.counted
         text = f"beyond {curve.knee.budget} {unit} more of them begin to pay less"
         if curve.knee == curve.points[-1]:
             text = f"none up to {curve.knee.budget} {unit}"
         yield "knee", text
     if recommendation.instead is not None:
-        yield "another scheme", _instead_text(recommendation.instead, names)
+        yield "another scheme", _instead_text(recommendation.instead, names, recommendation.layouts)
     if recommendation.payback is not None:
         yield "measuring", _payback_text(recommendation.payback)
 
 
-def _instead_text(other: Alternative, names: Mapping[str, str]) -> str:
+def _instead_text(other: Alternative, names: Mapping[str, str], layouts: Mapping[str, Layouts]) -> str:
     unit = seconds_unit([other.window_seconds])
-    split = ranks_text({names[who]: count for who, count in other.split.items()})
+    split = ranks_text(other.split, names, layouts)
     change = "as long" if abs(other.gain) < 5e-4 else percent(abs(1 / (1 + other.gain) - 1))
     change += "" if change == "as long" else " less" if other.gain > 0 else " longer"
     seconds = unit.text(other.window_seconds)

@@ -14,6 +14,7 @@ from precice_lb.dataset.guesses import Predictor
 from precice_lb.dataset.records import load_imbalance
 from precice_lb.dataset.runs import missing, unfinished
 from precice_lb.dataset.series import mean_of
+from precice_lb.layout import Layout
 
 __all__ = [
     "QUANTITIES",
@@ -120,6 +121,13 @@ class ParticipantSummary:
     timing_problems: dict[str, int]
     # Whether its solver was recorded, in Python.
     recorded: bool
+    # Of each rank.
+    threads: int = 1
+
+    @property
+    def layout(self) -> Layout:
+        """Ranks and their threads."""
+        return Layout(self.ranks, self.threads)
 
     @property
     def not_measured(self) -> tuple[str, ...]:
@@ -145,8 +153,13 @@ class RunSummary:
 
     @property
     def ranks(self) -> int:
-        """Ranks of all participants: the core-hours of an hour of run."""
+        """Ranks of all participants."""
         return sum(each.ranks for each in self.participants)
+
+    @property
+    def cores(self) -> int:
+        """Cores of all participants: the core-hours of an hour of run."""
+        return sum(each.layout.cores for each in self.participants)
 
     def faster_than_slowest(self, participant: ParticipantSummary) -> float:
         """1 - compute time / that of the slowest participant; NaN where unknown."""
@@ -247,12 +260,13 @@ def _participant_summary(part: ParticipantRun, steady: NDArray[np.bool_]) -> Par
         rank_vertices=part.rank_vertices if len(part.rank_vertices) else unknown,
         counts=part.rank_counts,
         mpi_known=part.mpi_known,
-        lost_to_partners=part.ranks * max(_mean(idle), 0.0) / window if known else math.nan,
-        lost_inside=float(np.nansum(rank_seconds["own_rank_wait"])) / window if known else math.nan,
+        lost_to_partners=part.cores * max(_mean(idle), 0.0) / window if known else math.nan,
+        lost_inside=float(np.nansum(rank_seconds["own_rank_wait"])) * part.threads / window if known else math.nan,
         backend=str(part.metadata.get("backend", "unknown")),
         timing_source=str(part.metadata.get("timing_source", "")),
         timing_problems=part.timing_problems,
         recorded="python_version" in part.metadata,
+        threads=part.threads,
     )
 
 

@@ -86,7 +86,7 @@ def run_table(run: RunSummary, names: Mapping[str, str]) -> Table:
     unit = _unit(run)
     rows: list[tuple[str, ...]] = []
     for each in run.participants:
-        who = f"{names[each.participant]}, {plural(each.ranks, 'rank')}"
+        who = f"{names[each.participant]}, {each.layout.words}"
         rows.append((who, "window", unit.number(each.window_seconds), "", "", ""))
         rows += [("", LABELS[name], *_cells(unit, quantity, each.ranks)) for name, quantity in each.quantities.items()]
     over = f"over {_windows(run, names)} after a warm-up of {run.warmup_windows}"
@@ -230,7 +230,7 @@ def _lost(run: RunSummary, names: Mapping[str, str]) -> str:
     inside = listed(f"{names[part.participant]} {_hours(part.lost_inside)}" for part in run.participants)
     least = "at least " * any(part.silent_ranks for part in run.participants)
     return (
-        f"{_hours(run.lost_to_partners)} of {run.ranks} to waiting for partners ({each}); "
+        f"{_hours(run.lost_to_partners)} of {run.cores} to waiting for partners ({each}); "
         f"{least}{_hours(run.lost_inside)} to waiting for slower ranks of the same participant ({inside})"
     )
 

@@ -37,6 +37,7 @@ def summary_dict(run: RunSummary, *, per_rank: bool = False) -> dict[str, Any]:
 def _participant_dict(run: RunSummary, each: ParticipantSummary, per_rank: bool) -> dict[str, Any]:
     values: dict[str, Any] = {
         "ranks": each.ranks,
+        "threads": each.threads,
         "windows": each.windows,
         "windows_with_measured_wait": each.measured_windows,
         "backend": each.backend,

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from urllib.parse import quote
 
-from precice_lb.plural import plural
+from precice_lb.layout import Layouts, count_text
 
 __all__ = [
     "SecondsUnit",
@@ -116,6 +116,12 @@ def listed(parts: Iterable[str]) -> str:
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}" if words else ""
 
 
-def ranks_text(split: Mapping[str, int], name: Callable[[str], str] = visible) -> str:
-    """Write a split as a sentence does: ``Inner 9 ranks and Outer 1 rank``."""
-    return listed(f"{name(who)} {plural(count, 'rank')}" for who, count in split.items())
+def ranks_text(
+    split: Mapping[str, int],
+    names: Mapping[str, str] | None = None,
+    layouts: Mapping[str, Layouts] | None = None,
+    name: Callable[[str], str] = visible,
+) -> str:
+    """Write a split as a sentence does: ``Inner 9 ranks and Outer 1 x 4 threads``."""
+    short = names or {}
+    return listed(f"{name(short.get(who, who))} {count_text(who, count, layouts)}" for who, count in split.items())

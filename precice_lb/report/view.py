@@ -10,14 +10,18 @@ import numpy as np
 
 from precice_lb.models.formula import formula_of
 from precice_lb.plural import plural
+from precice_lb.recommend.result import versions_text
 from precice_lb.report.blocks import Table
 from precice_lb.report.text import listed, percent, ranks_text, seconds_unit, visible
+from precice_lb.report.versions import versioned
 
 if TYPE_CHECKING:
+    from precice_lb.layout import Layouts
     from precice_lb.recommend import Alternative, Recommendation
     from precice_lb.report.truth import Truth
 
 __all__ = [
+    "as_above",
     "comparison_table",
     "evidence_table",
     "facts",
@@ -25,6 +29,7 @@ __all__ = [
     "label",
     "measured_table",
     "parameters_text",
+    "ranks_word",
     "split_table",
     "split_text",
     "statement",
@@ -49,7 +54,8 @@ def statement(recommendation: Recommendation, names: Mapping[str, str]) -> tuple
     """Say in two sentences what to do, how sure that is, and what it gains."""
     unit = seconds_unit([recommendation.window_seconds])
     low, high = recommendation.interval
-    split = ranks_text({names[who]: count for who, count in recommendation.split.items()})
+    shown = versioned(names, recommendation.versions)
+    split = ranks_text(recommendation.split, shown, recommendation.layouts)
     certainty = "interval unknown"
     if math.isfinite(low) and math.isfinite(high):
         certainty = f"{percent(recommendation.level, 0)} interval {unit.number(low)} to {unit.text(high)}"
@@ -93,10 +99,11 @@ def split_table(recommendation: Recommendation, names: Mapping[str, str]) -> Tab
     unit = seconds_unit([recommendation.window_seconds])
     window = recommendation.window_seconds
     between = recommendation.rank_intervals
+    shown = versioned(names, recommendation.versions)
     rows = [
         (
-            names[who],
-            str(count),
+            shown[who],
+            _count(recommendation, who, count),
             *([f"{between[who][0]}–{between[who][1]}"] if between else []),
             unit.number(recommendation.compute_seconds[who]),
             unit.number(recommendation.waits[who]),
@@ -105,9 +112,10 @@ def split_table(recommendation: Recommendation, names: Mapping[str, str]) -> Tab
         for who, count in recommendation.split.items()
     ]
     total = sum(recommendation.split.values())
-    extra = [f"{percent(recommendation.level, 0)} of ranks"] if between else []
+    what = ranks_word(recommendation)
+    extra = [f"{percent(recommendation.level, 0)} of {what}"] if between else []
     rows.append(("window time", str(total), *[""] * len(extra), unit.number(window), "", ""))
-    header = ("participant", "ranks", *extra, f"solve ({unit.symbol})", f"wait ({unit.symbol})", "wait share")
+    header = ("participant", what, *extra, f"solve ({unit.symbol})", f"wait ({unit.symbol})", "wait share")
     said = "Predicted" if recommendation.basis == "model" else "Measured"
     return Table(
         f"{said} means per time window (solve with own mapping and overhead)",
@@ -124,18 +132,18 @@ def comparison_table(recommendation: Recommendation) -> Table:
     unit = seconds_unit([recommendation.window_seconds])
     others = recommendation.alternatives
     window = unit.number(recommendation.window_seconds)
-    rows = [(label("recommended"), split_text(recommendation.split), window, "", "")]
+    rows = [(label("recommended"), split_text(recommendation.split, recommendation.layouts), window, "", "")]
     rows += [
         (
-            f"{label(kind, other)}{f', not {split_text(other.meant)}' if other.meant else ''}",
-            split_text(other.split),
+            f"{label(kind, other)}{f', not {split_text(other.meant, recommendation.layouts)}' if other.meant else ''}",
+            split_text(other.split, recommendation.layouts),
             unit.number(other.window_seconds),
             percent(other.gain),
             percent(other.probability, 0),
         )
         for kind, other in others.items()
     ]
-    header = ("split", "ranks as above", f"window ({unit.symbol})", "gain over it", "faster with")
+    header = ("split", as_above(recommendation), f"window ({unit.symbol})", "gain over it", "faster with")
     columns = 4 if all(math.isnan(other.probability) for other in others.values()) else 5
     return Table("Compared with", header[:columns], tuple(row[:columns] for row in rows), (0, 1))
 
@@ -146,7 +154,7 @@ def measured_table(recommendation: Recommendation) -> Table:
     unit = seconds_unit([each.measured for each in measured])
     rows = tuple(
         (
-            split_text(each.split),
+            split_text(each.split, recommendation.layouts),
             str(len(each.runs)),
             unit.number(each.measured),
             unit.number(each.predicted),
@@ -157,15 +165,30 @@ def measured_table(recommendation: Recommendation) -> Table:
         for each in measured
     )
     header = (
-        "ranks as above", "runs", f"measured ({unit.symbol})", f"predicted ({unit.symbol})", "off by",
+        as_above(recommendation), "runs", f"measured ({unit.symbol})", f"predicted ({unit.symbol})", "off by",
         "noise explains", "",
     )  # fmt: skip
     return Table("Mean windows of measured splits, and what is predicted", header, rows, (0, 6))
 
 
-def split_text(split: Mapping[str, int]) -> str:
-    """Write the ranks of a split in the order of the participants."""
-    return " + ".join(str(count) for count in split.values())
+def split_text(split: Mapping[str, int], layouts: Mapping[str, Layouts] | None = None) -> str:
+    """Write a split in the order of the participants: ``24 + 1 x 8 threads``."""
+    known = layouts or {}
+    return " + ".join(known[who].text(count) if who in known else str(count) for who, count in split.items())
+
+
+def ranks_word(recommendation: Recommendation) -> str:
+    """Name what numbers of a split are: ranks, or cores where a participant is split by them."""
+    return "cores" if recommendation.layouts else "ranks"
+
+
+def as_above(recommendation: Recommendation) -> str:
+    """Head a column of splits."""
+    return "split as above" if recommendation.layouts else "ranks as above"
+
+
+def _count(recommendation: Recommendation, who: str, count: int) -> str:
+    return split_text({who: count}, recommendation.layouts)
 
 
 def evidence_table(recommendation: Recommendation, names: Mapping[str, str]) -> Table:
@@ -183,11 +206,18 @@ def evidence_table(recommendation: Recommendation, names: Mapping[str, str]) -> 
             model = float(models[position])
             where = parameters_text({key: float(values[position]) for key, values in columns.items()})
             rows.append(
-                (names[who], *([where] if any(aimed.values()) else []), f"{ranks:g}",
+                (names[who], *([where] if any(aimed.values()) else []), _measured_count(recommendation, who, ranks),
                  unit.number(seconds), unit.number(model), percent(model / seconds - 1))
             )  # fmt: skip
     extra = ["case"] if any(aimed.values()) else []
-    header = ("participant", *extra, "ranks", f"measured ({unit.symbol})", f"model ({unit.symbol})", "model off by")
+    header = (
+        "participant",
+        *extra,
+        ranks_word(recommendation),
+        f"measured ({unit.symbol})",
+        f"model ({unit.symbol})",
+        "model off by",
+    )
     return Table(
         "Measured compute time per window (median of each run), and the model",
         header,
@@ -196,11 +226,17 @@ def evidence_table(recommendation: Recommendation, names: Mapping[str, str]) -> 
     )
 
 
+def _measured_count(recommendation: Recommendation, who: str, count: float) -> str:
+    layouts = recommendation.measurements.layouts.get(who)
+    return f"{count:g}" if layouts is None else layouts.text(int(count))
+
+
 def failed_tables(recommendation: Recommendation, names: Mapping[str, str]) -> list[Table]:
     """Tabulate splits whose runs failed, with the lines of their logs that say why; no table where none did."""
     rows = [
         (
-            ranks_text({names[who]: count for who, count in failed.ranks.items()})
+            ranks_text(failed.ranks, names, recommendation.layouts)
+            + (f" ({visible(versions_text(failed.versions))})" if failed.versions else "")
             + ("" if set(failed.ranks) == set(recommendation.split) else ", whatever the others have"),
             str(len(failed.runs)),
             " | ".join(visible(line) for line in failed.reasons) or "nothing in the logs",
@@ -208,7 +244,7 @@ def failed_tables(recommendation: Recommendation, names: Mapping[str, str]) -> l
         for failed in recommendation.failed_splits
     ]
     title = "Failed, and so not recommended"
-    return [Table(title, ("ranks", "runs", "why"), tuple(rows), (0, 2))] if rows else []
+    return [Table(title, (ranks_word(recommendation), "runs", "why"), tuple(rows), (0, 2))] if rows else []
 
 
 def facts(
@@ -221,10 +257,12 @@ def facts(
     yield "budget", _budget(recommendation)
     yield "load imbalance", f"{percent(recommendation.imbalance)} between the participants"
     yield "learner", recommendation.learner
+    shown = versioned(names, recommendation.versions)
     for who in recommendation.split:
         measured = recommendation.measurements.samples[who][:, 0]
         count, low, high = len(measured), measured.min(), measured.max()
-        where = f"at {low:g} to {high:g} ranks" if low < high else f"at {plural(low, 'rank', 'g')}"
+        word = "core" if who in recommendation.layouts else "rank"
+        where = f"at {low:g} to {high:g} {word}s" if low < high else f"at {plural(low, word, 'g')}"
         model = recommendation.models[who]
         for column in recommendation.modelled(who):
             values = recommendation.measurements.parameters[who][column]
@@ -233,16 +271,18 @@ def facts(
         if "x1" in text:
             letters = (f"x{place} = {visible(name)}" for place, name in enumerate(recommendation.modelled(who), 1))
             text += f", {', '.join(letters)}"
-        yield f"model of {names[who]}", f"{text}; {plural(count, 'measurement')} {where}"
+        yield f"model of {shown[who]}", f"{text}; {plural(count, 'measurement')} {where}"
 
 
 def _budget(recommendation: Recommendation) -> str:
-    unit, total = recommendation.unit, recommendation.total_ranks
+    unit, total = recommendation.counted, recommendation.total_ranks
     used = recommendation.used.get(unit, sum(recommendation.split.values()))
     text = f"{used} of {total} {unit}"
-    if unit != "ranks":
-        text += f" for {sum(recommendation.split.values())} ranks"
+    if recommendation.unit != "ranks":
+        text += f" for {recommendation.used.get('ranks', sum(recommendation.split.values()))} ranks"
     preferred = recommendation.plan is not None and recommendation.plan.prefer not in ("time", 1)
+    if recommendation.plan is not None and recommendation.plan.watts:
+        return f"{text}, for the least energy: {recommendation.plan.joules_per_window:.4g} J per window"
     if used == total:
         return text
     if preferred:
@@ -261,23 +301,26 @@ def _formula(model: Any, brief: bool) -> str:
     return f"{text} seconds" if short == text else f"{short}, in full in the JSON"
 
 
-def truth_statement(truth: Truth) -> str:
+def truth_statement(truth: Truth, layouts: Mapping[str, Layouts] | None = None) -> str:
     """Say how far the recommended split is from the law's own optimum."""
     unit = seconds_unit([truth.optimum_seconds])
     return (
         "The load is emulated (every rank sleeps for what a stated cost law says; no hardware is measured), so "
-        f"the best split is known: {split_text(truth.optimum)} ranks at {unit.text(truth.optimum_seconds)} per window. "
+        f"the best split is known: {split_text(truth.optimum, layouts)}{'' if layouts else ' ranks'} at "
+        f"{unit.text(truth.optimum_seconds)} per window. "
         f"The recommended split's true window time is {percent(truth.regret['recommended'])} above it."
     )
 
 
-def truth_table(truth: Truth) -> Table:
+def truth_table(truth: Truth, layouts: Mapping[str, Layouts] | None = None) -> Table:
     """Tabulate true window times and regrets under the law."""
     unit = seconds_unit([truth.optimum_seconds])
-    rows = [("optimum of the law", split_text(truth.optimum), unit.number(truth.optimum_seconds), percent(0.0))]
+    best = split_text(truth.optimum, layouts)
+    rows = [("optimum of the law", best, unit.number(truth.optimum_seconds), percent(0.0))]
     rows += [
-        (label(kind), split_text(split), unit.number(truth.window_seconds[kind]), percent(truth.regret[kind]))
+        (label(kind), split_text(split, layouts), unit.number(truth.window_seconds[kind]), percent(truth.regret[kind]))
         for kind, split in truth.splits.items()
     ]
-    header = ("split", "ranks in the order above", f"true window ({unit.symbol})", "regret")
+    what = "split" if layouts else "ranks"
+    header = ("split", f"{what} in the order above", f"true window ({unit.symbol})", "regret")
     return Table("Under the law of the emulated load", header, tuple(rows), (0, 1))

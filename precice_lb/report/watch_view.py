@@ -36,7 +36,7 @@ def watch_table(snapshot: Snapshot, *, ascii_only: bool = False) -> Table:
     rows = [
         (
             names[each.participant] + ("" if each.state == "running" else f" ({each.state})"),
-            str(each.ranks) if each.ranks_seen == each.ranks else f"{each.ranks_seen} of {each.ranks}",
+            str(each.layout) if each.ranks_seen == each.ranks else f"{each.ranks_seen} of {each.layout}",
             unit.number(each.window_seconds),
             unit.number(each.compute_seconds),
             percent(each.wait_share, 0),
@@ -77,7 +77,7 @@ def watch_line(snapshot: Snapshot) -> str:
         parts.append("iterations " + ", ".join(f"{visible(p.name)} {p.iterations:.3g}" for p in snapshot.predictors))
     if snapshot.rebalance is not None:
         better = snapshot.rebalance
-        split = ranks_text({names.get(name, name): count for name, count in better.split.items()})
+        split = ranks_text(better.split, names, better.layouts)
         same = better.split == better.present
         parts.append("no better split" if same else f"{split}: {_shorter(better)}, {_pays(better, snapshot)}")
     return " | ".join(parts)
@@ -167,11 +167,12 @@ def _drift(each: ParticipantState, names: Mapping[str, str], latest: int) -> str
 
 def _better(better: Rebalance, snapshot: Snapshot, names: Mapping[str, str]) -> list[Paragraph]:
     unit = seconds_unit([better.present_seconds])
-    split = ranks_text({names.get(name, name): count for name, count in better.split.items()}, name=str)
+    split = ranks_text(better.split, names, better.layouts, name=str)
     basis = f"Judged from {better.basis}."
     warnings = [Paragraph(warning, "warning") for warning in better.warnings]
     if better.split == better.present:
-        first = f"The present split is the best one known for {plural(sum(better.present.values()), 'rank')}."
+        total = plural(sum(better.present.values()), "core" if better.layouts else "rank")
+        first = f"The present split is the best one known for {total}."
         return [Paragraph(first, "lead"), Paragraph(basis), *warnings]
     sure = "" if math.isnan(better.probability) else f", with a probability of {percent(better.probability, 0)}"
     first = (

@@ -17,7 +17,7 @@ from calibrate_helpers import write_case
 from report_helpers import precice_lb
 
 from precice_lb.calibrate import read_study
-from precice_lb.calibrate.launchers.local import available_cores
+from precice_lb.calibrate.launchers.places import available_cores
 from precice_lb.cli import main
 from precice_lb.plural import plural
 from precice_lb.precice_xml import patch_configuration
@@ -287,6 +287,7 @@ def test_mpiexec_in_an_allocation_gets_host_files_of_its_nodes(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        ("--split Left:=1,Right=1 -- true : true", "--split: Left: expected letters, digits, _ . and - as the name of"),
         ("--split Left=1", "--split: expected ranks for every participant of precice-config.xml, found none for Right"),
         (
             "--split Lfet=1,Right=1 -- true : true",

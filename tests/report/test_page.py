@@ -102,6 +102,23 @@ def test_the_shown_run_is_the_repeat_with_the_median_window(recorded: Evidence, 
     )
 
 
+def test_the_shown_run_is_of_the_recommended_versions(recorded: Evidence, tmp_path: Path) -> None:
+    for number, version in enumerate(("cpu", "gpu")):
+        began = START + number * 10**12
+        for who, size in (("Inner", 6), ("Outer", 3)):
+            rows = [row(w, 1.0, 0.1, 0.1) for w in range(1, 8)]
+            more = {"version": version} if who == "Inner" else {}
+            for rank in range(size):
+                write_store(
+                    tmp_path / version, rows, who, rank, size, configuration=configuration(), started_unix_ns=began,
+                    **more,
+                )  # fmt: skip
+    recommendation = dataclasses.replace(recorded.recommendation, versions={"Inner": "gpu"})
+    evidence = dataclasses.replace(recorded, recommendation=recommendation, runs=load_runs([tmp_path]))
+    assert evidence.shown_run is not None
+    assert (evidence.shown_run.versions, evidence.repeats) == ({"Inner": "gpu"}, 1)
+
+
 def test_runs_have_their_names_in_the_table_of_their_quality(page: Page) -> None:
     """Each name ended in a number, since it stands there once for each participant."""
     section = next(each for each in page.sections if each.name == "quality")

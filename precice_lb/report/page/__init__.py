@@ -30,6 +30,7 @@ from precice_lb.report.page.follow_up import (
 )
 from precice_lb.report.page.measured import imbalance_section, iterations_section, window_section
 from precice_lb.report.text import ranks_text, visible
+from precice_lb.report.versions import versioned
 from precice_lb.report.view import parameters_text
 
 __all__ = [
@@ -69,7 +70,7 @@ _SECTIONS: dict[str, tuple[str, Callable[[Evidence], Iterable[Block]]]] = {
 def build_page(evidence: Evidence) -> Page:
     """Make all sections of a report."""
     recommendation = evidence.recommendation
-    split = ranks_text({evidence.names[who]: count for who, count in recommendation.split.items()})
+    split = ranks_text(recommendation.split, versioned(evidence.names, recommendation.versions), recommendation.layouts)
     case = f", {parameters_text(recommendation.parameters)}" if recommendation.parameters else ""
     values: dict[str, Any] = {"recommendation": recommendation.to_dict(), "provenance": dict(provenance(evidence))}
     if evidence.truth is not None:
@@ -83,7 +84,7 @@ def build_page(evidence: Evidence) -> Page:
         title, values["chain"] = chain_title(chain), chain
     return Page(
         title=title,
-        subtitle=f"{visible(recommendation.schedule)}, {recommendation.total_ranks} {recommendation.unit}{case}",
+        subtitle=f"{visible(recommendation.schedule)}, {recommendation.total_ranks} {recommendation.counted}{case}",
         sections=tuple(sections),
         values=values,
     )

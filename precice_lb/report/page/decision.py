@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from precice_lb.plural import plural
+from precice_lb.layout import count_text
 from precice_lb.report import view
 from precice_lb.report.blocks import Block, DefinitionList, Paragraph
 from precice_lb.report.charts import CHARTS
 from precice_lb.report.recommendation import NO_TRADEOFF, near_tables, opening, plan_facts, tradeoff_table
 from precice_lb.report.text import listed, percent, seconds_unit
+from precice_lb.report.versions import versioned, versions_tables
 
 if TYPE_CHECKING:
     from precice_lb.report.page.evidence import Evidence
@@ -32,6 +33,7 @@ def recommendation_section(evidence: Evidence) -> Iterator[Block]:
     lead, reason, *rest = opening(recommendation, names, evidence.truth)
     yield from (lead, reason, DefinitionList(tuple(_tiles(evidence)), tiles=True), *rest)
     yield view.split_table(recommendation, names)
+    yield from versions_tables(recommendation, names)
     yield from view.failed_tables(recommendation, names)
     yield DefinitionList(tuple(plan_facts(recommendation, names)))
 
@@ -39,9 +41,16 @@ def recommendation_section(evidence: Evidence) -> Iterator[Block]:
 def _tiles(evidence: Evidence) -> list[tuple[str, str]]:
     recommendation = evidence.recommendation
     unit = seconds_unit([recommendation.window_seconds])
-    tiles = [(evidence.names[who], plural(count, "rank")) for who, count in recommendation.split.items()]
+    names = versioned(evidence.names, recommendation.versions)
+    tiles = [
+        (names[who], count_text(who, count, recommendation.layouts)) for who, count in recommendation.split.items()
+    ]
     # The split of many participants stands in the table.
-    tiles = tiles if len(tiles) <= 3 else [("ranks", view.split_text(recommendation.split))]
+    tiles = (
+        tiles
+        if len(tiles) <= 3
+        else [(view.ranks_word(recommendation), view.split_text(recommendation.split, recommendation.layouts))]
+    )
     low, high = recommendation.interval
     tiles.append(("window time", unit.text(recommendation.window_seconds)))
     if np.isfinite([low, high]).all():
@@ -65,7 +74,7 @@ def comparison_section(evidence: Evidence) -> Iterator[Block]:
     yield CHARTS["comparison"](recommendation)
     yield view.comparison_table(recommendation)
     if evidence.truth is not None:
-        yield view.truth_table(evidence.truth)
+        yield view.truth_table(evidence.truth, recommendation.layouts)
     option = ",".join(f"{label}=…" for label in evidence.labels.values())
     told = {
         "present": f"the split in use (--present {option})",

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from precice_lb.check import CheckResult, check_runs
+from precice_lb.dataset.versions import is_of
 from precice_lb.report.page.next_runs import TARGET_REGRET
 from precice_lb.report.summary import RunSummary, summarise
 from precice_lb.report.text import short_names, visible
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from precice_lb.recommend import Recommendation
     from precice_lb.report.truth import Truth
 
-__all__ = ["Evidence", "provenance"]
+__all__ = ["Evidence", "provenance", "split_of"]
 
 _NAME_WIDTH = 40
 _LIBRARIES = ("numpy", "scipy", "scikit-learn", "matplotlib", "h5py")
@@ -73,15 +74,15 @@ class Evidence:
         """The recorded run whose split is nearest to the recommended one, of repeats that with the median window.
 
         Of an even number the faster one of the middle; runs without windows after warm-up only where there are no
-        others.
+        others; of the recommended versions in any case.
         """
         split = self.recommendation.split
 
         def distance(run: CoupledRun) -> float:
-            ratios = [run.participants[who].ranks / count for who, count in split.items()]
+            ratios = [run.participants[who].cores / count for who, count in split.items()]
             return sum(abs(max(ratio, 1 / ratio) - 1) for ratio in ratios)
 
-        whole = [run for run in self.runs if set(run.participants) >= set(split)]
+        whole = [run for run in self._runs_of_versions if set(run.participants) >= set(split)]
         judged = [run for run in whole if math.isfinite(_window(run))] or whole
         if not judged:
             return None
@@ -92,7 +93,14 @@ class Evidence:
     @cached_property
     def repeats(self) -> int:
         """How many recorded runs have the split of the one that is shown."""
-        return sum(_split(run) == _split(self.shown_run) for run in self.runs) if self.shown_run is not None else 0
+        if self.shown_run is None:
+            return 0
+        return sum(_split(run) == _split(self.shown_run) for run in self._runs_of_versions)
+
+    @property
+    def _runs_of_versions(self) -> list[CoupledRun]:
+        """Recorded runs of the recommended versions."""
+        return [run for run in self.runs if is_of(run.versions, self.recommendation.versions)]
 
     @cached_property
     def shown_summary(self) -> RunSummary | None:
@@ -138,7 +146,14 @@ def provenance(evidence: Evidence) -> list[tuple[str, str]]:
 
 
 def _split(run: CoupledRun) -> dict[str, int]:
-    return {who: part.ranks for who, part in run.participants.items()}
+    return {who: part.cores for who, part in run.participants.items()}
+
+
+def split_of(run: CoupledRun, names: Iterable[str]) -> str:
+    """Write what participants of a run ran on: ``24 + 8 ranks``, or ``24 + 1 x 8 threads``."""
+    layouts = [run.participants[who].layout for who in names]
+    threaded = any(each.threads > 1 for each in layouts)
+    return " + ".join(map(str, layouts)) + ("" if threaded else " ranks")
 
 
 def _window(run: CoupledRun) -> float:
@@ -159,8 +174,7 @@ def _versions() -> Iterable[str]:
 def _run_text(run: CoupledRun) -> str:
     began = min(int(part.metadata["started_unix_ns"]) for part in run.participants.values())
     when = datetime.datetime.fromtimestamp(began / 1e9, datetime.timezone.utc)
-    split = " + ".join(str(part.ranks) for part in run.participants.values())
-    return f"{run.name} ({split} ranks, {when:%Y-%m-%d %H:%M} UTC)"
+    return f"{run.name} ({split_of(run, run.participants)}, {when:%Y-%m-%d %H:%M} UTC)"
 
 
 def _source_text(path: Path) -> str:

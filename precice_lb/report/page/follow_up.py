@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from precice_lb.exceptions import PreciceLBError
+from precice_lb.layout import Layouts
 from precice_lb.report import partners, view
 from precice_lb.report.blocks import Block, CodeBlock, DefinitionList, Paragraph, Table
 from precice_lb.report.check_view import finding_blocks, health_blocks
@@ -19,6 +20,7 @@ from precice_lb.report.partners_figure import link_charts
 from precice_lb.report.text import percent, ranks_text, short_names, visible
 
 if TYPE_CHECKING:
+    from precice_lb.recommend import Recommendation
     from precice_lb.report.page.evidence import Evidence
 
 __all__ = ["launch_section", "next_section", "partners_section", "provenance_section", "quality_section"]
@@ -30,7 +32,7 @@ _DRAWN = 4
 def partners_section(evidence: Evidence) -> Iterator[Block]:
     """Show which ranks talk to each other at the recommended split, where a run kept its meshes."""
     try:
-        report = partners_of_split(evidence.sources, evidence.recommendation.split)
+        report = partners_of_split(evidence.sources, evidence.recommendation.ranks)
     except PreciceLBError as error:
         yield Paragraph(f"Not reported: {error}.", "missing")
         return
@@ -79,7 +81,7 @@ def next_section(evidence: Evidence) -> Iterator[Block]:
             f"less than {stops}."
         )
     elif prospects.runs:
-        best = ranks_text({evidence.names[who]: count for who, count in prospects.runs[0].split.items()})
+        best = ranks_text(prospects.runs[0].split, evidence.names, evidence.recommendation.layouts)
         text = (
             f"The recommended split is expected to be {regret} slower than the best one, more than {stops}, "
             f"as far as the measurements tell. Measure {best} next: it removes most of that per core-hour."
@@ -94,17 +96,21 @@ def next_section(evidence: Evidence) -> Iterator[Block]:
     yield Paragraph(text)
     if prospects.runs:
         rows = tuple(
-            (view.split_text(run.split), percent(run.regret, 2), f"{run.core_seconds / 3.6:.3g}")
+            (
+                view.split_text(run.split, evidence.recommendation.layouts),
+                percent(run.regret, 2),
+                f"{run.core_seconds / 3.6:.3g}",
+            )
             for run in prospects.runs
         )
-        header = ("ranks as above", "expected regret after it", "core-h/1000 windows")
+        header = (view.as_above(evidence.recommendation), "expected regret after it", "core-h/1000 windows")
         yield Table("Runs that would tell most", header, rows)
 
 
 def launch_section(evidence: Evidence) -> Iterator[Block]:
     """Say how to start the recommended split."""
     split, names = evidence.recommendation.split, evidence.names
-    option = ",".join(f"{who}={count}" for who, count in split.items())
+    option = ",".join(f"{who}={_option(evidence.recommendation, who, count)}" for who, count in split.items())
     scripts = [] if evidence.launch is None else [evidence.launch / name for name in ("run.sh", "job.sbatch")]
     found = [path for path in scripts if path.is_file()]
     if found:
@@ -119,7 +125,7 @@ def launch_section(evidence: Evidence) -> Iterator[Block]:
     if evidence.shown_run is not None:
         commands = {who: str(part.metadata.get("command", "")) for who, part in evidence.shown_run.participants.items()}
     lines = [
-        f"mpiexec -n {count} {visible(commands.get(who) or f'<solver of {names[who]}>')} &"
+        f"{_start(evidence.recommendation, who, count)} {visible(commands.get(who) or f'<solver of {names[who]}>')} &"
         for who, count in split.items()
     ]
     yield Paragraph(
@@ -127,6 +133,17 @@ def launch_section(evidence: Evidence) -> Iterator[Block]:
         f"launchers describe the case in a study file: precice-lb scripts study.toml --split {visible(option)}."
     )
     yield CodeBlock("each participant with its ranks", "\n".join([*lines, "wait"]))
+
+
+def _option(recommendation: Recommendation, who: str, count: int) -> str:
+    layout = recommendation.layouts.get(who, Layouts()).of(count)
+    return str(count) if who not in recommendation.layouts else f"{layout.ranks}x{layout.threads}"
+
+
+def _start(recommendation: Recommendation, who: str, count: int) -> str:
+    layout = recommendation.layouts.get(who, Layouts()).of(count)
+    threads = f"OMP_NUM_THREADS={layout.threads} " if who in recommendation.layouts else ""
+    return f"{threads}mpiexec -n {layout.ranks}"
 
 
 def _lines(text: str) -> str:

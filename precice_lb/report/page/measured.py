@@ -18,6 +18,7 @@ from precice_lb.dataset.runs import roles_of
 from precice_lb.plural import plural
 from precice_lb.report.blocks import Block, Chart, Paragraph
 from precice_lb.report.guess import guess_table
+from precice_lb.report.page.evidence import split_of
 from precice_lb.report.page.inside import inside_blocks
 from precice_lb.report.style import COLOURS, GREY, HATCHED, Bars, Panel, colour_of, marker_of, one_panel, strips
 from precice_lb.report.summary import ParticipantSummary, RunSummary
@@ -87,7 +88,7 @@ def _timeline_chart(
     seconds = {(who, rank, part): value * unit.per_second for who, _, rank, part, value in rows if value > 0}
     groups = [
         Bars(
-            f"{names.get(each.participant, visible(each.participant)[:16])}, {plural(each.ranks, 'rank')}",
+            f"{names.get(each.participant, visible(each.participant)[:16])}, {each.layout.words}",
             [
                 (
                     f"{word} {rank}",
@@ -239,11 +240,11 @@ def window_section(evidence: Evidence) -> Iterator[Block]:
     if run is None or summary is None:
         yield NO_RUNS
         return
-    split = " + ".join(str(run.participants[who].ranks) for who in evidence.recommendation.split)
-    at_it = all(run.participants[who].ranks == count for who, count in evidence.recommendation.split.items())
+    split = split_of(run, evidence.recommendation.split)
+    at_it = all(run.participants[who].cores == count for who, count in evidence.recommendation.split.items())
     where = "the recommended split" if at_it else "the recorded split that is nearest to the recommended one"
     where += f"; of its {evidence.repeats} runs that with the median window" if evidence.repeats > 1 else ""
-    yield Paragraph(f"Measured in run {visible(run.name)} on {split} ranks, {where}.")
+    yield Paragraph(f"Measured in run {visible(run.name)} on {split}, {where}.")
     known = [each for each in summary.participants if each.quantities["solve"].measured]
     if known:
         seconds = roles_of(run.configuration).second or frozenset()

@@ -1,0 +1,124 @@
+"""Versions and kinds of nodes on the command line: recommended, shown in table, JSON and report, and started."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from precice_lb.cli import main
+from precice_lb.recommend import recommend_split
+from precice_lb.report.charts import CHARTS
+
+TABLE = """\
+participant,version,ranks,seconds
+Fluid,cpu,2,45.1
+Fluid,cpu,4,22.4
+Fluid,cpu,8,11.3
+Fluid,gpu,1,12.0
+Fluid,gpu,2,8.0
+Fluid,gpu,4,6.0
+Solid,,2,20.0
+Solid,,4,10.1
+Solid,,8,5.0
+"""
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    path = tmp_path / "table.csv"
+    path.write_text(TABLE)
+    return path
+
+
+KINDS = ["--kinds", "cpu=2x4,gpu=1x4x2", "--kind", "Fluid:gpu=gpu", "--gpus-per-rank", "Fluid:gpu=1"]
+
+
+def test_versions_are_in_the_table_and_in_json(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["recommend", str(table), *KINDS, "--learner", "shape"]
+    assert main(words) == 0
+    text = capsys.readouterr().out
+    assert text.startswith("Give Fluid (gpu) 2 ranks and Solid 8 ranks")
+    assert "Versions, each with its own best split, the recommended one first" in text
+    assert "2 cpu + 1 gpu" in text
+    assert main([*words, "--format", "json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["versions"], found["split"]) == ({"Fluid": "gpu"}, {"Fluid": 2, "Solid": 8})
+    assert [each["versions"]["Fluid"] for each in found["choices"]] == ["gpu", "cpu"]
+
+
+def test_used_gpus_are_shown_where_whole_nodes_have_more(table: Path) -> None:
+    from precice_lb.report.versions import versions_tables
+
+    machine: dict[str, Any] = {"nodes": 3, "cores_per_node": 4, "gpus_per_node": 8, "whole_nodes": True}
+    found = recommend_split(table, **machine, gpus_per_rank={"Fluid:gpu": 1}, learner="shape")
+    (shown,) = versions_tables(found, {"Fluid": "Fluid", "Solid": "Solid"})
+    column = shown.header.index("gpus")
+    used = {row[0]: row[column] for row in shown.rows}
+    gpu = next(each.found.split["Fluid"] for each in found.choices if each.versions["Fluid"] == "gpu")
+    assert used == {"gpu": str(gpu), "cpu": ""}
+
+
+def test_a_campaign_s_line_names_versions() -> None:
+    from precice_lb.calibrate.campaign import run_started
+    from precice_lb.calibrate.state import RunRecord
+    from precice_lb.layout import Layouts
+
+    run = RunRecord(1, "001", {"Left": 2, "Right": 2}, "", "", "", "given", versions={"Right": "fast"})
+    said = run_started(1, 4, run, {"Right": Layouts(1, None)}).text
+    assert said == "run 1 of 4: Left 2, Right:fast 1 x 2 threads: 4 cores (given)"
+
+
+def test_curves_and_points_of_all_versions_are_in_one_figure(table: Path) -> None:
+    found = recommend_split(table, 12, learner="shape")
+    assert found.versions == {"Fluid": "gpu"}
+    chart = CHARTS["scaling"](found)
+    kinds = {(row[0], row[1]) for row in chart.rows}
+    assert kinds == {(kind, who) for kind in ("model", "measured") for who in ("Fluid", "Fluid:cpu", "Solid")}
+    assert "Fluid (cpu), not recommended" in chart.svg.decode()
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--kinds", "cpu=6"], "--kinds: expected kind=nodes x cores per node"),
+        (["--kinds", "cpu=2x4", "--kind", "Fluid:gpu=gpu"], r"kinds of nodes (cpu) for Fluid:gpu, found 'gpu'"),
+        (["--kinds", "cpu=2x4", "--kind", "Fluid:cuda=cpu"], "--kind: expected one of the participants"),
+        (["--kinds", "cpu=3x8,cpu=1x8"], "--kinds: expected each name once, found 'cpu' twice"),
+        (["--kinds", "cpu=0x8"], "--kinds: expected nodes of the nodes 'cpu' as a whole number"),
+        (["--kinds", "c:p=1x8"], "--kinds: expected letters, digits, _ . and - as the name of a kind of nodes"),
+        (["--ranks", "8", "--kind", "Solid=gpu"], "no kinds are given: add --kinds or [[budget.kinds]]"),
+        (["--layouts", "Solid=1x4", "--layouts", "Solid=2x2"], "--layouts: expected each name once, found 'Solid'"),
+        (["--layouts", "Solid=freexfree"], "--layouts: expected ranks or threads to be fixed"),
+        (["--kinds", "cpu=2x4", "--ranks", "8"], "expected the budget as kinds of nodes alone"),
+        (["--kinds", "cpu=2x4", "--ranks-per-node", "Solid=5"], "at most 4 ranks of Solid on a node of kind 'cpu'"),
+        (["--kinds", "cpu=2x4", "--cores", "8"], "cores or kinds of nodes"),
+    ],
+)
+def test_bad_words_are_refused_in_one_line(
+    table: Path, words: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["recommend", str(table), "--learner", "interpolation", *words]) == 2
+    said = capsys.readouterr().err
+    assert message in said
+    assert len(said.strip().splitlines()) == 1
+
+
+def test_launch_says_which_version_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from calibrate_helpers import write_case
+
+    monkeypatch.chdir(write_case(tmp_path))
+    words = ["--write", "scripts", "--", "python", "solver.py", "Left", ":", "python", "solver.py", "Right"]
+    assert main(["launch", "--split", "Left:gpu=1,Right=1", *words]) == 0
+    lines = (tmp_path / "case" / "scripts" / "run.sh").read_text().splitlines()
+    (left,) = (line for line in lines if "solver.py Left" in line)
+    (right,) = (line for line in lines if "solver.py Right" in line)
+    assert lines[1] == "# Left:gpu 1, Right 1: 2 ranks"
+    assert "PRECICE_LB_VERSION=gpu" in left
+    assert "PRECICE_LB_VERSION" not in right
+    assert main(["launch", "--split", "Left:gpu=1,Left=1", *words]) == 2
+    assert "a participant twice" in capsys.readouterr().err
