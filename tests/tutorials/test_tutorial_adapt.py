@@ -84,11 +84,12 @@ def test_the_table_of_splits_follows_from_the_laws():
         np.testing.assert_allclose(seconds, [*own.values(), float(schedule.window_seconds(own))], rtol=0.0, atol=6e-4)
 
 
-@pytest.mark.parametrize("study", ["adapt-your-solver", "adapt-your-solver-cpp"])
+@pytest.mark.parametrize("study", ["adapt-your-solver", "adapt-your-solver-cpp", "adapt-your-solver-threads"])
 def test_the_commands_of_the_studies_have_the_costs_of_the_laws(tmp_path, study):
     # A study names programs that must be there.
     shutil.copytree(TUTORIALS, tmp_path / "tutorials")
-    (tmp_path / "tutorials" / "adapt-your-solver" / "plate").touch(mode=0o755)
+    for program in ("plate", "plate-threads"):
+        (tmp_path / "tutorials" / "adapt-your-solver" / program).touch(mode=0o755)
     shutil.copytree(ROOT / "configs", tmp_path / "configs")
     laws = read_laws(PLATE / "law.json")
     for participant in read_study(tmp_path / "configs" / f"{study}.toml").participants:
@@ -112,7 +113,7 @@ def compiled(tmp_path_factory):
     environment["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), environment["PATH"]])
     if shutil.which("mpicxx", path=environment["PATH"]) is None:
         pytest.skip("mpicxx is missing")
-    subprocess.run(["make"], cwd=directory, env=environment, check=True, timeout=300)
+    subprocess.run(["make", "plate", "plate-threads"], cwd=directory, env=environment, check=True, timeout=300)
     return directory, environment
 
 
@@ -138,9 +139,31 @@ def test_the_solver_in_c_plus_plus_does_the_same(mpiexec, tmp_path, compiled):
 
 @pytest.mark.precice
 @pytest.mark.mpi
+def test_the_solver_in_c_plus_plus_has_the_threads_of_its_split(tmp_path, compiled):
+    directory, environment = compiled
+    copy_tutorial("adapt-your-solver", tmp_path / "run", windows=40)
+    commands = " : ".join(
+        f"{directory / program} {name} 0 0 {name}.txt"
+        for name, program in (("Left", "plate"), ("Right", "plate-threads"))
+    )
+    words = ["launch", "--split", "Left=1,Right=1x2", "--oversubscribe", "--", *shlex.split(commands)]
+    done = subprocess.run(
+        [sys.executable, "-m", "precice_lb", *words],
+        cwd=tmp_path / "run", env=environment, capture_output=True, text=True, timeout=300,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "Right: env OMP_NUM_THREADS=2 PRECICE_LB_THREADS=2 " in done.stdout
+    # As the solver itself counts them.
+    assert (tmp_path / "run" / "Right.log").read_text().startswith("Right: 1 x 2 threads, each rank on ")
+    halves = [np.loadtxt(tmp_path / "run" / f"{name}.txt") for name in ("Left", "Right")]
+    np.testing.assert_allclose(np.hstack(halves), one_plate(40)[0], rtol=0.0, atol=1e-14)
+
+
+@pytest.mark.precice
+@pytest.mark.mpi
 def test_what_the_readme_does_with_the_compiled_solver(compiled):
     directory, environment = compiled
-    build, _ = re.findall(r"<!-- not run: needs libprecice[^>]*-->\n```\w*\n(.*?)```", README, flags=re.DOTALL)
+    build, *_ = re.findall(r"<!-- not run: needs libprecice[^>]*-->\n```\w*\n(.*?)```", README, flags=re.DOTALL)
     subprocess.run(["bash", "-ec", build], cwd=directory, env=environment, check=True, timeout=300)
     precice_lb("import", "precice-profiling", "runs", "--output", "stores", directory=directory)
     (run,) = load_runs([directory / "stores"], complete=enrich)
@@ -159,11 +182,23 @@ def test_the_campaign_finds_the_optimum_of_the_laws(tmp_path):
 @pytest.mark.precice
 @pytest.mark.mpi
 @pytest.mark.slow("a campaign of minutes")
-def test_the_campaign_of_the_compiled_solver_finds_the_optimum_of_the_laws(compiled, tmp_path):
+@pytest.mark.parametrize("study", ["adapt-your-solver-cpp", "adapt-your-solver-threads"])
+def test_the_campaign_of_the_compiled_solver_finds_the_optimum_of_the_laws(compiled, tmp_path, study):
     directory, environment = compiled
     shutil.copytree(directory, tmp_path / "tutorials" / "adapt-your-solver")
     shutil.copytree(ROOT / "configs", tmp_path / "configs")
-    command = [sys.executable, "-m", "precice_lb", "calibrate", "configs/adapt-your-solver-cpp.toml"]
+    command = [sys.executable, "-m", "precice_lb", "calibrate", f"configs/{study}.toml"]
     subprocess.run(command, cwd=tmp_path, env=environment, check=True, timeout=600)
-    found = json.loads((tmp_path / "configs" / "adapt-your-solver-cpp-campaign" / "recommendation.json").read_text())
+    campaign = tmp_path / "configs" / f"{study}-campaign"
+    found = json.loads((campaign / "recommendation.json").read_text())
+    if study == "adapt-your-solver-threads":
+        threads = found["split"]["Right"]
+        assert json.loads((campaign / "launch" / "split.json").read_text())["layouts"] == {
+            "Right": {"ranks": 1, "threads": threads}
+        }
+        logs = {path.parent.name: path.read_text() for path in campaign.glob("runs/*/Right.log")}
+        for run, log in logs.items():
+            found_threads = re.search(r"Right(?:1x)?(\d+)$", run)
+            assert found_threads is not None
+            assert log.startswith(f"Right: 1 x {found_threads[1]} threads, "), run
     assert found["emulation"]["splits"]["recommended"]["regret"] <= 0.02

@@ -1,7 +1,8 @@
 // Heat conduction in one half of a plate, coupled by preCICE: plate Left|Right [SERIAL WORK [FILE]].
 //
 // The same solver as plate.py in C++. With SERIAL and WORK, every time window lasts SERIAL + WORK / ranks seconds.
-// The temperatures at the end go to FILE, a row of cells per line.
+// The temperatures at the end go to FILE, a row of cells per line. Compiled with OpenMP, the ranks divide their rows
+// among OMP_NUM_THREADS threads, and WORK is shared by all of them.
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -12,6 +13,9 @@
 #include <vector>
 
 #include <mpi.h>
+#ifdef _OPENMP
+#include <omp.h>
+#endif
 #include <precice/precice.hpp>
 
 constexpr int cells = 32;
@@ -20,7 +24,8 @@ using Field = std::vector<double>;  // rows of cells, with a row of the rank bes
 
 int main(int argc, char **argv)
 {
-  MPI_Init(&argc, &argv);
+  int provided = 0;
+  MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &provided);
   const std::string name = argc > 1 ? argv[1] : "";
   if ((argc != 2 && argc != 4 && argc != 5) || (name != "Left" && name != "Right")) {
     std::fprintf(stderr, "usage: plate Left|Right [SERIAL WORK [FILE]]\n");
@@ -30,6 +35,14 @@ int main(int argc, char **argv)
   int rank = 0, ranks = 1;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+  int threads = 1;
+#ifdef _OPENMP
+#pragma omp parallel
+#pragma omp single
+  threads = omp_get_num_threads();
+  if (rank == 0)
+    std::printf("%s: %d x %d threads, each rank on %d cores\n", name.c_str(), ranks, threads, omp_get_num_procs());
+#endif
   const bool        left    = name == "Left";
   const std::string partner = left ? "Right" : "Left", mesh = name + "-Mesh";
   const double      serial = argc > 3 ? std::atof(argv[2]) : 0.0, work = argc > 3 ? std::atof(argv[3]) : 0.0;
@@ -71,6 +84,9 @@ int main(int argc, char **argv)
                  below, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     MPI_Sendrecv(&temperature[at(0, 0)], cells, MPI_DOUBLE, below, 0, &temperature[at(rows, 0)], cells, MPI_DOUBLE,
                  above, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+#ifdef _OPENMP
+#pragma omp parallel for
+#endif
     for (int row = 0; row < rows; ++row)
       for (int column = 0; column < cells; ++column) {
         const double own  = temperature[at(row, column)];
@@ -82,7 +98,7 @@ int main(int argc, char **argv)
     temperature.swap(next);
     write();
     if (serial + work > 0.0)
-      std::this_thread::sleep_until(start + std::chrono::duration<double>(serial + work / ranks));
+      std::this_thread::sleep_until(start + std::chrono::duration<double>(serial + work / (ranks * threads)));
     participant.advance(dt);
   }
   participant.finalize();

@@ -1,0 +1,137 @@
+"""The plate of which one solver computes on a GPU or not: its systems, and coupled runs on numpy and PyTorch."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from tutorial_helpers import TUTORIALS, assert_refused, assert_same_fields, copy_tutorial, couple, tutorial_modules
+
+PLATE = TUTORIALS / "gpu-plate"
+WINDOWS = 8
+# Each side stops at its residual, the coupling at 1e-6 of a few hundred watts.
+TOLERANCE = 1e-4
+
+conduction, case = tutorial_modules("gpu-plate", "conduction", "case")
+
+
+@pytest.mark.parametrize("name", ["Fluid", "Solid"])
+def test_conjugate_gradients_solve_the_system_that_was_set_up(name):
+    body = case.build(name, 1.0)
+    shape = body.temperature.shape
+    matrix = np.stack([body.apply(unit.reshape(shape)).ravel() for unit in np.eye(np.prod(shape))], axis=1)
+    np.testing.assert_array_equal(matrix, matrix.T)
+    right_side = np.random.default_rng(1).random(shape)
+    found = body.solve(right_side, np.zeros(shape))
+    np.testing.assert_allclose(found.ravel(), np.linalg.solve(matrix, right_side.ravel()), rtol=1e-8)
+    assert body.steps > 5
+    # From the solution there is nothing to do.
+    before = body.steps
+    body.solve(right_side, found)
+    assert body.steps <= before + 1
+
+
+def test_what_enters_through_the_wall_is_what_the_fluid_gets():
+    fluid = case.build("Fluid", 1.0)
+    fluid.carry()
+    found, flux = fluid.conduct(np.linspace(5.0, 10.0, 32), fluid.temperature)
+    assert fluid.capacity * fluid.size**2 * found.sum() == pytest.approx(flux.sum() * fluid.size, rel=1e-9)
+    fluid.temperature = found
+    fluid.carry()
+    # Nothing has come to the outlet yet, so that it was carried and none was lost.
+    assert fluid._carried.sum() == pytest.approx(found.sum(), rel=1e-9)
+    assert np.abs(fluid._carried - found).max() > 0.1
+
+
+def test_torch_gives_numpy_s_result_within_rounding():
+    pytest.importorskip("torch", reason="torch is not installed")
+    found = {}
+    for library in ("numpy", "torch"):
+        fluid = case.build("Fluid", 1.0, 2, conduction.array_maker(library))
+        for _ in range(3):
+            fluid.carry()
+            fluid.temperature, flux = fluid.conduct(np.linspace(5.0, 10.0, 64), fluid.temperature)
+        found[library] = conduction.on_host(fluid.temperature), conduction.on_host(flux)
+    for mine, theirs in zip(found["torch"], found["numpy"], strict=True):
+        np.testing.assert_allclose(mine, theirs, rtol=0.0, atol=1e-9 * np.abs(theirs).max())
+
+
+STEPS = """
+import sys
+import numpy as np
+from mpi4py import MPI
+from case import build
+
+comm = MPI.COMM_WORLD
+fluid = build("Fluid", 1.0, comm=comm)
+wall = np.linspace(5.0, 10.0, 96)[np.searchsorted(np.linspace(-0.5, 2.5, 97), fluid.x[fluid.plate])]
+for _ in range(2):
+    fluid.carry()
+    fluid.temperature, flux = fluid.conduct(wall, fluid.temperature)
+parts = comm.gather(fluid.temperature)
+if parts is not None:
+    np.save(sys.argv[1], np.concatenate(parts, axis=1))
+"""
+
+
+@pytest.mark.mpi
+def test_what_is_computed_does_not_depend_on_the_ranks(mpiexec, tmp_path):
+    found = []
+    for ranks in (1, 2):
+        output = tmp_path / f"{ranks}.npy"
+        command = [mpiexec, "-n", str(ranks), sys.executable, "-c", STEPS, str(output)]
+        subprocess.run(command, cwd=PLATE, check=True, timeout=300)
+        found.append(np.load(output))
+    assert np.abs(found[0]).max() > 1.0
+    np.testing.assert_allclose(found[1], found[0], rtol=0.0, atol=1e-8)
+
+
+def couple_plate(mpiexec, directory, ranks, *, backend, fluid="fluid.py", arguments=()):
+    copy_tutorial("gpu-plate", directory, windows=WINDOWS)
+    scripts = dict(zip((fluid, "solid.py"), ranks, strict=True))
+    return couple(mpiexec, directory, scripts, backend=backend, arguments=arguments)
+
+
+@pytest.fixture(scope="module")
+def embedded(mpiexec, tmp_path_factory):
+    """What a run on one rank each wrote."""
+    return couple_plate(mpiexec, tmp_path_factory.mktemp("plate") / "1-1", (1, 1), backend="embedded")
+
+
+def without_counts(fields):
+    return [{key: values for key, values in each.items() if key not in ("solves", "advections")} for each in fields]
+
+
+@pytest.mark.mpi
+def test_only_conduction_is_inside_the_coupling_loop_and_no_heat_is_lost(embedded):
+    fluid, solid = embedded
+    assert fluid["advections"] == WINDOWS
+    assert fluid["solves"] == solid["solves"] > 2 * WINDOWS
+    through = fluid["heat_rate"].sum()
+    kept = 10_000.0 * np.diff(solid["x"])[0] ** 2 * (solid["temperature"] - 300.0).sum()
+    assert through > 100.0
+    assert solid["heat_rate"].sum() == pytest.approx(kept + through, rel=1e-5)
+
+
+@pytest.mark.precice
+@pytest.mark.mpi
+def test_libprecice_gives_the_same_fields(mpiexec, tmp_path, embedded):
+    fields = couple_plate(mpiexec, tmp_path / "run", (1, 1), backend="libprecice")
+    assert_same_fields(without_counts(fields), without_counts(embedded), TOLERANCE)
+
+
+@pytest.mark.mpi
+def test_a_coupled_run_with_torch_gives_the_same_fields(mpiexec, tmp_path, embedded):
+    pytest.importorskip("torch", reason="torch is not installed")
+    fields = couple_plate(mpiexec, tmp_path / "run", (1, 1), backend="embedded", fluid="fluid.py --array torch")
+    assert_same_fields(without_counts(fields), without_counts(embedded), TOLERANCE)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [(["--refine", "0"], "found 0"), (["--array", "matlab"], "invalid choice: 'matlab'")],
+)
+def test_bad_arguments_are_refused_before_anything_runs(tmp_path, arguments, message):
+    assert_refused(PLATE / "fluid.py", arguments, tmp_path, message)
