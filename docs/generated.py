@@ -190,14 +190,16 @@ def _study_keys() -> str:
     from precice_lb.calibrate.study import Study
 
     schema = Study.model_json_schema()
-    meanings = _meanings((ROOT / "configs" / "README.md").read_text(encoding="utf-8"))
+    # Its links, from where the page lies.
+    meanings = _meanings((ROOT / "configs" / "README.md").read_text(encoding="utf-8").replace("](../docs/", "](../"))
     lines = []
     for table, name in (("case", "CaseSection"), ("runs", "RunsSection"), ("budget", "BudgetSection"),
+                        ("budget.kinds", "KindSection"), ("participants.versions", "VersionSection"),
                         ("machine", "MachineSection"), ("participants", "ParticipantSection"),
                         ("launcher", "LauncherOptions"), ("meshes", "MeshSection"), ("chain", "ChainSection"),
                         ("emulation", "EmulationSection")):  # fmt: skip
         section = schema["$defs"][name]
-        several = "items" in schema["properties"][table]
+        several = "." in table or "items" in schema["properties"][table]
         lines += [
             f"## `{f'[[{table}]]' if several else f'[{table}]'}`",
             "",
@@ -216,7 +218,7 @@ def _meanings(text: str) -> dict[str, dict[str, str]]:
     found: dict[str, dict[str, str]] = {}
     table = ""
     for line in text.splitlines():
-        if heading := re.match(r"## `\[+(\w+)\]+`", line):
+        if heading := re.match(r"## `\[+([\w.]+)\]+`", line):
             table = heading[1]
         elif line.startswith("| `"):
             first, *_, last = (cell.strip() for cell in line.strip("|").split(" | "))
@@ -259,7 +261,7 @@ def _store_columns() -> str:
     from precice_lb.store import metadata, schema
 
     lines = [f"Format `{schema.FORMAT}`, version {schema.FORMAT_VERSION}.", ""]
-    for name in ("advances", "initialize", "sections", "guesses", "counts", "mpi"):
+    for name in ("advances", "initialize", "sections", "guesses", "counts", "mpi", "cpu"):
         dtype = schema.TABLES[name]
         lines += [f"## `/{name}`", "", "| column | type | unit |", "|---|---|---|"]
         lines += [f"| `{column}` | {dtype[column]} | {schema.UNITS[column]} |" for column in dtype.names or ()]

@@ -1,0 +1,74 @@
+"""The study of docs/how-to/openfoam-calculix.md, read beside files named and laid out as in preCICE's tutorial.
+
+Neither solver is at hand: the files are of our own, and the programs do nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+from markdown_helpers import ROOT, blocks
+
+from precice_lb.calibrate import read_study
+from precice_lb.layout import Layouts
+
+PAGE = ROOT / "docs" / "how-to" / "openfoam-calculix.md"
+CONFIGURATION = """<precice-configuration>
+  <data:vector name="Force" /><data:vector name="Displacement" />
+  <mesh name="Fluid-Mesh" dimensions="2"><use-data name="Force" /><use-data name="Displacement" /></mesh>
+  <mesh name="Solid-Mesh" dimensions="2"><use-data name="Force" /><use-data name="Displacement" /></mesh>
+  <participant name="Fluid">
+    <provide-mesh name="Fluid-Mesh" /><receive-mesh name="Solid-Mesh" from="Solid" />
+    <write-data name="Force" mesh="Fluid-Mesh" /><read-data name="Displacement" mesh="Fluid-Mesh" />
+    <mapping:nearest-neighbor direction="write" from="Fluid-Mesh" to="Solid-Mesh" constraint="conservative" />
+    <mapping:nearest-neighbor direction="read" from="Solid-Mesh" to="Fluid-Mesh" constraint="consistent" />
+  </participant>
+  <participant name="Solid">
+    <provide-mesh name="Solid-Mesh" />
+    <write-data name="Displacement" mesh="Solid-Mesh" /><read-data name="Force" mesh="Solid-Mesh" />
+  </participant>
+  <m2n:sockets acceptor="Fluid" connector="Solid" exchange-directory=".." />
+  <coupling-scheme:parallel-explicit>
+    <time-window-size value="0.01" /><max-time value="5" /><participants first="Fluid" second="Solid" />
+    <exchange data="Force" mesh="Solid-Mesh" from="Fluid" to="Solid" />
+    <exchange data="Displacement" mesh="Solid-Mesh" from="Solid" to="Fluid" />
+  </coupling-scheme:parallel-explicit>
+</precice-configuration>
+"""
+
+
+def test_the_study_of_the_page_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    case = tmp_path / "tutorials" / "perpendicular-flap"
+    system = case / "fluid-openfoam" / "system"
+    system.mkdir(parents=True)
+    (case / "solid-calculix").mkdir()
+    (case / "precice-config.xml").write_text(CONFIGURATION)
+    (system / "decomposeParDict").write_text(
+        "numberOfSubdomains 4;\n\nsimpleCoeffs\n{\n    n               (2 2 1);\n}\n"
+    )
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    for name in ("pimpleFoam", "ccx_preCICE", "decomposePar", "mpiexec"):
+        (programs / name).write_text("#!/bin/sh\n")
+        (programs / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{programs}{os.pathsep}{os.environ['PATH']}")
+
+    template = next(block for block in blocks(PAGE) if "decomposeParDict.in" in block.text and block.language == "bash")
+    subprocess.run(["bash", "-ec", template.text], cwd=case, check=True)
+    (text,) = (block.text for block in blocks(PAGE) if block.language == "toml")
+    (tmp_path / "flap.toml").write_text(text.replace("/usr/bin/mpiexec", str(programs / "mpiexec")))
+
+    study = read_study(tmp_path / "flap.toml")
+
+    fluid, solid = study.participants
+    assert study.layouts == {"Solid": Layouts(1, None)}
+    assert study.bounds["Solid"] == (1, 4)
+    assert solid.environment == {"CCX_NPROC_EQUATION_SOLVER": "{threads}"}
+    assert [fluid.command_at(ranks) for ranks in (1, 3)] == ["pimpleFoam", "pimpleFoam -parallel"]
+    (name,) = fluid.templates
+    template_text = (case / fluid.directory / name).read_text()
+    assert "numberOfSubdomains {ranks};" in template_text
+    assert "({ranks} 1 1);" in template_text
