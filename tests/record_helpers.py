@@ -108,7 +108,7 @@ def caller(recorder: Recorder) -> Callable[..., None]:
 
     def advance(begin: int, end: int, complete: bool) -> None:
         nonlocal left
-        recorder.take((begin, end, 0.1, complete))
+        recorder.take((begin, end, 0.1, complete, 0, 0))
         if complete:
             left -= 1
             if left <= 0:
