@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TypeVar
 
 from precice_lb.exceptions import InfeasibleError
 from precice_lb.plural import plural
@@ -18,10 +17,7 @@ __all__ = [
     "layout_from",
     "layouts_of",
     "split_text",
-    "with_versions",
 ]
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, order=True)
@@ -214,23 +210,6 @@ def layouts_of(measured: Iterable[Layout]) -> Layouts:
     if len(threads) == 1:
         return Layouts(None, threads.pop())
     return Layouts(None, None, tuple(found))
-
-
-def with_versions(of: Mapping[str, T], versions: Mapping[str, str]) -> dict[str, T]:
-    """Write versions into the names of participants: Fluid:gpu.
-
-    Parameters
-    ----------
-    of : mapping from participant
-        Such as a split.
-    versions : mapping from participant to str
-        Empty, or not there, for who has none.
-
-    Returns
-    -------
-    dict
-    """
-    return {f"{name}:{versions[name]}" if versions.get(name) else name: each for name, each in of.items()}
 
 
 def split_text(split: Mapping[str, int], layouts: Mapping[str, Layouts] | None = None) -> str:

@@ -1,10 +1,14 @@
-"""Names that people give to versions of participants and to kinds of nodes."""
+"""Names that people give to versions of participants and to kinds of nodes, and keys such as Fluid:gpu."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from typing import TypeVar
 
-__all__ = ["checked_name"]
+__all__ = ["checked_name", "for_versions", "key_of", "with_versions", "without_versions"]
+
+T = TypeVar("T")
 
 
 def checked_name(text: object, what: str) -> str:
@@ -29,3 +33,74 @@ def checked_name(text: object, what: str) -> str:
     if isinstance(text, str) and re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]*", text):
         return text
     raise ValueError(f"expected letters, digits, _ . and - as the name of a {what}, found {text!r}")
+
+
+def key_of(name: str, version: str) -> str:
+    """Write the key of one version of a participant: Fluid:gpu.
+
+    Parameters
+    ----------
+    name, version : str
+        The participant and its version, empty where it has none.
+
+    Returns
+    -------
+    str
+    """
+    return f"{name}:{version}" if version else name
+
+
+def with_versions(of: Mapping[str, T], versions: Mapping[str, str]) -> dict[str, T]:
+    """Write versions into the names of participants: Fluid:gpu.
+
+    Parameters
+    ----------
+    of : mapping from participant
+        Such as a split.
+    versions : mapping from participant to str
+        Empty, or not there, for who has none.
+
+    Returns
+    -------
+    dict
+    """
+    return {key_of(name, versions.get(name, "")): each for name, each in of.items()}
+
+
+def without_versions(of: Mapping[str, T]) -> tuple[dict[str, T], dict[str, str]]:
+    """Take the versions out of the names of participants.
+
+    Parameters
+    ----------
+    of : mapping from participant, or participant:version
+        Such as a split.
+
+    Returns
+    -------
+    dict
+        By participant; the last entry of one that stands there twice.
+    dict of str to str
+        The versions of those that have one.
+    """
+    parts = [(*key.partition(":")[::2], each) for key, each in of.items()]
+    return {name: each for name, _, each in parts}, {name: version for name, version, _ in parts if version}
+
+
+def for_versions(of: Mapping[str, T], versions: Mapping[str, str]) -> dict[str, T]:
+    """Give what holds where each participant runs as one version: what is said of that, else of the participant.
+
+    Parameters
+    ----------
+    of : mapping from participant, or participant:version
+        Such as bounds.
+    versions : mapping from participant to str
+        Of those that have any.
+
+    Returns
+    -------
+    dict
+        By participant.
+    """
+    others = {key: each for key, each in of.items() if key.partition(":")[0] not in versions}
+    plain = {name: of[name] for name in versions if name in of}
+    return others | plain | {name: of[key] for name, v in versions.items() if (key := f"{name}:{v}") in of}

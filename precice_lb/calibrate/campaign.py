@@ -11,7 +11,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Literal
 
-from precice_lb.calibrate.design import Proposal, versioned
+from precice_lb.calibrate.design import Proposal
 from precice_lb.calibrate.design_study import design_of
 from precice_lb.calibrate.energy import note_energy
 from precice_lb.calibrate.launchers import make_launcher
@@ -22,7 +22,8 @@ from precice_lb.calibrate.solver_mpi import mpi_mismatches
 from precice_lb.calibrate.state import CampaignState, RunRecord, campaign_lock, spent
 from precice_lb.calibrate.study import Study
 from precice_lb.exceptions import CalibrationError, TooFewRunsError
-from precice_lb.layout import Layouts, counted_text, with_versions
+from precice_lb.layout import Layouts, counted_text
+from precice_lb.names import with_versions
 from precice_lb.plural import plural
 
 __all__ = [
@@ -97,7 +98,7 @@ def run_campaign(
             while True:
                 turns = _missing_turns(state) if study.runs.beside else None
                 proposal = turns or design.ask(
-                    [versioned(run.split, run.versions) for run in (*state.finished, *failed)]
+                    [with_versions(run.split, run.versions) for run in (*state.finished, *failed)]
                 )
                 if proposal is None:
                     break

@@ -6,7 +6,7 @@ from precice_lb.calibrate.launchers import launcher_class
 from precice_lb.calibrate.launchers.slurm_options import GPU_OPTIONS
 from precice_lb.calibrate.sections import ParticipantSection
 from precice_lb.calibrate.study import Study
-from precice_lb.calibrate.versions import SLURM, chosen, combinations_of, require_nodes
+from precice_lb.calibrate.versions import SLURM, chosen, combinations_of, kind_of, require_nodes
 from precice_lb.exceptions import InfeasibleError, StudyError
 from precice_lb.plugins import choices
 
@@ -100,10 +100,9 @@ def _check_kind(kind: str | None, kinds: list[str], key: str) -> None:
 
 def _check_gpus(study: Study, participant: ParticipantSection, number: int, key: str) -> None:
     version = participant.versions[number - 1]
-    wanted = version.kind or participant.kind
-    kind = next((each for each in study.budget.kinds if each.name == wanted), study.budget.kinds[0])
+    kind = kind_of(study, version.kind or participant.kind)
     per_node = version.ranks_per_node or participant.ranks_per_node or 1
-    if per_node * version.gpus_per_rank > kind.gpus_per_node:
+    if kind and per_node * version.gpus_per_rank > kind.gpus_per_node:
         raise StudyError(
             f"{key}.gpus_per_rank: expected at most the {kind.gpus_per_node} GPUs of a node of kind {kind.name!r}, "
             f"found {version.gpus_per_rank} for each of {per_node} ranks per node"

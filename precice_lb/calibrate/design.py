@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precice_lb.exceptions import InfeasibleError
+from precice_lb.names import without_versions
 from precice_lb.plural import plural
 from precice_lb.recommend.limits import Limits
 from precice_lb.split import Constraints
@@ -33,8 +34,6 @@ __all__ = [
     "grid_splits",
     "space_filling_splits",
     "split_key",
-    "versioned",
-    "without_versions",
 ]
 
 Split = dict[str, int]
@@ -86,17 +85,6 @@ class FixedDesign:
                 ranks, versions = without_versions(split)
                 return Proposal(ranks, f"{self.reason} {number} of {self.total}", versions=versions)
         return None
-
-
-def versioned(split: Mapping[str, int], versions: Mapping[str, str]) -> Split:
-    """Write a split with its versions: ``{"Fluid:gpu": 2, "Solid": 8}``."""
-    return {f"{name}:{versions[name]}" if versions.get(name) else name: count for name, count in split.items()}
-
-
-def without_versions(split: Mapping[str, int]) -> tuple[Split, dict[str, str]]:
-    """Take the versions out of such a split."""
-    parts = [(*key.partition(":")[::2], count) for key, count in split.items()]
-    return {name: count for name, _, count in parts}, {name: version for name, version, _ in parts if version}
 
 
 def split_key(split: Mapping[str, int]) -> tuple[tuple[str, int], ...]:

@@ -14,7 +14,6 @@ from precice_lb.calibrate.design import (
     grid_splits,
     space_filling_splits,
     split_key,
-    versioned,
 )
 from precice_lb.calibrate.design_adaptive import CalibrationDesign
 from precice_lb.calibrate.design_versions import VersionsDesign
@@ -26,6 +25,7 @@ from precice_lb.calibrate.versions import chosen, combinations_of, fits, fitted
 from precice_lb.dataset import CoupledRun, Measurements
 from precice_lb.dataset.samples import pooled_iterations
 from precice_lb.exceptions import ScheduleError
+from precice_lb.names import with_versions
 from precice_lb.plural import plural
 from precice_lb.schedule import Schedule
 
@@ -47,9 +47,8 @@ def design_of(study: Study, directory: Path) -> FixedDesign | AdaptiveDesign | V
         return VersionsDesign([(each, AdaptiveDesign(chosen(study, each), directory, each)) for each in combinations])
     if any(combinations):
         fixed = [(each, _fixed(chosen(study, each), len(combinations))) for each in combinations]
-        return FixedDesign(
-            tuple(versioned(split, versions) for versions, found in fixed for split in found.splits), fixed[0][1].reason
-        )
+        splits = (with_versions(split, versions) for versions, found in fixed for split in found.splits)
+        return FixedDesign(tuple(splits), fixed[0][1].reason)
     if study.splits is None and runs.design == "adaptive":
         return AdaptiveDesign(study, directory)
     return _fixed(study)

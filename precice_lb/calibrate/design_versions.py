@@ -8,8 +8,9 @@ from typing import Protocol
 
 import numpy as np
 
-from precice_lb.calibrate.design import Proposal, Split, without_versions
+from precice_lb.calibrate.design import Proposal, Split
 from precice_lb.calibrate.design_adaptive import INITIAL_RUNS, CalibrationDesign
+from precice_lb.names import without_versions
 
 __all__ = ["VersionsDesign"]
 

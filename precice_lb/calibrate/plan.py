@@ -39,7 +39,10 @@ THREADS_VARIABLE = "PRECICE_LB_THREADS"
 VERSION_VARIABLE = "PRECICE_LB_VERSION"
 # Environment variables that belong to a run: the campaign sets them or leaves them out, whatever they were before.
 RUN_VARIABLES = (
-    *("PRECICE_LB_RECORD", "PRECICE_LB_DIR", "PRECICE_LB_AT_END", "PRECICE_LB_METADATA"),
+    "PRECICE_LB_RECORD",
+    "PRECICE_LB_DIR",
+    "PRECICE_LB_AT_END",
+    "PRECICE_LB_METADATA",
     THREADS_VARIABLE,
     VERSION_VARIABLE,
 )

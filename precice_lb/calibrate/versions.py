@@ -15,6 +15,7 @@ from precice_lb.calibrate.plan import VERSION_VARIABLE
 from precice_lb.calibrate.sections import MachineSection, ParticipantSection
 from precice_lb.calibrate.version_sections import KindSection, VersionSection
 from precice_lb.exceptions import InfeasibleError, StudyError
+from precice_lb.names import key_of, without_versions
 from precice_lb.plugins import choices
 from precice_lb.recommend.limits import Limits
 from precice_lb.split import Constraints, optimize_split
@@ -108,17 +109,17 @@ def _as_version(participant: ParticipantSection, version: VersionSection) -> Par
 
 def _with_options(study: Study, participant: ParticipantSection, gpus: int) -> ParticipantSection:
     """Add the options that ask for its nodes and its GPUs."""
-    kind = kind_of(study, participant)
+    kind = kind_of(study, participant.kind)
     options = (kind.options if kind else ()) + participant.options
     if gpus and study.launcher.name in SLURM and not any(each.startswith(GPU_OPTIONS) for each in options):
         options += (f"--gpus-per-task={gpus}",)
     return participant.model_copy(update={"options": options})
 
 
-def kind_of(study: Study, participant: ParticipantSection) -> KindSection | None:
-    """Kind of nodes of a participant whose version is chosen; None where there are no kinds."""
+def kind_of(study: Study, name: str | None) -> KindSection | None:
+    """Kind of nodes of that name, the first one where none is named; None where there are no kinds."""
     kinds = study.budget.kinds
-    return next((each for each in kinds if each.name == participant.kind), next(iter(kinds), None))
+    return next((each for each in kinds if each.name == name), next(iter(kinds), None))
 
 
 def ranks_per_node(study: Study, participant: ParticipantSection, threads: int = 1) -> int | None:
@@ -126,7 +127,7 @@ def ranks_per_node(study: Study, participant: ParticipantSection, threads: int =
 
     On a kind of nodes these are as many as fit, where no fewer are asked for.
     """
-    kind = kind_of(study, participant)
+    kind = kind_of(study, participant.kind)
     if kind is None:
         return participant.ranks_per_node or study.launcher.ranks_per_node
     fit = kind.cores_per_node // threads
@@ -137,7 +138,7 @@ def ranks_per_node(study: Study, participant: ParticipantSection, threads: int =
 
 def room_of(study: Study, participant: ParticipantSection) -> int | None:
     """Most ranks, or cores where it has threads, on the nodes of its kind; None where kind or version are not said."""
-    kind = kind_of(study, participant)
+    kind = kind_of(study, participant.kind)
     if kind is None or participant.versions:
         return None
     threads = participant.layouts.threads
@@ -156,7 +157,7 @@ def identity_of(study: Study, participant: ParticipantSection) -> dict[str, Any]
 
 
 def _nodes(study: Study, participant: ParticipantSection) -> dict[str, Any]:
-    kind = kind_of(study, participant)
+    kind = kind_of(study, participant.kind)
     return {} if kind is None else {"kind": [kind.name, kind.cores_per_node, kind.gpus_per_node]}
 
 
@@ -183,15 +184,10 @@ def machine_of(study: Study) -> MachineSection | None:
 
 def _without_versions(study: Study, given: Mapping[str, int | str]) -> tuple[dict[str, int | str], dict[str, str]]:
     """Take the versions out of a split such as ``Fluid:gpu=2``; one has to be named where there are several."""
-    split: dict[str, int | str] = {}
-    versions: dict[str, str] = {}
-    for key, count in given.items():
-        name, _, version = key.partition(":")
-        if name in split:
-            raise StudyError(f"expected each participant once, found {name!r} twice")
-        split[name] = count
-        if version:
-            versions[name] = version
+    split, versions = without_versions(given)
+    names = [key.partition(":")[0] for key in given]
+    if twice := next((name for name in split if names.count(name) > 1), None):
+        raise StudyError(f"expected each participant once, found {twice!r} twice")
     for each in study.participants:
         names = [version.name for version in each.versions]
         if each.name in versions and not names:
@@ -254,4 +250,4 @@ def fitted(study: Study, split: Mapping[str, int]) -> dict[str, int] | None:
 
 def names_of(study: Study) -> list[str]:
     """Name the participants, then their versions: Fluid, Solid, Fluid:gpu."""
-    return [*study.names, *(f"{p.name}:{version.name}" for p in study.participants for version in p.versions)]
+    return [*study.names, *(key_of(p.name, version.name) for p in study.participants for version in p.versions)]

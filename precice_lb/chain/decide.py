@@ -296,8 +296,7 @@ class _Choice:
             return None
         text = (
             f"undo: back to {self.limits.text(split)}, measured at {before.window:.4g} s per window at the present "
-            "load, "
-            f"from {self.limits.text(self.present)}, measured at {now.window:.4g} s: {self._saves(saving)}, "
+            f"load, from {self.limits.text(self.present)}, measured at {now.window:.4g} s: {self._saves(saving)}, "
             f"and pays with {100 * probability:.0f} %"
         )
         return Decision(split, "undo", text)

@@ -152,8 +152,7 @@ class Chain:
     @property
     def layouts(self) -> Mapping[str, Layouts]:
         """Ranks and threads of participants whose splits count cores."""
-        _, constraints = self.study.settings().constraints()
-        return constraints.layouts
+        return self.study.layouts
 
     def text(self, split: Mapping[str, int]) -> str:
         """Write a split: so many ranks, or cores as ranks and threads."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from precice_lb.cli.case import Case, measured_by, recommend_case
 from precice_lb.exceptions import DataError
+from precice_lb.names import with_versions
 
 if TYPE_CHECKING:
     from precice_lb.calibrate import Study
@@ -162,8 +163,8 @@ def recommended_split(directory: Path) -> dict[str, int]:
     path = directory / JSON_NAME
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
-        versions = {name: f"{name}:{version}" for name, version in found.get("versions", {}).items()}
-        return {versions.get(name, str(name)): int(count) for name, count in found["split"].items()}
+        split = {str(name): int(count) for name, count in found["split"].items()}
+        return with_versions(split, found.get("versions", {}))
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise DataError(
             f"{path}: expected the recommendation of a campaign, found none: run precice-lb calibrate, or give --split"

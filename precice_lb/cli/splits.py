@@ -8,7 +8,7 @@ from typing import Any
 from precice_lb.cli.options import named_values
 from precice_lb.exceptions import DataError
 from precice_lb.layout import Layout, Layouts, layout_from
-from precice_lb.names import checked_name
+from precice_lb.names import checked_name, without_versions
 from precice_lb.plugins import close_match
 
 __all__ = ["layouts_by_participant", "split_values"]
@@ -43,7 +43,7 @@ def split_values(
                 versions[name] = checked_name(version, "version")
             except ValueError as error:
                 raise DataError(f"{option}: {name}: {error}") from None
-    counts = {key.partition(":")[0]: count for key, count in found.items()}
+    counts, _ = without_versions(found)
     if len(counts) < len(found):
         raise DataError(f"{option}: expected each participant once, found a participant twice")
     if unknown := [name for name in counts if name not in names]:

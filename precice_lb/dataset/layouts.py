@@ -7,16 +7,12 @@ from typing import TYPE_CHECKING
 
 from precice_lb.exceptions import DataError, InfeasibleError
 from precice_lb.layout import Layout, Layouts, layouts_of
+from precice_lb.names import key_of
 
 if TYPE_CHECKING:
     from precice_lb.dataset.records import Measurements
 
-__all__ = ["key_of", "measured_layouts", "row_layouts"]
-
-
-def key_of(name: str, version: str) -> str:
-    """Give the key of a participant's layouts: ``name``, or ``name:version``."""
-    return f"{name}:{version}" if version else name
+__all__ = ["measured_layouts", "row_layouts"]
 
 
 def measured_layouts(measured: Mapping[str, Iterable[Layout]]) -> dict[str, Layouts]:

@@ -8,8 +8,8 @@ from itertools import product
 
 import numpy as np
 
-from precice_lb.dataset.layouts import key_of
 from precice_lb.dataset.records import Measurements
+from precice_lb.names import key_of
 
 __all__ = ["combinations_of", "convergence_remarks", "is_of", "of_versions", "version_names"]
 
@@ -21,7 +21,7 @@ _ALIKE = 0.05
 def version_names(measurements: Measurements) -> list[str]:
     """Name the participants, then each version of those that have several: what options may speak of."""
     names = list(measurements.samples)
-    return [*names, *(f"{n}:{v}" for n in names for v in _versions(measurements).get(n, ()) if v)]
+    return [*names, *(key_of(n, v) for n in names for v in _versions(measurements).get(n, ()) if v)]
 
 
 def _versions(measurements: Measurements) -> dict[str, list[str]]:

@@ -11,12 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precice_lb.dataset import Measurements
-from precice_lb.dataset.layouts import key_of, measured_layouts
+from precice_lb.dataset.layouts import measured_layouts
 from precice_lb.dataset.samples import distinct
 from precice_lb.dataset.series import spread_of
 from precice_lb.dataset.versions import convergence_remarks
 from precice_lb.exceptions import DataError
 from precice_lb.layout import Layout
+from precice_lb.names import key_of
 
 __all__ = ["COLUMNS", "OPTIONAL_COLUMNS", "Sample", "join", "steady_cost"]
 

@@ -14,6 +14,7 @@ import numpy as np
 from precice_lb.dataset import Measurements
 from precice_lb.dataset.versions import combinations_of, of_versions
 from precice_lb.exceptions import DataError, InfeasibleError, ModelError
+from precice_lb.names import for_versions, key_of
 from precice_lb.recommend.limits import outside
 from precice_lb.recommend.plan import FailedSplit, Prefer
 from precice_lb.recommend.result import Recommendation, VersionChoice, versions_text
@@ -77,11 +78,15 @@ def _best(
     choices: list[VersionChoice] = []
     problems: list[Exception] = []
     for versions in combinations:
-        words = {word: _own(value, versions) if word.endswith("_ranks") else value for word, value in given.items()}
+        bounds = {
+            word: for_versions(value, versions)
+            for word, value in given.items()
+            if word.endswith("_ranks") and isinstance(value, Mapping)
+        }
         try:
             found = recommend(
                 of_versions(measurements, versions),
-                **words,
+                **{**given, **bounds},
                 machine=demands.of_versions(versions),
                 failed=[each for each in failed if _speaks_of(each, versions)],
             )
@@ -130,16 +135,6 @@ def _decided(able: Sequence[VersionChoice], choices: Sequence[VersionChoice], ra
     )
 
 
-def _own(value: Any, versions: Mapping[str, str]) -> Any:
-    """Resolve bounds whose keys may name a version."""
-    if not isinstance(value, Mapping):
-        return value
-    own = {name: value[f"{name}:{v}"] for name, v in versions.items() if f"{name}:{v}" in value}
-    return {
-        key: number for key, number in value.items() if key.partition(":")[0] not in versions or key in versions
-    } | own
-
-
 def _speaks_of(failed: Mapping[str, int] | FailedSplit, versions: Mapping[str, str]) -> bool:
     """Whether a failed split is one of these versions."""
     if not isinstance(failed, FailedSplit):
@@ -171,7 +166,7 @@ def _faster(best: Recommendation, other: Recommendation) -> float:
 
 def without_unmeasured(demands: Machine, measurements: Measurements) -> Machine:
     """Leave out what a study says of versions that were not measured."""
-    known = {f"{name}:{version}" for name, rows in measurements.versions.items() for version in rows}
+    known = {key_of(name, version) for name, rows in measurements.versions.items() for version in rows}
     changed: dict[str, Any] = {}
     for field in dataclasses.fields(demands):
         value = getattr(demands, field.name)

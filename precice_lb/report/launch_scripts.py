@@ -19,7 +19,8 @@ from precice_lb.calibrate.prepare import placeholders, tasks_of, tokens_of
 from precice_lb.calibrate.schedulers import body, exports, here_document
 from precice_lb.calibrate.schedulers.slurm import UNSET_OPTIONS
 from precice_lb.exceptions import CalibrationError, DataError, PreciceLBError
-from precice_lb.layout import split_text, with_versions
+from precice_lb.layout import split_text
+from precice_lb.names import with_versions
 from precice_lb.plural import plural
 from precice_lb.precice_xml import read_configuration
 from precice_lb.report.documents import json_text

@@ -84,7 +84,7 @@ def near_tables(recommendation: Recommendation) -> list[Table]:
     ]  # fmt: skip
     title = f"Best splits within {percent(plan.within, 0)} of the recommended one"
     if plan.step > 1:
-        title += f", in steps of {plan.step} {'cores' if recommendation.layouts else 'ranks'}"
+        title += f", in steps of {plan.step} {view.ranks_word(recommendation)}"
     if not rows:
         title += ": none other"
     header = (view.as_above(recommendation), *extra, f"window ({unit.symbol})", "longer")

@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from precice_lb.exceptions import InfeasibleError
 from precice_lb.layout import Layouts
+from precice_lb.names import for_versions, key_of
 from precice_lb.split.nodes import NodeKind, check_kinds
 
 __all__ = ["Constraints", "Machine", "SharedCores", "check_names", "whole_number"]
@@ -204,10 +205,7 @@ class Constraints:
         for each in fields(self):
             value = getattr(self, each.name)
             if isinstance(value, Mapping):
-                own = {name: value[f"{name}:{v}"] for name, v in versions.items() if f"{name}:{v}" in value}
-                others = {key: entry for key, entry in value.items() if key.partition(":")[0] not in versions}
-                plain = {name: value[name] for name in versions if name in value}
-                changed[each.name] = others | plain | own
+                changed[each.name] = for_versions(value, versions)
         return replace(self, **changed)
 
     def constraints(self, budget: int | None = None) -> tuple[int, Constraints]:
@@ -310,7 +308,7 @@ class Constraints:
         """
         value = getattr(self, key)
         if isinstance(value, Mapping):
-            return value.get(f"{name}:{version}", value.get(name))
+            return value.get(key_of(name, version), value.get(name))
         return value
 
 
@@ -331,7 +329,7 @@ def whole_number(value: Any, what: str, least: int) -> int:
 
 def check_names(constraints: Constraints, versions: Mapping[str, Collection[str]]) -> None:
     """Refuse keys that name no participant and no version of one, and a participant in two places of `shared`."""
-    known = set(versions) | {f"{name}:{version}" for name in versions for version in versions[name] if version}
+    known = set(versions) | {key_of(name, version) for name in versions for version in versions[name]}
     for split in constraints.excluded:
         if unknown := [name for name in split if name not in versions]:
             raise InfeasibleError(

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from precice_lb.exceptions import InfeasibleError
+from precice_lb.names import key_of
 from precice_lb.split.constraints import Constraints
 from precice_lb.split.resources import Integers, Resources
 
@@ -18,11 +19,14 @@ class NodesOfKinds(Resources):
 
     def _fitting(self, cores: int | Integers, name: str, version: str) -> Integers:
         """Ranks of so many cores on a node of a participant's kind; 0 where not even one fits."""
+        fit, wanted = self._room(cores, name, version), self._constraints.of("ranks_per_node", name, version)
+        return fit if wanted is None else np.minimum(fit, wanted)
+
+    def _room(self, cores: int | Integers, name: str, version: str) -> Integers:
+        """Ranks of so many cores for which a node of a participant's kind has cores and GPUs."""
         node, gpus = self._constraints.kind_of(name, version), self._per_rank(name, version)[1]
         fit = np.asarray(node.cores_per_node // np.asarray(cores))
-        fit = np.minimum(fit, node.gpus_per_node // gpus) if gpus else fit
-        wanted = self._constraints.of("ranks_per_node", name, version)
-        return fit if wanted is None else np.minimum(fit, wanted)
+        return np.minimum(fit, node.gpus_per_node // gpus) if gpus else fit
 
     def _has_whole_nodes(self, name: str) -> bool:
         """Nobody shares a node."""
@@ -79,13 +83,12 @@ class NodesOfKinds(Resources):
 
     def fits_on_node(self, name: str, version: str) -> bool:
         """Whether a node of its kind holds a rank; more ranks per node than it holds are refused."""
-        node, gpus = self._constraints.kind_of(name, version), self._per_rank(name, version)[1]
-        fit = node.cores_per_node // self._cores_of_rank(name, version)
-        fit = min(fit, node.gpus_per_node // gpus) if gpus else fit
+        node = self._constraints.kind_of(name, version)
+        fit = int(self._room(self._cores_of_rank(name, version), name, version))
         wanted = self._constraints.of("ranks_per_node", name, version)
         if wanted is not None and wanted > fit > 0:
             raise InfeasibleError(
-                f"expected at most {fit} ranks of {name}{version and f':{version}'} on a node of kind "
+                f"expected at most {fit} ranks of {key_of(name, version)} on a node of kind "
                 f"{node.name!r} ({node.cores_per_node} cores, {node.gpus_per_node} GPUs), found {wanted}"
             )
         return fit > 0

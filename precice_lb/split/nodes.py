@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from precice_lb.exceptions import InfeasibleError
-from precice_lb.names import checked_name
+from precice_lb.names import checked_name, key_of
 from precice_lb.plural import plural
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def check_gpus(constraints: Constraints, name: str, version: str = "") -> None:
     gpus = constraints.of("gpus_per_rank", name, version) or 0
     counted = constraints.unit == "nodes" or constraints.nodes or constraints.kinds or given.gpus_per_node
     if counted and gpus > given.gpus_per_node:
-        who, node = f"{name}:{version}" if version else name, "a node"
+        who, node = key_of(name, version), "a node"
         if constraints.kinds:
             node = f"a node of kind {constraints.kind_of(name, version).name}"
         raise InfeasibleError(
