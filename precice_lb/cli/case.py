@@ -173,6 +173,7 @@ def recommend_case(
     from precice_lb.recommend import Machine as Demands
     from precice_lb.recommend import recommend
     from precice_lb.recommend.beside import placed
+    from precice_lb.recommend.sources import measured_under
     from precice_lb.recommend.versions import without_unmeasured
 
     measurements, settings, failed = measured.measurements, measured.settings, measured.failed
@@ -197,6 +198,8 @@ def recommend_case(
     budget, constraints = dataclasses.replace(demands, **said).constraints(ranks)
     measurements = placed(measurements, measured.runs, measured.turns, constraints)
     schedule, instead = couplings(measurements, case.coupling, measured.runs)
+    if case.coupling not in (None, "traces"):
+        measurements = measured_under(measurements, schedule)
     recommendation = recommend(
         measurements,
         budget,

@@ -24,6 +24,7 @@ from precice_lb.recommend.plan import FailedSplit, Prefer, instead_of, paid_back
 from precice_lb.recommend.result import Recommendation
 from precice_lb.recommend.sources import (
     check_participants,
+    measured_under,
     measurements_given,
 )
 from precice_lb.recommend.versions import between_versions
@@ -207,6 +208,8 @@ def recommend_split(
     measurements = measurements_given(before.get("data", data))
     total, constraints = (machine or Machine(**words)).constraints(before.get("budget", budget))
     schedule = schedule_of(coupling, tuple(measurements.samples))
+    if isinstance(coupling, (str, Path)):
+        measurements = measured_under(measurements, schedule)
     if instead is None and (prefer is not None or within is not None):
         instead = parallel_of(coupling, schedule.participants)
     told = tuple(each for each in failed if isinstance(each, FailedSplit))

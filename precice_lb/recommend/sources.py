@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +13,21 @@ from numpy.typing import NDArray
 from precice_lb.dataset import Measurements, load_measurements
 from precice_lb.dataset.layouts import measured_layouts, row_layouts
 from precice_lb.dataset.samples import distinct
-from precice_lb.exceptions import DataError
+from precice_lb.exceptions import ConfigurationError, DataError, ScheduleError
 from precice_lb.ingest.csv import read_csv, read_frame
 from precice_lb.ingest.profiling import enrich
 from precice_lb.layout import Layout, Layouts
+from precice_lb.precice_xml import parse_configuration
+from precice_lb.schedule import Schedule
 
-__all__ = ["check_participants", "check_samples", "load_sources", "measurements_from_arrays", "measurements_given"]
+__all__ = [
+    "check_participants",
+    "check_samples",
+    "load_sources",
+    "measured_under",
+    "measurements_from_arrays",
+    "measurements_given",
+]
 
 
 def load_sources(sources: Sequence[str | Path], *, warmup: int | None = None) -> Measurements:
@@ -53,6 +63,26 @@ def load_sources(sources: Sequence[str | Path], *, warmup: int | None = None) ->
     parts = [load_measurements(stores, warmup=warmup, complete=enrich)] if stores else []
     parts += [read_csv(path) for path in tables]
     return parts[0] if len(parts) == 1 else _joined(parts)
+
+
+def measured_under(measurements: Measurements, schedule: Schedule) -> Measurements:
+    """Leave out the windows of runs whose coupling was another one: they say nothing about windows of this schedule."""
+    if measurements.configuration is None or not measurements.runs:
+        return measurements
+    names = schedule.participants
+    # Each participant in turn is the slowest, and none of them.
+    costs = {name: np.where(np.arange(len(names) + 1) == at, 3.0, 1.0) for at, name in enumerate(names)}
+    try:
+        configuration = parse_configuration(measurements.configuration)
+        for acceleration in (measurements.overhead, None):
+            recorded = Schedule.from_config(configuration, measurements.iterations, acceleration)
+            ratio = schedule.window_seconds(costs) / recorded.window_seconds(costs)
+            if np.allclose(ratio, ratio[0], rtol=1e-6):
+                return measurements
+    except (ConfigurationError, ScheduleError):  # nothing to compare with
+        return measurements
+    remark = "The runs were coupled in another way than is asked for: their windows are not compared with predictions."
+    return replace(measurements, runs=(), remarks=(*measurements.remarks, remark))
 
 
 def measurements_from_arrays(samples: Mapping[str, Any]) -> Measurements:
