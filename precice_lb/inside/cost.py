@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import nnls
+from scipy.optimize import lsq_linear
 from scipy.stats import chi2, f, norm
 
 from precice_lb.exceptions import DataError
@@ -128,8 +128,9 @@ class _Fit:
     def of(cls, columns: NDArray[np.float64], seconds: NDArray[np.float64], scale: NDArray[np.float64]) -> _Fit:
         design = columns / scale[:, None]
         lengths = np.linalg.norm(design, axis=0)
-        design /= np.where(lengths > 0, lengths, 1.0)
-        values, _ = nnls(design, seconds / scale)
+        design = np.where(lengths > 0, design / np.where(lengths > 0, lengths, 1.0), 0.0)
+        # nnls of scipy 1.12 to 1.15 may stop before the optimum.
+        values = np.maximum(lsq_linear(design, seconds / scale, (0, np.inf), method="bvls").x, 0.0)
         relative = seconds / scale - design @ values
         active = values > 0
         basis, _ = np.linalg.qr(design[:, active])

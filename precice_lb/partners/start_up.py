@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import nnls
+from scipy.optimize import lsq_linear
 
 from precice_lb.exceptions import DataError
 
@@ -263,7 +263,9 @@ def fit_constants(runs: Sequence[tuple[Sequence[StartUpCounts], float]]) -> Cons
             # Scaled: a vertex costs a millionth of a step.
             scaled = amounts[np.ix_(rows, columns)] * weight[:, None]
             scale = np.maximum(scaled.max(axis=0), 1e-300)
-            found = nnls(scaled / scale, (measured - known) * weight)[0] / scale
+            # nnls of scipy 1.12 to 1.15 may stop before the optimum.
+            best = lsq_linear(scaled / scale, (measured - known) * weight, (0, np.inf), method="bvls").x
+            found = np.maximum(best, 0.0) / scale
             estimate = np.clip(amounts[np.ix_(rows, columns)] @ found + known, measured / 20, measured * 20)
         values: NDArray[np.float64] = fixed.copy()
         values[columns] = found

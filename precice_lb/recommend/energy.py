@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.optimize import nnls
+from scipy.optimize import lsq_linear
 
 from precice_lb.exceptions import DataError
 from precice_lb.split import TradeoffCurve, TradeoffPoint
@@ -67,7 +67,8 @@ def watts_of(measured: Sequence[MeasuredEnergy], names: Sequence[str]) -> dict[s
     # Relative to the power, so that large runs do not decide alone.
     rows = counts / power[:, None]
     if np.linalg.matrix_rank(rows) == len(names):
-        found = nnls(rows, np.ones(len(rows)))[0]
+        # nnls of scipy 1.12 to 1.15 may stop before the optimum.
+        found = lsq_linear(rows, np.ones(len(rows)), (0, np.inf), method="bvls").x
         if (found > 0).all():
             return dict(zip(names, found.tolist(), strict=True))
     return dict.fromkeys(names, float(power.sum() / counts.sum()))

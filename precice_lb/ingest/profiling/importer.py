@@ -5,8 +5,10 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, wait
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -195,7 +197,8 @@ def _all(tasks: Sequence[_Task], processes: int) -> Iterator[_Done]:
     with ProcessPoolExecutor(
         min(processes, len(tasks)), context, initializer=signal.signal, initargs=(signal.SIGINT, signal.SIG_IGN)
     ) as pool:
-        futures = [pool.submit(_import_file, task) for task in tasks]
+        with _interrupts_ignored():  # by workers from their first moment on
+            futures = [pool.submit(_import_file, task) for task in tasks]
         try:
             wait(futures)
         except BaseException:
@@ -204,6 +207,18 @@ def _all(tasks: Sequence[_Task], processes: int) -> Iterator[_Done]:
             raise
     # What failed comes last, so that whoever removes the stores knows all of them.
     yield from (future.result() for future in sorted(futures, key=lambda each: each.exception() is not None))
+
+
+@contextmanager
+def _interrupts_ignored() -> Iterator[None]:
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _import_file(task: _Task) -> _Done:

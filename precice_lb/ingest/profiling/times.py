@@ -206,8 +206,8 @@ class _Accounts:
     def take(self, events: Events, paths: Sequence[tuple[str, ...]]) -> NDArray[np.void]:
         """Take the events of a block; return one row per call that ended in it."""
         if unknown := paths[len(self._weights) :]:
-            weights = [[count(path) for count in self._columns.values()] for path in unknown]
-            self._weights = np.concatenate([self._weights, np.array(weights, dtype=np.int64)])
+            added = [[count(path) for count in self._columns.values()] for path in unknown]
+            self._weights = np.concatenate([self._weights, np.array(added, dtype=np.int64)])
         is_call = np.array([path == self._call for path in paths])[events.paths]
         calls = np.flatnonzero(is_call)
         calls = calls[np.argsort(events.order[calls])]
