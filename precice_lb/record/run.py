@@ -26,6 +26,8 @@ def run(arguments: Sequence[str]) -> int:
 
     Returns an exit code only where there is nothing to run.
     """
+    if arguments and arguments[0] == "--":
+        arguments = arguments[1:]
     if not arguments or arguments[0] in ("-h", "--help"):
         print(USAGE, file=sys.stdout if arguments else sys.stderr)
         return 0 if arguments else 2

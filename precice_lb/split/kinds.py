@@ -52,7 +52,7 @@ class NodesOfKinds(Resources):
 
     def want(self, least: Iterable[Integers]) -> str:
         """Say of which kind there are too few nodes."""
-        needed = sum(uses.min(axis=0) for uses in least)
+        needed = np.sum([uses.min(axis=0) for uses in least], axis=0)
         short = [
             f"{int(needed[at])} nodes of kind {kind.name!r}, found {kind.nodes}"
             for at, kind in enumerate(self._constraints.kinds, start=1)

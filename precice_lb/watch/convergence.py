@@ -88,7 +88,7 @@ class _Windows:
     def are_of(self, series: Series) -> bool:
         """Whether they are the windows that a participant has done."""
         total = sum(iterations * number for iterations, number in self._counts.items())
-        return (self.number, total) == (len(series.iterations), series.iterations.sum())
+        return (self.number, total) == (len(series.iterations), int(series.iterations.sum()))
 
     @property
     def median(self) -> float:

@@ -15,7 +15,7 @@ else:
     import tomli as tomllib
 
 ROOT = Path(__file__).parents[2]
-EVERYWHERE = {"numpy", "precice_lb"}
+EVERYWHERE = {"numpy", "precice_lb", "tomllib"}  # tomllib is in the standard library from 3.11 on
 
 
 def _lint(directory: Path) -> subprocess.CompletedProcess[str]:

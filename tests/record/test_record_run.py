@@ -108,6 +108,7 @@ def test_a_solver_ends_as_under_python(tmp_path: Path, ending: str) -> None:
         (["stale"], "./stale: expected a program that can be executed, found: No such file or directory; see whether"),
         (["headless"], "./headless: expected a program that can be executed, found: Exec format error; see whether"),
         ([], "usage: precice-lb run"),
+        (["--", "no-such-program"], "no-such-program: expected a Python script or a program"),
     ],
 )
 def test_nothing_to_run_is_one_line_and_exit_code_2(tmp_path: Path, arguments: list[str], words: str) -> None:
