@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
 
-from cyclopts import App, Parameter
+from cyclopts import App
 
 from precice_lb.cli.app import app
+from precice_lb.cli.flow import Output
 
 __all__ = ["chain", "chain_app", "chain_next"]
 
@@ -17,7 +17,7 @@ app.command(chain_app)
 
 
 @chain_app.default
-def chain(study: Path, *, output: Annotated[Path | None, Parameter(name=["--output", "-o"])] = None) -> None:
+def chain(study: Path, *, output: Output = None) -> None:
     """Run production in segments, each at the split that those before it speak for.
 
     A segment is a run of the study's case that takes over the state of the one before (chain.carry): prepared for its
@@ -49,7 +49,7 @@ def chain(study: Path, *, output: Annotated[Path | None, Parameter(name=["--outp
 def chain_next(
     study: Path,
     *,
-    output: Annotated[Path | None, Parameter(name=["--output", "-o"])] = None,
+    output: Output = None,
     submit: bool = False,
     lost: bool = False,
 ) -> None:

@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
-
-from cyclopts import Parameter
 
 from precice_lb.cli.chain import chain_app
-from precice_lb.cli.flow import print_result
-from precice_lb.cli.options import Format
+from precice_lb.cli.flow import Format, Output, print_result
 
 __all__ = ["chain_check"]
 
@@ -18,7 +14,7 @@ __all__ = ["chain_check"]
 def chain_check(
     study: Path,
     *,
-    output: Annotated[Path | None, Parameter(name=["--output", "-o"])] = None,
+    output: Output = None,
     format: Format = "table",
 ) -> int:
     """Show what preCICE forgets between two segments of a chain, and what the configuration can keep.

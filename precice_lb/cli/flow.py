@@ -1,13 +1,16 @@
-"""What several subcommands do: measure and recommend, and show a recommendation."""
+"""What several subcommands do: measure and recommend, and show what they found."""
 
 from __future__ import annotations
 
+import io
 import json
 import shlex
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from cyclopts import Parameter
 
 from precice_lb.cli.case import Case, measured_by, recommend_case
 from precice_lb.exceptions import DataError
@@ -20,6 +23,11 @@ if TYPE_CHECKING:
     from precice_lb.report.truth import Truth
 
 __all__ = [
+    "OUTPUT",
+    "Format",
+    "Output",
+    "ResultFile",
+    "Unit",
     "command_line",
     "name_files",
     "name_report",
@@ -29,7 +37,31 @@ __all__ = [
     "show",
 ]
 
+Format = Annotated[Literal["table", "json"], Parameter(help="A table to read, or JSON alone on standard output.")]
+"""How a result is printed."""
+OUTPUT = Parameter(name=["--output", "-o"])
+"""Where a command writes."""
+Output = Annotated[Path | None, OUTPUT]
+"""The same where it need not be said."""
+ResultFile = Annotated[
+    Path | None,
+    OUTPUT,
+    Parameter(help="Write the result to this file in place of the screen; one that is there is replaced."),
+]
+"""Where a result goes that is else only printed."""
+Unit = Annotated[
+    Literal["h", "m", "s", "ms", "us"] | None,
+    Parameter(
+        name=["--unit", "-u"],
+        help="Unit of times in tables, figures and their text, by default what suits each; warnings, JSON and CSV keep "
+        "to seconds.",
+    ),
+]
+"""What times are written in, by the names of preCICE's own tools."""
+
 _REPORT_FOLDER = "report"
+# Formats by the end of a file's name.
+_ENDS = {".json": "json", ".csv": "csv"}
 # Characters of a line where nobody reads it on a screen.
 _ENDLESS = 10_000
 
@@ -99,33 +131,59 @@ def run_and_recommend(
 
 
 def print_result(
-    format: str, blocks: Callable[[], Sequence[Block]], values: Callable[[], Any] = dict, *, whole_lines: bool = False
+    format: str | None,
+    blocks: Callable[[], Sequence[Block]],
+    values: Callable[[], Any] = dict,
+    csv: Callable[[], str] | None = None,
+    *,
+    unit: str | None = None,
+    output: Path | None = None,
+    whole_lines: bool = False,
 ) -> None:
-    """Print blocks as a table, or values as JSON; ``whole_lines`` are for programs that search what is not a screen."""
-    if format == "json":
-        from precice_lb.report.documents import json_text
+    """Print blocks as a table with times in a unit, or values as JSON, or CSV; or write that to a file.
 
-        sys.stdout.write(json_text(values()))
-        return
+    Without a format, the end of the file's name says it. ``whole_lines``: for programs that search what is no screen.
+    """
+    from precice_lb.report.documents import json_text, write_files
     from precice_lb.report.terminal import console, rendered
+    from precice_lb.report.text import times_in
 
-    screen = console()
-    if whole_lines and not screen.is_terminal:
-        screen.width = _ENDLESS
-    screen.print(rendered(blocks()))
+    if output is not None and output.is_dir():
+        raise DataError(f"--output: expected the name of a file, found the directory {output}; name a file in it")
+    text = io.StringIO()
+    stream = sys.stdout if output is None else text
+    format = format or _ENDS.get("" if output is None else output.suffix, "table")
+    if format == "json":
+        stream.write(json_text(values()))
+    elif format == "csv":
+        if csv is None:
+            raise DataError(
+                f"--output: expected a name ending in .json, or that of a text, found {output}; there is no CSV of this"
+            )
+        stream.write(csv())
+    else:
+        screen = console(stream)
+        if whole_lines and not screen.is_terminal:
+            screen.width = _ENDLESS
+        with times_in(unit):
+            screen.print(rendered(blocks()))
+    if output is not None:
+        name_files(write_files(output.parent, {output.name: text.getvalue().encode()}, "the result"))
 
 
-def show(recommendation: Recommendation, output: Path | None, format: str) -> None:
+def show(recommendation: Recommendation, output: Path | None, format: str, unit: str | None = None) -> None:
     """Write a recommendation where a directory is given, then print it."""
     from precice_lb.report.documents import write_documents
+    from precice_lb.report.text import times_in
 
     written: list[Path] = []
     try:
         if output is not None:
-            written = write_documents(recommendation, output)
+            with times_in(unit):
+                written = write_documents(recommendation, output)
     finally:
         # Also where the directory cannot be written to.
-        print_result(format, lambda: _blocks(recommendation), recommendation.to_dict)
+        print_result(format, lambda: _blocks(recommendation), recommendation.to_dict, unit=unit)
     name_files(written, format)
 
 

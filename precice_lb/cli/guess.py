@@ -7,10 +7,10 @@ import sys
 from pathlib import Path
 from typing import Annotated
 
-from cyclopts import App, Parameter
+from cyclopts import App
 
 from precice_lb.cli.app import app
-from precice_lb.cli.flow import print_result
+from precice_lb.cli.flow import OUTPUT, ResultFile, print_result
 
 __all__ = ["guess_app", "guess_check", "guess_patch"]
 
@@ -21,7 +21,7 @@ app.command(guess_app)
 
 
 @guess_app.command(name="check")
-def guess_check(config: Path) -> int:
+def guess_check(config: Path, *, output: ResultFile = None) -> int:
     """Show which fields of an implicit coupling would be predicted, and what stands in the way.
 
     Exit code 1 says that something stands in the way, which guess patch refuses. Notes stop nothing.
@@ -38,14 +38,12 @@ def guess_check(config: Path) -> int:
     from precice_lb.report.guess_view import guess_blocks
 
     configuration = read_configuration(config)
-    print_result("table", lambda: guess_blocks(configuration), whole_lines=True)
+    print_result("table", lambda: guess_blocks(configuration), output=output, whole_lines=True)
     return 1 if obstacles(configuration) else 0
 
 
 @guess_app.command(name="patch")
-def guess_patch(
-    config: Path, *, output: Annotated[Path, Parameter(name=["--output", "-o"])], limits: float = 1.0
-) -> None:
+def guess_patch(config: Path, *, output: Annotated[Path, OUTPUT], limits: float = 1.0) -> None:
     """Write a copy of a configuration with fields for predictions, and print the difference.
 
     All participants then run with the copy, and with PRECICE_LB_GUESS=auto. Beside data that are predicted it has

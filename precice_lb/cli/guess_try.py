@@ -4,13 +4,9 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
 
-from cyclopts import Parameter
-
-from precice_lb.cli.flow import print_result, recommended_split
+from precice_lb.cli.flow import Format, Output, Unit, print_result, recommended_split
 from precice_lb.cli.guess import guess_app
-from precice_lb.cli.options import Format
 from precice_lb.cli.splits import split_values
 from precice_lb.exceptions import DataError
 
@@ -21,12 +17,13 @@ __all__ = ["guess_try"]
 def guess_try(
     study: Path,
     *,
-    output: Annotated[Path | None, Parameter(name=["--output", "-o"])] = None,
+    output: Output = None,
     predictors: str = "hold,linear,quadratic,periodic,reduced,auto",
     split: list[str] | None = None,
     windows: int | None = None,
     warmup: int | None = None,
     format: Format = "table",
+    unit: Unit = None,
 ) -> int:
     """Run the same time windows of a study with each first guess, and compare iterations and seconds.
 
@@ -86,6 +83,7 @@ def guess_try(
         format,
         lambda: comparison_blocks(found, ranks, read.layouts),
         lambda: {"split": ranks, "windows": runs.windows, **found.to_dict()},
+        unit=unit,
         whole_lines=True,
     )
     if format == "table":

@@ -5,13 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
-
-from cyclopts import Parameter
+from typing import TYPE_CHECKING, Literal
 
 from precice_lb.cli.app import app
-from precice_lb.cli.flow import name_files, print_result
-from precice_lb.cli.options import Format
+from precice_lb.cli.flow import Format, Output, Unit, name_files, print_result
 from precice_lb.exceptions import DataError
 
 if TYPE_CHECKING:
@@ -38,8 +35,9 @@ def inside(
     partition: str | None = None,
     ranks: int | None = None,
     partitioner: Literal["bisection", "hilbert", "metis"] = "bisection",
-    output: Annotated[Path | None, Parameter(name=["--output", "-o"])] = None,
+    output: Output = None,
     format: Format = "table",
+    unit: Unit = None,
 ) -> int:
     """Show what each kind of cell costs a participant, how uneven its ranks are, and a partition of equal cost.
 
@@ -104,7 +102,7 @@ def inside(
         cells = read_cells(mesh, result.costs.features)
         wanted = max(len(load.seconds) for load in loads) if ranks is None else ranks
         result = replace(result, partition=partition_of(result.costs, cells, wanted, partitioner))
-    print_result(format, lambda: inside_blocks(result), result.to_dict)
+    print_result(format, lambda: inside_blocks(result), result.to_dict, unit=unit)
     if result.costs.problem:
         return 1
     if output is not None:

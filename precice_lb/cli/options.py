@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
@@ -43,8 +43,6 @@ Warmup = Annotated[
     ),
 ]
 """How much of a run is not learned from."""
-Format = Annotated[Literal["table", "json"], Parameter(help="A table to read, or JSON alone on standard output.")]
-"""How a result is printed."""
 
 LEARNER_HELP = f"{DEFAULT_LEARNER} (default), {', '.join(name for name in LEARNERS if name != DEFAULT_LEARNER)}"
 """Every learner by name, for the help of options."""

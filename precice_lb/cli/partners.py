@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from precice_lb.cli.app import app
-from precice_lb.cli.flow import name_files, print_result
-from precice_lb.cli.options import Format, by_participant
+from precice_lb.cli.flow import Format, Output, Unit, name_files, print_result
+from precice_lb.cli.options import by_participant
 from precice_lb.exceptions import DataError, PreciceLBError
 
 if TYPE_CHECKING:
@@ -39,7 +39,8 @@ def partners(
     fit_constants: Path | None = None,
     profiling: Path | None = None,
     format: Format = "table",
-    output: Path | None = None,
+    unit: Unit = None,
+    output: Output = None,
 ) -> int:
     """Show which ranks of coupled participants will talk to each other, before the production run.
 
@@ -95,7 +96,7 @@ def partners(
     from precice_lb.report.partners import partners_blocks
 
     if fit_constants is not None:
-        return _fit(sources, fit_constants, cores, format)
+        return _fit(sources, fit_constants, cores, format, unit)
     spread = launched_spread()
     try:
         configuration, meshes, regions = _meshes(sources, config, mesh or [], partition_array)
@@ -123,7 +124,7 @@ def partners(
         raise
     if spread.rank > 0:
         return 0
-    print_result(format, lambda: partners_blocks(report), report.to_dict)
+    print_result(format, lambda: partners_blocks(report), report.to_dict, unit=unit)
     if output is not None:
         from precice_lb.report.partners import write_partners
 
@@ -142,7 +143,7 @@ def _model(constants: list[str]) -> CostModel:
     return dataclasses.replace(model, **by_participant(given, list(model.to_dict()), "--constants", float))
 
 
-def _fit(sources: tuple[Path, ...], target: Path, cores: int | None, format: Format) -> int:
+def _fit(sources: tuple[Path, ...], target: Path, cores: int | None, format: Format, unit: Unit) -> int:
     from precice_lb.partners import constants_dict, fit_constants, read_start_up_runs
     from precice_lb.report.documents import json_text, write_files
     from precice_lb.report.start_up import constants_blocks
@@ -156,7 +157,7 @@ def _fit(sources: tuple[Path, ...], target: Path, cores: int | None, format: For
     fit = fit_constants([(run.counts, run.seconds) for run in runs])
     told = constants_dict(fit, runs)
     written = write_files(target.parent, {target.name: json_text(told).encode()}, "constants")
-    print_result(format, lambda: constants_blocks(fit, runs), lambda: told)
+    print_result(format, lambda: constants_blocks(fit, runs), lambda: told, unit=unit)
     name_files(written, format)
     return 0
 

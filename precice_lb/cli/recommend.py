@@ -13,9 +13,19 @@ from cyclopts import Parameter
 
 from precice_lb.cli.app import app
 from precice_lb.cli.case import Case, read_measured, recommend_case
-from precice_lb.cli.flow import command_line, name_files, name_report, print_result, show
-from precice_lb.cli.options import LEARNER_HELP, Format, Machine, Warmup, required
-from precice_lb.exceptions import PreciceLBError
+from precice_lb.cli.flow import (
+    OUTPUT,
+    Format,
+    Output,
+    Unit,
+    command_line,
+    name_files,
+    name_report,
+    print_result,
+    show,
+)
+from precice_lb.cli.options import LEARNER_HELP, Machine, Warmup, required
+from precice_lb.exceptions import DataError, PreciceLBError
 
 if TYPE_CHECKING:
     from precice_lb.dataset import CoupledRun, Measurements
@@ -31,7 +41,8 @@ def recommend(
     machine: Machine | None = None,
     case: Case | None = None,
     format: Format = "table",
-    output: Path | None = None,
+    unit: Unit = None,
+    output: Output = None,
 ) -> None:
     """Recommend how to split ranks, cores or nodes, from recorded runs or a CSV file.
 
@@ -54,10 +65,12 @@ def recommend(
     output
         Also write recommendation.json, recommendation.md and the figure into this directory.
     """
+    if output is not None and output.suffix in (".json", ".csv", ".md", ".txt") and not output.exists():
+        raise DataError(f"--output: expected a directory for several files, found {output}; --format json prints one")
     given = case or Case()
     found = read_measured(sources, given.warmup, runs=given.coupling == "traces")
     recommendation, _ = recommend_case(found, ranks, machine, given)
-    show(recommendation, output, format)
+    show(recommendation, output, format, unit)
     if output is not None:
         from precice_lb.report.partners import write_partners_beside
 
@@ -68,10 +81,11 @@ def recommend(
 @app.command
 def report(
     *sources: Path,
-    output: Annotated[Path, Parameter(name=["--output", "-o"])] = Path("precice-lb-report"),
+    output: Annotated[Path, OUTPUT] = Path("precice-lb-report"),
     ranks: int | None = None,
     machine: Machine | None = None,
     case: Case | None = None,
+    unit: Unit = None,
 ) -> None:
     """Write a report: the recommended split, what it rests on, and what it gains, as one page for a browser.
 
@@ -97,16 +111,19 @@ def report(
     """
     from precice_lb.chain.document import read_chain
     from precice_lb.report.page import build_page, chain_page, write_report
+    from precice_lb.report.text import times_in
 
     chain = read_chain(sources[0]) if len(sources) == 1 else None
-    try:
-        evidence = _evidence(sources, ranks, machine, case or Case())
-    except PreciceLBError as error:
-        if chain is None:
-            raise
-        name_report(write_report(chain_page(chain, str(error)), output))
-        return
-    name_report(write_report(build_page(dataclasses.replace(evidence, chain=chain)), output))
+    with times_in(unit):
+        try:
+            evidence = _evidence(sources, ranks, machine, case or Case())
+        except PreciceLBError as error:
+            if chain is None:
+                raise
+            page = chain_page(chain, str(error))
+        else:
+            page = build_page(dataclasses.replace(evidence, chain=chain))
+        name_report(write_report(page, output))
 
 
 def _evidence(sources: Sequence[Path], ranks: int | None, machine: Machine | None, given: Case) -> Evidence:
@@ -163,7 +180,7 @@ def fit(
     level: float = 0.8,
     warmup: Warmup = None,
     format: Format = "table",
-    output: Path | None = None,
+    output: Output = None,
 ) -> None:
     """Compare learners on measurements: what each predicts for those that it has not seen.
 

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, get_type_hints
 from cyclopts import App, Parameter
 
 from precice_lb.cli.app import app
-from precice_lb.cli.flow import name_files, print_result
+from precice_lb.cli.flow import OUTPUT, Output, ResultFile, Unit, name_files, print_result
 from precice_lb.cli.options import Stores, Warmup, named_values, required
 from precice_lb.exceptions import DataError
 from precice_lb.plugins import READERS, close_match
@@ -33,7 +33,9 @@ def summary(
     warmup: Warmup = None,
     per_rank: bool = False,
     config: Path | None = None,
-    format: Literal["table", "json", "csv"] = "table",
+    format: Literal["table", "json", "csv"] | None = None,
+    output: ResultFile = None,
+    unit: Unit = None,
 ) -> None:
     """Show what runs spent their time on, and what waiting cost.
 
@@ -56,7 +58,7 @@ def summary(
     config
         The precice-config.xml of profiling files; by default the one beside or above them.
     format
-        A table to read, or JSON or CSV for scripts.
+        A table to read, or JSON or CSV for scripts; by default as --output ends, else a table.
     """
     from precice_lb.chain.document import read_chain
     from precice_lb.dataset import load_runs
@@ -98,17 +100,17 @@ def summary(
             print(note, file=sys.stderr)
     runs = summarise(found)
     chains = [chain for source in directories if (chain := read_chain(source)) is not None]
-    if format == "csv":
-        sys.stdout.write(rank_csv(runs) if per_rank else summary_csv(runs))
-    else:
-        print_result(
-            format,
-            lambda: [
-                *(block for chain in chains for block in chain_blocks(chain)),
-                *summary_blocks(runs, per_rank=per_rank),
-            ],
-            lambda: [summary_dict(each, per_rank=per_rank) for each in runs],
-        )
+    print_result(
+        format,
+        lambda: [
+            *(block for chain in chains for block in chain_blocks(chain)),
+            *summary_blocks(runs, per_rank=per_rank),
+        ],
+        lambda: [summary_dict(each, per_rank=per_rank) for each in runs],
+        lambda: rank_csv(runs) if per_rank else summary_csv(runs),
+        unit=unit,
+        output=output,
+    )
 
 
 def _no_run(source: Path) -> DataError:
@@ -149,7 +151,13 @@ def merge(*directories: Stores, force: bool = False, keep_parts: bool = False) -
 
 
 @app.command
-def check(*directories: Stores, warmup: Warmup = None, format: Literal["table", "json"] = "table") -> int:
+def check(
+    *directories: Stores,
+    warmup: Warmup = None,
+    format: Literal["table", "json"] | None = None,
+    output: ResultFile = None,
+    unit: Unit = None,
+) -> int:
     """Judge recorded runs: warm-up, drift, outliers, spread and other load, with numbers and what to do.
 
     Each participant's compute seconds per window (medians, per coupling iteration) are looked at: do the first windows
@@ -162,7 +170,8 @@ def check(*directories: Stores, warmup: Warmup = None, format: Literal["table", 
     Parameters
     ----------
     format
-        A table to read, with the same finding of several runs in one line, or JSON with each of its own.
+        A table to read, with the same finding of several runs in one line, or JSON with each of its own; by default as
+        --output ends, else a table.
     """
     from precice_lb.check import check_runs
     from precice_lb.dataset import load_runs
@@ -171,13 +180,13 @@ def check(*directories: Stores, warmup: Warmup = None, format: Literal["table", 
 
     runs = load_runs(required(directories, "directory of stores"), warmup=warmup, complete=enrich)
     result = check_runs(runs)
-    print_result(format, lambda: check_blocks(result), result.to_dict, whole_lines=True)
+    print_result(format, lambda: check_blocks(result), result.to_dict, unit=unit, output=output, whole_lines=True)
     return 1 if result.findings else 0
 
 
 @app.command
 def export(
-    *sources: Path, format: Literal["perfetto", "csv"] = "perfetto", output: Path | None = None, force: bool = False
+    *sources: Path, format: Literal["perfetto", "csv"] = "perfetto", output: Output = None, force: bool = False
 ) -> None:
     """Export recorded runs: a trace for ui.perfetto.dev and chrome://tracing, or a table.
 
@@ -215,7 +224,7 @@ def export(
 @importer.command
 def precice_profiling(
     *sources: Path,
-    output: Path = Path("precice-lb-store"),
+    output: Annotated[Path, OUTPUT] = Path("precice-lb-store"),
     config: Path | None = None,
     processes: int | None = None,
     threads: list[str] | None = None,
@@ -289,7 +298,7 @@ def _command(kind: str, reader: Callable[..., Any]) -> Callable[..., None]:
     first, output = list(inspect.signature(command, eval_str=True).parameters.values())[:2]
     first = first.replace(name=next(iter(inspect.signature(reader).parameters), "paths"))
     help_text = "The new CSV file to write, for recommend."
-    output = output.replace(annotation=Annotated[Path, Parameter(help=help_text)])
+    output = output.replace(annotation=Annotated[Path, OUTPUT, Parameter(help=help_text)])
     command.__signature__ = inspect.Signature([first, output, *own])  # type: ignore[attr-defined]
     command.__annotations__ = {each.name: each.annotation for each in (first, output, *own)}
     command.__doc__, command.__name__ = inspect.getdoc(reader), kind

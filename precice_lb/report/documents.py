@@ -204,6 +204,9 @@ def write_files(directory: str | Path, contents: Mapping[str, bytes], what: str)
 
 
 def _replace(path: Path, content: bytes) -> None:
+    if path.exists() and not path.is_file():  # a device or a pipe, such as /dev/stdout
+        path.write_bytes(content)
+        return
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         temporary.write_bytes(content)

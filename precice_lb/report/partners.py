@@ -18,7 +18,7 @@ from precice_lb.partners.stores import meshes_of_run, run_with_meshes
 from precice_lb.plural import plural
 from precice_lb.report.blocks import Block, DefinitionList, Paragraph, Table
 from precice_lb.report.documents import attempted, json_text, write_files
-from precice_lb.report.text import file_stem, percent, ranks_text, visible
+from precice_lb.report.text import file_stem, percent, ranks_text, seconds_text, visible
 from precice_lb.store.reader import has_stores
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ def _initialisation(links: Sequence[LinkPartners]) -> Table:
             configured = " (configured)" if two_level == found.link.two_level else ""
             name = f"{'two levels' if two_level else 'one level'}{configured}"
             memory = (bytes_text(cost.primary_bytes), bytes_text(cost.rank_bytes))
-            rows.append((found.link.title, name, *memory, f"{cost.seconds:.2g} s"))
+            rows.append((found.link.title, name, *memory, seconds_text(cost.seconds, 2)))
     header = ("mesh", "initialisation", "memory, primary", "memory, each rank", "start-up")
     return Table("Initialisation, by the stated cost model", header, tuple(rows), (0, 1))
 
@@ -148,7 +148,7 @@ def partners_notes(report: PartnersReport) -> Iterator[tuple[str, str]]:
             near = "several of the provider are equally near: preCICE may pick others"
             yield found.link.title, f"for {found.open_choices} vertices {near}"
     for name, parts in report.measured.items():
-        took = ", ".join(f"{event} {seconds:.3g} s" for event, seconds in parts.items() if event != "ranks")
+        took = ", ".join(f"{event} {seconds_text(seconds, 3)}" for event, seconds in parts.items() if event != "ranks")
         slowest = f"the slowest of {plural(parts['ranks'], 'rank', '.0f')}, with waits for the partner"
         yield f"measured start-up of {name}", f"{took or 'nothing recorded'} ({slowest})"
     constants = ", ".join(f"{name} {value:g}" for name, value in report.model.to_dict().items())

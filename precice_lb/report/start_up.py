@@ -9,6 +9,7 @@ import numpy as np
 
 from precice_lb.plural import plural
 from precice_lb.report.blocks import Block, DefinitionList, Table
+from precice_lb.report.text import seconds_text
 
 if TYPE_CHECKING:
     from precice_lb.partners import ConstantsFit, StartUpRun
@@ -28,7 +29,7 @@ def constants_blocks(fit: ConstantsFit, runs: Sequence[StartUpRun]) -> list[Bloc
     """Say which constants were fitted, to what, and how well they explain it."""
     rows = []
     for number, run in enumerate(runs):
-        seconds = [f"{each[number]:.3g} s" for each in (fit.measured, fit.estimated, fit.left_out)]
+        seconds = [seconds_text(each[number], 3) for each in (fit.measured, fit.estimated, fit.left_out)]
         ranks = ", ".join(f"{name} {count}" for name, count in run.ranks.items())
         rows.append((str(run.directory), ranks, run.scheme, *seconds))
     header = ("run", "ranks", "initialisation", "measured", "estimated", "from the others")

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import math
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextvars import ContextVar
 from dataclasses import dataclass
 from urllib.parse import quote
+
+import numpy as np
 
 from precice_lb.layout import Layouts, count_text
 
@@ -20,8 +24,10 @@ __all__ = [
     "markdown",
     "percent",
     "ranks_text",
+    "seconds_text",
     "seconds_unit",
     "short_names",
+    "times_in",
     "visible",
 ]
 
@@ -93,16 +99,40 @@ class SecondsUnit:
         return f"{self.number(seconds)} {self.symbol}"
 
 
+# By the names that preCICE's own tools have for them: how they are written, and how many make a second.
+_UNITS = {"h": ("h", 1 / 3600), "m": ("min", 1 / 60), "s": ("s", 1.0), "ms": ("ms", 1e3), "us": ("µs", 1e6)}
+_asked: ContextVar[str | None] = ContextVar("unit", default=None)
+
+
+@contextlib.contextmanager
+def times_in(unit: str | None) -> Iterator[None]:
+    """Write all times in this unit (h, m, s, ms or us); with None, each table in what suits its own."""
+    token = _asked.set(unit)
+    try:
+        yield
+    finally:
+        _asked.reset(token)
+
+
 def seconds_unit(values: Iterable[float], digits: int = 4) -> SecondsUnit:
-    """Choose the unit, and the decimals that the largest of some times needs."""
+    """Choose the unit, if none was asked for, and the decimals that the largest of some times needs."""
     largest = max((abs(value) for value in values if math.isfinite(value)), default=0.0)
     # Tenths of a second still read best as seconds.
-    if largest >= 0.1 or largest == 0.0:
-        symbol, per_second = "s", 1.0
-    else:
-        symbol, per_second = ("ms", 1e3) if largest >= 1e-3 else ("µs", 1e6)
+    least = {"s": 0.1, "ms": 1e-3, "us": 0.0}
+    suits = next(unit for unit in least if largest >= least[unit] or largest == 0.0)
+    symbol, per_second = _UNITS[_asked.get() or suits]
     before_point = math.floor(math.log10(largest * per_second)) + 1 if largest > 0.0 else 1
-    return SecondsUnit(symbol, per_second, min(max(digits - before_point, 0), 6))
+    most = 6 if _asked.get() is None else 15
+    return SecondsUnit(symbol, per_second, min(max(digits - before_point, 0), most))
+
+
+def seconds_text(seconds: float, digits: int) -> str:
+    """Write one time of which few digits are known, in seconds if no unit was asked for."""
+    symbol, per_second = _UNITS[_asked.get() or "s"]
+    number = np.format_float_positional(
+        seconds * per_second, precision=digits, fractional=False, unique=False, trim="-"
+    )
+    return f"{number} {symbol}"
 
 
 def percent(share: float, digits: int = 1) -> str:

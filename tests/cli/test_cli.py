@@ -145,6 +145,30 @@ def test_traces_of_recorded_runs_take_the_place_of_the_configuration(
     assert "--coupling traces: expected recorded runs, found tables alone; give directories of stores" in line
 
 
+def test_windows_of_another_coupling_are_not_held_against_a_prediction(
+    stores: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def recommended(*coupling: str) -> dict[str, Any]:
+        assert main(["recommend", str(stores), "--ranks", "12", "--format", "json", *coupling]) == 0
+        return dict(json.loads(capsys.readouterr().out))
+
+    recorded, same, serial = recommended(), recommended("--coupling", "parallel"), recommended("--coupling", "serial")
+    assert same["split"] == recorded["split"]
+    assert same["measured_splits"] == recorded["measured_splits"] != []
+    assert not any("coupled in another way" in warning for warning in same["warnings"])
+    assert any("coupled in another way" in warning for warning in serial["warnings"])
+    assert (serial["measured_splits"], serial["basis"]) == ([], "model")
+    assert serial["window_seconds"] > 1.2 * same["window_seconds"]
+
+
+def test_a_coupling_that_is_named_needs_no_configuration_that_can_be_read(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_campaign(tmp_path / "stores", SPLITS, text=configuration("another"))
+    assert "kind serial-explicit" in refused(capsys, "recommend", tmp_path / "stores", "--ranks", "12")
+    assert main(["recommend", str(tmp_path / "stores"), "--ranks", "12", "--coupling", "parallel"]) == 0
+
+
 def test_the_present_split_is_judged(table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ["recommend", str(table), "--ranks", "24", "--present", "Inner=8,Outer=16"]
     assert main([*arguments, "--output", str(tmp_path / "out")]) == 0
@@ -471,6 +495,8 @@ def test_demo_outside_a_clone_says_where_it_looked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(commands, "__file__", str(tmp_path / "a" / "b" / "commands.py"))
+    # An installed wheel has the study beside it.
+    monkeypatch.setattr(commands.metadata, "files", lambda _: None)
     monkeypatch.chdir(tmp_path)
     refusal = refused(capsys, "demo")
     assert "configs/pulse.toml" in refusal
@@ -506,11 +532,13 @@ def test_calibrate_measures_recommends_and_judges(tmp_path: Path, mpiexec: str) 
 {study_environment()}
         [[participants]]
         name = "Inner"
-        command = "python -m precice_lb run inner.py --load emulated"
+        directory = "inner-python"
+        command = "python -m precice_lb run ../solver-python/pulse.py Inner --load emulated"
         degrees_of_freedom = 27648
         [[participants]]
         name = "Outer"
-        command = "python -m precice_lb run outer.py --load emulated"
+        directory = "outer-python"
+        command = "python -m precice_lb run ../solver-python/pulse.py Outer --load emulated"
         degrees_of_freedom = 41472
         """
     )

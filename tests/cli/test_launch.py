@@ -72,11 +72,14 @@ def test_a_coupled_run_of_three_ranks(case: Path) -> None:
     configuration = case / "pulse" / "precice-config.xml"
     patch_configuration(configuration, configuration, max_time_windows=3)
     room = [] if len(CORES) >= 3 else ["--oversubscribe"]
-    started = "sh -c 'grep allowed_list /proc/$$/status && exec python -m precice_lb run {name}.py'"
-    commands = " : ".join(started.format(name=name) for name in ("inner", "outer"))
+    started = (
+        "sh -c 'grep allowed_list /proc/$$/status && exec python -m precice_lb run ../solver-python/pulse.py {name}'"
+    )
+    commands = " : ".join(started.format(name=name) for name in ("Inner", "Outer"))
     done = precice_lb(
-        "launch", "--split", "Inner=2,Outer=1", *room, "--", *shlex.split(commands),
-        cwd=case / "pulse", PRECICE_LB_BACKEND="embedded", PRECICE_LB_DIR="stores",
+        "launch", "--split", "Inner=2,Outer=1", "--directory", "Inner=inner-python,Outer=outer-python", *room,
+        "--", *shlex.split(commands),
+        cwd=case / "pulse", PRECICE_LB_BACKEND="embedded", PRECICE_LB_DIR=str(case / "pulse" / "stores"),
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     logs = {name: (case / "pulse" / f"{name}.log").read_text() for name in ("Inner", "Outer")}

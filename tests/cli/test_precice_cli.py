@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import argparse
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from store_helpers import row, write_store
 
 from precice_lb.precice_cli import make_parser, run
 
@@ -44,9 +46,18 @@ def test_words_are_handed_on_as_they_are(capsys: pytest.CaptureFixture[str]) -> 
 
 def test_precice_cli_has_it_as_a_command_beside_its_own() -> None:
     pytest.importorskip("precicecli", reason="no precice-cli: pip install precice-cli")
-    done = _precice_cli("lb", "recommend", str(DATA), "--ranks", "448", "--format", "json")
-    assert (done.returncode, done.stderr) == (0, "")
-    assert '"split"' in done.stdout
     assert "coupled preCICE simulation" in _precice_cli("--help").stdout
     assert "--minimum-ranks" in _precice_cli("lb", "recommend", "--help").stdout
     assert _precice_cli("lb", "recommend", "no-such.csv", "--ranks", "4").returncode == 2
+
+
+def test_units_and_files_are_asked_for_as_of_its_other_tools(tmp_path: Path) -> None:
+    parsers = pytest.importorskip("preciceprofiling.parsers", reason="no precice-profiling: pip install precice-cli")
+    theirs = argparse.ArgumentParser()
+    parsers.addUnitArgument(theirs)
+    for unit in ("h", "m", "s", "ms", "us"):
+        assert theirs.parse_args(["-u", unit]).unit == unit
+    write_store(tmp_path / "stores", [row(w, 0.1, 0.2, 0.1) for w in range(1, 5)])
+    done = _precice_cli("lb", "summary", str(tmp_path / "stores"), "-u", "ms", "-o", str(tmp_path / "out.txt"))
+    assert (done.returncode, done.stderr, done.stdout) == (0, "", f"wrote {tmp_path / 'out.txt'}\n")
+    assert "mean (ms)" in (tmp_path / "out.txt").read_text()
