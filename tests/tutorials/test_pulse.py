@@ -144,7 +144,7 @@ if comm.Get_rank() == 0:
 @pytest.mark.mpi
 def test_the_answer_is_the_same_in_seven_parts(mpiexec, tmp_path):
     command = [mpiexec, "-n", "7", sys.executable, "-c", PARTS, str(tmp_path / "parts.npz")]
-    subprocess.run(command, env={**os.environ, "PYTHONPATH": str(PULSE)}, check=True, timeout=300)
+    subprocess.run(command, env={**os.environ, "PYTHONPATH": str(PULSE / "solver-python")}, check=True, timeout=300)
     parts = np.load(tmp_path / "parts.npz")
     domain = acoustics.Domain(domains.build_mesh("Outer", emulated=True))
     domain.state[0] = domains.initial_pressure(domain.nodes)
@@ -160,8 +160,8 @@ def test_the_answer_is_the_same_in_seven_parts(mpiexec, tmp_path):
 def couple_pulse(mpiexec, directory, ranks, *, backend, windows=60, arguments=(), record=False):
     """Run a copy of the tutorial in ``directory`` and return the fields of its two domains."""
     copy_tutorial("pulse", directory, windows=windows)
-    scripts = dict(zip(("inner.py", "outer.py"), ranks, strict=True))
-    fields = couple(mpiexec, directory, scripts, backend=backend, arguments=arguments, record=record)
+    solvers = dict(zip(("inner-python", "outer-python"), ranks, strict=True))
+    fields = couple(mpiexec, directory, solvers, backend=backend, arguments=arguments, record=record)
     for field in fields:
         assert field.keys() >= {"x", "y", "pressure", "velocity", "time"}
     return fields
@@ -188,7 +188,7 @@ def test_libprecice_gives_the_same_fields(mpiexec, tmp_path, embedded_fields):
 def pulse_in_segments(mpiexec, directory, backend, **options):
     """Fields after 60 windows in three segments, no two of which have the same ranks."""
     splits = [(20, 2, 3), (15, 1, 4), (25, 3, 1)]
-    segments = [(windows, {"inner.py": inner, "outer.py": outer}) for windows, inner, outer in splits]
+    segments = [(windows, {"inner-python": inner, "outer-python": outer}) for windows, inner, outer in splits]
     return couple_segments(mpiexec, directory, "pulse", segments, backend=backend, **options)[-1]
 
 
@@ -197,9 +197,9 @@ def pulse_in_segments(mpiexec, directory, backend, **options):
 def test_three_segments_on_other_ranks_end_as_one_run(mpiexec, tmp_path, embedded_fields):
     fields = pulse_in_segments(mpiexec, tmp_path / "with", "embedded")
     assert_same_fields(fields, embedded_fields, 1e-10)
-    said = [path.read_text() for path in sorted((tmp_path / "with").glob("*/inner*.log"))]
+    said = [path.read_text() for path in sorted((tmp_path / "with").glob("*/inner-python.log"))]
     assert [line for text in said for line in text.splitlines() if "goes on" in line] == [
-        f"Inner goes on at time {time}: inner.py.h5" for time in ("0.2", "0.35")
+        f"Inner goes on at time {time}: restart.h5" for time in ("0.2", "0.35")
     ]
     lost = pulse_in_segments(mpiexec, tmp_path / "without", "embedded", edit=(' initialize="true"', ""))
     assert (
@@ -234,7 +234,10 @@ for window in itertools.count():
 
 def test_a_kill_leaves_a_whole_restart_file(tmp_path):
     (tmp_path / "rewrite.py").write_text(REWRITTEN)
-    environment = {**os.environ, "PYTHONPATH": f"{PULSE}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"}
+    environment = {
+        **os.environ,
+        "PYTHONPATH": f"{PULSE / 'solver-python'}{os.pathsep}{os.environ.get('PYTHONPATH', '')}",
+    }
     command = [sys.executable, "-m", "precice_lb", "run", "rewrite.py"]
     moments, kills, cut_short = random.Random(1), 0, 0
     least = 100 if os.environ.get("PRECICE_LB_FULL_COUNTS") == "1" else 5
@@ -318,7 +321,7 @@ def test_the_chain_ends_as_one_run_and_near_the_optimum_of_the_laws(mpiexec, tmp
     arguments = ("--load", "emulated", "--law", str(tmp_path / "law.json"))
     one = couple_pulse(mpiexec, tmp_path / "one", (1, 1), backend="embedded", windows=150, arguments=arguments)
     for name, fields in zip(("inner", "outer"), one, strict=True):
-        with h5py.File(case / f"{name}.h5") as file:
+        with h5py.File(case / f"{name}-python" / "restart.h5") as file:
             state = file["state"][:]
         np.testing.assert_allclose(state[0], fields["pressure"], rtol=0.0, atol=1e-10)
         np.testing.assert_allclose(state[1:], fields["velocity"], rtol=0.0, atol=1e-10)
@@ -340,7 +343,15 @@ def test_bad_arguments_are_refused_before_anything_runs(tmp_path, arguments, mes
     with h5py.File(tmp_path / "fine.h5", "w") as file:
         file["state"] = np.zeros((3, 4 * 1024, 9))
         file.attrs.update(time=0.1, windows=10)
-    command = [sys.executable, "-m", "precice_lb", "run", str(PULSE / "inner.py"), *arguments]
+    command = [
+        sys.executable,
+        "-m",
+        "precice_lb",
+        "run",
+        str(PULSE / "solver-python" / "pulse.py"),
+        "Inner",
+        *arguments,
+    ]
     environment = {**os.environ, "PRECICE_LB_BACKEND": "embedded"}
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300)
     assert done.returncode == 2

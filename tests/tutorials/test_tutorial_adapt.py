@@ -13,7 +13,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tutorial_helpers import ROOT, TUTORIALS, copy_tutorial, couple, regret_of_campaign, stated_splits, tutorial_modules
+from tutorial_helpers import (
+    ROOT,
+    TUTORIALS,
+    copy_tutorial,
+    couple,
+    regret_of_campaign,
+    run_together,
+    stated_splits,
+    tutorial_modules,
+)
 
 from precice_lb.calibrate import read_study
 from precice_lb.dataset import load_runs
@@ -48,8 +57,8 @@ def test_one_plate_is_close_to_the_exact_solution():
 @pytest.mark.parametrize("ranks", [(1, 1), (2, 1)])
 def test_two_halves_are_one_plate_on_any_ranks(mpiexec, tmp_path, ranks):
     copy_tutorial("adapt-your-solver", tmp_path / "run", windows=40)
-    scripts = dict(zip(("plate.py Left", "plate.py Right"), ranks, strict=True))
-    left, right = couple(mpiexec, tmp_path / "run", scripts, backend="embedded")
+    solvers = dict(zip(("left-python", "right-python"), ranks, strict=True))
+    left, right = couple(mpiexec, tmp_path / "run", solvers, backend="embedded")
     field, _ = one_plate(40)
     np.testing.assert_allclose(np.hstack([left["temperature"], right["temperature"]]), field, rtol=0.0, atol=1e-14)
     assert float(left["time"]) == pytest.approx(40 * STEP)
@@ -89,7 +98,7 @@ def test_the_commands_of_the_studies_have_the_costs_of_the_laws(tmp_path, study)
     # A study names programs that must be there.
     shutil.copytree(TUTORIALS, tmp_path / "tutorials")
     for program in ("plate", "plate-threads"):
-        (tmp_path / "tutorials" / "adapt-your-solver" / program).touch(mode=0o755)
+        (tmp_path / "tutorials" / "adapt-your-solver" / "solver-cpp" / program).touch(mode=0o755)
     shutil.copytree(ROOT / "configs", tmp_path / "configs")
     laws = read_laws(PLATE / "law.json")
     for participant in read_study(tmp_path / "configs" / f"{study}.toml").participants:
@@ -100,41 +109,41 @@ def test_the_commands_of_the_studies_have_the_costs_of_the_laws(tmp_path, study)
 
 
 @pytest.fixture(scope="module")
-def compiled(tmp_path_factory):
-    """Build a copy of the tutorial with make, against the libprecice that pyprecice has loaded."""
+def compiled(mpiexec, tmp_path_factory):
+    """Let the run.sh of a copy build and run what is in C++, with the libprecice that pyprecice has loaded."""
     if shutil.which("make") is None or shutil.which("pkg-config") is None:
         pytest.skip("make or pkg-config is missing")
     directory = tmp_path_factory.mktemp("compiled") / "case"
-    copy_tutorial("adapt-your-solver", directory, windows=200)
+    copy_tutorial("adapt-your-solver", directory)
     code = "import precice; print(next(l.split()[-1] for l in open('/proc/self/maps') if 'libprecice.so' in l))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     environment = dict(os.environ)
     environment["PKG_CONFIG_PATH"] = str(Path(done.stdout.strip()).parent / "pkgconfig")
-    environment["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), environment["PATH"]])
+    programs = [str(Path(sys.executable).parent), str(Path(mpiexec).parent), environment["PATH"]]
+    environment["PATH"] = os.pathsep.join(programs)
     if shutil.which("mpicxx", path=environment["PATH"]) is None:
         pytest.skip("mpicxx is missing")
-    subprocess.run(["make", "plate", "plate-threads"], cwd=directory, env=environment, check=True, timeout=300)
+    # Two that build the same program at the same time.
+    run_together({"left-cpp": ["./run.sh"], "right-cpp": ["./run.sh"]}, directory, environment)
+    solvers = {"left-cpp": ["./run.sh", "1"], "right-openmp": ["./run.sh"]}
+    run_together(solvers, directory, environment | {"OMP_NUM_THREADS": "2"})
     return directory, environment
+
+
+def assert_one_plate(left, right, windows):
+    halves = [np.loadtxt(left), np.loadtxt(right)]
+    np.testing.assert_allclose(np.hstack(halves), one_plate(windows)[0], rtol=0.0, atol=1e-14)
 
 
 @pytest.mark.precice
 @pytest.mark.mpi
-def test_the_solver_in_c_plus_plus_does_the_same(mpiexec, tmp_path, compiled):
-    directory, environment = compiled
-    copy_tutorial("adapt-your-solver", tmp_path / "run", windows=40)
-    commands = [
-        [mpiexec, "-n", ranks, str(directory / "plate"), name, "0", "0", f"{name}.txt"]
-        for name, ranks in (("Left", "2"), ("Right", "1"))
-    ]
-    started = [subprocess.Popen(command, cwd=tmp_path / "run", env=environment) for command in commands]
-    try:
-        assert [process.wait(timeout=300) for process in started] == [0, 0]
-    finally:
-        for process in started:
-            process.kill()
-            process.wait()
-    halves = [np.loadtxt(tmp_path / "run" / f"{name}.txt") for name in ("Left", "Right")]
-    np.testing.assert_allclose(np.hstack(halves), one_plate(40)[0], rtol=0.0, atol=1e-14)
+@pytest.mark.parametrize("right", ["right-cpp", "right-openmp"])
+def test_the_solver_in_c_plus_plus_does_the_same(compiled, right):
+    directory, _ = compiled
+    assert_one_plate(directory / "left-cpp" / "left.txt", directory / right / "right.txt", 200)
+    # As the solver itself counts its threads.
+    said = (directory / right / f"{right}.log").read_text()
+    assert said.startswith("Right: 1 x 2 threads, each rank on ") == (right == "right-openmp")
 
 
 @pytest.mark.precice
@@ -143,20 +152,19 @@ def test_the_solver_in_c_plus_plus_has_the_threads_of_its_split(tmp_path, compil
     directory, environment = compiled
     copy_tutorial("adapt-your-solver", tmp_path / "run", windows=40)
     commands = " : ".join(
-        f"{directory / program} {name} 0 0 {name}.txt"
+        f"{directory / 'solver-cpp' / program} {name} 0 0 {name}.txt"
         for name, program in (("Left", "plate"), ("Right", "plate-threads"))
     )
-    words = ["launch", "--split", "Left=1,Right=1x2", "--oversubscribe", "--", *shlex.split(commands)]
+    places = "Left=left-cpp,Right=right-openmp"
+    words = ["launch", "--split", "Left=1,Right=1x2", "--directory", places, "--oversubscribe", "--"]
     done = subprocess.run(
-        [sys.executable, "-m", "precice_lb", *words],
+        [sys.executable, "-m", "precice_lb", *words, *shlex.split(commands)],
         cwd=tmp_path / "run", env=environment, capture_output=True, text=True, timeout=300,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert "Right: env OMP_NUM_THREADS=2 PRECICE_LB_THREADS=2 " in done.stdout
-    # As the solver itself counts them.
     assert (tmp_path / "run" / "Right.log").read_text().startswith("Right: 1 x 2 threads, each rank on ")
-    halves = [np.loadtxt(tmp_path / "run" / f"{name}.txt") for name in ("Left", "Right")]
-    np.testing.assert_allclose(np.hstack(halves), one_plate(40)[0], rtol=0.0, atol=1e-14)
+    assert_one_plate(tmp_path / "run" / "left-cpp" / "Left.txt", tmp_path / "run" / "right-openmp" / "Right.txt", 40)
 
 
 @pytest.mark.precice

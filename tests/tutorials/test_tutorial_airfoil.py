@@ -26,6 +26,7 @@ from precice_lb.emulation import read_laws
 from precice_lb.ingest.profiling import enrich
 
 AIRFOIL = TUTORIALS / "airfoil"
+SOLVER = AIRFOIL / "solver-python" / "airfoil.py"
 WINDOWS = 50
 COARSE = ("--coarsen", "2")
 POROUS = ("--pores", "40")
@@ -166,8 +167,8 @@ def couple_airfoil(mpiexec, directory, ranks, *, backend, windows=WINDOWS, argum
     """Run a copy of the tutorial in ``directory`` and return the fields of its three domains."""
     copy_tutorial("airfoil", directory, windows=windows)
     np.savetxt(directory / "partition.txt", PARTITION, fmt="%d")
-    scripts = dict(zip((" ".join(("inner.py", *inner)), "middle.py", "outer.py"), ranks, strict=True))
-    return couple(mpiexec, directory, scripts, backend=backend, arguments=arguments, record=record)
+    solvers = dict(zip((" ".join(("inner-python", *inner)), "middle-python", "outer-python"), ranks, strict=True))
+    return couple(mpiexec, directory, solvers, backend=backend, arguments=arguments, record=record)
 
 
 @pytest.fixture(scope="module")
@@ -193,7 +194,7 @@ def test_libprecice_gives_the_same_fields(mpiexec, tmp_path, embedded):
 @pytest.mark.mpi
 def test_fields_do_not_depend_on_the_partition(mpiexec, tmp_path):
     plain = couple_airfoil(mpiexec, tmp_path / "1", (1, 1, 1), backend="embedded", windows=8, inner=POROUS)
-    there, inner = tmp_path / "3", (*POROUS, "--partition", "partition.txt")
+    there, inner = tmp_path / "3", (*POROUS, "--partition", "../partition.txt")
     fields = couple_airfoil(mpiexec, there, (3, 1, 1), backend="embedded", windows=8, inner=inner, record=True)
     assert_same_fields(fields, plain, 1e-12)
     assert np.abs(plain[0]["velocity"] - case.BACKGROUND[1]).max() > 0.01  # the airfoil has begun to act
@@ -207,7 +208,7 @@ def test_fields_do_not_depend_on_the_partition(mpiexec, tmp_path):
 
 def test_the_mesh_of_blocks_counts_all_cells_where_they_are(tmp_path):
     meshio = pytest.importorskip("meshio")
-    command = [sys.executable, "-m", "precice_lb", "run", str(AIRFOIL / "inner.py"), "--blocks", "blocks.vtu", *COARSE]
+    command = [sys.executable, "-m", "precice_lb", "run", str(SOLVER), "Inner", "--blocks", "blocks.vtu", *COARSE]
     subprocess.run(command, cwd=tmp_path, check=True, timeout=300)
     mesh = meshio.read(tmp_path / "blocks.vtu")
     (quads,) = (cells.data for cells in mesh.cells)
@@ -269,7 +270,8 @@ def test_coupled_fields_are_those_of_one_domain(embedded):
 
 @pytest.mark.mpi
 def test_the_plot_shows_the_fields(embedded):
-    assert 10_000 < draw("airfoil", embedded[0], "inner.py.npz", "middle.py.npz", "outer.py.npz") < 300_000
+    outputs = [f"{name}-python/{name}.npz" for name in ("inner", "middle", "outer")]
+    assert 10_000 < draw("airfoil", embedded[0], *outputs) < 300_000
 
 
 @pytest.mark.mpi
@@ -299,11 +301,12 @@ def test_the_campaign_finds_the_optimum_of_the_laws(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--coarsen", "3"], "invalid choice: 3"),
-        (["--partition", "none.txt"], "none.txt not found"),
-        (["--partition", str(TUTORIALS / "airfoil" / "law.json")], "could not convert"),
-        (["--load", "emulated", "--law", "none.json"], "none.json: expected a JSON file of cost laws"),
+        (["Inner", "--coarsen", "3"], "invalid choice: 3"),
+        (["Inner", "--partition", "none.txt"], "none.txt not found"),
+        (["Inner", "--partition", str(AIRFOIL / "law.json")], "could not convert"),
+        (["Inner", "--load", "emulated", "--law", "none.json"], "none.json: expected a JSON file of cost laws"),
+        (["Outer", "--pores", "8"], "--pores and --blocks are for Inner, found Outer"),
     ],
 )
 def test_bad_arguments_are_refused_before_anything_runs(tmp_path, arguments, message):
-    assert_refused(AIRFOIL / "inner.py", arguments, tmp_path, message)
+    assert_refused(SOLVER, arguments, tmp_path, message)

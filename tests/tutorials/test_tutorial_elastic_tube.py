@@ -120,7 +120,9 @@ if comm.Get_rank() == 0:
 def test_ranks_solve_one_tridiagonal_system(mpiexec, tmp_path):
     (tmp_path / "solve.py").write_text(SOLVE)
     command = [mpiexec, "-n", "5", sys.executable, "solve.py", "out.npz"]
-    environment = {"PYTHONPATH": os.pathsep.join([str(TUTORIALS / "elastic-tube"), str(TUTORIALS.parent)])}
+    environment = {
+        "PYTHONPATH": os.pathsep.join([str(TUTORIALS / "elastic-tube" / "solver-python"), str(TUTORIALS.parent)])
+    }
 
     subprocess.run(command, cwd=tmp_path, env={**os.environ, **environment}, check=True, timeout=300)
     with np.load(tmp_path / "out.npz") as parts:
@@ -133,8 +135,8 @@ def test_ranks_solve_one_tridiagonal_system(mpiexec, tmp_path):
 
 def couple_tube(mpiexec, directory, ranks, *, backend, windows=WINDOWS, arguments=(), record=False):
     copy_tutorial("elastic-tube", directory, windows=windows)
-    scripts = dict(zip(("fluid.py", "solid.py"), ranks, strict=True))
-    return couple(mpiexec, directory, scripts, backend=backend, arguments=arguments, record=record)
+    solvers = dict(zip(("fluid-python", "solid-python"), ranks, strict=True))
+    return couple(mpiexec, directory, solvers, backend=backend, arguments=arguments, record=record)
 
 
 @pytest.fixture(scope="module")

@@ -82,16 +82,15 @@ def test_what_is_computed_does_not_depend_on_the_ranks(mpiexec, tmp_path):
     for ranks in (1, 2):
         output = tmp_path / f"{ranks}.npy"
         command = [mpiexec, "-n", str(ranks), sys.executable, "-c", STEPS, str(output)]
-        subprocess.run(command, cwd=PLATE, check=True, timeout=300)
+        subprocess.run(command, cwd=PLATE / "solver-python", check=True, timeout=300)
         found.append(np.load(output))
     assert np.abs(found[0]).max() > 1.0
     np.testing.assert_allclose(found[1], found[0], rtol=0.0, atol=1e-8)
 
 
-def couple_plate(mpiexec, directory, ranks, *, backend, fluid="fluid.py", arguments=()):
+def couple_plate(mpiexec, directory, ranks, *, backend, fluid="fluid-python"):
     copy_tutorial("gpu-plate", directory, windows=WINDOWS)
-    scripts = dict(zip((fluid, "solid.py"), ranks, strict=True))
-    return couple(mpiexec, directory, scripts, backend=backend, arguments=arguments)
+    return couple(mpiexec, directory, dict(zip((fluid, "solid-python"), ranks, strict=True)), backend=backend)
 
 
 @pytest.fixture(scope="module")
@@ -125,7 +124,7 @@ def test_libprecice_gives_the_same_fields(mpiexec, tmp_path, embedded):
 @pytest.mark.mpi
 def test_a_coupled_run_with_torch_gives_the_same_fields(mpiexec, tmp_path, embedded):
     pytest.importorskip("torch", reason="torch is not installed")
-    fields = couple_plate(mpiexec, tmp_path / "run", (1, 1), backend="embedded", fluid="fluid.py --array torch")
+    fields = couple_plate(mpiexec, tmp_path / "run", (1, 1), backend="embedded", fluid="fluid-python --array torch")
     assert_same_fields(without_counts(fields), without_counts(embedded), TOLERANCE)
 
 
@@ -134,4 +133,4 @@ def test_a_coupled_run_with_torch_gives_the_same_fields(mpiexec, tmp_path, embed
     [(["--refine", "0"], "found 0"), (["--array", "matlab"], "invalid choice: 'matlab'")],
 )
 def test_bad_arguments_are_refused_before_anything_runs(tmp_path, arguments, message):
-    assert_refused(PLATE / "fluid.py", arguments, tmp_path, message)
+    assert_refused(PLATE / "solver-python" / "plate.py", ["Fluid", *arguments], tmp_path, message)

@@ -97,8 +97,8 @@ def couple_plate(
     text = configuration.read_text()
     assert '<time-window-size value="0.2" />' in text
     configuration.write_text(text.replace('size value="0.2"', f'size value="{seconds}"'))
-    scripts = dict(zip(("fluid.py", "solid.py"), ranks, strict=True))
-    return couple(mpiexec, directory, scripts, backend=backend, arguments=arguments, record=record)
+    solvers = dict(zip(("fluid-python", "solid-python"), ranks, strict=True))
+    return couple(mpiexec, directory, solvers, backend=backend, arguments=arguments, record=record)
 
 
 @pytest.fixture(scope="module")
@@ -151,7 +151,7 @@ def test_no_heat_is_lost_at_the_surface(embedded):
 
 @pytest.mark.mpi
 def test_the_plot_shows_the_fields(embedded):
-    assert 10_000 < draw("heated-plate", embedded[0], "fluid.py.npz", "solid.py.npz") < 200_000
+    assert 10_000 < draw("heated-plate", embedded[0], "fluid-python/fluid.npz", "solid-python/solid.npz") < 200_000
 
 
 @pytest.mark.mpi
@@ -182,9 +182,9 @@ def test_the_campaign_finds_the_optimum_of_the_laws(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--coarsen", "3"], "invalid choice: 3"),
-        (["--load", "emulated", "--law", "none.json"], "none.json: expected a JSON file of cost laws"),
+        (["Fluid", "--coarsen", "3"], "invalid choice: 3"),
+        (["Fluid", "--load", "emulated", "--law", "none.json"], "none.json: expected a JSON file of cost laws"),
     ],
 )
 def test_bad_arguments_are_refused_before_anything_runs(tmp_path, arguments, message):
-    assert_refused(PLATE / "fluid.py", arguments, tmp_path, message)
+    assert_refused(PLATE / "solver-python" / "plate.py", arguments, tmp_path, message)

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import subprocess
 from pathlib import Path
 
 import numpy as np
 import pytest
-from tutorial_helpers import ROOT, TUTORIALS, recommended_by_campaign, run_together
+from tutorial_helpers import ROOT, TUTORIALS, copy_tutorial, recommended_by_campaign, run_together
 
 from precice_lb.dataset import load_runs
 from precice_lb.ingest.profiling import enrich
@@ -20,29 +19,31 @@ ON_LIBPRECICE = pytest.param("libprecice", marks=pytest.mark.precice)
 
 
 def solve(python, directory, ranks, *options, backend="embedded", recorded=True, right=("heat.py", "Neumann")):
-    """Run both boxes in a copy of the tutorial; return temperature, error and iterations of each."""
-    shutil.copytree(TUTORIALS / "partitioned-heat", directory, ignore=shutil.ignore_patterns("precice-[plr]*"))
-    scripts = {"Dirichlet": ("heat.py", "Dirichlet"), "Neumann": right}
+    """Run both boxes in a copy of the tutorial; return error and iterations of each."""
+    copy_tutorial("partitioned-heat", directory)
+    scripts = {"dirichlet-fenicsx": ("heat.py", "Dirichlet"), "neumann-fenicsx": right}
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "PRECICE_LB_BACKEND": backend, "OMP_NUM_THREADS": "1"}
     start = [python, "-m", "precice_lb", "run"] if recorded else [python]
     mpiexec = str(Path(python).parent / "mpiexec")
     commands = {
-        name: [mpiexec, "-n", str(count), *start, *scripts[name], "--output", f"{name}.npz", *options]
-        for name, count in ranks.items()
+        name: [mpiexec, "-n", str(count), *start, f"../solver-fenicsx/{script}", *own, "--output", "box.npz", *options]
+        for (name, (script, *own)), count in zip(scripts.items(), ranks, strict=True)
     }
     run_together(commands, directory, environment)
-    return [dict(np.load(directory / f"{name}.npz")) for name in commands]
+    told = [re.search(r"(\d+) iterations, error (\S+)", (directory / f"{name}.log").read_text()) for name in commands]
+    return [{"iterations": int(each[1]), "error": float(each[2])} for each in told]
 
 
 @pytest.mark.parametrize("backend", ["embedded", ON_LIBPRECICE])
 @pytest.mark.parametrize("ranks", [(1, 1), (2, 1), (1, 2), (1, 3)])
 def test_the_exact_solution_on_any_ranks(fenicsx_python, tmp_path, ranks, backend):
-    split = dict(zip(("Dirichlet", "Neumann"), ranks, strict=True))
-    left, right = solve(fenicsx_python, tmp_path / "run", split, "--cells", "4", backend=backend)
+    left, right = solve(fenicsx_python, tmp_path / "run", ranks, "--cells", "4", backend=backend)
     assert left["error"] == pytest.approx(2.65e-4, rel=0.01)
     assert right["error"] == pytest.approx(1.31e-2, rel=0.01)
     (run,) = load_runs([tmp_path / "run"], complete=enrich)
-    assert {name: part.ranks for name, part in run.participants.items()} == split
+    assert {name: part.ranks for name, part in run.participants.items()} == dict(
+        zip(("Dirichlet", "Neumann"), ranks, strict=True)
+    )
     for part, solved in zip(run.participants.values(), (left, right), strict=True):
         assert part.iterations.sum() == solved["iterations"]
         assert all(re.match("fenicsxprecice\\.", name) for name in part.rank_sections)
@@ -50,12 +51,11 @@ def test_the_exact_solution_on_any_ranks(fenicsx_python, tmp_path, ranks, backen
 
 
 def test_orders_of_the_error(fenicsx_python, tmp_path):
-    one_each = {"Dirichlet": 1, "Neumann": 1}
     coarse, fine = (
-        solve(fenicsx_python, tmp_path / cells, one_each, "--cells", cells)[1]["error"] for cells in ("4", "8")
+        solve(fenicsx_python, tmp_path / cells, (1, 1), "--cells", cells)[1]["error"] for cells in ("4", "8")
     )
     assert coarse / fine == pytest.approx(4, rel=0.02)
-    exact = solve(fenicsx_python, tmp_path / "exact", one_each, "--cells", "3", "--order", "2")
+    exact = solve(fenicsx_python, tmp_path / "exact", (1, 1), "--cells", "3", "--order", "2")
     assert max(solved["error"] for solved in exact) < 1e-8
 
 
@@ -63,21 +63,21 @@ def test_orders_of_the_error(fenicsx_python, tmp_path):
 def test_recording_changes_no_byte(fenicsx_python, tmp_path):
     for place, recorded in (("plain", False), ("recorded", True)):
         options = {"backend": "libprecice", "recorded": recorded}
-        solve(fenicsx_python, tmp_path / place, {"Dirichlet": 1, "Neumann": 1}, "--cells", "4", **options)
-    for name in ("Dirichlet.npz", "Neumann.npz"):
-        assert (tmp_path / "plain" / name).read_bytes() == (tmp_path / "recorded" / name).read_bytes()
-    assert (tmp_path / "recorded" / "precice-lb-store").is_dir()
-    assert not (tmp_path / "plain" / "precice-lb-store").exists()
+        solve(fenicsx_python, tmp_path / place, (1, 1), "--cells", "4", **options)
+    for name in ("dirichlet-fenicsx", "neumann-fenicsx"):
+        plain, recorded = tmp_path / "plain" / name, tmp_path / "recorded" / name
+        assert (plain / "box.npz").read_bytes() == (recorded / "box.npz").read_bytes()
+        assert (recorded / "precice-lb-store").is_dir()
+        assert not (plain / "precice-lb-store").exists()
 
 
 @pytest.mark.parametrize("backend", ["embedded", ON_LIBPRECICE])
 def test_a_laminate_is_solved_whoever_has_its_cells(fenicsx_python, tmp_path, backend):
     meshio = pytest.importorskip("meshio")
     laminate = ("laminate.py", "--degree", "10")
-    _, alone = solve(
-        fenicsx_python, tmp_path / "1", {"Dirichlet": 1, "Neumann": 1}, "--cells", "4", right=laminate, backend=backend
-    )
-    write = [fenicsx_python, "-m", "precice_lb", "run", "laminate.py", "--cells", "4", "--mesh", "box.vtu"]
+    solve(fenicsx_python, tmp_path / "1", (1, 1), "--cells", "4", right=laminate, backend=backend)
+    program = str(TUTORIALS / "partitioned-heat" / "solver-fenicsx" / "laminate.py")
+    write = [fenicsx_python, "-m", "precice_lb", "run", program, "--cells", "4", "--mesh", "box.vtu"]
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "PRECICE_LB_BACKEND": backend}
     subprocess.run(write, cwd=tmp_path / "1", env=environment, check=True)
     box = meshio.read(tmp_path / "1" / "box.vtu")
@@ -89,11 +89,10 @@ def test_a_laminate_is_solved_whoever_has_its_cells(fenicsx_python, tmp_path, ba
     ranks[centres[:, 0] > 2.5] = 1
     np.savetxt(tmp_path / "ranks.txt", ranks, fmt="%d")
     apart = (*laminate, "--partition", str(tmp_path / "ranks.txt"))
-    _, both = solve(
-        fenicsx_python, tmp_path / "2", {"Dirichlet": 1, "Neumann": 2}, "--cells", "4", right=apart, backend=backend
-    )
-    assert both["error"] == pytest.approx(alone["error"], rel=1e-3)
-    assert both["error"] < 0.015
+    solve(fenicsx_python, tmp_path / "2", (1, 2), "--cells", "4", right=apart, backend=backend)
+    alone, both = (np.load(tmp_path / run / "neumann-fenicsx" / "box.npz")["error"] for run in ("1", "2"))
+    assert both == pytest.approx(alone, rel=1e-3)
+    assert both < 0.015
     (run,) = load_runs([tmp_path / "2"], complete=enrich)
     part = run.participants["Neumann"]
     for name, amounts in held.items():
@@ -108,7 +107,7 @@ def test_a_partition_of_other_cells_is_refused(fenicsx_python, tmp_path):
         "-m",
         "precice_lb",
         "run",
-        str(TUTORIALS / "partitioned-heat" / "laminate.py"),
+        str(TUTORIALS / "partitioned-heat" / "solver-fenicsx" / "laminate.py"),
         "--cells",
         "4",
     ]

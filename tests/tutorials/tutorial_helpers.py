@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -25,9 +27,9 @@ ROOT = Path(__file__).parents[2]
 TUTORIALS = ROOT / "tutorials"
 
 
-def tutorial_modules(name: str, *modules: str) -> list[ModuleType]:
+def tutorial_modules(name: str, *modules: str, solver: str = "solver-python") -> list[ModuleType]:
     """Import modules of a tutorial as its scripts do, and leave their names free for those of other tutorials."""
-    directory = TUTORIALS / name
+    directory = TUTORIALS / name / solver
     own = {path.stem for path in directory.glob("*.py")}
     sys.path.insert(0, str(directory))
     try:
@@ -38,13 +40,18 @@ def tutorial_modules(name: str, *modules: str) -> list[ModuleType]:
             del sys.modules[module]
 
 
-def copy_tutorial(name: str, directory: Path, *, windows: int) -> None:
-    """Copy a tutorial without what runs leave behind, its coupling to end after so many time windows."""
-    ignored = shutil.ignore_patterns("__pycache__", "*.npz", "precice-*", "images")
+def copy_tutorial(name: str, directory: Path, *, windows: int | None = None) -> None:
+    """Copy a tutorial without what runs leave behind, its coupling to end after so many time windows.
+
+    What the tutorials share comes to stand beside it.
+    """
+    left = ("precice-run", "precice-profiling", "precice-lb-*", ".venv*")
+    ignored = shutil.ignore_patterns("__pycache__", "*.npz", "*.h5", "*.log", "images", *left)
     shutil.copytree(TUTORIALS / name, directory, ignore=ignored)
-    patch_configuration(
-        TUTORIALS / name / "precice-config.xml", directory / "precice-config.xml", max_time_windows=windows
-    )
+    shutil.copytree(TUTORIALS / "tools", directory.parent / "tools", dirs_exist_ok=True)
+    if windows is not None:
+        configuration = directory / "precice-config.xml"
+        patch_configuration(configuration, configuration, max_time_windows=windows)
 
 
 def couple(
@@ -56,20 +63,23 @@ def couple(
     arguments: Sequence[str] = (),
     record: bool = False,
 ) -> list[dict[str, Any]]:
-    """Run the scripts of a tutorial's copy, each on its number of ranks, and return what each wrote as output.
+    """Run the run.sh of solvers of a tutorial's copy, each on its number of ranks; return what each wrote as output.
 
-    A script may be followed by arguments of its own. What is recorded on the embedded backend is by the emulated clock.
+    The key of ``ranks`` is a solver's directory, with arguments of its own behind it. What is recorded on the embedded
+    backend is by the emulated clock.
     """
     environment = {**os.environ, "PRECICE_LB_BACKEND": backend, "PRECICE_LB_RECORD": "1" if record else "0"}
+    programs = [str(Path(sys.executable).parent), str(Path(mpiexec).parent), environment["PATH"]]
+    environment |= {"PATH": os.pathsep.join(programs), "PYTHONPATH": str(ROOT)}
     if record and backend == "embedded":
         environment = emulated_clock(environment)
-    start = [sys.executable, "-m", "precice_lb", "run"] if backend == "embedded" or record else [sys.executable]
-    commands = {
-        script: [mpiexec, "-n", str(count), *start, *script.split(), "--output", f"{script}.npz", *arguments]
-        for script, count in ranks.items()
-    }
+    commands = {}
+    for solver, count in ranks.items():
+        name, *own = solver.split()
+        commands[name] = ["./run.sh", str(count), *own, *arguments]
     run_together(commands, directory, environment)
-    return [dict(np.load(directory / f"{script}.npz")) for script in ranks]
+    outputs = [next((directory / name).glob("*.npz")) for name in commands]
+    return [dict(np.load(output)) for output in outputs]
 
 
 def couple_segments(
@@ -87,32 +97,31 @@ def couple_segments(
     """
     outputs = []
     for number, (windows, ranks) in enumerate(segments):
-        here = directory / f"{number}"
+        here, before = directory / f"{number}", directory / f"{number - 1}"
         copy_tutorial(name, here, windows=windows)
         configuration = here / "precice-config.xml"
         configuration.write_text(configuration.read_text().replace(*edit) if edit[0] else configuration.read_text())
-        for path in (directory / f"{number - 1}").glob("*.h5"):
-            shutil.copy(path, here)
-        scripts = {f"{script} --restart {script.split()[-1]}.h5": count for script, count in ranks.items()}
-        outputs.append(couple(mpiexec, here, scripts, backend=backend))
+        for path in before.glob("*/*.h5"):
+            shutil.copy(path, here / path.relative_to(before))
+        outputs.append(couple(mpiexec, here, ranks, backend=backend, arguments=["--restart", "restart.h5"]))
     return outputs
 
 
 def run_together(commands: Mapping[str, Sequence[str]], directory: Path, environment: Mapping[str, str]) -> None:
-    """Run commands at the same time in a directory, each with a log of its name; all have to end well."""
-    running = []
+    """Run commands at the same time, each in its directory below this one; all have to end well."""
+    running, logs = [], {name: directory / f"{name}.log" for name in commands}
     try:
         for name, command in commands.items():
-            with (directory / f"{name}.log").open("wb") as log:
-                running.append(
-                    subprocess.Popen(command, cwd=directory, env=environment, stdout=log, stderr=subprocess.STDOUT)
-                )
+            with logs[name].open("wb") as log:
+                options = {"stdout": log, "stderr": subprocess.STDOUT, "start_new_session": True}
+                running.append(subprocess.Popen(command, cwd=directory / name, env=environment, **options))
         codes = [process.wait(timeout=300) for process in running]
     finally:
         for process in running:
-            process.kill()
+            with contextlib.suppress(ProcessLookupError):  # its ranks too
+                os.killpg(process.pid, signal.SIGKILL)
             process.wait()
-    assert not any(codes), "\n".join((directory / f"{name}.log").read_text() for name in commands)
+    assert not any(codes), "\n".join(log.read_text() for log in logs.values())
 
 
 #: What the messages of a time window take on the emulated clock, in seconds.
@@ -129,7 +138,7 @@ def assert_same_fields(left: list[dict[str, Any]], right: list[dict[str, Any]], 
 
 def draw(name: str, directory: Path, *outputs: str) -> int:
     """Let a tutorial's plot.py draw what a run in ``directory`` has written; return the picture's bytes."""
-    command = [sys.executable, str(TUTORIALS / name / "plot.py"), *outputs, "--output", "picture.png"]
+    command = [sys.executable, str(TUTORIALS / name / "solver-python" / "plot.py"), *outputs, "--output", "picture.png"]
     subprocess.run(command, cwd=directory, check=True, timeout=300)
     picture = (directory / "picture.png").read_bytes()
     assert picture.startswith(b"\x89PNG")

@@ -1,0 +1,8 @@
+#!/usr/bin/env bash
+# ./run.sh [RANKS [SERIAL WORK]]
+set -e -u
+cd "$(dirname "$0")"
+. ../../tools/solver.sh
+
+make -C ../solver-cpp plate
+run_ranks "${1:-1}" ../solver-cpp/plate Right "${2:-0}" "${3:-0}" right.txt
