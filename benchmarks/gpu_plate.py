@@ -44,14 +44,17 @@ def run(refine: int, cores: int, solid: int, array: str, windows: int) -> tuple[
         shutil.copytree(TUTORIAL, case, ignore=shutil.ignore_patterns("precice-*", "__pycache__"))
         patch_configuration(TUTORIAL / "precice-config.xml", case / "precice-config.xml", max_time_windows=windows)
         mpiexec = str(Path(sys.executable).with_name("mpiexec"))
-        start = [sys.executable, "-m", "precice_lb", "run"]
+        start = [sys.executable, "-m", "precice_lb", "run", "../solver-python/plate.py"]
         environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-        commands = [
-            [mpiexec, "-n", str(cores), *start, "fluid.py", "--refine", str(refine), "--array", array],
-            [mpiexec, "-n", str(solid), *start, "solid.py", "--refine", str(refine)],
-        ]
+        commands = {
+            "fluid-python": [mpiexec, "-n", str(cores), *start, "Fluid", "--refine", str(refine), "--array", array],
+            "solid-python": [mpiexec, "-n", str(solid), *start, "Solid", "--refine", str(refine)],
+        }
         with (case / "log").open("wb") as log:
-            running = [subprocess.Popen(each, cwd=case, env=environment, stdout=log, stderr=log) for each in commands]
+            running = [
+                subprocess.Popen(command, cwd=case / place, env=environment, stdout=log, stderr=log)
+                for place, command in commands.items()
+            ]
             codes = [each.wait() for each in running]
         if any(codes):
             raise SystemExit((case / "log").read_text())
@@ -64,9 +67,8 @@ def run(refine: int, cores: int, solid: int, array: str, windows: int) -> tuple[
 
 def device_of(array: str) -> str:
     """Say where a library computes on this machine."""
-    done = subprocess.run(
-        [sys.executable, "-c", WHERE, array, str(TUTORIAL)], capture_output=True, text=True, check=False
-    )
+    command = [sys.executable, "-c", WHERE, array, str(TUTORIAL / "solver-python")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         raise SystemExit(f"--arrays {array}: {done.stderr.strip().splitlines()[-1]}")
     return done.stdout.strip()

@@ -36,7 +36,7 @@ FENICSX = os.environ.get("FENICSX_PYTHON", sys.executable)
 
 @dataclass(frozen=True)
 class Case:
-    """A tutorial: its solver that is out of balance, what it is started with, and its partners, on one rank each."""
+    """A tutorial: directory and arguments of its solver that is out of balance, and of its partners on one rank."""
 
     tutorial: str
     participant: str
@@ -48,19 +48,33 @@ class Case:
     sections: tuple[str, ...] = ()
 
     @property
-    def python(self) -> str:
-        """The Python that has the solver."""
-        return FENICSX if self.fenicsx else sys.executable
+    def environment(self) -> dict[str, str]:
+        """Variables for its run.sh, with the Python that has the solver and its mpiexec on the path."""
+        programs = Path(FENICSX if self.fenicsx else sys.executable).parent
+        return {
+            **os.environ,
+            "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}",
+            "PYTHONPATH": str(ROOT),
+            "OMP_NUM_THREADS": "1",
+            "OPENBLAS_NUM_THREADS": "1",
+            "PRECICE_LB_MPI_TIME": "0" if self.sections else "1",
+        }
+
+    def start(self, directory: Path, solver: str, ranks: int) -> subprocess.Popen[bytes]:
+        """Start a solver, its directory and arguments, in a copy of the tutorial."""
+        name, *arguments = solver.split()
+        command = ["./run.sh", str(ranks), *arguments]
+        return subprocess.Popen(command, cwd=directory / name, env=self.environment, stdout=subprocess.DEVNULL)
 
 
 CASES = {
-    "airfoil": Case("airfoil", "Inner", "inner.py --pores 8000", "--blocks", ("middle.py", "outer.py"), 40),
+    "airfoil": Case("airfoil", "Inner", "inner-python --pores 8000", "--blocks", ("middle-python", "outer-python"), 40),
     "laminate": Case(
         "partitioned-heat",
         "Neumann",
-        "laminate.py",
+        "neumann-laminate",
         "--mesh",
-        ("heat.py Dirichlet --order 1",),
+        ("dirichlet-fenicsx --order 1",),
         3,
         fenicsx=True,
         sections=("assembly",),
@@ -84,34 +98,16 @@ def run(case: Case, directory: Path, ranks: int, partition: Path | None, quiet: 
 
 def try_run(case: Case, directory: Path, ranks: int, partition: Path | None, quiet: float) -> float:
     """Run a copy of the tutorial; return the percentage of processors that other programs had."""
+    shutil.copytree(ROOT / "tutorials" / "tools", directory.parent / "tools", dirs_exist_ok=True)
     shutil.copytree(ROOT / "tutorials" / case.tutorial, directory, ignore=shutil.ignore_patterns("precice-[plr]*"))
     configuration = directory / "precice-config.xml"
     patch_configuration(configuration, configuration, max_time_windows=case.windows)
     while (used := psutil.cpu_times_percent(0.5)).user + used.system > quiet:
         pass
-    environment = {
-        **os.environ,
-        "PYTHONPATH": str(ROOT),
-        "OMP_NUM_THREADS": "1",
-        "OPENBLAS_NUM_THREADS": "1",
-        "PRECICE_LB_MPI_TIME": "0" if case.sections else "1",
-    }
     own = f"{case.solver} --partition {partition}" if partition else case.solver
     start = time.perf_counter()
     before, children = busy_seconds(), resource.getrusage(resource.RUSAGE_CHILDREN)
-    running = []
-    for number, (count, command) in enumerate([(ranks, own), *((1, partner) for partner in case.partners)]):
-        with (directory / f"{number}.log").open("wb") as log:
-            program = [str(Path(case.python).parent / "mpiexec"), "-n", str(count), case.python]
-            running.append(
-                subprocess.Popen(
-                    [*program, "-m", "precice_lb", "run", *command.split()],
-                    cwd=directory,
-                    env=environment,
-                    stdout=log,
-                    stderr=subprocess.STDOUT,
-                )
-            )
+    running = [case.start(directory, own, ranks), *(case.start(directory, partner, 1) for partner in case.partners)]
     if any(process.wait() for process in running):
         raise SystemExit(f"{directory}: a solver failed; see its logs")
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -141,14 +137,13 @@ def learn(case: Case, directory: Path, ranks: int, repeats: int, quiet: float) -
         for count in (1, ranks):
             stores.append(directory / f"learn-{count}-{number}")
             run(case, stores[-1], count, None, quiet)
-    mesh = directory / "mesh.vtu"
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    make = [case.python, "-m", "precice_lb", "run", *case.solver.split(), case.mesh, str(mesh)]
-    subprocess.run(make, cwd=stores[0], env=environment, check=True)
+    mesh = directory.resolve() / "mesh.vtu"
+    if case.start(stores[0], f"{case.solver} {case.mesh} {mesh}", 1).wait():
+        raise SystemExit(f"{stores[0]}: writing the mesh failed; see its logs")
     command = [sys.executable, "-m", "precice_lb", "inside", *map(str, stores), "--participant", case.participant]
     command += ["--mesh", str(mesh), "--ranks", str(ranks), "-o", str(directory / "balanced")]
     command += ["--sections", ",".join(case.sections)] if case.sections else []
-    subprocess.run(command, env=environment, check=True)
+    subprocess.run(command, env={**os.environ, "PYTHONPATH": str(ROOT)}, check=True)
     return (directory / "balanced" / "partition.txt").resolve()
 
 

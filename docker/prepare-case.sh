@@ -1,32 +1,27 @@
 #!/bin/sh
-# prepare-case CASE TARGET INTERFACE PARTICIPANT...
+# prepare-case CASE TARGET INTERFACE
 #
-# Copies a case once per participant, to TARGET/PARTICIPANT, so that each has a working directory of its own. In the
-# copies the participants meet in TARGET/exchange and over INTERFACE. All get the same configuration, byte for byte, as
-# preCICE demands.
+# Copies a case to TARGET/case, each of whose participants has a directory of its own there. In the copy they meet in
+# TARGET/exchange and over INTERFACE.
 set -eu
 
-if [ "$#" -lt 4 ]; then
-  echo "usage: prepare-case CASE TARGET INTERFACE PARTICIPANT..." >&2
+if [ "$#" -ne 3 ]; then
+  echo "usage: prepare-case CASE TARGET INTERFACE" >&2
   exit 2
 fi
 case_directory=$1
 target=$2
 interface=$3
-shift 3
 
 mkdir -p "$target/exchange"
 # Addresses of an earlier run would be waited at in vain.
-rm -rf "${target:?}/exchange/precice-run" "${target:?}/exchange/precice-lb-run"
-for participant in "$@"; do
-  rm -rf "${target:?}/$participant"
-  cp -R "$case_directory" "$target/$participant"
-  python3 - "$case_directory/precice-config.xml" "$target/$participant/precice-config.xml" "$target/exchange" "$interface" <<'PYTHON'
+rm -rf "${target:?}/exchange/precice-run" "${target:?}/exchange/precice-lb-run" "${target:?}/case"
+cp -R "$case_directory" "$target/case"
+python3 - "$target/case/precice-config.xml" "$target/exchange" "$interface" <<'PYTHON'
 import sys
 
 from precice_lb.precice_xml import patch_configuration
 
-source, copy, exchange, interface = sys.argv[1:]
-patch_configuration(source, copy, exchange_directory=exchange, network=interface)
+path, exchange, interface = sys.argv[1:]
+patch_configuration(path, path, exchange_directory=exchange, network=interface)
 PYTHON
-done

@@ -57,8 +57,11 @@ OSCILLATOR = Case(
 INFLOW = "u0 + ampl * np.sin(frequency *\n                                              (t + t_shift) * np.pi)"
 OWN_TUBE = Case(
     str(ROOT / "tutorials/elastic-tube"),
-    ((".", "fluid.py --output fluid.npz"), (".", "solid.py")),
-    "fluid.npz",
+    (
+        ("fluid-python", "../solver-python/fluid.py --output fluid.npz"),
+        ("solid-python", "../solver-python/solid.py"),
+    ),
+    "fluid-python/fluid.npz",
 )
 
 

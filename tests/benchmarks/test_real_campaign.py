@@ -31,10 +31,12 @@ oversubscribe = true
 PRECICE_LB_BACKEND = "embedded"
 [[participants]]
 name = "Left"
-command = "python -m precice_lb run plate.py Left"
+directory = "left-python"
+command = "python -m precice_lb run ../solver-python/plate.py Left"
 [[participants]]
 name = "Right"
-command = "python -m precice_lb run plate.py Right"
+directory = "right-python"
+command = "python -m precice_lb run ../solver-python/plate.py Right"
 """
 
 

@@ -112,12 +112,14 @@ law = "law.json"
 
 [[participants]]
 name = "Inner"
-command = "python -m precice_lb run inner.py --load emulated"
+directory = "inner-python"
+command = "python -m precice_lb run ../solver-python/pulse.py Inner --load emulated"
 {inner}
 
 [[participants]]
 name = "Outer"
-command = "python -m precice_lb run outer.py --load emulated"
+directory = "outer-python"
+command = "python -m precice_lb run ../solver-python/pulse.py Outer --load emulated"
 {outer}
 """
     )

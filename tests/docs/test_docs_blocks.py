@@ -26,7 +26,8 @@ SECONDS = 900
 
 
 def _starts_solvers(block: Block) -> bool:
-    return bool(re.search(r"\bmpiexec\b|\bprecice[-_]lb run\b", block.text)) and "wait" not in block.text.split()
+    started = re.search(r"\bmpiexec\b|\bprecice[-_]lb run\b|^\./run\.sh\b", block.text, flags=re.MULTILINE)
+    return bool(started) and "wait" not in block.text.split()
 
 
 def _runs_now(block: Block) -> bool:

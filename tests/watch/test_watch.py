@@ -62,7 +62,7 @@ import pathlib, time
 import precice_lb.emulation as emulation
 
 before = emulation.CostLaw.factor
-allowed = pathlib.Path("allowed")
+allowed = pathlib.Path("../allowed")
 
 def wait_for(window):
     while not allowed.exists() or int(allowed.read_text() or 0) < window:
@@ -74,7 +74,7 @@ def factor(self, window, ranks):
 
 emulation.CostLaw.factor = factor
 import pulse
-pulse.main("Inner", ["--load", "emulated"])
+pulse.main(["Inner", "--load", "emulated"])
 """
 
 
@@ -84,10 +84,8 @@ def drifting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, l
 
     It goes on as far as the file "allowed" says.
     """
-    case = tmp_path_factory.mktemp("drifting")
-    for path in (ROOT / "tutorials" / "pulse").iterdir():
-        if path.is_file():
-            shutil.copy(path, case)
+    case = tmp_path_factory.mktemp("drifting") / "pulse"
+    shutil.copytree(ROOT / "tutorials" / "pulse", case, ignore=shutil.ignore_patterns("__pycache__", "precice-*-*"))
     # Each window is seen before the next one is allowed.
     configuration = case / "precice-config.xml"
     often = '<precice-configuration>\n  <profiling flush-every="1" />'
@@ -95,15 +93,18 @@ def drifting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, l
     law = {"work": 0.0, "surface": 0.0, "logarithmic": 0.0, "noise": 0.02}
     laws = {"Inner": {"serial": 0.30, **law}, "Outer": {"serial": 0.15, **law}}
     (case / "law.json").write_text(json.dumps(laws))
-    (case / "drifting.py").write_text(DRIFTING)
+    (case / "solver-python" / "drifting.py").write_text(DRIFTING)
     with contextlib.ExitStack() as stack:
         started = []
-        for name, command in {"inner": ["drifting.py"], "outer": ["outer.py", "--load", "emulated"]}.items():
+        for name, command in {
+            "inner": ["../solver-python/drifting.py"],
+            "outer": ["../solver-python/pulse.py", "Outer", "--load", "emulated"],
+        }.items():
             log = stack.enter_context((case / f"{name}.log").open("wb"))
             started.append(
                 subprocess.Popen(
                     [sys.executable, "-m", "precice_lb", "run", *command],
-                    cwd=case,
+                    cwd=case / f"{name}-python",
                     env=emulated_clock(environment(PRECICE_LB_BACKEND="embedded")),
                     stdout=log,
                     stderr=log,
