@@ -34,6 +34,7 @@ _PAGES = {
     "benchmarks/README.md": "benchmarks.md",
     "docker/README.md": "how-to/containers.md",
     "CHANGELOG.md": "changelog.md",
+    "CONTRIBUTING.md": "contributing.md",
 }
 _PLACE = re.compile(r"^<!-- (generated|file): (.+?) -->$", re.MULTILINE)
 _LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^()\s]+)\)")

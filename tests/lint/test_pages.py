@@ -125,6 +125,14 @@ def test_make_commands_have_targets() -> None:
     assert (ROOT / ".ci" / "run").read_text().splitlines()[-1] == "make test"
 
 
+@pytest.mark.parametrize(("mpi", "run", "dev"), [("mpich", ".[mpich]", ".[dev,mpich]"), ("", ".", ".[dev]")])
+def test_make_installs_an_mpi_or_leaves_it_out(tmp_path: Path, mpi: str, run: str, dev: str) -> None:
+    for stamp, wanted in (("run", run), ("dev", dev)):
+        command = ["make", "-n", f"VENV={tmp_path}", f"MPI={mpi}", f"{tmp_path}/{stamp}.stamp"]
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+        assert f'-e "{wanted}"\n' in done.stdout
+
+
 def test_study_keys_have_the_defaults_that_their_descriptions_state() -> None:
     """The prose of configs/README.md names defaults by hand: they are the model's."""
     definitions = Study.model_json_schema()["$defs"]

@@ -1,0 +1,79 @@
+"""The version stands in one place; whatever else names one says the same, and so do names and licences."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+import pytest
+from markdown_helpers import ROOT
+
+from precice_lb._version import VERSION
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+IMAGES = [
+    path for path in sorted((ROOT / "docker").rglob("*")) if path.is_file() and "precice-lb" in path.read_text("utf-8")
+]
+
+
+def test_the_version_is_one_of_semantic_versioning() -> None:
+    assert re.fullmatch(r"\d+\.\d+\.\d+", VERSION)
+    assert PROJECT["tool"]["setuptools"]["dynamic"]["version"] == {"attr": "precice_lb._version.VERSION"}
+
+
+def test_the_citation_agrees_with_the_package() -> None:
+    yaml = pytest.importorskip("yaml", reason="PyYAML comes with the extra docs")
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    assert citation["version"] == VERSION
+    assert citation["license"] == PROJECT["project"]["license"]
+    assert citation["authors"] == PROJECT["project"]["authors"]
+    assert {word.lower() for word in citation["keywords"]} <= {word.lower() for word in PROJECT["project"]["keywords"]}
+
+
+def test_python_and_pyprecice_are_those_that_are_stated() -> None:
+    yaml = pytest.importorskip("yaml", reason="PyYAML comes with the extra docs")
+    workflow = yaml.safe_load((ROOT / ".github" / "workflows" / "tests.yml").read_text(encoding="utf-8"))
+    tested = workflow["jobs"]["test"]["strategy"]["matrix"]["python"]
+    stated = re.findall(r"Python :: (3\.\d+)", "\n".join(PROJECT["project"]["classifiers"]))
+    assert stated == tested
+    assert PROJECT["project"]["requires-python"] == f">={tested[0]}"
+    (oldest,) = PROJECT["project"]["optional-dependencies"]["precice"]
+    for page in ("README.md", "docs/questions.md"):
+        text = " ".join((ROOT / page).read_text(encoding="utf-8").split())
+        assert f"Python {tested[0]} or newer" in text
+        assert f"{oldest.replace('>=', ' ')} is the oldest" in text
+
+
+def test_descriptions_of_tutorials_keep_to_the_length_that_is_asked_for() -> None:
+    text = (ROOT / "docs" / "guidelines.md").read_text(encoding="utf-8")
+    described = dict(re.findall(r"^\| \[.+\]\(\.\./tutorials/(.+)/README\.md\) \| (.+?) \|", text, flags=re.MULTILINE))
+    assert described.keys() == {path.parent.name for path in ROOT.glob("tutorials/*/README.md")}
+    assert max(map(len, described.values())) <= 300
+
+
+def test_the_changelog_has_this_version_first() -> None:
+    headings = re.findall(r"^## (.+)$", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), flags=re.MULTILINE)
+    versions = [heading for heading in headings if heading != "Unreleased"]
+    assert re.fullmatch(rf"{re.escape(VERSION)} \((unreleased|\d{{4}}-\d\d-\d\d)\)", versions[0])
+    assert "Unreleased" not in headings[1:]
+
+
+@pytest.mark.parametrize("path", IMAGES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_images_are_named_by_this_version(path: Path) -> None:
+    assert set(re.findall(r"precice-lb(?:-slurm)?:(\d+\.\d+\.\d+)", path.read_text(encoding="utf-8"))) <= {VERSION}
+
+
+def test_what_was_run_is_what_the_images_have() -> None:
+    dockerfile = (ROOT / "docker" / "Dockerfile").read_text(encoding="utf-8")
+    (precice,) = set(re.findall(r"precice/precice:([\d.]+)", dockerfile))
+    (pyprecice,) = set(re.findall(r"pyprecice==([\d.]+)", dockerfile))
+    for page in ("README.md", "docs/questions.md", "docs/guidelines.md"):
+        assert f"preCICE {precice} and pyprecice {pyprecice}" in (ROOT / page).read_text(encoding="utf-8")
+    (image,) = re.findall(r"precice/precice:([\d.]+)", (ROOT / ".github/workflows/tests.yml").read_text("utf-8"))
+    assert image == precice
