@@ -1,4 +1,4 @@
-"""Shared fixtures: libprecice or a skip with the reason, the MPI launcher, counts reduced outside ``make test-all``."""
+"""Shared fixtures: libprecice and FEniCSx or a skip with the reason, the MPI launcher, counts for ``make test-all``."""
 
 from __future__ import annotations
 
@@ -63,6 +63,19 @@ def mpiexec() -> str:
     if found is None:
         pytest.skip("no mpiexec: install the extra mpich or an MPI of the system")
     return found
+
+
+@pytest.fixture(scope="session")
+def fenicsx_python() -> str:
+    """Path of a Python with dolfinx and fenicsxprecice, with its own ``mpiexec`` beside it."""
+    python = os.environ.get("FENICSX_PYTHON", sys.executable)
+    needed = "import dolfinx_solver, fenicsxprecice, sklearn, cyclopts"
+    done = subprocess.run([python, "-c", needed], capture_output=True, text=True, check=False)
+    if done.returncode:
+        pytest.skip(f"FEniCSx is not usable here: {(done.stderr.strip().splitlines() or ['no message'])[-1]}")
+    if not (Path(python).parent / "mpiexec").exists():
+        pytest.skip(f"no mpiexec beside {python}")
+    return python
 
 
 @pytest.fixture(autouse=True)

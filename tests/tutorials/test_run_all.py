@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
 import sys
@@ -10,7 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
-from tutorial_helpers import TUTORIALS, copy_tutorial
+from tutorial_helpers import TUTORIALS, copy_tutorial, script_environment
 
 HEAD = "#!/usr/bin/env bash\nset -e -u\n"
 ENDLESS = "trap 'touch stopped; exit' TERM\ntouch begun\nwhile true; do sleep 0.05; done\n"
@@ -65,7 +64,6 @@ def test_one_that_fails_stops_the_others(tmp_path: Path) -> None:
 def test_the_climate_model_runs_in_one_terminal(tmp_path: Path, mpiexec: str) -> None:
     case = tmp_path / "climate"
     copy_tutorial("climate", case)
-    path = os.pathsep.join([str(Path(sys.executable).parent), str(Path(mpiexec).parent), os.environ["PATH"]])
-    environment = {"PATH": path, "PYTHONPATH": str(TUTORIALS.parent), "PRECICE_LB_BACKEND": "embedded"}
+    environment = script_environment(mpiexec) | {"PRECICE_LB_BACKEND": "embedded"}
     for command in (["./run-all.sh"], [sys.executable, "../tools/reference.py"]):
-        subprocess.run(command, cwd=case, env={**os.environ, **environment}, check=True, timeout=600)
+        subprocess.run(command, cwd=case, env=environment, check=True, timeout=600)

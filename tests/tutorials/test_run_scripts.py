@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tutorial_helpers import TUTORIALS, copy_tutorial, run_together
+from tutorial_helpers import TUTORIALS, copy_tutorial, run_together, script_environment
 
 yaml = pytest.importorskip("yaml", reason="PyYAML comes with the extra docs")
 
@@ -90,8 +90,7 @@ def test_scripts_run_compare_and_clean(name: str, tmp_path: Path, mpiexec: str, 
     case = tmp_path / name
     copy_tutorial(name, case)
     before = {path for path in case.rglob("*") if "__pycache__" not in path.parts}
-    path = os.pathsep.join([str(python.parent), str(Path(mpiexec).parent), os.environ["PATH"]])
-    environment = {**os.environ, "PATH": path, "PYTHONPATH": str(TUTORIALS.parent), "PRECICE_LB_BACKEND": backend}
+    environment = script_environment(mpiexec, python) | {"PRECICE_LB_BACKEND": backend}
     solvers = yaml.safe_load((case / "metadata.yaml").read_text())["cases"]
     # The first solver of each participant.
     first = {solver["participant"]: solver["directory"] for solver in reversed(solvers.values())}

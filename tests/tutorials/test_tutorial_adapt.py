@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shlex
 import shutil
@@ -20,6 +19,7 @@ from tutorial_helpers import (
     couple,
     regret_of_campaign,
     run_together,
+    script_environment,
     stated_splits,
     tutorial_modules,
 )
@@ -117,10 +117,8 @@ def compiled(mpiexec, tmp_path_factory):
     copy_tutorial("adapt-your-solver", directory)
     code = "import precice; print(next(l.split()[-1] for l in open('/proc/self/maps') if 'libprecice.so' in l))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    environment = dict(os.environ)
+    environment = script_environment(mpiexec)
     environment["PKG_CONFIG_PATH"] = str(Path(done.stdout.strip()).parent / "pkgconfig")
-    programs = [str(Path(sys.executable).parent), str(Path(mpiexec).parent), environment["PATH"]]
-    environment["PATH"] = os.pathsep.join(programs)
     if shutil.which("mpicxx", path=environment["PATH"]) is None:
         pytest.skip("mpicxx is missing")
     # Two that build the same program at the same time.

@@ -54,6 +54,12 @@ def copy_tutorial(name: str, directory: Path, *, windows: int | None = None) -> 
         patch_configuration(configuration, configuration, max_time_windows=windows)
 
 
+def script_environment(mpiexec: str, python: str | Path = sys.executable) -> dict[str, str]:
+    """Variables for scripts of tutorials: their ``python3`` and ``mpiexec`` are these, the package is this tree's."""
+    path = os.pathsep.join([str(Path(python).parent), str(Path(mpiexec).parent), os.environ["PATH"]])
+    return {**os.environ, "PATH": path, "PYTHONPATH": str(ROOT)}
+
+
 def couple(
     mpiexec: str,
     directory: Path,
@@ -68,9 +74,8 @@ def couple(
     The key of ``ranks`` is a solver's directory, with arguments of its own behind it. What is recorded on the embedded
     backend is by the emulated clock.
     """
-    environment = {**os.environ, "PRECICE_LB_BACKEND": backend, "PRECICE_LB_RECORD": "1" if record else "0"}
-    programs = [str(Path(sys.executable).parent), str(Path(mpiexec).parent), environment["PATH"]]
-    environment |= {"PATH": os.pathsep.join(programs), "PYTHONPATH": str(ROOT)}
+    environment = script_environment(mpiexec)
+    environment |= {"PRECICE_LB_BACKEND": backend, "PRECICE_LB_RECORD": "1" if record else "0"}
     if record and backend == "embedded":
         environment = emulated_clock(environment)
     commands = {}
