@@ -10,12 +10,13 @@ comma := ,
 JOBS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help demo docs linkcheck test test-all lint types style format clean
+.PHONY: help demo docs linkcheck test test-machine test-all lint types style format clean
 
 help:
 	@echo "make demo      run the pulse at a few splits and recommend one (about two minutes, emulated load)"
 	@echo "make lint      check types, style, imports, docstrings, Dockerfiles, and code and links in the documentation"
 	@echo "make test      make lint, and the tests"
+	@echo "make test-machine  those tests again that depend on what a machine has: Slurm, Open MPI, Chromium"
 	@echo "make docs      build the documentation in docs/_build/html, with warnings as errors, and run its code"
 	@echo "make linkcheck look whether links to other sites hold (needs a network)"
 	@echo "make test-all  lint and all tests, with full counts, statistics and comparisons of real times"
@@ -54,6 +55,10 @@ style: $(VENV)/dev.stamp
 # More processes than processors: most tests wait for solvers, and none depends on how fast they are.
 test: lint
 	$(BIN)/python -m pytest -n $(shell expr $(JOBS) + 2) --dist loadfile --ignore tests/lint --ignore tests/docs
+
+# What depends on the launchers and browsers that a machine has; `make test` skips it where they are missing.
+test-machine: $(VENV)/dev.stamp
+	$(BIN)/python -m pytest -n $(shell expr $(JOBS) + 2) --dist loadfile -m "launcher or openmpi or slurm or browser"
 
 test-all: $(VENV)/dev.stamp types style
 	PRECICE_LB_FULL_COUNTS=1 $(BIN)/python -m pytest

@@ -184,6 +184,8 @@ class Event:
         What of the campaign's limits is used after a run.
     unit : {"rank", "core"}
         What the numbers of the run's split count.
+    notable : bool
+        Of a run that ended: whether there is more to say than that it ended well.
     """
 
     kind: Literal["started", "warning", "resumed", "run started", "run finished", "ended"]
@@ -193,6 +195,7 @@ class Event:
     total: int = 0
     budget: str = ""
     unit: Literal["rank", "core"] = "rank"
+    notable: bool = False
 
     def __str__(self) -> str:
         return self.text
@@ -220,10 +223,11 @@ def run_finished(number: int, total: int, run: RunRecord, budget: str = "") -> E
     """Tell how a run ended."""
     text = f"run {number} of {total}: {run.outcome} after {run.seconds:.1f} s"
     text += f" ({budget})" if budget else ""
-    if run.other_load is not None and run.other_load >= NOTICEABLE:
+    loaded = run.other_load is not None and run.other_load >= NOTICEABLE
+    if loaded:
         text += f"; other programs kept {run.other_load:.1f} cores busy, which this run may have measured too"
     text += "" if run.error is None else f": {' | '.join((run.error, *run.reasons))}"
-    return Event("run finished", text, run, number, total, budget)
+    return Event("run finished", text, run, number, total, budget, notable=loaded or run.error is not None)
 
 
 def _counted(run: RunRecord, layouts: Mapping[str, Layouts]) -> str:

@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 
 from precice_lb.cli.app import app
-from precice_lb.cli.flow import name_files, recommended_split, run_and_recommend
+from precice_lb.cli.flow import Verbose, name_files, recommended_split, run_and_recommend
 from precice_lb.cli.splits import split_values
 from precice_lb.exceptions import DataError, StudyError
 
@@ -36,7 +36,14 @@ def run(*arguments: Annotated[str, Parameter(allow_leading_hyphen=True)]) -> int
 
 
 @app.command
-def calibrate(study: Path, *, directory: Path | None = None, learner: str | None = None, seed: int = 0) -> None:
+def calibrate(
+    study: Path,
+    *,
+    directory: Path | None = None,
+    learner: str | None = None,
+    seed: int = 0,
+    verbose: Verbose = False,
+) -> None:
     """Measure a study's splits with short runs, then recommend the split of its budget.
 
     A campaign that was stopped goes on where it was. Its directory also gets recommendation.json, recommendation.md and
@@ -57,11 +64,11 @@ def calibrate(study: Path, *, directory: Path | None = None, learner: str | None
     """
     from precice_lb.calibrate import read_study
 
-    run_and_recommend(read_study(study), directory, learner=learner, seed=seed)
+    run_and_recommend(read_study(study), directory, learner=learner, seed=seed, verbose=verbose)
 
 
 @app.command
-def demo(*, directory: Path | None = None) -> None:
+def demo(*, directory: Path | None = None, verbose: Verbose = False) -> None:
     """Run the coupled pressure pulse of tutorials/pulse at a few splits and recommend one.
 
     The load is emulated: every rank sleeps for what a stated cost law says, and no hardware is measured. So the true
@@ -84,7 +91,7 @@ def demo(*, directory: Path | None = None) -> None:
             flush=True,
         )
     # The study's own default lies beside the study: with an editable installation that is the source tree.
-    run_and_recommend(study, directory or Path("demo"), evidence=True)
+    run_and_recommend(study, directory or Path("demo"), verbose=verbose)
 
 
 def _demo_study() -> Path:

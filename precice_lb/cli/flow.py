@@ -28,6 +28,7 @@ __all__ = [
     "Output",
     "ResultFile",
     "Unit",
+    "Verbose",
     "command_line",
     "name_files",
     "name_report",
@@ -59,6 +60,12 @@ Unit = Annotated[
 ]
 """What times are written in, by the names of preCICE's own tools."""
 
+Verbose = Annotated[
+    bool,
+    Parameter(negative=(), help="Print all of it: what the answer rests on, other splits and budgets, files written."),
+]
+"""Whether more is printed than the answer."""
+
 _REPORT_FOLDER = "report"
 # Formats by the end of a file's name.
 _ENDS = {".json": "json", ".csv": "csv"}
@@ -67,18 +74,15 @@ _ENDLESS = 10_000
 
 
 def run_and_recommend(
-    study: Study, directory: Path | None, *, learner: str | None = None, seed: int = 0, evidence: bool = False
+    study: Study, directory: Path | None, *, learner: str | None = None, seed: int = 0, verbose: bool = False
 ) -> None:
-    """Measure what a study asks for, recommend, compare with the law of an emulated load, and write the report.
-
-    With ``evidence`` every measurement is listed on the screen.
-    """
+    """Measure what a study asks for, recommend, compare with the law of an emulated load, and write the report."""
     from precice_lb.calibrate import run_campaign
     from precice_lb.calibrate.versions import chosen
     from precice_lb.emulation import read_laws
     from precice_lb.report.documents import attempted, write_documents
     from precice_lb.report.launch_scripts import write_launch_scripts
-    from precice_lb.report.page import Evidence, build_page, write_report
+    from precice_lb.report.page import Evidence, build_page, next_text, write_report
     from precice_lb.report.partners import write_partners_beside
     from precice_lb.report.progress import CampaignProgress
     from precice_lb.report.terminal import console
@@ -106,28 +110,25 @@ def run_and_recommend(
     # Results first: whatever becomes of what is shown of them, the runs were not in vain.
     written = write_documents(recommendation, result.directory, truth=truth)
     scripts = write_launch_scripts(chosen(study, recommendation.versions), recommendation.split, result.directory)
-    attempted("the screen", lambda: print_result("table", lambda: _blocks(recommendation, truth, evidence=evidence)))
-    name_files(written)
-    name_files(write_partners_beside([result.directory], recommendation.ranks, result.directory))
-    name_files(scripts)
-
-    def report() -> list[Path]:
-        page = build_page(
-            Evidence(
-                recommendation,
-                measured.runs,
-                (result.directory, *result.existing),
-                seed=seed,
-                command=command_line(),
-                truth=truth,
-                launch=scripts[0].parent if scripts else None,
-                target_regret=study.runs.target_regret,
-            )
-        )
-        return write_report(page, result.directory / _REPORT_FOLDER)
-
-    if (paths := attempted("the report", report)) is not None:
-        name_report(paths)
+    written += write_partners_beside([result.directory], recommendation.ranks, result.directory) + scripts
+    evidence = Evidence(
+        recommendation,
+        measured.runs,
+        (result.directory, *result.existing),
+        seed=seed,
+        command=command_line(),
+        truth=truth,
+        launch=scripts[0].parent if scripts else None,
+        target_regret=study.runs.target_regret,
+    )
+    folder = result.directory / _REPORT_FOLDER
+    pages = attempted("the report", lambda: write_report(build_page(evidence), folder)) or []
+    advice = attempted("what to measure next", lambda: next_text(evidence)) or ""
+    lines = [f"start it: sh {shlex.quote(str(path))}" for path in scripts if path.suffix == ".sh"]
+    lines.append(f"all results: {result.directory}{f'; page: {pages[0]}' if pages else ''}")
+    if verbose:
+        name_files(written + pages[1:])
+    _print_answer(recommendation, advice, lines, truth=truth, verbose=verbose)
 
 
 def print_result(
@@ -171,9 +172,18 @@ def print_result(
         name_files(write_files(output.parent, {output.name: text.getvalue().encode()}, "the result"))
 
 
-def show(recommendation: Recommendation, output: Path | None, format: str, unit: str | None = None) -> None:
-    """Write a recommendation where a directory is given, then print it."""
+def show(
+    recommendation: Recommendation,
+    output: Path | None,
+    format: str,
+    unit: str | None = None,
+    *,
+    sources: Sequence[Path] = (),
+    verbose: bool = False,
+) -> None:
+    """Write a recommendation, and its partner ranks, where a directory is given, then print it."""
     from precice_lb.report.documents import write_documents
+    from precice_lb.report.partners import write_partners_beside
     from precice_lb.report.text import times_in
 
     written: list[Path] = []
@@ -181,18 +191,44 @@ def show(recommendation: Recommendation, output: Path | None, format: str, unit:
         if output is not None:
             with times_in(unit):
                 written = write_documents(recommendation, output)
+                written += write_partners_beside(sources, recommendation.ranks, output)
     finally:
         # Also where the directory cannot be written to.
-        print_result(format, lambda: _blocks(recommendation), recommendation.to_dict, unit=unit)
-    name_files(written, format)
+        if format == "json":
+            print_result(format, list, recommendation.to_dict)
+            if written:
+                print(f"all results: {output}", file=sys.stderr)
+        else:
+            if verbose:
+                name_files(written)
+            more = "" if verbose else "--verbose shows what it rests on and other splits; "
+            advice = f"{more}precice-lb report makes a page of it, and says what to measure next"
+            lines = [f"all results: {output}"] if written else []
+            _print_answer(recommendation, advice, lines, unit=unit, verbose=verbose)
 
 
-def _blocks(recommendation: Recommendation, truth: Truth | None = None, *, evidence: bool = False) -> Sequence[Block]:
-    from precice_lb.report.recommendation import recommendation_blocks
-    from precice_lb.report.text import short_names
+def _print_answer(
+    recommendation: Recommendation,
+    advice: str,
+    lines: Sequence[str],
+    *,
+    truth: Truth | None = None,
+    unit: str | None = None,
+    verbose: bool = False,
+) -> None:
+    """Print what people decide by, the answer last; then lines with paths, which stay whole."""
+    from precice_lb.report.documents import attempted
+    from precice_lb.report.recommendation import screen_blocks
+    from precice_lb.report.text import short_names, visible
 
     names = short_names(recommendation.split, 24)
-    return recommendation_blocks(recommendation, names, truth=truth, evidence=evidence)
+
+    def blocks() -> Sequence[Block]:
+        return screen_blocks(recommendation, names, truth=truth, advice=advice, verbose=verbose)
+
+    attempted("the screen", lambda: print_result("table", blocks, unit=unit))
+    for line in lines:
+        print(visible(line))
 
 
 def command_line() -> str:

@@ -18,6 +18,7 @@ from precice_lb.cli.flow import (
     Format,
     Output,
     Unit,
+    Verbose,
     command_line,
     name_files,
     name_report,
@@ -43,6 +44,7 @@ def recommend(
     format: Format = "table",
     unit: Unit = None,
     output: Output = None,
+    verbose: Verbose = False,
 ) -> None:
     """Recommend how to split ranks, cores or nodes, from recorded runs or a CSV file.
 
@@ -70,12 +72,7 @@ def recommend(
     given = case or Case()
     found = read_measured(sources, given.warmup, runs=given.coupling == "traces")
     recommendation, _ = recommend_case(found, ranks, machine, given)
-    show(recommendation, output, format, unit)
-    if output is not None:
-        from precice_lb.report.partners import write_partners_beside
-
-        written = write_partners_beside(sources, recommendation.ranks, output)
-        name_files(written, format)
+    show(recommendation, output, format, unit, sources=sources, verbose=verbose)
 
 
 @app.command

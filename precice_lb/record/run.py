@@ -57,7 +57,8 @@ def _program(name: str) -> list[str]:
             f"{name}: expected a Python script or a program, found none of that name here, beside {sys.executable} or "
             "on the path; check the path and the spelling"
         )
-    return [found]
+    # Called by its name as in a shell: Open MPI's mpiexec takes the directory of a path for its installation's.
+    return [name if shutil.which(name) == found else found]
 
 
 def _this_python() -> list[str]:
@@ -95,7 +96,7 @@ def _replace_process(command: list[str]) -> None:
     for ignored in (signal.SIGPIPE, signal.SIGXFSZ):
         signal.signal(ignored, signal.SIG_DFL)
     try:
-        os.execv(command[0], command)
+        os.execvp(command[0], command)
     except (OSError, ValueError) as error:
         found = getattr(error, "strerror", error)
         raise PreciceLBError(

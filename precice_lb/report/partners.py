@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,7 +17,7 @@ from precice_lb.partners.stores import meshes_of_run, run_with_meshes
 from precice_lb.plural import plural
 from precice_lb.report.blocks import Block, DefinitionList, Paragraph, Table
 from precice_lb.report.documents import attempted, json_text, write_files
-from precice_lb.report.text import file_stem, percent, ranks_text, seconds_text, visible
+from precice_lb.report.text import file_stem, percent, ranks_text, seconds_text
 from precice_lb.store.reader import has_stores
 
 if TYPE_CHECKING:
@@ -191,11 +190,7 @@ def write_partners_beside(sources: Iterable[str | Path], split: Mapping[str, int
 
 def _write_beside(sources: Iterable[str | Path], split: Mapping[str, int], directory: str | Path) -> list[Path]:
     report = partners_of_split(sources, split)
-    if report is None:
-        return []
-    for text in report.missing:
-        print(f"precice-lb: {visible(text)}", file=sys.stderr)
-    return write_partners(report, directory)
+    return [] if report is None else write_partners(report, directory)
 
 
 def partners_of_split(sources: Iterable[str | Path], split: Mapping[str, int]) -> PartnersReport | None:

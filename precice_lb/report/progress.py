@@ -41,8 +41,9 @@ class CampaignProgress:
             self._progress.stop()
 
     def __call__(self, event: Event) -> None:
-        """Show one event of the campaign."""
-        if self._progress is None or event.kind != "run started":
+        """Show one event of the campaign: of runs that end well, the bar and ``campaign.log`` tell."""
+        in_bar = ("run started", "run finished")
+        if event.notable or event.kind not in (in_bar if self._progress is not None else in_bar[1:]):
             self._console.print(Text(visible(str(event)), overflow="ignore", no_wrap=True), soft_wrap=True)
         if self._progress is None:
             return

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from precice_lb.plural import plural
 from precice_lb.report import view
 from precice_lb.report.blocks import Block, DefinitionList, Paragraph, Picture, Table
 from precice_lb.report.text import percent, ranks_text, seconds_unit, visible
@@ -19,21 +20,57 @@ if TYPE_CHECKING:
     from precice_lb.recommend.plan import Alternative
     from precice_lb.report.truth import Truth
 
-__all__ = ["NO_TRADEOFF", "near_tables", "opening", "plan_facts", "recommendation_blocks", "tradeoff_table"]
+__all__ = [
+    "NO_TRADEOFF",
+    "near_tables",
+    "opening",
+    "plan_facts",
+    "recommendation_blocks",
+    "screen_blocks",
+    "tradeoff_table",
+]
 
 NO_TRADEOFF = "No model is used, so that time against cost is not known: only the measured splits are."
 
 # Rows of the table of budgets.
 _ROWS = 9
+# Warnings that a screen shows.
+_WARNINGS = 3
 
 
 def opening(recommendation: Recommendation, names: Mapping[str, str], truth: Truth | None = None) -> list[Block]:
     """Say in two sentences what to do and how sure that is, then what speaks against it."""
-    first, second = view.statement(recommendation, names)
-    blocks: list[Block] = [Paragraph(first, "lead"), Paragraph(second)]
+    blocks = _answer(recommendation, names, truth)
+    return [*blocks, *(Paragraph(warning, "warning") for warning in recommendation.warnings)]
+
+
+def _answer(recommendation: Recommendation, names: Mapping[str, str], truth: Truth | None) -> list[Block]:
+    blocks: list[Block] = [
+        Paragraph(view.answer(recommendation, names), "lead"),
+        Paragraph(view.gain(recommendation, names)),
+    ]
     if truth is not None:
         blocks.append(Paragraph(view.truth_statement(truth, recommendation.layouts)))
-    return [*blocks, *(Paragraph(warning, "warning") for warning in recommendation.warnings)]
+    return blocks
+
+
+def screen_blocks(
+    recommendation: Recommendation,
+    names: Mapping[str, str],
+    *,
+    truth: Truth | None = None,
+    advice: str = "",
+    verbose: bool = False,
+) -> list[Block]:
+    """Say what fits on a screen, the answer last, and what to do next; ``verbose`` puts all else before it."""
+    texts = list(recommendation.warnings)
+    if recommendation.failed_splits:
+        texts.append(f"{plural(len(recommendation.failed_splits), 'split')} failed, and so not recommended")
+    if len(texts) > _WARNINGS and not verbose:
+        texts[_WARNINGS:] = [f"{len(texts) - _WARNINGS} more, with --verbose or in the report"]
+    blocks = [*details(recommendation, names, truth=truth), Paragraph("")] if verbose else []
+    blocks += [Paragraph(text, "missing", "warning") for text in texts]
+    return [*blocks, *_answer(recommendation, names, truth), *([Paragraph(advice)] if advice else [])]
 
 
 def recommendation_blocks(
@@ -41,17 +78,23 @@ def recommendation_blocks(
     names: Mapping[str, str],
     *,
     truth: Truth | None = None,
-    evidence: bool = True,
     brief: bool = True,
     pictures: Mapping[str, str] | None = None,
 ) -> list[Block]:
-    """Say all of a recommendation: ``evidence`` lists every measurement, ``brief`` counts terms of long formulas.
+    """Say all of a recommendation: ``brief`` counts terms of long formulas.
 
     ``pictures`` are captions by the names of figures that lie beside the text.
     """
     blocks = opening(recommendation, names, truth)
     blocks += [Picture(file, caption) for file, caption in (pictures or {}).items()]
-    blocks += [view.split_table(recommendation, names), *versions_tables(recommendation, names)]
+    return [*blocks, *details(recommendation, names, truth=truth, brief=brief)]
+
+
+def details(
+    recommendation: Recommendation, names: Mapping[str, str], *, truth: Truth | None = None, brief: bool = True
+) -> list[Block]:
+    """Tabulate what a recommendation rests on and what else would be possible."""
+    blocks: list[Block] = [view.split_table(recommendation, names), *versions_tables(recommendation, names)]
     if recommendation.alternatives:
         blocks.append(view.comparison_table(recommendation))
     if recommendation.plan is not None:
@@ -63,8 +106,7 @@ def recommendation_blocks(
     blocks += view.failed_tables(recommendation, names)
     if truth is not None:
         blocks.append(view.truth_table(truth, recommendation.layouts))
-    if evidence:
-        blocks.append(view.evidence_table(recommendation, names))
+    blocks.append(view.evidence_table(recommendation, names))
     pairs = [*view.facts(recommendation, names, brief=brief), *plan_facts(recommendation, names)]
     sources = ", ".join(recommendation.measurements.sources)
     return [*blocks, DefinitionList((*pairs, *([("measurements from", sources)] if sources else [])))]

@@ -21,18 +21,19 @@ if TYPE_CHECKING:
     from precice_lb.report.truth import Truth
 
 __all__ = [
+    "answer",
     "as_above",
     "comparison_table",
     "evidence_table",
     "facts",
     "failed_tables",
+    "gain",
     "label",
     "measured_table",
     "parameters_text",
     "ranks_word",
     "split_table",
     "split_text",
-    "statement",
     "truth_statement",
     "truth_table",
 ]
@@ -50,8 +51,8 @@ def label(kind: str, other: Alternative | None = None) -> str:
     return f"{_LABELS.get(kind, kind)}{' within the bounds' if other is not None and other.meant else ''}"
 
 
-def statement(recommendation: Recommendation, names: Mapping[str, str]) -> tuple[str, str]:
-    """Say in two sentences what to do, how sure that is, and what it gains."""
+def answer(recommendation: Recommendation, names: Mapping[str, str]) -> str:
+    """Say in a sentence what to do and how sure its time is."""
     unit = seconds_unit([recommendation.window_seconds])
     low, high = recommendation.interval
     shown = versioned(names, recommendation.versions)
@@ -61,21 +62,26 @@ def statement(recommendation: Recommendation, names: Mapping[str, str]) -> tuple
         certainty = f"{percent(recommendation.level, 0)} interval {unit.number(low)} to {unit.text(high)}"
     case = f" for {parameters_text(recommendation.parameters)}" if recommendation.parameters else ""
     says = "should take" if recommendation.basis == "model" else "was measured to take"
-    first = (
+    return (
         f"Give {split}{case}: one time window {says} {unit.text(recommendation.window_seconds)} in the mean "
         f"({certainty}) at a load imbalance of {percent(recommendation.imbalance)}."
     )
-    counts = listed(f"{len(rows)} of {names[who]}" for who, rows in recommendation.measurements.samples.items())
+
+
+def gain(recommendation: Recommendation, names: Mapping[str, str]) -> str:
+    """Say how much longer other splits would take, and on what that rests."""
+    samples = recommendation.measurements.samples
+    counts = listed(f"{len(rows)} of {names[who]}" for who, rows in samples.items())
     judged = "judged from" if recommendation.basis == "model" else "the best measured split, from"
     basis = f"{judged} measurements ({counts}) and the coupling {visible(recommendation.schedule)}"
     if not recommendation.alternatives:
-        return first, f"This is {basis}."
+        return f"This is {basis}."
     comparisons = [
         f"the {label(kind, other)} {_longer(other.gain)}{_probably(other.probability) if kind == 'present' else ''}"
         for kind, other in recommendation.alternatives.items()
     ]
     comparison = listed(comparisons)
-    return first, f"{comparison[0].upper()}{comparison[1:]}, {basis}."
+    return f"{comparison[0].upper()}{comparison[1:]}, {basis}."
 
 
 def _longer(gain: float) -> str:

@@ -67,7 +67,7 @@ def test_json_is_the_only_thing_on_standard_output(stores: Path, tmp_path: Path)
     best = min(map(seconds, range(1, 12)))
     assert seconds(values["split"]["Inner"]) <= 1.02 * best
     assert json.loads((tmp_path / "recommendation.json").read_text()) == values
-    assert done.stderr.count("wrote ") == 10
+    assert done.stderr == f"all results: {tmp_path}\n"
     assert {path.name for path in tmp_path.iterdir()} == {
         "recommendation.json",
         "recommendation.md",
@@ -107,9 +107,13 @@ def test_table_names_split_and_files(table: Path, tmp_path: Path, capsys: pytest
     arguments = ["--ranks", "24", "--degrees-of-freedom", "Inner=900,Outer=100", "--output", str(output)]
     assert main(["recommend", str(table), *arguments]) == 0
     out = capsys.readouterr().out
-    assert out.startswith("Give Inner ")
+    assert "\nGive Inner " in out
     assert "DoF-proportional split" in out
-    assert f"wrote {output / 'recommendation.json'}" in out
+    assert out.endswith(f"all results: {output}\n")
+    assert main(["recommend", str(table), *arguments, "--verbose"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == f"wrote {output / 'recommendation.json'}"
+    assert lines.index("Compared with") < lines.index(next(line for line in lines if line.startswith("Give Inner ")))
 
 
 def test_bounds_and_coupling_reach_the_optimiser(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -171,7 +175,7 @@ def test_a_coupling_that_is_named_needs_no_configuration_that_can_be_read(
 
 def test_the_present_split_is_judged(table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ["recommend", str(table), "--ranks", "24", "--present", "Inner=8,Outer=16"]
-    assert main([*arguments, "--output", str(tmp_path / "out")]) == 0
+    assert main([*arguments, "--output", str(tmp_path / "out"), "--verbose"]) == 0
     shown = " ".join(capsys.readouterr().out.split())
     assert re.search(
         r"the present split would take \d+\.\d % longer \(and longer at all with a probability of 100 %\)", shown
@@ -205,7 +209,7 @@ def test_measurements_of_several_meshes_need_the_one_that_is_meant(
         for ranks in (2, 4, 8, 16)
     ]
     path.write_text("participant,ranks,level,seconds\n" + "\n".join(rows) + "\n")
-    arguments = ["recommend", str(path), "--ranks", "24"]
+    arguments = ["recommend", str(path), "--ranks", "24", "--verbose"]
     assert "say --parameter level=3" in refused(capsys, *arguments)
     assert main([*arguments, "--parameter", "level=4", "--output", str(tmp_path / "out")]) == 0
     shown = " ".join(capsys.readouterr().out.split())
@@ -546,14 +550,16 @@ def test_calibrate_measures_recommends_and_judges(tmp_path: Path, mpiexec: str) 
     done = precice_lb("calibrate", study, "--directory", campaign)
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("Give Inner ")
-    assert "run 3 of 3: finished" in done.stderr
+    assert len((done.stdout + done.stderr).splitlines()) <= 25
+    assert "run 3 of 3: Inner" in done.stderr
+    assert "run 3 of 3: finished" in (campaign / "campaign.log").read_text()
     assert "\\x1b" not in done.stdout + done.stderr
     values = json.loads((campaign / "recommendation.json").read_text())
     assert sum(values["split"].values()) == 4
     assert values["emulation"]["splits"]["recommended"]["regret"] <= 0.05
     assert values["emulation"]["splits"]["degrees-of-freedom"]["regret"] >= 0.2
     assert {"recommendation.md", "scaling.svg", "scaling.png"} <= {path.name for path in campaign.iterdir()}
-    assert done.stdout.splitlines()[-1] == f"report: {campaign / 'report' / 'report.html'}"
+    assert done.stdout.splitlines()[-1].endswith(f"page: {campaign / 'report' / 'report.html'}")
     assert "under the law" in (campaign / "report" / "report.html").read_text().lower()
     again = precice_lb("calibrate", study, "--directory", campaign)
     assert again.stdout == done.stdout

@@ -332,8 +332,14 @@ def test_mpiexec_in_an_allocation_gets_host_files_of_its_nodes(
     ],
 )
 def test_wrong_input_is_refused_in_one_line(
-    case: Path, capsys: pytest.CaptureFixture[str], arguments: str, message: str
+    case: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    arguments: str,
+    message: str,
 ) -> None:
+    # Whether or not this machine has a Slurm.
+    monkeypatch.setenv("PATH", str(program(case.parent / "bin" / "srun", "exit 1").parent), prepend=os.pathsep)
     (case / "hosts").write_text("a:2\nb:2\n")
     assert main(["launch", *shlex.split(arguments)]) == 2
     error = capsys.readouterr().err

@@ -151,7 +151,7 @@ def test_recommend_as_table_and_json(
     learner: str, count: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     arguments = ["recommend", str(table(tmp_path, count)), "--ranks", str(6 * count), "--learner", learner]
-    assert main(arguments) == 0
+    assert main([*arguments, "--verbose"]) == 0
     out, err = capsys.readouterr()
     assert err == ""
     assert f"learner: {learner}" in out
@@ -206,7 +206,7 @@ def test_calibrate_decides_and_reports(
     run_and_recommend(study, None, learner=learner)
     out, err = capsys.readouterr()
     assert "warning" not in err
-    assert f"report: {tmp_path / 'report' / 'report.html'}" in out
+    assert out.endswith(f"page: {tmp_path / 'report' / 'report.html'}\n")
     values = json.loads((tmp_path / "recommendation.json").read_text())
     assert values["learner"] == learner
     _sound(values)
@@ -273,7 +273,7 @@ def test_results_stand_where_figures_and_sections_fail(
     path = str(table(tmp_path, 3))
     assert main(["recommend", path, "--ranks", "18", "--output", str(tmp_path / "out")]) == 0
     out, err = capsys.readouterr()
-    assert out.startswith("Give Fluid")
+    assert "\nGive Fluid" in out
     assert err.splitlines() == [
         "precice-lb: warning: the figure comparison could not be made: ValueError: nothing to draw; please report this "
         "defect, PRECICE_LB_DEBUG=1 shows where it is"
@@ -316,7 +316,7 @@ def test_calibrate_has_written_its_result_before_it_draws(
         assert (tmp_path / "recommendation.json").is_file()
         raise MemoryError
 
-    for what in ("recommendation.recommendation_blocks", "page.build_page"):
+    for what in ("recommendation.recommendation_blocks", "recommendation.screen_blocks", "page.build_page"):
         monkeypatch.setattr(f"precice_lb.report.{what}", killed)
     monkeypatch.setitem(CHARTS, "scaling", killed)
     run_and_recommend(study, None)

@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 SECONDS = 400
+STARTED: list[subprocess.Popen[str]] = []
 
 
 def write_configuration(
@@ -154,7 +155,7 @@ def start(
         command = [mpiexec, "-n", str(ranks), *command]
     root = str(Path(__file__).resolve().parents[2])
     environment = {**os.environ, "PYTHONPATH": root, "PRECICE_LB_TIMEOUT": "300", **(extra or {})}
-    return subprocess.Popen(
+    process = subprocess.Popen(
         command,
         cwd=case_file.parent,
         env=environment,
@@ -163,6 +164,17 @@ def start(
         text=True,
         start_new_session=True,
     )
+    STARTED.append(process)
+    return process
+
+
+def end_all() -> None:
+    """Kill what a test that failed has left running."""
+    while STARTED:
+        process = STARTED.pop()
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.communicate()
 
 
 def finish(process: subprocess.Popen[str], seconds: float = SECONDS) -> tuple[int, str]:
@@ -244,6 +256,8 @@ def _couple(
         for data in role["writes"]:
             participant.write_data(mesh, data, ids, value(data, -1.0, np.zeros(len(mine))))
     participant.initialize()
+    if role.get("mark"):
+        Path(f"{name}-{rank}.initialized").touch()
     now = 0.0
     steps = 0
     kept = 0.0

@@ -5,18 +5,26 @@ from __future__ import annotations
 import os
 import signal
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from clock_helpers import emulated_clock
-from embedded_helpers import case, field, finish, points, run, start, write_configuration
+from embedded_helpers import case, end_all, field, finish, points, run, start, write_configuration
 from numpy.typing import NDArray
 
 from precice_lb.ingest.profiling.times import read_profile
 
 pytestmark = pytest.mark.mpi
+
+
+@pytest.fixture(autouse=True)
+def _none_left_running() -> Iterator[None]:
+    yield
+    end_all()
+
 
 ROLES: dict[str, dict[str, Any]] = {
     "A": {"writes": ["Heat"], "reads": ["Force"]},
@@ -118,13 +126,11 @@ def test_an_upstream_participant_runs_ahead(tmp_path: Path, mpiexec: str) -> Non
 
 @pytest.mark.parametrize("victim_ranks", [1, 2])
 def test_a_killed_partner_is_an_error_on_all_ranks_soon(victim_ranks: int, tmp_path: Path, mpiexec: str) -> None:
-    case_file, _ = prepare(tmp_path, "parallel-explicit", roles={"B": {"sleep": 600.0}})
+    case_file, _ = prepare(tmp_path, "parallel-explicit", roles={"A": {"mark": True}, "B": {"sleep": 600.0}})
     a = start(mpiexec, case_file, "A", 2)
     b = start(mpiexec, case_file, "B", victim_ranks)
-    exchange = tmp_path / "precice-lb-run"
-    _wait_until(exchange.exists)
-    _wait_until(lambda: not exchange.exists())
-    # Both have met; A is now waiting for what B computes.
+    _wait_until(lambda: len([*tmp_path.glob("A-*.initialized")]) == 2)
+    # Time for A to reach its wait for what B computes; before that, it finds B gone a little later.
     time.sleep(1.0)
     assert a.poll() is None
     os.killpg(b.pid, signal.SIGKILL)

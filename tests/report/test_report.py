@@ -47,8 +47,8 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> tuple[Recommendation, S
     return recommendation_for(tmp_path_factory.mktemp("hostile"), list(HOSTILE), 60)
 
 
-def screen(found: Recommendation, *, evidence: bool = False, **options: Any) -> str:
-    blocks = recommendation_blocks(found, short_names(found.split, 24), evidence=evidence, **options)
+def screen(found: Recommendation, **options: Any) -> str:
+    blocks = recommendation_blocks(found, short_names(found.split, 24), **options)
     stream = io.StringIO()
     console(stream).print(rendered(blocks))
     return stream.getvalue()
@@ -113,7 +113,7 @@ def test_a_list_reads_as_a_sentence() -> None:
 
 def test_the_screen_begins_with_the_split_and_has_all_its_numbers(plain: tuple[Recommendation, Schedule]) -> None:
     recommendation, _ = plain
-    shown = screen(recommendation, evidence=True)
+    shown = screen(recommendation)
     inner, outer = recommendation.split.values()
     assert shown.startswith(f"Give Inner {inner} ranks and Outer {outer} ranks: one time window should take ")
     flat = " ".join(shown.split())
@@ -142,7 +142,7 @@ def test_the_gain_over_the_equal_split_is_the_ratio_of_window_times(plain: tuple
 
 
 def test_hostile_names_come_out_as_text_on_the_screen(hostile: tuple[Recommendation, Schedule]) -> None:
-    shown = screen(hostile[0], evidence=True)
+    shown = screen(hostile[0])
     assert "\x1b" not in shown
     for text in ("[bold red]x[/]", "a|b", r"two\nlines", r"\x1b[31mred", "$x^2$_y_`z`", "nnnn…nnnn"):
         assert text in shown

@@ -24,6 +24,7 @@ from precice_lb.report.page.evidence import Evidence, provenance
 from precice_lb.report.page.follow_up import (
     launch_section,
     next_section,
+    next_text,
     partners_section,
     provenance_section,
     quality_section,
@@ -46,6 +47,7 @@ __all__ = [
     "Table",
     "build_page",
     "chain_page",
+    "next_text",
     "write_report",
 ]
 

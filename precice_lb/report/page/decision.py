@@ -28,10 +28,12 @@ __all__ = [
 
 
 def recommendation_section(evidence: Evidence) -> Iterator[Block]:
-    """Say in two sentences what to do and how sure that is, with the numbers that matter most."""
+    """Say in two sentences what to do and how sure that is, with the numbers and the figure that matter most."""
     recommendation, names = evidence.recommendation, evidence.names
     lead, reason, *rest = opening(recommendation, names, evidence.truth)
-    yield from (lead, reason, DefinitionList(tuple(_tiles(evidence)), tiles=True), *rest)
+    # The figure stands beside what follows, so that a first screen has both.
+    yield from (lead, CHARTS["comparison"](recommendation), reason, DefinitionList(tuple(_tiles(evidence)), tiles=True))
+    yield from rest
     yield view.split_table(recommendation, names)
     yield from versions_tables(recommendation, names)
     yield from view.failed_tables(recommendation, names)
@@ -71,7 +73,6 @@ def comparison_section(evidence: Evidence) -> Iterator[Block]:
         "A window lasts until the slowest participant is done and its partners have its data; who is done earlier "
         "waits. A better split turns waiting into work."
     )
-    yield CHARTS["comparison"](recommendation)
     yield view.comparison_table(recommendation)
     if evidence.truth is not None:
         yield view.truth_table(evidence.truth, recommendation.layouts)

@@ -17,7 +17,7 @@ import numpy as np
 
 from precice_lb.check import CheckResult, check_runs
 from precice_lb.dataset.versions import is_of
-from precice_lb.report.page.next_runs import TARGET_REGRET
+from precice_lb.report.page.next_runs import TARGET_REGRET, Prospects, next_runs
 from precice_lb.report.summary import RunSummary, summarise
 from precice_lb.report.text import short_names, visible
 
@@ -106,6 +106,11 @@ class Evidence:
     def shown_summary(self) -> RunSummary | None:
         """What that run spent its time on."""
         return None if self.shown_run is None else summarise([self.shown_run])[0]
+
+    @cached_property
+    def prospects(self) -> Prospects:
+        """What further runs are worth."""
+        return next_runs(self.recommendation, self.target_regret)
 
     @cached_property
     def checked(self) -> CheckResult | None:

@@ -14,7 +14,6 @@ from precice_lb.report.blocks import Block, CodeBlock, DefinitionList, Paragraph
 from precice_lb.report.check_view import finding_blocks, health_blocks
 from precice_lb.report.page.evidence import provenance
 from precice_lb.report.page.measured import NO_RUNS, windows_chart
-from precice_lb.report.page.next_runs import next_runs
 from precice_lb.report.partners import partners_of_split
 from precice_lb.report.partners_figure import link_charts
 from precice_lb.report.text import percent, ranks_text, short_names, visible
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
     from precice_lb.recommend import Recommendation
     from precice_lb.report.page.evidence import Evidence
 
-__all__ = ["launch_section", "next_section", "partners_section", "provenance_section", "quality_section"]
+__all__ = ["launch_section", "next_section", "next_text", "partners_section", "provenance_section", "quality_section"]
 
 # Received meshes whose partners are drawn.
 _DRAWN = 4
@@ -62,18 +61,12 @@ def quality_section(evidence: Evidence) -> Iterator[Block]:
     yield from health_blocks(checked, runs, evidence.names)
 
 
-def next_section(evidence: Evidence) -> Iterator[Block]:
-    """Say whether another run is worth it, and which."""
-    recommendation = evidence.recommendation
-    prospects = next_runs(recommendation, evidence.target_regret)
-    regret = percent(prospects.regret, 2)
+def next_text(evidence: Evidence) -> str:
+    """Say whether another run is worth it, and which; empty where that is not known."""
+    prospects = evidence.prospects
     if math.isnan(prospects.regret):
-        text = (
-            f"What another run is worth is not known: {prospects.intervals_of} gives neither curves nor intervals. "
-            "Recommend with another learner, such as bayes, to learn which run would tell most."
-        )
-        yield Paragraph(text, "missing")
-        return
+        return ""
+    regret = percent(prospects.regret, 2)
     stops = f"the {percent(prospects.target_regret)} below which calibration stops"
     if not prospects.is_worth_it:
         text = (
@@ -93,6 +86,19 @@ def next_section(evidence: Evidence) -> Iterator[Block]:
         )
     if prospects.intervals_of:
         text += f" That is judged by the intervals of {prospects.intervals_of}, which draws no curves."
+    return text
+
+
+def next_section(evidence: Evidence) -> Iterator[Block]:
+    """Say whether another run is worth it, and which."""
+    prospects = evidence.prospects
+    if not (text := next_text(evidence)):
+        text = (
+            f"What another run is worth is not known: {prospects.intervals_of} gives neither curves nor intervals. "
+            "Recommend with another learner, such as bayes, to learn which run would tell most."
+        )
+        yield Paragraph(text, "missing")
+        return
     yield Paragraph(text)
     if prospects.runs:
         rows = tuple(
