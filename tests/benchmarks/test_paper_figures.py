@@ -19,6 +19,7 @@ def _described(mean: float) -> dict[str, float]:
     return {"mean": mean, "low": 0.5 * mean, "high": 2 * mean}
 
 
+@pytest.mark.slow("draws figures of a paper")
 def test_figures_are_drawn_from_kept_results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def never(_argv: list[str]) -> None:
         raise AssertionError("a benchmark whose results are there was run")

@@ -235,6 +235,7 @@ def test_the_oracle_covers_what_it_claims(small: Result) -> None:
     assert abs(covered.mean() - LEVEL) < 0.12
 
 
+@pytest.mark.slow("a benchmark in several processes")
 def test_processes_and_company_change_nothing(small: Result) -> None:
     alone = simulate(FAMILIES[:1], ("shape",), pairs=2, points=5, noise=0.05, budgets=(128, 512), seed=1, jobs=2)
     for mine, other in zip(alone.outcomes["diffusive"], small.outcomes["diffusive"][:2], strict=True):

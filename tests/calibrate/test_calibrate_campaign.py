@@ -234,7 +234,7 @@ time.sleep(600)
 """
 
 
-@pytest.mark.parametrize("program", ["mpiexec", "mpiexec.openmpi"])
+@pytest.mark.parametrize("program", ["mpiexec", pytest.param("mpiexec.openmpi", marks=pytest.mark.openmpi)])
 def test_a_run_over_its_time_limit_is_stopped_to_the_last_rank(
     tmp_path: Path, marker: str, program: str, mpiexec: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -27,6 +27,8 @@ cores = ",".join(map(str, sorted(os.sched_getaffinity(0))))
 os.write(1, f"rank {rank} {os.environ['SEEN']} cores {cores}\\n".encode())
 """
 HYDRA = "HYDRA build details:\n    Version: 5.0.2"
+pytestmark = pytest.mark.launcher
+
 OPEN_MPI_4 = "mpiexec.openmpi (OpenRTE) 4.1.4"
 OPEN_MPI_5 = "mpirun (Open MPI) 5.0.3"
 EIGHT = tuple(range(8))
@@ -201,7 +203,7 @@ def start(directory: Path, options: LauncherOptions, *, threads: int = 1, **rank
     return {name: sorted(log.splitlines()) for name, log in logs.items()}
 
 
-@pytest.fixture(params=["environment", "mpiexec.openmpi", "mpiexec.mpich"])
+@pytest.fixture(params=["environment", pytest.param("mpiexec.openmpi", marks=pytest.mark.openmpi), "mpiexec.mpich"])
 def real(request: pytest.FixtureRequest, mpiexec: str) -> str:
     """Every MPI launcher there is here."""
     if request.param == "environment":
@@ -282,9 +284,10 @@ def test_a_program_in_bin_is_named_by_where_bin_is(asked: str, monkeypatch: pyte
 
 
 @pytest.mark.mpi
+@pytest.mark.openmpi
 def test_open_mpi_starts_where_bin_comes_first_on_the_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Open MPI refuses to be called as /bin/mpiexec: the prefix of its installation would be a slash."""
-    if not os.access("/bin/mpiexec.openmpi", os.X_OK):
+    if shutil.which("mpiexec.openmpi") is None or not os.access("/bin/mpiexec.openmpi", os.X_OK):
         pytest.skip("no /bin/mpiexec.openmpi on this machine")
     monkeypatch.setenv("PATH", f"/bin{os.pathsep}{os.environ['PATH']}")
     found = start(tmp_path, LauncherOptions(program="mpiexec.openmpi", oversubscribe=True), A=1)

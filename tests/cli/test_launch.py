@@ -38,7 +38,7 @@ if what:
     time.sleep(float(what[0]))
 """
 
-pytestmark = pytest.mark.usefixtures("mpiexec", "activated")
+pytestmark = [pytest.mark.launcher, pytest.mark.usefixtures("mpiexec", "activated")]
 
 
 @pytest.fixture
@@ -96,7 +96,7 @@ def test_a_coupled_run_of_three_ranks(case: Path) -> None:
 
 @pytest.mark.mpi
 @pytest.mark.skipif(len(CORES) < 2, reason="one core alone")
-@pytest.mark.parametrize("name", ["mpiexec", "mpiexec.openmpi"])
+@pytest.mark.parametrize("name", ["mpiexec", pytest.param("mpiexec.openmpi", marks=pytest.mark.openmpi)])
 def test_ranks_are_pinned_to_disjoint_cores_in_directories_of_their_own(case: Path, name: str, mpiexec: str) -> None:
     found = mpiexec if name == "mpiexec" else shutil.which(name) or pytest.skip(f"no {name} on this machine")
     for place in ("left", "right"):

@@ -51,6 +51,7 @@ def test_precice_cli_has_it_as_a_command_beside_its_own() -> None:
     assert _precice_cli("lb", "recommend", "no-such.csv", "--ranks", "4").returncode == 2
 
 
+@pytest.mark.slow("compares options with those of another program")
 def test_units_and_files_are_asked_for_as_of_its_other_tools(tmp_path: Path) -> None:
     parsers = pytest.importorskip("preciceprofiling.parsers", reason="no precice-profiling: pip install precice-cli")
     theirs = argparse.ArgumentParser()

@@ -151,6 +151,7 @@ def test_everything_known_of_the_rows_survives_writing(tmp_path: Path) -> None:
         write_csv(first, tmp_path)
 
 
+@pytest.mark.slow("100,000 rows")
 def test_large_files_are_read(tmp_path: Path) -> None:
     rows = 100_000
     text = "participant,ranks,seconds\n" + "".join(f"A,{1 + row % 64},{1 + row}\n" for row in range(rows))

@@ -90,7 +90,7 @@ def test_the_shell_script_gives_the_ranks_it_promises(tmp_path: Path) -> None:
 
 
 @pytest.mark.mpi
-@pytest.mark.parametrize("program", ["", "mpiexec.openmpi"])
+@pytest.mark.parametrize("program", ["", pytest.param("mpiexec.openmpi", marks=pytest.mark.openmpi)])
 def test_pinned_ranks_have_the_cores_of_the_script(tmp_path: Path, mpiexec: str, program: str) -> None:
     cores = available_cores()
     if len(cores) < 2:
