@@ -3,11 +3,13 @@
     python benchmarks/recorder_overhead.py advance | ranks | memory | import | elastic-tube [--json FILE]
 
 Every figure compares runs that alternate, so that a machine that is busy with other things disturbs both alike.
+PRECICE_LB_BACKEND=embedded measures advance, ranks and memory on the embedded backend.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib
 import json
 import os
 import statistics
@@ -56,13 +58,14 @@ RECORDED = ["-m", "precice_lb", "run"]
 FLUSH_LIMIT_MS = 5.0
 WAYS = ("recorded", "bare", "bare again")
 BLOCK = 25
+BACKEND = os.environ.get("PRECICE_LB_BACKEND", "libprecice")
 
 
-def solver(name: str, ranks: int, mode: str) -> None:
+def solver(name: str, ranks: int, mode: str, module: str) -> None:
     """Couple a few vertices with nothing to solve; modes: plain, ``alternate`` advances in blocks of `WAYS`."""
     import numpy as np
-    import precice
 
+    precice = importlib.import_module(module)
     rank = 0
     if ranks > 1:
         from mpi4py import MPI
@@ -74,7 +77,8 @@ def solver(name: str, ranks: int, mode: str) -> None:
     ids = participant.set_mesh_vertices(mesh, np.stack([x, np.zeros_like(x)], axis=1))
     participant.initialize()
     recorder = getattr(participant, "_precice_lb_recorder", None)
-    ways = [type(participant).advance, *[type(participant).__mro__[-2].advance] * 2]
+    bare = [base for base in type(participant).__mro__ if "advance" in vars(base)][-1]
+    ways = [type(participant).advance, *[bare.advance] * 2]
     # In blocks, as a run has them, and not strictly in turn: something else that is regular would meet one way only.
     choice = np.random.default_rng(1).integers(0, len(WAYS) if mode == "alternate" else 1, 2_000_000 // BLOCK)
     chosen = np.repeat(choice, BLOCK).tolist()
@@ -116,10 +120,12 @@ def couple(
     (directory / "precice-config.xml").write_text(CONFIGURATION.format(windows=windows, profiling=profiling))
     launch = [str(Path(sys.executable).parent / "mpiexec"), "-n", str(ranks)] if ranks > 1 else []
     script = [str(Path(__file__).resolve()), "solver"]
+    unrecorded = "precice" if BACKEND == "libprecice" else "precice_lb.embedded"
+    measured = ["A", str(ranks), mode, "precice" if options else unrecorded]
     run_together(
         [
-            ([*launch, sys.executable, *options, *script, "A", str(ranks), mode], directory),
-            ([sys.executable, *script, "B", "1", "plain"], directory),
+            ([*launch, sys.executable, *options, *script, *measured], directory),
+            ([sys.executable, *script, "B", "1", "plain", unrecorded], directory),
         ]
     )
     return {"A": [json.loads((directory / f"A-{rank}.json").read_text()) for rank in range(ranks)]}
@@ -132,7 +138,7 @@ def run_together(commands: Sequence[tuple[list[str], Path]]) -> tuple[float, flo
         # Bytecode as an installed package has it, wherever the sources lie.
         "PYTHONPYCACHEPREFIX": str(Path(tempfile.gettempdir()) / "recorder-overhead-bytecode"),
         "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]),
-        "PRECICE_LB_BACKEND": "libprecice",
+        "PRECICE_LB_BACKEND": BACKEND,
         "MPLBACKEND": "Agg",
         # Threads of the linear algebra library that compete for two cores would drown everything else.
         "OMP_NUM_THREADS": "1",
@@ -326,7 +332,7 @@ def _store(directory: Path, rank: int = 0) -> Any:
 def main() -> int:
     """Run one benchmark; the exit code says whether its bound holds."""
     if sys.argv[1:2] == ["solver"]:
-        solver(sys.argv[2], int(sys.argv[3]), sys.argv[4])
+        solver(sys.argv[2], int(sys.argv[3]), *sys.argv[4:])
         return 0
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("benchmark", choices=["advance", "ranks", "memory", "import", "elastic-tube"])
