@@ -1,0 +1,58 @@
+"""The benchmark of kept figures: its answers are still the kept ones, and another answer is noticed."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
+
+from kept import KEPT, compare, main
+from kept_parts.measurements import MEASUREMENTS
+
+
+@pytest.mark.mpi
+def test_all_answers_are_the_kept_ones_at_small_scale(capsys: pytest.CaptureFixture[str]) -> None:
+    before = KEPT.read_bytes()
+    code = main(["--scale", "small"])
+    printed = capsys.readouterr().out
+    assert code == 0, printed
+    assert printed.splitlines()[-1] == "all answers are the kept ones"
+    assert {name for name, (_, repeats) in MEASUREMENTS.items() if f"{name} (load" in printed} == {
+        name for name, (_, repeats) in MEASUREMENTS.items() if repeats["small"]
+    }
+    assert KEPT.read_bytes() == before
+
+
+def test_another_answer_is_noticed_until_it_is_kept(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    document = json.loads(KEPT.read_text())
+    figures = document["small"]["partners, coordinates"]
+    figures["answers"]["B-Mesh, vertices exchanged"] += 1
+    figures["costs"]["CPU (s)"] *= 100.0
+    kept = tmp_path / "kept.json"
+    kept.write_text(json.dumps(document))
+    arguments = ["--scale", "small", "--only", "partners", "--file", str(kept)]
+    assert main(arguments) == 1
+    printed = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in printed if line.endswith("DIFFERS")] == ["B-Mesh,"]
+    assert printed[-1] == "answers that are not the kept ones: 1"
+    assert main([*arguments, "--keep"]) == 0
+    assert main(arguments) == 0
+    now = json.loads(kept.read_text())
+    assert now["full"] == document["full"]
+    assert now["small"]["splits, serial, 2 participants"] == document["small"]["splits, serial, 2 participants"]
+
+
+def test_bytes_window_times_and_quantities_that_changed_count_and_costs_do_not() -> None:
+    kept = {"answers": {"bytes": "the same bytes in 2 files", "window time (s)": 0.1}, "costs": {"CPU (s)": 2.0}}
+    now = {"answers": {"bytes": "the same bytes in 2 files", "window time (s)": 0.1 + 1e-16}, "costs": {"CPU (s)": 9.0}}
+    rows, different = compare(now, kept)
+    assert different == 0
+    assert rows[-1].split() == ["CPU", "(s)", "9", "2", "4.50"]
+    assert compare({**now, "answers": now["answers"] | {"bytes": "other bytes in 2 files"}}, kept)[1] == 1
+    assert compare({**now, "answers": now["answers"] | {"window time (s)": 0.1 + 1e-9}}, kept)[1] == 1
+    assert compare({**now, "answers": {"bytes": "the same bytes in 2 files"}}, kept)[1] == 1
+    assert compare({**now, "answers": now["answers"] | {"gap": 0.0}}, kept)[1] == 1
