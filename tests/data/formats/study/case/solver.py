@@ -1,0 +1,1 @@
+"""Stands for a solver: studies are read here, and nothing is run."""

@@ -1,0 +1,223 @@
+"""Files of today's formats are read with what is in them, by the doors that users take: tests/data/formats."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from archive_helpers import DATA, unpack
+
+from precice_lb.calibrate import read_study
+from precice_lb.cli import main
+from precice_lb.dataset import load_runs
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+STORES = ["rank", "spool", "merged-1", "merged-2"]
+# Merged files of version 1 are older than these.
+NEWER = ["rank", "spool", "merged-2"]
+
+
+@pytest.fixture
+def stores(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    """Stores of the format that the test is given."""
+    return unpack(f"formats/{request.param}.zip", tmp_path)
+
+
+def result(*arguments: str | Path, code: int = 0) -> Any:
+    """What a command says as JSON, which it writes beside its first source."""
+    path = Path(arguments[1]).with_suffix(".json")
+    assert main([*map(str, arguments), "--format", "json", "--output", str(path)]) == code
+    return json.loads(path.read_text())
+
+
+def table(source: Path) -> list[dict[str, str]]:
+    """Rows of ``precice-lb export --format csv``."""
+    path = source.with_suffix(".csv")
+    assert main(["export", str(source), "--format", "csv", "-o", str(path)]) == 0
+    with path.open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+@pytest.mark.parametrize("stores", STORES, indirect=True)
+def test_every_call_is_read(stores: Path) -> None:
+    measured = {
+        (row["participant"], *(int(row[key]) for key in ("rank", "window", "iteration")), row["quantity"]): row
+        for row in table(stores)
+    }
+    assert len(measured) == 3 * 4 * 2 * 5  # ranks, windows, iterations, quantities
+    for (who, rank, window, iteration, quantity), row in measured.items():
+        factor = 2 if who == "B" else 1
+        wait = window / 100
+        planted = {
+            "solve": factor * (window / 10 + rank / 100 + iteration / 1000),
+            "wait": wait,
+            "mapping": 0.002,
+            "overhead": 0.018,
+            "advance": wait + 0.02,
+        }
+        assert float(row["seconds"]) == pytest.approx(planted[quantity], rel=1e-9)
+        assert (row["run"], row["ranks"]) == ("planted", "1" if who == "B" else "2")
+        newer = who == "B" and stores.name in NEWER
+        assert (row["version"], row["threads"]) == (("gpu", "2") if newer else ("", "1"))
+
+
+@pytest.mark.parametrize("stores", STORES, indirect=True)
+def test_what_a_run_says_of_itself_is_read(stores: Path) -> None:
+    (run,) = load_runs([stores])
+    assert (run.name, run.warmup_stated) == ("planted", 1)
+    for name, part in run.participants.items():
+        stated = {key: part.metadata[key] for key in ("backend", "working_directory", "command", "timing_source")}
+        assert stated == {
+            "backend": "embedded",
+            "working_directory": "/planted",
+            "command": "solver.py",
+            "timing_source": "planted",
+        }
+        assert part.metadata["degrees_of_freedom"] == {"A": 1000, "B": 500}
+        assert part.metadata["parameters"] == {"level": 3}
+        assert part.metadata["finished"] == (stores.name != "spool")
+        # Both iterations of each window, mean of the ranks.
+        assert part.windows.tolist() == [1, 2, 3, 4]
+        solve = {window: 0.2 * window + (0.013 if name == "A" else 0.003) for window in part.windows}
+        planted = [(2 if name == "B" else 1) * seconds + 2 * (w / 100 + 0.02) for w, seconds in solve.items()]
+        assert part.window_seconds.tolist() == pytest.approx(planted)
+
+
+@pytest.mark.parametrize("stores", STORES, indirect=True)
+def test_sections_and_meshes_are_read(stores: Path) -> None:
+    (run,) = result("summary", stores, "--per-rank")
+    for name, ranks in (("A", 2), ("B", 1)):
+        part = run["participants"][name]
+        # Once a window: 10 ms and 20 ms.
+        assert part["sections_per_rank"] == {
+            "assemble": pytest.approx([0.01] * ranks),
+            "solve: Ω": pytest.approx([0.02] * ranks),
+        }
+        assert [rank["interface_vertices"] for rank in part["per_rank"]] == [4] * ranks
+    directory = stores.parent / "partners"
+    assert main(["partners", str(stores), "-o", str(directory), "--format", "json"]) == 0
+    links = {link["mesh"]: link for link in json.loads((directory / "partners.json").read_text())["links"]}
+    # A square each: the second of A begins where the first, which is that of B, ends.
+    assert {mesh: link["mesh_vertices"] for mesh, link in links.items()} == {"A-Mesh": 8, "B-Mesh": 4}
+    assert {mesh: link["level_2_pairs"] for mesh, link in links.items()} == {"A-Mesh": 2, "B-Mesh": 2}
+
+
+@pytest.mark.parametrize("stores", NEWER, indirect=True)
+def test_counts_guesses_and_time_in_mpi_are_read(stores: Path) -> None:
+    (run,) = result("summary", stores, "--per-rank")
+    for name, cells in (("A", [100, 101]), ("B", [100])):
+        part = run["participants"][name]
+        assert part["counts_per_rank"] == {"cells": cells, "porous": [7] * len(cells)}
+        assert [rank["mpi_seconds"] for rank in part["per_rank"]] == pytest.approx([0.01] * len(cells))
+    (guess,) = run["first_guess"]["predictors"]
+    assert (guess["name"], guess["windows"], guess["error"]) == ("linear", 3, 0.25)
+    assert guess["cost_seconds"] == pytest.approx(0.001)
+
+
+def test_stores_of_the_first_release_are_read(tmp_path: Path) -> None:
+    rows = table(unpack("store-1", tmp_path))
+    solve = {(row["rank"], int(row["window"])): row["seconds"] for row in rows if row["quantity"] == "solve"}
+    assert {key: float(seconds) for key, seconds in solve.items()} == {
+        (rank, window): pytest.approx((100 + window) * 1e-9) for rank in "01" for window in range(1, 9)
+    }
+    # Rank 1 was not told how long it waited.
+    assert {(row["rank"], row["seconds"]) for row in rows if row["quantity"] == "wait"} == {("0", "1e-08"), ("1", "")}
+
+
+def law(participant: str, ranks: int) -> float:
+    """Seconds of the pulse: those of tutorials/pulse/law.json when it was run."""
+    work, surface = {"Inner": (1.8, 0.09), "Outer": (0.6, 0.05)}[participant]
+    return 0.005 + work / ranks + surface / ranks**0.5 + 0.006 * math.log2(ranks)
+
+
+def test_a_campaign_is_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    campaign = unpack("runs/pulse.zip", tmp_path)
+    # Without an option: budget, parameters and degrees of freedom are those of the study.
+    assert main(["recommend", str(campaign), "--format", "json"]) == 0
+    values = json.loads(capsys.readouterr().out)
+    assert (values["total_ranks"], values["parameters"]) == (6, {"refine": 1})
+    assert values["alternatives"]["degrees-of-freedom"]["split"] == {"Inner": 2, "Outer": 4}
+    # Worth their ranks: 4 and 2, by the law 0.512 s.
+    assert values["split"] == {"Inner": 4, "Outer": 2}
+    measured = {tuple(run["split"].items()): run["measured"] for run in values["measured_splits"]}
+    splits = [{"Inner": 4, "Outer": 1}, {"Inner": 2, "Outer": 2}, {"Inner": 3, "Outer": 3}]
+    assert measured == {
+        tuple(split.items()): pytest.approx(max(law(*count) for count in split.items()), rel=0.03) for split in splits
+    }
+
+
+def test_a_chain_is_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    directory = unpack("runs/chain.zip", tmp_path)
+    assert main(["watch", str(directory), "--once", "--format", "json"]) == 0
+    chain = json.loads(capsys.readouterr().out)["chain"]
+    assert (chain["total_windows"], chain["windows_done"], chain["next"]) == (15, 15, None)
+    assert [segment["kind"] for segment in chain["segments"]] == ["start", "learn", "stay"]
+    assert [segment["start_window"] for segment in chain["segments"]] == [0, 5, 10]
+    splits = [{"Inner": 1, "Outer": 2}, {"Inner": 2, "Outer": 1}, {"Inner": 2, "Outer": 1}]
+    assert [segment["split"] for segment in chain["segments"]] == splits
+    for split, segment in zip(splits, chain["segments"], strict=True):
+        assert segment["seconds"] == {who: pytest.approx(law(who, ranks), rel=0.04) for who, ranks in split.items()}
+    # The page tells of it too.
+    assert main(["report", str(directory), "-o", str(tmp_path / "page")]) == 0
+    page = (tmp_path / "page" / "report.html").read_text().replace("\xa0", " ")
+    assert "15 of 15 windows" in page
+    assert chain["segments"][1]["decision"] in page
+
+
+@pytest.mark.parametrize("name", ["study", "versions"])
+def test_every_key_of_a_study_is_read(name: str) -> None:
+    path = DATA / "formats" / "study" / f"{name}.toml"
+    written = tomllib.loads(path.read_text())
+    # Other names of the same.
+    written["budget"]["ranks"] = written["budget"].pop("cores")
+    if "parameters" in written:
+        written["parameter"] = written.pop("parameters")
+    for participant in written["participants"]:
+        for bound in ("minimum", "maximum"):
+            if f"{bound}_cores" in participant:
+                participant[f"{bound}_ranks"] = participant.pop(f"{bound}_cores")
+    read = read_study(path).model_dump(mode="json")
+    assert _subset(read, written) == written
+
+
+def _subset(read: Any, written: Any) -> Any:
+    """What was read of the keys that were written."""
+    if isinstance(written, dict):
+        return {key: _subset(read[key], value) for key, value in written.items()}
+    if isinstance(written, list):
+        return [_subset(one, other) for one, other in zip(read, written, strict=True)]
+    return read
+
+
+def test_a_study_becomes_a_job(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    study = unpack("formats/study", tmp_path)
+    command = ["scripts", str(study / "study.toml"), "--directory", str(tmp_path), "--split"]
+    assert main([*command, "Fluid=48,Solid=8"]) == 0
+    job = (tmp_path / "launch" / "job.sbatch").read_text()
+    for line in (
+        "#SBATCH --account=a1",
+        "#SBATCH --partition=cpu",
+        "#SBATCH --constraint=fast",
+        "#SBATCH --nodes=2",
+        "#SBATCH --ntasks-per-node=32",
+        "#SBATCH --cpus-per-task=8",
+        "module load mpich",
+        "export PRECICE_LB_BACKEND=embedded",
+        "ranks 48;",
+    ):
+        assert line in job.splitlines()
+    for part in ("../solver.py decompose 48", "../solver.py fluid -parallel 48", "env MESH=fine", "network=ib0"):
+        assert part in job
+    for split, reason in {"Fluid=72,Solid=8": "64", "Fluid=48,Solid=1": "2", "Fluid=50,Solid=8": "4"}.items():
+        capsys.readouterr()
+        assert main([*command, split]) == 2
+        assert reason in capsys.readouterr().err
