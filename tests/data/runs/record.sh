@@ -80,12 +80,12 @@ chain=$'\n[chain]\nwindows = 5\ntotal = 15\nstart = { Inner = 1, Outer = 2 }\nca
 study pulse-chain pulse "" 3 "$chain${inner/emulated/emulated --restart restart.h5}${outer/emulated/emulated --restart restart.h5}"
 precice-lb chain pulse-chain.toml -o chain
 
-# Both participants are killed after ten seconds of their clock, and what Inner wrote last is cut.
+# Both participants are killed after 80 seconds of their clock, and what Inner wrote last is cut.
 export PRECICE_LB_BACKEND=embedded PYTHONPATH=$PWD/clock EMULATED_EPOCH=1800000000000000000
 cp -r pulse killed
 for who in Inner:2 Outer:1; do
   name=${who%:*}
-  (cd "killed/${name,,}-python" && KILLED_AFTER=10 mpiexec -n "${who#*:}" python -m precice_lb run \
+  (cd "killed/${name,,}-python" && KILLED_AFTER=80 mpiexec -n "${who#*:}" python -m precice_lb run \
     ../solver-python/pulse.py "$name" --load emulated) &
 done
 wait || true

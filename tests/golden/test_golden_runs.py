@@ -1,0 +1,15 @@
+"""What commands say of recorded runs, and what they write for a batch system."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from golden_helpers import Golden, check, goldens
+
+
+@pytest.mark.parametrize("golden", goldens("pulse", "tube", "chain", "killed", "study"), ids=str)
+def test_text(
+    golden: Golden, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    check(golden, tmp_path, monkeypatch, capsys)
