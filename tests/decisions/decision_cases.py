@@ -65,7 +65,9 @@ def write_windows(
     for name, own in compute.items():
         longest = [max(costs) for costs in zip(*compute.values(), strict=True)]
         calls = [call(w, cost, end - cost) for w, (cost, end) in enumerate(zip(own, longest, strict=True), 1)]
-        write_participant(directory, name, [calls] * ranks[name], configuration=configuration, **more)
+        write_participant(
+            directory, name, [calls] * ranks[name], configuration=configuration, receives_data=True, **more
+        )
 
 
 def printed_json(capsys: pytest.CaptureFixture[str], *words: object) -> Any:
