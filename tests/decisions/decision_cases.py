@@ -128,21 +128,19 @@ def recommended(
     return recommend_split(data, budget, learner=ExactDraws(dict(laws)), **words)
 
 
-def beliefs_of(
-    laws: Mapping[str, Sequence[Law]], noise: float, budget: int, highest: Split, coupling: str = "parallel"
-) -> Beliefs:
+def beliefs_of(laws: Mapping[str, Sequence[Law]], noise: float, budget: int, highest: Split, seed: int = 0) -> Beliefs:
     """What the campaign knows of all splits where the laws are all that is possible."""
     names = list(laws)
-    schedule = Schedule.parallel(names) if coupling == "parallel" else Schedule.serial(names)
     curves = {name: (lambda ranks, own=own: _seconds(own, ranks)) for name, own in laws.items()}
-    return Beliefs(curves, dict.fromkeys(names, noise), schedule, budget, dict.fromkeys(names, 1), highest, seed=0)
+    lowest, schedule = dict.fromkeys(names, 1), Schedule.parallel(names)
+    return Beliefs(curves, dict.fromkeys(names, noise), schedule, budget, lowest, highest, seed)
 
 
 def value_of_runs(
-    laws: Mapping[str, Sequence[Law]], noise: float, budget: int, highest: Split, splits: Sequence[Split]
+    laws: Mapping[str, Sequence[Law]], noise: float, budget: int, highest: Split, splits: Sequence[Split], seed: int = 0
 ) -> tuple[float, list[float]]:
     """Expected regret of the recommended split, and what a run at each of some splits is expected to save of it."""
-    beliefs = beliefs_of(laws, noise, budget, highest)
+    beliefs = beliefs_of(laws, noise, budget, highest, seed)
     rows = np.array([[split[name] for name in beliefs.names] for split in splits])
     return beliefs.expected_regret, beliefs.expected_value_of_information(rows).tolist()
 

@@ -159,7 +159,7 @@ def test_noisy_runs_of_the_same_ranks_may_differ_by_what_their_windows_do(
     for number, (level, scale) in enumerate(((LEVEL, 5), (LEVEL + change, 10))):
         series = [level, *(level + scale * gap for gap in gaps)]
         write_series(tmp_path / str(number), series, started_unix_ns=START + number * 10**12)
-    # Standard errors of the medians: 1.2533 · 1.4826 · (10 / 9.2) · (10 and 20 ms) / √10, so together 3.29 times 1.37 %.
+    # Standard errors of the medians: 1.2533 · 1.4826 · (10 / 9.2) · 10 and 20 ms / √10; together 3.29 times 1.37 %.
     one, other = (
         OF_MEDIAN * PER_DEVIATION * 2 * scale / 0.92 / math.sqrt(10) / level
         for level, scale in ((LEVEL, 5), (LEVEL + change, 10))
