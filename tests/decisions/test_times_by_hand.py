@@ -125,6 +125,37 @@ def test_a_serial_pair_works_in_turn_and_shares_the_transfer(tmp_path: Path) -> 
     assert second.wait_seconds.tolist() == [about(F(own + 20, 1000)) for own in solve["A"]]
 
 
+def test_a_serial_pair_on_one_core_hides_waits_in_what_it_sends(tmp_path: Path) -> None:
+    # A works 200 ms, is put aside while it sends, 60 ms, and waits 100 ms; B likewise 110, 30 and (for A) 220 ms.
+    a = [call(w, 200, 100, overhead=60) for w in range(1, 6)]
+    b = [call(w, 110, 220 if w < 5 else 0, overhead=30) for w in range(1, 6)]
+    write_participant(tmp_path, "A", [a], configuration=SERIAL)
+    write_participant(tmp_path, "B", [b], configuration=SERIAL, initialize_wait=0.22)
+    (run,) = load_runs([tmp_path], warmup=1)
+    # B's 140 ms are 40 more than A waits for them: taken off the 60 and 30 ms of sending in proportion.
+    for name, busy, waited, hidden in (("A", 260, 100, F(40 * 60, 90)), ("B", 140, 220, F(40 * 30, 90))):
+        part = run.participants[name]
+        assert part.hidden_wait == about(hidden / 1000)
+        assert part.compute_seconds.tolist() == [about((busy - hidden) / 1000)] * 5
+        assert part.wait_seconds[1:4].tolist() == [about((waited + hidden) / 1000)] * 3
+        assert part.window_seconds[1:4].tolist() == [about(F(360, 1000))] * 3
+    assert run.imbalance == about(1 - (140 - F(40, 3)) / (260 - F(80, 3)))
+
+
+def test_who_waits_for_an_acceleration_waits_for_no_transfer_meanwhile(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    relaxed = '    <acceleration:constant><relaxation value="0.5" /></acceleration:constant>\n'
+    both = {"configuration": coupled("parallel-implicit", relaxed)}
+    # B accelerates for 18 ms at least, so that of A's 30 ms of waiting 12 are transfer.
+    write_participant(tmp_path, "A", [[call(w, 170, 30) for w in range(1, 5)]], **both)
+    spent = {1: 2, 2: 18, 3: 20, 4: 22}
+    write_participant(tmp_path, "B", [[call(w, 150 - spent[w], 50, overhead=spent[w]) for w in spent]], **both)
+    a, b = participants_of(printed_json(capsys, "summary", tmp_path, "--warmup", 1)[0])
+    assert a["compute_seconds"] == about(F(170 + 30 - 18, 1000))
+    assert b["compute_seconds"] == about(F(150 + 12, 1000))
+
+
 def write_iterations(directory: Path, name: str, counts: tuple[int, ...], per_iteration: int, wait: int) -> None:
     """Windows of so many coupling iterations, each in two calls of ``advance``; whose first iteration costs double."""
     calls = []

@@ -12,7 +12,7 @@ from decision_cases import DIGITS
 from precice_xml_helpers import configuration, scheme
 
 from precice_lb import optimize_split
-from precice_lb.schedule import Schedule
+from precice_lb.schedule import Schedule, replay_residuals
 
 BOTH_WAYS = [("A", "B"), ("B", "A")]
 COSTS = {"A": F(7, 10), "B": F(4, 10), "C": F(11, 10)}
@@ -149,3 +149,19 @@ def test_who_only_sends_runs_ahead_at_its_own_pace(tmp_path: Path) -> None:
         ends.append(max(sent, done))
     costs = {"A": np.array([float(cost) for cost in a]), "B": np.array([float(cost) for cost in b])}
     assert found.replay(costs).tolist() == [about(end) for end in ends]
+
+
+def test_windows_within_a_period_make_up_for_each_other(tmp_path: Path) -> None:
+    """A's windows cost 2 and 6 s in turn, which C sees only in pairs; alone with B each window waits for the slower."""
+    recorded = [{"A": np.tile([2.0, 6.0], 16), "B": np.full(32, 4.0), "C": np.full(16, 9.0)}]
+    costs = {"A": F(4), "B": F(4), "C": F(9)}
+    pairs = scheme("parallel-explicit", "AB", BOTH_WAYS, size(1))
+    twice = schedule_of(
+        tmp_path / "c.xml", "ABC", pairs, scheme("parallel-explicit", "BC", [("B", "C"), ("C", "B")], size(2))
+    )
+    alone = schedule_of(tmp_path / "d.xml", "AB", pairs)
+    for c in (F(9), F(7)):
+        given = {name: float(cost) for name, cost in {**costs, "C": c}.items()}
+        assert float(replay_residuals(twice, given, recorded)) == about(max(2 * costs["A"], c))
+    own = {name: float(costs[name]) for name in "AB"}
+    assert float(replay_residuals(alone, own, recorded)) == about((F(4) + F(6)) / 2)
