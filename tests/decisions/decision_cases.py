@@ -13,13 +13,14 @@ import pytest
 from calibrate_helpers import write_case, write_study
 from precice_xml_helpers import configuration, scheme
 from sklearn.base import BaseEstimator, RegressorMixin
-from store_helpers import START, row, write_store
+from store_helpers import row, write_store
 
 from precice_lb import CalibrationDesign, recommend_split
 from precice_lb.calibrate import read_study, run_campaign
 from precice_lb.calibrate.decision import Beliefs
 from precice_lb.calibrate.state import CampaignState, RunRecord
 from precice_lb.cli import main
+from precice_lb.dataset import Measurements
 from precice_lb.recommend import Recommendation
 from precice_lb.schedule import Schedule
 
@@ -62,9 +63,9 @@ def write_windows(
     directory: Path, configuration: str, compute: Mapping[str, Sequence[int]], ranks: Mapping[str, int], **more: Any
 ) -> None:
     """Write a parallel run without transfer: whoever is faster in a window waits for the other; milliseconds."""
-    for name, own in compute.items():
-        longest = [max(costs) for costs in zip(*compute.values(), strict=True)]
-        calls = [call(w, cost, end - cost) for w, (cost, end) in enumerate(zip(own, longest, strict=True), 1)]
+    for name, costs in compute.items():
+        longest = [max(pair) for pair in zip(*compute.values(), strict=True)]
+        calls = [call(w, cost, end - cost) for w, (cost, end) in enumerate(zip(costs, longest, strict=True), 1)]
         write_participant(
             directory, name, [calls] * ranks[name], configuration=configuration, receives_data=True, **more
         )
@@ -113,13 +114,13 @@ def mean_of_laws(laws: Sequence[Law], ranks: int) -> Fraction:
 
 
 def recommended(
-    laws: Mapping[str, Sequence[Law]], measured: Mapping[str, Sequence[int]] | Any, budget: int, **words: Any
+    laws: Mapping[str, Sequence[Law]], measured: Mapping[str, Sequence[int]] | Measurements, budget: int, **words: Any
 ) -> Recommendation:
     """Recommend where the laws are all that is possible, each as probable; draw k is law k of every participant.
 
     ``measured`` are the ranks with a sample, which is the mean of the laws, or measurements of recorded runs.
     """
-    data = measured
+    data: Any = measured
     if isinstance(measured, Mapping):
         data = {
             name: [(count, float(mean_of_laws(laws[name], count))) for count in counts]
@@ -131,7 +132,7 @@ def recommended(
 def beliefs_of(laws: Mapping[str, Sequence[Law]], noise: float, budget: int, highest: Split, seed: int = 0) -> Beliefs:
     """What the campaign knows of all splits where the laws are all that is possible."""
     names = list(laws)
-    curves = {name: (lambda ranks, own=own: _seconds(own, ranks)) for name, own in laws.items()}
+    curves = {name: (lambda ranks, drawn=drawn: _seconds(drawn, ranks)) for name, drawn in laws.items()}
     lowest, schedule = dict.fromkeys(names, 1), Schedule.parallel(names)
     return Beliefs(curves, dict.fromkeys(names, noise), schedule, budget, lowest, highest, seed)
 
@@ -168,23 +169,3 @@ def conclusion_of_campaign(directory: Path, limit: str, runs: Sequence[tuple[Spl
     events: list[Any] = []
     run_campaign(study, campaign, report=events.append)
     return str(events[-1])
-
-
-__all__ = [
-    "DIGITS",
-    "START",
-    "ExactDraws",
-    "Law",
-    "ask_with",
-    "beliefs_of",
-    "call",
-    "conclusion_of_campaign",
-    "coupled",
-    "mean_of_laws",
-    "participants_of",
-    "printed_json",
-    "recommended",
-    "value_of_runs",
-    "write_participant",
-    "write_windows",
-]

@@ -45,21 +45,21 @@ def test_a_noisy_run_saves_what_bayes_leaves_of_two_truths() -> None:
     """At 2:2 both participants differ by the same ratio, 9 / 6 and 6 / 4: together two standard deviations here."""
     distance = 2.0
     noise = math.log(1.5) * math.sqrt(2) / distance
-    found = [value_of_runs(laws(60), noise, BUDGET, HIGHEST, SPLITS[1:2], seed)[1][0] for seed in range(40)]
+    saved = [value_of_runs(laws(60), noise, BUDGET, HIGHEST, SPLITS[1:2], seed)[1][0] for seed in range(40)]
     # 2:2 is taken where the second truth is more than 3 / 2 times as probable, three times as probable as before: it
     # loses 1 / 2 if the first is true. 3:1 loses 1 / 3 if the second is.
     bound = math.log(3) / distance + distance / 2
     wrongly_second, wrongly_first = NormalDist().cdf(-bound), NormalDist().cdf(bound - distance)
     left = F(2, 3) * F(1, 2) * F(wrongly_second) + F(1, 3) * F(1, 3) * F(wrongly_first)
-    assert sum(found) / len(found) == pytest.approx(float(REGRET - left), abs=0.006)
+    assert sum(saved) / len(saved) == pytest.approx(float(REGRET - left), abs=0.006)
 
 
 def design(runs: int = 3, **words: float) -> CalibrationDesign:
     """One that was told runs at 1:3, each of 75 windows of 12 s on 4 ranks: one core-hour."""
-    found = CalibrationDesign(["A", "B"], BUDGET, windows=75, **words)  # type: ignore[arg-type]
+    begun = CalibrationDesign(["A", "B"], BUDGET, windows=75, **words)  # type: ignore[arg-type]
     for _ in range(runs):
-        found.tell({"A": 1, "B": 3}, {"A": 12.0, "B": 4.0})
-    return found
+        begun.tell({"A": 1, "B": 3}, {"A": 12.0, "B": 4.0})
+    return begun
 
 
 def ask(asked: CalibrationDesign) -> dict[str, int] | None:

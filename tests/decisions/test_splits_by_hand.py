@@ -37,21 +37,21 @@ def windows_of(laws: dict[str, list[Law]], split: dict[str, int]) -> list[F]:
 
 
 def test_the_least_expected_window_decides_and_not_the_window_of_the_mean_curves() -> None:
-    found = recommended(DRAWS, MEASURED, BUDGET, present={"A": 8, "B": 4})
+    result = recommended(DRAWS, MEASURED, BUDGET, present={"A": 8, "B": 4})
     splits = [{"A": p, "B": BUDGET - p} for p in range(1, BUDGET)]
     by_curves = min(splits, key=lambda split: max(mean_of_laws(DRAWS[n], split[n]) for n in "AB"))
     assert by_curves == {"A": 8, "B": 4}
-    assert found.split == min(splits, key=lambda split: mean(windows_of(DRAWS, split))) == {"A": 7, "B": 5}
+    assert result.split == min(splits, key=lambda split: mean(windows_of(DRAWS, split))) == {"A": 7, "B": 5}
     # Draws give 36/7, 72/7, 36/5 and 36/7.
     window = F(243, 35)
-    assert found.window_seconds == about(window)
-    assert found.compute_seconds == {"A": about(F(48, 7)), "B": about(F(24, 5))}
-    assert found.waits == {"A": about(window - F(48, 7)), "B": about(window - F(24, 5))}
-    assert found.imbalance == about(F(3, 10))
+    assert result.window_seconds == about(window)
+    assert result.compute_seconds == {"A": about(F(48, 7)), "B": about(F(24, 5))}
+    assert result.waits == {"A": about(window - F(48, 7)), "B": about(window - F(24, 5))}
+    assert result.imbalance == about(F(3, 10))
     # Quantiles 0.1 and 0.9 of four values lie 0.3 and 2.7 steps from the first.
-    assert found.interval == (about(F(36, 7)), about(F(36, 5) + F(7, 10) * (F(72, 7) - F(36, 5))))
+    assert result.interval == (about(F(36, 7)), about(F(36, 5) + F(7, 10) * (F(72, 7) - F(36, 5))))
     # Equal: 6, 12, 8, 6, slower in every draw. Present: 6, 9, 9, 6, slower in three of four.
-    equal, present = found.alternatives["equal"], found.alternatives["present"]
+    equal, present = result.alternatives["equal"], result.alternatives["present"]
     assert equal.split == {"A": 6, "B": 6}
     assert (equal.window_seconds, equal.gain, equal.probability) == (about(8), about(8 / window - 1), 1.0)
     assert (present.window_seconds, present.gain) == (about(F(15, 2)), about(F(15, 2) / window - 1))
@@ -59,13 +59,13 @@ def test_the_least_expected_window_decides_and_not_the_window_of_the_mean_curves
 
 
 def test_in_turn_the_windows_add_up_and_each_waits_for_the_other() -> None:
-    found = recommended(DRAWS, MEASURED, BUDGET, coupling="serial")
+    result = recommended(DRAWS, MEASURED, BUDGET, coupling="serial")
     windows = {p: F(48, p) + F(24, BUDGET - p) for p in range(1, BUDGET)}
     best = min(windows, key=lambda p: windows[p])
-    assert found.split == {"A": best, "B": BUDGET - best} == {"A": 7, "B": 5}
-    assert found.window_seconds == about(windows[best])
-    assert found.waits == {"A": about(F(24, 5)), "B": about(F(48, 7))}
-    equal = found.alternatives["equal"]
+    assert result.split == {"A": best, "B": BUDGET - best} == {"A": 7, "B": 5}
+    assert result.window_seconds == about(windows[best])
+    assert result.waits == {"A": about(F(24, 5)), "B": about(F(48, 7))}
+    equal = result.alternatives["equal"]
     assert equal.gain == about((F(48, 6) + F(24, 6)) / windows[best] - 1)
 
 
@@ -124,19 +124,19 @@ def test_every_budget_is_priced_in_core_hours_and_efficiency_is_over_the_cheapes
 
 @pytest.mark.parametrize("weight", WEIGHTS)
 def test_a_plan_lists_what_nothing_beats_in_time_and_core_hours_and_prefers_among_that(weight: F) -> None:
-    found = recommended(CURVES, MEASURED, BUDGET, coupling="serial", prefer=float(weight))
-    assert found.plan is not None
-    listed = {point.cores: point for point in found.plan.tradeoff.points}
+    result = recommended(CURVES, MEASURED, BUDGET, coupling="serial", prefer=float(weight))
+    assert result.plan is not None
+    listed = {point.cores: point for point in result.plan.tradeoff.points}
     # Two ranks are slower and dearer than three.
     assert (min(listed), max(listed)) == (3, BUDGET)
     for n, point in listed.items():
         assert point.window_seconds == about(WINDOWS[n])
         assert point.core_hours == about(n * WINDOWS[n] / 3600)
         assert point.efficiency == about(3 * WINDOWS[3] / (n * WINDOWS[n]))
-    assert found.plan.tradeoff.knee.cores == knee_of({n: WINDOWS[n] for n in listed})
+    assert result.plan.tradeoff.knee.cores == knee_of({n: WINDOWS[n] for n in listed})
     chosen = min(listed, key=lambda n: price_of(n, weight))
-    assert found.plan.chosen.cores == sum(found.split.values()) == chosen
-    assert found.window_seconds == about(WINDOWS[chosen])
+    assert result.plan.chosen.cores == sum(result.split.values()) == chosen
+    assert result.window_seconds == about(WINDOWS[chosen])
 
 
 def test_splits_are_near_up_to_the_share_asked_for() -> None:
@@ -164,10 +164,10 @@ def test_the_optimiser_finds_the_best_split_of_three_in_fractions() -> None:
     splits = [(a, b, c) for a in range(1, 17) for b in range(1, 18 - a) for c in range(1, 19 - a - b)]
     for coupling, join in (("parallel", max), ("serial", sum)):
         best = min(join([law(n) for law, n in zip(laws.values(), split, strict=True)]) for split in splits)
-        found = optimize_split(times, 18, coupling=coupling)
-        assert found.window_seconds == about(best)
-        assert join([laws[name](n) for name, n in found.split.items()]) == best
-        assert found.gap == 0
+        result = optimize_split(times, 18, coupling=coupling)
+        assert result.window_seconds == about(best)
+        assert join([laws[name](n) for name, n in result.split.items()]) == best
+        assert result.gap == 0
     bounded = optimize_split(times, 18, coupling="serial", minimum_ranks={"A": 8}, maximum_ranks={"B": 3})
     allowed = [(a, b, c) for a, b, c in splits if a >= 8 and b <= 3]
     assert bounded.window_seconds == about(
@@ -191,16 +191,16 @@ def test_a_load_of_two_windows_is_replayed_and_not_averaged(tmp_path: Path) -> N
         q = 16 - p
         return (max(F(16, p) * SHORT, F(16, q)) + max(F(16, p) * LONG, F(16, q))) / 2
 
-    found = recommended(ALTERNATING, measured, 16, present={"A": 8, "B": 8})
+    result = recommended(ALTERNATING, measured, 16, present={"A": 8, "B": 8})
     best = min(range(1, 16), key=window)
     assert best != 8
-    assert found.split == {"A": best, "B": 16 - best}
-    assert found.window_seconds == about(window(best))
-    assert found.compute_seconds == {"A": about(F(16, best)), "B": about(F(16, 16 - best))}
-    assert found.waits["A"] == about(window(best) - F(16, best))
+    assert result.split == {"A": best, "B": 16 - best}
+    assert result.window_seconds == about(window(best))
+    assert result.compute_seconds == {"A": about(F(16, best)), "B": about(F(16, 16 - best))}
+    assert result.waits["A"] == about(window(best) - F(16, best))
     # The mean of A is that of B at 8 and 8, but windows last (2 + 3) / 2 seconds there.
-    assert found.alternatives["present"].window_seconds == about(F(5, 2))
-    assert found.alternatives["present"].gain == about(F(5, 2) / window(best) - 1)
+    assert result.alternatives["present"].window_seconds == about(F(5, 2))
+    assert result.alternatives["present"].gain == about(F(5, 2) / window(best) - 1)
 
 
 def test_rows_that_are_given_twice_count_once_and_ranks_with_threads_are_cores(tmp_path: Path) -> None:
@@ -209,14 +209,14 @@ def test_rows_that_are_given_twice_count_once_and_ranks_with_threads_are_cores(t
         "participant,ranks,seconds,threads,iterations\n"
         "A,2,8.5,3,2\nA,2,8.5,3,2\nA,4,4.25,3,4\nB,6,3.0,1,2\nB,12,1.5,1,3\n"
     )
-    found = recommend_split(table, 24)
-    rows = found.measurements
+    result = recommend_split(table, 24)
+    rows = result.measurements
     assert rows.samples["A"].tolist() == [[6.0, 8.5], [12.0, 4.25]]
     assert rows.samples["B"].tolist() == [[6.0, 3.0], [12.0, 1.5]]
     assert rows.iterations == {"A": 3.0, "B": 2.5}
-    assert found.split["A"] % 3 == 0
-    assert found.used["cores"] == sum(found.split.values()) <= 24
-    assert found.used["ranks"] == found.split["A"] // 3 + found.split["B"]
+    assert result.split["A"] % 3 == 0
+    assert result.used["cores"] == sum(result.split.values()) <= 24
+    assert result.used["ranks"] == result.split["A"] // 3 + result.split["B"]
 
 
 @pytest.mark.parametrize("exact", ["first", "last"])
@@ -226,8 +226,8 @@ def test_readings_count_by_the_inverse_of_their_variance(tmp_path: Path, exact: 
     lines = [f"A,4,{level + k / 1e6},{level * error}" for level, error in groups.items() for k in range(6)]
     table = tmp_path / "runs.csv"
     table.write_text("\n".join(["participant,ranks,seconds,standard_error", *lines, "B,4,1,0.01", "B,8,0.5,0.005"]))
-    found = recommend_split(table, 12, minimum_ranks={"A": 4}, maximum_ranks={"A": 4})
-    off = abs(found.compute_seconds["A"] - (1.0 if exact == "first" else 1.04))
+    result = recommend_split(table, 12, minimum_ranks={"A": 4}, maximum_ranks={"A": 4})
+    off = abs(result.compute_seconds["A"] - (1.0 if exact == "first" else 1.04))
     # Of the way to the others: 1 / 65 by 1 / s², 1 / 9 by 1 / s, 1 / 2 by the mean. How much runs differ by beside that
     # has to be learned, and adds to both variances alike.
     assert 0 < off < 0.04 / 18

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from decision_cases import DIGITS, START, coupled, printed_json, write_windows
+from decision_cases import DIGITS, coupled, printed_json, write_windows
+from store_helpers import START
 
 from precice_lb.dataset import load_measurements, load_runs
 
@@ -27,9 +28,9 @@ def write_series(directory: Path, a: Sequence[int], b: int = 600, **more: Any) -
 
 def checked(capsys: pytest.CaptureFixture[str], directory: Path, *words: object) -> tuple[dict[str, Any], list[str]]:
     """Numbers of A in the first run, and the kinds of what was found of it or of all."""
-    found = printed_json(capsys, "check", directory, *words)
-    health = next(each for each in found["participants"] if each["participant"] == "A")
-    return health, [each["kind"] for each in found["findings"] if each["participant"] in ("A", "")]
+    result = printed_json(capsys, "check", directory, *words)
+    health = next(part for part in result["participants"] if part["participant"] == "A")
+    return health, [finding["kind"] for finding in result["findings"] if finding["participant"] in ("A", "")]
 
 
 def around(*gaps: int) -> list[int]:
@@ -67,9 +68,9 @@ def test_a_median_is_known_to_its_spread_over_the_root_of_the_windows_that_count
     assert kinds == []
     assert health["deviation"] == pytest.approx(share, rel=DIGITS)
     assert health["error"] == pytest.approx(error, rel=DIGITS)
-    found = load_measurements([tmp_path], warmup=1)
-    assert found.samples["A"][0, 1] == pytest.approx(LEVEL / 1000, rel=DIGITS)
-    assert found.errors("A")[0] == pytest.approx(error * LEVEL / 1000, rel=DIGITS)
+    measured = load_measurements([tmp_path], warmup=1)
+    assert measured.samples["A"][0, 1] == pytest.approx(LEVEL / 1000, rel=DIGITS)
+    assert measured.errors("A")[0] == pytest.approx(error * LEVEL / 1000, rel=DIGITS)
 
 
 def test_windows_of_which_most_are_the_same_still_differ_by_the_others(
@@ -121,15 +122,17 @@ def test_a_noisy_series_hides_a_warm_up_of_four_deviations(tmp_path: Path, capsy
         assert checked(capsys, tmp_path / str(gap), "--warmup", 0)[0]["warmup_found"] == warmup
 
 
-@pytest.mark.parametrize(("windows", "found"), [(5, False), (4, True)])
-def test_five_windows_are_enough(tmp_path: Path, capsys: pytest.CaptureFixture[str], windows: int, found: bool) -> None:
+@pytest.mark.parametrize(("windows", "worth_a_word"), [(5, False), (4, True)])
+def test_five_windows_are_enough(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], windows: int, worth_a_word: bool
+) -> None:
     write_series(tmp_path, [LEVEL] * (windows + 1))
-    assert ("windows" in checked(capsys, tmp_path, "--warmup", 1)[1]) is found
+    assert ("windows" in checked(capsys, tmp_path, "--warmup", 1)[1]) is worth_a_word
 
 
-@pytest.mark.parametrize(("outliers", "count", "found"), [(2, 40, False), (3, 40, True), (1, 19, True)])
+@pytest.mark.parametrize(("outliers", "count", "worth_a_word"), [(2, 40, False), (3, 40, True), (1, 19, True)])
 def test_outliers_in_more_than_a_twentieth_of_the_windows_are_worth_a_word(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], outliers: int, count: int, found: bool
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], outliers: int, count: int, worth_a_word: bool
 ) -> None:
     series = [LEVEL] * count
     for number in range(outliers):
@@ -139,21 +142,21 @@ def test_outliers_in_more_than_a_twentieth_of_the_windows_are_worth_a_word(
     health, kinds = checked(capsys, tmp_path, "--warmup", 1)
     # Farther than 10 % from its neighbours.
     assert health["outliers"] == outliers
-    assert ("outliers" in kinds) is found
+    assert ("outliers" in kinds) is worth_a_word
 
 
-@pytest.mark.parametrize(("change", "found"), [(29, False), (31, True)])
+@pytest.mark.parametrize(("change", "worth_a_word"), [(29, False), (31, True)])
 def test_runs_of_the_same_ranks_may_differ_by_3_percent(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], change: int, found: bool
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], change: int, worth_a_word: bool
 ) -> None:
     for number, level in enumerate((LEVEL, LEVEL + change)):
         write_series(tmp_path / str(number), [level] * 10, started_unix_ns=START + number * 10**12)
-    assert ("repeated runs" in checked(capsys, tmp_path)[1]) is found
+    assert ("repeated runs" in checked(capsys, tmp_path)[1]) is worth_a_word
 
 
-@pytest.mark.parametrize(("change", "found"), [(44, False), (46, True)])
+@pytest.mark.parametrize(("change", "worth_a_word"), [(44, False), (46, True)])
 def test_noisy_runs_of_the_same_ranks_may_differ_by_what_their_windows_do(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], change: int, found: bool
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], change: int, worth_a_word: bool
 ) -> None:
     gaps = (-4, 2, -2, 1, 4, -1, 2, -2, 1, -1)
     for number, (level, scale) in enumerate(((LEVEL, 5), (LEVEL + change, 10))):
@@ -164,24 +167,24 @@ def test_noisy_runs_of_the_same_ranks_may_differ_by_what_their_windows_do(
         OF_MEDIAN * PER_DEVIATION * 2 * scale / 0.92 / math.sqrt(10) / level
         for level, scale in ((LEVEL, 5), (LEVEL + change, 10))
     )
-    assert (change / LEVEL > max(0.03, 3.29 * math.hypot(one, other))) is found
-    assert ("repeated runs" in checked(capsys, tmp_path)[1]) is found
+    assert (change / LEVEL > max(0.03, 3.29 * math.hypot(one, other))) is worth_a_word
+    assert ("repeated runs" in checked(capsys, tmp_path)[1]) is worth_a_word
 
 
-@pytest.mark.parametrize(("overlap", "found"), [(0.02, False), (0.03, True)])
+@pytest.mark.parametrize(("overlap", "worth_a_word"), [(0.02, False), (0.03, True)])
 def test_runs_overlap_by_a_share_of_the_shorter_one(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], overlap: float, found: bool
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], overlap: float, worth_a_word: bool
 ) -> None:
     # 100 s, then 10 s, which begin before the others have ended.
     for number, (seconds, begin) in enumerate(((100.0, 0.0), (10.0, 100.0 - 10 * overlap))):
         begun = START + round(begin * 1e9)
         write_series(tmp_path / str(number), [LEVEL] * 10, seconds=seconds, started_unix_ns=begun, hostname="here")
-    assert ("other load" in checked(capsys, tmp_path)[1]) is found
+    assert ("other load" in checked(capsys, tmp_path)[1]) is worth_a_word
 
 
-@pytest.mark.parametrize(("step", "found"), [(9, False), (10, True)])
+@pytest.mark.parametrize(("step", "worth_a_word"), [(9, False), (10, True)])
 def test_a_drift_of_3_percent_is_worth_a_word(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], step: int, found: bool
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], step: int, worth_a_word: bool
 ) -> None:
     # 32 windows that grow by the same in every step, so that the slope of all pairs is that step.
     series = [10_000 + step * window for window in range(32)]
@@ -189,4 +192,4 @@ def test_a_drift_of_3_percent_is_worth_a_word(
     health, kinds = checked(capsys, tmp_path, "--warmup", 1)
     drift = F(31 * step) / (10_000 + F(31 * step, 2))
     assert health["drift"] == pytest.approx(float(drift), rel=DIGITS)
-    assert ("drift" in kinds) is (drift > F(3, 100)) is found
+    assert ("drift" in kinds) is (drift > F(3, 100)) is worth_a_word

@@ -9,7 +9,8 @@ from fractions import Fraction as F
 from pathlib import Path
 
 import pytest
-from decision_cases import DIGITS, START, call, coupled, participants_of, printed_json, write_participant
+from decision_cases import DIGITS, call, coupled, participants_of, printed_json, write_participant
+from store_helpers import START
 
 from precice_lb import watch_run
 from precice_lb.dataset import load_measurements, load_runs
@@ -96,9 +97,9 @@ def test_core_hours_are_lost_on_all_cores_and_the_transfer_is_not_lost(
     to_partners = [6 * F(70 - 25, 410), 2 * (F(55, 2) - 25) / 410]
     # Inside: A's ranks 45 and 30 ms, two threads each; B's ranks 0 and 50 - 27.5 ms.
     inside = [2 * F(45 + 30, 410), (50 - F(55, 2)) / 410]
-    for part, partners, own in zip(lost, to_partners, inside, strict=True):
+    for part, partners, ranks in zip(lost, to_partners, inside, strict=True):
         assert part["waiting_for_partners"] == about(partners)
-        assert part["waiting_for_own_ranks"] == about(own)
+        assert part["waiting_for_own_ranks"] == about(ranks)
     assert run["core_hours_lost_per_hour"]["waiting_for_partners"] == about(sum(to_partners))
     assert run["core_hours_lost_per_hour"]["waiting_for_own_ranks"] == about(sum(inside))
 
@@ -107,22 +108,22 @@ def test_a_serial_pair_works_in_turn_and_shares_the_transfer(tmp_path: Path) -> 
     # B waits at the end of each call for the next window's data of A, and at first inside of initialize.
     solve = {"A": (200, 260, 200, 260), "B": (110, 150, 110, 150)}
     # Each way takes 10 ms: A waits 20 ms longer than B works, B 20 ms longer than A does.
-    a = [call(w, own, other + 20) for w, (own, other) in enumerate(zip(solve["A"], solve["B"], strict=True), 1)]
+    a = [call(w, work, other + 20) for w, (work, other) in enumerate(zip(solve["A"], solve["B"], strict=True), 1)]
     b = [
-        call(w, own, following)
-        for w, (own, following) in enumerate(zip(solve["B"], (280, 220, 280, 0), strict=True), 1)
+        call(w, work, following)
+        for w, (work, following) in enumerate(zip(solve["B"], (280, 220, 280, 0), strict=True), 1)
     ]
     write_participant(tmp_path, "A", [a], configuration=SERIAL)
     write_participant(tmp_path, "B", [b], configuration=SERIAL, initialize_wait=0.22)
     (run,) = load_runs([tmp_path], warmup=1)
     first, second = run.participants["A"], run.participants["B"]
-    for part, own in ((first, solve["A"]), (second, solve["B"])):
-        assert part.compute_seconds.tolist() == [about(F(seconds + 10, 1000)) for seconds in own]
+    for part, work in ((first, solve["A"]), (second, solve["B"])):
+        assert part.compute_seconds.tolist() == [about(F(seconds + 10, 1000)) for seconds in work]
     # One after the other: their compute times are the window, for both of them.
     windows = [F(a + b + 20, 1000) for a, b in zip(solve["A"], solve["B"], strict=True)]
     assert first.window_seconds.tolist() == [about(seconds) for seconds in windows]
     assert second.window_seconds.tolist() == [about(seconds) for seconds in windows]
-    assert second.wait_seconds.tolist() == [about(F(own + 20, 1000)) for own in solve["A"]]
+    assert second.wait_seconds.tolist() == [about(F(work + 20, 1000)) for work in solve["A"]]
 
 
 def test_a_serial_pair_on_one_core_hides_waits_in_what_it_sends(tmp_path: Path) -> None:
@@ -176,13 +177,13 @@ def test_iterations_and_subcycles_of_a_window_are_summed_and_each_iteration_tran
     (run,) = printed_json(capsys, "summary", tmp_path, "--warmup", 1)
     a, b = participants_of(run)
     # Without window 1: 11 iterations in 4 windows, of which the 4 first ones cost double; 12 ms of each are transfer.
-    found = a["iterations"]
-    assert (found["mean"], found["least"], found["most"]) == (11 / 4, 2, 4)
-    assert [each["windows"] for each in found["each"][:4]] == [4, 4, 2, 1]
-    assert [each["compute_seconds"] for each in found["each"][:4]] == [
+    counted = a["iterations"]
+    assert (counted["mean"], counted["least"], counted["most"]) == (11 / 4, 2, 4)
+    assert [entry["windows"] for entry in counted["each"][:4]] == [4, 4, 2, 1]
+    assert [entry["compute_seconds"] for entry in counted["each"][:4]] == [
         about(F(ms, 1000)) for ms in (212, 112, 112, 112)
     ]
-    assert [each["wait_seconds"] for each in found["each"][:4]] == [about(F(12, 1000))] * 4
+    assert [entry["wait_seconds"] for entry in counted["each"][:4]] == [about(F(12, 1000))] * 4
     assert a["compute_seconds"] == about(F(15 * 100 + 11 * 12, 4 * 1000))
     assert b["compute_seconds"] == about(F(15 * 60 + 11 * 12, 4 * 1000))
     assert b["wait_seconds"] == about(F(11 * 52, 4 * 1000))
@@ -192,12 +193,12 @@ def test_a_sample_is_the_median_iteration_times_the_mean_iterations_of_all_runs(
     for number, counts in enumerate([(9, 2, 3, 2, 4), (9, 2, 2, 2, 2)]):
         for name, cost, wait in (("A", 100, 12), ("B", 60, 52)):
             write_iterations(tmp_path / str(number), name, counts, cost, wait)
-    found = load_measurements([tmp_path / "0", tmp_path / "1"], warmup=1)
+    measured = load_measurements([tmp_path / "0", tmp_path / "1"], warmup=1)
     # Seconds per iteration of a window of k: (100 (k + 1) / k + 12) ms, so 162, 145.33, 162, 137 and four times 162.
     iterations = (F(11, 4) + 2) / 2
-    assert found.iterations == {"A": about(iterations), "B": about(iterations)}
+    assert measured.iterations == {"A": about(iterations), "B": about(iterations)}
     per_iteration = [(F(162) + F(100 * 4, 3) + 12) / 2, F(162)]
-    assert sorted(found.samples["A"][:, 1].tolist()) == [about(s * iterations / 1000) for s in sorted(per_iteration)]
+    assert sorted(measured.samples["A"][:, 1].tolist()) == [about(s * iterations / 1000) for s in sorted(per_iteration)]
 
 
 def test_core_hours_of_runs_count_each_participant_from_its_own_start_to_its_own_end(tmp_path: Path) -> None:
@@ -209,8 +210,8 @@ def test_core_hours_of_runs_count_each_participant_from_its_own_start_to_its_own
     )
     write_participant(tmp_path / "1", "A", [calls], configuration=PARALLEL, seconds=70.0)
     write_participant(tmp_path / "1", "B", [calls] * 5, configuration=PARALLEL, seconds=60.0)
-    found = load_measurements([tmp_path / "0", tmp_path / "1"], warmup=1)
-    assert found.core_hours == about(F(12 * 100 + 2 * 130 + 1 * 70 + 5 * 60, 3600))
+    measured = load_measurements([tmp_path / "0", tmp_path / "1"], warmup=1)
+    assert measured.core_hours == about(F(12 * 100 + 2 * 130 + 1 * 70 + 5 * 60, 3600))
 
 
 def test_a_watched_run_waits_as_its_cores_do_and_a_restart_pays_after_whole_windows(tmp_path: Path) -> None:

@@ -42,10 +42,10 @@ def costs_of(names: str) -> dict[str, float]:
 @pytest.mark.parametrize("count", [1, 2, 5])
 @pytest.mark.parametrize(("kind", "window"), [("parallel", F(7, 10)), ("serial", F(11, 10))])
 def test_costs_of_a_window_are_those_of_all_its_iterations(tmp_path: Path, kind: str, window: F, count: int) -> None:
-    found = schedule_of(tmp_path / "c.xml", "AB", scheme(f"{kind}-implicit", "AB", BOTH_WAYS, iterations(count)))
-    assert found.iterations == {"A": count, "B": count}
-    assert float(found.window_seconds(costs_of("AB"))) == about(window)
-    waits = found.waits(costs_of("AB"))
+    schedule = schedule_of(tmp_path / "c.xml", "AB", scheme(f"{kind}-implicit", "AB", BOTH_WAYS, iterations(count)))
+    assert schedule.iterations == {"A": count, "B": count}
+    assert float(schedule.window_seconds(costs_of("AB"))) == about(window)
+    waits = schedule.waits(costs_of("AB"))
     assert float(waits["A"]) == pytest.approx(float(window - COSTS["A"]), abs=1e-12)
     assert float(waits["B"]) == about(window - COSTS["B"])
 
@@ -54,29 +54,29 @@ def test_the_first_waits_while_the_second_accelerates(tmp_path: Path) -> None:
     """In each of four iterations B works, exchanges with A, and accelerates before it answers."""
     body = iterations(4, '    <acceleration:constant><relaxation value="0.5" /></acceleration:constant>\n')
     parts = {"A": 0.5, "B": 0.25}
-    found = schedule_of(
+    schedule = schedule_of(
         tmp_path / "c.xml", "AB", scheme("parallel-implicit", "AB", BOTH_WAYS, body), acceleration=parts
     )
     for a, b in ((F(7, 10), F(4, 10)), (F(2, 10), F(4, 10)), (F(3, 10), F(4, 10))):
         window = max(a, b * F(3, 4)) + b * F(1, 4)
-        assert float(found.window_seconds({"A": float(a), "B": float(b)})) == about(window)
+        assert float(schedule.window_seconds({"A": float(a), "B": float(b)})) == about(window)
 
 
 def test_windows_of_two_sizes_end_together_after_a_period(tmp_path: Path) -> None:
     """Two windows of A and B in one of C. B works twice, waits for A after each, and for C after both."""
-    found = schedule_of(
+    schedule = schedule_of(
         tmp_path / "c.xml",
         "ABC",
         scheme("serial-explicit", "AB", BOTH_WAYS, size(1)),
         scheme("parallel-explicit", "BC", [("B", "C"), ("C", "B")], size(2)),
     )
-    assert found.windows == {"A": 2, "B": 2, "C": 1}
+    assert schedule.windows == {"A": 2, "B": 2, "C": 1}
     a, b = COSTS["A"], COSTS["B"]
     for c in (F(11, 10), F(31, 10)):
         window = max(2 * (a + b), c)
         costs = {"A": float(a), "B": float(b), "C": float(c)}
-        assert float(found.window_seconds(costs)) == about(window)
-        waits = found.waits(costs)
+        assert float(schedule.window_seconds(costs)) == about(window)
+        waits = schedule.waits(costs)
         assert float(waits["A"]) == about(window - 2 * a)
         assert float(waits["B"]) == about(window - 2 * b)
         assert float(waits["C"]) == pytest.approx(float(window - c), abs=1e-12)
@@ -97,19 +97,19 @@ def test_the_best_split_of_a_period_weighs_who_works_twice(tmp_path: Path) -> No
     def window(split: tuple[int, int, int]) -> F:
         return max(2 * (F(30, split[0]) + F(18, split[1])), F(90, split[2]))
 
-    found = optimize_split(times, budget, coupling=path)
-    assert found.window_seconds == about(min(map(window, splits)))
+    result = optimize_split(times, budget, coupling=path)
+    assert result.window_seconds == about(min(map(window, splits)))
     # Counted once, A and B would get fewer.
     once = min(splits, key=lambda s: max(F(30, s[0]) + F(18, s[1]), F(90, s[2])))
     assert window(once) > min(map(window, splits))
-    assert found.split["C"] < once[2]
+    assert result.split["C"] < once[2]
 
 
 def test_a_chain_of_pairs_in_turn(tmp_path: Path) -> None:
     """B answers A and C after its work, so that both pairs work in turn, and the slower of A and C decides."""
     pairs = scheme("serial-explicit", "AB", BOTH_WAYS), scheme("serial-explicit", "BC", [("B", "C"), ("C", "B")])
-    found = schedule_of(tmp_path / "c.xml", "ABC", *pairs)
-    assert float(found.window_seconds(costs_of("ABC"))) == about(replayed_chain(300) - replayed_chain(299))
+    schedule = schedule_of(tmp_path / "c.xml", "ABC", *pairs)
+    assert float(schedule.window_seconds(costs_of("ABC"))) == about(replayed_chain(300) - replayed_chain(299))
 
 
 def replayed_chain(windows: int) -> F:
@@ -127,17 +127,17 @@ def replayed_chain(windows: int) -> F:
 
 def test_windows_that_vary_are_replayed_one_by_one() -> None:
     costs = {"A": [F(3), F(1), F(4), F(1), F(5)], "B": [F(2), F(7), F(1), F(8), F(2)]}
-    given = {name: np.array([float(cost) for cost in own]) for name, own in costs.items()}
+    arrays = {name: np.array([float(cost) for cost in varying]) for name, varying in costs.items()}
     pairs = list(zip(costs["A"], costs["B"], strict=True))
-    for found, join in ((Schedule.parallel("AB"), max), (Schedule.serial("AB"), sum)):
+    for schedule, join in ((Schedule.parallel("AB"), max), (Schedule.serial("AB"), sum)):
         ends = [sum((F(join(pair)) for pair in pairs[:n]), F(0)) for n in range(1, 6)]
-        assert found.replay(given).tolist() == [about(end) for end in ends]
+        assert schedule.replay(arrays).tolist() == [about(end) for end in ends]
 
 
 def test_who_only_sends_runs_ahead_at_its_own_pace(tmp_path: Path) -> None:
-    found = schedule_of(tmp_path / "c.xml", "AB", scheme("parallel-explicit", "AB", [("A", "B")]))
+    schedule = schedule_of(tmp_path / "c.xml", "AB", scheme("parallel-explicit", "AB", [("A", "B")]))
     for a, b in ((F(2), F(3)), (F(3), F(2))):
-        waits = found.waits({"A": float(a), "B": float(b)})
+        waits = schedule.waits({"A": float(a), "B": float(b)})
         assert float(waits["A"]) == 0
         assert float(waits["B"]) == pytest.approx(float(max(a - b, F(0))), abs=1e-12)
     # A is done with each window after 1, 5, 6, 10, 11, 15; B begins its next one with what A sent for the one before.
@@ -148,7 +148,7 @@ def test_who_only_sends_runs_ahead_at_its_own_pace(tmp_path: Path) -> None:
         sent += cost_a
         ends.append(max(sent, done))
     costs = {"A": np.array([float(cost) for cost in a]), "B": np.array([float(cost) for cost in b])}
-    assert found.replay(costs).tolist() == [about(end) for end in ends]
+    assert schedule.replay(costs).tolist() == [about(end) for end in ends]
 
 
 def test_windows_within_a_period_make_up_for_each_other(tmp_path: Path) -> None:
@@ -161,7 +161,7 @@ def test_windows_within_a_period_make_up_for_each_other(tmp_path: Path) -> None:
     )
     alone = schedule_of(tmp_path / "d.xml", "AB", pairs)
     for c in (F(9), F(7)):
-        given = {name: float(cost) for name, cost in {**costs, "C": c}.items()}
-        assert float(replay_residuals(twice, given, recorded)) == about(max(2 * costs["A"], c))
-    own = {name: float(costs[name]) for name in "AB"}
-    assert float(replay_residuals(alone, own, recorded)) == about((F(4) + F(6)) / 2)
+        seconds = {name: float(cost) for name, cost in {**costs, "C": c}.items()}
+        assert float(replay_residuals(twice, seconds, recorded)) == about(max(2 * costs["A"], c))
+    pair = {name: float(costs[name]) for name in "AB"}
+    assert float(replay_residuals(alone, pair, recorded)) == about((F(4) + F(6)) / 2)
