@@ -33,12 +33,12 @@ def checked(capsys: pytest.CaptureFixture[str], directory: Path, *words: object)
     return health, [finding["kind"] for finding in result["findings"] if finding["participant"] in ("A", "")]
 
 
-def around(*gaps: int) -> list[int]:
+def around(level: int, *gaps: int) -> list[int]:
     """A window of warm-up, and others that are off by so much."""
-    return [LEVEL, *(LEVEL + gap for gap in gaps)]
+    return [level, *(level + gap for gap in gaps)]
 
 
-# Gaps of the windows to 1000 ms; by hand, their corrected lag-1 autocorrelation and the median of their sizes.
+# Gaps of the windows to their median in milliseconds; by hand, their corrected lag-1 autocorrelation and the median of their sizes.
 SERIES = {
     # Alike neighbours: 21 / 52, corrected to (10 · 21 / 52 + 1) / 7 = 131 / 182.
     "alike": ((-4, -2, 1, 2, 4, 2, -1, -2, 1, -1), F(131, 182), 2),
@@ -54,30 +54,30 @@ def test_a_median_is_known_to_its_spread_over_the_root_of_the_windows_that_count
     tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
 ) -> None:
     gaps, autocorrelation, deviation = SERIES[name]
-    n = len(gaps)
+    n, level = len(gaps), 1250
     assert sum(gaps) == 0
     squares, products = sum(g * g for g in gaps), sum(g * h for g, h in zip(gaps[1:], gaps, strict=False))
     raw = F(products, squares)
     assert autocorrelation == max((n * raw + 1) / (n - 3) if n >= 8 else raw, F(0))
-    write_series(tmp_path, around(*gaps))
+    write_series(tmp_path, around(level, *gaps))
     health, kinds = checked(capsys, tmp_path, "--warmup", 1)
     # The n - 0.8 stands for the degree of freedom that the median takes.
-    share = PER_DEVIATION * deviation * float(F(n) / (n - F(8, 10))) / LEVEL
+    share = PER_DEVIATION * deviation * float(F(n) / (n - F(8, 10))) / level
     effective = n * (1 - autocorrelation) / (1 + autocorrelation)
     error = OF_MEDIAN * share / math.sqrt(effective)
     assert kinds == []
     assert health["deviation"] == pytest.approx(share, rel=DIGITS)
     assert health["error"] == pytest.approx(error, rel=DIGITS)
     measured = load_measurements([tmp_path], warmup=1)
-    assert measured.samples["A"][0, 1] == pytest.approx(LEVEL / 1000, rel=DIGITS)
-    assert measured.errors("A")[0] == pytest.approx(error * LEVEL / 1000, rel=DIGITS)
+    assert measured.samples["A"][0, 1] == pytest.approx(level / 1000, rel=DIGITS)
+    assert measured.errors("A")[0] == pytest.approx(error * level / 1000, rel=DIGITS)
 
 
 def test_windows_of_which_most_are_the_same_still_differ_by_the_others(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     gaps = (0, 0, 20, 0, 0, -20, 0, 0)
-    write_series(tmp_path, around(*gaps))
+    write_series(tmp_path, around(LEVEL, *gaps))
     health, _ = checked(capsys, tmp_path, "--warmup", 1)
     # The median size of the gaps is 0, their mean 5 ms; the two gaps lie far from each other.
     share = OF_MEDIAN * 5 / LEVEL
