@@ -38,7 +38,7 @@ def around(level: int, *gaps: int) -> list[int]:
     return [level, *(level + gap for gap in gaps)]
 
 
-# Gaps of the windows to their median in milliseconds; by hand, their corrected lag-1 autocorrelation and the median of their sizes.
+# Milliseconds to the median of the windows; by hand, lag-1 autocorrelation, corrected, and median of their sizes.
 SERIES = {
     # Alike neighbours: 21 / 52, corrected to (10 · 21 / 52 + 1) / 7 = 131 / 182.
     "alike": ((-4, -2, 1, 2, 4, 2, -1, -2, 1, -1), F(131, 182), 2),
