@@ -207,13 +207,13 @@ def test_rows_that_are_given_twice_count_once_and_ranks_with_threads_are_cores(t
     table = tmp_path / "runs.csv"
     table.write_text(
         "participant,ranks,seconds,threads,iterations\n"
-        "A,2,8.5,3,2\nA,2,8.5,3,2\nA,4,4.25,3,4\nB,6,3.0,1,2\nB,12,1.5,1,3\n"
+        "A,2,8.5,3,2\nA,2,8.5,3,2\nA,4,4.25,3,4\nB,6,3.0,1,2\nB,8,2.25,1,10\nB,12,1.5,1,3\n"
     )
     result = recommend_split(table, 24)
     rows = result.measurements
     assert rows.samples["A"].tolist() == [[6.0, 8.5], [12.0, 4.25]]
-    assert rows.samples["B"].tolist() == [[6.0, 3.0], [12.0, 1.5]]
-    assert rows.iterations == {"A": 3.0, "B": 2.5}
+    assert rows.samples["B"].tolist() == [[6.0, 3.0], [8.0, 2.25], [12.0, 1.5]]
+    assert rows.iterations == {"A": 3.0, "B": 5.0}
     assert result.split["A"] % 3 == 0
     assert result.used["cores"] == sum(result.split.values()) <= 24
     assert result.used["ranks"] == result.split["A"] // 3 + result.split["B"]
