@@ -3,13 +3,13 @@
     python benchmarks/real_curves.py --pairs 600 --jobs 2
 
 Pairs of solvers are curves of two sources of `benchmarks/data/curves.csv` (see `regret_parts.curves`), each read with
-noise at five rank counts in the lower half of the range that both span. P is one, two and three times the last of
-these. Regret is the true window time of the chosen split over that of the best one, minus 1; nothing is extrapolated
-in the truth.
+noise at five rank counts in the lower half of the range that both span (`--readings`, `--read-up-to`). P is one, two
+and three times the last of these (`--budgets`). Regret is the true window time of the chosen split over that of the
+best one, minus 1; nothing is extrapolated in the truth.
 
 `bayes` is the default learner. `bayes-chosen` is the same with its prior chosen, for each pair, out of
 `regret_parts.settings.SETTINGS` by the predictive density of curves of all other sources. `line` is a straight line in
-logarithms. Extra-P needs an environment of its own, as of `regret.py`.
+logarithms, through a single reading perfect scaling. Extra-P needs an environment of its own, as of `regret.py`.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from regret_parts.curves import INSIDE, CurvePair, MeasuredCurve, draw_curve_pair, load_curves
+from regret_parts.curves import INSIDE, READINGS, CurvePair, MeasuredCurve, draw_curve_pair, load_curves
 from regret_parts.decide import DRAWS, valid_curve
-from regret_parts.peers import ExtraP
+from regret_parts.peers import ExtraP, line_in_logarithms
 from regret_parts.settings import SETTINGS, Setting, densities
 from regret_parts.statistics import describe
 from threadpoolctl import threadpool_limits
@@ -41,8 +41,7 @@ Array = NDArray[np.float64]
 Curves = Callable[[Array], Array]
 
 NAMES = ("bayes", "bayes-chosen", "shape", "gaussian-process", "line", "piecewise", "interpolation", "pmnf", "equal")
-# P over the last reading, and the level of the intervals.
-BUDGETS = (1, 2, 3)
+# Of the intervals.
 LEVEL = 0.8
 
 
@@ -51,6 +50,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description="Regret of learners on measured strong-scaling curves.")
     parser.add_argument("--pairs", type=int, default=200)
     parser.add_argument("--noise", type=float, default=0.03, help="relative standard deviation")
+    parser.add_argument("--readings", type=int, default=READINGS, help="of each solver; one is the last of more")
+    parser.add_argument("--read-up-to", type=float, default=0.5, help="share of the most ranks")
+    parser.add_argument("--budgets", type=float, nargs="+", default=[1, 2, 3], help="over the last reading")
     parser.add_argument("--learners", nargs="+", choices=(*LEARNERS, "bayes-chosen", "line", "equal"), default=NAMES)
     parser.add_argument("--extrap", metavar="PYTHON", help="Python of an environment with extrap 4.2.5")
     parser.add_argument("--seed", type=int, default=1)
@@ -91,13 +93,13 @@ def _run(
     options: argparse.Namespace,
 ) -> tuple[dict[str, tuple[list[float], list[float], float]], str]:
     """Regrets by budget, shares covered in range and at twice the last reading, and CPU seconds; the chosen setting."""
-    pair = draw_curve_pair(curves, options.seed, index, options.noise)
+    pair = draw_curve_pair(curves, options.seed, index, options.noise, options.readings, options.read_up_to)
     chosen = _chosen(tables, {curve.source for curve in pair.curves})
     found = {}
     for name in names:
         begin = time.process_time()
         learned = _learned(name, pair, options, SETTINGS[chosen])
-        regrets = [_regret(pair, learned, int(share * pair.ranks[-1])) for share in BUDGETS]
+        regrets = [_regret(pair, learned, int(share * pair.ranks[-1])) for share in options.budgets]
         found[name] = (regrets, _covered(pair, learned), time.process_time() - begin)
     return found, chosen
 
@@ -120,8 +122,7 @@ def _curves(
 ) -> Curves:
     highest = int(pair.start * pair.span)
     if name == "line":
-        line = np.polyfit(np.log(pair.ranks), np.log(seconds), 1)
-        return lambda ranks: np.exp(np.polyval(line, np.log(ranks)))[None]
+        return line_in_logarithms(pair.ranks, seconds)
     if name == "extra-p":
         predicted = _peer(options.extrap).curve(pair.ranks, seconds, highest)
         predicted[~np.isfinite(predicted)] = np.inf

@@ -6,8 +6,8 @@ Pairs of solvers have work W1 = 10^U(2, 3) and W2 = W1 8^U(-1, 1), a falling par
 rise that puts the minimum at 2^U(6, 12) ranks, of three families (see `regret_parts.families`). Each is read once, with
 noise, at 3, 5 or 7 rank counts. P ranks are split, at least 2 each; regret is the true window time of the chosen split
 over that of the best split, minus 1. Contestants see the same readings. Besides the learners: the equal split; the one
-proportional to degrees of freedom, W e^(N/2); an oracle that knows families, priors and noise, so that its regret is
-what the readings do not tell; bayes that is told the noise too (bayes-told), so that what not knowing the noise costs
+proportional to degrees of freedom, W e^(N/2); a straight line in logarithms; an oracle that knows families, priors and
+noise, so that its regret is what the readings do not tell; bayes that is told the noise too (bayes-told), so that what not knowing the noise costs
 stands apart from not knowing the families; pmnf as published (pmnf-raw), where the learner pmnf counts where
 `recommend` takes it; and Extra-P 4.2.5 with negative exponents.
 
@@ -39,7 +39,7 @@ from regret_parts.simulate import SETS, simulate
 from precice_lb.models import DEFAULT_LEARNER, LEARNERS
 from precice_lb.report.documents import json_text
 
-PEERS = ("bayes-told", "pmnf-raw", "equal", "dof-proportional", "oracle")
+PEERS = ("bayes-told", "pmnf-raw", "equal", "dof-proportional", "line", "oracle")
 
 
 def main(argv: Sequence[str] | None = None) -> None:

@@ -16,7 +16,7 @@ from precice_lb.models.bayes_likelihood import LEAST_NOISE
 from regret_parts.decide import LEAST, choose, learned_curves, proportional, regret
 from regret_parts.families import Family
 from regret_parts.oracle import Oracle
-from regret_parts.peers import ExtraP
+from regret_parts.peers import ExtraP, line_in_logarithms
 from regret_parts.readings import Pair, draw_pair, read
 
 __all__ = ["LEVEL", "ZONES", "Contest", "Outcome", "merged"]
@@ -70,9 +70,9 @@ class Contest:
     Parameters
     ----------
     contestants
-        Names of learners; ``equal``, ``dof-proportional``, ``oracle``; ``pmnf-raw`` is pmnf as published, without the
-        guard of `precice_lb.models.valid_range`; ``bayes-told`` is bayes that is told the noise, as the oracle
-        is; ``extra-p``.
+        Names of learners; ``equal``, ``dof-proportional``, ``line``, ``oracle``; ``pmnf-raw`` is pmnf as published,
+        without the guard of `precice_lb.models.valid_range`; ``bayes-told`` is bayes that is told the noise, as the
+        oracle is; ``extra-p``.
     budgets
         Ranks in all.
     seed
@@ -151,6 +151,9 @@ class Contest:
                 drawn = self._oracle(ranks).curves(seconds[which], noise, which == 1, rng)
                 bounds = np.quantile(drawn[:, PLACES.astype(int) - 1], [(1 - LEVEL) / 2, (1 + LEVEL) / 2], axis=0)
                 curves.append(drawn)
+            elif name == "line":
+                curves.append(line_in_logarithms(ranks, seconds[which])(np.arange(1.0, self.highest + 1)))
+                continue
             elif name == "extra-p":
                 if self._extrap is None:
                     raise ValueError("extra-p needs the Python of an environment that has extrap 4.2.5")

@@ -21,7 +21,7 @@ __all__ = ["CurvePair", "MeasuredCurve", "Placed", "draw_curve_pair", "load_curv
 Array = NDArray[np.float64]
 
 DATA = Path(__file__).resolve().parents[1] / "data" / "curves.csv"
-# Readings of each solver, in the lower half of the range.
+# Readings of each solver, unless asked for otherwise.
 READINGS = 5
 # A pair spans at most this factor of ranks, so that a few long curves do not make all the pairs.
 LARGEST_RANGE = 256.0
@@ -92,7 +92,7 @@ class CurvePair:
     start, span : float
         Fewest ranks, and most over fewest.
     ranks : array of shape (k,)
-        Where both are read, from the fewest ranks to half of the most.
+        Where both are read, from the fewest ranks on.
     seconds : array of shape (2, k)
         Readings.
     """
@@ -123,11 +123,18 @@ def load_curves(path: Path = DATA) -> list[MeasuredCurve]:
     return [MeasuredCurve(*names, *np.array(sorted(points)).T) for names, points in rows.items()]
 
 
-def draw_curve_pair(curves: Sequence[MeasuredCurve], seed: int, index: int, noise: float) -> CurvePair:
+def draw_curve_pair(
+    curves: Sequence[MeasuredCurve],
+    seed: int,
+    index: int,
+    noise: float,
+    readings: int = READINGS,
+    read_up_to: float = 0.5,
+) -> CurvePair:
     """Draw a pair: two sources, of each a curve, and a place of it that both span.
 
     Both solvers begin at the geometric mean of their fewest ranks and take times within a factor of 8 at the last
-    reading. Readings err by lognormal noise.
+    reading, which is at a share of the most ranks. A single reading is that one. Readings err by lognormal noise.
     """
     rng = np.random.default_rng([seed, 31, index])
     sources = sorted({curve.source for curve in curves})
@@ -138,10 +145,10 @@ def draw_curve_pair(curves: Sequence[MeasuredCurve], seed: int, index: int, nois
     span = min(*(curve.range for curve in chosen), LARGEST_RANGE)
     start = max(float(np.round(np.sqrt(chosen[0].ranks[0] * chosen[1].ranks[0]))), 1.0)
     solvers = [Placed(curve, rng.uniform(0, np.log(curve.range / span)) * INSIDE, start) for curve in chosen]
-    half = start * span / 2
+    last = start * span * read_up_to
     for solver, seconds in zip(solvers, (10.0, 10.0 * 8 ** rng.uniform(-1, 1)), strict=True):
-        solver.scale = seconds / float(solver(np.array([half]))[0])
-    ranks = np.unique(np.round(np.geomspace(start, half, READINGS)))
+        solver.scale = seconds / float(solver(np.array([last]))[0])
+    ranks = np.unique(np.round(np.geomspace(last, start, readings)))
     truth = np.array([solver(ranks) for solver in solvers])
     seconds = truth * np.exp(noise * rng.standard_normal(truth.shape))
     return CurvePair((chosen[0], chosen[1]), (solvers[0], solvers[1]), start, span, ranks, seconds)

@@ -1,18 +1,26 @@
-"""Extra-P as a peer: a process of another environment, since it is not and never becomes a dependency."""
+"""Peers: a straight line in logarithms, and Extra-P in a process of another environment, since it is no dependency."""
 
 from __future__ import annotations
 
 import json
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["ExtraP"]
+__all__ = ["ExtraP", "line_in_logarithms"]
 
 Array = NDArray[np.float64]
+
+
+def line_in_logarithms(ranks: Array, seconds: Array) -> Callable[[Array], Array]:
+    """Fit seconds as a power of the ranks; of one reading, perfect scaling. The curve's shape is (1, ranks)."""
+    x, y = np.log(ranks), np.log(seconds)
+    slope, level = np.polyfit(x, y, 1) if len(ranks) > 1 else (-1.0, float(x[0] + y[0]))
+    return lambda other: np.exp(level + slope * np.log(other))[None]
 
 
 class ExtraP:
