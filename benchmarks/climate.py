@@ -4,8 +4,9 @@
 
 Built as in D. Kim, J. W. Larson, K. Chiu, Automatic performance prediction for load-balancing coupled models, 2013,
 section VI (`climate_parts/coupling.py` says how): five constituents, one process each, that sleep what their law says
-for their rank count. One run gives the fractions between synchronisation points and the factor alpha, five give the
-models; splits drawn at random, the one that was found and the best one are run to be compared with what was predicted.
+for their rank count (with `--emulated` their clocks are set forward instead). One run gives the fractions between
+synchronisation points and the factor alpha; after five `precice_lb.recommend_split` finds a split. Splits drawn at
+random, the one that was found and the best one are run to be compared with what was predicted.
 
     python benchmarks/climate.py --chain --jobs 2
 
@@ -27,12 +28,11 @@ from climate_parts.run import run_splits
 from climate_parts.study import (
     calibration_splits,
     exhaustive,
-    find_split,
     law,
-    learned_seconds,
     predictor_of,
     random_splits,
-    true_schedule,
+    recommended,
+    true_day,
 )
 from threadpoolctl import threadpool_limits
 
@@ -46,33 +46,32 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--scale", type=float, default=0.1, help="seconds of sleep for a second of the law")
     parser.add_argument("--jobs", type=int, default=5, help="runs at the same time")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--emulated", action="store_true", help="emulated clocks in place of sleep")
     parser.add_argument("--chain", action="store_true", help="chains of jobs from bad starts, in place of the above")
     options = parser.parse_args(argv)
     if options.chain:
         _chains(options.ranks, options.jobs, options.seed)
         return
-    settings = {"scale": options.scale, "days": options.days, "jobs": options.jobs}
-    schedule = true_schedule()
-    print(f"reference split {_text(REFERENCE)}: {float(schedule.window_seconds(law(REFERENCE))):.2f} s per day")
+    settings = {"scale": options.scale, "days": options.days, "jobs": options.jobs, "emulated": options.emulated}
+    print(f"reference split {_text(REFERENCE)}: {true_day(REFERENCE):.2f} s per day")
 
     found, best = {}, {}
     calibration = {}
     for ranks in options.ranks:
         runs = run_splits(calibration_splits(ranks), **settings)
         predictor = predictor_of(runs[0])
-        times = learned_seconds(runs, ranks)
         begin = time.process_time()
-        found[ranks] = find_split(predictor, times, ranks)
+        found[ranks] = recommended(runs, predictor, ranks)
         seconds = time.process_time() - begin
-        split, true, tried = exhaustive(ranks, found[ranks].true)
+        day = true_day(found[ranks].split)
+        split, true, tried = exhaustive(ranks, day)
         best[ranks] = split
         # Seconds as the law says them take up in alpha how much longer than asked for sleeps are.
-        calibration[ranks] = predictor, predictor.calibrated(runs[0].day, law(runs[0].split)), times
-        worse = found[ranks].true / true - 1
+        calibration[ranks] = predictor, predictor.calibrated(runs[0].day, law(runs[0].split))
         print(
             f"{ranks} ranks: alpha {predictor.alpha:.4f}; found {_text(found[ranks].split)} in {seconds:.1f} s of CPU, "
-            f"{found[ranks].true:.3f} s per day; best of {tried} {_text(split)}, {true:.3f} s; "
-            f"the found one is {100 * worse:.2f} % longer"
+            f"{day:.3f} s per day; best of {tried} {_text(split)}, {true:.3f} s; "
+            f"the found one is {100 * (day / true - 1):.2f} % longer"
         )
 
     generator = np.random.default_rng(options.seed)
@@ -85,9 +84,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     print("\n| ranks | split (cpl, atm, ocn, land, ice) | measured | predicted | off | with learned models | off |")
     print("|---|---|---|---|---|---|---|")
     for (ranks, kind, split), run in zip(tasks, measured, strict=True):
-        predictor, by_law, times = calibration[ranks]
+        predictor, by_law = calibration[ranks]
         predicted = float(by_law.predict(law(split)))
-        learned = float(predictor.predict({name: times[name][split[name] - 1] for name in NAMES}))
+        learned = float(predictor.predict(found[ranks].expected.mean_seconds(split)))
         print(
             f"| {ranks} | {kind} {_text(split)} | {run.day:.2f} s | {predicted:.2f} s | {_off(predicted, run.day)} | "
             f"{learned:.2f} s | {_off(learned, run.day)} |"

@@ -14,7 +14,7 @@ import argparse
 from collections.abc import Sequence
 
 import numpy as np
-from regret_parts.decide import DRAWS, LEAST, choose, regret
+from regret_parts.decide import LEAST, Split, bounds_of, choose, equal, regret
 from regret_parts.readings import DESIGNS, Pair, draw_pair, read
 from regret_parts.simulate import SETS
 
@@ -26,6 +26,8 @@ from precice_lb.recommend.case import learner_name
 __all__ = ["judged", "main"]
 
 NAMES = ("First", "Second")
+# As many curves as recommend_split draws.
+DRAWS = 512
 # A regret above this should be noticed.
 COSTLY = 0.05
 
@@ -59,8 +61,8 @@ def main(argv: Sequence[str] | None = None) -> None:
                 found, alarm = judged(pair, options.points, options.noise, budget)
                 alarms.append(alarm)
                 alone.append(_alone(pair, options.points, options.noise, budget))
-                first = budget // 2 if found is None else found.split[NAMES[0]]
-                lost.append(regret(pair, budget, min(max(first, LEAST), budget - LEAST)))
+                split = equal(budget) if found is None else Split((found.split[NAMES[0]], found.split[NAMES[1]]))
+                lost.append(regret(pair.solvers, split, budget, bounds_of(budget)))
             costly = np.array(alone) > COSTLY
             print(
                 f"P = {budget:5}  {family.name:12}  {sum(alarms)} alarms in {options.pairs}, {np.sum(costly)} costly, "
@@ -77,7 +79,8 @@ def _alone(pair: Pair, points: int, noise: float, budget: int) -> float:
     first, second = (
         make_learner(DEFAULT_LEARNER).fit(ranks[:, None], row).draw(DRAWS, seed)(at) for seed, row in enumerate(seconds)
     )
-    return regret(pair, budget, choose((first, second), budget))
+    bounds = bounds_of(budget)
+    return regret(pair.solvers, choose(first, second, budget, bounds) or equal(budget), budget, bounds)
 
 
 if __name__ == "__main__":

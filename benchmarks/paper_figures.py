@@ -25,9 +25,9 @@ from matplotlib.figure import Figure
 
 ROOT = Path(__file__).resolve().parents[1]
 RECORDED = ROOT / "tutorials" / "adapt-your-solver" / "recorded"
-LEARNERS = ("bayes", "shape", "piecewise", "interpolation", "pmnf", "equal")
+LEARNERS = ("bayes", "line", "pmnf", "equal")
 # Okabe and Ito's colours, which colour-blind readers can tell apart.
-COLOURS = ("#0072b2", "#56b4e9", "#009e73", "#d55e00", "#e69f00", "#999999")
+COLOURS = ("#0072b2", "#56b4e9", "#e69f00", "#999999")
 BUDGETS = ("last reading", "twice", "three times")
 
 

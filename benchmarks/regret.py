@@ -1,23 +1,23 @@
 """The regret benchmark: what the splits of each learner cost, on random pairs of solvers with known truth.
 
-    python benchmarks/regret.py --pairs 300 --points 5 --noise 0.05 --learners bayes shape oracle --jobs 2
+    python benchmarks/regret.py --pairs 300 --points 5 --noise 0.05 --learners bayes oracle --jobs 2
 
 Pairs of solvers have work W1 = 10^U(2, 3) and W2 = W1 8^U(-1, 1), a falling part, a serial share of 10^U(-4, -2) and a
 rise that puts the minimum at 2^U(6, 12) ranks, of three families (see `regret_parts.families`). Each is read once, with
 noise, at 3, 5 or 7 rank counts. P ranks are split, at least 2 each; regret is the true window time of the chosen split
-over that of the best split, minus 1. Contestants see the same readings. Besides the learners: the equal split; the one
-proportional to degrees of freedom, W e^(N/2); a straight line in logarithms; an oracle that knows families, priors and
-noise, so that its regret is what the readings do not tell; bayes that is told the noise too (bayes-told), so that what not knowing the noise costs
-stands apart from not knowing the families; pmnf as published (pmnf-raw), where the learner pmnf counts where
-`recommend` takes it; and Extra-P 4.2.5 with negative exponents.
+over that of the best split of at most P ranks, minus 1. Contestants see the same readings. Learners decide through
+`precice_lb.recommend_split`. Besides them: the equal split; the one proportional to degrees of freedom, W e^(N/2); a
+straight line in logarithms (line); an oracle that knows families, priors and noise, so that its regret is what the
+readings do not tell; bayes that is told the standard error of each reading (bayes-told); and Extra-P 4.2.5 with
+negative exponents. None of these leaves ranks unused, as `recommend_split` may.
 
 With `--block K` learners see K times as many ranks, readings and budgets: what a learner that knows no scale must not
 notice.
 
 A long run can be interrupted, and contestants added to it, with `--archive DIRECTORY`:
 
-    python benchmarks/regret.py --pairs 2000 --learners oracle shape --archive outcomes
-    python benchmarks/regret.py --pairs 2000 --learners oracle shape bayes --archive outcomes
+    python benchmarks/regret.py --pairs 2000 --learners oracle line --archive outcomes
+    python benchmarks/regret.py --pairs 2000 --learners oracle line bayes --archive outcomes
 
 Extra-P needs an environment of its own:
 
@@ -39,7 +39,8 @@ from regret_parts.simulate import SETS, simulate
 from precice_lb.models import DEFAULT_LEARNER, LEARNERS
 from precice_lb.report.documents import json_text
 
-PEERS = ("bayes-told", "pmnf-raw", "equal", "dof-proportional", "line", "oracle")
+PEERS = ("bayes-told", "equal", "dof-proportional", "line", "oracle")
+DEFAULT = (DEFAULT_LEARNER, "line", "equal", "oracle")
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -52,7 +53,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--block", type=int, default=1, help="learners see so many times as many ranks, and budgets")
     parser.add_argument("--families", choices=SETS, default="known", help="known to the oracle, unseen, or not smooth")
     contestants = (*LEARNERS, *PEERS)
-    parser.add_argument("--learners", nargs="+", choices=contestants, default=contestants, help="who takes part")
+    parser.add_argument("--learners", nargs="+", choices=contestants, default=DEFAULT, help="who takes part")
     parser.add_argument("--extrap", metavar="PYTHON", help="Python of an environment with extrap 4.2.5")
     parser.add_argument("--reference", help="with whom all are compared, pair by pair: the oracle, else the default")
     parser.add_argument("--seed", type=int, default=1)

@@ -11,7 +11,7 @@ import numpy as np
 from climate_parts.coupling import NAMES
 from climate_parts.kim import Optimiser, predict_automatic, predict_manual
 from climate_parts.run import Measured, run_split
-from climate_parts.study import law, predictor_of, true_schedule
+from climate_parts.study import predictor_of, true_day
 from precice_lb.chain.decide import Question, decide
 from precice_lb.chain.records import Segment
 from precice_lb.dataset.series import mean_of
@@ -62,7 +62,7 @@ class Ended:
     @property
     def seconds(self) -> list[float]:
         """Seconds per day by the law."""
-        return [float(true_schedule().window_seconds(law(split))) for split in self.splits]
+        return [true_day(split) for split in self.splits]
 
 
 def measured(split: Mapping[str, int], days: int, settings: Settings, rng: np.random.Generator) -> Measured:

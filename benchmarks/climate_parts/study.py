@@ -3,26 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from climate_parts.coupling import NAMES, program, seconds_per_day
 from climate_parts.run import Measured
-from precice_lb.models import make_learner
+from precice_lb.recommend import Recommendation, recommend_split
 from precice_lb.schedule import AutomaticPredictor, Point, Schedule, Trace, schedule_of_traces
-from precice_lb.split import optimize_split
 
 __all__ = [
-    "Found",
     "calibration_splits",
     "exhaustive",
-    "find_split",
     "law",
-    "learned_seconds",
     "predictor_of",
     "random_splits",
+    "recommended",
+    "true_day",
     "true_schedule",
     "true_traces",
 ]
@@ -48,6 +45,11 @@ def true_traces() -> dict[str, Trace]:
 def true_schedule() -> Schedule:
     """Give the schedule of what is programmed."""
     return schedule_of_traces(true_traces())
+
+
+def true_day(split: Mapping[str, int]) -> float:
+    """Give the seconds per day of a split by the law."""
+    return float(true_schedule().window_seconds(law(split)))
 
 
 def law(split: Mapping[str, int]) -> dict[str, float]:
@@ -81,31 +83,10 @@ def random_splits(budget: int, count: int, generator: np.random.Generator, least
     return splits
 
 
-def learned_seconds(runs: Sequence[Measured], budget: int) -> dict[str, Floats]:
-    """Seconds per day at 1, 2, … ranks by the default learner, from what the constituents computed in the runs."""
-    times = {}
-    for name in NAMES:
-        ranks = np.array([[float(run.split[name])] for run in runs])
-        seconds = np.array([run.traces[name].seconds for run in runs])
-        model = make_learner("bayes").fit(ranks, seconds)
-        times[name] = np.asarray(model.predict(np.arange(1.0, budget + 1)[:, None]))
-    return times
-
-
-@dataclass(frozen=True)
-class Found:
-    """A split and its seconds per day: as predicted, and by the law itself."""
-
-    split: dict[str, int]
-    predicted: float
-    true: float
-
-
-def find_split(predictor: AutomaticPredictor, times: Mapping[str, Floats], budget: int) -> Found:
-    """Find the split that the predictor likes best, with seconds of the models."""
-    result = optimize_split(times, budget, schedule=predictor.schedule)
-    true = float(true_schedule().window_seconds(law(result.split)))
-    return Found(result.split, predictor.alpha * result.window_seconds, true)
+def recommended(runs: Sequence[Measured], predictor: AutomaticPredictor, budget: int) -> Recommendation:
+    """Recommend a split from what the constituents computed in the runs, in the coupling of the predictor."""
+    measured = {name: [(run.split[name], run.traces[name].seconds) for run in runs] for name in NAMES}
+    return recommend_split(measured, budget, coupling=predictor.schedule)
 
 
 def exhaustive(budget: int, limit: float) -> tuple[dict[str, int], float, int]:

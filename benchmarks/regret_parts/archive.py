@@ -1,4 +1,4 @@
-"""Outcomes on disk, so that a long simulation can be interrupted, and contestants added or run anew one by one."""
+"""Scores on disk, so that a long simulation can be interrupted, and contestants added or run anew one by one."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from regret_parts.contest import Outcome
+from regret_parts.decide import Score
 
 __all__ = ["Archive"]
 
@@ -30,37 +30,20 @@ class Archive:
     def path(
         self, name: str, family: str, points: int, noise: float, budgets: tuple[int, ...], seed: int, block: int
     ) -> Path:
-        """Where the outcomes of a contestant are."""
+        """Where the scores of a contestant are."""
         ranks = "-".join(map(str, budgets)) + (f"x{block}" if block > 1 else "")
         return self.directory / f"{name}_{family}_{points}_{noise:g}_{ranks}_{seed}.npz"
 
-    def load(self, path: Path, name: str) -> list[Outcome]:
-        """Outcomes of one contestant, of the pairs 0, 1, … as far as they are known."""
+    def load(self, path: Path) -> list[Score]:
+        """Scores of one contestant, of the pairs 0, 1, … as far as they are known."""
         if not path.exists():
             return []
         with np.load(path) as data:
-            regrets, refused, seconds, covered = (data[key] for key in ("regrets", "refused", "seconds", "covered"))
-        return [
-            Outcome(
-                {name: regrets[i]},
-                {name: covered[i].astype(bool)} if covered[i].size and (covered[i] >= 0).all() else {},
-                {name} if refused[i] else set(),
-                {name: float(seconds[i])},
-            )
-            for i in range(len(regrets))
-        ]
+            return [Score(*row) for row in zip(*(data[key] for key in Score._fields), strict=True)]
 
-    def save(self, path: Path, name: str, outcomes: list[Outcome]) -> None:
-        """Write the outcomes of the pairs 0, 1, …; who reads meanwhile finds the file as it was, or as it will be."""
-        shape = next((outcome.covered[name].shape for outcome in outcomes if name in outcome.covered), (2, 0))
-        # -1 stands for no intervals.
-        covered = [outcome.covered[name] if name in outcome.covered else np.full(shape, -1) for outcome in outcomes]
+    def save(self, path: Path, scores: list[Score]) -> None:
+        """Write the scores of the pairs 0, 1, …; who reads meanwhile finds the file as it was, or as it will be."""
         draft = path.with_suffix(".part.npz")
-        np.savez_compressed(
-            draft,
-            regrets=np.array([outcome.regrets[name] for outcome in outcomes]),
-            covered=np.array(covered, dtype=np.int8),
-            refused=np.array([name in outcome.refused for outcome in outcomes]),
-            seconds=np.array([outcome.seconds[name] for outcome in outcomes]),
-        )
+        columns = zip(Score._fields, map(np.array, zip(*scores, strict=True)), strict=True)
+        np.savez_compressed(draft, **dict(columns))
         os.replace(draft, path)

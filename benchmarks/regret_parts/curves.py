@@ -104,14 +104,14 @@ class CurvePair:
     ranks: Array
     seconds: Array
 
-    def splits(self, budget: int) -> tuple[Array, Array]:
-        """Ranks of the first solver that may be chosen, at most a few hundred, and the true windows there."""
-        most = np.floor(self.start * self.span * INSIDE)
-        low, high = max(np.ceil(self.start), budget - most), min(most, budget - np.ceil(self.start))
-        even, steps = np.linspace(low, high, 150), np.geomspace(low, high, 100)
-        mirrored = budget - np.geomspace(budget - high, budget - low, 100)
-        first = np.unique(np.round(np.concatenate([even, steps, mirrored])).clip(low, high))
-        return first, np.maximum(self.solvers[0](first), self.solvers[1](budget - first))
+    def bounds(self, budget: int, free: bool = False) -> tuple[int, int]:
+        """Fewest and most ranks of either solver for which there is a truth.
+
+        Unless free, also for what is left of the budget.
+        """
+        least, most = int(np.ceil(self.start)), int(self.start * self.span * INSIDE)
+        low, high = max(least, budget - most), min(most, budget - least)
+        return (least if free else low), high
 
 
 def load_curves(path: Path = DATA) -> list[MeasuredCurve]:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import subprocess
 from collections.abc import Callable
+from functools import lru_cache
 from pathlib import Path
 from types import TracebackType
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["ExtraP", "line_in_logarithms"]
+__all__ = ["ExtraP", "extra_p", "line_in_logarithms"]
 
 Array = NDArray[np.float64]
 
@@ -21,6 +22,14 @@ def line_in_logarithms(ranks: Array, seconds: Array) -> Callable[[Array], Array]
     x, y = np.log(ranks), np.log(seconds)
     slope, level = np.polyfit(x, y, 1) if len(ranks) > 1 else (-1.0, float(x[0] + y[0]))
     return lambda other: np.exp(level + slope * np.log(other))[None]
+
+
+@lru_cache(maxsize=1)
+def extra_p(python: str | None) -> ExtraP:
+    """Start Extra-P's process, which ends with this one."""
+    if python is None:
+        raise ValueError("extra-p needs the Python of an environment that has extrap 4.2.5")
+    return ExtraP(python)
 
 
 class ExtraP:
@@ -43,7 +52,7 @@ class ExtraP:
         self.close()
 
     def curve(self, ranks: Array, seconds: Array, highest: int) -> Array:
-        """Predicted seconds at 1 … highest ranks, whatever their sign, shape (1, highest)."""
+        """Predicted seconds at 1 … highest ranks, whatever their sign, infinite for none, shape (1, highest)."""
         pipe_in, pipe_out = self._process.stdin, self._process.stdout
         assert pipe_in is not None
         assert pipe_out is not None
@@ -53,7 +62,8 @@ class ExtraP:
         answer = pipe_out.readline()
         if not answer:
             raise RuntimeError(f"Extra-P's process ended with exit code {self._process.wait()}")
-        return np.array([json.loads(answer)["seconds"]], dtype=np.float64)
+        predicted = np.array([json.loads(answer)["seconds"]], dtype=np.float64)
+        return np.where(np.isfinite(predicted), predicted, np.inf)
 
     def close(self) -> None:
         """End the process."""

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from regret_parts.contest import LEVEL, ZONES, Outcome
-from regret_parts.simulate import Result
+from regret_parts.decide import LEVEL
+from regret_parts.simulate import Outcome, Result
 from regret_parts.statistics import describe, paired_ratio
 
 __all__ = ["as_json", "as_text"]
@@ -46,14 +46,15 @@ def as_json(result: Result, reference: str) -> dict[str, Any]:
             for group, outcomes in groups.items()
         },
         "coverage_percent": {
-            group: {name: covered for name in result.contestants if (covered := _coverage(outcomes, name))}
+            group: {name: covered for name in result.contestants if (covered := _coverage(result, outcomes, name))}
             for group, outcomes in groups.items()
         },
-        "refused_pairs": {
-            name: sum(name in outcome.refused for outcome in groups[POOLED]) for name in result.contestants
+        "refused": {
+            name: _by_budget(result, np.sum([outcome[name].refused for outcome in groups[POOLED]], axis=0))
+            for name in result.contestants
         },
         "cpu_milliseconds_per_pair": {
-            name: 1e3 * float(np.mean([outcome.seconds[name] for outcome in groups[POOLED]]))
+            name: 1e3 * float(np.mean([outcome[name].seconds for outcome in groups[POOLED]]))
             for name in result.contestants
         },
     }
@@ -74,13 +75,13 @@ def as_text(result: Result, reference: str) -> str:
         lines.append("    " + "".ljust(width) + "".join(f"P = {budget}".ljust(38) for budget in result.budgets))
         for name, row in table.items():
             cells = [_cell(row[str(budget)]).ljust(38) for budget in result.budgets]
-            refused = data["refused_pairs"][name] if group == POOLED else 0
-            note = f"refused {refused} pairs" if refused else ""
+            refused = sum(data["refused"][name].values()) if group == POOLED else 0
+            note = f"refused {refused} decisions" if refused else ""
             lines.append("    " + name.ljust(width) + "".join(cells) + note)
-    lines.append(f"coverage of {100 * LEVEL:.0f} % intervals in %: " + ", ".join(ZONES))
+    lines.append(f"coverage of {100 * LEVEL:.0f} % intervals of the recommended split's window time in %")
     for group, covered in data["coverage_percent"].items():
         for name, row in covered.items():
-            values = "  ".join(f"{row[zone]:5.1f}" for zone in ZONES)
+            values = "  ".join(f"{row[str(budget)]:5.1f}" for budget in result.budgets)
             lines.append(f"    {group.ljust(14)}{name.ljust(width)}{values}")
     times = ", ".join(f"{name} {ms:.0f}" for name, ms in data["cpu_milliseconds_per_pair"].items() if ms >= 0.5)
     lines.append(f"CPU milliseconds per pair: {times}")
@@ -97,17 +98,16 @@ def _groups(result: Result) -> dict[str, list[Outcome]]:
 
 
 def _regrets(outcomes: list[Outcome], name: str) -> NDArray[np.float64]:
-    return np.array([outcome.regrets[name] for outcome in outcomes])
+    return np.array([outcome[name].regrets for outcome in outcomes])
 
 
-def _coverage(outcomes: list[Outcome], name: str) -> dict[str, float]:
-    """Percent of truths inside their intervals, by zone; empty for a contestant without intervals."""
-    known = [outcome.covered[name] for outcome in outcomes if name in outcome.covered]
-    if not known:
+def _coverage(result: Result, outcomes: list[Outcome], name: str) -> dict[str, float]:
+    """Percent of true window times inside their intervals, by budget; empty for a contestant without intervals."""
+    covered = np.array([outcome[name].covered for outcome in outcomes])
+    if np.isnan(covered).all():
         return {}
-    covered = np.array(known)
-    found, at = {}, 0
-    for zone, places in ZONES.items():
-        found[zone] = 100 * float(covered[:, :, at : at + len(places)].mean())
-        at += len(places)
-    return found
+    return _by_budget(result, 100 * np.nanmean(covered, axis=0))
+
+
+def _by_budget(result: Result, values: NDArray[Any]) -> dict[str, Any]:
+    return dict(zip(map(str, result.budgets), values.tolist(), strict=True))

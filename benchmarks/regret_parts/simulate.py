@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+from collections import ChainMap
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -13,13 +14,16 @@ from typing import Any
 from threadpoolctl import threadpool_limits
 
 from regret_parts.archive import Archive
-from regret_parts.contest import Contest, Outcome, merged
+from regret_parts.contest import Contest
+from regret_parts.decide import Score
 from regret_parts.families import FAMILIES, Family
 from regret_parts.unseen import UNSEEN
 from regret_parts.wrong import WRONG
 
-__all__ = ["SETS", "Result", "simulate"]
+__all__ = ["SETS", "Outcome", "Result", "simulate"]
 
+# Of one pair, by contestant.
+Outcome = dict[str, Score]
 # Pairs of a family for some contestants, and what turns such tasks into outcomes, in their order.
 Task = tuple[Family, int, float, tuple[str, ...], range]
 Work = Callable[[list[Task]], list[Outcome]]
@@ -96,7 +100,7 @@ def simulate(
                     else archive.path(names[0], family.name, points, noise, budgets, seed, block)
                 )
                 parts.append(_outcomes(work, tasks, pairs, archive, path, names))
-            outcomes[family.name] = [merged(each) for each in zip(*parts, strict=True)]
+            outcomes[family.name] = [dict(ChainMap(*scores)) for scores in zip(*parts, strict=True)]
     return Result(points, noise, budgets, seed, contestants, outcomes)
 
 
@@ -111,11 +115,12 @@ def _outcomes(
     """Outcomes of some contestants; as many at a time as are written together."""
     if archive is None or path is None:
         return work(tasks(0, pairs))
-    known = archive.load(path, names[0])
+    (name,) = names
+    known = archive.load(path)
     while len(known) < pairs:
-        known += work(tasks(len(known), min(len(known) + WRITTEN, pairs)))
-        archive.save(path, names[0], known)
-    return known[:pairs]
+        known += [outcome[name] for outcome in work(tasks(len(known), min(len(known) + WRITTEN, pairs)))]
+        archive.save(path, known)
+    return [{name: score} for score in known[:pairs]]
 
 
 def _tasks(family: Family, points: int, noise: float, names: tuple[str, ...], begin: int, end: int) -> list[Task]:
@@ -126,10 +131,7 @@ def _tasks(family: Family, points: int, noise: float, names: tuple[str, ...], be
 def _processes(jobs: int, arguments: tuple[Any, ...]) -> Iterator[Work]:
     if jobs == 1:
         _start(*arguments)
-        try:
-            yield lambda tasks: [outcome for task in tasks for outcome in _run(task)]
-        finally:
-            _running.pop().close()
+        yield lambda tasks: [outcome for task in tasks for outcome in _run(task)]
         return
     with multiprocessing.get_context("spawn").Pool(jobs, _start, arguments) as pool:
         yield lambda tasks: [outcome for part in pool.map(_run, tasks, chunksize=1) for outcome in part]

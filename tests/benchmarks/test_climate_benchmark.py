@@ -19,16 +19,17 @@ from climate_parts.run import run_split, run_splits  # noqa: E402
 from climate_parts.study import (  # noqa: E402
     calibration_splits,
     exhaustive,
-    find_split,
     law,
-    learned_seconds,
     predictor_of,
     random_splits,
+    recommended,
+    true_day,
     true_schedule,
     true_traces,
 )
 
 from precice_lb.schedule import AutomaticPredictor  # noqa: E402
+from precice_lb.split import optimize_split  # noqa: E402
 
 BUDGET = 124
 
@@ -50,7 +51,7 @@ def test_the_programs_are_as_published() -> None:
             assert meetings == ["cpl"] * (2 if name == "ocn" else 2 * HOURS)
     assert LOADS == (0.2, 0.6, 0.2)
     # About the 22 s of the paper's reference split.
-    assert float(true_schedule().window_seconds(law(REFERENCE))) == pytest.approx(22.0, abs=0.1)
+    assert true_day(REFERENCE) == pytest.approx(22.0, abs=0.1)
     assert np.all(np.diff(seconds_per_day("atm", np.arange(1, 200))) <= 0)
 
 
@@ -58,9 +59,9 @@ def test_the_programs_are_as_published() -> None:
 def test_the_search_finds_the_best_of_all_splits(budget: int) -> None:
     times = {name: seconds_per_day(name, np.arange(1, budget + 1)) for name in NAMES}
     predictor = AutomaticPredictor(true_traces(), synchronized=False)
-    found = find_split(predictor, times, budget)
-    split, best, tried = exhaustive(budget, found.true)
-    assert found.true == pytest.approx(best, rel=1e-9)
+    true = true_day(optimize_split(times, budget, coupling=predictor.schedule).split)
+    split, best, tried = exhaustive(budget, true)
+    assert true == pytest.approx(best, rel=1e-9)
     assert sum(split.values()) == budget
     assert tried > 1
     if budget == 20:
@@ -89,10 +90,9 @@ def test_predicted_days_are_measured(clock: str) -> None:
         # A day of half a second shows every moment in which the machine is busy elsewhere; most days are not hit.
         assert abs(float(np.median(off))) < 0.05
         assert max(map(abs, off)) < 0.5
-    times = learned_seconds(runs[:5], BUDGET)
-    found = find_split(predictor, times, BUDGET)
-    _, best, _ = exhaustive(BUDGET, found.true)
-    assert found.true < 1.05 * best
+    true = true_day(recommended(runs[:5], predictor, BUDGET).split)
+    _, best, _ = exhaustive(BUDGET, true)
+    assert true < 1.05 * best
 
 
 @pytest.mark.slow("a chain of five segments takes ten seconds and more")
