@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 from pydantic import TypeAdapter, ValidationError
 
 from precice_lb.exceptions import CalibrationError
+from precice_lb.retired import CAMPAIGN_KEYS, drop_retired
 
 __all__ = ["read_json", "write_json"]
 
@@ -32,6 +33,7 @@ def read_json(path: Path, kind: type[Read], format: str, version: int, what: str
             f"{path}: format version {raw.get('format_version')} is not known, only {version}: "
             "use the version of precice_lb that wrote it, or another directory"
         )
+    drop_retired(raw, CAMPAIGN_KEYS, path)
     known = {each.name for each in dataclasses.fields(kind)}  # type: ignore[arg-type]
     try:
         return TypeAdapter(kind).validate_python({key: value for key, value in raw.items() if key in known})

@@ -23,6 +23,7 @@ from precice_lb.plugins import choices
 from precice_lb.plural import plural
 from precice_lb.precice_xml import Configuration, read_configuration
 from precice_lb.precice_xml.turns import take_turns
+from precice_lb.retired import STUDY_KEYS, drop_retired
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -61,6 +62,7 @@ def read_study(path: str | Path) -> Study:
         raise StudyError(f"{path}: not a TOML file: {error}") from error
     if "path" in raw:
         raise StudyError(f"{path}: path: unknown key{choices('path', _keys(()))}")
+    drop_retired(raw, STUDY_KEYS, path)
     try:
         study = study_from(raw, path)
         check_study(study)

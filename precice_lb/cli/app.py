@@ -10,6 +10,7 @@ from typing import Literal
 from cyclopts import App, CycloptsError, Parameter
 
 from precice_lb.exceptions import DataError, PreciceLBError, TooFewRunsError
+from precice_lb.retired import refuse_retired
 
 __all__ = ["app", "completion", "main"]
 
@@ -115,6 +116,7 @@ def _present_names(tokens: list[str]) -> list[str]:
 
 
 def _dispatch(tokens: list[str]) -> int:
+    refuse_retired(tokens)
     tokens = _present_names(tokens)
     if tokens[:1] in (["import"], ["completion"]):
         # Each command needs its reader.

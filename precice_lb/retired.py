@@ -1,0 +1,46 @@
+"""What is no longer there: commands and options are refused, keys of files are named and ignored, in one line each."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from precice_lb.exceptions import DataError
+
+__all__ = ["CAMPAIGN_KEYS", "STUDY_KEYS", "drop_retired", "refuse_retired"]
+
+# What to use instead.
+_COMMANDS: dict[str, str] = {}
+# Each after its command.
+_OPTIONS: dict[str, str] = {}
+STUDY_KEYS: tuple[str, ...] = ()
+CAMPAIGN_KEYS: tuple[str, ...] = ()
+
+
+def refuse_retired(tokens: Sequence[str]) -> None:
+    """Refuse a retired command or option, with what to use instead."""
+    words = list(tokens[: tokens.index("--")] if "--" in tokens else tokens)
+    for command, instead in _COMMANDS.items():
+        if words[: command.count(" ") + 1] == command.split():
+            raise DataError(f"{command}: this command was retired; {instead}")
+    for word in words[1:]:
+        option = word.partition("=")[0]
+        if f"{words[0]} {option}" in _OPTIONS:
+            instead = _OPTIONS[f"{words[0]} {option}"]
+            raise DataError(f"{option}: this option of {words[0]} was retired; {instead}")
+
+
+def drop_retired(values: dict[str, Any], keys: Sequence[str], path: Path) -> None:
+    """Take retired keys, dotted and through lists, out of what a file says, and name those that said something."""
+    if names := [key for key in keys if _drop(values, key.split("."))]:
+        print(f"precice-lb: {path}: {', '.join(names)}: retired, and so ignored", file=sys.stderr)
+
+
+def _drop(value: Any, key: list[str]) -> bool:
+    if isinstance(value, list):
+        return sum(_drop(item, key) for item in value) > 0
+    if not isinstance(value, dict) or key[0] not in value:
+        return False
+    return _drop(value[key[0]], key[1:]) if key[1:] else bool(value.pop(key[0]))
