@@ -14,7 +14,9 @@ __all__ = ["CAMPAIGN_KEYS", "STUDY_KEYS", "drop_retired", "refuse_retired"]
 # What to use instead.
 _COMMANDS: dict[str, str] = {}
 # Each after its command.
-_OPTIONS: dict[str, str] = {}
+_OPTIONS: dict[str, str] = {
+    "partners --ranks-per-node": "place ranks by the pairs in partners.h5, which --output writes",
+}
 STUDY_KEYS: tuple[str, ...] = ()
 CAMPAIGN_KEYS: tuple[str, ...] = ()
 

@@ -31,7 +31,6 @@ def partners(
     style: str | None = None,
     partition: list[str] | None = None,
     vertices: list[str] | None = None,
-    ranks_per_node: int = 48,
     steps: int = 1,
     iterations: float = 1.0,
     cores: int | None = None,
@@ -71,8 +70,6 @@ def partners(
         A partition of your own for the forecast: Fluid-Mesh=ranks.txt, one rank per line.
     vertices
         Vertices of the production mesh where it is finer: Fluid-Mesh=2000000.
-    ranks_per_node
-        For the rank order that keeps coupling data on nodes.
     steps
         Time steps of the solvers per time window.
     iterations
@@ -89,7 +86,7 @@ def partners(
     profiling
         A directory of preCICE's profiling files: what the start-up took there stands beside the estimate.
     output
-        Also write partners.json, partners.h5 (all pairs, sparse), pictures and a rank order into this directory.
+        Also write partners.json, partners.h5 (all pairs, sparse) and pictures into this directory.
     """
     from precice_lb.partners import measured_start_up, partners_report
     from precice_lb.partners.spread import launched_spread
@@ -109,7 +106,6 @@ def partners(
             style=style,
             partitions={name: Path(path) for name, path in _pairs(partition or [], "--partition")},
             vertices={name: _whole(text, "--vertices") for name, text in _pairs(vertices or [], "--vertices")},
-            ranks_per_node=ranks_per_node,
             steps=steps,
             iterations=iterations,
             model=_model(constants or []),

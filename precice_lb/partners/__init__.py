@@ -8,7 +8,6 @@ from precice_lb.partners.level1 import connected_ranks
 from precice_lb.partners.links import Link, LinkMapping
 from precice_lb.partners.meshes import PartitionedMesh, make_mesh
 from precice_lb.partners.partition import STYLES, Forecast, read_partition
-from precice_lb.partners.placement import Placement, rank_order_text
 from precice_lb.partners.sources import measured_start_up, read_exports, read_mesh_files
 from precice_lb.partners.start_up import ConstantsFit, CostModel, StartUp, StartUpCounts, fit_constants
 from precice_lb.partners.start_up_runs import StartUpRun, constants_dict, read_constants, read_start_up_runs
@@ -24,7 +23,6 @@ __all__ = [
     "LinkPartners",
     "PartitionedMesh",
     "PartnersReport",
-    "Placement",
     "StartUp",
     "StartUpCounts",
     "StartUpRun",
@@ -34,7 +32,6 @@ __all__ = [
     "make_mesh",
     "measured_start_up",
     "partners_report",
-    "rank_order_text",
     "read_constants",
     "read_exports",
     "read_mesh_files",

@@ -11,7 +11,6 @@ from precice_lb.partners.analysis import LinkPartners
 from precice_lb.partners.level1 import overlapping_pairs, scaled_boxes
 from precice_lb.partners.meshes import PartitionedMesh
 from precice_lb.partners.partition import repartition
-from precice_lb.partners.placement import Placement
 from precice_lb.plural import plural
 
 __all__ = ["advise", "reason"]
@@ -23,9 +22,7 @@ _LARGE = 3.0
 _FEWER = 0.8
 
 
-def advise(
-    links: tuple[LinkPartners, ...], meshes: Mapping[str, PartitionedMesh], placement: Placement
-) -> tuple[str, ...]:
+def advise(links: tuple[LinkPartners, ...], meshes: Mapping[str, PartitionedMesh]) -> tuple[str, ...]:
     """Say what to change, in sentences; none where there is nothing."""
     advice: list[str] = []
     received = Counter(found.link.mesh for found in links)
@@ -41,12 +38,6 @@ def advise(
                 f"{empty} of {mesh.ranks} ranks of {mesh.participant} hold nothing of {mesh.name} and take no "
                 "part in its exchange"
             )
-    if placement.share_after > placement.share_before:
-        advice.append(
-            f"with {plural(placement.ranks_per_node, 'rank')} per node, the rank order file keeps "
-            f"{100 * placement.share_after:.0f} % of the coupling data on nodes instead of "
-            f"{100 * placement.share_before:.0f} %"
-        )
     return tuple(advice)
 
 

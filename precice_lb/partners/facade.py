@@ -1,4 +1,4 @@
-"""The whole answer for a case: every received mesh, forecast for another split, placement and advice."""
+"""The whole answer for a case: every received mesh, forecast for another split, and advice."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from precice_lb.partners.analysis import LinkPartners, analyse_link
 from precice_lb.partners.links import check_meshes, links_of
 from precice_lb.partners.meshes import PartitionedMesh
 from precice_lb.partners.partition import Forecast, forecast
-from precice_lb.partners.placement import Placement, place_ranks
 from precice_lb.partners.spread import Spread
 from precice_lb.partners.start_up import CostModel
 from precice_lb.precice_xml import Configuration
@@ -40,8 +39,6 @@ class PartnersReport:
         One for each received mesh.
     meshes : dict of str to PartitionedMesh
         The meshes, as measured or forecast.
-    placement : Placement
-        Which ranks to put on the same node.
     advice : tuple of str
         What to change, in sentences.
     forecast : Forecast or None
@@ -57,7 +54,6 @@ class PartnersReport:
     ranks: dict[str, int]
     links: tuple[LinkPartners, ...]
     meshes: dict[str, PartitionedMesh]
-    placement: Placement
     advice: tuple[str, ...]
     forecast: Forecast | None
     model: CostModel
@@ -80,11 +76,6 @@ class PartnersReport:
         return {
             "ranks": self.ranks,
             "links": [_link_dict(each) for each in self.links],
-            "placement": {
-                "ranks_per_node": self.placement.ranks_per_node,
-                "share_on_nodes_before": self.placement.share_before,
-                "share_on_nodes_after": self.placement.share_after,
-            },
             "advice": list(self.advice),
             "missing": list(self.missing),
             "forecast": None if self.forecast is None else asdict(self.forecast),
@@ -103,7 +94,6 @@ def partners_report(
     style: str | None = None,
     partitions: Mapping[str, str | Path] | None = None,
     vertices: Mapping[str, int] | None = None,
-    ranks_per_node: int = 48,
     steps: int = 1,
     iterations: float = 1.0,
     model: CostModel | None = None,
@@ -129,8 +119,6 @@ def partners_report(
         Partition files by mesh, instead of a style.
     vertices : mapping of str to int, optional
         Vertices of the meshes to come, where they are finer.
-    ranks_per_node : int
-        For the placement.
     steps : int
         Time steps of a solver per time window: an exchange with ``substeps`` sends the data at all of them and at the
         window's start.
@@ -162,8 +150,6 @@ def partners_report(
             raise DataError(
                 f"expected a participant or mesh of the case ({', '.join((*counted, *meshes))}), found {name!r}"
             )
-    if ranks_per_node < 1:
-        raise DataError(f"expected at least 1 rank per node, found {ranks_per_node}")
     if cores is not None and cores < 1:
         raise DataError(f"expected at least 1 core, found {cores}")
     model, spread = model or CostModel(), spread or Spread()
@@ -187,15 +173,14 @@ def partners_report(
         for link in links
     )
     order = {name: counted[name] for name in configuration.participants if name in counted}
-    placement = place_ranks(order, chosen, found, ranks_per_node)
-    advice = advise(found, chosen, placement)
+    advice = advise(found, chosen)
     missing = tuple(
         f"{each.link.title}: level 2 and the data per time window need coordinates: record with "
         "PRECICE_LB_MESHES=coordinates"
         for each in found
         if each.level_2 is None
     )
-    return PartnersReport(order, found, chosen, placement, advice, told, model, measured or {}, missing)
+    return PartnersReport(order, found, chosen, advice, told, model, measured or {}, missing)
 
 
 def _link_dict(found: LinkPartners) -> dict[str, Any]:

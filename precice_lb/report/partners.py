@@ -1,4 +1,4 @@
-"""Partner ranks as tables and sentences, and as files: JSON, sparse HDF5, pictures and a rank order."""
+"""Partner ranks as tables and sentences, and as files: JSON, sparse HDF5 and pictures."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from precice_lb.partners import partners_report, rank_order_text, write_pairs
+from precice_lb.partners import partners_report, write_pairs
 from precice_lb.partners.advice import reason
 from precice_lb.partners.stores import meshes_of_run, run_with_meshes
 from precice_lb.plural import plural
@@ -127,7 +127,7 @@ def _most(links: Sequence[LinkPartners]) -> list[Table]:
 
 
 def partners_notes(report: PartnersReport) -> Iterator[tuple[str, str]]:
-    """Say what the tables leave out: forecast, what geometry leaves open, placement."""
+    """Say what the tables leave out: forecast, and what geometry leaves open."""
     told = report.forecast
     if told is not None:
         known = {mesh: share for mesh, share in told.likeness.items() if not math.isnan(share)}
@@ -166,14 +166,11 @@ def partners_blocks(report: PartnersReport) -> list[Block]:
 
 
 def write_partners(report: PartnersReport, directory: str | Path) -> list[Path]:
-    """Write partners.json, partners.h5, a rank order and two pictures per received mesh into a directory."""
+    """Write partners.json, partners.h5 and two pictures per received mesh into a directory."""
     from precice_lb.report.partners_figure import link_charts
     from precice_lb.report.style import figure_files
 
-    contents = {
-        "partners.json": json_text(report.to_dict()).encode(),
-        "MPICH_RANK_ORDER": rank_order_text(report.placement).encode(),
-    }
+    contents = {"partners.json": json_text(report.to_dict()).encode()}
     for found in report.links:
         for chart in link_charts(found, file_stem(f"partners-{found.link.mesh}-{found.link.receiver}")):
             contents |= figure_files(chart.name, chart.figure)

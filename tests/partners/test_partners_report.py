@@ -1,4 +1,4 @@
-"""The report on partner ranks: sources, forecast, placement, files, and what is refused."""
+"""The report on partner ranks: sources, forecast, files, and what is refused."""
 
 from __future__ import annotations
 
@@ -23,7 +23,6 @@ from precice_lb.partners import (
     make_mesh,
     measured_start_up,
     partners_report,
-    rank_order_text,
     read_exports,
 )
 from precice_lb.partners.advice import advise, reason
@@ -101,7 +100,7 @@ def test_exports_come_back_as_they_were_set(case: Path, meshes: dict[str, Partit
 
 
 def test_the_report_counts_pairs_data_and_empty_pairs(case: Path, meshes: dict[str, PartitionedMesh]) -> None:
-    report = partners_report(_configuration(case), meshes, ranks_per_node=4)
+    report = partners_report(_configuration(case), meshes)
     (found,) = report.links
     assert np.array_equal(found.level_1, connected_ranks(meshes["Fluid-Mesh"].boxes, meshes["Solid-Mesh"].boxes))
     assert found.level_2 is not None
@@ -135,10 +134,10 @@ def test_thin_strips_and_many_ranks_are_advised_against(case: Path) -> None:
     (found,) = report.links
     slow = dataclasses.replace(found.cost[False], seconds=100 * found.cost[True].seconds)
     cheaper = dataclasses.replace(found, cost={**found.cost, False: slow})
-    assert "switch two-level initialisation on" in advise((cheaper,), report.meshes, report.placement)[0]
+    assert "switch two-level initialisation on" in advise((cheaper,), report.meshes)[0]
     # Two levels are for one receiver only.
     two = dataclasses.replace(found, link=dataclasses.replace(found.link, two_level=True))
-    advised = advise((two, two), report.meshes, report.placement)
+    advised = advise((two, two), report.meshes)
     assert sum("preCICE refuses it for a mesh with several receivers" in each for each in advised) == 2
     # There the surface is flat.
     assert "a long thin box" in reason(report.links[0], 1, 0)
@@ -151,22 +150,6 @@ def test_meshes_apart_are_told_before_precice_stops(case: Path, meshes: dict[str
     report = partners_report(_configuration(case), {**meshes, "Solid-Mesh": apart})
     assert "preCICE will stop, as no vertex lies in the boxes of 5 ranks of Solid" in report.advice[0]
     assert report.links[0].empty_pairs == len(report.links[0].level_1) == 0
-
-
-def test_the_rank_order_names_every_rank_once_and_keeps_more_data_on_nodes(
-    case: Path, meshes: dict[str, PartitionedMesh]
-) -> None:
-    placement = partners_report(_configuration(case), meshes, ranks_per_node=4).placement
-    lines = rank_order_text(placement).splitlines()
-    assert sorted(int(each) for line in lines for each in line.split(",")) == list(range(17))
-    assert max(len(line.split(",")) for line in lines) == 4
-    assert placement.share_after > placement.share_before
-
-
-def test_ranks_of_flat_and_solid_meshes_are_placed_together(case: Path, meshes: dict[str, PartitionedMesh]) -> None:
-    flat = make_mesh("Plan", "Fluid", surface(6, 40)[:, :2], meshes["Fluid-Mesh"].rank_of, 12)
-    placement = partners_report(_configuration(case), {**meshes, "Plan": flat}, ranks_per_node=4).placement
-    assert sorted(placement.order.tolist()) == list(range(17))
 
 
 @pytest.mark.parametrize("style", list(STYLES))
@@ -227,7 +210,7 @@ def test_the_command_writes_what_it_shows(case: Path, capsys: pytest.CaptureFixt
     shown = capsys.readouterr().out
     assert "Fluid-Mesh: Fluid to Solid" in shown
     assert "advice:" in shown
-    assert main([*arguments, "--format", "json", "--ranks", "Fluid=30,Solid=8", "--ranks-per-node", "6"]) == 0
+    assert main([*arguments, "--format", "json", "--ranks", "Fluid=30,Solid=8"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert told["ranks"] == {"Fluid": 30, "Solid": 8}
     assert told["forecast"]["styles"] == {"Fluid-Mesh": "strips-x", "Solid-Mesh": "bisection"}
@@ -240,7 +223,6 @@ def test_the_command_writes_what_it_shows(case: Path, capsys: pytest.CaptureFixt
         assert tuple(level_2.attrs["shape"]) == (12, 5)
     for name in ("pairs.png", "pairs.svg", "counts.png", "counts.svg"):
         assert (case / "out" / f"partners-Fluid-Mesh-Solid-{name}").stat().st_size > 10
-    assert (case / "out" / "MPICH_RANK_ORDER").stat().st_size > 10
     from matplotlib.image import imread
 
     for name in ("pairs", "counts"):
