@@ -26,9 +26,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from precice_lb.partners import STYLES, Link, LinkMapping, PartitionedMesh, connected_ranks, make_mesh
+from precice_lb.partners import Link, LinkMapping, PartitionedMesh, connected_ranks, make_mesh
 from precice_lb.partners.level2 import needed_vertices
-from precice_lb.partners.partition import repartition
+from precice_lb.partners.partition import bisection, repartition
 
 ALL_PAIRS = 30_000
 FINE, FINE_RANKS = 2_962_176, (9216, 3072)
@@ -85,8 +85,8 @@ def measure_level_1(ranks: int) -> dict[str, Any]:
     return result
 
 
-def make_case(vertices: int, ranks: tuple[int, int], style: str, seed: int) -> list[PartitionedMesh]:
-    """Make provider and receiver: the same surface, other vertices, partitions of one style."""
+def make_case(vertices: int, ranks: tuple[int, int], seed: int) -> list[PartitionedMesh]:
+    """Make provider and receiver: the same surface, other vertices, both cut by bisection."""
     meshes = []
     for number, (name, count) in enumerate(zip("AB", ranks, strict=True)):
         generator = np.random.default_rng([seed, number])
@@ -94,13 +94,13 @@ def make_case(vertices: int, ranks: tuple[int, int], style: str, seed: int) -> l
         grid = np.stack(np.meshgrid(np.arange(side), np.arange(side), indexing="ij"), -1).reshape(-1, 2)
         extra = generator.random((vertices - side**2, 2))
         points = surface(np.concatenate([(grid + generator.uniform(0.2, 0.8, grid.shape)) / side, extra]))
-        meshes.append(make_mesh(f"{name}-Mesh", name, points, STYLES[style](points, count), count))
+        meshes.append(make_mesh(f"{name}-Mesh", name, points, bisection(points, count), count))
     return meshes
 
 
 def measure_level_2() -> dict[str, Any]:
     """Time level 2 of a nearest-neighbour mapping."""
-    provider, receiver = make_case(FINE, FINE_RANKS, "bisection", 1)
+    provider, receiver = make_case(FINE, FINE_RANKS, 1)
     mappings = (LinkMapping("nearest-neighbor", receiver.name),)
     link = Link(provider.name, "A", "B", 3, 0.5, True, False, True, False, mappings, ())
     begin = time.perf_counter(), time.process_time()
@@ -126,7 +126,7 @@ def measure_projection() -> dict[str, Any]:
         generator = np.random.default_rng(number)
         grid = np.stack(np.meshgrid(np.arange(side), np.arange(side), indexing="ij"), -1).reshape(-1, 2)
         points = surface((grid + generator.uniform(0.2, 0.8, grid.shape)) / side)
-        rank_of = STYLES["bisection"](points, ranks)
+        rank_of = bisection(points, ranks)
         own = triangles[(rank_of[triangles] == rank_of[triangles[:, :1]]).all(axis=1)]
         meshes.append(make_mesh(f"{name}-Mesh", name, points, rank_of, ranks, cells={"triangles": own}))
     provider, receiver = meshes
@@ -138,24 +138,21 @@ def measure_projection() -> dict[str, Any]:
     return {"vertices": side * side, "kept": len(needs.vertices), "open": needs.open_choices} | spent
 
 
-def measure_forecast(styles: list[str], seed: int) -> list[dict[str, Any]]:
+def measure_forecast(seed: int) -> dict[str, Any]:
     """Compare partners forecast from the coarse mesh with those of the fine one, whose vertices the seed places."""
-    rows = []
-    for style in styles:
-        truth = make_case(FINE, FINE_RANKS, style, seed)
-        guess = [
-            repartition(mesh, ranks, style, vertices=FINE)
-            for mesh, ranks in zip(make_case(COARSE, COARSE_RANKS, style, 2), FINE_RANKS, strict=True)
-        ]
-        row: dict[str, Any] = {"style": style}
-        found = [connected_ranks(pair[0].boxes, pair[1].boxes) for pair in (truth, guess)]
-        for side, name in enumerate(("provider", "receiver")):
-            counts = [np.bincount(pairs[:, side], minlength=FINE_RANKS[side]) for pairs in found]
-            for what, reduce in (("mean", np.mean), ("maximum", np.max)):
-                real, forecast = (float(reduce(each)) for each in counts)
-                row[f"{name} {what}"] = (round(real, 2), round(forecast, 2), f"{100 * (forecast / real - 1):+.1f} %")
-        rows.append(row)
-    return rows
+    truth = make_case(FINE, FINE_RANKS, seed)
+    guess = [
+        repartition(mesh, ranks, vertices=FINE)
+        for mesh, ranks in zip(make_case(COARSE, COARSE_RANKS, 2), FINE_RANKS, strict=True)
+    ]
+    row: dict[str, Any] = {}
+    pairs = [connected_ranks(provider.boxes, receiver.boxes) for provider, receiver in (truth, guess)]
+    for side, name in enumerate(("provider", "receiver")):
+        counts = [np.bincount(some[:, side], minlength=FINE_RANKS[side]) for some in pairs]
+        for what, reduce in (("mean", np.mean), ("maximum", np.max)):
+            real, forecast = (float(reduce(partners)) for partners in counts)
+            row[f"{name} {what}"] = (round(real, 2), round(forecast, 2), f"{100 * (forecast / real - 1):+.1f} %")
+    return row
 
 
 def peak_gib() -> float:
@@ -171,7 +168,6 @@ def main() -> int:
     parser.add_argument("--level-2", action="store_true")
     parser.add_argument("--projection", action="store_true")
     parser.add_argument("--forecast", action="store_true")
-    parser.add_argument("--styles", nargs="+", choices=STYLES, default=["bisection", "hilbert", "strips-x"])
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
@@ -185,8 +181,7 @@ def main() -> int:
         print(json.dumps(measure_projection()))
         return 0
     if arguments.forecast:
-        for row in measure_forecast(arguments.styles, arguments.seed):
-            print(row, flush=True)
+        print(measure_forecast(arguments.seed))
         return 0
     rows = []
     for ranks in arguments.ranks:

@@ -15,6 +15,8 @@ __all__ = ["CAMPAIGN_KEYS", "STUDY_KEYS", "drop_retired", "refuse_retired"]
 _COMMANDS: dict[str, str] = {}
 # Each after its command.
 _OPTIONS: dict[str, str] = {
+    "partners --fit-constants": "state the constants of your machine with --constants turn=…,file=…",
+    "partners --style": "forecasts cut meshes by bisection; give another partition with --partition MESH=FILE",
     "partners --ranks-per-node": "place ranks by the pairs in partners.h5, which --output writes",
 }
 STUDY_KEYS: tuple[str, ...] = ()

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import dataclasses
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from precice_lb.cli.app import app
 from precice_lb.cli.flow import Format, Output, Unit, name_files, print_result
 from precice_lb.cli.options import by_participant
-from precice_lb.exceptions import DataError, PreciceLBError
+from precice_lb.exceptions import DataError
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from precice_lb.partners import CostModel, PartitionedMesh
+    from precice_lb.partners import PartitionedMesh
     from precice_lb.precice_xml import Configuration
 
 __all__ = ["partners"]
@@ -28,14 +27,12 @@ def partners(
     mesh: list[str] | None = None,
     partition_array: str | None = None,
     ranks: list[str] | None = None,
-    style: str | None = None,
     partition: list[str] | None = None,
     vertices: list[str] | None = None,
     steps: int = 1,
     iterations: float = 1.0,
     cores: int | None = None,
     constants: list[str] | None = None,
-    fit_constants: Path | None = None,
     profiling: Path | None = None,
     format: Format = "table",
     unit: Unit = None,
@@ -45,8 +42,7 @@ def partners(
 
     preCICE decides it at start-up: with two-level initialisation bounding boxes connect ranks (level 1), and mappings
     decide which of them exchange data (level 2). The report counts both, with the data per time window, memory and
-    start-up time in one and in two levels, the ranks with the most partners, and what to change. Large meshes may be
-    shared out: mpiexec -n 8 precice-lb partners … gives the same answer.
+    start-up time in one and in two levels, the ranks with the most partners, and what to change.
 
     Example: precice-lb partners precice-exports --config precice-config.xml --ranks Fluid=3072,Solid=1024
 
@@ -64,10 +60,9 @@ def partners(
         Name of the array with the rank of each point or cell.
     ranks
         Forecast for other numbers of ranks: Fluid=3072,Solid=1024.
-    style
-        bisection, hilbert or strips-x (-y, -z), for the forecast; by default what the measured partition looks like.
     partition
-        A partition of your own for the forecast: Fluid-Mesh=ranks.txt, one rank per line.
+        A partition of your own for the forecast, instead of recursive coordinate bisection: Fluid-Mesh=ranks.txt, one
+        rank per line.
     vertices
         Vertices of the production mesh where it is finer: Fluid-Mesh=2000000.
     steps
@@ -77,84 +72,35 @@ def partners(
     cores
         Cores that all ranks share at start-up, where these are fewer than ranks.
     constants
-        Constants of the start-up model in seconds and bytes: the file of --fit-constants, or those that you know,
-        latency=1e-6,file=0.01, or both.
-    fit_constants
-        Fit the constants to measured start-ups and write them to this JSON file. The sources are then directories of
-        small runs, at least five, with other numbers of ranks and both initialisation schemes; in each are profiling
-        files of <profiling mode="all"/>, precice-config.xml, and files of <export:csv> or stores.
+        Constants of the start-up model, in seconds and bytes, instead of the stated ones: latency=1e-6,file=0.01.
     profiling
         A directory of preCICE's profiling files: what the start-up took there stands beside the estimate.
     output
         Also write partners.json, partners.h5 (all pairs, sparse) and pictures into this directory.
     """
-    from precice_lb.partners import measured_start_up, partners_report
-    from precice_lb.partners.spread import launched_spread
+    from precice_lb.partners import CostModel, measured_start_up, partners_report
     from precice_lb.report.partners import partners_blocks
 
-    if fit_constants is not None:
-        return _fit(sources, fit_constants, cores, format, unit)
-    spread = launched_spread()
-    try:
-        configuration, meshes, regions = _meshes(sources, config, mesh or [], partition_array)
-        names = list(configuration.participants)
-        report = partners_report(
-            configuration,
-            meshes,
-            regions,
-            ranks=by_participant(ranks, names, "--ranks", int) if ranks else None,
-            style=style,
-            partitions={name: Path(path) for name, path in _pairs(partition or [], "--partition")},
-            vertices={name: _whole(text, "--vertices") for name, text in _pairs(vertices or [], "--vertices")},
-            steps=steps,
-            iterations=iterations,
-            model=_model(constants or []),
-            cores=cores,
-            spread=spread,
-            measured=measured_start_up([profiling]) if profiling is not None else None,
-        )
-    except PreciceLBError:
-        # All ranks find the same; one says it.
-        if spread.rank > 0:
-            return 2
-        raise
-    if spread.rank > 0:
-        return 0
+    configuration, meshes, regions = _meshes(sources, config, mesh or [], partition_array)
+    names = list(configuration.participants)
+    report = partners_report(
+        configuration,
+        meshes,
+        regions,
+        ranks=by_participant(ranks, names, "--ranks", int) if ranks else None,
+        partitions={name: Path(path) for name, path in _pairs(partition or [], "--partition")},
+        vertices={name: _whole(text, "--vertices") for name, text in _pairs(vertices or [], "--vertices")},
+        steps=steps,
+        iterations=iterations,
+        model=CostModel(**by_participant(constants or [], list(CostModel().to_dict()), "--constants", float)),
+        cores=cores,
+        measured=measured_start_up([profiling]) if profiling is not None else None,
+    )
     print_result(format, lambda: partners_blocks(report), report.to_dict, unit=unit)
     if output is not None:
         from precice_lb.report.partners import write_partners
 
         name_files(write_partners(report, output), format)
-    return 0
-
-
-def _model(constants: list[str]) -> CostModel:
-    from precice_lb.partners import CostModel, read_constants
-
-    model = CostModel()
-    files = [text for text in constants if "=" not in text and not text.lstrip().startswith("{")]
-    for path in files:
-        model = read_constants(path)
-    given = [text for text in constants if text not in files]
-    return dataclasses.replace(model, **by_participant(given, list(model.to_dict()), "--constants", float))
-
-
-def _fit(sources: tuple[Path, ...], target: Path, cores: int | None, format: Format, unit: Unit) -> int:
-    from precice_lb.partners import constants_dict, fit_constants, read_start_up_runs
-    from precice_lb.report.documents import json_text, write_files
-    from precice_lb.report.start_up import constants_blocks
-
-    if len(sources) < 2:
-        raise DataError(
-            f"--fit-constants: expected directories of several runs, found {len(sources)}; run the case on other "
-            "numbers of ranks and with both initialisation schemes"
-        )
-    runs = read_start_up_runs(sources, cores=cores)
-    fit = fit_constants([(run.counts, run.seconds) for run in runs])
-    told = constants_dict(fit, runs)
-    written = write_files(target.parent, {target.name: json_text(told).encode()}, "constants")
-    print_result(format, lambda: constants_blocks(fit, runs), lambda: told, unit=unit)
-    name_files(written, format)
     return 0
 
 

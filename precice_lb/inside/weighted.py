@@ -14,9 +14,8 @@ from numpy.typing import NDArray
 
 from precice_lb.exceptions import DataError
 from precice_lb.inside.records import Cells, FeatureCosts
-from precice_lb.partners.partition import hilbert_order
 
-__all__ = ["PARTITIONERS", "cost_weights", "pieces", "whole_weights"]
+__all__ = ["PARTITIONERS", "cost_weights", "hilbert_order", "pieces", "whole_weights"]
 
 _BETTER = 0.7
 """Share of the largest part along the longest axis that another axis must fall below to be cut instead."""
@@ -27,6 +26,8 @@ _WHOLE = 2**30
 """Sum of all weights as whole numbers: METIS has 32 bits."""
 _UNEVEN = 5
 """What METIS may add to the largest part, in thousandths."""
+_BITS = 20
+"""Of the Hilbert curve's cells along each axis."""
 
 
 def cost_weights(cells: Cells, costs: FeatureCosts) -> NDArray[np.float64]:
@@ -126,6 +127,38 @@ def _largest_prime(number: int) -> int:
         else:
             number //= factor
     return number
+
+
+def hilbert_order(points: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Order points, shape (points, 1 to 3), along the Hilbert curve; points of one cell keep their order.
+
+    Skilling, Programming the Hilbert curve, AIP Conf. Proc. 707 (2004): the coordinates' bits are transformed in place
+    from the most to the least significant one; interleaved, they are the position on the curve.
+    """
+    # The cells are cubes, so that long domains are not squeezed.
+    most = (1 << _BITS) - 1
+    offsets = points - points.min(axis=0, initial=np.inf)
+    scale = most / max(float(offsets.max(initial=0.0)), 1e-300)
+    axes = np.ascontiguousarray(np.minimum(offsets * scale, most).astype(np.int64).T)
+    first = axes[0]
+    for bit in range(_BITS - 1, 0, -1):
+        below = (1 << bit) - 1
+        for axis in axes:
+            # Where the bit is set the first axis is inverted below it, elsewhere it is exchanged with this one.
+            high = (axis >> bit) & 1 == 1
+            swapped = np.where(high, 0, (first ^ axis) & below)
+            first ^= np.where(high, below, swapped)
+            axis ^= swapped
+    axes = np.bitwise_xor.accumulate(axes, axis=0)
+    turn = axes[-1].copy()
+    for shift in (1, 2, 4, 8, 16):
+        turn ^= turn >> shift
+    axes ^= turn >> 1
+    key = np.zeros(len(points), np.int64)
+    for bit in range(_BITS - 1, -1, -1):
+        for axis in axes:
+            key = key << 1 | (axis >> bit & 1)
+    return np.argsort(key, kind="stable")
 
 
 def hilbert(cells: Cells, weights: NDArray[np.float64], ranks: int) -> NDArray[np.int64]:

@@ -7,15 +7,12 @@ from precice_lb.partners.facade import PartnersReport, partners_report, write_pa
 from precice_lb.partners.level1 import connected_ranks
 from precice_lb.partners.links import Link, LinkMapping
 from precice_lb.partners.meshes import PartitionedMesh, make_mesh
-from precice_lb.partners.partition import STYLES, Forecast, read_partition
+from precice_lb.partners.partition import Forecast, read_partition
 from precice_lb.partners.sources import measured_start_up, read_exports, read_mesh_files
-from precice_lb.partners.start_up import ConstantsFit, CostModel, StartUp, StartUpCounts, fit_constants
-from precice_lb.partners.start_up_runs import StartUpRun, constants_dict, read_constants, read_start_up_runs
+from precice_lb.partners.start_up import CostModel, StartUp, StartUpCounts
 from precice_lb.partners.stores import read_store_meshes
 
 __all__ = [
-    "STYLES",
-    "ConstantsFit",
     "CostModel",
     "Forecast",
     "Link",
@@ -25,18 +22,13 @@ __all__ = [
     "PartnersReport",
     "StartUp",
     "StartUpCounts",
-    "StartUpRun",
     "connected_ranks",
-    "constants_dict",
-    "fit_constants",
     "make_mesh",
     "measured_start_up",
     "partners_report",
-    "read_constants",
     "read_exports",
     "read_mesh_files",
     "read_partition",
-    "read_start_up_runs",
     "read_store_meshes",
     "write_pairs",
 ]

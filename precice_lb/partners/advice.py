@@ -100,7 +100,7 @@ def _partition(found: LinkPartners, meshes: Mapping[str, PartitionedMesh]) -> It
     names = [mapping.local for mapping in link.mappings if mapping.local is not None]
     if len(names) != 1 or link.api_access or any(meshes[n].coordinates is None for n in (link.mesh, names[0])):
         return
-    compact = [repartition(meshes[name], meshes[name].ranks, "bisection") for name in (link.mesh, names[0])]
+    compact = [repartition(meshes[name], meshes[name].ranks) for name in (link.mesh, names[0])]
     boxes = [mesh.boxes[mesh.counts > 0] for mesh in compact]
     pairs = len(overlapping_pairs(boxes[0], scaled_boxes(boxes[1], link.safety_factor)))
     filled = [~np.isnan(each[:, 0, 0]) for each in (found.provider_boxes, found.receiver_boxes)]

@@ -16,7 +16,6 @@ from precice_lb.partners.level1 import overlapping_pairs
 from precice_lb.partners.level2 import needed_vertices
 from precice_lb.partners.links import Link, receiver_boxes
 from precice_lb.partners.meshes import PartitionedMesh
-from precice_lb.partners.spread import Spread
 from precice_lb.partners.start_up import CostModel, StartUp, StartUpCounts, start_up
 
 __all__ = ["LinkPartners", "analyse_link"]
@@ -138,7 +137,6 @@ def analyse_link(
     iterations: float,
     model: CostModel,
     cores: int | None,
-    spread: Spread,
 ) -> LinkPartners:
     """Find the partners over one received mesh, and what they cost.
 
@@ -149,20 +147,17 @@ def analyse_link(
     names = [mapping.local for mapping in link.mappings if mapping.local is not None]
     local = {name: meshes[name] for name in names if name in meshes}
     boxes = receiver_boxes(link, local, region)
-    block = spread.block(len(boxes))
-    pairs = overlapping_pairs(provider.boxes, boxes[block.start : block.stop])
-    level_1 = spread.join([pairs + np.array([0, block.start])])
-    level_1 = level_1[np.lexsort(level_1.T[::-1])]
+    level_1 = overlapping_pairs(provider.boxes, boxes)
     two, one, factor = None, None, math.nan
     if all(mesh.coordinates is not None for mesh in (provider, *local.values())):
-        two = needed_vertices(link, provider, local, region, two_level=True, spread=spread)
+        two = needed_vertices(link, provider, local, region, two_level=True)
         if len(local) == 1 and not link.api_access:
             factor = two.factor(provider, *local.values())
         if link.filtered:
             # Boxes filter in one level as in two.
             one = two
         elif provider.vertices * len(boxes) <= _MOST_WORK:
-            one = needed_vertices(link, provider, local, region, two_level=False, spread=spread)
+            one = needed_vertices(link, provider, local, region, two_level=False)
     level_2, vertices = (None, None) if two is None else two.pairs(provider)
     one_level = None if one is None else one.pairs(provider)[0]
     received = np.bincount(level_1[:, 1], weights=provider.counts[level_1[:, 0]], minlength=len(boxes))

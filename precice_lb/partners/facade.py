@@ -17,7 +17,6 @@ from precice_lb.partners.analysis import LinkPartners, analyse_link
 from precice_lb.partners.links import check_meshes, links_of
 from precice_lb.partners.meshes import PartitionedMesh
 from precice_lb.partners.partition import Forecast, forecast
-from precice_lb.partners.spread import Spread
 from precice_lb.partners.start_up import CostModel
 from precice_lb.precice_xml import Configuration
 
@@ -62,13 +61,12 @@ class PartnersReport:
 
     @property
     def model_warning(self) -> str | None:
-        """What to know of start-up seconds while the constants of their model are the defaults."""
+        """What to know of start-up seconds while their model has its stated constants."""
         if not self.model.is_default:
             return None
         return (
-            "start-up seconds rest on default constants, fitted on another machine: run small cases here with "
-            '<profiling mode="all"/>, fit with precice-lb partners RUN … --fit-constants constants.json and give '
-            "--constants constants.json"
+            "start-up seconds rest on stated constants, those of a small virtual machine, and say no more than their "
+            "order: --profiling puts a measured start-up beside them, and --constants turn=…,file=… states others"
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -91,14 +89,12 @@ def partners_report(
     regions: Mapping[str, NDArray[np.float64]] | None = None,
     *,
     ranks: Mapping[str, int] | None = None,
-    style: str | None = None,
     partitions: Mapping[str, str | Path] | None = None,
     vertices: Mapping[str, int] | None = None,
     steps: int = 1,
     iterations: float = 1.0,
     model: CostModel | None = None,
     cores: int | None = None,
-    spread: Spread | None = None,
     measured: Mapping[str, Mapping[str, float]] | None = None,
 ) -> PartnersReport:
     """Report the partner ranks of a case.
@@ -113,10 +109,8 @@ def partners_report(
         Access regions by received mesh, shape (receiver ranks, dimensions, 2).
     ranks : mapping of str to int, optional
         Forecast for these ranks by participant; those of the meshes for participants that are not named.
-    style : str, optional
-        A key of `precice_lb.partners.STYLES` for the forecast; by default the one each mesh looks like.
     partitions : mapping of str to path, optional
-        Partition files by mesh, instead of a style.
+        Partition files by mesh for the forecast; other meshes are cut by recursive coordinate bisection.
     vertices : mapping of str to int, optional
         Vertices of the meshes to come, where they are finer.
     steps : int
@@ -128,8 +122,6 @@ def partners_report(
         Constants of the start-up model.
     cores : int, optional
         Cores that all ranks share at start-up; by default every rank has one.
-    spread : Spread, optional
-        Processes that share the work; all get the same answer.
     measured : mapping, optional
         What `precice_lb.partners.measured_start_up` gives, to stand beside the estimate.
 
@@ -152,13 +144,13 @@ def partners_report(
             )
     if cores is not None and cores < 1:
         raise DataError(f"expected at least 1 core, found {cores}")
-    model, spread = model or CostModel(), spread or Spread()
+    model = model or CostModel()
     chosen, told = dict(meshes), None
     if ranks or partitions or vertices:
         if regions:
             raise DataError("expected no access regions for a forecast, found some: nobody knows them for other ranks")
         counted |= {name: int(count) for name, count in (ranks or {}).items() if name in counted}
-        chosen, told = forecast(links, meshes, counted, style, partitions or {}, vertices or {})
+        chosen, told = forecast(links, meshes, counted, partitions or {}, vertices or {})
     found = tuple(
         analyse_link(
             link,
@@ -168,7 +160,6 @@ def partners_report(
             iterations=iterations,
             model=model,
             cores=cores,
-            spread=spread,
         )
         for link in links
     )

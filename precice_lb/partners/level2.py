@@ -21,7 +21,6 @@ from precice_lb.partners.level1 import overlapping_pairs
 from precice_lb.partners.links import Link, receiver_boxes
 from precice_lb.partners.meshes import PartitionedMesh
 from precice_lb.partners.projection import CellIndex, cluster_radius, vertices_used
-from precice_lb.partners.spread import Spread
 
 __all__ = ["Needs", "needed_vertices"]
 
@@ -73,7 +72,6 @@ def needed_vertices(
     region: NDArray[np.float64] | None = None,
     *,
     two_level: bool | None = None,
-    spread: Spread | None = None,
 ) -> Needs:
     """Find what each rank of the receiver keeps of a received mesh.
 
@@ -96,7 +94,7 @@ def needed_vertices(
         # A serial participant keeps everything.
         return Needs(np.arange(len(points)), np.zeros(len(points), np.int64), 0)
     scheme = link.two_level if two_level is None else two_level
-    return _Search(link, provider, local, region, boxes, scheme, spread or Spread()).run()
+    return _Search(link, provider, local, region, boxes, scheme).run()
 
 
 class _Search:
@@ -110,10 +108,9 @@ class _Search:
         region: NDArray[np.float64] | None,
         boxes: NDArray[np.float64],
         two_level: bool,
-        spread: Spread,
     ) -> None:
         self.link, self.local, self.region, self.boxes = link, local, region, boxes
-        self.two_level, self.spread, self.points = two_level, spread, provider.points(_WHY)
+        self.two_level, self.points = two_level, provider.points(_WHY)
         self._everything = np.arange(len(self.points))
         self.open_choices = 0
         self.approximated: dict[str, None] = {}
@@ -125,28 +122,23 @@ class _Search:
 
     def run(self) -> Needs:
         """Tag what mappings use, and then what kernels with compact support reach from what a rank owns of it."""
-        block = self.spread.block(len(self.boxes))
-        candidates = [self._candidates(rank) for rank in block]
-        tags = [self._tagged(rank, inside) for rank, inside in zip(block, candidates, strict=True)]
+        candidates = [self._candidates(rank) for rank in range(len(self.boxes))]
+        tags = [self._tagged(rank, vertices) for rank, vertices in enumerate(candidates)]
         compact = [
             m for m in self.link.mappings if m.is_kernel and not m.is_partitioned and np.isfinite(m.support_radius)
         ]
         if any(mapping.local is not None for mapping in compact):
-            every = [each for part in self.spread.gather(tags) for each in part]
             owned = (
-                _owned_two_level(self.points, every, self.boxes) if self.two_level else _owned(every, len(self.points))
+                _owned_two_level(self.points, tags, self.boxes) if self.two_level else _owned(tags, len(self.points))
             )
             reach = max(mapping.support_radius for mapping in compact)
-            for n, rank in enumerate(block):
+            for rank, vertices in enumerate(candidates):
                 points = self.points[owned[rank]]
                 if len(points):
                     box = _grown(np.stack([points.min(axis=0), points.max(axis=0)], axis=1), reach)
-                    reached = candidates[n][_inside(self.points[candidates[n]], box)]
-                    tags[n] = np.union1d(tags[n], reached)
-        ranks = np.repeat(np.array(block, dtype=np.int64), [len(each) for each in tags])
-        told = self.spread.gather((self.open_choices, tuple(self.approximated)))
-        names = dict.fromkeys(name for _, approximated in told for name in approximated)
-        return Needs(self.spread.join(tags), self.spread.join([ranks]), sum(count for count, _ in told), tuple(names))
+                    tags[rank] = np.union1d(tags[rank], vertices[_inside(self.points[vertices], box)])
+        ranks = np.repeat(np.arange(len(tags)), [len(tagged) for tagged in tags])
+        return Needs(np.concatenate(tags), ranks, self.open_choices, tuple(self.approximated))
 
     def _candidates(self, rank: int) -> NDArray[np.int64]:
         """Vertices that reach the rank's mappings, in global order."""

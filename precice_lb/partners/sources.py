@@ -6,7 +6,7 @@ import contextlib
 import importlib
 import io
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,14 +20,7 @@ from precice_lb.ingest.profiling.times import CallReader
 from precice_lb.partners.meshes import PartitionedMesh, make_mesh
 from precice_lb.precice_xml import Configuration
 
-__all__ = [
-    "export_directories",
-    "measured_start_up",
-    "read_exports",
-    "read_mesh_files",
-    "read_meshio",
-    "start_up_seconds",
-]
+__all__ = ["measured_start_up", "read_exports", "read_mesh_files", "read_meshio"]
 
 # <Mesh>-<Participant>.<rank>_<time>.csv of a parallel run, <Mesh>-<Participant>.<time>.csv of a serial one.
 _EXPORT = re.compile(r"(?P<stem>.+)\.(?:(?P<rank>\d+)_)?(?P<time>init|final|dt\d+|it\d+)\.csv")
@@ -35,8 +28,6 @@ _MESHIO_CELLS = {"line": "edges", "triangle": "triangles", "tetra": "tetrahedra"
 # All but the first only with ``<profiling mode="all"/>``. ``repartitioning`` compares boxes, filters meshes and opens
 # the connections of two levels; ``connectSecondaries`` opens those of one level.
 _START_UP_EVENTS = ("initialize", "connectPrimaries", "repartitioning", "connectSecondaries")
-# What else is in ``initialize``: first data, with waits for the partner's (spelt so), and exports.
-_NO_START_UP_EVENTS = ("initalizeCouplingScheme", "handleExports")
 
 
 def read_exports(directories: Iterable[str | Path], configuration: Configuration) -> dict[str, PartitionedMesh]:
@@ -87,11 +78,6 @@ def read_exports(directories: Iterable[str | Path], configuration: Configuration
         mesh: _read_ranks(mesh, providers[mesh], files, configuration.meshes[mesh].dimensions)
         for mesh, files in found.items()
     }
-
-
-def export_directories(directory: Path) -> list[Path]:
-    """Find the directories below one that have files named as ``<export:csv>`` names them."""
-    return sorted({path.parent for path in directory.rglob("*.csv") if _EXPORT.fullmatch(path.name)})
 
 
 def _read_ranks(mesh: str, participant: str, files: Mapping[int, Path], dimensions: int) -> PartitionedMesh:
@@ -266,32 +252,14 @@ def measured_start_up(sources: Iterable[str | Path]) -> dict[str, dict[str, floa
     return told
 
 
-def start_up_seconds(headers: Sequence[Header]) -> float:
-    """How long the start-up of a run took, of its slowest rank, from profiling files in mode ``all`` of all its ranks.
-
-    Whoever comes first waits for the others until the primary ranks are connected, which therefore counts as for
-    whoever comes last. First data and exports, which may come after it, do not count.
-    """
-    rest: dict[str, float] = {}
-    connecting: dict[str, float] = {}
-    for header in headers:
-        found = _start_up(header, (*_START_UP_EVENTS, *_NO_START_UP_EVENTS))
-        if not {"initialize", "connectPrimaries"} <= found.keys():
-            raise DataError(f"{header.path}: expected a whole initialize, found its end missing; run again")
-        own = found["initialize"] - sum(found.get(event, 0.0) for event in ("connectPrimaries", *_NO_START_UP_EVENTS))
-        rest[header.participant] = max(rest.get(header.participant, 0.0), own)
-        connecting[header.participant] = max(connecting.get(header.participant, 0.0), found["connectPrimaries"])
-    return max(rest.values()) + min(connecting.values())
-
-
-def _start_up(header: Header, wanted: Sequence[str] = _START_UP_EVENTS) -> dict[str, float]:
+def _start_up(header: Header) -> dict[str, float]:
     """Seconds of one rank; what follows ``initialize`` is not read."""
     source = CallReader(header).events
     seconds: dict[str, float] = {}
     for events in source:
         # Exports, for one, are made later, too.
         names = [path[-1] if path and "initialize" in path else "" for path in source.paths]
-        for event in wanted:
+        for event in _START_UP_EVENTS:
             if event in seconds or event not in names:
                 continue
             durations = events.durations[np.isin(events.paths, [n for n, name in enumerate(names) if name == event])]

@@ -1,4 +1,4 @@
-"""Seconds and memory of preCICE's start-up: a model of few terms, and its constants from measured start-ups.
+"""Seconds and memory of preCICE's start-up: a model of few terms with stated constants.
 
 A term is a number of things, which the code of preCICE 3.4 says (``partition/*Partition.cpp``,
 ``m2n/PointToPointCommunication.cpp``, ``com/ConnectionInfoPublisher.cpp``), times the seconds of one of them, which the
@@ -8,19 +8,10 @@ ranks every step in which one rank waits for another costs a time slice for each
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
-import numpy as np
-from numpy.typing import NDArray
-from scipy.optimize import lsq_linear
+__all__ = ["CostModel", "StartUp", "StartUpCounts", "start_up"]
 
-from precice_lb.exceptions import DataError
-
-__all__ = ["FITTED", "ConstantsFit", "CostModel", "StartUp", "StartUpCounts", "fit_constants", "start_up", "terms"]
-
-FITTED = ("latency", "turn", "file", "vertex", "copy")
-"""Constants that measured start-ups tell; the others count bytes."""
 _INDEX = 4
 # Of either scheme: the primary ranks connect, and count, number and distribute the vertices of their meshes.
 _STEPS = 4
@@ -28,7 +19,6 @@ _STEPS = 4
 # address is written (opened and renamed) and read (opened) for the primary ranks, twice in one level, and written for
 # the partners.
 _FILES = {True: 5, False: 8}
-_REWEIGHTED = 10
 
 
 @dataclass(frozen=True)
@@ -64,8 +54,8 @@ class CostModel:
 
     @property
     def is_default(self) -> bool:
-        """Whether none of the constants was fitted or given."""
-        return all(getattr(self, name) == getattr(CostModel, name) for name in FITTED)
+        """Whether all constants of seconds are the stated ones."""
+        return replace(self, vertex_bytes=CostModel.vertex_bytes, box_bytes=CostModel.box_bytes) == CostModel()
 
     def to_dict(self) -> dict[str, float]:
         """Return the constants by name, in seconds and bytes."""
@@ -129,43 +119,6 @@ class StartUp:
     parts: dict[str, float]
 
 
-@dataclass(frozen=True)
-class ConstantsFit:
-    """Constants fitted to measured start-ups.
-
-    Attributes
-    ----------
-    model : CostModel
-        With the fitted constants; defaults where no run tells them.
-    fitted : tuple of str
-        Constants that the runs tell.
-    measured, estimated, left_out : ndarray, shape (runs,)
-        Seconds as measured, as the fitted model has them, and as constants fitted to all other runs have them.
-    """
-
-    model: CostModel
-    fitted: tuple[str, ...]
-    measured: NDArray[np.float64]
-    estimated: NDArray[np.float64]
-    left_out: NDArray[np.float64]
-
-    def factors(self, seconds: NDArray[np.float64]) -> NDArray[np.float64]:
-        """How far estimates are off, whichever way.
-
-        Parameters
-        ----------
-        seconds : ndarray, shape (runs,)
-            `estimated` or `left_out`.
-
-        Returns
-        -------
-        ndarray, shape (runs,)
-            At least 1.
-        """
-        off = np.maximum(seconds, 1e-300) / self.measured
-        return np.array(np.maximum(off, 1.0 / off), dtype=float)
-
-
 def _sharing(counts: StartUpCounts, ranks: int) -> float:
     """Ranks per core, where so many want one."""
     return 1.0 if counts.cores is None else max(ranks / counts.cores, 1.0)
@@ -176,108 +129,34 @@ def _busiest(counts: StartUpCounts, most: int, total: int) -> float:
     return float(most) if counts.cores is None else max(most, total / counts.cores)
 
 
-def terms(counts: StartUpCounts) -> dict[str, dict[str, float]]:
-    """Say what start-up has to do: by part, how many of what each constant is the cost of."""
+def start_up(counts: StartUpCounts, model: CostModel) -> StartUp:
+    """Estimate memory and seconds of initialising one received mesh."""
     provider, receiver = counts.ranks
     whole, own = counts.vertices
     everyone = _sharing(counts, provider + receiver)
 
-    def steps(number: int, sharing: float) -> dict[str, float]:
-        return {"latency": number, "turn": number * (sharing - 1.0)}
+    def steps(number: int, sharing: float) -> float:
+        return number * (model.latency + model.turn * (sharing - 1.0))
 
-    parts: dict[str, dict[str, float]] = {
+    parts = {
         "connect primary ranks": steps(_STEPS, everyone),
-        "set up own vertices": {"vertex": _busiest(counts, counts.most_own, whole + own)},
+        "set up own vertices": model.vertex * _busiest(counts, counts.most_own, whole + own),
         # The primary rank hears every rank of the receiver; in two levels neighbours then agree among themselves. The
         # provider waits in a socket meanwhile, without polling.
         "settle owners": steps(receiver, _sharing(counts, receiver)),
-        "connect": {"file": counts.partners + _FILES[counts.two_level]},
+        "connect": model.file * (counts.partners + _FILES[counts.two_level]),
     }
     if counts.two_level:
-        return parts | {"exchange pieces": {"copy": _busiest(counts, counts.most_received, counts.received)}}
-    return parts | {
-        "gather and send the mesh": {"vertex": 2 * whole},
-        "broadcast the mesh": {"copy": whole * _sharing(counts, receiver)},
-        # Both sides are told, rank by rank, who holds which vertex.
-        "broadcast distributions": {"copy": (whole + counts.kept) * everyone, **steps(provider + receiver, everyone)},
-    }
-
-
-def start_up(counts: StartUpCounts, model: CostModel) -> StartUp:
-    """Estimate memory and seconds of initialising one received mesh."""
-    parts = {
-        part: sum(getattr(model, name) * amount for name, amount in amounts.items())
-        for part, amounts in terms(counts).items()
-    }
-    provider, receiver = counts.ranks
-    if counts.two_level:
+        parts["exchange pieces"] = model.copy * _busiest(counts, counts.most_received, counts.received)
         held = provider * model.box_bytes + counts.most_received * model.vertex_bytes
         return StartUp(sum(parts.values()), held + receiver * model.box_bytes, held, parts)
-    held = counts.vertices[0] * model.vertex_bytes + (counts.vertices[0] + counts.kept) * _INDEX
+    parts |= {
+        "gather and send the mesh": model.vertex * 2 * whole,
+        "broadcast the mesh": model.copy * whole * _sharing(counts, receiver),
+        # Both sides are told, rank by rank, who holds which vertex.
+        "broadcast distributions": (
+            model.copy * (whole + counts.kept) * everyone + steps(provider + receiver, everyone)
+        ),
+    }
+    held = whole * model.vertex_bytes + (whole + counts.kept) * _INDEX
     return StartUp(sum(parts.values()), held, held, parts)
-
-
-def fit_constants(runs: Sequence[tuple[Sequence[StartUpCounts], float]]) -> ConstantsFit:
-    """Fit the constants to measured start-ups.
-
-    Parameters
-    ----------
-    runs : sequence of (sequence of StartUpCounts, float)
-        Of each run what its received meshes have to do, and the measured seconds.
-
-    Returns
-    -------
-    ConstantsFit
-
-    Raises
-    ------
-    DataError
-        If there are fewer runs than constants, or seconds are not above 0.
-
-    Notes
-    -----
-    Non-negative least squares of ``(t - m) / sqrt(t m)`` for estimate t and measurement m, which is about the logarithm
-    of their ratio: the estimates in the weights are those of the step before.
-    """
-    seconds = np.array([measured for _, measured in runs], dtype=float)
-    if not (np.isfinite(seconds) & (seconds > 0)).all():
-        raise DataError(f"expected start-ups of more than 0 seconds, found {seconds.tolist()}; leave that run out")
-    amounts = np.array([_amounts(counts) for counts, _ in runs]).reshape(len(runs), len(FITTED))
-    # What polling ranks cost hides the latency, and none polls where every rank has a core.
-    turns = amounts[:, FITTED.index("turn")]
-    told = [bool((turns == 0).any()), bool((turns > 0).any()), *([True] * (len(FITTED) - 2))]
-    fitted = tuple(name for name, is_told in zip(FITTED, told, strict=True) if is_told)
-    if len(runs) <= len(fitted):
-        raise DataError(
-            f"expected at least {len(fitted) + 1} runs to fit {len(fitted)} constants ({', '.join(fitted)}), found "
-            f"{len(runs)}; run the case on other numbers of ranks and with both initialisation schemes"
-        )
-    fixed = np.array([0.0 if is_told else getattr(CostModel, name) for name, is_told in zip(FITTED, told, strict=True)])
-    columns = np.flatnonzero(told)
-
-    def solve(rows: NDArray[np.int64]) -> NDArray[np.float64]:
-        known, measured = amounts[rows] @ fixed, seconds[rows]
-        estimate = measured
-        for _ in range(_REWEIGHTED):
-            weight = 1.0 / np.sqrt(estimate * measured)
-            # Scaled: a vertex costs a millionth of a step.
-            scaled = amounts[np.ix_(rows, columns)] * weight[:, None]
-            scale = np.maximum(scaled.max(axis=0), 1e-300)
-            # nnls of scipy 1.12 to 1.15 may stop before the optimum.
-            best = lsq_linear(scaled / scale, (measured - known) * weight, (0, np.inf), method="bvls").x
-            found = np.maximum(best, 0.0) / scale
-            estimate = np.clip(amounts[np.ix_(rows, columns)] @ found + known, measured / 20, measured * 20)
-        values: NDArray[np.float64] = fixed.copy()
-        values[columns] = found
-        return values
-
-    everything = np.arange(len(runs))
-    constants = solve(everything)
-    left_out = [float(amounts[run] @ solve(np.delete(everything, run))) for run in everything]
-    values = dict(zip(FITTED, constants.tolist(), strict=True))
-    return ConstantsFit(CostModel(**values), fitted, seconds, amounts @ constants, np.array(left_out))
-
-
-def _amounts(links: Sequence[StartUpCounts]) -> list[float]:
-    found = [amounts for counts in links for amounts in terms(counts).values()]
-    return [float(sum(amounts.get(name, 0.0) for amounts in found)) for name in FITTED]

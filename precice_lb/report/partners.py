@@ -130,14 +130,11 @@ def partners_notes(report: PartnersReport) -> Iterator[tuple[str, str]]:
     """Say what the tables leave out: forecast, and what geometry leaves open."""
     told = report.forecast
     if told is not None:
-        known = {mesh: share for mesh, share in told.likeness.items() if not math.isnan(share)}
-        alike = {mesh: f" ({percent(share, 0)} alike)" for mesh, share in known.items()}
-        styles = ", ".join(f"{mesh} as {style}{alike.get(mesh, '')}" for mesh, style in told.styles.items())
-        leap = "; a single leap of the curve may decide the maximum" if "hilbert" in told.styles.values() else ""
+        partitions = ", ".join(f"{mesh} by {how}" for mesh, how in told.partitions.items())
         yield (
             "forecast",
-            f"{styles}; for the measured ranks the same forecast misses the mean by {percent(told.mean_error)} and "
-            f"the maximum by {percent(told.max_error)}{leap}",
+            f"{partitions}; for the measured ranks the same forecast misses the mean by {percent(told.mean_error)} and "
+            f"the maximum by {percent(told.max_error)}",
         )
     for found in report.links:
         if found.approximated:

@@ -10,6 +10,8 @@ from precice_lb.cli import main
 @pytest.mark.parametrize(
     ("tokens", "instead"),
     [
+        (["partners", "run-1", "run-2", "--fit-constants", "constants.json"], "--constants turn="),
+        (["partners", "exports", "--style=hilbert"], "--partition"),
         (["partners", "exports", "--ranks-per-node", "4"], "partners.h5"),
     ],
 )

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from precice_lb.exceptions import DataError
 from precice_lb.inside.records import Cells
-from precice_lb.inside.weighted import PARTITIONERS, pieces, whole_weights
+from precice_lb.inside.weighted import PARTITIONERS, hilbert_order, pieces, whole_weights
 
 WEIGHTS = st.lists(st.one_of(st.just(0.0), st.floats(0, 1e6), st.floats(1, 2)), min_size=1, max_size=9)
 
@@ -178,3 +178,13 @@ def test_whole_weights_keep_their_ratios(weights: list[float]) -> None:
         assert found / found.sum() == pytest.approx(
             np.array(weights) / max(weights) / sum(np.array(weights) / max(weights)), abs=1e-7
         )
+
+
+@pytest.mark.parametrize("dimensions", [1, 2, 3])
+def test_the_curve_visits_every_cell_once_and_steps_to_neighbours(dimensions: int) -> None:
+    side = 8
+    points = np.stack(np.meshgrid(*[np.arange(side)] * dimensions, indexing="ij"), -1).reshape(-1, dimensions)
+    order = hilbert_order(points.astype(float))
+    assert sorted(order) == list(range(side**dimensions))
+    along = points[order]
+    assert (np.abs(np.diff(along, axis=0)).sum(axis=1) == 1).all()

@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 
 from precice_lb.exceptions import DataError
 from precice_lb.partners import connected_ranks
-from precice_lb.partners.partition import hilbert_order
 
 CASES = 2000
 
@@ -84,16 +83,6 @@ def test_the_longest_edge_moves_every_side() -> None:
 
 def test_no_rank_has_no_pair() -> None:
     assert connected_ranks(np.empty((0, 3, 2)), np.empty((4, 3, 2)) * 0).shape == (0, 2)
-
-
-@pytest.mark.parametrize("dimensions", [1, 2, 3])
-def test_the_curve_visits_every_cell_once_and_steps_to_neighbours(dimensions: int) -> None:
-    side = 8
-    points = np.stack(np.meshgrid(*[np.arange(side)] * dimensions, indexing="ij"), -1).reshape(-1, dimensions)
-    order = hilbert_order(points.astype(float))
-    assert sorted(order) == list(range(side**dimensions))
-    along = points[order]
-    assert (np.abs(np.diff(along, axis=0)).sum(axis=1) == 1).all()
 
 
 @pytest.mark.parametrize(

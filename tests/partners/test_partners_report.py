@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import h5py
@@ -16,7 +14,6 @@ from numpy.typing import NDArray
 from precice_lb.cli import main
 from precice_lb.exceptions import DataError
 from precice_lb.partners import (
-    STYLES,
     PartitionedMesh,
     analysis,
     connected_ranks,
@@ -26,7 +23,7 @@ from precice_lb.partners import (
     read_exports,
 )
 from precice_lb.partners.advice import advise, reason
-from precice_lb.partners.partition import likeness, refined, repartition
+from precice_lb.partners.partition import bisection, refined, repartition
 from precice_lb.precice_xml import Configuration, read_configuration
 from precice_lb.report.partners import partners_tables, write_partners
 
@@ -58,9 +55,15 @@ def surface(seed: int, side: int) -> NDArray[np.float64]:
     return np.column_stack([flat, 0.2 * np.sin(4 * flat[:, 0]) * np.cos(3 * flat[:, 1])])
 
 
-def partitioned(name: str, participant: str, seed: int, side: int, ranks: int, style: str) -> PartitionedMesh:
+def partitioned(
+    name: str, participant: str, seed: int, side: int, ranks: int, *, strips: bool = False
+) -> PartitionedMesh:
+    """Strips across the first axis, or parts of bisection."""
     points = surface(seed, side)
-    return make_mesh(name, participant, points, STYLES[style](points, ranks), ranks)
+    rank_of = bisection(points, ranks)
+    if strips:
+        rank_of[np.argsort(points[:, 0])] = np.arange(len(points)) * ranks // len(points)
+    return make_mesh(name, participant, points, rank_of, ranks)
 
 
 def write_exports(mesh: PartitionedMesh, directory: Path) -> None:
@@ -75,8 +78,8 @@ def write_exports(mesh: PartitionedMesh, directory: Path) -> None:
 @pytest.fixture
 def meshes() -> dict[str, PartitionedMesh]:
     return {
-        "Fluid-Mesh": partitioned("Fluid-Mesh", "Fluid", 1, 40, 12, "strips-x"),
-        "Solid-Mesh": partitioned("Solid-Mesh", "Solid", 2, 30, 5, "bisection"),
+        "Fluid-Mesh": partitioned("Fluid-Mesh", "Fluid", 1, 40, 12, strips=True),
+        "Solid-Mesh": partitioned("Solid-Mesh", "Solid", 2, 30, 5),
     }
 
 
@@ -122,8 +125,8 @@ def test_the_report_counts_pairs_data_and_empty_pairs(case: Path, meshes: dict[s
 
 
 def test_thin_strips_and_many_ranks_are_advised_against(case: Path) -> None:
-    fluid = partitioned("Fluid-Mesh", "Fluid", 1, 80, 1200, "strips-x")
-    solid = partitioned("Solid-Mesh", "Solid", 2, 60, 200, "strips-x")
+    fluid = partitioned("Fluid-Mesh", "Fluid", 1, 80, 1200, strips=True)
+    solid = partitioned("Solid-Mesh", "Solid", 2, 60, 200, strips=True)
     empty = make_mesh("Solid-Mesh", "Solid", solid.points(""), solid.rank_of, 210)
     report = partners_report(_configuration(case), {"Fluid-Mesh": fluid, "Solid-Mesh": empty})
     text = "\n".join(report.advice)
@@ -152,26 +155,14 @@ def test_meshes_apart_are_told_before_precice_stops(case: Path, meshes: dict[str
     assert report.links[0].empty_pairs == len(report.links[0].level_1) == 0
 
 
-@pytest.mark.parametrize("style", list(STYLES))
-def test_parts_are_even_and_a_partition_is_recognised(style: str) -> None:
+def test_parts_are_even_and_empty_ranks_keep_their_share() -> None:
     points = surface(3, 30)
     for ranks in (1, 2, 7, 60):
-        rank_of = STYLES[style](points, ranks)
-        counts = np.bincount(rank_of, minlength=ranks)
+        counts = np.bincount(bisection(points, ranks), minlength=ranks)
         assert len(counts) == ranks
         assert counts.max() - counts.min() <= 4
-    mesh = partitioned("M", "A", 4, 30, 11, style)
-    scores = likeness(mesh)
-    assert max(scores, key=lambda each: scores[each]) == style
-    assert scores[style] == 1.0
-
-
-def test_pieces_of_a_line_are_equal_and_empty_ranks_keep_their_share() -> None:
-    points = np.stack([np.linspace(0, 1, 12), np.zeros(12), np.zeros(12)], axis=1)
-    for style in ("hilbert", "strips-x"):
-        assert np.bincount(STYLES[style](points, 4)).tolist() == [3, 3, 3, 3]
-    mesh = make_mesh("M", "A", points, np.repeat([0, 2], 6), 4)
-    assert (repartition(mesh, 8, "strips-x").counts > 0).sum() == 4
+    mesh = make_mesh("M", "A", points, np.repeat([0, 2], 450), 4)
+    assert (repartition(mesh, 8).counts > 0).sum() == 4
 
 
 def test_new_points_lie_between_known_ones() -> None:
@@ -182,8 +173,7 @@ def test_new_points_lie_between_known_ones() -> None:
 
 
 def test_more_ranks_than_vertices_leave_ranks_empty() -> None:
-    for partition in STYLES.values():
-        assert np.bincount(partition(surface(3, 3), 40), minlength=40).max() == 1
+    assert np.bincount(bisection(surface(3, 3), 40), minlength=40).max() == 1
 
 
 def test_new_points_stay_on_the_surface() -> None:
@@ -193,11 +183,10 @@ def test_new_points_stay_on_the_surface() -> None:
     assert np.abs(off).max() < 5e-3
 
 
-@pytest.mark.parametrize("style", ["bisection", "hilbert"])
-def test_a_forecast_from_a_coarse_run_is_near_a_fine_partition(style: str) -> None:
-    coarse = [partitioned("M", "A", 1, 60, 9, style), partitioned("N", "B", 2, 60, 4, style)]
-    fine = [partitioned("M", "A", 3, 200, 150, style), partitioned("N", "B", 4, 200, 50, style)]
-    guess = [repartition(mesh, ranks, style, vertices=40_000) for mesh, ranks in zip(coarse, (150, 50), strict=True)]
+def test_a_forecast_from_a_coarse_run_is_near_a_fine_partition() -> None:
+    coarse = [partitioned("M", "A", 1, 60, 9), partitioned("N", "B", 2, 60, 4)]
+    fine = [partitioned("M", "A", 3, 200, 150), partitioned("N", "B", 4, 200, 50)]
+    guess = [repartition(mesh, ranks, vertices=40_000) for mesh, ranks in zip(coarse, (150, 50), strict=True)]
     for side in (0, 1):
         partners = [np.bincount(connected_ranks(pair[0].boxes, pair[1].boxes)[:, side]) for pair in (fine, guess)]
         assert partners[1].mean() == pytest.approx(partners[0].mean(), rel=0.1)
@@ -213,8 +202,9 @@ def test_the_command_writes_what_it_shows(case: Path, capsys: pytest.CaptureFixt
     assert main([*arguments, "--format", "json", "--ranks", "Fluid=30,Solid=8"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert told["ranks"] == {"Fluid": 30, "Solid": 8}
-    assert told["forecast"]["styles"] == {"Fluid-Mesh": "strips-x", "Solid-Mesh": "bisection"}
-    assert told["forecast"]["mean_error"] < 0.05
+    assert told["forecast"]["partitions"] == {"Fluid-Mesh": "bisection", "Solid-Mesh": "bisection"}
+    # What was measured is cut into strips.
+    assert 0 < told["forecast"]["mean_error"] < 0.05
     written = json.loads((case / "out" / "partners.json").read_text())
     with h5py.File(case / "out" / "partners.h5") as file:
         level_2 = file["0/level_2"]
@@ -280,6 +270,18 @@ def test_measured_start_up_stands_beside_the_estimate(case: Path, capsys: pytest
     assert "latency 1e-06" in shown
 
 
+def test_stated_constants_are_warned_of(case: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    command = ["partners", str(case / "exports"), "--config", str(case / "precice-config.xml")]
+    assert main(command) == 0
+    assert "rest on stated constants" in " ".join(capsys.readouterr().out.split())
+    assert main([*command, "--format", "json"]) == 0
+    assert "--constants" in json.loads(capsys.readouterr().out)["cost_model_warning"]
+    assert main([*command, "--constants", "vertex=1e-6,file=7", "--format", "json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert report["cost_model_warning"] is None
+    assert (report["cost_model"]["vertex"], report["cost_model"]["file"]) == (1e-6, 7.0)
+
+
 def test_large_unfiltered_meshes_are_not_followed_through_one_level(
     case: Path, meshes: dict[str, PartitionedMesh], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -319,7 +321,6 @@ def test_bad_input_is_one_clear_error(case: Path, capsys: pytest.CaptureFixture[
     assert "one rank for each of 1600 vertices" in _refused(
         case, capsys, "--ranks", "Fluid=2", "--partition", partition
     )
-    assert "bisection, hilbert, strips-x" in _refused(case, capsys, "--ranks", "Fluid=2", "--style", "metis")
     assert "found 'Gas'" in _refused(case, capsys, "--ranks", "Gas=2")
     assert "one of the participants latency" in _refused(case, capsys, "--constants", "speed=1")
     assert "--vertices" in _refused(case, capsys, "--vertices", "Fluid-Mesh=many")
@@ -342,26 +343,6 @@ def test_bad_input_is_one_clear_error(case: Path, capsys: pytest.CaptureFixture[
 
 
 def test_meshes_of_one_participant_have_the_same_ranks(case: Path, meshes: dict[str, PartitionedMesh]) -> None:
-    other = partitioned("Other", "Fluid", 1, 10, 3, "strips-x")
+    other = partitioned("Other", "Fluid", 1, 10, 3, strips=True)
     with pytest.raises(DataError, match="all meshes of Fluid on the same ranks"):
         partners_report(_configuration(case), {**meshes, "Other": other})
-
-
-@pytest.mark.mpi
-def test_ranks_of_mpi_give_the_same_answer(case: Path, mpiexec: str, capsys: pytest.CaptureFixture[str]) -> None:
-    text = CONFIGURATION.replace("nearest-neighbor direction", "rbf-global-direct direction").replace(
-        'constraint="consistent"/>',
-        'constraint="consistent"><basis-function:gaussian support-radius="0.05"/></mapping:rbf-global-direct>',
-    )
-    (case / "kernel.xml").write_text(text)
-    for config, ranks in (("precice-config.xml", 3), ("kernel.xml", 2)):
-        arguments = ["partners", str(case / "exports"), "--config", str(case / config), "--format", "json"]
-        assert main(arguments) == 0
-        alone = capsys.readouterr().out
-        command = [mpiexec, "-n", str(ranks), sys.executable, "-m", "precice_lb", *arguments]
-        done = subprocess.run(command, capture_output=True, text=True, check=True)
-        assert done.stdout == alone
-    done = subprocess.run(
-        [*command, "--style", "metis", "--ranks", "Fluid=2"], capture_output=True, text=True, check=False
-    )
-    assert done.stderr.count("precice-lb: error: ") == 1
