@@ -23,10 +23,10 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class AccelerationSettings:
-    """One ``<acceleration:…>``; ``data`` are (mesh, data, scaling, line), the primary data."""
+    """One ``<acceleration:…>``; ``data`` are (mesh, data, scaling), the primary data."""
 
     kind: str
-    data: tuple[tuple[str, str, float, int], ...]
+    data: tuple[tuple[str, str, float], ...]
     relaxation: float
     max_columns: int
     windows_reused: int
@@ -48,7 +48,7 @@ class _Preconditioner:
         self._intra = intra
         self._is_first_window = True
         self._sums = self._sums_in_use = np.zeros(len(sizes))
-        self._factors = np.array([scaling if self._constant else 1.0 for *_, scaling, _ in settings.data])
+        self._factors = np.array([scaling if self._constant else 1.0 for *_, scaling in settings.data])
         self._spread()
 
     def _spread(self) -> None:
@@ -86,7 +86,7 @@ class Acceleration:
         self._intra = intra
         by_name = {(one.field.mesh.name, one.field.data): one for one in data}
         #: The data that are looked at, in the order of the configuration.
-        self._primary = [by_name[mesh, name] for mesh, name, *_ in settings.data]
+        self._primary = [by_name[mesh, name] for mesh, name, _ in settings.data]
         self._preconditioner = _Preconditioner(settings, [one.entries for one in self._primary], intra)
         self._old_residuals = np.zeros(0)
 

@@ -1,21 +1,24 @@
 """The one list of what this backend supports of a ``precice-config.xml``; everything else is refused with its line.
 
-The whole file is checked at every participant, so that all of them refuse it together. What changes no result of the
-simulation (``log``, ``intra-comm``) is on the list and without effect.
+What tags and attributes do not show stands below it: schemes, exchanges and mappings that this backend cannot combine.
+Whether the data flow makes sense is not checked: preCICE's ``precice-config-validate`` does that. The whole file is
+checked at every participant, so that all of them refuse it together. What changes no result of the simulation (``log``,
+``intra-comm``) is on the list and without effect.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import NamedTuple, NoReturn
 
-from precice_lb.embedded.dataflow import check_data_flow
+from precice_lb.embedded.assemble import elements_of, mapped_data, schemes_of, watched_place
 from precice_lb.embedded.mapping import KERNELS
+from precice_lb.embedded.timeline import TOLERANCE
 from precice_lb.exceptions import ConfigurationError, UnsupportedConfigurationError
 from precice_lb.precice_xml.elements import is_true
-from precice_lb.precice_xml.records import Configuration, Element
+from precice_lb.precice_xml.records import Configuration, CouplingScheme, Element, Participant
 
 __all__ = ["check_supported"]
 
@@ -172,7 +175,7 @@ _PREFIXES = ("acceleration", "basis-function")
 
 
 def check_supported(configuration: Configuration, participant: str, size: int) -> None:
-    """Refuse what is not on the list, and what preCICE would refuse, for a participant of `size` ranks."""
+    """Refuse what this backend cannot do, for a participant of `size` ranks."""
     if participant not in configuration.participants:
         known = ", ".join(f'"{name}"' for name in configuration.participants)
         raise ConfigurationError(
@@ -184,7 +187,64 @@ def check_supported(configuration: Configuration, participant: str, size: int) -
             f"expected at least two participants in {configuration.path}, found one: one participant makes no coupling"
         )
     _check(configuration, configuration.root, _ALLOWED["precice-configuration"])
-    check_data_flow(configuration, participant, size)
+    for me in configuration.participants.values():
+        for element in elements_of(configuration, me.name, "watch-point"):
+            watched_place(configuration, element)
+        parallel = _in_parallel(me) if size > 1 and me.name == participant else ()
+        for line, what in (*_in_schemes(configuration, me), *_in_exchanges(configuration, me), *parallel):
+            raise UnsupportedConfigurationError(
+                f'{configuration.path}, line {line}: participant "{me.name}" {what}, which the embedded backend does '
+                "not know"
+            )
+
+
+def _in_schemes(configuration: Configuration, me: Participant) -> Iterator[tuple[int, str]]:
+    schemes = schemes_of(configuration, me.name)
+    implicit = [scheme for scheme in schemes if scheme.is_implicit]
+    if len(implicit) > 1:
+        yield implicit[1].line, "has a second implicit coupling scheme"
+    for other in schemes[1:]:
+        if not _fit_together(schemes[0], other, implicit[0] if implicit else None):
+            yield other.line, "has coupling schemes whose time windows or ends do not fit together"
+
+
+def _fit_together(first: CouplingScheme, other: CouplingScheme, implicit: CouplingScheme | None) -> bool:
+    """Whether schemes have fixed windows and one end, explicit windows being multiples of implicit ones."""
+    sizes = [scheme.time_window_size for scheme in (first, other)]
+    ends = [(scheme.max_time_windows or math.inf) * scheme.time_window_size for scheme in (first, other)]
+    # A window size of the first participant is NaN: of several schemes none may have it.
+    together = first.max_time == other.max_time and math.isclose(*ends, rel_tol=1e-12) and not math.isnan(sum(sizes))
+    # As in CompositionalCouplingScheme.cpp.
+    step = math.inf if implicit is None else implicit.time_window_size
+    return together and (implicit is None or all(abs(math.remainder(size, step)) <= TOLERANCE for size in sizes))
+
+
+def _in_exchanges(configuration: Configuration, me: Participant) -> Iterator[tuple[int, str]]:
+    provider_of = dict.fromkeys(me.provides, me.name) | {mesh.name: mesh.provider for mesh in me.receives}
+    mapped = (
+        (str(mapping.target), data) for mapping in me.mappings for data in mapped_data(configuration, me, mapping)
+    )
+    filled = {*me.writes, *mapped}
+    exchanges = [exchange for scheme in schemes_of(configuration, me.name) for exchange in scheme.exchanges]
+    for exchange in exchanges:
+        if me.name not in (exchange.source, exchange.target):
+            continue
+        if provider_of.get(exchange.mesh) not in (exchange.source, exchange.target):
+            yield exchange.line, f'exchanges data on mesh "{exchange.mesh}", which neither of the two provides'
+        if exchange.target == me.name:
+            if (exchange.mesh, exchange.data) in filled:
+                what = f'gets data "{exchange.data}" on mesh "{exchange.mesh}" from more than one place'
+                yield exchange.line, what
+            filled.add((exchange.mesh, exchange.data))
+
+
+def _in_parallel(me: Participant) -> Iterator[tuple[int, str]]:
+    for mapping in me.mappings:
+        if (mapping.direction == "write") != (mapping.constraint == "conservative"):
+            what = "writes with a consistent" if mapping.direction == "write" else "reads with a conservative"
+            yield mapping.line, f"{what} mapping on several ranks"
+        if mapping.kind == "rbf":
+            yield mapping.line, "runs on several ranks with <mapping:rbf …>"
 
 
 def _check(configuration: Configuration, element: Element, tag: _Tag) -> None:

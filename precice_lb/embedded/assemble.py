@@ -19,15 +19,7 @@ from precice_lb.precice_xml.elements import Reader
 from precice_lb.precice_xml.records import Configuration, CouplingScheme, Element, Participant
 from precice_lb.precice_xml.records import Mapping as MeshMapping
 
-__all__ = [
-    "Parts",
-    "acceleration_settings",
-    "assemble",
-    "elements_of",
-    "mapped_data",
-    "schemes_of",
-    "watched_place",
-]
+__all__ = ["Parts", "assemble", "elements_of", "mapped_data", "schemes_of", "watched_place"]
 
 _ACCELERATIONS: dict[str, type[Acceleration]] = {"constant": Acceleration, "aitken": Aitken, "IQN-ILS": QuasiNewton}
 
@@ -118,7 +110,7 @@ def _scheme(configuration: Configuration, scheme: CouplingScheme, participant: s
     kind = SerialScheme if scheme.is_serial else ParallelScheme
     if participant != scheme.judge:
         return kind(scheme, participant, partners, data, (), None)
-    settings = acceleration_settings(configuration, scheme)
+    settings = _acceleration_settings(configuration, scheme)
     make_acceleration = None if settings is None else partial(_ACCELERATIONS[settings.kind], settings)
     return kind(scheme, participant, partners, data, scheme.measures, make_acceleration)
 
@@ -148,7 +140,7 @@ def _scheme_element(configuration: Configuration, scheme: CouplingScheme) -> Ele
     return elements[configuration.coupling_schemes.index(scheme)]
 
 
-def acceleration_settings(configuration: Configuration, scheme: CouplingScheme) -> AccelerationSettings | None:
+def _acceleration_settings(configuration: Configuration, scheme: CouplingScheme) -> AccelerationSettings | None:
     """Read the acceleration of a scheme, None if it has none."""
     if scheme.acceleration is None:
         return None
@@ -165,7 +157,7 @@ def acceleration_settings(configuration: Configuration, scheme: CouplingScheme) 
     return AccelerationSettings(
         kind=kind,
         data=tuple(
-            (*_data(configuration, child, "name"), reader.number(child, "scaling", "1"), child.line)
+            (*_data(configuration, child, "name"), reader.number(child, "scaling", "1"))
             for child in element.children
             if child.tag == "data"
         ),
